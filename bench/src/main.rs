@@ -1,0 +1,3 @@
+//! Comparisons with other engines and compressors.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Data-parallel grammar algorithms on plain slices.

@@ -1,0 +1,1 @@
+//! An embeddable database for text that stays compressed while it is queried.
