@@ -1,6 +1,10 @@
 //! An embeddable database for text that stays compressed while it is queried.
-
 #![forbid(unsafe_code)]
 
+mod error;
+mod progress;
 #[allow(dead_code, unused_imports, reason = "nothing calls it yet")]
 mod tokenize;
+
+pub use error::{Error, Result};
+pub use progress::{NoProgress, Progress};

@@ -1,0 +1,58 @@
+//! Hints for misspelt names.
+//!
+//! Invariant: a suggestion is one of the candidates, and close enough that it is more often right than wrong. Work is
+//! bounded: names too long to be misspelt are not compared.
+
+use strsim::damerau_levenshtein;
+
+use crate::error::{Hint, quote};
+
+/// Names longer than this get no suggestion.
+const SUGGEST_BYTES_MAX: usize = 64;
+
+/// Candidates to compare with, and to list, at most.
+const COMPARED_MAX: usize = 10_000;
+const LISTED_MAX: usize = 12;
+
+/// The candidate that `name` was most likely meant to be.
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    if name.len() > SUGGEST_BYTES_MAX {
+        return None;
+    }
+    let folded = name.to_lowercase();
+    let allowed = match folded.chars().count() {
+        0 => return None,
+        1..=2 => 1,
+        3..=8 => 2,
+        _ => 3,
+    };
+    candidates
+        .into_iter()
+        .take(COMPARED_MAX)
+        .filter(|candidate| candidate.len() <= SUGGEST_BYTES_MAX)
+        .map(|candidate| {
+            (
+                damerau_levenshtein(&folded, &candidate.to_lowercase()),
+                candidate,
+            )
+        })
+        .filter(|(distance, candidate)| {
+            *distance <= allowed && *distance < candidate.chars().count()
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `did you mean "x"?`, else the list of all candidates after `listed` if there are few, else nothing.
+pub(crate) fn did_you_mean(name: &str, candidates: &[&str], listed: &str) -> Hint {
+    if let Some(candidate) = nearest(name, candidates.iter().copied()) {
+        Hint::new(format!("did you mean {}?", quote(candidate)))
+    } else if !candidates.is_empty() && candidates.len() <= LISTED_MAX {
+        Hint::new(format!("{listed} {}", candidates.join(", ")))
+    } else {
+        Hint::NONE
+    }
+}
