@@ -3,6 +3,8 @@
 
 mod error;
 mod progress;
+#[allow(dead_code, unused_imports, reason = "nothing calls it yet")]
+mod tokenize;
 
 pub use error::{Error, Result};
 pub use progress::{NoProgress, Progress};
