@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod error;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod progress;
 #[allow(dead_code, unused_imports, reason = "nothing calls it yet")]
 mod tokenize;

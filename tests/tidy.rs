@@ -171,15 +171,23 @@ fn every_concept_has_one_name() {
         .iter()
         .filter(|file| file.is_code() && !file.path.starts_with("bench/"))
     {
-        for (line, code) in file.source().code_lines() {
-            for word in identifiers(code) {
-                let plain = word.replace('_', "").to_ascii_lowercase();
-                if let Some((banned, right)) = BANNED_WORDS
-                    .iter()
-                    .find(|(banned, _)| plain.contains(banned))
-                {
-                    problems.add(file, line, format!("`{word}`: say {right}, not {banned}"));
-                }
+        let source = file.source();
+        for (banned, right) in BANNED_WORDS {
+            let named = |code: &str| {
+                let plain = |word: &str| word.replace('_', "").to_ascii_lowercase();
+                identifiers(code).any(|word| plain(word).contains(banned))
+            };
+            let lines: Vec<usize> = source
+                .code_lines()
+                .filter_map(|(line, code)| named(code).then_some(line))
+                .collect();
+            if let Some(first) = lines.first() {
+                let count = lines.len();
+                problems.add(
+                    file,
+                    *first,
+                    format!("say {right}, not {banned}: {count} lines"),
+                );
             }
         }
     }
