@@ -5,12 +5,15 @@
 //! a panic and never a wrong answer. This crate knows no query, no SQL and no GPU.
 
 mod backend;
+mod catalog;
 mod error;
 mod grammar;
+mod lock;
 mod segment;
 mod settings;
 
 pub use backend::{Backend, BackendFile, Bytes, FileBackend, MemoryBackend, ReadOnlyBackend};
+pub use catalog::CorpusRecord;
 pub use error::{Error, Result};
 pub use grammar::Grammar;
 pub use segment::{Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo};
