@@ -298,12 +298,30 @@ impl BackendFile for MemoryWriter {
 ///
 /// A database opened for reading goes through it, so that no code path can write by mistake.
 #[derive(Debug)]
-pub struct ReadOnlyBackend(Arc<dyn Backend>);
+pub struct ReadOnlyBackend {
+    inner: Arc<dyn Backend>,
+    pinned: Mutex<BTreeMap<PathBuf, Bytes>>,
+}
 
 impl ReadOnlyBackend {
     /// Reads through `inner`.
     pub fn new(inner: Arc<dyn Backend>) -> Self {
-        ReadOnlyBackend(inner)
+        ReadOnlyBackend {
+            inner,
+            pinned: Mutex::default(),
+        }
+    }
+
+    /// Keeps the content of a file readable even if somebody else removes it.
+    pub fn pin(&self, path: &Path) -> io::Result<()> {
+        let bytes = self.inner.read(path)?;
+        self.pinned.lock().insert(path.to_path_buf(), bytes);
+        Ok(())
+    }
+
+    /// Ends all pins. Views handed out stay valid.
+    pub fn unpin(&self) {
+        self.pinned.lock().clear();
     }
 }
 
@@ -313,7 +331,10 @@ fn refused<T>() -> io::Result<T> {
 
 impl Backend for ReadOnlyBackend {
     fn read(&self, path: &Path) -> io::Result<Bytes> {
-        self.0.read(path)
+        if let Some(bytes) = self.pinned.lock().get(path) {
+            return Ok(bytes.clone());
+        }
+        self.inner.read(path)
     }
 
     fn create(&self, _path: &Path) -> io::Result<Box<dyn BackendFile>> {
@@ -341,11 +362,11 @@ impl Backend for ReadOnlyBackend {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        self.0.list(path)
+        self.inner.list(path)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.0.exists(path)
+        self.inner.exists(path)
     }
 }
 
@@ -436,7 +457,7 @@ mod tests {
         let path = root.join("a");
         memory.create(&path).unwrap().write_all(b"one").unwrap();
 
-        let backend = ReadOnlyBackend::new(memory);
+        let backend = ReadOnlyBackend::new(Arc::clone(&memory) as Arc<dyn Backend>);
         assert_eq!(&*backend.read(&path).unwrap(), b"one");
         assert_eq!(backend.list(root).unwrap(), ["a"]);
         assert!(backend.exists(&path).unwrap());
@@ -451,6 +472,11 @@ mod tests {
         for error in refused {
             assert_eq!(error.unwrap().kind(), io::ErrorKind::ReadOnlyFilesystem);
         }
-        assert_eq!(&*backend.read(&path).unwrap(), b"one");
+
+        backend.pin(&path).unwrap();
+        memory.remove(&path).unwrap();
+        assert_eq!(&*backend.read(&path).unwrap(), b"one", "pinned");
+        backend.unpin();
+        assert!(backend.read(&path).is_err());
     }
 }

@@ -41,7 +41,7 @@ const SLED_CACHE_SIZE: u64 = 1 << 20;
 const SLED_UNLOCK_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The version of the values. It stands first in each of them.
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 
 /// Payload of a chunk. 17 of them, the most sled keeps in a node, stay far below a quarter of its segment size.
 const CHUNK_SIZE_MAX: usize = 56;
@@ -63,6 +63,8 @@ pub(crate) enum Fault {
     Version(u8),
     /// The operating system refused; the catalog itself may well be good.
     Io(io::Error),
+    /// There is no place for the copy that a reader needs.
+    NoCopy(io::Error),
 }
 
 /// The catalog of a database that is open for writing.
@@ -177,16 +179,15 @@ impl Catalog {
 /// Reads the catalog in the directory `path` without writing there, even while another process writes to it.
 ///
 /// sled cannot open read-only, so it opens a copy in a temporary directory. A copy made while the files changed is
-/// made again; one that is torn after all is damaged or an older state, as after a crash. Where no temporary
-/// directory can be had the catalog is [`Fault::Io`].
+/// made again; one that is torn after all is damaged or an older state, as after a crash.
 pub(crate) fn read_only(path: &Path) -> std::result::Result<Corpora, Fault> {
     let files = read_files_at_rest(path)?;
     let copy = tempfile::Builder::new()
         .prefix("zipfdb-catalog-")
         .tempdir()
-        .map_err(Fault::Io)?;
+        .map_err(Fault::NoCopy)?;
     for (name, bytes) in files {
-        fs::write(copy.path().join(name), bytes).map_err(Fault::Io)?;
+        fs::write(copy.path().join(name), bytes).map_err(Fault::NoCopy)?;
     }
     let database = open_database(copy.path())?;
     decode(&read_pairs(&database)?)
@@ -233,7 +234,7 @@ impl Fault {
     /// For where damage cannot be: in a catalog just created.
     fn into_io(self) -> io::Error {
         match self {
-            Fault::Io(error) => error,
+            Fault::Io(error) | Fault::NoCopy(error) => error,
             other => io::Error::other(other.to_string()),
         }
     }
@@ -245,7 +246,7 @@ impl fmt::Display for Fault {
             Fault::Missing => formatter.write_str("it is missing"),
             Fault::Damaged(what) => formatter.write_str(what),
             Fault::Version(version) => write!(formatter, "it has format version {version}"),
-            Fault::Io(error) => error.fmt(formatter),
+            Fault::Io(error) | Fault::NoCopy(error) => error.fmt(formatter),
         }
     }
 }

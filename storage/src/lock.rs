@@ -17,7 +17,6 @@ pub(crate) const LOCK_NAME: &str = "LOCK";
 /// The right to write to a database directory, held until dropped.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
-    /// Closing it releases the lock.
     file: File,
 }
 
@@ -57,8 +56,10 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Only so that nobody wonders about an old number; the lock itself ends when the file is closed.
+        // So that nobody wonders about an old number.
         let _ = self.file.set_len(0);
+        // Closing alone would leave the lock to a child process that was just forked, until it runs its program.
+        let _ = self.file.unlock();
     }
 }
 

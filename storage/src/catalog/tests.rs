@@ -213,3 +213,89 @@ fn a_damaged_catalog_never_answers_with_something_that_was_not_stored() {
         }
     }
 }
+
+#[test]
+fn a_panic_of_sled_is_damage_like_any_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("catalog");
+    let mut state = Corpora::new();
+    let mut catalog = Catalog::create(backend(), &path, &state).unwrap();
+    for id in 0..40 {
+        state.insert(id, corpus(id, "name", []));
+        catalog.store(&state).unwrap();
+    }
+    drop(catalog);
+    // Two of its own segments with one number: it panics.
+    let mut bytes = fs::read(path.join("db")).unwrap();
+    bytes.copy_within(SLED_SEGMENT_SIZE..SLED_SEGMENT_SIZE + 512, 0);
+    fs::write(path.join("db"), bytes).unwrap();
+    let fault = read_only(&path).unwrap_err();
+    assert!(fault.to_string().starts_with("sled panicked: "), "{fault}");
+    let fault = Catalog::open(backend(), &path).unwrap_err();
+    assert!(matches!(fault, Fault::Damaged(_)));
+}
+
+#[test]
+fn every_store_ends_with_a_sync_of_what_it_wrote() {
+    /// Keeps the catalog's file as it was when it was synced last.
+    #[derive(Debug, Default)]
+    struct Recording(parking_lot::Mutex<BTreeMap<PathBuf, Vec<u8>>>);
+
+    impl Backend for Recording {
+        fn read(&self, path: &Path) -> io::Result<crate::Bytes> {
+            FileBackend.read(path)
+        }
+        fn create(&self, path: &Path) -> io::Result<Box<dyn crate::BackendFile>> {
+            FileBackend.create(path)
+        }
+        fn sync_file(&self, path: &Path) -> io::Result<()> {
+            let name = path.file_name().unwrap().into();
+            self.0.lock().insert(name, fs::read(path)?);
+            Ok(())
+        }
+        fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+            FileBackend.rename(source, target)
+        }
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            FileBackend.remove(path)
+        }
+        fn create_directory(&self, path: &Path) -> io::Result<()> {
+            FileBackend.create_directory(path)
+        }
+        fn sync_directory(&self, path: &Path) -> io::Result<()> {
+            FileBackend.sync_directory(path)
+        }
+        fn list(&self, path: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+            FileBackend.list(path)
+        }
+        fn exists(&self, path: &Path) -> io::Result<bool> {
+            FileBackend.exists(path)
+        }
+    }
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("catalog");
+    let recording = Arc::new(Recording::default());
+    let mut state = Corpora::new();
+    let mut catalog = Catalog::create(recording.clone(), &path, &state).unwrap();
+    for id in 0..60 {
+        state.insert(id, corpus(id, "name", id..id + id % 30));
+        if id % 7 == 6 {
+            state.remove(&(id - 3));
+        }
+        catalog.store(&state).unwrap();
+        if id % 20 == 19 {
+            drop(catalog);
+            catalog = Catalog::open(recording.clone(), &path).unwrap().0;
+        }
+        let synced = directory.path().join(format!("synced{id}"));
+        fs::create_dir(&synced).unwrap();
+        for (name, bytes) in recording.0.lock().iter() {
+            // Older snapshots of sled are gone, and with them their names.
+            if path.join(name).exists() {
+                fs::write(synced.join(name), bytes).unwrap();
+            }
+        }
+        assert_eq!(read_only(&synced).unwrap(), state);
+    }
+}
