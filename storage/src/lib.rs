@@ -11,10 +11,14 @@ mod grammar;
 mod lock;
 mod segment;
 mod settings;
+mod store;
 
 pub use backend::{Backend, BackendFile, Bytes, FileBackend, MemoryBackend, ReadOnlyBackend};
 pub use catalog::CorpusRecord;
 pub use error::{Error, Result};
 pub use grammar::Grammar;
-pub use segment::{Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo};
+pub use segment::{
+    Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader, SegmentWriter,
+};
 pub use settings::{CorpusSettings, Tokenizer};
+pub use store::{OpenOptions, Publication, Segment, Store};
