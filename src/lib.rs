@@ -3,6 +3,8 @@
 
 mod error;
 mod progress;
+#[allow(dead_code, reason = "nothing calls it yet")]
+mod sources;
 #[allow(dead_code, unused_imports, reason = "nothing calls it yet")]
 mod tokenize;
 
