@@ -6,6 +6,8 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod progress;
+#[allow(dead_code, reason = "nothing calls it yet")]
+mod sources;
 #[allow(dead_code, unused_imports, reason = "nothing calls it yet")]
 mod tokenize;
 

@@ -4,6 +4,7 @@
 //! of corpora and columns, no more: whether a file exists is found when the plan is carried out.
 
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
+use crate::functions;
 use crate::lex::Source;
 use crate::plan::{
     CorporaColumn, Counted, FilesColumn, Keys, OccurrencesColumn, OnError, OrderBy, Plan, Query,
@@ -92,6 +93,19 @@ struct Relation<'a, C> {
     columns: Vec<(String, C)>,
 }
 
+impl<C> Relation<'_, C> {
+    fn find(&self, name: &str) -> Option<&(String, C)> {
+        self.columns
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+    }
+
+    /// The column's name as it was declared, which names the result's column, as in SQLite.
+    fn declared_name<'n>(&'n self, name: &'n str) -> &'n str {
+        self.find(name).map_or(name, |(known, _)| known)
+    }
+}
+
 /// The columns of a corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CorpusColumn {
@@ -108,44 +122,6 @@ struct Output<C> {
     names: Vec<String>,
     order_by: Vec<OrderBy>,
 }
-
-/// The table functions of this version.
-const TABLE_FUNCTIONS: [&str; 3] = ["corpora", "segments", "files"];
-const TABLE_FUNCTIONS_LATER: [&str; 2] = ["ngrams", "term_vectors"];
-
-/// The functions of this version, and some that users of other databases will try.
-const FUNCTIONS: [&str; 3] = ["count", "substr", "substring"];
-const FUNCTIONS_LATER: [&str; 29] = [
-    "abs",
-    "avg",
-    "coalesce",
-    "concat",
-    "glob",
-    "group_concat",
-    "hex",
-    "ifnull",
-    "iif",
-    "instr",
-    "length",
-    "like",
-    "lower",
-    "ltrim",
-    "max",
-    "min",
-    "nullif",
-    "octet_length",
-    "printf",
-    "regexp",
-    "replace",
-    "round",
-    "rtrim",
-    "string_agg",
-    "sum",
-    "total",
-    "trim",
-    "typeof",
-    "upper",
-];
 
 impl Binder<'_> {
     fn not_supported(&self, at: usize, what: impl Into<String>, hint: Hint) -> Error {
@@ -428,7 +404,7 @@ impl Binder<'_> {
 
     fn no_table_function(&self, name: &Name) -> Error {
         let lower = name.text.to_ascii_lowercase();
-        if TABLE_FUNCTIONS_LATER.contains(&lower.as_str()) {
+        if functions::TABLE_LATER.contains(&lower.as_str()) {
             return self.not_supported(name.at, format!("`{lower}()`"), Hint::NONE);
         }
         let hint = match self.find_corpus(&name.text) {
@@ -436,7 +412,7 @@ impl Binder<'_> {
                 "{} is a corpus; write it without parentheses",
                 quote(&corpus)
             )),
-            None => did_you_mean(&name.text, &TABLE_FUNCTIONS, "table functions are"),
+            None => did_you_mean(&name.text, &functions::TABLE, "table functions are"),
         };
         self.no_such(name.at, NameKind::TableFunction, &name.text, hint)
     }
@@ -515,7 +491,7 @@ impl Binder<'_> {
         if self.counts(select) {
             return self.count(select, &relation, Counted::Corpora { corpora });
         }
-        let output = self.output(select, Some(&relation.columns), &|expression| {
+        let output = self.output(select, &relation, Some(&relation.columns), &|expression| {
             self.plain_column(&relation, expression)
         })?;
         self.query(select, output, |columns| Rows::Corpora { corpora, columns })
@@ -540,7 +516,7 @@ impl Binder<'_> {
         if self.counts(select) {
             return self.count(select, &relation, Counted::Segments { corpus });
         }
-        let output = self.output(select, Some(&relation.columns), &|expression| {
+        let output = self.output(select, &relation, Some(&relation.columns), &|expression| {
             self.plain_column(&relation, expression)
         })?;
         self.query(select, output, |columns| Rows::Segments { corpus, columns })
@@ -571,7 +547,7 @@ impl Binder<'_> {
         if self.counts(select) {
             return self.count(select, &relation, Counted::Files { corpus, files });
         }
-        let output = self.output(select, Some(&relation.columns), &|expression| {
+        let output = self.output(select, &relation, Some(&relation.columns), &|expression| {
             self.files_column(&relation, expression)
         })?;
         for key in &output.order_by {
@@ -699,7 +675,7 @@ impl Binder<'_> {
         }
         if !select.group_by.is_empty() {
             self.group_by_word(select, &relation)?;
-            let output = self.output(select, None, &|expression| {
+            let output = self.output(select, &relation, None, &|expression| {
                 self.word_counts_column(&relation, expression)
             })?;
             return self.query(select, output, |columns| Rows::WordCounts {
@@ -720,7 +696,7 @@ impl Binder<'_> {
                 },
             );
         }
-        let output = self.output(select, None, &|expression| match self
+        let output = self.output(select, &relation, None, &|expression| match self
             .plain_column(&relation, expression)?
         {
             CorpusColumn::File => Ok(OccurrencesColumn::File),
@@ -770,10 +746,7 @@ impl Binder<'_> {
                     item(index)
                 }
                 ExpressionKind::Column(ColumnName { table: None, name })
-                    if !relation
-                        .columns
-                        .iter()
-                        .any(|(column, _)| column.eq_ignore_ascii_case(&name.text)) =>
+                    if relation.find(&name.text).is_none() =>
                 {
                     select
                         .items
@@ -853,20 +826,26 @@ impl Binder<'_> {
         relation: &Relation<'_, C>,
         counted: Counted,
     ) -> Result<Query> {
-        let output = self.output(select, None, &|expression| match &expression.kind {
-            ExpressionKind::Call(call) if is_count(call) => {
-                self.check_count(relation, expression.at, call)
-            }
-            ExpressionKind::Column(column) => {
-                self.column(relation, column)?;
-                Err(self.conflict(
+        let output =
+            self.output(
+                select,
+                relation,
+                None,
+                &|expression| match &expression.kind {
+                    ExpressionKind::Call(call) if is_count(call) => {
+                        self.check_count(relation, expression.at, call)
+                    }
+                    ExpressionKind::Column(column) => {
+                        self.column(relation, column)?;
+                        Err(self.conflict(
                     expression.at,
                     "a column cannot stand beside COUNT without GROUP BY",
                     Hint::new("`SELECT word, COUNT(*) FROM corpus GROUP BY word` counts each word"),
                 ))
-            }
-            _ => self.plain_column(relation, expression).map(|_| ()),
-        })?;
+                    }
+                    _ => self.plain_column(relation, expression).map(|_| ()),
+                },
+            )?;
         // One row needs no order.
         let output = Output {
             order_by: Vec::new(),
@@ -941,9 +920,10 @@ impl Binder<'_> {
     }
 
     /// Binds SELECT and ORDER BY. `column_of` knows which expressions there are; `star` what `*` stands for.
-    fn output<C: Clone + PartialEq>(
+    fn output<C: Clone + PartialEq, R>(
         &self,
         select: &Select,
+        relation: &Relation<'_, R>,
         star: Option<&[(String, C)]>,
         column_of: &dyn Fn(&Expression) -> Result<C>,
     ) -> Result<Output<C>> {
@@ -979,7 +959,9 @@ impl Binder<'_> {
                     columns.push(column_of(expression)?);
                     names.push(match (alias, &expression.kind) {
                         (Some(alias), _) => alias.text.clone(),
-                        (None, ExpressionKind::Column(column)) => column.name.text.clone(),
+                        (None, ExpressionKind::Column(column)) => {
+                            relation.declared_name(&column.name.text).to_owned()
+                        }
                         (None, _) => text.clone(),
                     });
                     aliases.push(alias.as_ref().map(|alias| alias.text.as_str()));
@@ -1061,11 +1043,7 @@ impl Binder<'_> {
             self.check_table(relation.from, table)?;
         }
         let name = &column.name;
-        let found = relation
-            .columns
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(&name.text));
-        if let Some((_, column)) = found {
+        if let Some((_, column)) = relation.find(&name.text) {
             return Ok(column.clone());
         }
         let known: Vec<&str> = relation
@@ -1102,7 +1080,7 @@ impl Binder<'_> {
         match &expression.kind {
             ExpressionKind::Column(column) => self.column(relation, column),
             ExpressionKind::Operand(_) => {
-                Err(self.not_supported(expression.at, "a constant here", Hint::NONE))
+                Err(self.not_supported(expression.at, "a constant in SELECT", Hint::NONE))
             }
             ExpressionKind::Call(call) => Err(self.unknown_function(expression.at, call)),
         }
@@ -1119,20 +1097,20 @@ impl Binder<'_> {
                 Hint::new("`SELECT substr(content, 1, 100) FROM files('corpus')` reads from files");
             return self.not_supported(at, "substr() here", hint);
         }
-        if FUNCTIONS_LATER.contains(&function.as_str()) {
+        if functions::SCALAR_LATER.contains(&function.as_str()) {
             let hint = match function.as_str() {
                 "length" | "octet_length" => Hint::new("`bytes` of files() is the size of a file"),
                 _ => Hint::NONE,
             };
             return self.not_supported(at, format!("`{function}()`"), hint);
         }
-        if TABLE_FUNCTIONS.contains(&function.as_str())
-            || TABLE_FUNCTIONS_LATER.contains(&function.as_str())
+        if functions::TABLE.contains(&function.as_str())
+            || functions::TABLE_LATER.contains(&function.as_str())
         {
             let hint = Hint::new("table functions stand behind FROM");
             return self.no_such(at, NameKind::Function, &call.function, hint);
         }
-        let hint = did_you_mean(&function, &FUNCTIONS[..2], "functions are");
+        let hint = did_you_mean(&function, &functions::SCALAR, "functions are");
         self.no_such(at, NameKind::Function, &call.function, hint)
     }
 
@@ -1141,16 +1119,17 @@ impl Binder<'_> {
         relation: &Relation<'_, C>,
         condition: &Condition,
     ) -> Result<C> {
-        if let ExpressionKind::Call(call) = &condition.left.kind
-            && is_count(call)
-        {
-            return Err(self.conflict(
-                condition.left.at,
-                "COUNT cannot stand in WHERE",
-                Hint::NONE,
-            ));
+        let at = condition.left.at;
+        match &condition.left.kind {
+            ExpressionKind::Column(column) => self.column(relation, column),
+            ExpressionKind::Operand(_) => {
+                Err(self.not_supported(at, "a condition without a column", Hint::NONE))
+            }
+            ExpressionKind::Call(call) if is_count(call) => {
+                Err(self.conflict(at, "COUNT cannot stand in WHERE", Hint::NONE))
+            }
+            ExpressionKind::Call(call) => Err(self.unknown_function(at, call)),
         }
-        self.plain_column(relation, &condition.left)
     }
 
     fn no_condition(&self, condition: &Condition, column: &str, others: &str) -> Error {

@@ -216,7 +216,17 @@ impl Cursor<'_> {
         if self.take_word(keyword) {
             return Ok(());
         }
-        Err(self.unexpected(format!("`{keyword}`"), Hint::NONE))
+        Err(self.unexpected(format!("`{keyword}`"), self.misspelt(keyword)))
+    }
+
+    /// A hint if the next word is nearly the keyword that should stand there.
+    fn misspelt(&self, keyword: &str) -> Hint {
+        match self.peek() {
+            Some(Token::Word(word)) if suggest::nearest(&word.value, [keyword]).is_some() => {
+                Hint::new(format!("did you mean `{keyword}`?"))
+            }
+            _ => Hint::NONE,
+        }
     }
 
     fn expect(&mut self, token: &Token) -> Result<()> {
@@ -371,7 +381,7 @@ impl Cursor<'_> {
                 Hint::new(format!("text is kept in corpora: `{verb} CORPUS name`")),
             ));
         }
-        Err(self.unexpected("`CORPUS`", Hint::NONE))
+        Err(self.unexpected("`CORPUS`", self.misspelt("CORPUS")))
     }
 
     fn create(&mut self) -> Result<StatementKind> {

@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use std::cmp::Ordering;
 use zipfdb_storage::Dictionary;
 
-/// Equal tokens meet in the same shard, and shards are merged in parallel.
-const SHARD_BITS: u32 = 6;
-const SHARDS: usize = 1 << SHARD_BITS;
+/// Equal tokens meet in the same partition, and partitions are merged in parallel.
+const PARTITION_BITS: u32 = 6;
+const PARTITIONS: usize = 1 << PARTITION_BITS;
 
 /// What [`merge`] makes of local dictionaries.
 pub struct Merged {
@@ -32,31 +32,31 @@ pub fn merge(locals: &[LocalDictionary]) -> Merged {
     let tokens: usize = locals.iter().map(LocalDictionary::len).sum();
     assert!(u32::try_from(tokens).is_ok(), "token ids fit 32 bits");
     let seeds = random_seeds();
-    let sharded: Vec<Sharded> = locals
+    let partitioned: Vec<Partitioned> = locals
         .par_iter()
-        .map(|local| Sharded::new(local, seeds))
+        .map(|local| Partitioned::new(local, seeds))
         .collect();
-    let shards: Vec<Shard> = (0..SHARDS)
+    let partitions: Vec<Partition> = (0..PARTITIONS)
         .into_par_iter()
-        .map(|shard| Shard::new(locals, &sharded, shard))
+        .map(|partition| Partition::new(locals, &partitioned, partition))
         .collect();
 
     let mut words: Vec<Entry> = Vec::new();
     let mut gaps: Vec<Entry> = Vec::new();
-    let mut shard_bases = Vec::with_capacity(SHARDS);
+    let mut bases = Vec::with_capacity(PARTITIONS);
     let mut distinct = 0;
-    for shard in &shards {
-        shard_bases.push(distinct);
-        distinct += shard.distinct.len() as u32;
+    for partition in &partitions {
+        bases.push(distinct);
+        distinct += partition.distinct.len() as u32;
     }
-    let entries: Vec<(Vec<Entry>, Vec<Entry>)> = shards
+    let entries: Vec<(Vec<Entry>, Vec<Entry>)> = partitions
         .par_iter()
-        .zip(&shard_bases)
-        .map(|(shard, &base)| shard.entries(locals, base))
+        .zip(&bases)
+        .map(|(partition, &base)| partition.entries(locals, base))
         .collect();
-    for (shard_words, shard_gaps) in entries {
-        words.extend(shard_words);
-        gaps.extend(shard_gaps);
+    for (partition_words, partition_gaps) in entries {
+        words.extend(partition_words);
+        gaps.extend(partition_gaps);
     }
     words.par_sort_unstable_by(Entry::compare);
     gaps.par_sort_unstable_by(Entry::compare);
@@ -75,7 +75,7 @@ pub fn merge(locals: &[LocalDictionary]) -> Merged {
     }
     let word_tokens = words.len() as u32;
 
-    let local_ids = local_ids(&sharded, &shards, &shard_bases, &ids);
+    let local_ids = local_ids(&partitioned, &partitions, &bases, &ids);
     Merged {
         dictionary: Dictionary::new(offsets, bytes, word_tokens),
         ids: local_ids,
@@ -84,13 +84,13 @@ pub fn merge(locals: &[LocalDictionary]) -> Merged {
 
 /// For each local dictionary the final ids of its tokens, from `ids`, those of the distinct tokens.
 fn local_ids(
-    sharded: &[Sharded],
-    shards: &[Shard],
-    shard_bases: &[u32],
+    partitioned: &[Partitioned],
+    partitions: &[Partition],
+    bases: &[u32],
     ids: &[u32],
 ) -> Vec<Vec<u32>> {
-    let mut starts = [0; SHARDS];
-    let starts: Vec<[usize; SHARDS]> = sharded
+    let mut starts = [0; PARTITIONS];
+    let starts: Vec<[usize; PARTITIONS]> = partitioned
         .iter()
         .map(|local| {
             let these = starts;
@@ -100,16 +100,16 @@ fn local_ids(
             these
         })
         .collect();
-    sharded
+    partitioned
         .par_iter()
         .zip(starts)
         .map(|(local, starts)| {
             let mut local_ids = vec![0; local.tokens.len()];
-            for (shard, start) in starts.into_iter().enumerate() {
-                let tokens = local.tokens(shard);
-                let places = &shards[shard].places[start..start + tokens.len()];
+            for (partition, start) in starts.into_iter().enumerate() {
+                let tokens = local.tokens(partition);
+                let places = &partitions[partition].places[start..start + tokens.len()];
                 for (&(token, _), place) in tokens.iter().zip(places) {
-                    local_ids[token as usize] = ids[(shard_bases[shard] + place) as usize];
+                    local_ids[token as usize] = ids[(bases[partition] + place) as usize];
                 }
             }
             local_ids
@@ -117,51 +117,51 @@ fn local_ids(
         .collect()
 }
 
-/// The tokens of one local dictionary, grouped by shard.
-struct Sharded {
+/// The tokens of one local dictionary, grouped by partition.
+struct Partitioned {
     /// Local id and hash.
     tokens: Vec<(u32, u64)>,
-    /// `[SHARDS + 1]` into `tokens`.
+    /// `[PARTITIONS + 1]` into `tokens`.
     offsets: Vec<usize>,
 }
 
-impl Sharded {
-    fn new(local: &LocalDictionary, seeds: [u64; 2]) -> Sharded {
+impl Partitioned {
+    fn new(local: &LocalDictionary, seeds: [u64; 2]) -> Partitioned {
         let hashes: Vec<u64> = (0..local.len() as u32)
             .map(|id| hash_bytes(local.token(id), seeds, local.is_word(id)))
             .collect();
-        let mut offsets = vec![0; SHARDS + 1];
+        let mut offsets = vec![0; PARTITIONS + 1];
         for &hash in &hashes {
-            offsets[shard_of(hash) + 1] += 1;
+            offsets[partition_of(hash) + 1] += 1;
         }
-        for shard in 0..SHARDS {
-            offsets[shard + 1] += offsets[shard];
+        for partition in 0..PARTITIONS {
+            offsets[partition + 1] += offsets[partition];
         }
         let mut tokens = vec![(0, 0); hashes.len()];
         let mut next = offsets.clone();
         for (id, &hash) in hashes.iter().enumerate() {
-            let place = &mut next[shard_of(hash)];
+            let place = &mut next[partition_of(hash)];
             tokens[*place] = (id as u32, hash);
             *place += 1;
         }
-        Sharded { tokens, offsets }
+        Partitioned { tokens, offsets }
     }
 
-    fn tokens(&self, shard: usize) -> &[(u32, u64)] {
-        &self.tokens[self.offsets[shard]..self.offsets[shard + 1]]
+    fn tokens(&self, partition: usize) -> &[(u32, u64)] {
+        &self.tokens[self.offsets[partition]..self.offsets[partition + 1]]
     }
 }
 
 /// The top bits: the tables use the low ones.
-fn shard_of(hash: u64) -> usize {
-    (hash >> (u64::BITS - SHARD_BITS)) as usize
+fn partition_of(hash: u64) -> usize {
+    (hash >> (u64::BITS - PARTITION_BITS)) as usize
 }
 
-/// The distinct tokens of one shard.
-struct Shard {
+/// The distinct tokens of one partition.
+struct Partition {
     /// For each a local dictionary and an id there.
     distinct: Vec<(u32, u32)>,
-    /// For each token of the shard, in order of local dictionaries, its place in `distinct`.
+    /// For each token of the partition, in order of local dictionaries, its place in `distinct`.
     places: Vec<u32>,
     /// Folded words.
     folded: Vec<u8>,
@@ -169,14 +169,17 @@ struct Shard {
     folded_offsets: Vec<usize>,
 }
 
-impl Shard {
-    fn new(locals: &[LocalDictionary], sharded: &[Sharded], shard: usize) -> Shard {
-        let tokens: usize = sharded.iter().map(|local| local.tokens(shard).len()).sum();
+impl Partition {
+    fn new(locals: &[LocalDictionary], partitioned: &[Partitioned], partition: usize) -> Partition {
+        let tokens: usize = partitioned
+            .iter()
+            .map(|local| local.tokens(partition).len())
+            .sum();
         let mut table = IdTable::new();
         let mut distinct: Vec<(u32, u32)> = Vec::new();
         let mut places = Vec::with_capacity(tokens);
-        for (index, (local, sharded)) in locals.iter().zip(sharded).enumerate() {
-            for &(id, hash) in sharded.tokens(shard) {
+        for (index, (local, partitioned)) in locals.iter().zip(partitioned).enumerate() {
+            for &(id, hash) in partitioned.tokens(partition) {
                 let (token, is_word) = (local.token(id), local.is_word(id));
                 let new_place = distinct.len() as u32;
                 let place = table.find_or_insert(hash, new_place, |place| {
@@ -201,7 +204,7 @@ impl Shard {
             }
             folded_offsets.push(folded.len());
         }
-        Shard {
+        Partition {
             distinct,
             places,
             folded,
@@ -244,7 +247,7 @@ struct Entry<'a> {
     folded: &'a [u8],
     /// The word, or the gap token.
     text: &'a [u8],
-    /// Its place among the distinct tokens of all shards.
+    /// Its place among the distinct tokens of all partitions.
     distinct: u32,
     /// Whether the token has a space before `text`.
     has_space: bool,
