@@ -14,6 +14,10 @@ use zipfdb_storage::Tokenizer;
 /// last one may be the beginning of a character.
 const TOKENS_AFTER: usize = 3;
 
+/// U+202F, the only white space that UAX #29 joins to a word behind it. The word does not hold it, but may start with a
+/// mark that would stand alone without it.
+const JOINING_SPACE: &[u8] = "\u{202F}".as_bytes();
+
 /// The last place in `text` where a chunk may end and the next one start, if any is certain.
 ///
 /// `text` starts a file or a chunk and has more bytes of its file after it. The place is neither the start nor the end
@@ -75,8 +79,13 @@ impl TokenStarts {
 }
 
 impl Sink for TokenStarts {
-    fn word(&mut self, _text: &[u8], start: usize, _end: usize) {
-        self.push(start);
+    fn word(&mut self, text: &[u8], start: usize, _end: usize) {
+        // 0 is never certain.
+        self.push(if text[..start].ends_with(JOINING_SPACE) {
+            0
+        } else {
+            start
+        });
         self.after_word = true;
     }
 

@@ -184,6 +184,8 @@ const PIECES: &[&[u8]] = &[
     b"\xe2\x80\x80",
     b"\xc2\x85",
     b"\xe2\x80\xa8",
+    // Narrow no-break space, the only white space that joins words.
+    b"\xe2\x80\xaf",
     // Right single quote, middle dot, fullwidth comma, low line.
     b"\xe2\x80\x99",
     b"\xc2\xb7",
@@ -283,6 +285,14 @@ fn words_are_those_of_the_reference_for_valid_text() {
 #[test]
 fn chunks_have_the_tokens_of_the_whole() {
     run(1_200, |text| check_chunks(text, &[2, 7, 16, 61, 200]));
+}
+
+#[test]
+fn a_chunk_does_not_start_with_a_mark_cut_from_its_space() {
+    // Narrow no-break space, combining acute, a letter: one segment, whose word starts at the mark.
+    let text = b"\xe2\x80\xaf\xcc\x81a\xa0\xd7\x91\xa9\xbf";
+    let sizes: Vec<usize> = (1..=text.len()).collect();
+    check_chunks(text, &sizes).unwrap();
 }
 
 #[test]
