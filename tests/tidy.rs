@@ -511,7 +511,7 @@ fn walk(root: &Path) -> Vec<String> {
                 entry.path(),
                 entry.file_name().to_string_lossy().into_owned(),
             );
-            if ["target", ".git", "device", "artifacts"].contains(&name.as_str())
+            if ["target", ".git", "device", "artifacts", "corpus"].contains(&name.as_str())
                 || name.ends_with(".zdb")
             {
                 continue;
