@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
+#[allow(dead_code, reason = "nothing calls it yet")]
+mod ingest;
 mod progress;
 #[allow(dead_code, reason = "nothing calls it yet")]
 mod sources;
