@@ -21,9 +21,9 @@ mod test_grammars;
 mod weights;
 
 pub use construct::{Constructed, Parameters, Stage, construct};
-pub use extract::{TokenText, expand_file, extract};
+pub use extract::{Content, ShortText, TokenText, expand_file, extract};
 pub use grammar_view::GrammarView;
-pub use lengths::{Lengths, SAMPLE_SYMBOLS, expansion_sums};
-pub use locate::{WordTerminals, locate, locate_in_file};
-pub use occurrences::{Parents, count_in_file};
+pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
+pub use locate::{Structures, WordTerminals, locate, locate_in_file};
+pub use occurrences::{Parents, Signatures, count_in_file};
 pub use weights::{file_weights, weights};

@@ -4,7 +4,7 @@
 //! segment: word tokens first, a word's plain and spaced token next to each
 //! other, gap tokens last. Not compiled outside tests.
 
-use crate::{GrammarView, TokenText, WordTerminals};
+use crate::{GrammarView, Lengths, Signatures, TokenText, WordTerminals};
 
 /// A grammar with its token text.
 #[derive(Clone, Debug)]
@@ -94,8 +94,18 @@ impl TestGrammar {
         }
     }
 
-    pub(crate) fn terminal_bytes(&self) -> Vec<u32> {
-        self.tokens.iter().map(|token| token.len() as u32).collect()
+    /// Lengths in bytes.
+    pub(crate) fn lengths(&self) -> Lengths {
+        Lengths::new(self.view(), |t| self.tokens[t as usize].len() as u64)
+    }
+
+    /// With the number of its first terminal as a word's number.
+    pub(crate) fn signatures(&self) -> Signatures {
+        let words = self.words();
+        Signatures::new(self.view(), |terminal| {
+            let word = words.iter().find(|w| (w.first..w.end).contains(&terminal));
+            word.map_or(terminal, |word| word.first)
+        })
     }
 
     /// The tokens of every word.

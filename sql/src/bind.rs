@@ -22,7 +22,8 @@ pub trait Schema {
     /// Names of all corpora.
     fn corpora(&self) -> Vec<String>;
 
-    /// Names of the columns by which `segments('corpus')` shows the bytes of each section of a segment.
+    /// Names of the columns by which `segments('corpus')` shows the bytes of each section of a segment. None may be the
+    /// name of a column that it has already, such as `files`.
     fn section_columns(&self) -> Vec<String> {
         Vec::new()
     }
@@ -111,7 +112,6 @@ impl<C> Relation<'_, C> {
 enum CorpusColumn {
     File,
     Word,
-    Position,
     Offset,
     Length,
 }
@@ -650,7 +650,6 @@ impl Binder<'_> {
             columns: [
                 ("file", CorpusColumn::File),
                 ("word", CorpusColumn::Word),
-                ("position", CorpusColumn::Position),
                 ("offset", CorpusColumn::Offset),
                 ("length", CorpusColumn::Length),
             ]
@@ -662,9 +661,6 @@ impl Binder<'_> {
             match self.condition_column(&relation, condition)? {
                 CorpusColumn::File => self.restrict(&mut files, condition, "file")?,
                 CorpusColumn::Word => self.restrict(&mut words, condition, "word")?,
-                CorpusColumn::Position => {
-                    return Err(self.no_condition(condition, "position", "file and word"));
-                }
                 CorpusColumn::Offset => {
                     return Err(self.no_condition(condition, "offset", "file and word"));
                 }
@@ -703,10 +699,6 @@ impl Binder<'_> {
             CorpusColumn::Word => Ok(OccurrencesColumn::Word),
             CorpusColumn::Offset => Ok(OccurrencesColumn::Offset),
             CorpusColumn::Length => Ok(OccurrencesColumn::Length),
-            CorpusColumn::Position => {
-                let hint = Hint::new("`offset` is the byte where the word begins");
-                Err(self.not_supported(expression.at, "the column `position`", hint))
-            }
         })?;
         let Keys::These(words) = words else {
             return Err(self.not_supported(
@@ -1046,6 +1038,11 @@ impl Binder<'_> {
         if let Some((_, column)) = relation.find(&name.text) {
             return Ok(column.clone());
         }
+        let is_corpus = relation.from.arguments.is_none();
+        if is_corpus && name.text.eq_ignore_ascii_case("position") {
+            let hint = Hint::new("`offset` is the byte where the word begins");
+            return Err(self.not_supported(name.at, "the column `position`", hint));
+        }
         let known: Vec<&str> = relation
             .columns
             .iter()
@@ -1059,7 +1056,7 @@ impl Binder<'_> {
                 shorten(&name.text)
             ))
         } else if ["content", "bytes", "words"].contains(&name.text.to_ascii_lowercase().as_str())
-            && relation.from.arguments.is_none()
+            && is_corpus
         {
             Hint::new(format!(
                 "files have it: `FROM files('{}')`",

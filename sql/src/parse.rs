@@ -22,7 +22,7 @@ use crate::syntax::{Select, Statement, StatementKind};
 
 /// Queries of at most this many tokens are first tried on the caller's stack, and with at most this much recursion.
 /// `queries_fit_a_small_stack_directly` shows what that takes.
-const DIRECT_TOKENS_MAX: usize = 64;
+const DIRECT_TOKENS_MAX: usize = 256;
 const DIRECT_RECURSION_MAX: usize = 6;
 
 /// Recursion of the parser on its own thread: parentheses, and operators that take an operand to their right.

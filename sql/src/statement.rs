@@ -395,9 +395,7 @@ impl Cursor<'_> {
         if matches!(self.peek(), Some(Token::LParen)) {
             return Err(self.unexpected(
                 "`WITH` or the end of the statement",
-                Hint::new(
-                    "every corpus has the same columns: file, word, position, offset, length",
-                ),
+                Hint::new("every corpus has the same columns: file, word, offset, length"),
             ));
         }
         let options = self.options()?;

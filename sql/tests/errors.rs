@@ -371,7 +371,7 @@ fn positions_count_lines_and_characters_of_the_whole_input() {
     );
     assert_eq!(
         format!("{}{error}", error.excerpt()),
-        " nothing -- here\n ^\n3:2: no such column \"nothing\"; hint: columns are file, word, position, offset, length"
+        " nothing -- here\n ^\n3:2: no such column \"nothing\"; hint: columns are file, word, offset, length"
     );
 }
 

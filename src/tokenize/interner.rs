@@ -63,6 +63,21 @@ impl LocalDictionary {
         self.ends[id as usize] >> END_BITS != 0
     }
 
+    /// The tokens that `ids` uses, and the ids changed to what they are there.
+    pub fn select(&self, ids: &mut [u32]) -> LocalDictionary {
+        let mut selected = LocalDictionary::default();
+        let mut new_ids = vec![u32::MAX; self.len()];
+        for id in ids {
+            let new_id = &mut new_ids[*id as usize];
+            if *new_id == u32::MAX {
+                *new_id = selected.len() as u32;
+                selected.push(self.token(*id), self.is_word(*id));
+            }
+            *id = *new_id;
+        }
+        selected
+    }
+
     fn push(&mut self, token: &[u8], is_word: bool) {
         self.bytes.extend_from_slice(token);
         assert!(

@@ -17,7 +17,7 @@ mod runs;
 mod unicode;
 
 pub use chunk::chunk_end;
-pub use dictionary::{Merged, merge};
+pub use dictionary::merge;
 pub use fold::fold;
 pub use interner::{Interner, LocalDictionary};
 

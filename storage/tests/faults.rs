@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use scenario::{CREATE, READ, State, Step, WRITE, build, observe, reopen, scratch, states, steps};
+use scenario::{CREATE, State, Step, WRITE, build, observe, reopen, scratch, states, steps};
 use zipfdb_storage::{Backend, BackendFile, Bytes, Error, FileBackend, Result, Store};
 
 mod scenario;
@@ -313,60 +313,4 @@ fn segment_name(path: &Path) -> OsString {
             name.to_str().unwrap().ends_with(".seg").then_some(name)
         })
         .unwrap()
-}
-
-#[test]
-fn a_publication_to_a_corpus_that_was_dropped_and_created_again_is_refused() {
-    let store = Store::in_memory();
-    Step::Create("a").perform(&store).unwrap();
-    let mut publication = store.begin_publication("a").unwrap();
-    let (header, path) = publication.next_segment((16, 0, 0), true).unwrap();
-    scenario::write_segment(store.backend(), &path, &header, "late").unwrap();
-    store.drop_corpus("a").unwrap();
-    Step::Create("a").perform(&store).unwrap();
-    assert!(matches!(
-        publication.commit(),
-        Err(Error::NoSuchCorpus { .. })
-    ));
-    assert_eq!(observe(&store)["a"], [""; 0]);
-    assert!(!store.backend().exists(&path).unwrap());
-}
-
-#[test]
-fn a_database_in_memory_does_all_that_one_on_disk_does() {
-    let store = Store::in_memory();
-    for (step, state) in steps().iter().zip(states(&steps()).iter().skip(1)) {
-        step.perform(&store).unwrap();
-        assert_eq!(observe(&store), *state);
-    }
-    let segments = store.path().join("segments");
-    let live: usize = store
-        .corpora()
-        .iter()
-        .map(|record| record.segments.len() + 1)
-        .sum();
-    assert_eq!(
-        store.backend().list(&segments).unwrap().len(),
-        live,
-        "nothing is left behind"
-    );
-}
-
-#[test]
-fn names_of_corpora_are_found_in_any_letter_case_and_kept_as_given() {
-    let directory = scratch();
-    let path = directory.path().join("a.zdb");
-    let store = Store::open(&path, CREATE).unwrap();
-    store
-        .create_corpus("Reviews 2024", scenario::settings(""))
-        .unwrap();
-    let error = store
-        .create_corpus("REVIEWS 2024", scenario::settings(""))
-        .unwrap_err();
-    assert_eq!(error.to_string(), "corpus `Reviews 2024` exists already");
-    drop(store);
-    let store = Store::open(&path, READ).unwrap();
-    assert_eq!(store.corpus("reviews 2024").unwrap().name, "Reviews 2024");
-    let error = store.corpus("revews").unwrap_err();
-    assert_eq!(error.to_string(), "no such corpus `revews`");
 }

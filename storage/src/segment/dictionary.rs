@@ -51,6 +51,16 @@ impl Dictionary {
         }
     }
 
+    /// Where each token begins in [`Dictionary::bytes`], and where the last one ends: `[tokens + 1]`.
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// All tokens, one after the other.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// How many tokens there are.
     pub fn len(&self) -> u32 {
         // Bounded in `new`.
