@@ -59,6 +59,11 @@ impl Engine {
     }
 }
 
+/// What the stages of our own ingest are, as a sentence.
+pub fn stages_of_ours() -> String {
+    ours::stages()
+}
+
 /// Whether a database is built for the clock or for the scales.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Purpose {

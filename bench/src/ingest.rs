@@ -140,7 +140,8 @@ fn notes(options: &Options, run_count: usize, results: &[Runs]) -> Vec<String> {
     let mut notes = vec![
         format!(
             "MB are 10^6 bytes of text; a stage's figure is all text over the stage's seconds. From opening the first file \
-             to a durable database that can be queried. Median of {run_count}."
+             to a durable database that can be queried. Median of {run_count}. Memory is the largest resident set, mapped \
+             files included."
         ),
         format!(
             "The page cache was told to drop the corpus before each run; {cold} of {} runs then read all of it from the disk.",
@@ -152,6 +153,9 @@ fn notes(options: &Options, run_count: usize, results: &[Runs]) -> Vec<String> {
         .filter(|engine| options.wants(engine.name()))
     {
         notes.push(engine.configuration(options.threads));
+    }
+    if options.wants(Engine::Ours.name()) {
+        notes.push(engines::stages_of_ours());
     }
     notes
 }
