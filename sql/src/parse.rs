@@ -251,6 +251,8 @@ mod tests {
         "SELECT (",
         "SELECT NOT ",
         "SELECT - ",
+        "SELECT a OR ",
+        "SELECT a = ",
         "SELECT NOT NOT NOT NOT (",
         "SELECT a AND NOT b = - + - c * (",
         "SELECT CASE ",

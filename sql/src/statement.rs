@@ -4,7 +4,7 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::error::{Error, Hint, Result, shorten};
+use crate::error::{Error, Hint, Result, quote, shorten};
 use crate::lex::{Source, byte_of, end_of};
 use crate::suggest;
 use crate::syntax::{Name, Operand, OperandKind, OptionSetting, StatementKind};
@@ -149,7 +149,7 @@ impl Cursor<'_> {
         let end = self.byte().min(self.source.text.len());
         let statement = self.source.text[begin..end].trim_end();
         // A hint that repeats a long statement would hide the error.
-        let hint = if statement.len() <= 40 && !statement.contains('\n') {
+        let hint = if statement.len() <= 40 && !statement.contains(char::is_control) {
             Hint::new(format!(
                 "`{statement}` is complete; statements are separated by `;`"
             ))
@@ -249,7 +249,7 @@ impl Cursor<'_> {
             {
                 return Err(Error::Conflict {
                     at: self.source.at(key.at),
-                    message: format!("option `{}` is given twice", first.key.text),
+                    message: format!("option {} is given twice", quote(&first.key.text)),
                     hint: Hint::NONE,
                 });
             }
