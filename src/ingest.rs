@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 use zipfdb_kernels::{Parameters, Stage, construct};
-use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo};
+use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
 /// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
 const CHUNK_BYTES_MAX: usize = 4 << 20;
@@ -223,7 +223,7 @@ fn build(
             file_offsets.push(token_count as u32);
         }
     }
-    let (dictionary, tokens) = renumber(draft);
+    let (dictionary, tokens) = renumber(settings.tokenizer, draft);
     report.tokens += tokens.len() as u64;
     report.times.dictionary += start.elapsed();
     progress.advance(bytes);
@@ -277,14 +277,14 @@ fn build(
 }
 
 /// The dictionary of a draft, and the tokens of all its files numbered by it.
-fn renumber(draft: Draft) -> (Dictionary, Vec<u32>) {
+fn renumber(tokenizer: Tokenizer, draft: Draft) -> (Dictionary, Vec<u32>) {
     let mut locals: Vec<LocalDictionary> = Vec::with_capacity(draft.chunks.len());
     let mut chunks: Vec<Vec<u32>> = Vec::with_capacity(draft.chunks.len());
     for chunk in draft.chunks {
         locals.push(chunk.dictionary);
         chunks.push(chunk.ids);
     }
-    let merged = tokenize::merge(&locals);
+    let merged = tokenize::merge(tokenizer, &locals);
     drop(locals);
     let mut tokens = vec![0; chunks.iter().map(Vec::len).sum()];
     let mut ranges = Vec::with_capacity(chunks.len());
