@@ -58,7 +58,9 @@ fn thread_seconds(start: Instant) -> f64 {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()
         .and_then(|times| times.split(' ').next()?.parse().ok())
-        .map_or(start.elapsed().as_secs_f64(), |nanoseconds: f64| nanoseconds / 1e9)
+        .map_or(start.elapsed().as_secs_f64(), |nanoseconds: f64| {
+            nanoseconds / 1e9
+        })
 }
 
 /// Seconds of the median run.
