@@ -1,1 +1,29 @@
 //! Data-parallel grammar algorithms on plain slices.
+//!
+//! Every algorithm takes plain slices and gives plain vectors, works over
+//! integers only, and runs on the current rayon pool. Results never depend on
+//! the number of threads, so that a device kernel can be the bit-identical twin.
+//! What reads a grammar takes a [`GrammarView`]. Nothing here knows files,
+//! disks, SQL or text.
+
+mod construct;
+mod extract;
+mod grammar_view;
+mod lengths;
+mod locate;
+mod occurrences;
+mod pair_rounds;
+mod prune;
+mod renumber;
+mod symbol_slots;
+#[cfg(test)]
+mod test_grammars;
+mod weights;
+
+pub use construct::{Constructed, Parameters, Stage, construct};
+pub use extract::{Content, ShortText, TokenText, expand_file, extract};
+pub use grammar_view::GrammarView;
+pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
+pub use locate::{Structures, WordTerminals, locate, locate_in_file};
+pub use occurrences::{Parents, Signatures, count_in_file};
+pub use weights::{file_weights, weights};

@@ -1,1 +1,54 @@
-//! Text to a checked logical plan.
+//! SQL text to a checked logical plan: the front end of ZipfDB.
+//!
+//! Text is cut into statements (`StatementStream`), each is parsed (`parse`, `parse_statement`), and bound to the names
+//! and parameters at hand (`bind`), which gives a `Plan`. Whatever the text, the answer is a plan or an `Error` with the
+//! place and, where there is one, a hint.
+//!
+//! ```
+//! use zipfdb_sql::{Plan, Schema, Value, bind, parse};
+//!
+//! struct OneCorpus;
+//! impl Schema for OneCorpus {
+//!     fn corpora(&self) -> Vec<String> {
+//!         vec!["reviews".to_owned()]
+//!     }
+//! }
+//!
+//! let statements = parse("SELECT COUNT(*) FROM reviews WHERE word = ?")?;
+//! let plan = bind(&statements[0], &OneCorpus, &[Value::from("good")])?;
+//! assert!(matches!(plan, Plan::Query(_)));
+//!
+//! let statements = parse("SELECT COUNT(*) FROM revews")?;
+//! let error = bind(&statements[0], &OneCorpus, &[]).unwrap_err();
+//! assert_eq!(error.to_string(), r#"1:22: no such corpus "revews"; hint: did you mean "reviews"?"#);
+//! # Ok::<(), zipfdb_sql::Error>(())
+//! ```
+//!
+//! Invariant: nothing here touches a file, and no type of sqlparser is visible from outside.
+
+#![forbid(unsafe_code)]
+
+mod bind;
+mod dialect;
+mod error;
+mod functions;
+mod lex;
+pub mod limits;
+mod lower;
+mod parse;
+pub mod plan;
+mod split;
+mod statement;
+mod substr;
+mod suggest;
+mod syntax;
+mod value;
+
+pub use bind::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, bind, is_corpus_name};
+pub use error::{Error, Hint, NameKind, ParserFailure, Place, Position, Result};
+pub use parse::{parse, parse_statement};
+pub use plan::Plan;
+pub use split::{Pending, StatementStream, StatementText};
+pub use substr::substr_range;
+pub use syntax::Statement;
+pub use value::Value;

@@ -1,1 +1,24 @@
 //! What is on disk, and how it survives a crash.
+//!
+//! Everything a database directory holds is written and read here: segment files, the catalog and the lock. The
+//! invariant: bytes that come from disk are verified before they are trusted, so a damaged file is an [`Error`], never
+//! a panic and never a wrong answer. This crate knows no query, no SQL and no GPU.
+
+mod backend;
+mod catalog;
+mod error;
+mod grammar;
+mod lock;
+mod segment;
+mod settings;
+mod store;
+
+pub use backend::{Backend, BackendFile, Bytes, FileBackend, MemoryBackend, ReadOnlyBackend};
+pub use catalog::CorpusRecord;
+pub use error::{Error, Result};
+pub use grammar::Grammar;
+pub use segment::{
+    Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader, SegmentWriter,
+};
+pub use settings::{CorpusSettings, Tokenizer};
+pub use store::{OpenOptions, Publication, Segment, Store};

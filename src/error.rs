@@ -1,0 +1,115 @@
+//! The one error type of the database.
+//!
+//! Every message says where, what, and what to do next if there is something.
+//! Errors of the SQL front end and of the store pass through unchanged, with
+//! `source()` set, so nothing is said twice.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What a database operation can fail with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The SQL text is wrong: line, column and hint are in the message.
+    #[error(transparent)]
+    Sql(#[from] zipfdb_sql::Error),
+
+    /// The files of the database: damaged, locked, or not writable.
+    #[error(transparent)]
+    Storage(#[from] zipfdb_storage::Error),
+
+    /// No file of this name in the corpus.
+    #[error("no such file \"{file}\" in corpus \"{corpus}\"{}", hint(.nearest))]
+    NoSuchFile {
+        /// The corpus that was asked.
+        corpus: String,
+        /// The name that was asked for.
+        file: String,
+        /// The most similar name that exists.
+        nearest: Option<String>,
+    },
+
+    /// A file of this name is already in the corpus.
+    #[error(
+        "corpus \"{corpus}\" already has a file \"{file}\" ({path}); hint: nothing was copied, \
+         remove or rename one of them"
+    )]
+    FileExists {
+        /// The corpus that was written to.
+        corpus: String,
+        /// The name both have.
+        file: String,
+        /// Where the second one was found.
+        path: PathBuf,
+    },
+
+    /// Input paths that cannot be read; nothing was copied.
+    #[error(
+        "{path}: {reason}{}; hint: nothing was copied, WITH (on_error = 'skip') leaves unreadable files out",
+        and_more(*.more)
+    )]
+    Unreadable {
+        /// The first of them.
+        path: PathBuf,
+        /// Why it cannot be read.
+        reason: String,
+        /// How many further paths cannot be read either.
+        more: usize,
+    },
+
+    /// An operating system call on a path outside the database failed.
+    #[error("cannot {action} {path}: {source}", path = .path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// Text that the database cannot hold, or an argument out of range.
+    #[error("{subject}: {reason}")]
+    Invalid {
+        /// What is invalid: a path, an option, a parameter.
+        subject: String,
+        /// Why, and what would be valid.
+        reason: String,
+    },
+
+    /// Stored data contradicts itself although its checksums hold.
+    #[error("segment {segment}: {reason}; hint: CHECK says which segments of a corpus are damaged")]
+    Inconsistent {
+        /// The segment it was found in.
+        segment: u64,
+        /// What does not fit.
+        reason: String,
+    },
+
+    /// CHECK found damage; its rows say where.
+    #[error("{damaged} of {segments} segments are damaged")]
+    Damaged {
+        /// How many segments have a problem.
+        damaged: usize,
+        /// How many were checked.
+        segments: usize,
+    },
+}
+
+/// A result of a database operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+fn hint(nearest: &Option<String>) -> String {
+    match nearest {
+        Some(name) => format!("; hint: did you mean \"{name}\"?"),
+        None => String::new(),
+    }
+}
+
+fn and_more(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    }
+}

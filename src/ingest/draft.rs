@@ -1,0 +1,412 @@
+//! Tokenized chunks to the drafts of segments.
+//!
+//! Chunks come in order of file names, and here is decided where one segment ends and the next one starts. The
+//! invariant: that depends on the files and the limits alone, because chunks do and nothing else is looked at. What
+//! becomes of a draft is not known here.
+
+use crate::tokenize::LocalDictionary;
+use std::collections::VecDeque;
+
+/// When a segment is full.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of text.
+    pub bytes: u64,
+    /// Tokens: what the memory of grammar construction grows with.
+    pub tokens: usize,
+    /// Dictionary entries, counted once for every chunk they are in.
+    pub entries: usize,
+    /// Size of those entries.
+    pub entry_bytes: usize,
+}
+
+/// A file, or a stretch of one, in tokens.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The file.
+    pub source: usize,
+    /// Size of the whole file.
+    pub source_bytes: u64,
+    /// Where in the file the piece starts.
+    pub first_byte: u64,
+    /// Whether the file ends with it.
+    pub is_last: bool,
+    /// Size of the text.
+    pub bytes: u64,
+    /// How many tokens.
+    pub tokens: usize,
+    /// How many of them are word tokens.
+    pub words: u64,
+    /// Of the text.
+    pub crc32: crc32fast::Hasher,
+}
+
+/// What became of a chunk of text.
+pub struct TokenizedChunk {
+    /// What it holds, in order.
+    pub pieces: Vec<Piece>,
+    /// The tokens of all pieces, one piece after the other.
+    pub ids: Vec<u32>,
+    /// What the ids stand for.
+    pub dictionary: LocalDictionary,
+}
+
+impl TokenizedChunk {
+    /// Cuts off the pieces from `piece`, which is not the first.
+    fn split_off(&mut self, piece: usize) -> TokenizedChunk {
+        let pieces = self.pieces.split_off(piece);
+        let tokens = self.pieces.iter().map(|piece| piece.tokens).sum();
+        let mut ids = self.ids.split_off(tokens);
+        let dictionary = self.dictionary.select(&mut ids);
+        self.dictionary = self.dictionary.select(&mut self.ids);
+        TokenizedChunk {
+            pieces,
+            ids,
+            dictionary,
+        }
+    }
+}
+
+/// A segment in tokens.
+#[derive(Default)]
+pub struct Draft {
+    /// Never without pieces.
+    pub chunks: Vec<TokenizedChunk>,
+    bytes: u64,
+    tokens: usize,
+    entries: usize,
+    entry_bytes: usize,
+}
+
+impl Draft {
+    fn push(&mut self, chunk: TokenizedChunk) {
+        self.bytes += chunk.pieces.iter().map(|piece| piece.bytes).sum::<u64>();
+        self.tokens += chunk.ids.len();
+        self.entries += chunk.dictionary.len();
+        self.entry_bytes += chunk.dictionary.size();
+        self.chunks.push(chunk);
+    }
+
+    /// How many chunks, and pieces of the one after them, lie before the file that the draft ends with.
+    fn last_file_start(&self) -> (usize, usize) {
+        let mut start = (0, 0);
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            for (piece_index, piece) in chunk.pieces.iter().enumerate() {
+                if piece.first_byte == 0 {
+                    start = (index, piece_index);
+                }
+            }
+        }
+        start
+    }
+}
+
+/// Cuts the sequence of chunks into drafts.
+pub struct Drafts {
+    limits: Limits,
+    current: Draft,
+    full: VecDeque<Draft>,
+}
+
+impl Drafts {
+    /// No drafts yet.
+    pub fn new(limits: Limits) -> Drafts {
+        Drafts {
+            limits,
+            current: Draft::default(),
+            full: VecDeque::new(),
+        }
+    }
+
+    /// Takes the next chunk.
+    pub fn push(&mut self, mut chunk: TokenizedChunk) {
+        while !chunk.pieces.is_empty() {
+            let fitting = self.fitting(&chunk);
+            if fitting == chunk.pieces.len() {
+                self.current.push(chunk);
+                return;
+            }
+            if fitting > 0 {
+                let rest = chunk.split_off(fitting);
+                self.current.push(chunk);
+                chunk = rest;
+            }
+            self.close(&chunk.pieces[0]);
+        }
+    }
+
+    /// Whether a draft is complete.
+    pub fn has_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// The next draft and whether it is the last; `None` if no draft is complete or, once there are `no_more` chunks,
+    /// if there is none.
+    pub fn pop(&mut self, no_more: bool) -> Option<(Draft, bool)> {
+        if let Some(draft) = self.full.pop_front() {
+            return Some((draft, false));
+        }
+        if !no_more || self.current.chunks.is_empty() {
+            return None;
+        }
+        Some((std::mem::take(&mut self.current), true))
+    }
+
+    /// How many of the pieces fit into the current draft. At least one if the draft is empty.
+    fn fitting(&self, chunk: &TokenizedChunk) -> usize {
+        let (current, limits) = (&self.current, &self.limits);
+        if !current.chunks.is_empty()
+            && (current.entries + chunk.dictionary.len() > limits.entries
+                || current.entry_bytes + chunk.dictionary.size() > limits.entry_bytes)
+        {
+            return 0;
+        }
+        let (mut bytes, mut tokens) = (current.bytes, current.tokens);
+        for (index, piece) in chunk.pieces.iter().enumerate() {
+            // A file that fits into a segment is not begun where it does not fit; one that does not will be cut anyway.
+            let needed = match piece.first_byte {
+                0 if piece.source_bytes <= limits.bytes => piece.source_bytes,
+                _ => piece.bytes,
+            };
+            tokens += piece.tokens;
+            let is_first = index == 0 && current.chunks.is_empty();
+            if !is_first && (bytes + needed > limits.bytes || tokens > limits.tokens) {
+                return index;
+            }
+            bytes += piece.bytes;
+        }
+        chunk.pieces.len()
+    }
+
+    /// Completes the current draft, which `next` does not fit into.
+    fn close(&mut self, next: &Piece) {
+        let mut draft = std::mem::take(&mut self.current);
+        let continues = next.first_byte > 0;
+        if continues && next.source_bytes <= self.limits.bytes {
+            // The tokens of the file are too many here, but it may fit into a segment of its own.
+            let (chunks, pieces) = draft.last_file_start();
+            if (chunks, pieces) != (0, 0) {
+                let mut moved = draft.chunks.split_off(chunks);
+                if pieces > 0 {
+                    let rest = moved[0].split_off(pieces);
+                    draft.chunks.push(std::mem::replace(&mut moved[0], rest));
+                }
+                for chunk in moved {
+                    self.current.push(chunk);
+                }
+            }
+        }
+        self.full.push_back(draft);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenize::{Interner, tokenize};
+    use zipfdb_storage::Tokenizer;
+
+    const LIMITS: Limits = Limits {
+        bytes: 10,
+        tokens: 1000,
+        entries: 1000,
+        entry_bytes: 1000,
+    };
+
+    /// Chunks of files given by the texts of their pieces, one piece of a chunk after the other.
+    fn chunks(chunks: &[&[(usize, &str)]], files: &[&str]) -> Vec<TokenizedChunk> {
+        let mut read = vec![0; files.len()];
+        let mut interner = Interner::new();
+        let mut make = |pieces: &[(usize, &str)]| {
+            let mut made = Vec::new();
+            for &(source, text) in pieces {
+                let (tokens, words) = (interner.tokens(), interner.words());
+                tokenize(Tokenizer::Unicode, text.as_bytes(), &mut interner);
+                let first_byte = read[source];
+                read[source] += text.len() as u64;
+                made.push(Piece {
+                    source,
+                    source_bytes: files[source].len() as u64,
+                    first_byte,
+                    is_last: read[source] == files[source].len() as u64,
+                    bytes: text.len() as u64,
+                    tokens: interner.tokens() - tokens,
+                    words: interner.words() - words,
+                    crc32: crc32fast::Hasher::new(),
+                });
+            }
+            let (ids, dictionary) = interner.take();
+            TokenizedChunk {
+                pieces: made,
+                ids,
+                dictionary,
+            }
+        };
+        chunks.iter().map(|pieces| make(pieces)).collect()
+    }
+
+    /// The texts of the pieces of each draft.
+    fn drafts(limits: Limits, chunks: Vec<TokenizedChunk>) -> Vec<Vec<String>> {
+        let mut drafts = Drafts::new(limits);
+        for chunk in chunks {
+            drafts.push(chunk);
+        }
+        let mut found = Vec::new();
+        while let Some((draft, is_last)) = drafts.pop(true) {
+            let mut texts = Vec::new();
+            for chunk in &draft.chunks {
+                let mut ids = &chunk.ids[..];
+                assert!((0..chunk.dictionary.len() as u32).all(|id| ids.contains(&id)));
+                for piece in &chunk.pieces {
+                    let (these, rest) = ids.split_at(piece.tokens);
+                    let text = these.iter().map(|&id| chunk.dictionary.token(id));
+                    texts.push(String::from_utf8_lossy(&text.collect::<Vec<_>>().concat()).into());
+                    ids = rest;
+                }
+            }
+            found.push(texts);
+            assert_eq!(
+                is_last,
+                !drafts.has_full() && drafts.current.chunks.is_empty()
+            );
+        }
+        found
+    }
+
+    #[test]
+    fn segments_are_cut_at_file_boundaries() {
+        let files = ["one", "two two", "three", "", "four"];
+        let one_chunk = chunks(
+            &[&[
+                (0, "one"),
+                (1, "two two"),
+                (2, "three"),
+                (3, ""),
+                (4, "four"),
+            ]],
+            &files,
+        );
+        let expected = [vec!["one", "two two"], vec!["three", "", "four"]];
+        assert_eq!(drafts(LIMITS, one_chunk), expected);
+        let many_chunks = chunks(
+            &[
+                &[(0, "one")],
+                &[(1, "two"), (1, " two")],
+                &[(2, "three"), (3, "")],
+                &[(4, "four")],
+            ],
+            &files,
+        );
+        let texts: Vec<String> = drafts(LIMITS, many_chunks)
+            .iter()
+            .map(|draft| draft.concat())
+            .collect();
+        assert_eq!(texts, ["onetwo two", "threefour"]);
+    }
+
+    #[test]
+    fn a_file_larger_than_a_segment_is_cut_between_chunks() {
+        let files = ["a", "one two three four five", "b"];
+        let chunks = chunks(
+            &[
+                &[(0, "a")],
+                &[(1, "one")],
+                &[(1, " two")],
+                &[(1, " three")],
+                &[(1, " four")],
+                &[(1, " five")],
+                &[(2, "b")],
+            ],
+            &files,
+        );
+        assert_eq!(
+            drafts(LIMITS, chunks),
+            [
+                vec!["a", "one", " two"],
+                vec![" three"],
+                vec![" four", " five"],
+                vec!["b"],
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_that_fits_is_not_begun_where_it_does_not() {
+        let files = ["aaaaaa", "one two"];
+        let chunks = chunks(&[&[(0, "aaaaaa")], &[(1, "one")], &[(1, " two")]], &files);
+        assert_eq!(
+            drafts(LIMITS, chunks),
+            [vec!["aaaaaa"], vec!["one", " two"]]
+        );
+    }
+
+    #[test]
+    fn too_many_tokens_end_a_segment_before_the_file_or_within_it() {
+        let limits = Limits {
+            bytes: 100,
+            tokens: 3,
+            ..LIMITS
+        };
+        let files = ["a", "b c", "b c d e f g", "h"];
+        let chunks = chunks(
+            &[
+                &[(0, "a"), (1, "b")],
+                &[(1, " c")],
+                &[(2, "b")],
+                &[(2, " c"), (2, " d")],
+                &[(2, " e f g")],
+                &[(3, "h")],
+            ],
+            &files,
+        );
+        assert_eq!(
+            drafts(limits, chunks),
+            [
+                vec!["a", "b", " c"],
+                vec!["b", " c", " d"],
+                vec![" e f g"],
+                vec!["h"],
+            ]
+        );
+    }
+
+    #[test]
+    fn a_begun_file_moves_to_the_next_segment() {
+        let limits = Limits {
+            bytes: 100,
+            tokens: 3,
+            ..LIMITS
+        };
+        let files = ["a a", "b c d", "e"];
+        let chunks = chunks(
+            &[&[(0, "a a"), (1, "b")], &[(1, " c d")], &[(2, "e")]],
+            &files,
+        );
+        assert_eq!(
+            drafts(limits, chunks),
+            [vec!["a a"], vec!["b", " c d"], vec!["e"]]
+        );
+    }
+
+    #[test]
+    fn too_large_a_dictionary_ends_a_segment() {
+        let limits = Limits {
+            entries: 3,
+            ..LIMITS
+        };
+        let files = ["a b", "c", "d", "e f g h"];
+        let chunks = chunks(
+            &[&[(0, "a b")], &[(1, "c")], &[(2, "d")], &[(3, "e f g h")]],
+            &files,
+        );
+        assert_eq!(
+            drafts(limits, chunks),
+            [vec!["a b", "c"], vec!["d"], vec!["e f g h"]]
+        );
+    }
+
+    #[test]
+    fn no_chunks_make_no_draft() {
+        assert_eq!(drafts(LIMITS, chunks(&[], &[])), Vec::<Vec<String>>::new());
+    }
+}

@@ -1,0 +1,325 @@
+//! Files to chunks of text, in order.
+//!
+//! A chunk is a few small files or a stretch of one large file that ends where [`chunk_end`] allows. Which is which
+//! depends on the files alone: on their order, sizes and bytes. The invariant: a file that is not the same from its
+//! listing to the end of its reading is an error, so a chunk never holds a mixture of versions.
+//!
+//! Plain reads only: a file that shrinks while it is mapped would kill the process.
+
+use crate::sources::Source;
+use crate::tokenize::chunk_end;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::time::SystemTime;
+use zipfdb_storage::Tokenizer;
+
+/// A stretch of a large file without a place to cut grows up to this, then it is cut where it is, perhaps in a word.
+const UNCUT_BYTES_MAX: usize = 256 << 20;
+
+/// Most files of one chunk.
+const FILES_MAX: usize = 4096;
+
+/// What to read next.
+pub enum Chunk {
+    /// These files, still to be read one by one with [`read_file`].
+    Files(Range<usize>),
+    /// A stretch of one file, in the buffer given to [`Reader::next`].
+    Part {
+        /// The file.
+        source: usize,
+        /// Where in the file the stretch starts.
+        first_byte: u64,
+        /// Whether the file ends with it.
+        is_last: bool,
+    },
+}
+
+/// Hands out the chunks of all files.
+pub struct Reader<'a> {
+    sources: &'a [Source],
+    tokenizer: Tokenizer,
+    chunk_bytes: usize,
+    next_source: usize,
+    /// The large file that is being read.
+    large: Option<Large>,
+}
+
+/// Why a file could not be read: which, and what happened.
+pub struct Failure {
+    /// The file.
+    pub source: usize,
+    /// What happened.
+    pub error: io::Error,
+    /// Whether chunks of the file have been handed out already.
+    pub is_partly_read: bool,
+}
+
+struct Large {
+    opened: Opened,
+    source: usize,
+    /// How much of the file has been handed out.
+    first_byte: u64,
+    /// What has been read and not been handed out.
+    rest: Vec<u8>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `sources` whose chunks have about `chunk_bytes` bytes at most.
+    pub fn new(sources: &'a [Source], tokenizer: Tokenizer, chunk_bytes: usize) -> Reader<'a> {
+        Reader {
+            sources,
+            tokenizer,
+            chunk_bytes,
+            next_source: 0,
+            large: None,
+        }
+    }
+
+    /// The next chunk; `text` is cleared and, for a part of a file, filled.
+    ///
+    /// After a failure the file is skipped: reading can go on with the next one.
+    pub fn next(&mut self, text: &mut Vec<u8>) -> Result<Option<Chunk>, Failure> {
+        text.clear();
+        if self.large.is_none() {
+            let first = self.next_source;
+            let mut bytes = 0;
+            for source in self.sources[first..].iter().take(FILES_MAX) {
+                bytes += source.bytes;
+                if bytes > self.chunk_bytes as u64 {
+                    break;
+                }
+                self.next_source += 1;
+            }
+            if self.next_source > first {
+                return Ok(Some(Chunk::Files(first..self.next_source)));
+            }
+            let Some(source) = self.sources.get(first) else {
+                return Ok(None);
+            };
+            self.next_source += 1;
+            let opened = Opened::open(source).map_err(|error| Failure {
+                source: first,
+                error,
+                is_partly_read: false,
+            })?;
+            self.large = Some(Large {
+                opened,
+                source: first,
+                first_byte: 0,
+                rest: Vec::new(),
+            });
+        }
+        let mut large = self.large.take().expect("opened above");
+        match large.next(text, self.tokenizer, self.chunk_bytes) {
+            Ok(chunk) => {
+                if !matches!(chunk, Chunk::Part { is_last: true, .. }) {
+                    self.large = Some(large);
+                }
+                Ok(Some(chunk))
+            }
+            Err(error) => Err(Failure {
+                source: large.source,
+                error,
+                is_partly_read: large.first_byte > 0,
+            }),
+        }
+    }
+}
+
+impl Large {
+    fn next(
+        &mut self,
+        text: &mut Vec<u8>,
+        tokenizer: Tokenizer,
+        chunk_bytes: usize,
+    ) -> io::Result<Chunk> {
+        text.append(&mut self.rest);
+        let first_byte = self.first_byte;
+        let source = self.source;
+        let mut size = chunk_bytes;
+        let is_last = loop {
+            self.opened.read(text, size.saturating_sub(text.len()))?;
+            if self.opened.bytes_left == 0 {
+                self.opened.finish()?;
+                break true;
+            }
+            let end = chunk_end(tokenizer, text).or((size >= UNCUT_BYTES_MAX).then_some(size));
+            if let Some(end) = end {
+                self.rest.extend_from_slice(&text[end..]);
+                text.truncate(end);
+                break false;
+            }
+            size *= 2;
+        };
+        self.first_byte += text.len() as u64;
+        Ok(Chunk::Part {
+            source,
+            first_byte,
+            is_last,
+        })
+    }
+}
+
+/// Reads a whole file into `text`, which is cleared before.
+pub fn read_file(source: &Source, text: &mut Vec<u8>) -> io::Result<()> {
+    text.clear();
+    let mut opened = Opened::open(source)?;
+    opened.read(text, usize::MAX)?;
+    opened.finish()
+}
+
+/// A file that is read from its start to its end and must not change meanwhile.
+struct Opened {
+    file: File,
+    bytes: u64,
+    bytes_left: u64,
+    modified: SystemTime,
+}
+
+impl Opened {
+    fn open(source: &Source) -> io::Result<Opened> {
+        let file = File::open(&source.path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() != source.bytes {
+            return Err(changed());
+        }
+        Ok(Opened {
+            file,
+            bytes: source.bytes,
+            bytes_left: source.bytes,
+            modified: metadata.modified()?,
+        })
+    }
+
+    /// Appends the next `bytes` bytes, or all that are left, to `text`.
+    fn read(&mut self, text: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
+        let bytes = self.bytes_left.min(bytes as u64);
+        text.reserve(bytes as usize);
+        let read = (&self.file).take(bytes).read_to_end(text)? as u64;
+        self.bytes_left -= read;
+        if read < bytes { Err(changed()) } else { Ok(()) }
+    }
+
+    /// Makes sure that the file is still what was opened.
+    fn finish(&self) -> io::Result<()> {
+        let metadata = self.file.metadata()?;
+        if metadata.len() != self.bytes || metadata.modified()? != self.modified {
+            return Err(changed());
+        }
+        Ok(())
+    }
+}
+
+fn changed() -> io::Error {
+    io::Error::other("it changed while it was read")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::fs;
+    use std::path::PathBuf;
+    use std::time::Duration;
+    use tempfile::TempDir;
+
+    fn source(top: &TempDir, name: &str, content: &[u8]) -> Source {
+        let path: PathBuf = top.path().join(name);
+        fs::write(&path, content).unwrap();
+        Source {
+            name: name.to_owned(),
+            path,
+            bytes: content.len() as u64,
+        }
+    }
+
+    /// Reads two chunks of a file, changes it, and reads on until it fails.
+    fn failure_after(change: impl Fn(&Source)) -> Failure {
+        let top = TempDir::new().unwrap();
+        let sources = [source(&top, "file", &b"some words ".repeat(1000))];
+        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let mut text = Vec::new();
+        for _ in 0..2 {
+            assert!(reader.next(&mut text).is_ok());
+        }
+        change(&sources[0]);
+        let failure = loop {
+            match reader.next(&mut text) {
+                Ok(chunk) => assert!(chunk.is_some()),
+                Err(failure) => break failure,
+            }
+        };
+        assert!(reader.next(&mut text).is_ok_and(|chunk| chunk.is_none()));
+        failure
+    }
+
+    #[test]
+    fn a_file_that_changes_halfway_is_an_error() {
+        let write = |content: &[u8]| {
+            let content = content.to_vec();
+            move |source: &Source| fs::write(&source.path, &content).unwrap()
+        };
+        let touch = |source: &Source| {
+            let later = SystemTime::now() + Duration::from_secs(5);
+            let file = File::options().write(true).open(&source.path).unwrap();
+            file.set_modified(later).unwrap();
+        };
+        for failure in [
+            failure_after(write(b"shorter")),
+            failure_after(write(&b"longer ".repeat(5000))),
+            failure_after(touch),
+        ] {
+            assert!(failure.is_partly_read);
+            assert_eq!(failure.error.to_string(), "it changed while it was read");
+        }
+    }
+
+    #[test]
+    fn small_files_share_a_chunk_and_large_ones_have_several() {
+        let top = TempDir::new().unwrap();
+        let large = b"some words ".repeat(230);
+        let sources = [
+            source(&top, "a", b"one"),
+            source(&top, "b", b""),
+            source(&top, "c", &large),
+            source(&top, "d", &b"x".repeat(999)),
+            source(&top, "e", b"yy"),
+        ];
+        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let mut text = Vec::new();
+        let mut chunks = Vec::new();
+        let mut read = Vec::new();
+        while let Ok(Some(chunk)) = reader.next(&mut text) {
+            chunks.push(match chunk {
+                Chunk::Files(files) => format!("{files:?}"),
+                Chunk::Part {
+                    first_byte,
+                    is_last,
+                    ..
+                } => {
+                    assert_eq!(first_byte, read.len() as u64);
+                    read.extend_from_slice(&text);
+                    format!("{} {is_last}", text.len())
+                }
+            });
+        }
+        assert_eq!(
+            chunks,
+            ["0..2", "994 false", "996 false", "540 true", "3..4", "4..5"]
+        );
+        assert_eq!(read, large);
+    }
+
+    #[test]
+    fn a_stretch_without_a_place_to_cut_grows() {
+        let top = TempDir::new().unwrap();
+        let content = [&b"x".repeat(10_000)[..], &b" y".repeat(9000)].concat();
+        let sources = [source(&top, "file", &content)];
+        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let mut text = Vec::new();
+        assert!(reader.next(&mut text).is_ok());
+        assert!(text.len() > 10_000 && text.len() < content.len());
+    }
+}

@@ -1,0 +1,124 @@
+//! Sixty-four bytes of text as bit masks: bit i says something about byte i.
+//!
+//! Whether a byte belongs to a class of ASCII characters is decided for all bytes of a block at once, with compares that
+//! the compiler turns into vector instructions. Bytes that are not ASCII are in no class. No word is known here.
+
+/// How many bytes a block holds: as many as a mask has bits.
+pub const BLOCK_BYTES: usize = 64;
+
+/// A block of text; behind the end of the text it holds NUL.
+pub struct Block([u8; BLOCK_BYTES]);
+
+impl Block {
+    /// The block of `text` from `base`.
+    #[inline(always)]
+    pub fn load(text: &[u8], base: usize) -> Block {
+        match text[base..].first_chunk() {
+            Some(block) => Block(*block),
+            None => {
+                let mut block = [0; BLOCK_BYTES];
+                block[..text.len() - base].copy_from_slice(&text[base..]);
+                Block(block)
+            }
+        }
+    }
+
+    /// The bytes that `belongs` is true for.
+    #[inline(always)]
+    pub fn mask(&self, belongs: impl Fn(u8) -> bool) -> u64 {
+        // The low bit of each byte of `flags` times GATHER lands in one byte, in order.
+        const GATHER: u64 = 0x0102_0408_1020_4080;
+        let flags = self.0.map(|byte| u8::from(belongs(byte)));
+        let mut mask = 0;
+        for (index, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
+            let eight = u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56;
+            mask |= eight << (index * 8);
+        }
+        mask
+    }
+}
+
+/// Joins the set bits of consecutive masks to runs.
+#[derive(Default)]
+pub struct Runs {
+    /// 1 while a run reaches the end of the last mask.
+    open: u64,
+    /// Where the open run started.
+    start: usize,
+}
+
+impl Runs {
+    /// Takes the mask of the block at `base`; hands the start and end of every run that ends in it to `run`.
+    #[inline(always)]
+    pub fn push(&mut self, mask: u64, base: usize, mut run: impl FnMut(usize, usize)) {
+        let before = mask << 1 | self.open;
+        let mut starts = mask & !before;
+        let mut ends = before & !mask;
+        if self.open != 0 && ends != 0 {
+            run(self.start, base + ends.trailing_zeros() as usize);
+            ends &= ends - 1;
+        }
+        while ends != 0 {
+            let start = base + starts.trailing_zeros() as usize;
+            run(start, base + ends.trailing_zeros() as usize);
+            starts &= starts - 1;
+            ends &= ends - 1;
+        }
+        if starts != 0 {
+            self.start = base + starts.trailing_zeros() as usize;
+        }
+        self.open = mask >> (BLOCK_BYTES - 1);
+    }
+
+    /// The start of the run that reaches the end of the last mask, if one does; there is none afterwards.
+    pub fn take_open(&mut self) -> Option<usize> {
+        let open = self.open != 0;
+        self.open = 0;
+        open.then_some(self.start)
+    }
+}
+
+/// The bits below `count`, which is at most 64.
+#[inline(always)]
+pub fn low_bits(count: usize) -> u64 {
+    if count < BLOCK_BYTES {
+        (1 << count) - 1
+    } else {
+        u64::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_joined_across_masks() {
+        let mut runs = Runs::default();
+        let mut found = Vec::new();
+        for (index, mask) in [0b0110, 1 << 63, u64::MAX, 0b1011, 0, 1 << 63]
+            .into_iter()
+            .enumerate()
+        {
+            runs.push(mask, index * 64, |start, end| found.push((start, end)));
+        }
+        assert_eq!(found, [(1, 3), (127, 194), (195, 196)]);
+        assert_eq!(runs.take_open(), Some(383));
+        assert_eq!(runs.take_open(), None);
+    }
+
+    #[test]
+    fn a_mask_has_one_bit_a_byte_in_order() {
+        let text: Vec<u8> = (0..=255).collect();
+        for base in [0, 1, 100, 192, 200, 255] {
+            let mask = Block::load(&text, base).mask(|byte| byte % 3 == 1);
+            for bit in 0..64 {
+                let byte = text.get(base + bit).copied().unwrap_or(0);
+                assert_eq!(mask >> bit & 1 == 1, byte % 3 == 1, "{base} {bit}");
+            }
+        }
+        assert_eq!(low_bits(0), 0);
+        assert_eq!(low_bits(3), 7);
+        assert_eq!(low_bits(64), u64::MAX);
+    }
+}

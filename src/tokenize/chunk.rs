@@ -1,0 +1,106 @@
+//! Where a text can be cut so that its tokens stay the same.
+//!
+//! The invariant: the tokens of `text[..end]` followed by the tokens of the rest are the tokens of the whole, whatever
+//! bytes come after `text`. So how a file is read in pieces never shows in its tokens. How large the pieces should be
+//! is for the caller to say.
+
+use super::runs::decode;
+use super::unicode::is_other;
+use super::{Sink, tokenize};
+use std::str;
+use zipfdb_storage::Tokenizer;
+
+/// A token that starts a chunk has at least this many after it. Two show that it is complete and what follows it; the
+/// last one may be the beginning of a character.
+const TOKENS_AFTER: usize = 3;
+
+/// U+202F, the only white space that UAX #29 joins to a word behind it. The word does not hold it, but may start with a
+/// mark that would stand alone without it.
+const JOINING_SPACE: &[u8] = "\u{202F}".as_bytes();
+
+/// The last place in `text` where a chunk may end and the next one start, if any is certain.
+///
+/// `text` starts a file or a chunk and has more bytes of its file after it. The place is neither the start nor the end
+/// of `text`. Costs next to nothing in text with spaces or lines, and a tokenizer's pass over text without.
+pub fn chunk_end(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
+    (1..text.len())
+        .rev()
+        .find(|&place| is_word_edge(text, place))
+        .or_else(|| last_certain_token(tokenizer, text))
+}
+
+/// Whether words of every tokenizer end or start at `place` for reasons visible around it.
+fn is_word_edge(text: &[u8], place: usize) -> bool {
+    // Nothing joins white space to an alphanumeric character before it, and nothing at all crosses a line feed.
+    match (text[place - 1], text[place]) {
+        (before, b' ' | b'\t' | b'\n' | b'\r') => {
+            before.is_ascii_alphanumeric()
+                || before >= 0x80
+                    && last_character(&text[..place]).is_some_and(char::is_alphanumeric)
+        }
+        (b'\n', after) => {
+            after.is_ascii_alphanumeric()
+                || after >= 0x80 && decode(&text[place..]).is_some_and(char::is_alphanumeric)
+        }
+        _ => false,
+    }
+}
+
+/// The character that `text` ends with, if it ends with one.
+fn last_character(text: &[u8]) -> Option<char> {
+    (1..=text.len().min(4)).find_map(|size| {
+        let last = str::from_utf8(&text[text.len() - size..]).ok()?;
+        last.chars().next()
+    })
+}
+
+/// The start of the last token that is certain to start in the whole file, and after which no rule looks back.
+fn last_certain_token(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
+    let mut starts = TokenStarts::default();
+    tokenize(tokenizer, text, &mut starts);
+    starts.certain
+}
+
+/// Remembers where the last tokens started, counting a gap that was cut for its length as one.
+#[derive(Default)]
+struct TokenStarts {
+    certain: Option<usize>,
+    /// The starts after `certain`, the latest first.
+    later: [Option<usize>; TOKENS_AFTER],
+    after_word: bool,
+}
+
+impl TokenStarts {
+    fn push(&mut self, start: usize) {
+        self.later.rotate_right(1);
+        self.certain = self.later[0].or(self.certain);
+        self.later[0] = (start > 0).then_some(start);
+    }
+}
+
+impl Sink for TokenStarts {
+    fn word(&mut self, text: &[u8], start: usize, _end: usize) {
+        // 0 is never certain.
+        self.push(if text[..start].ends_with(JOINING_SPACE) {
+            0
+        } else {
+            start
+        });
+        self.after_word = true;
+    }
+
+    fn gap(&mut self, text: &[u8], start: usize, _end: usize) {
+        // Within a gap, cut only between bytes that no rule joins to anything, and where the next one shows that no mark
+        // makes a word of them: a pair of regional indicators, for one, must not lose its first half.
+        let stands_alone = |byte: &u8| is_other(*byte) || matches!(*byte, 0xC0 | 0xC1 | 0xF5..);
+        if start == 0 || self.after_word {
+            self.push(start);
+        } else if let Some(around) = text.get(start - 1..start + 2)
+            && around.iter().all(stands_alone)
+        {
+            self.certain = Some(start);
+            self.later = Default::default();
+        }
+        self.after_word = false;
+    }
+}

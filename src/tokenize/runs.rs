@@ -1,0 +1,100 @@
+//! Tokenizers whose words are maximal runs of a class of characters.
+//!
+//! `alnum` and `whitespace` need no context: one bit a byte says whether it belongs to a word. The bits of ASCII are
+//! found a block at a time, those of other characters one by one. Bytes that are not UTF-8 count as a character each.
+
+use super::block::{BLOCK_BYTES, Block, Runs, low_bits};
+use super::{Cutter, Sink};
+use std::str;
+
+/// A class of characters whose maximal runs are words.
+pub trait Class {
+    /// Whether an ASCII byte belongs to the class; must compile to compares.
+    fn ascii(byte: u8) -> bool;
+    /// Whether a character that is not ASCII belongs to the class.
+    fn character(character: char) -> bool;
+    /// Whether a byte that is not UTF-8 belongs to the class.
+    const INVALID: bool;
+}
+
+/// The words of `alnum`.
+pub struct Alphanumeric;
+
+impl Class for Alphanumeric {
+    #[inline(always)]
+    fn ascii(byte: u8) -> bool {
+        (byte | 0x20).wrapping_sub(b'a') < 26 || byte.wrapping_sub(b'0') < 10
+    }
+
+    fn character(character: char) -> bool {
+        character.is_alphanumeric()
+    }
+
+    const INVALID: bool = false;
+}
+
+/// The words of `whitespace`.
+pub struct NotWhitespace;
+
+impl Class for NotWhitespace {
+    #[inline(always)]
+    fn ascii(byte: u8) -> bool {
+        !(byte == b' ' || byte.wrapping_sub(b'\t') < 5)
+    }
+
+    fn character(character: char) -> bool {
+        !character.is_whitespace()
+    }
+
+    const INVALID: bool = true;
+}
+
+/// Hands the words of the cutter's text to it.
+pub fn words<C: Class>(cutter: &mut Cutter<'_, impl Sink>) {
+    let text = cutter.text;
+    // Bits that a character over the end of the last block has decided already, and how many.
+    let mut spill = 0;
+    let mut spill_count = 0;
+    let mut runs = Runs::default();
+    for base in (0..text.len()).step_by(BLOCK_BYTES) {
+        let block = Block::load(text, base);
+        let other = block.mask(|byte| byte >= 0x80);
+        let mut class = block.mask(C::ascii) & !other & low_bits(text.len() - base);
+        if other != 0 {
+            class |= spill;
+            let mut rest = other & !low_bits(spill_count);
+            (spill, spill_count) = (0, 0);
+            while rest != 0 {
+                let index = rest.trailing_zeros() as usize;
+                let (belongs, size) = match decode(&text[base + index..]) {
+                    Some(character) => (C::character(character), character.len_utf8()),
+                    None => (C::INVALID, 1),
+                };
+                let end = index + size;
+                let bits = low_bits(end.min(BLOCK_BYTES)) & !low_bits(index);
+                rest &= !bits;
+                class |= if belongs { bits } else { 0 };
+                if end > BLOCK_BYTES {
+                    spill_count = end - BLOCK_BYTES;
+                    spill = if belongs { low_bits(spill_count) } else { 0 };
+                }
+            }
+        }
+        runs.push(class, base, |start, end| cutter.word(start, end));
+    }
+    if let Some(start) = runs.take_open() {
+        cutter.word(start, text.len());
+    }
+}
+
+/// The character that `text` starts with, if it starts with one.
+pub fn decode(text: &[u8]) -> Option<char> {
+    let size = match *text.first()? {
+        0..0x80 => 1,
+        0xC0..0xE0 => 2,
+        0xE0..0xF0 => 3,
+        0xF0..0xF8 => 4,
+        _ => return None,
+    };
+    str::from_utf8(text.get(..size)?).ok()?.chars().next()
+}

@@ -1,0 +1,127 @@
+//! The `unicode` tokenizer: words are UAX #29 segments that hold an alphanumeric character.
+//!
+//! In ASCII the rules come down to masks: letters, digits and underscores join, and one of `' . :` between two letters
+//! or `' . , ;` between two digits joins too. Where another character turns up, the stretch around it, from a boundary
+//! before to a boundary after that no character in between can change, goes to `unicode_segmentation`, whose words these
+//! are on any text. Bytes that are not UTF-8 end a word.
+//!
+//! One difference: UAX #29 glues marks to white space before them, and where such a mark is alphabetic the segment is a
+//! word that starts with spaces. Here the white space stays outside, because no word starts with U+0020.
+
+use super::block::{BLOCK_BYTES, Block, Runs, low_bits};
+use super::{Cutter, Sink};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Whether an ASCII byte may join the characters around it without being part of a word by itself.
+#[inline(always)]
+fn is_middle(byte: u8) -> bool {
+    matches!(byte, b'\'' | b'.' | b':' | b',' | b';')
+}
+
+/// Whether an ASCII byte is a letter, a digit or an underscore.
+#[inline(always)]
+fn is_core(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Whether `byte` is an ASCII byte that never joins anything before it, whatever follows.
+#[inline(always)]
+pub fn is_other(byte: u8) -> bool {
+    byte < 0x80 && !is_core(byte) && !is_middle(byte)
+}
+
+/// Hands the words of the cutter's text to it.
+pub fn words(cutter: &mut Cutter<'_, impl Sink>) {
+    let text = cutter.text;
+    let mut base = 0;
+    // The last bit of each mask of the block before.
+    let mut letter_before = 0;
+    let mut digit_before = 0;
+    let mut runs = Runs::default();
+    while base < text.len() {
+        let block = Block::load(text, base);
+        let next = text.get(base + BLOCK_BYTES).copied().unwrap_or(0);
+        let foreign = block.mask(|byte| byte >= 0x80);
+        let letter = block.mask(|byte| (byte | 0x20).wrapping_sub(b'a') < 26);
+        let digit = block.mask(|byte| byte.wrapping_sub(b'0') < 10);
+        let core = letter | digit | block.mask(|byte| byte == b'_');
+        let middle = block.mask(is_middle);
+        let mut joined = core;
+        if middle != 0 {
+            let quote_or_stop = block.mask(|byte| byte == b'\'' || byte == b'.');
+            let colon = block.mask(|byte| byte == b':');
+            let letters = (letter << 1 | letter_before)
+                & (letter >> 1 | u64::from(next.is_ascii_alphabetic()) << (BLOCK_BYTES - 1));
+            let digits = (digit << 1 | digit_before)
+                & (digit >> 1 | u64::from(next.is_ascii_digit()) << (BLOCK_BYTES - 1));
+            joined |= letters & (quote_or_stop | colon) | digits & middle & !colon;
+        }
+        letter_before = letter >> (BLOCK_BYTES - 1);
+        digit_before = digit >> (BLOCK_BYTES - 1);
+
+        if foreign == 0 && next < 0x80 {
+            runs.push(joined, base, |start, end| ascii_word(cutter, start, end));
+            base += BLOCK_BYTES;
+            continue;
+        }
+
+        // A run is a word unless it touches the foreign character, itself or with a byte between that may join.
+        let foreign = base + foreign.trailing_zeros() as usize;
+        let settled_end = match foreign.checked_sub(1) {
+            Some(last) if is_middle(text[last]) => last,
+            _ => foreign,
+        };
+        let mut stretch_start = foreign.saturating_sub(1);
+        runs.push(joined & low_bits(foreign - base), base, |start, end| {
+            if end < settled_end {
+                ascii_word(cutter, start, end);
+            } else {
+                stretch_start = start;
+            }
+        });
+        if let Some(start) = runs.take_open() {
+            stretch_start = start;
+        }
+        base = stretch_end(text, foreign);
+        foreign_words(cutter, stretch_start, base);
+        (letter_before, digit_before) = (0, 0);
+    }
+    if let Some(start) = runs.take_open() {
+        ascii_word(cutter, start, text.len());
+    }
+}
+
+/// Hands the run `text[start..end]` of joined ASCII bytes to the cutter if it is a word.
+#[inline(always)]
+fn ascii_word(cutter: &mut Cutter<'_, impl Sink>, start: usize, end: usize) {
+    // Only a letter or a digit can be joined by anything but an underscore.
+    if cutter.text[start] != b'_'
+        || cutter.text[start..end]
+            .iter()
+            .any(u8::is_ascii_alphanumeric)
+    {
+        cutter.word(start, end);
+    }
+}
+
+/// The first place after the character at `foreign` where text can be cut whatever is there: before an ASCII byte that
+/// joins nothing and behind another ASCII byte.
+fn stretch_end(text: &[u8], foreign: usize) -> usize {
+    text[foreign..]
+        .windows(2)
+        .position(|pair| pair[0] < 0x80 && is_other(pair[1]))
+        .map_or(text.len(), |position| foreign + position + 1)
+}
+
+/// Hands the words of `text[start..end]` to the cutter by the full rules.
+#[cold]
+fn foreign_words(cutter: &mut Cutter<'_, impl Sink>, start: usize, end: usize) {
+    let mut base = start;
+    for chunk in cutter.text[start..end].utf8_chunks() {
+        for (offset, word) in chunk.valid().unicode_word_indices() {
+            let end = base + offset + word.len();
+            cutter.word(end - word.trim_start().len(), end);
+        }
+        base += chunk.valid().len() + chunk.invalid().len();
+    }
+}

@@ -1,0 +1,130 @@
+//! The one error type of this crate.
+//!
+//! Every message says where, what, and what to do next where there is something to do. Damage is always told apart
+//! from an I/O failure: [`Error::Corrupt`] and [`Error::Checksum`] mean that bytes were read and are wrong.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// What every fallible function of this crate returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why something on disk could not be read, written or understood.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation.
+    #[error("{path}: cannot {action}", path = path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried, as a verb: `open`, `read`, `sync`, ...
+        action: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Bytes whose checksum is wrong: they are not what was written.
+    #[error("{path}: corrupt {part} at byte {offset}: checksum {found:08x}, expected {expected:08x}", path = path.display())]
+    Checksum {
+        /// The damaged file.
+        path: PathBuf,
+        /// The part of the file: a section's name, `footer`, ...
+        part: &'static str,
+        /// Where the part starts in the file.
+        offset: u64,
+        /// The checksum recorded in the file.
+        expected: u32,
+        /// The checksum of the bytes found.
+        found: u32,
+    },
+    /// Bytes that do not mean anything in this format.
+    #[error("{path}: corrupt {part}: {fault}", path = path.display())]
+    Corrupt {
+        /// The damaged file.
+        path: PathBuf,
+        /// The part of the file: a section's name, `footer`, ...
+        part: &'static str,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// A file of a format version that this build does not know.
+    #[error("{path}: format version {found}, this build reads {supported}; hint: use a newer zipfdb", path = path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version it says it has.
+        found: u32,
+        /// The newest version this build reads.
+        supported: u32,
+    },
+    /// A grammar, dictionary or file table handed in that breaks a rule of its type.
+    #[error("invalid {what}: {fault}")]
+    Invalid {
+        /// What was handed in: `grammar`, `dictionary`, `corpus name`, ...
+        what: &'static str,
+        /// The rule it breaks.
+        fault: &'static str,
+    },
+    /// A tokenizer name that does not exist.
+    #[error("no such tokenizer `{name}`; hint: one of `unicode`, `alnum`, `whitespace`")]
+    UnknownTokenizer {
+        /// The name as given.
+        name: String,
+    },
+    /// Another process, or this one, has the database open for writing.
+    #[error("{path}: database is open {by}; hint: {remedy}", path = path.display(), by = HolderText(*holder), remedy = holder_remedy(*holder))]
+    Locked {
+        /// The database directory.
+        path: PathBuf,
+        /// The process id of the writer, if its lock file tells.
+        holder: Option<u32>,
+    },
+    /// A write to a database that is open for reading only.
+    #[error("{path}: database is open read-only", path = path.display())]
+    ReadOnly {
+        /// The database directory.
+        path: PathBuf,
+    },
+    /// A write after an earlier commit failed: what is on disk is known again only after opening it anew.
+    #[error("{path}: an earlier write failed, no more are accepted; hint: close the database and open it again", path = path.display())]
+    Poisoned {
+        /// The database directory.
+        path: PathBuf,
+    },
+    /// A corpus that does not exist.
+    #[error("no such corpus `{corpus}`")]
+    NoSuchCorpus {
+        /// The name as given.
+        corpus: String,
+    },
+    /// A corpus that exists already, perhaps in other letter case.
+    #[error("corpus `{corpus}` exists already")]
+    CorpusExists {
+        /// The name as stored.
+        corpus: String,
+    },
+}
+
+/// Who holds a lock, in words.
+struct HolderText(Option<u32>);
+
+impl fmt::Display for HolderText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(holder) if holder == std::process::id() => {
+                formatter.write_str("for writing in this process already")
+            }
+            Some(holder) => write!(formatter, "for writing in process {holder}"),
+            None => formatter.write_str("for writing in another process"),
+        }
+    }
+}
+
+fn holder_remedy(holder: Option<u32>) -> &'static str {
+    if holder == Some(std::process::id()) {
+        "share the one that is open, or open read-only"
+    } else {
+        "close it there, or open read-only"
+    }
+}

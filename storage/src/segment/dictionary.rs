@@ -1,0 +1,131 @@
+//! The dictionary of a segment: token id to bytes.
+//!
+//! Word tokens come first, in dictionary order, then gap tokens in byte order. The order itself is the tokenizer's
+//! business (it needs case folding); here it only decides how well the bytes compress.
+
+/// The tokens of a segment, by id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dictionary {
+    /// `[tokens + 1]`, from 0, never falling, ends at `bytes.len()`.
+    offsets: Vec<u64>,
+    bytes: Vec<u8>,
+    /// Tokens below this are word tokens.
+    word_tokens: u32,
+}
+
+impl Default for Dictionary {
+    fn default() -> Dictionary {
+        Dictionary {
+            offsets: vec![0],
+            bytes: Vec::new(),
+            word_tokens: 0,
+        }
+    }
+}
+
+impl Dictionary {
+    /// Takes token `id` as `bytes[offsets[id]..offsets[id + 1]]`; ids below `word_tokens` are word tokens.
+    ///
+    /// # Panics
+    /// If the offsets do not divide the bytes into at most `u32::MAX` tokens that are not empty, or there are fewer
+    /// than `word_tokens` of them.
+    pub fn new(offsets: Vec<u64>, bytes: Vec<u8>, word_tokens: u32) -> Dictionary {
+        assert_eq!(offsets.first(), Some(&0), "token offsets start at 0");
+        assert_eq!(
+            offsets.last(),
+            Some(&(bytes.len() as u64)),
+            "token offsets end where the bytes end"
+        );
+        assert!(
+            offsets.windows(2).all(|pair| pair[0] < pair[1]),
+            "no token is empty"
+        );
+        assert!(
+            u32::try_from(offsets.len() - 1).is_ok_and(|tokens| word_tokens <= tokens),
+            "token ids fit 32 bits"
+        );
+        Dictionary {
+            offsets,
+            bytes,
+            word_tokens,
+        }
+    }
+
+    /// Where each token begins in [`Dictionary::bytes`], and where the last one ends: `[tokens + 1]`.
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// All tokens, one after the other.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How many tokens there are.
+    pub fn len(&self) -> u32 {
+        // Bounded in `new`.
+        (self.offsets.len() - 1) as u32
+    }
+
+    /// Whether there is no token.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of the tokens, the first ones, are word tokens.
+    pub fn word_tokens(&self) -> u32 {
+        self.word_tokens
+    }
+
+    /// The bytes of token `id`.
+    ///
+    /// # Panics
+    /// If there is no such token.
+    pub fn token(&self, id: u32) -> &[u8] {
+        let id = id as usize;
+        &self.bytes[self.offsets[id] as usize..self.offsets[id + 1] as usize]
+    }
+
+    /// The word of word token `id`: its bytes without the space that may stand before them.
+    ///
+    /// # Panics
+    /// If there is no such token or it is a gap token.
+    pub fn word(&self, id: u32) -> &[u8] {
+        assert!(id < self.word_tokens, "token {id} is a gap token");
+        let token = self.token(id);
+        token.strip_prefix(b" ").unwrap_or(token)
+    }
+
+    /// All tokens in order of id.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.offsets
+            .windows(2)
+            .map(|pair| &self.bytes[pair[0] as usize..pair[1] as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_its_token_without_the_space() {
+        let dictionary = Dictionary::new(vec![0, 3, 7, 9], b"the the, ".to_vec(), 2);
+        assert_eq!(dictionary.len(), 3);
+        assert_eq!(dictionary.token(1), b" the");
+        assert_eq!(dictionary.word(1), b"the");
+        assert_eq!(dictionary.word(0), b"the");
+        assert_eq!(dictionary.token(2), b", ");
+        assert_eq!(
+            dictionary.iter().collect::<Vec<_>>(),
+            [&b"the"[..], b" the", b", "]
+        );
+        assert!(Dictionary::default().is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "no token is empty")]
+    fn an_empty_token_is_refused() {
+        Dictionary::new(vec![0, 0], Vec::new(), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! Settings of a corpus, fixed when it is created.
+//!
+//! They are recorded in every segment header, so a corpus can be rebuilt from its segments alone. What a tokenizer
+//! does with text is not decided here.
+
+use crate::Error;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which byte ranges of a text are words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Tokenizer {
+    /// UAX #29 word boundaries; segments that hold an alphanumeric character are words.
+    #[default]
+    Unicode = 0,
+    /// Maximal runs of alphanumeric characters.
+    Alnum = 1,
+    /// Maximal runs of anything but white space.
+    Whitespace = 2,
+}
+
+impl Tokenizer {
+    /// All tokenizers, in the order of their numbers on disk.
+    pub const ALL: [Tokenizer; 3] = [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tokenizer::Unicode => "unicode",
+            Tokenizer::Alnum => "alnum",
+            Tokenizer::Whitespace => "whitespace",
+        }
+    }
+
+    /// The number on disk.
+    pub fn to_disk(self) -> u8 {
+        self as u8
+    }
+
+    /// The tokenizer with this number on disk, if there is one.
+    pub fn from_disk(number: u8) -> Option<Tokenizer> {
+        Tokenizer::ALL.get(usize::from(number)).copied()
+    }
+}
+
+impl fmt::Display for Tokenizer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Tokenizer {
+    type Err = Error;
+
+    /// Parses the name in SQL, in any case.
+    fn from_str(name: &str) -> Result<Tokenizer, Error> {
+        Tokenizer::ALL
+            .into_iter()
+            .find(|tokenizer| tokenizer.name().eq_ignore_ascii_case(name))
+            .ok_or_else(|| Error::UnknownTokenizer {
+                name: name.to_owned(),
+            })
+    }
+}
+
+/// What `CREATE CORPUS ... WITH (...)` fixes for the life of a corpus.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CorpusSettings {
+    /// Which byte ranges are words.
+    pub tokenizer: Tokenizer,
+    /// Most bytes of text that one segment holds.
+    pub segment_size: u64,
+    /// Numerator of alpha: a round of grammar construction takes pairs at least alpha times as frequent as the most
+    /// frequent one.
+    pub alpha_numerator: u32,
+    /// Denominator of alpha.
+    pub alpha_denominator: u32,
+}
+
+impl Default for CorpusSettings {
+    fn default() -> CorpusSettings {
+        CorpusSettings {
+            tokenizer: Tokenizer::Unicode,
+            segment_size: 1 << 30,
+            alpha_numerator: 1,
+            alpha_denominator: 10,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_tokenizer_is_found_again_by_its_name_and_its_number() {
+        for tokenizer in Tokenizer::ALL {
+            assert_eq!(
+                tokenizer.to_string().parse::<Tokenizer>().unwrap(),
+                tokenizer
+            );
+            assert_eq!(Tokenizer::from_disk(tokenizer.to_disk()), Some(tokenizer));
+        }
+        assert_eq!("UNICODE".parse::<Tokenizer>().unwrap(), Tokenizer::Unicode);
+        assert_eq!(Tokenizer::from_disk(3), None);
+    }
+
+    #[test]
+    fn an_unknown_tokenizer_is_refused_with_the_names_that_exist() {
+        let error = "icu".parse::<Tokenizer>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no such tokenizer `icu`; hint: one of `unicode`, `alnum`, `whitespace`"
+        );
+    }
+}
