@@ -1,11 +1,12 @@
-//! What the command line says: options and the order of the SQL sources.
+//! What the command line says: options, the demo subcommand and the order of the SQL sources.
 //!
 //! Invariant: whatever is wrong with the arguments is found here, by clap, and ends the program with code 2. Nothing
 //! is opened or read here.
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::output::Format;
 
@@ -17,6 +18,10 @@ use crate::output::Format;
 #[command(
     name = "zipf",
     version,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    override_usage = "zipf [OPTIONS] [DB]\n       zipf demo [DIR]",
+    after_help = "`zipf demo` builds a small database to try things on. A database called demo is ./demo.",
     after_long_help = AFTER_LONG_HELP,
 )]
 pub struct Arguments {
@@ -49,8 +54,23 @@ pub struct Arguments {
     #[arg(long, value_name = "N", requires = "database", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
+    /// What to do instead of running SQL.
+    #[command(subcommand)]
+    pub subcommand: Option<Task>,
+
     #[arg(skip)]
     sources: Vec<Source>,
+}
+
+/// What the program can do besides running SQL.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Build a small database from bundled speeches, show its size and one query of each kind
+    Demo {
+        /// Where to build the database; must not exist yet [default: a fresh temporary directory, which is kept]
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
 }
 
 /// Where SQL comes from.
@@ -78,7 +98,9 @@ Formats:
 A BLOB that is UTF-8 is printed as text, any other as X'hex' (in json and jsonl as {\"hex\": \"...\"}).
 
 Exit codes: 0 done, 1 a statement failed (the ones after it were not run) or the database could not be used,
-2 wrong usage. If the reader of the output goes away (zipf ... | head), zipf stops quietly with 0.";
+2 wrong usage. If the reader of the output goes away (zipf ... | head), zipf stops quietly with 0.
+
+`zipf demo` builds a small database to try things on. A database called demo is ./demo.";
 
 impl Arguments {
     /// Reads the arguments of this process.
@@ -96,6 +118,11 @@ impl Arguments {
 
     fn from_matches(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
         let mut arguments = Arguments::from_arg_matches(matches)?;
+        if arguments.subcommand.is_none() && arguments.database.as_deref() == Some("demo".as_ref())
+        {
+            let problem = "`demo` takes no options; hint: a database called demo is ./demo";
+            return Err(Arguments::command().error(ErrorKind::ArgumentConflict, problem));
+        }
         let indices = |id| matches.indices_of(id).into_iter().flatten();
         let texts = std::mem::take(&mut arguments.commands)
             .into_iter()
@@ -163,6 +190,16 @@ mod tests {
     }
 
     #[test]
+    fn a_database_called_demo_is_reached_by_a_path() {
+        let is_demo = |arguments: &[&str]| parse(arguments).unwrap().subcommand.is_some();
+        assert!(is_demo(&["demo"]));
+        assert!(is_demo(&["demo", "somewhere"]));
+        assert!(!is_demo(&["./demo"]));
+        assert!(!is_demo(&["--format", "csv", "./demo"]));
+        assert!(!is_demo(&["help"]));
+    }
+
+    #[test]
     fn wrong_usage_is_refused() {
         for arguments in [
             &["--format", "xml"][..],
@@ -171,6 +208,10 @@ mod tests {
             &["--readonly"],
             &["-c"],
             &["one", "two"],
+            &["--format", "csv", "demo"],
+            &["--", "demo"],
+            &["demo", "one", "two"],
+            &["demo", "--threads", "2"],
         ] {
             assert_eq!(
                 parse(arguments).unwrap_err().exit_code(),

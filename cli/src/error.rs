@@ -52,6 +52,14 @@ pub enum Error {
         /// What rustyline says.
         source: rustyline::error::ReadlineError,
     },
+    /// `zipf demo` would build over something.
+    #[error("`{}` exists{}", path.display(), demo_hint(*.is_database, path))]
+    DemoExists {
+        /// The directory.
+        path: PathBuf,
+        /// It looks like a database.
+        is_database: bool,
+    },
     /// Standard output could not be written to.
     #[error("cannot write to standard output: {source}")]
     Output {
@@ -90,5 +98,16 @@ fn whence(origin: &Option<PathBuf>, line: u64) -> String {
             path.display()
         ),
         None => String::new(),
+    }
+}
+
+fn demo_hint(is_database: bool, path: &std::path::Path) -> String {
+    let path = path.display();
+    if is_database {
+        format!(
+            " and is a database; hint: `zipf {path}` opens it; give another directory, or remove this one first"
+        )
+    } else {
+        "; hint: give a directory that does not exist yet".to_string()
     }
 }

@@ -1,14 +1,16 @@
 //! `zipf`, the command line of ZipfDB.
 //!
-//! Start reading at [`run`]. Invariant: standard output carries rows and nothing else;
+//! Start reading at [`run`]. Invariant: standard output carries rows and nothing else (for `zipf demo`: its report);
 //! exit codes are 0 done, 1 a statement failed or the database could not be used, 2 wrong usage.
 
 mod arguments;
+mod demo;
 mod error;
 mod message;
 mod output;
 mod progress;
 mod repl;
+mod sample;
 mod script;
 mod session;
 
@@ -20,7 +22,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use zipfdb::Database;
 
-use arguments::{Arguments, Source};
+use arguments::{Arguments, Source, Task};
 use error::Error;
 use output::Format;
 use script::Script;
@@ -44,6 +46,13 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Error> {
+    if let Some(Task::Demo { directory }) = &arguments.subcommand {
+        return demo::run(
+            directory.as_deref(),
+            terminal_width(),
+            &mut io::stdout().lock(),
+        );
+    }
     let is_prompt = arguments.sources().is_empty() && io::stdin().is_terminal();
     let scripts = match arguments.sources() {
         [] if is_prompt => Vec::new(),

@@ -128,6 +128,21 @@ mod tests {
     }
 
     #[test]
+    fn no_control_character_of_a_name_is_shown() {
+        let path = "x\u{1b}[2J\n.zdb".into();
+        let error = Error::DemoExists {
+            path,
+            is_database: false,
+        };
+        let shown = render(&error, false);
+        assert!(
+            shown.starts_with("error: `x\\x1b[2J\\n.zdb` exists; hint: "),
+            "{shown}"
+        );
+        assert_eq!(shown.matches(char::is_control).count(), 1);
+    }
+
+    #[test]
     fn colour_only_adds_escapes() {
         assert_eq!(paint("error", "1;31", false), "error");
         assert_eq!(paint("error", "1;31", true), "\u{1b}[1;31merror\u{1b}[0m");

@@ -4,12 +4,14 @@
 //! is tested in the database crate, formats and line handling beside their code.
 #![allow(clippy::unwrap_used)]
 
+mod demo;
 mod one_shot;
 #[cfg(unix)]
 mod prompt;
 mod streaming;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -86,4 +88,8 @@ fn directory_with_database() -> tempfile::TempDir {
         ""
     );
     directory
+}
+
+fn is_database(path: &Path) -> bool {
+    path.join("catalog").is_dir()
 }

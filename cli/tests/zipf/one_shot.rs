@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{directory_with_database, run, run_with_input, zipf};
+use super::{directory_with_database, is_database, run, run_with_input, zipf};
 
 const WORDS: &str = "SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC, word";
 
@@ -174,6 +174,7 @@ fn wrong_usage_exits_with_2_and_touches_nothing() {
 fn help_and_version_exit_with_0() {
     let ended = run(zipf().arg("--help"));
     assert!(ended.rows().contains("Exit codes:"), "{ended:?}");
+    assert!(ended.rows().contains("zipf demo [DIR]"), "{ended:?}");
     assert_eq!(
         run(zipf().arg("--version")).rows(),
         concat!("zipf ", env!("CARGO_PKG_VERSION"), "\n")
@@ -249,4 +250,17 @@ fn a_missing_sql_file_is_an_error_before_anything_is_created() {
         "{ended:?}"
     );
     assert!(!directory.path().join("x.zdb").exists());
+}
+
+#[test]
+fn a_database_called_demo_needs_a_path() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(
+        run(zipf()
+            .current_dir(&directory)
+            .args(["./demo", "-c", "CREATE CORPUS c"]))
+        .rows(),
+        ""
+    );
+    assert!(is_database(&directory.path().join("demo")));
 }
