@@ -53,13 +53,24 @@ fn read(path: &Path, texts: &mut Vec<Vec<u8>>) -> std::io::Result<()> {
     }
 }
 
+/// Seconds that this thread has run, where the system tells, so that other work on the machine does not count.
+fn thread_seconds(start: Instant) -> f64 {
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|times| times.split(' ').next()?.parse().ok())
+        .map_or(start.elapsed().as_secs_f64(), |nanoseconds: f64| {
+            nanoseconds / 1e9
+        })
+}
+
 /// Seconds of the median run.
 fn median(mut run: impl FnMut()) -> f64 {
+    let start = Instant::now();
     let mut seconds: Vec<f64> = (0..RUNS)
         .map(|_| {
-            let start = Instant::now();
+            let before = thread_seconds(start);
             run();
-            start.elapsed().as_secs_f64()
+            thread_seconds(start) - before
         })
         .collect();
     seconds.sort_by(f64::total_cmp);

@@ -8,26 +8,18 @@
 //! Where segments are written, and whether they become visible, is for the caller to say.
 
 mod draft;
+mod fill;
 mod read;
 
 use crate::sources::{Listing, Source, Unreadable};
-use crate::tokenize::{self, Interner, LocalDictionary};
+use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
-use draft::{Draft, Drafts, Limits, Piece, TokenizedChunk};
-use parking_lot::{Condvar, Mutex};
+use draft::{Draft, Limits};
+use fill::Filling;
 use rayon::prelude::*;
-use read::{Chunk, Failure, Reader, read_file};
-use std::collections::BTreeMap;
-use std::thread;
 use std::time::{Duration, Instant};
 use zipfdb_kernels::{Parameters, Stage, construct};
-use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo};
-
-/// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
-const CHUNK_BYTES_MAX: usize = 4 << 20;
-
-/// A part of a file is never smaller, however small segments are to be.
-const CHUNK_BYTES_MIN: usize = 4 << 10;
+use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
 /// A segment has at most so many tokens, whatever its settings say: grammar construction takes up to 30 bytes for each,
 /// 4 GB in all.
@@ -39,9 +31,6 @@ const SEGMENT_ENTRIES_MAX: usize = 1 << 25;
 
 /// Those entries have at most so many bytes.
 const SEGMENT_ENTRY_BYTES_MAX: usize = 1 << 30;
-
-/// How many chunks, for each thread, may be ahead of the slowest one.
-const CHUNKS_AHEAD: usize = 4;
 
 /// What to do about files that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,17 +138,18 @@ fn ingest_within(
     };
     let mut filling = Filling::new(&listing.sources, settings, limits, on_error);
     let mut files = Files::new(&listing.sources);
-    let mut bytes_left: u64 = listing.sources.iter().map(|source| source.bytes).sum();
+    let sizes = listing.sources.iter().map(|source| source.bytes);
+    let mut bytes_left = sizes.fold(0, u64::saturating_add);
     loop {
         progress.begin("tokenize", bytes_left);
-        let filled = filling.fill(progress, &mut report)?;
+        let filled = filling.fill(progress)?;
         progress.end();
         let Some((draft, is_last)) = filled else {
             break;
         };
         let entries = files.entries(&draft);
-        let bytes = entries.iter().map(|file| file.bytes).sum();
-        bytes_left -= bytes;
+        let bytes = entries.0.iter().map(|file| file.bytes).sum();
+        bytes_left = bytes_left.saturating_sub(bytes);
         let segment = build(
             draft,
             entries,
@@ -180,6 +170,9 @@ fn ingest_within(
             break;
         }
     }
+    report.times.read = filling.read_time;
+    report.times.tokenize = filling.tokenize_time;
+    report.unreadable.append(&mut filling.take_unreadable());
     report
         .unreadable
         .sort_unstable_by(|left, right| left.path.cmp(&right.path));
@@ -196,10 +189,10 @@ impl Report {
     }
 }
 
-/// Makes a segment of a draft.
+/// Makes a segment of a draft and its [`Files::entries`], of `bytes` bytes of text.
 fn build(
     draft: Draft,
-    files: Vec<FileEntry>,
+    (files, file_offsets): (Vec<FileEntry>, Vec<u32>),
     bytes: u64,
     is_last: bool,
     settings: &CorpusSettings,
@@ -208,22 +201,7 @@ fn build(
 ) -> NewSegment {
     progress.begin("dictionary", bytes);
     let start = Instant::now();
-    let mut file_offsets = Vec::with_capacity(files.len() + 1);
-    let mut pieces = draft
-        .chunks
-        .iter()
-        .flat_map(|chunk| &chunk.pieces)
-        .peekable();
-    let mut token_count = 0;
-    file_offsets.push(0);
-    while let Some(piece) = pieces.next() {
-        token_count += piece.tokens;
-        if pieces.peek().is_none_or(|next| next.source != piece.source) {
-            // Construction checks that tokens number less than 2^31.
-            file_offsets.push(token_count as u32);
-        }
-    }
-    let (dictionary, tokens) = renumber(draft);
+    let (dictionary, tokens) = renumber(settings.tokenizer, draft);
     report.tokens += tokens.len() as u64;
     report.times.dictionary += start.elapsed();
     progress.advance(bytes);
@@ -277,14 +255,14 @@ fn build(
 }
 
 /// The dictionary of a draft, and the tokens of all its files numbered by it.
-fn renumber(draft: Draft) -> (Dictionary, Vec<u32>) {
+fn renumber(tokenizer: Tokenizer, draft: Draft) -> (Dictionary, Vec<u32>) {
     let mut locals: Vec<LocalDictionary> = Vec::with_capacity(draft.chunks.len());
     let mut chunks: Vec<Vec<u32>> = Vec::with_capacity(draft.chunks.len());
     for chunk in draft.chunks {
         locals.push(chunk.dictionary);
         chunks.push(chunk.ids);
     }
-    let merged = tokenize::merge(&locals);
+    let merged = merge(tokenizer, &locals);
     drop(locals);
     let mut tokens = vec![0; chunks.iter().map(Vec::len).sum()];
     let mut ranges = Vec::with_capacity(chunks.len());
@@ -321,319 +299,40 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn entries(&mut self, draft: &Draft) -> Vec<FileEntry> {
+    /// The files of a draft, and `[files + 1]` where their tokens start.
+    fn entries(&mut self, draft: &Draft) -> (Vec<FileEntry>, Vec<u32>) {
         let mut entries = Vec::new();
-        let mut pieces = draft
-            .chunks
-            .iter()
-            .flat_map(|chunk| &chunk.pieces)
-            .peekable();
+        let mut token_offsets = vec![0];
+        let mut tokens = 0;
+        let pieces = draft.chunks.iter().flat_map(|chunk| &chunk.pieces);
+        let mut pieces = pieces.peekable();
         while let Some(first) = pieces.next() {
-            let mut piece = first.clone();
-            while let Some(next) = pieces.next_if(|next| next.source == first.source) {
-                piece.bytes += next.bytes;
-                piece.words += next.words;
-                piece.is_last = next.is_last;
-                piece.crc32.combine(&next.crc32);
+            let mut file = first.clone();
+            while let Some(next) = pieces.next_if(|next| next.source == file.source) {
+                file.bytes += next.bytes;
+                file.tokens += next.tokens;
+                file.words += next.words;
+                file.is_last = next.is_last;
+                file.crc32.combine(&next.crc32);
             }
-            if piece.first_byte == 0 {
+            if file.first_byte == 0 {
                 self.words_before = 0;
             }
             entries.push(FileEntry {
-                name: self.sources[piece.source].name.clone(),
-                bytes: piece.bytes,
-                words: piece.words,
-                crc32: piece.crc32.finalize(),
-                first_byte: piece.first_byte,
+                name: self.sources[file.source].name.clone(),
+                bytes: file.bytes,
+                words: file.words,
+                crc32: file.crc32.finalize(),
+                first_byte: file.first_byte,
                 first_word: self.words_before,
-                last_part: piece.is_last,
+                last_part: file.is_last,
             });
-            self.words_before += piece.words;
+            self.words_before += file.words;
+            tokens += file.tokens;
+            // Construction checks that the tokens are fewer than 2^31.
+            token_offsets.push(tokens as u32);
         }
-        entries
-    }
-}
-
-/// Fills one draft after the other with the chunks of all files.
-struct Filling<'a> {
-    sources: &'a [Source],
-    settings: &'a CorpusSettings,
-    on_error: OnError,
-    workers: Vec<Worker>,
-    reading: Mutex<Reading<'a>>,
-    arrivals: Mutex<Arrivals>,
-    /// Signalled when `next` of the arrivals grows or they stop.
-    arrived: Condvar,
-}
-
-/// What one thread reads and tokenizes with.
-#[derive(Default)]
-struct Worker {
-    text: Vec<u8>,
-    interner: Interner,
-}
-
-struct Reading<'a> {
-    reader: Reader<'a>,
-    /// How many chunks have been handed out.
-    chunks: usize,
-}
-
-/// Puts chunks back in order.
-struct Arrivals {
-    drafts: Drafts,
-    /// How many chunks are in `drafts`.
-    next: usize,
-    /// Those that arrived before an earlier one.
-    early: BTreeMap<usize, TokenizedChunk>,
-    /// Nobody should start another chunk.
-    stop: bool,
-    /// The failure at the earliest chunk.
-    failure: Option<(usize, Error)>,
-    unreadable: Vec<Unreadable>,
-    /// Thread time since the draft before.
-    read: Duration,
-    tokenize: Duration,
-}
-
-impl<'a> Filling<'a> {
-    fn new(
-        sources: &'a [Source],
-        settings: &'a CorpusSettings,
-        limits: Limits,
-        on_error: OnError,
-    ) -> Filling<'a> {
-        let chunk_bytes = usize::try_from(settings.segment_size)
-            .unwrap_or(CHUNK_BYTES_MAX)
-            .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        Filling {
-            sources,
-            settings,
-            on_error,
-            workers: (0..rayon::current_num_threads())
-                .map(|_| Worker::default())
-                .collect(),
-            reading: Mutex::new(Reading {
-                reader: Reader::new(sources, settings.tokenizer, chunk_bytes),
-                chunks: 0,
-            }),
-            arrivals: Mutex::new(Arrivals {
-                drafts: Drafts::new(limits),
-                next: 0,
-                early: BTreeMap::new(),
-                stop: false,
-                failure: None,
-                unreadable: Vec::new(),
-                read: Duration::ZERO,
-                tokenize: Duration::ZERO,
-            }),
-            arrived: Condvar::new(),
-        }
-    }
-
-    /// The next draft and whether it is the last; `None` if there are no files.
-    fn fill(
-        &mut self,
-        progress: &dyn Progress,
-        report: &mut Report,
-    ) -> Result<Option<(Draft, bool)>> {
-        let start = Instant::now();
-        let mut no_more = false;
-        if !self.arrivals.get_mut().drafts.has_full() {
-            self.arrivals.get_mut().stop = false;
-            let mut workers = std::mem::take(&mut self.workers);
-            workers.par_iter_mut().for_each(|worker| {
-                let _stop = StopOnPanic(self);
-                self.work(worker, progress);
-            });
-            self.workers = workers;
-            // Nobody stopped the workers, so they ran out of files.
-            no_more = !self.arrivals.get_mut().stop;
-        }
-        let arrivals = self.arrivals.get_mut();
-        if let Some((_, error)) = arrivals.failure.take() {
-            return Err(error);
-        }
-        report.unreadable.append(&mut arrivals.unreadable);
-        let wall = start.elapsed();
-        let read = std::mem::take(&mut arrivals.read).as_secs_f64();
-        let tokenize = std::mem::take(&mut arrivals.tokenize).as_secs_f64();
-        let share = if read > 0.0 {
-            read / (read + tokenize)
-        } else {
-            0.0
-        };
-        report.times.read += wall.mul_f64(share);
-        report.times.tokenize += wall - wall.mul_f64(share);
-        Ok(arrivals.drafts.pop(no_more))
-    }
-
-    /// Reads and tokenizes chunks until a draft is full or there are no more.
-    fn work(&self, worker: &mut Worker, progress: &dyn Progress) {
-        loop {
-            let (number, chunk, read) = {
-                let mut reading = self.reading.lock();
-                if self.arrivals.lock().stop {
-                    return;
-                }
-                let start = Instant::now();
-                match reading.reader.next(&mut worker.text) {
-                    Ok(Some(chunk)) => {
-                        reading.chunks += 1;
-                        (reading.chunks - 1, chunk, start.elapsed())
-                    }
-                    Ok(None) => return,
-                    Err(failure) => {
-                        self.fail(reading.chunks, failure);
-                        continue;
-                    }
-                }
-            };
-            self.wait_for_others(number);
-            let mut made = MadeChunk {
-                tokenized: TokenizedChunk {
-                    pieces: Vec::new(),
-                    ids: Vec::new(),
-                    dictionary: LocalDictionary::default(),
-                },
-                read,
-                tokenize: Duration::ZERO,
-            };
-            match chunk {
-                Chunk::Files(files) => {
-                    for source in files {
-                        let start = Instant::now();
-                        let result = read_file(&self.sources[source], &mut worker.text);
-                        made.read += start.elapsed();
-                        match result {
-                            Ok(()) => made.push(self, worker, source, 0, true),
-                            Err(error) => self.fail(
-                                number,
-                                Failure {
-                                    source,
-                                    error,
-                                    is_partly_read: false,
-                                },
-                            ),
-                        }
-                    }
-                }
-                Chunk::Part {
-                    source,
-                    first_byte,
-                    is_last,
-                } => made.push(self, worker, source, first_byte, is_last),
-            }
-            (made.tokenized.ids, made.tokenized.dictionary) = worker.interner.take();
-            made.tokenized.ids.shrink_to_fit();
-            progress.advance(made.tokenized.pieces.iter().map(|piece| piece.bytes).sum());
-            self.arrive(number, made);
-        }
-    }
-
-    /// Keeps fast threads from piling up chunks behind a slow one.
-    fn wait_for_others(&self, number: usize) {
-        let ahead_max = CHUNKS_AHEAD * rayon::current_num_threads();
-        let mut arrivals = self.arrivals.lock();
-        while number > arrivals.next + ahead_max && !arrivals.stop {
-            self.arrived.wait(&mut arrivals);
-        }
-    }
-
-    fn arrive(&self, number: usize, made: MadeChunk) {
-        let mut arrivals = self.arrivals.lock();
-        let arrivals = &mut *arrivals;
-        arrivals.read += made.read;
-        arrivals.tokenize += made.tokenize;
-        arrivals.early.insert(number, made.tokenized);
-        while let Some(chunk) = arrivals.early.remove(&arrivals.next) {
-            arrivals.next += 1;
-            arrivals.drafts.push(chunk);
-        }
-        arrivals.stop |= arrivals.drafts.has_full();
-        self.arrived.notify_all();
-    }
-
-    /// Notes that a file of chunk `number` cannot be read.
-    fn fail(&self, number: usize, failure: Failure) {
-        let path = self.sources[failure.source].path.clone();
-        let mut arrivals = self.arrivals.lock();
-        if self.on_error == OnError::Skip && !failure.is_partly_read {
-            let reason = failure.error.to_string();
-            arrivals.unreadable.push(Unreadable { path, reason });
-            return;
-        }
-        let error = if failure.is_partly_read {
-            Error::Io {
-                action: "read",
-                path,
-                source: failure.error,
-            }
-        } else {
-            Error::Unreadable {
-                path,
-                reason: failure.error.to_string(),
-                more: 0,
-            }
-        };
-        if arrivals
-            .failure
-            .as_ref()
-            .is_none_or(|(first, _)| number < *first)
-        {
-            arrivals.failure = Some((number, error));
-        }
-        arrivals.stop = true;
-        self.arrived.notify_all();
-    }
-}
-
-/// A tokenized chunk and the time it took.
-struct MadeChunk {
-    tokenized: TokenizedChunk,
-    read: Duration,
-    tokenize: Duration,
-}
-
-impl MadeChunk {
-    /// Tokenizes the worker's text as the next piece.
-    fn push(
-        &mut self,
-        filling: &Filling<'_>,
-        worker: &mut Worker,
-        source: usize,
-        first_byte: u64,
-        is_last: bool,
-    ) {
-        let start = Instant::now();
-        let interner = &mut worker.interner;
-        let (tokens, words) = (interner.tokens(), interner.words());
-        tokenize::tokenize(filling.settings.tokenizer, &worker.text, interner);
-        let mut crc32 = crc32fast::Hasher::new();
-        crc32.update(&worker.text);
-        self.tokenized.pieces.push(Piece {
-            source,
-            source_bytes: filling.sources[source].bytes,
-            first_byte,
-            is_last,
-            bytes: worker.text.len() as u64,
-            tokens: interner.tokens() - tokens,
-            words: interner.words() - words,
-            crc32,
-        });
-        self.tokenize += start.elapsed();
-    }
-}
-
-/// Wakes everybody up if a thread panics, who would wait for its chunk for ever otherwise.
-struct StopOnPanic<'a, 'b>(&'a Filling<'b>);
-
-impl Drop for StopOnPanic<'_, '_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.arrivals.lock().stop = true;
-            self.0.arrived.notify_all();
-        }
+        (entries, token_offsets)
     }
 }
 

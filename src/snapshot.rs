@@ -552,7 +552,7 @@ impl SegmentView {
             end += 1;
         }
         let spaced = (first..end)
-            .find(|&id| dictionary.token(id).len() > word.len())
+            .find(|&id| dictionary.has_glued_space(id))
             .unwrap_or(end);
         Ok(WordTerminals { first, spaced, end })
     }

@@ -100,15 +100,13 @@ fn chunked(tokenizer: Tokenizer, text: &[u8], size: usize) -> Vec<Token> {
     tokens.tokens
 }
 
-/// The words that `unicode_segmentation` finds, without white space that UAX #29 glues a mark to.
+/// The words that `unicode_segmentation` finds.
 fn reference_words(text: &[u8]) -> Vec<(usize, usize)> {
     let mut words = Vec::new();
     let mut base = 0;
     for chunk in text.utf8_chunks() {
         for (start, word) in chunk.valid().unicode_word_indices() {
-            let trimmed = word.trim_start();
-            let end = base + start + word.len();
-            words.push((end - trimmed.len(), end));
+            words.push((base + start, base + start + word.len()));
         }
         base += chunk.valid().len() + chunk.invalid().len();
     }

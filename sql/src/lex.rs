@@ -459,3 +459,76 @@ impl<'a> Lexer<'a> {
         self.syntax(self.at, "a word, number, text or operator", found, hint)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn lexed(text: &str) -> Tokens {
+        let source = Source {
+            text: text.to_owned(),
+            start: Position::START,
+        };
+        lex(&source).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn spans_give_back_the_text_of_each_token() {
+        let text = "SELECT \u{e9}t\u{e9}, \"a \"\"b\"\"\", 'it''s' /* \u{1f600} */ <= 1.5e-3 || X'0aFF' ?2::x";
+        let written: Vec<&str> = lexed(text)
+            .tokens
+            .iter()
+            .map(|token| &text[byte_of(token.span).unwrap()..end_of(token.span).unwrap()])
+            .collect();
+        let expected = [
+            "SELECT",
+            "\u{e9}t\u{e9}",
+            ",",
+            "\"a \"\"b\"\"\"",
+            ",",
+            "'it''s'",
+            "<=",
+            "1.5e-3",
+            "||",
+            "X'0aFF'",
+            "?2",
+            "::",
+            "x",
+        ];
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn quotes_are_undoubled() {
+        let tokens = lexed("'it''s' '''' \"a\"\"b\" ''").tokens;
+        let values: Vec<&str> = tokens
+            .iter()
+            .map(|token| match &token.token {
+                Token::SingleQuotedString(text) => text.as_str(),
+                Token::Word(word) => word.value.as_str(),
+                other => panic!("{other}"),
+            })
+            .collect();
+        assert_eq!(values, ["it's", "'", "a\"b", ""]);
+    }
+
+    #[test]
+    fn bare_parameters_count_on_from_the_highest() {
+        let Tokens { tokens, parameters } = lexed("? ?5 ? $2 ?");
+        let numbers: Vec<String> = tokens.iter().map(|token| token.token.to_string()).collect();
+        assert_eq!(numbers, ["?1", "?5", "?6", "?2", "?7"]);
+        assert_eq!(parameters, 7);
+    }
+
+    #[test]
+    fn items_of_lists_do_not_count_as_a_chain() {
+        let list = vec!["1"; limits::TOKENS_MAX / 2 - 10].join(",");
+        lexed(&format!("a IN ({list})"));
+        let source = Source {
+            text: vec!["- 1"; limits::CHAIN_TOKENS_MAX].join(","),
+            start: Position::START,
+        };
+        assert!(matches!(lex(&source), Err(Error::TooLarge { .. })));
+    }
+}

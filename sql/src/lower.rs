@@ -715,7 +715,13 @@ impl Lowering<'_> {
             clauses,
         } = match (args, parameters) {
             (FunctionArguments::List(list), FunctionArguments::None) if !uses_odbc_syntax => list,
-            _ => return Err(self.refuse(at, format!("this form of {function}()"), Hint::NONE)),
+            _ => {
+                return Err(self.refuse(
+                    at,
+                    format!("this form of {}()", shorten(&function)),
+                    Hint::NONE,
+                ));
+            }
         };
         if matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct)) {
             let hint = Hint::new(
@@ -728,12 +734,16 @@ impl Lowering<'_> {
             };
             return Err(self.refuse(
                 self.find(at, "DISTINCT"),
-                format!("`{function}(DISTINCT ...)`"),
+                format!("`{}(DISTINCT ...)`", shorten(&function)),
                 hint,
             ));
         }
         if !clauses.is_empty() {
-            return Err(self.refuse(at, format!("a clause within {function}()"), Hint::NONE));
+            return Err(self.refuse(
+                at,
+                format!("a clause within {}()", shorten(&function)),
+                Hint::NONE,
+            ));
         }
         Ok(Call {
             function,

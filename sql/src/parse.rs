@@ -25,8 +25,9 @@ use crate::syntax::{Select, Statement, StatementKind};
 const DIRECT_TOKENS_MAX: usize = 256;
 const DIRECT_RECURSION_MAX: usize = 6;
 
-/// Recursion of the parser on its own thread: parentheses, and operators that take an operand to their right.
-const RECURSION_MAX: usize = 160;
+/// Recursion of the parser on its own thread: three levels for each of `NESTING_MAX` and some more. Where sqlparser tries
+/// one reading after another, it may go down this far for each token of a chain, so this also bounds the time.
+const RECURSION_MAX: usize = 100;
 
 /// Parses all statements of a text.
 ///
@@ -251,6 +252,8 @@ mod tests {
         "SELECT (",
         "SELECT NOT ",
         "SELECT - ",
+        "SELECT a OR ",
+        "SELECT a = ",
         "SELECT NOT NOT NOT NOT (",
         "SELECT a AND NOT b = - + - c * (",
         "SELECT CASE ",

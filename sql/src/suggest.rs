@@ -5,7 +5,7 @@
 
 use strsim::damerau_levenshtein;
 
-use crate::error::{Hint, quote};
+use crate::error::{Hint, quote, shorten};
 
 /// Names longer than this get no suggestion.
 const SUGGEST_BYTES_MAX: usize = 64;
@@ -51,7 +51,11 @@ pub(crate) fn did_you_mean(name: &str, candidates: &[&str], listed: &str) -> Hin
     if let Some(candidate) = nearest(name, candidates.iter().copied()) {
         Hint::new(format!("did you mean {}?", quote(candidate)))
     } else if !candidates.is_empty() && candidates.len() <= LISTED_MAX {
-        Hint::new(format!("{listed} {}", candidates.join(", ")))
+        let shown: Vec<String> = candidates
+            .iter()
+            .map(|candidate| shorten(candidate))
+            .collect();
+        Hint::new(format!("{listed} {}", shown.join(", ")))
     } else {
         Hint::NONE
     }

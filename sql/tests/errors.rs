@@ -6,7 +6,6 @@
 
 use std::fmt::Write;
 
-use insta::assert_snapshot;
 use zipfdb_sql::{
     Error, Result, Schema, StatementStream, Value, bind, limits, parse, parse_statement,
 };
@@ -51,10 +50,16 @@ fn errors(lines: &str) -> String {
     shown
 }
 
+fn snapshot(name: &str, text: &str) {
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, text) });
+}
+
 #[test]
 fn unknown_names() {
-    assert_snapshot!(errors(
-        r#"
+    snapshot(
+        "unknown_names",
+        &errors(
+            r#"
         SELECT COUNT(*) FROM revews
         SELECT COUNT(*) FROM stories
         SELECT COUNT(*) FROM corpora
@@ -85,7 +90,8 @@ fn unknown_names() {
         COPY reviews FROM 'x' WITH (on_eror = 'skip')
         COPY reviews FROM 'x' WITH (header = 1)
         "#,
-    ));
+        ),
+    );
     let empty = error_of("CHECK reviews", &Corpora(&[]), &[]);
     assert_eq!(
         empty.to_string(),
@@ -95,8 +101,10 @@ fn unknown_names() {
 
 #[test]
 fn syntax() {
-    assert_snapshot!(errors(
-        r#"
+    snapshot(
+        "syntax",
+        &errors(
+            r#"
         SELCT * FROM corpora()
         reviews
         42
@@ -147,17 +155,20 @@ fn syntax() {
         COPY reviews INTO 'x'
         CHECK reviews books
         "#,
-    ));
+        ),
+    );
     let found = ["\u{201c}", "\u{2019}", "\0", "\u{7f}", "\u{1f600}"]
         .map(|text| error_of(text, &CORPORA, &[]).to_string())
         .join("\n");
-    assert_snapshot!("foreign_characters", found);
+    snapshot("foreign_characters", &found);
 }
 
 #[test]
 fn what_later_versions_will_have() {
-    assert_snapshot!(errors(
-        r#"
+    snapshot(
+        "what_later_versions_will_have",
+        &errors(
+            r#"
         INSERT INTO reviews (file, content) VALUES ('a', 'b')
         DELETE FROM reviews WHERE file = 'a'
         UPDATE reviews SET file = 'b'
@@ -247,13 +258,16 @@ fn what_later_versions_will_have() {
         SELECT file FROM files('reviews') FETCH FIRST 1 ROW ONLY
         SELECT file FROM files('reviews') FOR UPDATE
         "#,
-    ));
+        ),
+    );
 }
 
 #[test]
 fn types_arguments_and_ranges() {
-    assert_snapshot!(errors(
-        r#"
+    snapshot(
+        "types_arguments_and_ranges",
+        &errors(
+            r#"
         SELECT COUNT(*) FROM reviews WHERE word = 1984
         SELECT COUNT(*) FROM reviews WHERE word = 1.5
         SELECT COUNT(*) FROM reviews WHERE word = TRUE
@@ -291,13 +305,16 @@ fn types_arguments_and_ranges() {
         CREATE CORPUS c WITH (segment_size = -1)
         CREATE CORPUS c WITH (segment_size = 1.5)
         "#,
-    ));
+        ),
+    );
 }
 
 #[test]
 fn conflicts() {
-    assert_snapshot!(errors(
-        r#"
+    snapshot(
+        "conflicts",
+        &errors(
+            r#"
         CREATE CORPUS Reviews
         SELECT word, COUNT(*) FROM reviews
         SELECT COUNT(*), word FROM reviews
@@ -309,7 +326,8 @@ fn conflicts() {
         SELECT COUNT(*) FROM reviews WHERE COUNT(*) = 1
         SELECT offset FROM reviews WHERE word = 'a' ORDER BY COUNT(*)
         "#,
-    ));
+        ),
+    );
 }
 
 #[test]
@@ -326,7 +344,7 @@ fn parameters() {
         error(&[Value::from(vec![0; 1000]), Value::from(1)]),
         error(&[Value::from("a"), Value::from("b".repeat(1000))]),
     ];
-    assert_snapshot!(shown.join("\n"));
+    snapshot("parameters", &shown.join("\n"));
 }
 
 #[test]
@@ -341,7 +359,7 @@ fn limits_are_named() {
     ]
     .map(|text| error_of(&text, &CORPORA, &[]).to_string())
     .join("\n");
-    assert_snapshot!(shown);
+    snapshot("limits_are_named", &shown);
 }
 
 #[test]
@@ -383,5 +401,8 @@ fn excerpts_of_long_lines_are_windows_around_the_caret() {
         ", 'x'".repeat(100)
     );
     let error = error_of(&long, &CORPORA, &[]);
-    assert_snapshot!(error.excerpt());
+    snapshot(
+        "excerpt_of_a_long_line",
+        &error.excerpt().replace('\u{e9}', "e"),
+    );
 }

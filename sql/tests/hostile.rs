@@ -278,3 +278,35 @@ fn garbage_is_a_syntax_error() {
     plan("\u{feff}SELECT\u{a0}COUNT(*) FROM c").unwrap();
     plan("SELECT COUNT(*) FROM c WHERE word = 'a\0\u{1f600}'").unwrap();
 }
+
+#[test]
+fn errors_repeat_the_text_only_in_printable_characters() {
+    for text in [
+        "CHECK c '\0' d",
+        "COPY c FROM '\n\t' d",
+        "SELECT \"a\nb\"(DISTINCT word) FROM c",
+        "SELECT \"a\nb\"(word) FROM c",
+        "SELECT \"a\nb\" FROM files('c')",
+        "SELECT COUNT(*) FROM \"a\nb\"",
+        "SELECT COUNT(*) FROM \"a\nb\"()",
+        "SELECT COUNT(*) FROM c AS \"a\nb\" WHERE c.word = 'x'",
+        "SELECT COUNT(*) FROM c WHERE word = \"a\nb\"",
+        "SELECT COUNT(*) FROM c LIMIT 'a\nb'",
+        "SELECT COUNT(*) FROM c \"a\nb\" \"c\nd\"",
+        "CREATE CORPUS 'a\nb'",
+        "CREATE CORPUS \"a\nb\"",
+        "CREATE CORPUS d WITH (\"a\nb\" = 1)",
+        "CREATE CORPUS d WITH (\"a\nb\" = 1, \"a\nb\" = 1)",
+        "CREATE CORPUS d WITH (tokenizer = \"a\nb\")",
+        "CREATE CORPUS d WITH (tokenizer = 'a\nb')",
+        "CREATE CORPUS d WITH (segment_size = 'a\nb')",
+        "COPY c FROM 'x' WITH (on_error = 'a\nb')",
+        "COPY c FROM 'a\0b'",
+    ] {
+        let error = plan(text).unwrap_err();
+        assert!(
+            !error.to_string().contains(char::is_control),
+            "{text:?}: {error}"
+        );
+    }
+}

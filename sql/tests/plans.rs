@@ -6,7 +6,6 @@
 
 use std::fmt::Write;
 
-use insta::assert_snapshot;
 use zipfdb_sql::{Schema, Value, bind, parse};
 
 struct Corpora;
@@ -38,11 +37,17 @@ fn plans(script: &str, parameters: &[Value]) -> String {
     shown
 }
 
+fn snapshot(name: &str, text: &str) {
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, text) });
+}
+
 #[test]
 fn statements_about_corpora() {
     let parameters = [Value::from("reviews/*.txt"), Value::from("skip")];
-    assert_snapshot!(plans(
-        r#"
+    snapshot(
+        "statements_about_corpora",
+        &plans(
+            r#"
         CREATE CORPUS notes;
         create corpus if not exists Reviews;
         CREATE CORPUS "a ""quoted"" name" WITH (tokenizer = 'WHITESPACE', segment_size = '64 MiB');
@@ -58,14 +63,17 @@ fn statements_about_corpora() {
         COPY reviews TO 'target';
         CHECK books;
         "#,
-        &parameters,
-    ));
+            &parameters,
+        ),
+    );
 }
 
 #[test]
 fn table_functions() {
-    assert_snapshot!(plans(
-        "
+    snapshot(
+        "table_functions",
+        &plans(
+            "
         SELECT * FROM corpora();
         SELECT corpus, size, ratio AS r FROM corpora() ORDER BY r DESC, corpus LIMIT 3;
         SELECT CORPUS FROM CORPORA() WHERE corpus IN ('reviews', 'books');
@@ -79,15 +87,18 @@ fn table_functions() {
         SELECT file FROM files('reviews') ORDER BY bytes;
         SELECT COUNT(*) FROM files('reviews') WHERE file IN ('b', 'a', 'b');
         ",
-        &[Value::from("reviews")],
-    ));
+            &[Value::from("reviews")],
+        ),
+    );
 }
 
 #[test]
 fn content_of_files() {
     let parameters = [Value::from("a.txt"), Value::Integer(7), Value::Null];
-    assert_snapshot!(plans(
-        "
+    snapshot(
+        "content_of_files",
+        &plans(
+            "
         SELECT content FROM files('reviews') WHERE file = 'a.txt';
         SELECT substr(content, 101, 64) FROM files('reviews') WHERE file = 'a.txt';
         SELECT substr(content, -64) AS tail FROM files('reviews');
@@ -95,13 +106,14 @@ fn content_of_files() {
         SELECT substr(content, NULL), substr(content, 1, NULL) FROM files('reviews');
         SELECT substr(content, ?2, ?3), substr((content), ?2) FROM files('reviews') WHERE file = ?1;
         ",
-        &parameters,
-    ));
+            &parameters,
+        ),
+    );
 }
 
 #[test]
 fn word_counts() {
-    assert_snapshot!(plans(
+    snapshot("word_counts", &plans(
         "
         SELECT word, COUNT(*) AS n FROM reviews GROUP BY word;
         SELECT word, COUNT(*) AS n FROM reviews GROUP BY word ORDER BY n DESC, word;
@@ -122,7 +134,7 @@ fn word_counts() {
 #[test]
 fn counts_and_occurrences() {
     let parameters = [Value::from("good"), Value::Integer(-1), Value::Null];
-    assert_snapshot!(plans(
+    snapshot("counts_and_occurrences", &plans(
         "
         SELECT COUNT(word) FROM reviews;
         SELECT COUNT(*) FROM reviews WHERE file = 'a.txt';
@@ -143,8 +155,10 @@ fn counts_and_occurrences() {
 #[test]
 fn names_comments_and_parameters() {
     let parameters = [Value::from("a"), Value::from("b"), Value::from("c")];
-    assert_snapshot!(plans(
-        r#"
+    snapshot(
+        "names_comments_and_parameters",
+        &plans(
+            r#"
         SELECT COUNT ( * ) FROM "Reviews";
         SELECT COUNT(/* a /* nested */ comment */*) -- to the end of the line;
             FROM reviews;
@@ -153,6 +167,7 @@ fn names_comments_and_parameters() {
         SELECT COUNT(*) FROM reviews WHERE word IN (?, ?3, ?1) AND file = $2;
         SELECT COUNT(*) FROM reviews WHERE word IN (?2, ?);
         "#,
-        &parameters,
-    ));
+            &parameters,
+        ),
+    );
 }

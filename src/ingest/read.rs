@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use zipfdb_storage::Tokenizer;
 
 /// A stretch of a large file without a place to cut grows up to this, then it is cut where it is, perhaps in a word.
-const UNCUT_BYTES_MAX: usize = 256 << 20;
+const UNCUT_BYTES_MAX: usize = 64 << 20;
 
 /// Most files of one chunk.
 const FILES_MAX: usize = 4096;

@@ -5,6 +5,9 @@
 use super::*;
 use crate::NoProgress;
 use crate::sources::list_sources;
+use crate::tokenize::{Sink, tokenize};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -103,7 +106,7 @@ fn expand(segment: &NewSegment) -> Vec<Vec<u8>> {
 #[derive(Default)]
 struct WordCount(u64);
 
-impl tokenize::Sink for WordCount {
+impl Sink for WordCount {
     fn word(&mut self, _text: &[u8], _start: usize, _end: usize) {
         self.0 += 1;
     }
@@ -113,7 +116,7 @@ impl tokenize::Sink for WordCount {
 
 fn words(tokenizer: Tokenizer, text: &[u8]) -> u64 {
     let mut count = WordCount::default();
-    tokenize::tokenize(tokenizer, text, &mut count);
+    tokenize(tokenizer, text, &mut count);
     count.0
 }
 

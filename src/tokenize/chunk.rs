@@ -91,12 +91,14 @@ impl Sink for TokenStarts {
 
     fn gap(&mut self, text: &[u8], start: usize, _end: usize) {
         // Within a gap, cut only between bytes that no rule joins to anything, and where the next one shows that no mark
-        // makes a word of them: a pair of regional indicators, for one, must not lose its first half.
+        // makes a word of them: a pair of regional indicators, for one, must not lose its first half. Spaces join, and a
+        // mark far behind them may make one word of them all.
         let stands_alone = |byte: &u8| is_other(*byte) || matches!(*byte, 0xC0 | 0xC1 | 0xF5..);
         if start == 0 || self.after_word {
             self.push(start);
         } else if let Some(around) = text.get(start - 1..start + 2)
             && around.iter().all(stands_alone)
+            && !around.starts_with(b"  ")
         {
             self.certain = Some(start);
             self.later = Default::default();

@@ -164,8 +164,12 @@ impl IdTable {
     }
 
     fn clear(&mut self) {
-        self.slots.fill(IdSlot::default());
-        self.count = 0;
+        if is_sparse(self.count, self.slots.len()) {
+            *self = IdTable::new();
+        } else {
+            self.slots.fill(IdSlot::default());
+            self.count = 0;
+        }
     }
 }
 
@@ -216,7 +220,11 @@ impl Interner {
 
     /// The local ids of all tokens in order and what they stand for; the interner is as new afterwards.
     pub fn take(&mut self) -> (Vec<u32>, LocalDictionary) {
-        self.short.fill(ShortSlot::default());
+        if is_sparse(self.short_count, self.short.len()) {
+            self.short = vec![ShortSlot::default(); SLOTS_MIN];
+        } else {
+            self.short.fill(ShortSlot::default());
+        }
         self.long.clear();
         (self.short_count, self.words) = (0, 0);
         let ids = mem::take(&mut self.ids);
@@ -325,6 +333,11 @@ impl Sink for Interner {
     fn gap(&mut self, text: &[u8], start: usize, end: usize) {
         self.push::<false>(text, start, end);
     }
+}
+
+/// Whether a table is too large for what is in it to be cleared and used again.
+fn is_sparse(count: usize, slots: usize) -> bool {
+    slots > SLOTS_MIN && slots / 16 > count
 }
 
 /// Seeds for [`hash_bytes`] that nobody outside this process knows.

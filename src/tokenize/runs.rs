@@ -5,7 +5,6 @@
 
 use super::block::{BLOCK_BYTES, Block, Runs, low_bits};
 use super::{Cutter, Sink};
-use std::str;
 
 /// A class of characters whose maximal runs are words.
 pub trait Class {
@@ -88,13 +87,51 @@ pub fn words<C: Class>(cutter: &mut Cutter<'_, impl Sink>) {
 }
 
 /// The character that `text` starts with, if it starts with one.
+#[inline]
 pub fn decode(text: &[u8]) -> Option<char> {
-    let size = match *text.first()? {
-        0..0x80 => 1,
-        0xC0..0xE0 => 2,
-        0xE0..0xF0 => 3,
-        0xF0..0xF8 => 4,
+    let lead = u32::from(*text.first()?);
+    // The bits of the lead byte, how many bytes follow it, and the first character that needs so many.
+    let (bits, following, first) = match lead {
+        0..0x80 => (lead, 0, 0),
+        0xC0..0xE0 => (lead & 0x1F, 1, 0x80),
+        0xE0..0xF0 => (lead & 0x0F, 2, 0x800),
+        0xF0..0xF8 => (lead & 0x07, 3, 0x1_0000),
         _ => return None,
     };
-    str::from_utf8(text.get(..size)?).ok()?.chars().next()
+    let mut code = bits;
+    for &byte in text.get(1..1 + following)? {
+        if byte & 0xC0 != 0x80 {
+            return None;
+        }
+        code = code << 6 | u32::from(byte & 0x3F);
+    }
+    // Refuses surrogates and what is too large.
+    char::from_u32(code).filter(|_| code >= first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decoding_accepts_what_the_standard_library_accepts() {
+        for character in '\0'..=char::MAX {
+            let mut buffer = [b'x'; 5];
+            let size = character.encode_utf8(&mut buffer).len();
+            assert_eq!(decode(&buffer), Some(character));
+            assert_eq!(decode(&buffer[..size - 1]), None);
+        }
+        let mut number = 1_u32;
+        for _ in 0..2_000_000 {
+            number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Mostly lead bytes and bytes that may follow.
+            let bytes = (number | 0x80).swap_bytes().to_be_bytes();
+            let bytes = [bytes[0] | 0xC0, bytes[1], bytes[2], bytes[3]];
+            let expected = bytes
+                .utf8_chunks()
+                .next()
+                .and_then(|chunk| chunk.valid().chars().next());
+            assert_eq!(decode(&bytes), expected, "{bytes:x?}");
+        }
+    }
 }

@@ -8,7 +8,6 @@
 //! It knows segments by their headers only and neither decodes nor merges them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -17,28 +16,24 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::backend::{Backend, FileBackend, MemoryBackend, ReadOnlyBackend};
+use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::record::{check_name, check_settings};
-use crate::catalog::{self, Catalog, Corpora, CorpusRecord, Fault};
-use crate::lock::{DirectoryLock, LOCK_NAME};
-use crate::segment::{SegmentHeader, SegmentReader};
+use crate::catalog::{Catalog, Corpora, CorpusRecord};
+use crate::lock::DirectoryLock;
+use crate::segment::SegmentReader;
 use crate::settings::CorpusSettings;
 use crate::{Error, Result};
 
 mod directory;
+mod open;
 mod publication;
 mod recovery;
 
 pub use publication::Publication;
 
-use directory::{Listing, SegmentDirectory};
-use recovery::{Facts, Recovered, recover};
+use directory::SegmentDirectory;
 
-const CATALOG_NAME: &str = "catalog";
 const SEGMENTS_NAME: &str = "segments";
-
-/// How often a read-only open starts over because a writer changed the directory under it.
-const READ_ATTEMPTS_MAX: u32 = 50;
 
 /// How to open a database directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,9 +122,9 @@ impl Store {
         options: OpenOptions,
     ) -> Result<Store> {
         let shared = if options.read_only {
-            open_reader(backend, path)?
+            open::open_reader(backend, path)?
         } else {
-            open_writer(backend, path, options.create)?
+            open::open_writer(backend, path, options.create)?
         };
         for warning in &shared.warnings {
             tracing::warn!(database = %path.display(), "{warning}");
@@ -147,21 +142,9 @@ impl Store {
         backend
             .create_directory(directory.path())
             .expect("memory refuses no directory");
+        let shared = Shared::new(backend, path, directory, Corpora::new());
         Store {
-            shared: Arc::new(Shared {
-                backend,
-                path,
-                directory,
-                read_only: false,
-                warnings: Vec::new(),
-                next_id: AtomicU64::new(1),
-                writer: Mutex::new(Writer {
-                    catalog: None,
-                    poisoned: false,
-                }),
-                visible: Mutex::new(Visible::new(Corpora::new())),
-                _lock: None,
-            }),
+            shared: Arc::new(shared),
         }
     }
 
@@ -329,6 +312,32 @@ impl Store {
 }
 
 impl Shared {
+    fn new(
+        backend: Arc<dyn Backend>,
+        path: PathBuf,
+        directory: SegmentDirectory,
+        corpora: Corpora,
+    ) -> Shared {
+        Shared {
+            backend,
+            path,
+            directory,
+            read_only: false,
+            warnings: Vec::new(),
+            next_id: AtomicU64::new(1),
+            writer: Mutex::new(Writer {
+                catalog: None,
+                poisoned: false,
+            }),
+            visible: Mutex::new(Visible {
+                corpora,
+                open: HashMap::new(),
+                doomed: BTreeMap::new(),
+            }),
+            _lock: None,
+        }
+    }
+
     fn take_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
@@ -434,14 +443,6 @@ impl Writer {
 }
 
 impl Visible {
-    fn new(corpora: Corpora) -> Visible {
-        Visible {
-            corpora,
-            open: HashMap::new(),
-            doomed: BTreeMap::new(),
-        }
-    }
-
     fn corpus(&self, name: &str) -> Result<&CorpusRecord> {
         let mut matches = self
             .corpora
@@ -495,336 +496,4 @@ fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Erro
         action,
         source,
     }
-}
-
-fn not_a_database(path: &Path, fault: &'static str) -> Error {
-    Error::Corrupt {
-        path: path.to_path_buf(),
-        part: "database directory",
-        fault,
-    }
-}
-
-/// The contents of files in the `segments` directory, for recovery.
-struct FileFacts<'a> {
-    backend: &'a dyn Backend,
-    directory: &'a SegmentDirectory,
-}
-
-impl Facts for FileFacts<'_> {
-    fn marker(&self, id: u64) -> Result<CorpusRecord> {
-        let path = self.directory.marker(id);
-        self.directory.read_marker(self.backend, &path, id)
-    }
-
-    fn tombstone(&self, id: u64) -> Result<CorpusRecord> {
-        let path = self.directory.tombstone(id);
-        self.directory.read_marker(self.backend, &path, id)
-    }
-
-    fn header(&self, id: u64) -> Result<SegmentHeader> {
-        let path = self.directory.segment(id);
-        let reader = SegmentReader::open(self.backend, &path)?;
-        if reader.header().segment_id != id {
-            return Err(Error::Corrupt {
-                path,
-                part: "header",
-                fault: "it is the header of another segment",
-            });
-        }
-        Ok(reader.header().clone())
-    }
-}
-
-fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) -> Result<Shared> {
-    let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
-    prepare_directory(&*backend, path, create)?;
-    let lock = DirectoryLock::acquire(path)?;
-    create_segment_directory(&*backend, path, &directory, create)?;
-
-    let catalog_path = path.join(CATALOG_NAME);
-    let mut warnings = Vec::new();
-    let (stored, known, damage) = match Catalog::open(Arc::clone(&backend), &catalog_path) {
-        Ok((catalog, corpora)) => (Some(catalog), Some(corpora), None),
-        Err(fault @ (Fault::Missing | Fault::Damaged(_))) => (None, None, Some(fault)),
-        Err(Fault::Version(found)) => return Err(later_version(&catalog_path, found)),
-        Err(Fault::Io(error) | Fault::NoCopy(error)) => {
-            return Err(io_error(&catalog_path, "open")(error));
-        }
-    };
-    let listing = directory.list(&*backend)?;
-    let facts = FileFacts {
-        backend: &*backend,
-        directory: &directory,
-    };
-    let recovered = recover(known.as_ref(), &listing, &facts)?;
-    if let Some(fault) = damage
-        && (listing != Listing::default() || !matches!(fault, Fault::Missing))
-    {
-        warnings.push(format!(
-            "the catalog was rebuilt from the segment files: {fault}"
-        ));
-    }
-    for &id in &recovered.unmarked {
-        directory.write_marker(&*backend, &recovered.corpora[&id])?;
-        directory.place_marker(&*backend, id)?;
-    }
-    let mut catalog = match stored {
-        Some(catalog) => catalog,
-        None => {
-            clear_catalog(&*backend, path, &mut warnings)?;
-            let catalog = Catalog::create(Arc::clone(&backend), &catalog_path, &recovered.corpora)?;
-            backend
-                .sync_directory(path)
-                .map_err(io_error(path, "sync"))?;
-            catalog
-        }
-    };
-    catalog.store(&recovered.corpora)?;
-    warnings.extend(recovered.notes.iter().chain(&recovered.warnings).cloned());
-    clean_up(&*backend, &directory, &recovered, &mut warnings)?;
-
-    let largest = (recovered.corpora.values())
-        .flat_map(|record| record.segments.last())
-        .chain(recovered.corpora.keys())
-        .max();
-    let largest = listing.largest.max(largest.copied().unwrap_or(0));
-    Ok(Shared {
-        backend,
-        path: path.to_path_buf(),
-        directory,
-        read_only: false,
-        warnings,
-        next_id: AtomicU64::new(largest + 1),
-        writer: Mutex::new(Writer {
-            catalog: Some(catalog),
-            poisoned: false,
-        }),
-        visible: Mutex::new(Visible::new(recovered.corpora)),
-        _lock: Some(lock),
-    })
-}
-
-fn later_version(path: &Path, found: u8) -> Error {
-    Error::Version {
-        path: path.to_path_buf(),
-        found: found.into(),
-        supported: catalog::VERSION.into(),
-    }
-}
-
-/// Creates the database directory, or makes sure that the one there is a database or empty.
-fn prepare_directory(backend: &dyn Backend, path: &Path, create: bool) -> Result<()> {
-    if !backend.exists(path).map_err(io_error(path, "open"))? {
-        if !create {
-            return Err(io_error(path, "open")(io::ErrorKind::NotFound.into()));
-        }
-        backend
-            .create_directory(path)
-            .map_err(io_error(path, "create"))?;
-        let parent = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        return backend
-            .sync_directory(parent)
-            .map_err(io_error(parent, "sync"));
-    }
-    let names = backend.list(path).map_err(io_error(path, "open"))?;
-    let ours = [SEGMENTS_NAME, CATALOG_NAME, LOCK_NAME];
-    if names.iter().any(|name| ours.iter().any(|our| name == our)) || names.is_empty() && create {
-        return Ok(());
-    }
-    Err(not_a_database(path, "this directory is not a database"))
-}
-
-fn create_segment_directory(
-    backend: &dyn Backend,
-    path: &Path,
-    directory: &SegmentDirectory,
-    create: bool,
-) -> Result<()> {
-    let segments = directory.path();
-    if backend
-        .exists(segments)
-        .map_err(io_error(segments, "open"))?
-    {
-        return Ok(());
-    }
-    let catalog = path.join(CATALOG_NAME);
-    if backend
-        .exists(&catalog)
-        .map_err(io_error(&catalog, "open"))?
-    {
-        return Err(not_a_database(path, "its `segments` directory is missing"));
-    }
-    if !create {
-        return Err(not_a_database(path, "this directory is not a database"));
-    }
-    backend
-        .create_directory(segments)
-        .map_err(io_error(segments, "create"))?;
-    backend.sync_directory(path).map_err(io_error(path, "sync"))
-}
-
-/// Makes room for a new catalog: an empty one goes, a damaged one is kept as `catalog.aside`, `catalog.aside-2`, ...
-fn clear_catalog(backend: &dyn Backend, path: &Path, warnings: &mut Vec<String>) -> Result<()> {
-    let catalog = path.join(CATALOG_NAME);
-    if !backend
-        .exists(&catalog)
-        .map_err(io_error(&catalog, "open"))?
-    {
-        return Ok(());
-    }
-    if warnings.is_empty() {
-        // Its creation was interrupted: sled's own files with nothing in them.
-        return fs::remove_dir_all(&catalog).map_err(io_error(&catalog, "remove"));
-    }
-    for number in 1.. {
-        let name = match number {
-            1 => "catalog.aside".to_owned(),
-            _ => format!("catalog.aside-{number}"),
-        };
-        let aside = path.join(&name);
-        if backend.exists(&aside).map_err(io_error(&aside, "open"))? {
-            continue;
-        }
-        backend
-            .rename(&catalog, &aside)
-            .map_err(io_error(&catalog, "rename"))?;
-        warnings.push(format!("the old catalog was kept as `{name}`"));
-        break;
-    }
-    Ok(())
-}
-
-/// Removes what recovery found to be of no use. A file that cannot be removed is a warning: it does no harm.
-fn clean_up(
-    backend: &dyn Backend,
-    directory: &SegmentDirectory,
-    recovered: &Recovered,
-    warnings: &mut Vec<String>,
-) -> Result<()> {
-    let mut attempt = |path: &Path, result: io::Result<()>| match result {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            warnings.push(format!("{}: cannot clean up: {error}", path.display()));
-            false
-        }
-        _ => true,
-    };
-    let mut removed = true;
-    for &id in &recovered.garbage {
-        let path = directory.segment(id);
-        removed &= attempt(&path, backend.remove(&path));
-    }
-    for name in &recovered.temporary {
-        let path = directory.file(name);
-        attempt(&path, backend.remove(&path));
-    }
-    for &id in &recovered.aside {
-        directory.set_aside(backend, id)?;
-    }
-    let nothing = recovered.garbage.is_empty()
-        && recovered.temporary.is_empty()
-        && recovered.aside.is_empty()
-        && recovered.unmarked.is_empty()
-        && recovered.tombstones.is_empty();
-    if nothing {
-        return Ok(());
-    }
-    directory.sync(backend)?;
-    if removed {
-        for &id in &recovered.tombstones {
-            let path = directory.tombstone(id);
-            attempt(&path, backend.remove(&path));
-        }
-    }
-    Ok(())
-}
-
-/// Opens for reading: the same decisions as for writing, none of them carried out.
-///
-/// The catalog is read before the files, so it is never newer than what is listed. All live segments are opened at
-/// once, so that a writer may remove them afterwards; if one was removed before, or anything else changed, it starts
-/// over.
-fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shared> {
-    let backend = Arc::new(ReadOnlyBackend::new(backend));
-    let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
-    if !backend.exists(path).map_err(io_error(path, "open"))? {
-        return Err(io_error(path, "open")(io::ErrorKind::NotFound.into()));
-    }
-    let segments = directory.path();
-    if !backend
-        .exists(segments)
-        .map_err(io_error(segments, "open"))?
-    {
-        return Err(not_a_database(path, "this directory is not a database"));
-    }
-    for attempt in 1.. {
-        let (listing, recovered, warnings) = match read_state(&*backend, path, &directory) {
-            Err(Error::Io { source, .. })
-                if source.kind() == io::ErrorKind::NotFound && attempt < READ_ATTEMPTS_MAX =>
-            {
-                continue;
-            }
-            other => other?,
-        };
-        backend.unpin();
-        let live = recovered
-            .corpora
-            .values()
-            .flat_map(|record| &record.segments);
-        let pinned = live
-            .filter(|id| listing.segments.contains(id))
-            .try_for_each(|id| backend.pin(&directory.segment(*id)));
-        let at_rest = pinned.is_ok() && directory.list(&*backend)? == listing;
-        if !at_rest && attempt < READ_ATTEMPTS_MAX {
-            continue;
-        }
-        pinned.map_err(io_error(segments, "open the segments in"))?;
-        return Ok(Shared {
-            backend,
-            path: path.to_path_buf(),
-            directory,
-            read_only: true,
-            warnings,
-            next_id: AtomicU64::new(0),
-            writer: Mutex::new(Writer {
-                catalog: None,
-                poisoned: false,
-            }),
-            visible: Mutex::new(Visible::new(recovered.corpora)),
-            _lock: None,
-        });
-    }
-    unreachable!("the last attempt returns")
-}
-
-fn read_state(
-    backend: &dyn Backend,
-    path: &Path,
-    directory: &SegmentDirectory,
-) -> Result<(Listing, Recovered, Vec<String>)> {
-    let catalog_path = path.join(CATALOG_NAME);
-    let (known, damage) = match catalog::read_only(&catalog_path) {
-        Ok(corpora) => (Some(corpora), None),
-        Err(Fault::Version(found)) => return Err(later_version(&catalog_path, found)),
-        Err(Fault::NoCopy(error)) => {
-            // Usual where nothing can be written. The files tell all but that one of them was lost.
-            tracing::debug!("no place for a copy of the catalog: {error}");
-            (None, None)
-        }
-        Err(fault) => (None, Some(fault)),
-    };
-    let listing = directory.list_at_rest(backend)?;
-    let recovered = recover(known.as_ref(), &listing, &FileFacts { backend, directory })?;
-    let mut warnings = Vec::new();
-    if let Some(fault) = damage {
-        warnings.push(format!(
-            "the catalog cannot be used, the segment files were read instead: {fault}; \
-             hint: open the database for writing to rebuild it"
-        ));
-    }
-    warnings.extend(recovered.warnings.iter().cloned());
-    Ok((listing, recovered, warnings))
 }

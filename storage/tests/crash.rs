@@ -44,8 +44,12 @@ struct Disk {
     live: BTreeMap<PathBuf, Node>,
     content: BTreeMap<Node, Vec<u8>>,
     directories: BTreeMap<Node, Entries>,
-    /// The power goes off when this many syncs were done.
+    /// The power goes off, or the process is killed, when this many syncs were done.
     syncs_left: u32,
+    /// Whether it is the process that ends: the system's memory then keeps what was not synced.
+    kill: bool,
+    /// The process was killed.
+    killed: bool,
     /// All files as they were in the system's memory at that moment.
     last: Option<BTreeMap<PathBuf, Vec<u8>>>,
 }
@@ -76,7 +80,7 @@ impl PowerCut {
 
     fn powered(&self) -> io::Result<MutexGuard<'_, Disk>> {
         let disk = self.disk.lock().unwrap();
-        if disk.last.is_some() {
+        if disk.last.is_some() || disk.killed {
             return Err(io::Error::other("the power is off"));
         }
         Ok(disk)
@@ -84,6 +88,10 @@ impl PowerCut {
 
     fn sync(&self) -> io::Result<MutexGuard<'_, Disk>> {
         let mut disk = self.powered()?;
+        if disk.syncs_left == 0 && disk.kill {
+            disk.killed = true;
+            return Err(io::Error::other("the process is killed"));
+        }
         if disk.syncs_left == 0 {
             disk.last = Some(contents(&self.root));
             return Err(io::Error::other("the power goes off"));
@@ -386,6 +394,67 @@ fn a_power_cut_at_any_sync_leaves_the_old_or_the_new_state() {
     let base = scratch();
     let syncs = cut_power_at_every_sync(base.path(), "a.zdb", &State::new(), &steps());
     assert!(syncs > 40, "{syncs} syncs are too few to believe");
+}
+
+#[test]
+fn a_power_cut_after_a_killed_process_leaves_one_state_and_loses_none_that_was_seen() {
+    let steps = [
+        Step::Create("a"),
+        Step::publish("a", &["a1", "a2"]),
+        Step::Drop("a"),
+    ];
+    let possible = states(&steps);
+    let last = Step::Create("later");
+    for killed_at in 0.. {
+        let mut finished = false;
+        for cut_at in 0.. {
+            let directory = scratch();
+            let root = directory.path().join("root");
+            std::fs::create_dir(&root).unwrap();
+            let path = root.join("a.zdb");
+            let backend = PowerCutBackend(Arc::new(PowerCut::new(&root, killed_at)));
+            backend.0.disk.lock().unwrap().kill = true;
+            if let Ok(store) = Store::open_with(Arc::new(backend.clone()), &path, CREATE) {
+                finished = steps.iter().all(|step| step.perform(&store).is_ok());
+            }
+            {
+                let mut disk = backend.0.disk.lock().unwrap();
+                (disk.kill, disk.killed, disk.syncs_left) = (false, false, cut_at);
+            }
+            // What the next process saw and did, the power cut must not take away.
+            let mut seen = None;
+            let mut next = None;
+            if let Ok(store) = Store::open_with(Arc::new(backend.clone()), &path, CREATE) {
+                let mut state = observe(&store);
+                seen = Some(state.clone());
+                let done = last.perform(&store).is_ok();
+                last.apply(&mut state);
+                next = Some(state);
+                if done {
+                    seen.clone_from(&next);
+                }
+            }
+            let mut disk = backend.0.disk.lock().unwrap();
+            let survived = disk.last.is_none();
+            disk.last.get_or_insert_with(|| contents(&root));
+            let target = directory.path().join("after");
+            disk.restore(disk.live[&root], &target, &mut None);
+            let found = reopen(&target.join("a.zdb"));
+            let context = format!("killed at sync {killed_at}, cut at {cut_at} of the next");
+            assert!(
+                seen.is_none() && possible.contains(&found)
+                    || seen.is_some_and(|seen| seen == found)
+                    || next.is_some_and(|next| next == found),
+                "{context}: {found:?}"
+            );
+            if survived {
+                break;
+            }
+        }
+        if finished {
+            return;
+        }
+    }
 }
 
 #[test]
