@@ -3,6 +3,8 @@
 //! Start reading at [`run`]. Invariant: standard output carries rows and nothing else (for `zipf demo`: its report);
 //! exit codes are 0 done, 1 a statement failed or the database could not be used, 2 wrong usage.
 
+#![forbid(unsafe_code)]
+
 mod arguments;
 mod demo;
 mod error;

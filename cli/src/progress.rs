@@ -16,9 +16,9 @@ const DELAY: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(200);
 
 const BAR: &str =
-    "{msg:<10} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
+    "{msg:<10} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}";
 const BAR_WITHOUT_TOTAL: &str =
-    "{msg:<10} {spinner} {binary_bytes} {binary_bytes_per_sec} {elapsed}";
+    "{msg:<10} {spinner} {decimal_bytes} {decimal_bytes_per_sec} {elapsed}";
 
 /// Draws the stages of one statement on standard error.
 pub struct Bars {
