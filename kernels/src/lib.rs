@@ -21,9 +21,11 @@ mod test_grammars;
 mod weights;
 
 pub use construct::{Constructed, Parameters, Stage, construct};
-pub use extract::{Content, ShortText, TokenText, expand_file, extract};
+pub use extract::{Content, SymbolText, expand_file, extract};
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
-pub use occurrences::{Parents, Signatures, count_in_file};
+pub use occurrences::{
+    PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
+};
 pub use weights::{file_weights, weights};
