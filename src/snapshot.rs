@@ -11,9 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 use zipfdb_kernels::{
-    Content, GrammarView, Lengths, Parents, ShortText, Signatures, Structures, TokenText,
-    WordTerminals, count_in_file, expand_file, extract, file_weights, locate, locate_in_file,
-    weights,
+    Content, GrammarView, Lengths, Parents, Signatures, Structures, SymbolText, WordTerminals,
+    count_in_file, expand_file, extract, file_weights, locate, locate_in_file, weights,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment};
 
@@ -401,7 +400,7 @@ pub(crate) struct SegmentView {
     lengths: OnceLock<Lengths>,
     signatures: OnceLock<Signatures>,
     parents: OnceLock<Parents>,
-    short: OnceLock<ShortText>,
+    text: OnceLock<SymbolText>,
     /// Bytes of each file's part, as its entry says.
     file_bytes: OnceLock<Vec<u64>>,
 }
@@ -413,7 +412,7 @@ impl SegmentView {
             lengths: OnceLock::new(),
             signatures: OnceLock::new(),
             parents: OnceLock::new(),
-            short: OnceLock::new(),
+            text: OnceLock::new(),
             file_bytes: OnceLock::new(),
         }
     }
@@ -493,18 +492,14 @@ impl SegmentView {
         let dictionary = self.segment.dictionary()?;
         let view = self.grammar()?;
         let lengths = self.lengths(view, dictionary)?;
-        let tokens = TokenText {
-            offsets: dictionary.offsets(),
-            bytes: dictionary.bytes(),
-        };
-        let short = self
-            .short
-            .get_or_init(|| ShortText::new(view, lengths, tokens));
+        let token = |id| dictionary.token(id);
+        let text = self
+            .text
+            .get_or_init(|| SymbolText::new(view, lengths, token));
         Ok(Content {
             view,
             lengths,
-            tokens,
-            short,
+            text,
         })
     }
 

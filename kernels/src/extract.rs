@@ -1,14 +1,14 @@
 //! Bytes of a file by offset, and whole files.
 //!
-//! In   a grammar, its lengths in bytes, the text of its tokens and of its short symbols; a file, an offset, a length
+//! In   a grammar, its lengths in bytes, the text of its symbols; a file, an offset, a length
 //! Out  the bytes offset..offset + length of the file, cut at its end
 //! Work a search among the file's samples, then one body search per level down to the first byte;
 //!      after that O(bytes): a loop over one explicit stack
 //!
 //! A whole file is a series of pieces, each found by its offset, so memory is
 //! bounded by a few pieces however long a rule's expansion is, and pieces are
-//! expanded in parallel. What makes it fast is not to go down: a symbol of up to
-//! 32 bytes is copied as one block of fixed size, a block of symbols is looked
+//! expanded in parallel. What makes it fast is not to go down: a rule of up to
+//! 32 bytes, as most tokens, is copied as one block of fixed size, a block of symbols is looked
 //! up before the first is copied, and within a piece a long rule that was
 //! written before is copied from there.
 
@@ -20,25 +20,7 @@ use rayon::prelude::*;
 use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::{GrammarView, Lengths};
 
-/// The text of all tokens.
-#[derive(Clone, Copy, Debug)]
-pub struct TokenText<'a> {
-    /// `[terminals + 1]`: token `t` is `bytes[offsets[t]..offsets[t + 1]]`.
-    pub offsets: &'a [u64],
-    /// The tokens, one after the other.
-    pub bytes: &'a [u8],
-}
-
-impl<'a> TokenText<'a> {
-    #[inline]
-    fn token(&self, terminal: u32) -> &'a [u8] {
-        // Both lie inside `bytes`, so they fit.
-        let terminal = terminal as usize;
-        &self.bytes[self.offsets[terminal] as usize..self.offsets[terminal + 1] as usize]
-    }
-}
-
-/// Symbols up to this length are copied as one block of this many bytes.
+/// Rules up to this length are kept, and copied as one block of this many bytes.
 const BLOCK_BYTES: usize = 32;
 
 /// Bytes of a file that one task expands at a time.
@@ -50,28 +32,45 @@ const COPY_BYTES_MIN: u64 = 64;
 /// Rules of one parallel task.
 const TASK_RULES: usize = 1 << 12;
 
-/// The expansions of all symbols of up to 32 bytes, ready to be copied: on prose
-/// a tenth of the text.
+/// The text of all tokens and the expansions of all rules of up to 32 bytes,
+/// ready to be copied: on prose a tenth of the text.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ShortText {
-    /// `[symbols + 1]` into `bytes`; empty ranges for longer symbols.
+pub struct SymbolText {
+    /// `[symbols + 1]` into `bytes`; empty ranges for longer rules.
     pub offsets: Vec<u32>,
-    /// The expansions, one after the other, and one block of zeros.
+    /// The texts, one after the other, and one block of zeros.
     pub bytes: Vec<u8>,
 }
 
-impl ShortText {
-    /// Expands all short symbols.
+impl SymbolText {
+    /// Collects all tokens, `token(t)` being that of terminal `t`, and expands
+    /// all short rules.
     ///
     /// Work: O(bytes), from below, parallel over the rules of a level. Memory:
-    /// at most 36 bytes a distinct symbol.
-    pub fn new(view: GrammarView<'_>, lengths: &Lengths, tokens: TokenText<'_>) -> ShortText {
+    /// the tokens, and at most 36 bytes a rule.
+    ///
+    /// # Panics
+    ///
+    /// If `lengths` are not those of the tokens, or these have 4 GiB or more.
+    pub fn new<'a>(
+        view: GrammarView<'_>,
+        lengths: &Lengths,
+        token: impl Fn(u32) -> &'a [u8],
+    ) -> SymbolText {
         let terminals = view.terminal_count as usize;
+        let (token_lengths, rule_lengths) = lengths.symbols.split_at(terminals);
         let mut offsets = Vec::with_capacity(view.symbol_count() + 1);
         offsets.push(0u32);
         let mut end = 0u32;
-        for &length in &lengths.symbols {
-            // Past what a u32 counts symbols are left out. The symbols of a body
+        for &length in token_lengths {
+            let length = u32::try_from(length).ok();
+            end = length
+                .and_then(|length| end.checked_add(length))
+                .expect("all tokens together have less than 4 GiB");
+            offsets.push(end);
+        }
+        for &length in rule_lengths {
+            // Past what a u32 counts rules are left out. The rules of a body
             // come before it and are no longer, so they are in if it is.
             if length <= BLOCK_BYTES as u64 {
                 end = end.checked_add(length as u32).unwrap_or(end);
@@ -81,10 +80,7 @@ impl ShortText {
         let range = |symbol: usize| offsets[symbol] as usize..offsets[symbol + 1] as usize;
         let mut bytes = vec![0u8; end as usize + BLOCK_BYTES];
         for terminal in 0..view.terminal_count {
-            let target = &mut bytes[range(terminal as usize)];
-            if !target.is_empty() {
-                target.copy_from_slice(tokens.token(terminal));
-            }
+            bytes[range(terminal as usize)].copy_from_slice(token(terminal));
         }
         for level in 0..view.levels() {
             let rules = view.level_rules(level);
@@ -119,10 +115,10 @@ impl ShortText {
                 tasks.into_par_iter().for_each(write);
             }
         }
-        ShortText { offsets, bytes }
+        SymbolText { offsets, bytes }
     }
 
-    /// Where the text of `symbol` lies; empty if it is long.
+    /// Where the text of `symbol` lies; empty for a long rule.
     #[inline(always)]
     fn range(&self, symbol: u32) -> (usize, usize) {
         let symbol = symbol as usize;
@@ -140,10 +136,8 @@ pub struct Content<'a> {
     pub view: GrammarView<'a>,
     /// Its lengths in bytes.
     pub lengths: &'a Lengths,
-    /// The text of its tokens, of just those lengths.
-    pub tokens: TokenText<'a>,
-    /// The text of its short symbols.
-    pub short: &'a ShortText,
+    /// The text of its tokens and short rules.
+    pub text: &'a SymbolText,
 }
 
 /// The bytes `offset..offset + length` of `file`, fewer or none past its end.
@@ -240,20 +234,18 @@ impl Content<'_> {
         let mut symbol = view.root[position];
         stack.push((position + 1, view.root_range(file).end));
         let text = loop {
-            let (from, to) = self.short.range(symbol);
+            let (from, to) = self.text.range(symbol);
             if from < to {
-                break &self.short.bytes[from..to];
+                break &self.text.bytes[from..to];
             }
-            let Some(rule) = view.rule(symbol) else {
-                break self.tokens.token(symbol);
-            };
+            let rule = view.rule(symbol).expect("tokens have text");
             let (index, inside) = lengths.find_in_body(view, rule, skip);
             let body = view.body_range(rule);
             symbol = view.symbols[body.start + index];
             stack.push((body.start + index + 1, body.end));
             skip = inside;
         };
-        // A token's length fits, and so does what is skipped of it.
+        // Less than the text's length, so it fits.
         let mut written = put(&text[skip as usize..], bytes, 0);
 
         let mut ranges = [(0, 0); AHEAD_SYMBOLS];
@@ -268,11 +260,11 @@ impl Content<'_> {
             let wanted = (size - written) / (BLOCK_BYTES / 4) + 1;
             let block = &symbols[..symbols.len().min(wanted).min(AHEAD_SYMBOLS)];
             for (range, &symbol) in ranges.iter_mut().zip(block) {
-                *range = self.short.range(symbol);
+                *range = self.text.range(symbol);
             }
             let ranges = &ranges[..block.len()];
             let touched = (ranges.iter()).fold(0, |touched, &(from, _)| {
-                touched ^ self.short.bytes.get(from).unwrap_or(&0)
+                touched ^ self.text.bytes.get(from).unwrap_or(&0)
             });
             // Reading is all: the value does not matter.
             std::hint::black_box(touched);
@@ -282,18 +274,19 @@ impl Content<'_> {
                     break 'frames;
                 }
                 if from < to {
-                    let source = self.short.bytes.get(from..from + BLOCK_BYTES);
+                    let source = self.text.bytes.get(from..from + BLOCK_BYTES);
                     let target = bytes.get_mut(written..written + BLOCK_BYTES);
-                    if let (Some(source), Some(target)) = (source, target) {
-                        target.copy_from_slice(source);
+                    match (source, target) {
+                        (Some(source), Some(target)) if to - from <= BLOCK_BYTES => {
+                            target.copy_from_slice(source);
+                            written += to - from;
+                        }
+                        _ => written += put(&self.text.bytes[from..to], bytes, written),
                     }
-                    written += to - from;
                     continue;
                 }
-                let Some(rule) = view.rule(symbol) else {
-                    written += put(self.tokens.token(symbol), bytes, written);
-                    continue;
-                };
+                // Empty, and then its body is empty too, or a long rule.
+                let rule = view.rule(symbol).expect("tokens have text");
                 if let Some(seen) = seen.as_deref_mut() {
                     let length = lengths.symbols[symbol as usize];
                     if length >= COPY_BYTES_MIN && length <= (size - written) as u64 {
@@ -338,17 +331,17 @@ mod tests {
     struct Fixture<'a> {
         grammar: &'a TestGrammar,
         lengths: Lengths,
-        short: ShortText,
+        text: SymbolText,
     }
 
     impl<'a> Fixture<'a> {
         fn new(grammar: &'a TestGrammar) -> Self {
             let lengths = grammar.lengths();
-            let short = ShortText::new(grammar.view(), &lengths, grammar.text());
+            let text = grammar.symbol_text();
             Fixture {
                 grammar,
                 lengths,
-                short,
+                text,
             }
         }
 
@@ -356,8 +349,7 @@ mod tests {
             Content {
                 view: self.grammar.view(),
                 lengths: &self.lengths,
-                tokens: self.grammar.text(),
-                short: &self.short,
+                text: &self.text,
             }
         }
 
@@ -465,17 +457,17 @@ mod tests {
     }
 
     #[test]
-    fn short_symbols_are_kept_whole_and_long_ones_not_at_all() {
+    fn tokens_and_short_rules_are_kept_whole_and_long_rules_not_at_all() {
         for grammar in test_grammars::random_many(50) {
-            let short =
-                in_pools(|| ShortText::new(grammar.view(), &grammar.lengths(), grammar.text()));
+            let kept = in_pools(|| grammar.symbol_text());
             for symbol in 0..grammar.view().symbol_count() as u32 {
                 let text: Vec<u8> = (grammar.expand_symbols(&[symbol]).iter())
                     .flat_map(|&t| grammar.tokens[t as usize].iter().copied())
                     .collect();
-                let (from, to) = short.range(symbol);
-                let kept = if text.len() <= 32 { &text[..] } else { &[] };
-                assert_eq!(&short.bytes[from..to], kept);
+                let (from, to) = kept.range(symbol);
+                let whole = text.len() <= 32 || grammar.view().rule(symbol).is_none();
+                let expected = if whole { &text[..] } else { &[] };
+                assert_eq!(&kept.bytes[from..to], expected);
             }
         }
     }

@@ -294,25 +294,39 @@ pub(crate) enum Fallback {
     Table,
 }
 
+/// The best way without a walk, and its cost.
+fn costs(view: GrammarView<'_>, positions: &Range<usize>, tokens: u64) -> (Fallback, u64) {
+    let root = positions.len() as u64;
+    let scan = (root * SCAN_SYMBOL_COST).saturating_add(tokens.saturating_mul(SCAN_TOKEN_COST));
+    let table = (view.symbols.len() as u64 + root) * TABLE_SYMBOL_COST;
+    if scan <= table {
+        (Fallback::Scan, scan)
+    } else {
+        (Fallback::Table, table)
+    }
+}
+
 /// The best way without a walk, and how many places a walk may visit before it.
 pub(crate) fn choose(
     view: GrammarView<'_>,
     positions: &Range<usize>,
     tokens: u64,
 ) -> (Fallback, u64) {
-    let root = positions.len() as u64;
-    let scan = (root * SCAN_SYMBOL_COST).saturating_add(tokens.saturating_mul(SCAN_TOKEN_COST));
-    let table = (view.symbols.len() as u64 + root) * TABLE_SYMBOL_COST;
-    let fallback = if scan <= table {
-        Fallback::Scan
-    } else {
-        Fallback::Table
-    };
-    (
-        fallback,
-        scan.min(table) / (WALK_PLACE_COST * WALK_BUDGET_DIVISOR),
-    )
+    let (fallback, cost) = costs(view, positions, tokens);
+    (fallback, cost / (WALK_PLACE_COST * WALK_BUDGET_DIVISOR))
 }
+
+/// About how many nanoseconds an answer for a word takes without parents, in the
+/// expansion of `root[positions]`, about `tokens` terminals.
+///
+/// Parents cost about [`PARENTS_SYMBOL_COST`] for every symbol: whoever has spent
+/// that much without them should build them.
+pub fn cost_without_parents(view: GrammarView<'_>, positions: Range<usize>, tokens: u64) -> u64 {
+    costs(view, &positions, tokens).1
+}
+
+/// About how many nanoseconds [`Parents::new`] takes for a body or root symbol.
+pub const PARENTS_SYMBOL_COST: u64 = 12;
 
 /// How often terminals of `terminals` occur in `file`, which expands to about
 /// `tokens` terminals. Without `parents` there is no walk.

@@ -262,9 +262,7 @@ fn words_are_those_of_the_reference_for_valid_text() {
         let words: Vec<&str> = tokens
             .iter()
             .filter(|token| token.0)
-            .map(|token| {
-                &token.1[usize::from(has_glued_space(Tokenizer::Unicode, &token.1))..]
-            })
+            .map(|token| &token.1[usize::from(has_glued_space(Tokenizer::Unicode, &token.1))..])
             .map(|word| str::from_utf8(word).unwrap())
             .collect();
         prop_assert_eq!(words, reference);
