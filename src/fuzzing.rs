@@ -2,5 +2,5 @@
 //!
 //! Exists under `--cfg fuzzing` only, which cargo-fuzz sets; nothing else may use it.
 
-pub use crate::tokenize::{Sink, chunk_end, tokenize};
+pub use crate::tokenize::{Sink, chunk_end, has_glued_space, tokenize};
 pub use zipfdb_storage::Tokenizer;

@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use unicode_segmentation::UnicodeSegmentation;
-use zipfdb::fuzzing::{Sink, Tokenizer, chunk_end, tokenize};
+use zipfdb::fuzzing::{Sink, Tokenizer, chunk_end, has_glued_space, tokenize};
 
 /// Longest gap token of the format.
 const GAP_BYTES_MAX: usize = 64;
@@ -45,10 +45,11 @@ fuzz_target!(|bytes: &[u8]| {
         let mut whole = Tokens::default();
         tokenize(tokenizer, text, &mut whole);
         check_lossless(text, &whole.tokens);
+        check_spaces(tokenizer, text, &whole.tokens);
         assert_eq!(whole.tokens, chunked(tokenizer, text, chunk_size), "{tokenizer:?}");
         if tokenizer == Tokenizer::Unicode {
             let words = whole.tokens.iter().filter(|token| token.is_word);
-            let words: Vec<_> = words.map(|token| without_space(text, token)).collect();
+            let words: Vec<_> = words.map(|token| word(tokenizer, text, token)).collect();
             assert_eq!(words, reference_words(text));
         }
     }
@@ -62,9 +63,7 @@ fn check_lossless(text: &[u8], tokens: &[Token]) {
         assert_eq!(token.start, cursor);
         assert!(token.end > token.start);
         cursor = token.end;
-        if token.is_word {
-            assert_ne!(text[without_space(text, token).0], b' ');
-        } else {
+        if !token.is_word {
             assert!(!after_short_gap);
             assert!(token.end - token.start <= GAP_BYTES_MAX);
         }
@@ -73,9 +72,21 @@ fn check_lossless(text: &[u8], tokens: &[Token]) {
     assert_eq!(cursor, text.len());
 }
 
-fn without_space(text: &[u8], token: &Token) -> (usize, usize) {
-    let space = usize::from(text[token.start] == b' ');
-    (token.start + space, token.end)
+/// A space directly before a word is its token's, and no word is empty.
+fn check_spaces(tokenizer: Tokenizer, text: &[u8], tokens: &[Token]) {
+    for pair in tokens.windows(2) {
+        let (start, end) = word(tokenizer, text, &pair[1]);
+        assert!(start < end);
+        if pair[1].is_word && !pair[0].is_word && text[start] != b' ' {
+            assert!(start > pair[1].start || text[start - 1] != b' ');
+        }
+    }
+}
+
+/// Where the word of a token is; all of the token if it is a gap.
+fn word(tokenizer: Tokenizer, text: &[u8], token: &Token) -> (usize, usize) {
+    let has_space = token.is_word && has_glued_space(tokenizer, &text[token.start..token.end]);
+    (token.start + usize::from(has_space), token.end)
 }
 
 /// Tokens of the text when it is read in pieces of `size` bytes, or more where a piece has no place to cut.
