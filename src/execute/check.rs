@@ -69,6 +69,7 @@ pub(super) fn rows(checks: Vec<SegmentCheck>) -> Rows {
 fn check_content(segment: &SegmentView, progress: &dyn Progress) -> Result<()> {
     let files = segment.files()?;
     let words = segment.words_by_file()?;
+    segment.content()?;
     files.par_iter().enumerate().try_for_each(|(index, entry)| {
         let mut checksum = ChecksumWriter::default();
         segment
