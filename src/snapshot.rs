@@ -539,7 +539,7 @@ impl SegmentView {
         }
     }
 
-    pub(crate) fn content(&self) -> Result<Content<'_>> {
+    fn content(&self) -> Result<Content<'_>> {
         let dictionary = self.segment.dictionary()?;
         let view = self.grammar()?;
         let lengths = self.lengths(view, dictionary)?;
@@ -637,15 +637,6 @@ impl SegmentView {
         self.by_word(counts.into_iter())
     }
 
-    /// Words of each file's part, counted on the grammar.
-    pub(crate) fn words_by_file(&self) -> Result<Vec<u64>> {
-        let view = self.grammar()?;
-        let words = self.segment.dictionary()?.word_tokens();
-        let lengths = Lengths::new(view, |terminal| u64::from(terminal < words));
-        let starts = lengths.file_starts.windows(2);
-        Ok(starts.map(|range| range[1] - range[0]).collect())
-    }
-
     fn count(&self, entry: u32, word: &[u8]) -> Result<u64> {
         let WordTerminals { first, end, .. } = self.terminals(word)?;
         if first == end {
@@ -722,11 +713,7 @@ impl SegmentView {
     }
 
     /// Writes a file's part; the inner error is the target's.
-    pub(crate) fn write_content(
-        &self,
-        entry: u32,
-        target: &mut dyn Write,
-    ) -> Result<io::Result<()>> {
+    fn write_content(&self, entry: u32, target: &mut dyn Write) -> Result<io::Result<()>> {
         Ok(expand_file(self.content()?, entry, target))
     }
 }

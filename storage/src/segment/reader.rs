@@ -156,10 +156,16 @@ impl SegmentReader {
     }
 
     fn decode_dictionary(&self) -> Result<Dictionary> {
-        let decode = |section| {
-            tokens::decode(self.section(section)?).map_err(|fault| self.corrupt(section, fault))
-        };
-        let (words, gaps) = rayon::join(|| decode(Section::Words), || decode(Section::Gaps));
+        let mut word_section = self.section(Section::Words)?;
+        let own_spaces = tokens::decode_ids(&mut word_section, self.info().tokens)
+            .map_err(|fault| self.corrupt(Section::Words, fault))?;
+        let gap_section = self.section(Section::Gaps)?;
+        let decode =
+            |section, bytes| tokens::decode(bytes).map_err(|fault| self.corrupt(section, fault));
+        let (words, gaps) = rayon::join(
+            || decode(Section::Words, word_section),
+            || decode(Section::Gaps, gap_section),
+        );
         let (mut words, gaps) = (words?, gaps?);
         let word_tokens = words.offsets.len() - 1;
         if (word_tokens + gaps.offsets.len() - 1) as u64 != u64::from(self.info().tokens) {
@@ -167,6 +173,13 @@ impl SegmentReader {
                 Section::Words,
                 Fault("it has not as many tokens as it claims"),
             ));
+        }
+        let starts_with_space = |id: &u32| {
+            let offsets = words.offsets.get(*id as usize..=*id as usize + 1);
+            offsets.is_some_and(|range| words.bytes[range[0] as usize] == b' ')
+        };
+        if !own_spaces.iter().all(starts_with_space) {
+            return Err(self.corrupt(Section::Words, Fault("a space belongs to no word")));
         }
         let end = words.bytes.len() as u64;
         words.bytes.extend_from_slice(&gaps.bytes);
@@ -177,6 +190,7 @@ impl SegmentReader {
             words.offsets,
             words.bytes,
             word_tokens as u32,
+            own_spaces,
         )) // at most `info.tokens`
     }
 

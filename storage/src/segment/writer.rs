@@ -60,7 +60,13 @@ pub fn encode(
             // Token ids fit u32.
             let gaps = (dictionary.len() - words) as usize;
             join(
-                || tokens::encode(words as usize, true, |id| dictionary.token(id as u32)),
+                || {
+                    let mut section = tokens::encode_ids(dictionary.own_spaces());
+                    section.extend(tokens::encode(words as usize, true, |id| {
+                        dictionary.token(id as u32)
+                    }));
+                    section
+                },
                 || tokens::encode(gaps, false, |id| dictionary.token(words + id as u32)),
             )
         },

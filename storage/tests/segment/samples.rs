@@ -169,7 +169,7 @@ pub fn dictionary_of(words: Vec<Vec<u8>>, gaps: Vec<Vec<u8>>) -> Dictionary {
         bytes.extend_from_slice(token);
         offsets.push(bytes.len() as u64);
     }
-    Dictionary::new(offsets, bytes, word_tokens)
+    Dictionary::new(offsets, bytes, word_tokens, Vec::new())
 }
 
 /// The file table's entry for a file of the grammar.

@@ -84,6 +84,40 @@ pub fn encode<'a>(count: usize, spaced: bool, token: impl Fn(usize) -> &'a [u8] 
     out
 }
 
+/// Appends ascending ids, by their distances.
+pub fn encode_ids(ids: &[u32]) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint::write(&mut out, ids.len() as u64);
+    let mut previous = 0;
+    for &id in ids {
+        varint::write(&mut out, u64::from(id - previous));
+        previous = id;
+    }
+    out
+}
+
+/// Takes ascending ids below `end` off the front of `input`.
+pub fn decode_ids(input: &mut &[u8], end: u32) -> Result<Vec<u32>, Fault> {
+    let count = varint::read(input)?;
+    // Each takes a byte, so this bounds the allocation by what is there.
+    if count > input.len() as u64 {
+        return Err(Fault("it has too many spaces"));
+    }
+    let mut ids: Vec<u32> = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let distance = varint::read_u32(input)?;
+        let id = ids
+            .last()
+            .map_or(Some(distance), |previous| previous.checked_add(distance));
+        let ascends = ids.is_empty() || distance > 0;
+        match id {
+            Some(id) if id < end && ascends => ids.push(id),
+            _ => return Err(Fault("a space belongs to no word")),
+        }
+    }
+    Ok(ids)
+}
+
 /// Decodes a section.
 pub fn decode(section: &[u8]) -> Result<Tokens, Fault> {
     let mut input = section;
