@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipfdb_sql::{Schema, Statement, Value};
+use zipfdb_sql::{Schema, Statement, StatementText, Value};
 use zipfdb_storage::{CorpusSettings, OpenOptions, Section, Store};
 
 use crate::corpus::Corpus;
@@ -97,6 +97,14 @@ impl DatabaseOptions {
         self.start(store, false)
     }
 
+    /// Opens a database that lives in memory; whether it is read-only or created does not matter to it.
+    ///
+    /// # Errors
+    /// If the threads cannot be started.
+    pub fn in_memory(self) -> Result<Database> {
+        self.start(Store::in_memory(), true)
+    }
+
     fn start(self, store: Store, in_memory: bool) -> Result<Database> {
         // 0 lets rayon take the number of processors.
         let pool = ThreadPoolBuilder::new()
@@ -142,7 +150,7 @@ impl Database {
     /// # Errors
     /// If the threads cannot be started.
     pub fn in_memory() -> Result<Database> {
-        Database::options().start(Store::in_memory(), true)
+        Database::options().in_memory()
     }
 
     /// The directory of the database; `None` if it lives in memory.
@@ -232,6 +240,20 @@ impl Database {
                 ),
             }),
         }
+    }
+
+    /// Runs one statement that a [`crate::StatementStream`] has cut out of a longer text;
+    /// errors say where in that text.
+    ///
+    /// # Errors
+    /// As [`Database::query_with`].
+    pub fn query_statement(
+        &self,
+        text: StatementText,
+        parameters: &[Value],
+        progress: &dyn Progress,
+    ) -> Result<Rows> {
+        self.run(&zipfdb_sql::parse_statement(text)?, parameters, progress)
     }
 
     /// Runs all statements of a text, in order, and drops their rows.

@@ -257,9 +257,12 @@ impl Snapshot {
     /// # Errors
     /// If there is no such file or a segment is damaged.
     pub fn count_many(&self, questions: &[(&str, &str)]) -> Result<Vec<u64>> {
-        self.many(questions, |&(file, word)| {
-            self.view.count(self.view.index(file)?, word.as_bytes())
-        })
+        self.many(
+            questions,
+            |question| question.0,
+            |segment| segment.structures().map(drop),
+            |file, question| self.view.count(file, question.1.as_bytes()),
+        )
     }
 
     /// Where `word` occurs: the files that have it, in order of name, with the
@@ -298,9 +301,12 @@ impl Snapshot {
     /// # Errors
     /// If there is no such file or a segment is damaged.
     pub fn search_many(&self, questions: &[(&str, &str)]) -> Result<Vec<Vec<u64>>> {
-        self.many(questions, |&(file, word)| {
-            self.view.search(self.view.index(file)?, word.as_bytes())
-        })
+        self.many(
+            questions,
+            |question| question.0,
+            |segment| segment.structures().map(drop),
+            |file, question| self.view.search(file, question.1.as_bytes()),
+        )
     }
 
     /// The bytes `offset..offset + length` of a file, as far as it goes.
@@ -317,9 +323,12 @@ impl Snapshot {
     /// # Errors
     /// If there is no such file or a segment is damaged.
     pub fn extract_many(&self, ranges: &[(&str, u64, u64)]) -> Result<Vec<Vec<u8>>> {
-        self.many(ranges, |&(file, offset, length)| {
-            self.view.extract(self.view.index(file)?, offset, length)
-        })
+        self.many(
+            ranges,
+            |range| range.0,
+            |segment| segment.content().map(drop),
+            |file, range| self.view.extract(file, range.1, range.2),
+        )
     }
 
     /// Writes the bytes of a file to `target`, in memory bounded by a few MiB.
@@ -337,6 +346,13 @@ impl Snapshot {
         })
     }
 
+    /// Builds what expanding needs of every segment, so that threads that start
+    /// to expand together do not each build it.
+    pub(crate) fn prepare_content(&self) -> Result<()> {
+        let mut segments = self.view.segments.iter();
+        segments.try_for_each(|segment| segment.content().map(drop))
+    }
+
     /// Writes file `index` of [`Snapshot::files`] on the current threads; the inner error is the target's.
     pub(crate) fn write_file(
         &self,
@@ -351,15 +367,37 @@ impl Snapshot {
         Ok(Ok(()))
     }
 
+    /// Answers questions about files in parallel, after `prepare` has built what
+    /// the answers need of each segment that is asked.
     fn many<Q: Sync, A: Send>(
         &self,
         questions: &[Q],
-        answer: impl Fn(&Q) -> Result<A> + Sync,
+        file_of: impl Fn(&Q) -> &str,
+        prepare: impl Fn(&SegmentView) -> Result<()> + Sync,
+        answer: impl Fn(usize, &Q) -> Result<A> + Sync,
     ) -> Result<Vec<A>> {
-        if let [question] = questions {
-            return Ok(vec![answer(question)?]);
+        let view = &*self.view;
+        let files: Result<Vec<usize>> = questions
+            .iter()
+            .map(|question| view.index(file_of(question)))
+            .collect();
+        let files = files?;
+        if let ([file], [question]) = (&files[..], questions) {
+            return Ok(vec![answer(*file, question)?]);
         }
-        self.install(|| questions.par_iter().map(&answer).collect())
+        let mut is_asked = vec![false; view.segments.len()];
+        for &(segment, _) in files.iter().flat_map(|&file| &view.parts[file]) {
+            is_asked[segment] = true;
+        }
+        self.install(|| {
+            for (segment, _) in view.segments.iter().zip(is_asked).filter(|asked| asked.1) {
+                prepare(segment)?;
+            }
+            let pairs = files.par_iter().zip(questions);
+            pairs
+                .map(|(&file, question)| answer(file, question))
+                .collect()
+        })
     }
 
     fn install<A: Send>(&self, work: impl FnOnce() -> A + Send) -> A {
@@ -392,6 +430,19 @@ fn merge_counts(mut parts: Vec<Vec<(Vec<u8>, u64)>>) -> Vec<(Vec<u8>, u64)> {
         same
     });
     all
+}
+
+/// The value of `cell`, made by `build` at first use.
+///
+/// Threads that ask at the same time may each build it. They cannot wait for one
+/// another: what is built uses the pool, and a thread that waits there may take up
+/// work that asks for the same value, which would then wait for itself.
+fn built<T>(cell: &OnceLock<T>, build: impl FnOnce() -> T) -> &T {
+    if let Some(value) = cell.get() {
+        return value;
+    }
+    let value = build();
+    cell.get_or_init(|| value)
 }
 
 /// One live segment and what queries have decoded or built of it.
@@ -464,9 +515,9 @@ impl SegmentView {
 
     /// The lengths, after the length of every file is found to be what its entry says.
     fn lengths(&self, view: GrammarView<'_>, dictionary: &Dictionary) -> Result<&Lengths> {
-        let lengths = self
-            .lengths
-            .get_or_init(|| Lengths::new(view, |terminal| dictionary.token(terminal).len() as u64));
+        let lengths = built(&self.lengths, || {
+            Lengths::new(view, |terminal| dictionary.token(terminal).len() as u64)
+        });
         let files = self.files()?;
         let measured = lengths
             .file_starts
@@ -493,9 +544,7 @@ impl SegmentView {
         let view = self.grammar()?;
         let lengths = self.lengths(view, dictionary)?;
         let token = |id| dictionary.token(id);
-        let text = self
-            .text
-            .get_or_init(|| SymbolText::new(view, lengths, token));
+        let text = built(&self.text, || SymbolText::new(view, lengths, token));
         Ok(Content {
             view,
             lengths,
@@ -517,8 +566,8 @@ impl SegmentView {
         Ok(Structures {
             view,
             lengths,
-            signatures: self.signatures.get_or_init(|| Signatures::new(view, group)),
-            parents: Some(self.parents.get_or_init(|| Parents::new(view))),
+            signatures: built(&self.signatures, || Signatures::new(view, group)),
+            parents: Some(built(&self.parents, || Parents::new(view))),
         })
     }
 
@@ -586,15 +635,6 @@ impl SegmentView {
         let tokens = self.tokens_about(entry)?;
         let counts = file_weights(view, entry, tokens, self.length_of(entry));
         self.by_word(counts.into_iter())
-    }
-
-    /// Words of each file's part, counted on the grammar.
-    pub(crate) fn words_by_file(&self) -> Result<Vec<u64>> {
-        let view = self.grammar()?;
-        let words = self.segment.dictionary()?.word_tokens();
-        let lengths = Lengths::new(view, |terminal| u64::from(terminal < words));
-        let starts = lengths.file_starts.windows(2);
-        Ok(starts.map(|range| range[1] - range[0]).collect())
     }
 
     fn count(&self, entry: u32, word: &[u8]) -> Result<u64> {
@@ -673,11 +713,7 @@ impl SegmentView {
     }
 
     /// Writes a file's part; the inner error is the target's.
-    pub(crate) fn write_content(
-        &self,
-        entry: u32,
-        target: &mut dyn Write,
-    ) -> Result<io::Result<()>> {
+    fn write_content(&self, entry: u32, target: &mut dyn Write) -> Result<io::Result<()>> {
         Ok(expand_file(self.content()?, entry, target))
     }
 }

@@ -51,7 +51,7 @@ pub struct Arguments {
     pub readonly: bool,
 
     /// Threads for imports and queries [default: one for each core]
-    #[arg(long, value_name = "N", requires = "database", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
     /// What to do instead of running SQL.

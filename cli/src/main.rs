@@ -86,7 +86,7 @@ fn open(arguments: &Arguments) -> Result<Database, Error> {
     }
     let (opened, path) = match &arguments.database {
         Some(path) => (options.open(path), path.clone()),
-        None => (Database::in_memory(), ":memory:".into()),
+        None => (options.in_memory(), ":memory:".into()),
     };
     opened.map_err(|source| Error::Open {
         source: Box::new(source),

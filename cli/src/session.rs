@@ -73,10 +73,14 @@ impl<W: Write> Session<W> {
             line: statement.start.line,
         };
         let bars = Bars::new();
-        let rows = self
-            .database
-            .query_with_progress(&statement.text, &[], &bars)
-            .map_err(failed)?;
+        // In a file the position is that in the file; at the prompt and in -c that in the statement.
+        let rows = match origin {
+            Some(_) => self.database.query_statement(statement.clone(), &[], &bars),
+            None => self
+                .database
+                .query_with_progress(&statement.text, &[], &bars),
+        };
+        let rows = rows.map_err(failed)?;
         drop(bars);
         let rows = if rows.columns().is_empty() {
             None

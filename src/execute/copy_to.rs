@@ -19,6 +19,7 @@ pub(crate) fn copy_to(corpus: &Corpus, directory: &Path, progress: &dyn Progress
     progress.begin("write", files.iter().map(|file| file.bytes).sum());
     fs::create_dir_all(directory).map_err(io_error("create", directory))?;
     let written: Result<()> = corpus.shared().pool.install(|| {
+        snapshot.prepare_content()?;
         files.par_iter().enumerate().try_for_each(|(index, file)| {
             let path = target_path(directory, &file.name)?;
             if let Some(parent) = path.parent() {

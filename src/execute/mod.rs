@@ -61,7 +61,10 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
                 PlanOnError::Skip => OnError::Skip,
             };
             let corpus = database.corpus(&corpus)?;
-            copy_from(&corpus, path.as_ref(), on_error, progress)?;
+            let report = copy_from(&corpus, path.as_ref(), on_error, progress)?;
+            for skipped in report.unreadable {
+                tracing::warn!("skipped {}: {}", skipped.path.display(), skipped.reason);
+            }
             Ok(Rows::none())
         }
         Plan::CopyTo { corpus, directory } => {

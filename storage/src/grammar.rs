@@ -71,7 +71,8 @@ impl Grammar {
         &self.root[self.root_offsets[file] as usize..self.root_offsets[file + 1] as usize]
     }
 
-    fn fault(&self) -> Option<&'static str> {
+    /// The first rule of this type that is broken.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
         if !partitions(&self.rule_offsets, self.symbols.len()) {
             return Some("rule offsets do not divide the bodies");
         }

@@ -2,9 +2,19 @@
 //!
 //! Byte layout: `storage/FORMAT.md`. This module holds the plain data that goes in and comes out.
 
+mod coding;
+mod content;
 mod dictionary;
+mod files;
+mod frame;
+mod reader;
+mod symbols;
+mod tokens;
+mod writer;
 
 pub use dictionary::Dictionary;
+pub use reader::SegmentReader;
+pub use writer::SegmentWriter;
 
 use crate::CorpusSettings;
 use std::fmt;
@@ -85,9 +95,11 @@ pub enum Section {
     Words,
     /// Gap tokens.
     Gaps,
-    /// Frequency buckets and code tables of the symbols.
+    /// Sizes of the levels, lengths of the bodies and their first symbols.
+    Rules,
+    /// Frequencies, classes, contexts and code tables of the symbols.
     Model,
-    /// Bodies of the rules.
+    /// Symbols of the bodies after the first.
     Bodies,
     /// The roots of the files.
     Root,
@@ -95,11 +107,12 @@ pub enum Section {
 
 impl Section {
     /// All sections, in the order of [`SegmentInfo::sections`].
-    pub const ALL: [Section; 7] = [
+    pub const ALL: [Section; 8] = [
         Section::Frame,
         Section::Files,
         Section::Words,
         Section::Gaps,
+        Section::Rules,
         Section::Model,
         Section::Bodies,
         Section::Root,
@@ -112,6 +125,7 @@ impl Section {
             Section::Files => "files",
             Section::Words => "words",
             Section::Gaps => "gaps",
+            Section::Rules => "rules",
             Section::Model => "model",
             Section::Bodies => "bodies",
             Section::Root => "root",

@@ -117,7 +117,12 @@ pub fn write_segment(
         first_word: 0,
         last_part: true,
     };
-    let dictionary = Dictionary::new(vec![0, file.len() as u64], file.as_bytes().to_vec(), 1);
+    let dictionary = Dictionary::new(
+        vec![0, file.len() as u64],
+        file.as_bytes().to_vec(),
+        1,
+        Vec::new(),
+    );
     let grammar = Grammar {
         terminal_count: 1,
         rule_offsets: vec![0],

@@ -1,0 +1,40 @@
+//! Independent blocks one after the other, with their sizes in front, so that each can be found and decoded alone.
+
+use super::{Fault, varint};
+
+/// Appends the sizes of all blocks, then the blocks.
+pub fn write(out: &mut Vec<u8>, blocks: &[Vec<u8>]) {
+    for block in blocks {
+        varint::write(out, block.len() as u64);
+    }
+    for block in blocks {
+        out.extend_from_slice(block);
+    }
+}
+
+/// Takes `count` blocks off the front of `input`.
+pub fn read<'a>(input: &mut &'a [u8], count: usize) -> Result<Vec<&'a [u8]>, Fault> {
+    if count > input.len() {
+        return Err(Fault("it has fewer blocks than it claims"));
+    }
+    let mut sizes = Vec::with_capacity(count);
+    for _ in 0..count {
+        sizes.push(varint::read_u32(input)? as usize);
+    }
+    sizes
+        .into_iter()
+        .map(|size| varint::take(input, size))
+        .collect()
+}
+
+/// Appends a part with its size in front.
+pub fn write_part(out: &mut Vec<u8>, part: &[u8]) {
+    varint::write(out, part.len() as u64);
+    out.extend_from_slice(part);
+}
+
+/// Takes a part off the front of `input`.
+pub fn read_part<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], Fault> {
+    let size = usize::try_from(varint::read(input)?).map_err(|_| Fault("a part is too large"))?;
+    varint::take(input, size)
+}

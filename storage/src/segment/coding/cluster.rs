@@ -1,0 +1,233 @@
+//! Grouping rows of counts whose distributions are alike, so that each group can share one table.
+//!
+//! K-means in bits: a row costs, under a group, what coding it with the group's table would cost; each row goes to
+//! the group where it costs least, tables follow, a few times over. Rows are handled independently and all sums are
+//! of integers, so threads do not change the outcome.
+
+use super::logarithm::log2;
+use rayon::prelude::*;
+
+/// Rows of counts, sparse: the columns of a row and how often each occurs.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// `[rows + 1]` into `columns` and `counts`.
+    offsets: Vec<u32>,
+    columns: Vec<u32>,
+    counts: Vec<u32>,
+}
+
+impl Rows {
+    /// Counts equal `(row, column)` pairs of `pairs`, which are sorted; rows are `0..rows`.
+    pub fn from_sorted_pairs(rows: usize, pairs: &[(u32, u32)]) -> Rows {
+        let mut counted = Rows {
+            offsets: Vec::with_capacity(rows + 1),
+            ..Rows::default()
+        };
+        counted.offsets.push(0);
+        for group in pairs.chunk_by(|left, right| left == right) {
+            let (row, column) = group[0];
+            // As many columns as pairs at most, and those fit memory.
+            counted
+                .offsets
+                .resize(row as usize + 1, counted.columns.len() as u32);
+            counted.columns.push(column);
+            counted.counts.push(group.len() as u32);
+        }
+        counted
+            .offsets
+            .resize(rows + 1, counted.columns.len() as u32);
+        counted
+    }
+
+    /// The same counts with rows and columns exchanged; columns are `0..columns`.
+    pub fn transposed(&self, columns: usize) -> Rows {
+        let mut offsets = vec![0u32; columns + 1];
+        for &column in &self.columns {
+            offsets[column as usize + 1] += 1;
+        }
+        for index in 0..columns {
+            offsets[index + 1] += offsets[index];
+        }
+        let mut next = offsets.clone();
+        let mut turned = Rows {
+            offsets,
+            columns: vec![0; self.columns.len()],
+            counts: vec![0; self.counts.len()],
+        };
+        for row in 0..self.len() {
+            for (column, count) in self.row(row) {
+                let place = &mut next[column as usize];
+                turned.columns[*place as usize] = row as u32;
+                turned.counts[*place as usize] = count;
+                *place += 1;
+            }
+        }
+        turned
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The columns of a row and their counts.
+    pub fn row(&self, row: usize) -> impl Iterator<Item = (u32, u32)> {
+        let range = self.offsets[row] as usize..self.offsets[row + 1] as usize;
+        self.columns[range.clone()]
+            .iter()
+            .copied()
+            .zip(self.counts[range].iter().copied())
+    }
+
+    /// How often a row occurs.
+    pub fn total(&self, row: usize) -> u64 {
+        self.row(row).map(|(_, count)| u64::from(count)).sum()
+    }
+}
+
+/// The group of each row, from 0; groups are below `groups`.
+///
+/// The heaviest rows are the first centres. `column_class[column]`, below `classes`, is what a column counts as.
+pub struct Groups {
+    groups: usize,
+    /// Of each row.
+    pub of: Vec<u8>,
+}
+
+impl Groups {
+    /// Puts the `groups` heaviest rows into a group each and the others anywhere.
+    pub fn seeded(rows: &Rows, groups: usize) -> Groups {
+        debug_assert!(groups > 0 && groups <= 256);
+        let mut order: Vec<(u64, u32)> = (0..rows.len())
+            .map(|row| (rows.total(row), row as u32))
+            .collect();
+        order.par_sort_unstable_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(&right.1)));
+        let mut of = vec![0; rows.len()];
+        for (rank, &(_, row)) in order.iter().enumerate() {
+            of[row as usize] = (rank % groups) as u8; // groups <= 256
+        }
+        Groups { groups, of }
+    }
+
+    /// Moves every row to the group where it costs least.
+    pub fn improve(
+        &mut self,
+        rows: &Rows,
+        column_class: impl Fn(u32) -> u8 + Sync,
+        classes: usize,
+    ) {
+        let costs = self.costs(rows, &column_class, classes);
+        let groups = self.groups;
+        self.of
+            .par_iter_mut()
+            .enumerate()
+            .with_min_len(64)
+            .for_each_init(
+                || (vec![0u32; classes], vec![0u32; groups]),
+                |(counts, sums), (row, own)| {
+                    for (column, count) in rows.row(row) {
+                        counts[usize::from(column_class(column))] += count;
+                    }
+                    // Keeps sums below 2^32: a cost is below 2^10.
+                    let shift = (64 - rows.total(row).leading_zeros()).saturating_sub(21);
+                    sums.fill(0);
+                    for (class, count) in counts
+                        .iter_mut()
+                        .enumerate()
+                        .filter(|(_, count)| **count > 0)
+                    {
+                        let mut left = (*count >> shift).max(1);
+                        *count = 0;
+                        while left > 0 {
+                            let part = left.min(u32::from(u16::MAX)) as u16;
+                            left -= u32::from(part);
+                            for (sum, &cost) in
+                                sums.iter_mut().zip(&costs[class * groups..][..groups])
+                            {
+                                *sum += u32::from(part) * u32::from(cost);
+                            }
+                        }
+                    }
+                    if let Some((best, &least)) =
+                        sums.iter().enumerate().min_by_key(|(_, sum)| **sum)
+                        && least < sums[usize::from(*own)]
+                    {
+                        *own = best as u8; // groups <= 256
+                    }
+                },
+            );
+    }
+
+    /// `[classes * groups]`: what one occurrence of a class costs under the table of a group.
+    fn costs(&self, rows: &Rows, column_class: &impl Fn(u32) -> u8, classes: usize) -> Vec<u16> {
+        let mut counts = vec![0u32; classes * self.groups];
+        for row in 0..rows.len() {
+            let group = usize::from(self.of[row]);
+            for (column, count) in rows.row(row) {
+                let count_of = &mut counts[usize::from(column_class(column)) * self.groups + group];
+                *count_of = count_of.saturating_add(count.saturating_mul(COUNT_SCALE));
+            }
+        }
+        let mut totals = vec![0u32; self.groups];
+        for counts in counts.chunks_exact(self.groups) {
+            for (total, count) in totals.iter_mut().zip(counts) {
+                *total = total.saturating_add(count + 1);
+            }
+        }
+        counts
+            .chunks_exact(self.groups)
+            .flat_map(|counts| {
+                totals
+                    .iter()
+                    .zip(counts)
+                    .map(|(&total, &count)| (log2(total) - log2(count + 1)) as u16)
+            })
+            .collect()
+    }
+}
+
+/// What was never seen counts as one part in this many of something seen once.
+const COUNT_SCALE: u32 = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_count_pairs_and_turn_over() {
+        let rows = Rows::from_sorted_pairs(4, &[(0, 1), (0, 1), (0, 2), (2, 0), (2, 2)]);
+        assert_eq!(rows.row(0).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
+        assert_eq!(rows.row(1).count(), 0);
+        assert_eq!(rows.total(2), 2);
+        assert_eq!(rows.row(3).count(), 0);
+        let turned = rows.transposed(3);
+        assert_eq!(turned.row(2).collect::<Vec<_>>(), [(0, 1), (2, 1)]);
+        assert_eq!(turned.row(1).collect::<Vec<_>>(), [(0, 2)]);
+    }
+
+    #[test]
+    fn rows_of_one_kind_end_up_in_one_group() {
+        let mut pairs = Vec::new();
+        for row in 0..60u32 {
+            for column in 0..10u32 {
+                for _ in 0..(if column % 3 == row % 3 {
+                    40
+                } else {
+                    1 + (row + column) % 2
+                }) + 60
+                    - row
+                {
+                    pairs.push((row, column));
+                }
+            }
+        }
+        let rows = Rows::from_sorted_pairs(60, &pairs);
+        let mut groups = Groups::seeded(&rows, 3);
+        for _ in 0..5 {
+            groups.improve(&rows, |column| column as u8, 10);
+        }
+        for row in 0..60 {
+            assert_eq!(groups.of[row], groups.of[row % 3], "row {row}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Streams of numbers, most of them small: lengths, gaps, frequency classes.
+//!
+//! A number is a symbol (itself below 8; above, its width and the bit after its leading one) and the remaining bits
+//! raw. The table of a number depends on its row, which writer and reader know beforehand. Blocks of
+//! [`BLOCK_NUMBERS`] decode in parallel.
+
+use super::adaptive::{Decoder, Encoder};
+use super::tables::Tables;
+use super::{Fault, blocks, check_expansion, pad, rans};
+use rayon::prelude::*;
+
+/// Numbers of a block; the last one may have fewer.
+pub const BLOCK_NUMBERS: usize = 16_384;
+
+/// Symbols of the alphabet: 0..8 and two for each width from 4 to 32.
+const SYMBOLS: usize = 8 + 2 * 29;
+
+const SIZE: u64 = size_of::<u32>() as u64;
+
+/// Appends `values`. `row_of(index)`, below `rows`, says which table value `index` is coded under.
+pub fn write(
+    out: &mut Vec<u8>,
+    values: &[u32],
+    rows: usize,
+    row_of: impl Fn(usize) -> usize + Sync,
+) {
+    let mut counts = vec![0u32; rows * SYMBOLS];
+    for (index, &value) in values.iter().enumerate() {
+        counts[row_of(index) * SYMBOLS + split(value).0] += 1;
+    }
+    let tables = Tables::from_counts(SYMBOLS, &counts);
+    let shares = tables.shares();
+    let coded: Vec<Vec<u8>> = values
+        .par_chunks(BLOCK_NUMBERS)
+        .enumerate()
+        .map(|(block, values)| {
+            let mut encoder = rans::Encoder::new(values.len() / 8);
+            for (index, &value) in values.iter().enumerate().rev() {
+                let (symbol, bits, raw) = split(value);
+                encoder.push_raw(raw, bits);
+                encoder.push(shares[row_of(block * BLOCK_NUMBERS + index) * SYMBOLS + symbol]);
+            }
+            encoder.finish()
+        })
+        .collect();
+    let mut part = Vec::new();
+    let mut coder = Encoder::default();
+    tables.write(&mut coder, |row| row.checked_sub(1));
+    blocks::write_part(&mut part, &coder.finish());
+    blocks::write(&mut part, &coded);
+    pad(&mut part, values.len() as u64 * SIZE);
+    blocks::write_part(out, &part);
+}
+
+/// Takes `count` numbers off the front of `input`, written with the same `rows` and `row_of`.
+pub fn read(
+    input: &mut &[u8],
+    count: usize,
+    rows: usize,
+    row_of: impl Fn(usize) -> usize + Sync,
+) -> Result<Vec<u32>, Fault> {
+    let mut part = blocks::read_part(input)?;
+    check_expansion(part.len(), count as u64 * SIZE)?;
+    let mut coder = Decoder::new(blocks::read_part(&mut part)?);
+    let tables = Tables::read(&mut coder, rows, SYMBOLS, |row| row.checked_sub(1))?;
+    coder.finish()?;
+    let lookup = tables.lookup();
+    let coded = blocks::read(&mut part, count.div_ceil(BLOCK_NUMBERS))?;
+    let mut values = vec![0; count];
+    values
+        .par_chunks_mut(BLOCK_NUMBERS)
+        .zip(coded)
+        .enumerate()
+        .try_for_each(|(block, (values, bytes))| {
+            let mut decoder = rans::Decoder::new(bytes);
+            for (index, value) in values.iter_mut().enumerate() {
+                let symbol = lookup.symbol(&mut decoder, row_of(block * BLOCK_NUMBERS + index));
+                *value = join(symbol, |bits| decoder.raw(bits));
+            }
+            decoder.finish()
+        })?;
+    Ok(values)
+}
+
+/// A number's symbol, how many raw bits follow, and those bits.
+fn split(value: u32) -> (usize, u32, u32) {
+    if value < 8 {
+        return (value as usize, 0, 0);
+    }
+    let bits = value.ilog2() - 1;
+    let symbol = 8 + 2 * (bits - 2) + (value >> bits & 1);
+    (symbol as usize, bits, value & ((1 << bits) - 1))
+}
+
+/// The number of a symbol, whose raw bits `raw` fetches.
+fn join(symbol: usize, mut raw: impl FnMut(u32) -> u32) -> u32 {
+    // Symbols are below SYMBOLS.
+    let symbol = symbol as u32;
+    if symbol < 8 {
+        return symbol;
+    }
+    let bits = (symbol - 8) / 2 + 2;
+    (2 | symbol & 1) << bits | raw(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_number_is_its_symbol_and_its_raw_bits() {
+        for value in
+            (0..2000).chain((0..32).flat_map(|bit| [1u32 << bit, u32::MAX >> bit, (1 << bit) + 1]))
+        {
+            let (symbol, bits, raw) = split(value);
+            assert!(symbol < SYMBOLS);
+            let joined = join(symbol, |asked| {
+                assert_eq!(asked, bits);
+                raw
+            });
+            assert_eq!(joined, value);
+        }
+    }
+
+    #[test]
+    fn numbers_of_several_rows_and_blocks_come_back() {
+        for count in [0, 1, 5, BLOCK_NUMBERS, BLOCK_NUMBERS * 2 + 3] {
+            let values: Vec<u32> = (0..count as u32)
+                .map(|index| (index.wrapping_mul(2_654_435_761) >> 3) >> (index % 3 * 10 + 5))
+                .collect();
+            let mut bytes = Vec::new();
+            write(&mut bytes, &values, 3, |index| index % 3);
+            bytes.push(9);
+            let mut input = &bytes[..];
+            assert_eq!(
+                read(&mut input, count, 3, |index| index % 3).unwrap(),
+                values
+            );
+            assert_eq!(input, [9]);
+        }
+    }
+
+    #[test]
+    fn equal_numbers_take_the_least_size_that_may_hold_them() {
+        let count = 1_000_000;
+        let mut bytes = Vec::new();
+        write(&mut bytes, &vec![3; count], 1, |_| 0);
+        assert!(bytes.len() < count / 15, "{}", bytes.len());
+        assert_eq!(
+            read(&mut &bytes[..], count, 1, |_| 0).unwrap(),
+            vec![3; count]
+        );
+        assert!(read(&mut &bytes[..], count * 2, 1, |_| 0).is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! What a segment's grammar expands to, against what its file table says.
+
+use super::coding::Fault;
+use super::{Dictionary, FileEntry};
+use crate::Grammar;
+use rayon::prelude::*;
+
+/// Expands every file and compares size, words and checksum; stops a file as soon as it is too long.
+pub fn verify(
+    files: &[FileEntry],
+    dictionary: &Dictionary,
+    grammar: &Grammar,
+) -> Result<(), Fault> {
+    // The caller has one root for each file.
+    files.par_iter().enumerate().try_for_each(|(index, file)| {
+        verify_file(file, grammar.root_of(index as u32), dictionary, grammar)
+    })
+}
+
+fn verify_file(
+    file: &FileEntry,
+    root: &[u32],
+    dictionary: &Dictionary,
+    grammar: &Grammar,
+) -> Result<(), Fault> {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let (mut bytes, mut words) = (0u64, 0u64);
+    let mut stack = vec![root];
+    while let Some(symbols) = stack.last_mut() {
+        let Some((&symbol, rest)) = symbols.split_first() else {
+            stack.pop();
+            continue;
+        };
+        *symbols = rest;
+        match symbol.checked_sub(grammar.terminal_count) {
+            Some(rule) => {
+                if rest.is_empty() {
+                    stack.pop(); // keeps the stack as short as the levels
+                }
+                stack.push(grammar.body(rule));
+            }
+            None => {
+                let token = dictionary.token(symbol);
+                bytes += token.len() as u64;
+                words += u64::from(symbol < dictionary.word_tokens());
+                if bytes > file.bytes {
+                    return Err(Fault("a file is longer than the file table says"));
+                }
+                if buffer.len() + token.len() > BUFFER {
+                    hasher.update(&buffer);
+                    buffer.clear();
+                }
+                if token.len() > BUFFER {
+                    hasher.update(token)
+                } else {
+                    buffer.extend_from_slice(token)
+                }
+            }
+        }
+    }
+    hasher.update(&buffer);
+    if bytes != file.bytes {
+        return Err(Fault("a file is shorter than the file table says"));
+    }
+    if words != file.words {
+        return Err(Fault("a file has not as many words as the file table says"));
+    }
+    if hasher.finalize() != file.crc32 {
+        return Err(Fault(
+            "the checksum of a file's content is not that of the file table",
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes that are hashed at once.
+const BUFFER: usize = 1 << 15;

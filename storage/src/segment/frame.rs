@@ -1,0 +1,264 @@
+//! The frame of a segment file: magic, version, footer; where the sections are and what the segment says of itself.
+//!
+//! Invariant: sections lie between head and footer without gaps, so every byte of a file is under some check. Opening
+//! reads the frame alone; sections are not touched.
+
+use super::coding::Fault;
+use super::{Section, SegmentHeader, SegmentInfo};
+use crate::{CorpusSettings, Tokenizer};
+
+/// The first bytes of a segment file, and the last.
+pub const MAGIC: [u8; 8] = *b"\x89ZDBSEG\n";
+
+/// The version this build writes and reads.
+pub const VERSION: u32 = 1;
+
+/// Magic and version.
+pub const HEAD_SIZE: usize = MAGIC.len() + 4;
+
+/// Size of the footer, its CRC32, magic.
+const TAIL_SIZE: usize = 4 + 4 + MAGIC.len();
+
+/// Longest corpus name in bytes.
+pub const CORPUS_NAME_MAX: usize = 255;
+
+/// Sections with bytes of their own, in the order they are stored.
+pub const STORED: [Section; 7] = [
+    Section::Files,
+    Section::Words,
+    Section::Gaps,
+    Section::Rules,
+    Section::Model,
+    Section::Bodies,
+    Section::Root,
+];
+
+/// Where a section is and what its checksum should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte in the file.
+    pub start: usize,
+    /// Bytes.
+    pub size: usize,
+    /// CRC32 of the bytes.
+    pub crc32: u32,
+}
+
+/// What a frame holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What the segment says of itself.
+    pub header: SegmentHeader,
+    /// Facts that need no decoding.
+    pub info: SegmentInfo,
+    /// In the order of [`STORED`].
+    pub extents: [Extent; STORED.len()],
+}
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameFault {
+    /// Of a version this build does not know.
+    Version(u32),
+    /// The footer is not what was written.
+    Checksum {
+        /// Where the footer starts.
+        offset: usize,
+        /// Recorded.
+        expected: u32,
+        /// Computed.
+        found: u32,
+    },
+    /// Not a segment file, or not a whole one.
+    Corrupt(&'static str),
+}
+
+impl From<Fault> for FrameFault {
+    fn from(fault: Fault) -> FrameFault {
+        FrameFault::Corrupt(fault.0)
+    }
+}
+
+/// The bytes before the sections.
+pub fn head() -> Vec<u8> {
+    let mut head = MAGIC.to_vec();
+    head.extend(VERSION.to_le_bytes());
+    head
+}
+
+/// The bytes after the sections. `info.size` and `info.sections` are not used.
+pub fn tail(
+    header: &SegmentHeader,
+    info: &SegmentInfo,
+    extents: &[Extent; STORED.len()],
+) -> Vec<u8> {
+    let mut footer = Vec::new();
+    footer.extend(header.segment_id.to_le_bytes());
+    footer.extend(header.publication.to_le_bytes());
+    footer.extend(header.publication_index.to_le_bytes());
+    footer.push(u8::from(header.publication_last));
+    footer.push(header.settings.tokenizer.to_disk());
+    let (major, minor, patch) = header.unicode_version;
+    footer.extend([major, minor, patch]);
+    footer.extend(header.settings.segment_size.to_le_bytes());
+    footer.extend(header.settings.alpha_numerator.to_le_bytes());
+    footer.extend(header.settings.alpha_denominator.to_le_bytes());
+    footer.push(header.corpus.len() as u8); // at most CORPUS_NAME_MAX
+    footer.extend(header.corpus.as_bytes());
+    footer.extend(info.files.to_le_bytes());
+    footer.extend(info.bytes.to_le_bytes());
+    footer.extend(info.words.to_le_bytes());
+    footer.extend(info.tokens.to_le_bytes());
+    footer.extend(info.rules.to_le_bytes());
+    footer.extend(info.levels.to_le_bytes());
+    footer.extend(info.symbols.to_le_bytes());
+    footer.extend(info.root_symbols.to_le_bytes());
+    for extent in extents {
+        footer.extend((extent.size as u64).to_le_bytes());
+        footer.extend(extent.crc32.to_le_bytes());
+    }
+    let mut tail = footer;
+    let (size, crc32) = (tail.len() as u32, footer_crc32(&tail)); // a few hundred bytes
+    tail.extend(size.to_le_bytes());
+    tail.extend(crc32.to_le_bytes());
+    tail.extend(MAGIC);
+    tail
+}
+
+/// Version and footer together, so that a footer does not go with another version.
+fn footer_crc32(footer: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&VERSION.to_le_bytes());
+    hasher.update(footer);
+    hasher.finalize()
+}
+
+/// Reads the frame of a whole file.
+pub fn read(file: &[u8]) -> Result<Frame, FrameFault> {
+    let cut_off = FrameFault::Corrupt("it is cut off or not a segment file");
+    let (head, _) = file.split_at_checked(HEAD_SIZE).ok_or(cut_off)?;
+    if head[..MAGIC.len()] != MAGIC {
+        return Err(FrameFault::Corrupt("it is not a segment file"));
+    }
+    let version = fixed(&mut &head[MAGIC.len()..]).map(u32::from_le_bytes)?;
+    if version != VERSION {
+        return Err(FrameFault::Version(version));
+    }
+    let tail_start = file.len().checked_sub(TAIL_SIZE).ok_or(cut_off)?;
+    let mut tail = &file[tail_start..];
+    let size = u32::from_le_bytes(fixed(&mut tail)?) as usize;
+    let expected = u32::from_le_bytes(fixed(&mut tail)?);
+    if tail != MAGIC {
+        return Err(cut_off);
+    }
+    let offset = tail_start
+        .checked_sub(size)
+        .filter(|&offset| offset >= HEAD_SIZE);
+    let offset = offset.ok_or(FrameFault::Corrupt("its footer is larger than the file"))?;
+    let footer = &file[offset..tail_start];
+    let found = footer_crc32(footer);
+    if found != expected {
+        return Err(FrameFault::Checksum {
+            offset,
+            expected,
+            found,
+        });
+    }
+    let mut frame = read_footer(footer)?;
+    let mut start = HEAD_SIZE;
+    for extent in &mut frame.extents {
+        extent.start = start;
+        start = start
+            .checked_add(extent.size)
+            .ok_or(FrameFault::Corrupt("a section is larger than the file"))?;
+    }
+    if start != offset {
+        return Err(FrameFault::Corrupt("its sections do not fill it"));
+    }
+    frame.info.size = file.len() as u64;
+    frame.info.sections = account(file.len(), &frame.extents);
+    Ok(frame)
+}
+
+fn read_footer(mut input: &[u8]) -> Result<Frame, FrameFault> {
+    let input = &mut input;
+    let segment_id = u64::from_le_bytes(fixed(input)?);
+    let publication = u64::from_le_bytes(fixed(input)?);
+    let publication_index = u32::from_le_bytes(fixed(input)?);
+    let [last, tokenizer, major, minor, patch] = fixed(input)?;
+    let settings = CorpusSettings {
+        tokenizer: Tokenizer::from_disk(tokenizer)
+            .ok_or(FrameFault::Corrupt("its tokenizer does not exist"))?,
+        segment_size: u64::from_le_bytes(fixed(input)?),
+        alpha_numerator: u32::from_le_bytes(fixed(input)?),
+        alpha_denominator: u32::from_le_bytes(fixed(input)?),
+    };
+    let [name_size] = fixed(input)?;
+    let (name, rest) = input
+        .split_at_checked(usize::from(name_size))
+        .ok_or(FOOTER_SHORT)?;
+    *input = rest;
+    let name = std::str::from_utf8(name)
+        .map_err(|_| FrameFault::Corrupt("its corpus name is not UTF-8"))?;
+    let header = SegmentHeader {
+        corpus: name.to_owned(),
+        settings,
+        segment_id,
+        unicode_version: (major, minor, patch),
+        publication,
+        publication_index,
+        publication_last: last != 0,
+    };
+    let info = SegmentInfo {
+        segment_id,
+        size: 0,
+        files: u32::from_le_bytes(fixed(input)?),
+        bytes: u64::from_le_bytes(fixed(input)?),
+        words: u64::from_le_bytes(fixed(input)?),
+        tokens: u32::from_le_bytes(fixed(input)?),
+        rules: u32::from_le_bytes(fixed(input)?),
+        levels: u32::from_le_bytes(fixed(input)?),
+        symbols: u64::from_le_bytes(fixed(input)?),
+        root_symbols: u64::from_le_bytes(fixed(input)?),
+        sections: Vec::new(),
+    };
+    let mut extents = [Extent {
+        start: 0,
+        size: 0,
+        crc32: 0,
+    }; STORED.len()];
+    for extent in &mut extents {
+        let size = u64::from_le_bytes(fixed(input)?);
+        extent.size = usize::try_from(size)
+            .map_err(|_| FrameFault::Corrupt("a section is larger than the file"))?;
+        extent.crc32 = u32::from_le_bytes(fixed(input)?);
+    }
+    if !input.is_empty() {
+        return Err(FrameFault::Corrupt("its footer is too long"));
+    }
+    Ok(Frame {
+        header,
+        info,
+        extents,
+    })
+}
+
+/// The sizes of all sections; what is in none belongs to the frame.
+pub fn account(file_size: usize, extents: &[Extent; STORED.len()]) -> Vec<(Section, u64)> {
+    let stored: usize = extents.iter().map(|extent| extent.size).sum();
+    let frame = (Section::Frame, (file_size - stored) as u64);
+    let stored = STORED
+        .into_iter()
+        .zip(extents)
+        .map(|(section, extent)| (section, extent.size as u64));
+    std::iter::once(frame).chain(stored).collect()
+}
+
+const FOOTER_SHORT: FrameFault = FrameFault::Corrupt("its footer is too short");
+
+/// Takes a number of fixed size off the front of `input`.
+fn fixed<const SIZE: usize>(input: &mut &[u8]) -> Result<[u8; SIZE], FrameFault> {
+    let (bytes, rest) = input.split_first_chunk().ok_or(FOOTER_SHORT)?;
+    *input = rest;
+    Ok(*bytes)
+}

@@ -1,0 +1,256 @@
+//! Reading a segment file: the frame at once, everything else when it is first asked for.
+//!
+//! Invariant: no byte of a section is looked at before the section's checksum is verified, and no number of it is
+//! believed before it is checked: a file made to mislead gives an error.
+
+use super::coding::Fault;
+use super::frame::{self, Frame, FrameFault, STORED};
+use super::symbols::{self, Coded, Counts, Part};
+use super::{Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, content, files, tokens};
+use crate::backend::{Backend, Bytes};
+use crate::{Error, Grammar, Result};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// An open segment file.
+///
+/// Parts are decoded at first use, in parallel on the current rayon pool, and kept. Threads that ask for the same part
+/// at the same time may each decode it: waiting for one another inside a thread pool could wait for ever.
+#[derive(Debug)]
+pub struct SegmentReader {
+    path: PathBuf,
+    file: Bytes,
+    frame: Frame,
+    files: OnceLock<Vec<FileEntry>>,
+    dictionary: OnceLock<Dictionary>,
+    grammar: OnceLock<Grammar>,
+}
+
+impl SegmentReader {
+    /// Opens a file: checks its frame, decodes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be read, [`Error::Version`], [`Error::Checksum`] or [`Error::Corrupt`] if its frame
+    /// is not that of a segment file of this version.
+    pub fn open(backend: &dyn Backend, path: &Path) -> Result<SegmentReader> {
+        let file = backend.read(path).map_err(|source| Error::Io {
+            path: path.to_owned(),
+            action: "read",
+            source,
+        })?;
+        SegmentReader::from_bytes(path, file)
+    }
+
+    /// Takes the content of a file; `path` is for messages.
+    ///
+    /// # Errors
+    /// Those of [`SegmentReader::open`], but [`Error::Io`].
+    pub fn from_bytes(path: &Path, file: Bytes) -> Result<SegmentReader> {
+        let frame = frame::read(&file).map_err(|fault| match fault {
+            FrameFault::Version(found) => Error::Version {
+                path: path.to_owned(),
+                found,
+                supported: frame::VERSION,
+            },
+            FrameFault::Checksum {
+                offset,
+                expected,
+                found,
+            } => Error::Checksum {
+                path: path.to_owned(),
+                part: "footer",
+                offset: offset as u64,
+                expected,
+                found,
+            },
+            FrameFault::Corrupt(fault) => Error::Corrupt {
+                path: path.to_owned(),
+                part: Section::Frame.name(),
+                fault,
+            },
+        })?;
+        Ok(SegmentReader {
+            path: path.to_owned(),
+            file,
+            frame,
+            files: OnceLock::new(),
+            dictionary: OnceLock::new(),
+            grammar: OnceLock::new(),
+        })
+    }
+
+    /// What the segment says of itself.
+    pub fn header(&self) -> &SegmentHeader {
+        &self.frame.header
+    }
+
+    /// Facts that need no decoding.
+    pub fn info(&self) -> &SegmentInfo {
+        &self.frame.info
+    }
+
+    /// The files, in order of their ids.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    pub fn files(&self) -> Result<&[FileEntry]> {
+        if self.files.get().is_none() {
+            let decoded = self.decode_files()?;
+            let _ = self.files.set(decoded); // another thread was first: the same
+        }
+        Ok(self.files.get().expect("it is set"))
+    }
+
+    /// The tokens.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    pub fn dictionary(&self) -> Result<&Dictionary> {
+        if self.dictionary.get().is_none() {
+            let decoded = self.decode_dictionary()?;
+            let _ = self.dictionary.set(decoded); // another thread was first: the same
+        }
+        Ok(self.dictionary.get().expect("it is set"))
+    }
+
+    /// The grammar, checked. Decodes the dictionary too.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
+    pub fn grammar(&self) -> Result<&Grammar> {
+        if self.grammar.get().is_none() {
+            let decoded = self.decode_grammar()?;
+            let _ = self.grammar.set(decoded); // another thread was first: the same
+        }
+        Ok(self.grammar.get().expect("it is set"))
+    }
+
+    /// Checks everything: all checksums, all sections, and that the grammar expands to files of the sizes, word counts
+    /// and checksums in the file table. Costs about as much as writing all files.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] or [`Error::Corrupt`] with the first thing found wrong.
+    pub fn verify(&self) -> Result<()> {
+        for section in STORED {
+            self.section(section)?;
+        }
+        content::verify(self.files()?, self.dictionary()?, self.grammar()?)
+            .map_err(|fault| self.corrupt(Section::Root, fault))
+    }
+
+    fn decode_files(&self) -> Result<Vec<FileEntry>> {
+        let corrupt = |fault| self.corrupt(Section::Files, fault);
+        let files =
+            files::decode(self.section(Section::Files)?, self.info().files).map_err(corrupt)?;
+        let sum = |of: fn(&FileEntry) -> u64| {
+            files
+                .iter()
+                .try_fold(0u64, |sum, file| sum.checked_add(of(file)))
+        };
+        if sum(|file| file.bytes) != Some(self.info().bytes)
+            || sum(|file| file.words) != Some(self.info().words)
+        {
+            return Err(corrupt(Fault("sizes of files do not add up")));
+        }
+        Ok(files)
+    }
+
+    fn decode_dictionary(&self) -> Result<Dictionary> {
+        let mut word_section = self.section(Section::Words)?;
+        let own_spaces = tokens::decode_ids(&mut word_section, self.info().tokens)
+            .map_err(|fault| self.corrupt(Section::Words, fault))?;
+        let gap_section = self.section(Section::Gaps)?;
+        let decode =
+            |section, bytes| tokens::decode(bytes).map_err(|fault| self.corrupt(section, fault));
+        let (words, gaps) = rayon::join(
+            || decode(Section::Words, word_section),
+            || decode(Section::Gaps, gap_section),
+        );
+        let (mut words, gaps) = (words?, gaps?);
+        let word_tokens = words.offsets.len() - 1;
+        if (word_tokens + gaps.offsets.len() - 1) as u64 != u64::from(self.info().tokens) {
+            return Err(self.corrupt(
+                Section::Words,
+                Fault("it has not as many tokens as it claims"),
+            ));
+        }
+        let starts_with_space = |id: &u32| {
+            let offsets = words.offsets.get(*id as usize..=*id as usize + 1);
+            offsets.is_some_and(|range| words.bytes[range[0] as usize] == b' ')
+        };
+        if !own_spaces.iter().all(starts_with_space) {
+            return Err(self.corrupt(Section::Words, Fault("a space belongs to no word")));
+        }
+        let end = words.bytes.len() as u64;
+        words.bytes.extend_from_slice(&gaps.bytes);
+        words
+            .offsets
+            .extend(gaps.offsets[1..].iter().map(|offset| end + offset));
+        Ok(Dictionary::new(
+            words.offsets,
+            words.bytes,
+            word_tokens as u32,
+            own_spaces,
+        )) // at most `info.tokens`
+    }
+
+    fn decode_grammar(&self) -> Result<Grammar> {
+        let dictionary = self.dictionary()?;
+        let info = self.info();
+        let coded = Coded {
+            rules: self.section(Section::Rules)?,
+            model: self.section(Section::Model)?,
+            bodies: self.section(Section::Bodies)?,
+            root: self.section(Section::Root)?,
+        };
+        let counts = Counts {
+            rules: info.rules,
+            levels: info.levels,
+            symbols: info.symbols,
+            root_symbols: info.root_symbols,
+            files: info.files,
+        };
+        let grammar = symbols::decode(&coded, counts, dictionary).map_err(|(part, fault)| {
+            let section = match part {
+                Part::Rules => Section::Rules,
+                Part::Model => Section::Model,
+                Part::Bodies => Section::Bodies,
+                Part::Root => Section::Root,
+            };
+            self.corrupt(section, fault)
+        })?;
+        match grammar.fault() {
+            Some(fault) => Err(self.corrupt(Section::Bodies, Fault(fault))),
+            None => Ok(grammar),
+        }
+    }
+
+    /// The bytes of a section, verified.
+    fn section(&self, section: Section) -> Result<&[u8]> {
+        let index = STORED
+            .iter()
+            .position(|&stored| stored == section)
+            .expect("the frame is never asked for");
+        let extent = self.frame.extents[index];
+        let bytes = &self.file[extent.start..extent.start + extent.size];
+        let found = crc32fast::hash(bytes);
+        if found != extent.crc32 {
+            return Err(Error::Checksum {
+                path: self.path.clone(),
+                part: section.name(),
+                offset: extent.start as u64,
+                expected: extent.crc32,
+                found,
+            });
+        }
+        Ok(bytes)
+    }
+
+    fn corrupt(&self, section: Section, fault: Fault) -> Error {
+        Error::Corrupt {
+            path: self.path.clone(),
+            part: section.name(),
+            fault: fault.0,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Writing a segment file.
+
+use super::frame::{self, Extent, STORED};
+use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, symbols, tokens};
+use crate::backend::Backend;
+use crate::{Error, Grammar, Result};
+use rayon::join;
+use std::io::Write as _;
+use std::path::Path;
+
+/// Writes segment files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentWriter;
+
+impl SegmentWriter {
+    /// Writes a new file with everything a segment holds and syncs it (not its directory).
+    ///
+    /// Uses the current rayon pool; the bytes do not depend on its threads. Costs one or two hundred nanoseconds a
+    /// symbol and about 30 bytes of memory a symbol.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the parts do not fit together, [`Error::Io`] if the file exists or cannot be written.
+    pub fn write(
+        backend: &dyn Backend,
+        path: &Path,
+        header: &SegmentHeader,
+        files: &[FileEntry],
+        dictionary: &Dictionary,
+        grammar: &Grammar,
+    ) -> Result<SegmentInfo> {
+        let (bytes, info) = encode(header, files, dictionary, grammar)?;
+        let failed = |action| {
+            move |source| Error::Io {
+                path: path.to_owned(),
+                action,
+                source,
+            }
+        };
+        let mut file = backend.create(path).map_err(failed("create"))?;
+        for part in bytes {
+            file.write_all(&part).map_err(failed("write"))?;
+        }
+        file.sync().map_err(failed("sync"))?;
+        Ok(info)
+    }
+}
+
+/// The bytes of a segment file, in parts, and its facts.
+pub fn encode(
+    header: &SegmentHeader,
+    files: &[FileEntry],
+    dictionary: &Dictionary,
+    grammar: &Grammar,
+) -> Result<(Vec<Vec<u8>>, SegmentInfo)> {
+    check(header, files, dictionary, grammar)?;
+    let words = dictionary.word_tokens();
+    let (encoded, (word_section, gap_section)) = join(
+        || symbols::encode(grammar, dictionary),
+        || {
+            // Token ids fit u32.
+            let gaps = (dictionary.len() - words) as usize;
+            join(
+                || {
+                    let mut section = tokens::encode_ids(dictionary.own_spaces());
+                    section.extend(tokens::encode(words as usize, true, |id| {
+                        dictionary.token(id as u32)
+                    }));
+                    section
+                },
+                || tokens::encode(gaps, false, |id| dictionary.token(words + id as u32)),
+            )
+        },
+    );
+    let symbols::Encoded {
+        rules,
+        model,
+        bodies,
+        root,
+    } = encoded;
+    let sections = [
+        files::encode(files),
+        word_section,
+        gap_section,
+        rules,
+        model,
+        bodies,
+        root,
+    ];
+    let mut extents = [Extent {
+        start: 0,
+        size: 0,
+        crc32: 0,
+    }; STORED.len()];
+    for (extent, section) in extents.iter_mut().zip(&sections) {
+        *extent = Extent {
+            start: 0,
+            size: section.len(),
+            crc32: crc32fast::hash(section),
+        };
+    }
+    let mut info = SegmentInfo {
+        segment_id: header.segment_id,
+        size: 0,
+        files: files.len() as u32, // checked
+        bytes: files.iter().map(|file| file.bytes).sum(),
+        words: files.iter().map(|file| file.words).sum(),
+        tokens: dictionary.len(),
+        rules: grammar.rule_count(),
+        levels: grammar.level_count(),
+        symbols: grammar.symbols.len() as u64,
+        root_symbols: grammar.root.len() as u64,
+        sections: Vec::new(),
+    };
+    let mut parts = vec![frame::head()];
+    parts.extend(sections);
+    parts.push(frame::tail(header, &info, &extents));
+    let size = parts.iter().map(Vec::len).sum();
+    info.size = size as u64;
+    info.sections = frame::account(size, &extents);
+    Ok((parts, info))
+}
+
+fn check(
+    header: &SegmentHeader,
+    files: &[FileEntry],
+    dictionary: &Dictionary,
+    grammar: &Grammar,
+) -> Result<()> {
+    let invalid = |what, fault| Err(Error::Invalid { what, fault });
+    if header.corpus.len() > frame::CORPUS_NAME_MAX {
+        return invalid("corpus name", "it is longer than 255 bytes");
+    }
+    if let Some(fault) = grammar.fault() {
+        return invalid("grammar", fault);
+    }
+    if grammar.terminal_count != dictionary.len() {
+        return invalid(
+            "grammar",
+            "it has not as many terminals as the dictionary has tokens",
+        );
+    }
+    if grammar.root_offsets.len() - 1 != files.len() {
+        return invalid("grammar", "it has not as many roots as there are files");
+    }
+    if u64::from(grammar.terminal_count) + u64::from(grammar.rule_count()) >= 1 << 31 {
+        return invalid("grammar", "terminals and rules do not fit 31 bits");
+    }
+    let sum = |of: fn(&FileEntry) -> u64| {
+        files
+            .iter()
+            .try_fold(0u64, |sum, file| sum.checked_add(of(file)))
+    };
+    if sum(|file| file.bytes).is_none() || sum(|file| file.words).is_none() {
+        return invalid("file table", "sizes add up to more than 64 bits");
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! Whole segment files through the public interface: round trips, damage, made-up files, allocation, the format.
+//!
+//! Everything is written to and read from memory; crashes and power cuts are the store's tests.
+
+#![allow(clippy::unwrap_used)]
+
+mod samples;
+
+mod round_trip;
