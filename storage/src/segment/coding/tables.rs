@@ -308,7 +308,8 @@ impl TableModel {
             distance += 1;
         }
         if above {
-            base + distance
+            // A file that was made up may ask for more than the largest step.
+            (base + distance).min(STEP_END - 1)
         } else {
             base - distance
         }
@@ -391,5 +392,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn no_step_is_above_the_largest() {
+        let made_up = Tables {
+            symbols: 4,
+            steps: vec![STEP_END - 1, STEP_END, STEP_END, STEP_END],
+        };
+        let mut encoder = Encoder::default();
+        made_up.write(&mut encoder, |_| None);
+        let bytes = encoder.finish();
+        let read = Tables::read(&mut Decoder::new(&bytes), 1, 4, |_| None).unwrap();
+        assert!(read.steps.iter().all(|&step| step < STEP_END));
     }
 }
