@@ -83,30 +83,25 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn the_history_is_in_the_state_directory() {
-        let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/home/u"));
+        let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/u"));
         assert_eq!(
             history_path(&home),
-            Some("/home/u/.local/state/zipf/history".into())
+            Some("/u/.local/state/zipf/history".into())
         );
         let state = |name: &str| {
             Some(PathBuf::from(if name == "XDG_STATE_HOME" {
                 "/state"
             } else {
-                "/home/u"
+                "/u"
             }))
         };
         assert_eq!(history_path(&state), Some("/state/zipf/history".into()));
         // The XDG specification: a relative path is invalid and ignored.
-        let relative = |name: &str| {
-            Some(PathBuf::from(if name == "HOME" {
-                "/home/u"
-            } else {
-                "state"
-            }))
-        };
+        let relative =
+            |name: &str| Some(PathBuf::from(if name == "HOME" { "/u" } else { "state" }));
         assert_eq!(
             history_path(&relative),
-            Some("/home/u/.local/state/zipf/history".into())
+            Some("/u/.local/state/zipf/history".into())
         );
         assert_eq!(history_path(&|_| None), None);
     }
