@@ -11,6 +11,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The SQL text is wrong: line, column and hint are in the message.
+    #[error(transparent)]
+    Sql(#[from] zipfdb_sql::Error),
+
     /// The files of the database: damaged, locked, or not writable.
     #[error(transparent)]
     Storage(#[from] zipfdb_storage::Error),
@@ -75,16 +79,21 @@ pub enum Error {
     },
 
     /// Stored data contradicts itself although its checksums hold.
-    #[error(
-        "corpus \"{corpus}\", segment {segment}: {reason}; hint: CHECK {corpus} lists what is damaged"
-    )]
+    #[error("segment {segment}: {reason}; hint: CHECK says which segments of a corpus are damaged")]
     Inconsistent {
-        /// The corpus it was found in.
-        corpus: String,
         /// The segment it was found in.
         segment: u64,
         /// What does not fit.
         reason: String,
+    },
+
+    /// CHECK found damage; its rows say where.
+    #[error("{damaged} of {segments} segments are damaged")]
+    Damaged {
+        /// How many segments have a problem.
+        damaged: usize,
+        /// How many were checked.
+        segments: usize,
     },
 }
 

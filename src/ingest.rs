@@ -19,7 +19,7 @@ use fill::Filling;
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 use zipfdb_kernels::{Parameters, Stage, construct};
-use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo};
+use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
 /// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
 /// in all.
@@ -201,7 +201,7 @@ fn build(
 ) -> NewSegment {
     progress.begin("dictionary", bytes);
     let start = Instant::now();
-    let (dictionary, tokens) = renumber(draft);
+    let (dictionary, tokens) = renumber(settings.tokenizer, draft);
     report.tokens += tokens.len() as u64;
     report.times.dictionary += start.elapsed();
     progress.advance(bytes);
@@ -255,14 +255,14 @@ fn build(
 }
 
 /// The dictionary of a draft, and the tokens of all its files numbered by it.
-fn renumber(draft: Draft) -> (Dictionary, Vec<u32>) {
+fn renumber(tokenizer: Tokenizer, draft: Draft) -> (Dictionary, Vec<u32>) {
     let mut locals: Vec<LocalDictionary> = Vec::with_capacity(draft.chunks.len());
     let mut chunks: Vec<Vec<u32>> = Vec::with_capacity(draft.chunks.len());
     for chunk in draft.chunks {
         locals.push(chunk.dictionary);
         chunks.push(chunk.ids);
     }
-    let merged = merge(&locals);
+    let merged = merge(tokenizer, &locals);
     drop(locals);
     let mut tokens = vec![0; chunks.iter().map(Vec::len).sum()];
     let mut ranges = Vec::with_capacity(chunks.len());

@@ -1,14 +1,47 @@
 //! An embeddable database for text that stays compressed while it is queried.
+//!
+//! Text is stored as a grammar over its words, and SQL is answered on that
+//! grammar. Start with [`Database`]; a [`Corpus`] is a named collection of files
+//! in it; every read goes through a [`Snapshot`] of one.
+//!
+//! ```
+//! use zipfdb::{CopyOptions, CorpusSettings, Database};
+//!
+//! # let folder = tempfile::tempdir().expect("a temporary directory");
+//! # std::fs::write(folder.path().join("a.txt"), "the cat and the dog").expect("a file");
+//! let db = Database::open(folder.path().join("pets.zdb"))?;
+//! let corpus = db.create_corpus("pets", CorpusSettings::default())?;
+//! corpus.copy_from(folder.path().join("a.txt"), &CopyOptions::default())?;
+//! for row in db.query("SELECT word, COUNT(*) AS n FROM pets GROUP BY word ORDER BY n DESC, word")? {
+//!     println!("{:?}", row?.values());
+//! }
+//! # Ok::<(), zipfdb::Error>(())
+//! ```
+//!
+//! What SQL there is: `docs/SQL.md`. How it works: `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
 
+mod corpus;
+mod database;
 mod error;
-#[allow(dead_code, reason = "nothing calls it yet")]
+mod execute;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod ingest;
 mod progress;
-#[allow(dead_code, reason = "nothing calls it yet")]
+mod rows;
+mod snapshot;
 mod sources;
-#[allow(dead_code, unused_imports, reason = "nothing calls it yet")]
 mod tokenize;
 
+pub use corpus::{CopyOptions, Corpus, SegmentCheck};
+pub use database::{Database, DatabaseOptions};
 pub use error::{Error, Result};
+pub use ingest::{OnError, Report, Times};
 pub use progress::{NoProgress, Progress};
+pub use rows::{Column, Row, Rows};
+pub use snapshot::{FileSummary, Snapshot};
+pub use sources::Unreadable;
+pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
+pub use zipfdb_storage::{CorpusSettings, Error as StorageError, Section, SegmentInfo, Tokenizer};

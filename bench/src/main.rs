@@ -1,3 +1,82 @@
-//! Comparisons with other engines and compressors.
+//! Comparisons of ZipfDB with other engines and compressors, one suite a subcommand.
+//!
+//! Every suite prints one Markdown table and writes the numbers behind it as JSON. Engines run in child processes of
+//! this program, one a run, so that their peak memory is their own. What an engine is asked to do is in `engines`, not
+//! here; suites only choose corpora, repeat and lay out.
 
-fn main() {}
+mod compressors;
+mod corpus;
+mod engines;
+mod ingest;
+mod report;
+mod size;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Any error: this program only ever prints it.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+#[derive(Parser)]
+#[command(name = "zipfdb-bench", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    suite: Suite,
+}
+
+#[derive(Subcommand)]
+enum Suite {
+    /// Size on disk: ours by section, gzip, zstd, xz, SQLite FTS5 and tantivy.
+    Size(Options),
+    /// Text to a durable database: MB/s, by stage, and peak memory of ours, SQLite FTS5 and tantivy.
+    Ingest(Options),
+    /// One engine's run over one corpus; prints its outcome as JSON. The suites start it.
+    #[command(hide = true)]
+    Child(engines::Job),
+}
+
+/// What all suites take.
+#[derive(Args)]
+struct Options {
+    /// A corpus: a file, or a directory with all files below it. May be given several times.
+    #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
+    corpus: Vec<PathBuf>,
+    /// Threads that an engine may use.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    threads: usize,
+    /// Where the JSON goes; by default beside the build, in target/bench.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Runs of each engine on each corpus where time is measured; the table shows the median.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    runs: usize,
+    /// Only these rows, by name: ours, fts5, tantivy, gzip, zstd-3, zstd-19, xz.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// Where databases are built; by default the system's temporary directory.
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+impl Options {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().suite {
+        Suite::Size(options) => size::run(&options),
+        Suite::Ingest(options) => ingest::run(&options),
+        Suite::Child(job) => engines::run_child(&job),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("zipfdb-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

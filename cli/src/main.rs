@@ -1,3 +1,123 @@
-//! The command line of ZipfDB.
+//! `zipf`, the command line of ZipfDB.
+//!
+//! Start reading at [`run`]. Invariant: standard output carries rows and nothing else (for `zipf demo`: its report);
+//! exit codes are 0 done, 1 a statement failed or the database could not be used, 2 wrong usage.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod demo;
+mod error;
+mod message;
+mod output;
+mod progress;
+mod repl;
+mod sample;
+mod script;
+mod session;
+
+use std::io::{self, BufWriter, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+use zipfdb::Database;
+
+use arguments::{Arguments, Source, Task};
+use error::Error;
+use output::Format;
+use script::Script;
+use session::{Session, terminal_width};
+
+/// Bytes of rows that are written at once.
+const OUTPUT_BUFFER: usize = 64 * 1024;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::read();
+    show_traces();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !error.is_broken_pipe() {
+                message::error(&error);
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Error> {
+    if let Some(Task::Demo { directory }) = &arguments.subcommand {
+        return demo::run(
+            directory.as_deref(),
+            terminal_width(),
+            &mut io::stdout().lock(),
+        );
+    }
+    let is_prompt = arguments.sources().is_empty() && io::stdin().is_terminal();
+    let scripts = match arguments.sources() {
+        [] if is_prompt => Vec::new(),
+        [] => vec![Script::open(&Source::StandardInput)?],
+        sources => sources.iter().map(Script::open).collect::<Result<_, _>>()?,
+    };
+    let format = arguments.format.unwrap_or(if io::stdout().is_terminal() {
+        Format::Table
+    } else {
+        Format::Csv
+    });
+    let output = BufWriter::with_capacity(OUTPUT_BUFFER, io::stdout().lock());
+    let mut session = Session::new(open(arguments)?, output, format, terminal_width);
+    if is_prompt {
+        greet(arguments.database.as_deref());
+        return repl::run(&mut session, &mut repl::Terminal::new()?);
+    }
+    scripts
+        .into_iter()
+        .try_for_each(|script| script.run(&mut session))
+}
+
+fn open(arguments: &Arguments) -> Result<Database, Error> {
+    let mut options = Database::options()
+        .read_only(arguments.readonly)
+        .create(!arguments.readonly);
+    if let Some(threads) = arguments.threads {
+        options = options.threads(usize::from(threads));
+    }
+    let (opened, path) = match &arguments.database {
+        Some(path) => (options.open(path), path.clone()),
+        None => (Database::in_memory(), ":memory:".into()),
+    };
+    opened.map_err(|source| Error::Open {
+        source: Box::new(source),
+        path,
+    })
+}
+
+fn greet(database: Option<&Path>) {
+    let version = env!("CARGO_PKG_VERSION");
+    message::note(&match database {
+        Some(path) => format!(
+            "ZipfDB {version}, database {}. `.help` shows what can be typed.",
+            path.display()
+        ),
+        None => format!(
+            "ZipfDB {version}, database in memory: it is gone when you leave (`zipf NAME.zdb` keeps one on disk).\n\
+             `.help` shows what can be typed."
+        ),
+    });
+}
+
+/// Shows warnings of the database on standard error; the variable ZIPF_LOG asks for more (`debug`).
+fn show_traces() {
+    let filter = EnvFilter::builder()
+        .with_env_var("ZIPF_LOG")
+        .with_default_directive(LevelFilter::WARN.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(message::colour())
+        .event_format(message::TraceFormat)
+        .init();
+}

@@ -1,104 +1,156 @@
-//! Times grammar construction: `construct_speed PATH` (a file or a directory of text).
+//! Times grammar construction: `construct_speed PATH`, a file or a directory of text, or a
+//! `.u32` file of little-endian token ids.
 //!
-//! The tokenizer here is a crude one for ASCII: words with one space before
-//! them, runs of other bytes.
+//! The tokenizer here is a crude one for ASCII: words with at most one space
+//! before them, and what is between. Prints a line for each round; the time of
+//! the first round includes the first count of all pairs.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use zipfdb_kernels::{Parameters, construct};
+use zipfdb_kernels::{Parameters, Round, construct_observed};
 
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+/// Token ids of some files, one after the other.
+struct Tokens {
+    tokens: Vec<u32>,
+    file_offsets: Vec<u32>,
+    terminal_count: u32,
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args()
         .nth(1)
         .ok_or("usage: construct_speed PATH")?;
-    let path = Path::new(&path);
-    let mut paths = Vec::new();
+    let path = PathBuf::from(path);
+    let Tokens {
+        tokens,
+        file_offsets,
+        terminal_count,
+    } = match path.extension() {
+        Some(extension) if extension == "u32" => read_tokens(&path)?,
+        _ => read_text(&path)?,
+    };
+    println!("{} tokens, {terminal_count} terminals", tokens.len());
+
+    let begin = Instant::now();
+    let mut lap = begin;
+    let mut rounds = 0;
+    let mut on_round = |round: &Round| {
+        rounds += 1;
+        println!(
+            "round {rounds:2}: length {:9}, most {:8}, threshold {:7}, rules {:7}, {:7.1} ms",
+            round.length,
+            round.most,
+            round.threshold,
+            round.rules,
+            lap.elapsed().as_secs_f64() * 1e3
+        );
+        lap = Instant::now();
+    };
+    let mut on_stage =
+        |stage| println!("{:7.1} ms: {stage:?}", begin.elapsed().as_secs_f64() * 1e3);
+    let grammar = construct_observed(
+        tokens,
+        &file_offsets,
+        terminal_count,
+        &Parameters::default(),
+        &mut on_stage,
+        &mut on_round,
+    );
+    println!("{:7.1} ms: done", begin.elapsed().as_secs_f64() * 1e3);
+    println!(
+        "{} rules of {} symbols, {} levels, root {}; {} symbols in all",
+        grammar.rule_offsets.len() - 1,
+        grammar.symbols.len(),
+        grammar.level_offsets.len() - 1,
+        grammar.root.len(),
+        grammar.symbols.len() + grammar.root.len()
+    );
+    Ok(())
+}
+
+fn read_tokens(path: &Path) -> Result<Tokens, Box<dyn Error>> {
+    let bytes = std::fs::read(path)?;
+    let (words, _) = bytes.as_chunks::<4>();
+    let tokens: Vec<u32> = words.iter().map(|&word| u32::from_le_bytes(word)).collect();
+    let terminal_count = tokens.iter().max().map_or(0, |&most| most + 1);
+    let file_offsets = vec![0, u32::try_from(tokens.len())?];
+    Ok(Tokens {
+        tokens,
+        file_offsets,
+        terminal_count,
+    })
+}
+
+fn read_text(path: &Path) -> Result<Tokens, Box<dyn Error>> {
+    let mut paths = vec![path.to_path_buf()];
     if path.is_dir() {
-        for entry in std::fs::read_dir(path)? {
-            paths.push(entry?.path());
-        }
+        let entries = std::fs::read_dir(path)?;
+        paths = entries
+            .map(|e| e.map(|e| e.path()))
+            .collect::<Result<_, _>>()?;
         paths.sort();
-    } else {
-        paths.push(path.to_path_buf());
     }
-    let texts = paths
-        .iter()
-        .map(std::fs::read)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut texts = Vec::new();
+    for path in paths {
+        texts.push(std::fs::read(path)?);
+    }
     let mut ids: HashMap<&[u8], u32> = HashMap::new();
-    let mut tokens: Vec<u32> = Vec::new();
+    let mut tokens = Vec::new();
     let mut file_offsets = vec![0];
     for text in &texts {
-        let mut i = 0;
-        while i < text.len() {
-            let first = i;
-            let glued = text[i] == b' ' && text.get(i + 1).is_some_and(|&b| is_word(b));
-            if glued || is_word(text[i]) {
-                i += 1;
-                while i < text.len() && is_word(text[i]) {
-                    i += 1;
-                }
-            } else {
-                i += 1;
-                while i < text.len()
-                    && i - first < 64
-                    && !is_word(text[i])
-                    && !(text[i] == b' ' && text.get(i + 1).is_some_and(|&b| is_word(b)))
-                {
-                    i += 1;
-                }
-            }
-            let next = ids.len() as u32;
-            tokens.push(*ids.entry(&text[first..i]).or_insert(next));
+        let mut rest = text.as_slice();
+        while !rest.is_empty() {
+            let (token, behind) = rest.split_at(token_length(rest));
+            let next = u32::try_from(ids.len())?;
+            tokens.push(*ids.entry(token).or_insert(next));
+            rest = behind;
         }
-        file_offsets.push(tokens.len() as u32);
+        file_offsets.push(u32::try_from(tokens.len())?);
     }
-    // Ids in the order of the tokens' bytes, words first, as a dictionary has them.
+    // Words before gaps, words in the order of their bytes.
     let mut order: Vec<(bool, &[u8], u32)> = ids
         .iter()
         .map(|(&token, &id)| {
-            let word = is_word(token[0]) || token.get(1).is_some_and(|&b| is_word(b));
-            (!word, token.strip_prefix(b" ").unwrap_or(token), id)
+            let word = token.strip_prefix(b" ").unwrap_or(token);
+            (!word.first().is_some_and(is_word), word, id)
         })
         .collect();
-    order.sort();
+    order.sort_unstable();
     let mut ranks = vec![0; order.len()];
-    for (rank, &(_, _, id)) in order.iter().enumerate() {
-        ranks[id as usize] = rank as u32;
+    for (rank, &(_, _, id)) in (0..).zip(&order) {
+        ranks[id as usize] = rank;
     }
     for token in &mut tokens {
         *token = ranks[*token as usize];
     }
-    let bytes: usize = texts.iter().map(Vec::len).sum();
-    println!(
-        "{bytes} bytes, {} tokens, {} terminals",
-        tokens.len(),
-        ids.len()
-    );
-    let begin = Instant::now();
-    let mut on_stage = |stage| println!("{:?} {stage:?}", begin.elapsed());
-    let grammar = construct(
+    Ok(Tokens {
         tokens,
-        &file_offsets,
-        ids.len() as u32,
-        &Parameters::default(),
-        &mut on_stage,
-    );
-    println!("{:?} done", begin.elapsed());
-    println!(
-        "rounds {} rules {} symbols {} root {} all {} depth {}",
-        grammar.rounds,
-        grammar.rule_offsets.len() - 1,
-        grammar.symbols.len(),
-        grammar.root.len(),
-        grammar.symbols.len() + grammar.root.len(),
-        grammar.level_offsets.len() - 1
-    );
-    Ok(())
+        file_offsets,
+        terminal_count: u32::try_from(order.len())?,
+    })
+}
+
+fn is_word(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80
+}
+
+/// Whether a word begins here, perhaps with the space before it.
+fn begins_word(text: &[u8]) -> bool {
+    match text {
+        [b' ', second, ..] => is_word(second),
+        [first, ..] => is_word(first),
+        [] => false,
+    }
+}
+
+fn token_length(text: &[u8]) -> usize {
+    if begins_word(text) {
+        1 + text[1..].iter().take_while(|byte| is_word(byte)).count()
+    } else {
+        let end = (1..text.len().min(64)).find(|&i| begins_word(&text[i..]));
+        end.unwrap_or(text.len().min(64))
+    }
 }

@@ -9,6 +9,9 @@
 
 use std::ops::Range;
 
+/// So many symbols are looked up at a time: more than memory answers at once.
+pub(crate) const AHEAD_SYMBOLS: usize = 32;
+
 /// A grammar as plain slices, cheap to copy.
 ///
 /// A symbol below `terminal_count` is a terminal, any other symbol `s` is rule
@@ -96,43 +99,108 @@ impl<'a> GrammarView<'a> {
         self.level_offsets.partition_point(|&start| start <= rule) - 1
     }
 
-    /// Calls `visit` with every terminal of the expansion of `symbols`, in order.
+    /// Calls `visit` with every terminal of the expansion of `root[positions]`,
+    /// in order.
     ///
-    /// Work: O(terminals visited + bodies entered). One explicit stack, at most
-    /// as deep as the grammar; a frame is dropped when its last symbol is
-    /// entered, so chains at body ends need no stack at all.
+    /// Work: O(terminals visited + bodies entered).
     #[inline]
-    pub fn for_each_terminal(&self, symbols: &[u32], mut visit: impl FnMut(u32)) {
-        let mut stack: Vec<(u32, u32)> = Vec::with_capacity(self.levels().min(64));
-        for &symbol in symbols {
-            let Some(rule) = self.rule(symbol) else {
-                visit(symbol);
-                continue;
-            };
-            let mut cursor = self.rule_offsets[rule as usize];
-            let mut end = self.rule_offsets[rule as usize + 1];
-            loop {
-                if cursor == end {
-                    match stack.pop() {
-                        Some(frame) => (cursor, end) = frame,
-                        None => break,
-                    }
+    pub fn for_each_terminal(&self, positions: Range<usize>, mut visit: impl FnMut(u32)) {
+        self.traverse(
+            positions,
+            |_| true,
+            |_| 0,
+            |_| 0,
+            |_, terminal| visit(terminal),
+        );
+    }
+
+    /// Calls `visit` with terminals of the expansion of `root[positions]`, in
+    /// order, and where each begins; passes over every symbol, rule or terminal,
+    /// for which `enter` is false.
+    ///
+    /// `start` says where the root symbol at a position begins, and is asked
+    /// about ascending positions that are entered; `length` is the length of a
+    /// symbol.
+    ///
+    /// One explicit stack, at most as deep as the grammar; a frame is dropped
+    /// when its last symbol is entered, so chains at body ends need no stack.
+    /// Memory answers slowly but many questions at a time: bodies of a block of
+    /// root symbols are looked up together before the first is entered.
+    #[inline]
+    pub(crate) fn traverse(
+        &self,
+        positions: Range<usize>,
+        enter: impl Fn(u32) -> bool,
+        mut start: impl FnMut(usize) -> u64,
+        length: impl Fn(u32) -> u64,
+        mut visit: impl FnMut(u64, u32),
+    ) {
+        let mut stack: Vec<(u32, u32, u64)> = Vec::new();
+        let mut entered = [(0u32, 0u32); AHEAD_SYMBOLS];
+        let mut bodies = [(0u32, 0u32); AHEAD_SYMBOLS];
+        let first = positions.start;
+        for (block, symbols) in self.root[positions].chunks(AHEAD_SYMBOLS).enumerate() {
+            let mut count = 0;
+            for (index, &symbol) in (0..).zip(symbols) {
+                entered[count] = (index, symbol);
+                count += usize::from(enter(symbol));
+            }
+            let entered = &entered[..count];
+            let bodies = &mut bodies[..count];
+            self.look_ahead(entered.iter().map(|&(_, symbol)| symbol), bodies);
+            for (&(index, symbol), &(cursor, end)) in entered.iter().zip(&*bodies) {
+                let mut at = start(first + block * AHEAD_SYMBOLS + index as usize);
+                if symbol < self.terminal_count {
+                    visit(at, symbol);
                     continue;
                 }
-                let symbol = self.symbols[cursor as usize];
-                cursor += 1;
-                match self.rule(symbol) {
-                    None => visit(symbol),
-                    Some(rule) => {
-                        if cursor < end {
-                            stack.push((cursor, end));
+                let (mut cursor, mut end) = (cursor, end);
+                loop {
+                    if cursor == end {
+                        match stack.pop() {
+                            Some(frame) => (cursor, end, at) = frame,
+                            None => break,
                         }
-                        cursor = self.rule_offsets[rule as usize];
-                        end = self.rule_offsets[rule as usize + 1];
+                        continue;
                     }
+                    let symbol = self.symbols[cursor as usize];
+                    cursor += 1;
+                    let next = at + length(symbol);
+                    if enter(symbol) {
+                        if let Some(rule) = self.rule(symbol) {
+                            if cursor < end {
+                                stack.push((cursor, end, next));
+                            }
+                            cursor = self.rule_offsets[rule as usize];
+                            end = self.rule_offsets[rule as usize + 1];
+                            continue;
+                        }
+                        visit(at, symbol);
+                    }
+                    at = next;
                 }
             }
         }
+    }
+
+    /// Where the bodies of some symbols lie, (0, 0) for terminals, with their
+    /// first symbols on the way into the cache.
+    #[inline]
+    pub(crate) fn look_ahead(&self, symbols: impl Iterator<Item = u32>, bodies: &mut [(u32, u32)]) {
+        for (body, symbol) in bodies.iter_mut().zip(symbols) {
+            *body = match self.rule(symbol) {
+                None => (0, 0),
+                Some(rule) => (
+                    self.rule_offsets[rule as usize],
+                    self.rule_offsets[rule as usize + 1],
+                ),
+            };
+        }
+        let touched = bodies.iter().fold(0, |touched, &(start, _)| {
+            touched ^ self.symbols.get(start as usize).unwrap_or(&0)
+        });
+        // Reading is all: the value does not matter.
+        std::hint::black_box(touched);
     }
 }
 
@@ -146,7 +214,7 @@ mod tests {
             let view = grammar.view();
             for file in 0..view.files() as u32 {
                 let mut terminals = Vec::new();
-                view.for_each_terminal(view.file_root(file), |t| terminals.push(t));
+                view.for_each_terminal(view.root_range(file), |t| terminals.push(t));
                 assert_eq!(terminals, grammar.expand(file), "{grammar:?}");
             }
         }

@@ -6,12 +6,14 @@
 //! What reads a grammar takes a [`GrammarView`]. Nothing here knows files,
 //! disks, SQL or text.
 
+mod bits;
 mod construct;
 mod extract;
 mod grammar_view;
 mod lengths;
 mod locate;
 mod occurrences;
+mod offsets;
 mod pair_rounds;
 mod prune;
 mod renumber;
@@ -20,10 +22,14 @@ mod symbol_slots;
 mod test_grammars;
 mod weights;
 
-pub use construct::{Constructed, Parameters, Stage, construct};
-pub use extract::{TokenText, expand_file, extract};
+pub use construct::{
+    Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
+};
+pub use extract::{Content, SymbolText, expand_file, extract};
 pub use grammar_view::GrammarView;
-pub use lengths::{Lengths, SAMPLE_SYMBOLS, expansion_sums};
-pub use locate::{WordTerminals, locate, locate_in_file};
-pub use occurrences::{Parents, count_in_file};
+pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
+pub use locate::{Structures, WordTerminals, locate, locate_in_file};
+pub use occurrences::{
+    PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
+};
 pub use weights::{file_weights, weights};

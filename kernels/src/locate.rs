@@ -1,10 +1,10 @@
 //! Byte offsets of all occurrences of a word.
 //!
-//! In   a grammar, its lengths, its parents if they are there; a word's terminals; a range of root positions
+//! In   a grammar, its lengths in bytes, its signatures, its parents if they are there; a word's terminals; root positions
 //! Out  offsets u64, ascending, of the word's own first byte, counted from the start of the segment
 //! Work whichever is estimated least, as for counts, plus O(occurrences):
 //!      walk   parents upward from the word, then the root positions of what was reached
-//!      expand the range's tokens
+//!      scan   the root positions, entering only rules whose signature has the word's bits
 //!      table  a link for every rule, then every root symbol of the range
 //!
 //! Walk and table build the same structure, `Sites`: for every rule that
@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use crate::lengths::SAMPLE_SYMBOLS;
 use crate::occurrences::{Climb, Fallback, choose};
 use crate::symbol_slots::NONE;
-use crate::{GrammarView, Lengths, Parents};
+use crate::{GrammarView, Lengths, Parents, Signatures};
 
 /// The terminals of one word: `first..spaced` are the word alone,
 /// `spaced..end` have a space before it.
@@ -66,6 +66,7 @@ impl Link {
         target: NONE,
     };
 
+    /// The same, counted from so many bytes before.
     #[inline]
     fn behind(self, bytes: u64) -> Link {
         Link {
@@ -169,16 +170,26 @@ const POSITIONS_COST: usize = 8;
 /// Rules of a level, root symbols or root positions that make one parallel task.
 const TASK_ITEMS: usize = 1 << 13;
 
+/// The structures of one segment that locating reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Structures<'a> {
+    /// The grammar.
+    pub view: GrammarView<'a>,
+    /// Its lengths in bytes.
+    pub lengths: &'a Lengths,
+    /// Its signatures.
+    pub signatures: &'a Signatures,
+    /// Its parents; without them there is no walk.
+    pub parents: Option<&'a Parents>,
+}
+
 /// The offsets, from the start of the segment, of all occurrences of `word` in
 /// the expansion of `root[positions]`, ascending.
 ///
 /// `tokens` is about how many terminals that expands to; it only decides which
-/// way is taken. Without `parents` there is no walk.
+/// way is taken.
 pub fn locate(
-    view: GrammarView<'_>,
-    parents: Option<&Parents>,
-    lengths: &Lengths,
-    terminal_bytes: &[u32],
+    structures: Structures<'_>,
     word: WordTerminals,
     positions: Range<usize>,
     tokens: u64,
@@ -186,38 +197,34 @@ pub fn locate(
     if positions.is_empty() || word.first == word.end {
         return Vec::new();
     }
+    let Structures { view, lengths, .. } = structures;
     let source = Source {
         view,
         lengths,
-        terminal_bytes,
         word,
     };
     let (fallback, budget) = choose(view, &positions, tokens);
-    if let Some(parents) = parents
+    if let Some(parents) = structures.parents
         && let Some(offsets) = source.by_walk(parents, &positions, budget / PLACE_COST_FACTOR)
     {
         return offsets;
     }
     match fallback {
-        Fallback::Expand => source.by_expanding(positions),
+        Fallback::Scan => source.by_scan(structures.signatures, &positions),
         Fallback::Table => source.by_table(&positions),
     }
 }
 
 /// As [`locate`] for one file; offsets count from the start of the file.
 pub fn locate_in_file(
-    view: GrammarView<'_>,
-    parents: Option<&Parents>,
-    lengths: &Lengths,
-    terminal_bytes: &[u32],
+    structures: Structures<'_>,
     word: WordTerminals,
     file: u32,
     tokens: u64,
 ) -> Vec<u64> {
-    let positions = view.root_range(file);
-    let sizes = terminal_bytes;
-    let mut offsets = locate(view, parents, lengths, sizes, word, positions, tokens);
-    let start = lengths.file_bytes[file as usize];
+    let positions = structures.view.root_range(file);
+    let mut offsets = locate(structures, word, positions, tokens);
+    let start = structures.lengths.file_starts[file as usize];
     for offset in &mut offsets {
         *offset -= start;
     }
@@ -229,27 +236,31 @@ pub fn locate_in_file(
 struct Source<'a> {
     view: GrammarView<'a>,
     lengths: &'a Lengths,
-    terminal_bytes: &'a [u32],
     word: WordTerminals,
 }
 
 impl Source<'_> {
-    fn by_expanding(&self, positions: Range<usize>) -> Vec<u64> {
+    fn by_scan(&self, signatures: &Signatures, positions: &Range<usize>) -> Vec<u64> {
         let Source {
             view,
             lengths,
             word,
-            ..
         } = *self;
-        let mut at = lengths.root_byte(view, self.terminal_bytes, positions.start);
+        let mask = signatures.mask(word.first..word.end);
+        let mut starts = RootStarts::new(view, lengths);
         let mut offsets = Vec::new();
-        view.for_each_terminal(&view.root[positions], |terminal| {
-            let link = word.link(terminal);
-            if link.target == HIT {
-                offsets.push(at + link.bytes);
-            }
-            at += u64::from(self.terminal_bytes[terminal as usize]);
-        });
+        view.traverse(
+            positions.clone(),
+            |symbol| signatures.bits[symbol as usize] & mask != 0,
+            |position| starts.find(position),
+            |symbol| lengths.symbols[symbol as usize],
+            |at, terminal| {
+                let link = word.link(terminal);
+                if link.target == HIT {
+                    offsets.push(at + link.bytes);
+                }
+            },
+        );
         offsets
     }
 
@@ -277,14 +288,17 @@ impl Source<'_> {
         }
 
         if walk.reached.len() * POSITIONS_COST > positions.len() {
-            let link = |symbol: u32| match view.rule(symbol) {
-                None => word.link(symbol),
-                Some(rule) => match walk.climb.find(rule) {
-                    NONE => Link::NONE,
-                    slot => walk.links[slot as usize],
-                },
-            };
-            return Some(self.scan_root(&sites, link, positions));
+            let found = (positions.clone()).map(|position| {
+                let link = match view.root[position] {
+                    terminal if terminal < view.terminal_count => word.link(terminal),
+                    symbol => match walk.climb.find(symbol - view.terminal_count) {
+                        NONE => Link::NONE,
+                        slot => walk.links[slot as usize],
+                    },
+                };
+                (position, link)
+            });
+            return Some(self.emit_root(&sites, found.filter(|(_, link)| link.target != NONE)));
         }
         let mut found: Vec<(u32, Link)> = Vec::new();
         for &(symbol, link) in &walk.reached {
@@ -300,117 +314,131 @@ impl Source<'_> {
 
     fn by_table(&self, positions: &Range<usize>) -> Vec<u64> {
         let Source { view, word, .. } = *self;
-        let mut links = vec![Link::NONE; view.rules()];
+        let terminals = view.terminal_count as usize;
+        // Apart, because for most symbols only the target is looked at.
+        let mut targets = vec![NONE; view.symbol_count()];
+        let mut bytes = vec![0u64; view.symbol_count()];
+        for terminal in word.first..word.end {
+            let link = word.link(terminal);
+            targets[terminal as usize] = link.target;
+            bytes[terminal as usize] = link.bytes;
+        }
         let mut sites = Sites::new();
         for level in 0..view.levels() {
             let rules = view.level_rules(level);
-            let (lower, upper) = links.split_at_mut(rules.start);
-            let lower = &*lower;
-            let link = |symbol: u32| match view.rule(symbol) {
-                None => word.link(symbol),
-                Some(rule) => lower[rule as usize],
-            };
+            let (lower, upper) = targets.split_at_mut(terminals + rules.start);
+            let (lower_bytes, upper_bytes) = bytes.split_at_mut(terminals + rules.start);
+            let (lower, lower_bytes) = (&*lower, &*lower_bytes);
             // Nodes are numbered as rules, so that tasks need not agree on numbers.
-            let fill = |(task, links): (usize, &mut [Link])| {
+            let fill = |(task, (targets, bytes)): (usize, (&mut [u32], &mut [u64]))| {
                 let mut sites = Sites::new();
                 let mut body: Vec<(u32, Link)> = Vec::new();
-                for (rule, target) in (rules.start + task * TASK_ITEMS..).zip(links) {
-                    // Rules and indexes are u32.
-                    let rule = rule as u32;
+                let first = rules.start + task * TASK_ITEMS;
+                for (index, (target, bytes)) in targets.iter_mut().zip(bytes).enumerate() {
+                    // Rules and indexes in bodies are u32.
+                    let rule = (first + index) as u32;
                     body.clear();
-                    body.extend(
-                        (0..)
-                            .zip(view.body(rule))
-                            .map(|(index, &symbol)| (index, link(symbol)))
-                            .filter(|(_, link)| link.target != NONE),
-                    );
-                    *target = sites.add_numbered(rule, self.measure(rule, &body));
+                    for (index, &symbol) in (0..).zip(view.body(rule)) {
+                        let target = lower[symbol as usize];
+                        if target != NONE {
+                            let bytes = lower_bytes[symbol as usize];
+                            body.push((index, Link { bytes, target }));
+                        }
+                    }
+                    let link = sites.add_numbered(rule, self.measure(rule, &body));
+                    (*target, *bytes) = (link.target, link.bytes);
                 }
                 sites
             };
-            let level_links = &mut upper[..rules.len()];
-            if level_links.len() <= TASK_ITEMS {
-                sites.append(fill((0, level_links)));
+            let targets = &mut upper[..rules.len()];
+            let bytes = &mut upper_bytes[..rules.len()];
+            if rules.len() <= TASK_ITEMS {
+                sites.append(fill((0, (targets, bytes))));
             } else {
-                let tasks = level_links.par_chunks_mut(TASK_ITEMS).enumerate();
+                let tasks = targets.par_chunks_mut(TASK_ITEMS);
+                let tasks = tasks.zip(bytes.par_chunks_mut(TASK_ITEMS)).enumerate();
                 let parts: Vec<Sites> = tasks.map(fill).collect();
                 parts.into_iter().for_each(|part| sites.append(part));
             }
         }
-        let link = |symbol: u32| match view.rule(symbol) {
-            None => word.link(symbol),
-            Some(rule) => links[rule as usize],
-        };
-        self.scan_root(&sites, link, positions)
+        let root = &view.root[positions.clone()];
+        concat(
+            (root.par_chunks(TASK_ITEMS).enumerate()).map(|(task, root)| {
+                let found = (positions.start + task * TASK_ITEMS..)
+                    .zip(root)
+                    .filter(|&(_, &symbol)| targets[symbol as usize] != NONE)
+                    .map(|(position, &symbol)| {
+                        let target = targets[symbol as usize];
+                        let bytes = bytes[symbol as usize];
+                        (position, Link { bytes, target })
+                    });
+                self.emit_root(&sites, found)
+            }),
+        )
     }
 
     /// The links of `places` in the body of `rule`, ascending by index, each
     /// moved to count from the start of the rule.
     fn measure(&self, rule: u32, places: &[(u32, Link)]) -> impl Iterator<Item = Link> {
-        let Source {
-            view,
-            lengths,
-            terminal_bytes,
-            ..
-        } = *self;
+        let Source { view, lengths, .. } = *self;
         let body = view.body(rule);
-        let (mut at, mut bytes) = (0, 0u64);
+        let (mut at, mut start) = (0, 0u64);
         places.iter().map(move |&(index, link)| {
             let index = index as usize;
             if index - at > SAMPLE_SYMBOLS {
-                bytes = lengths.body_byte(view, terminal_bytes, rule, index);
+                start = lengths.body_start(view, rule, index);
             } else {
                 for &symbol in &body[at..index] {
-                    let size = lengths.symbol_bytes(view, terminal_bytes, symbol);
-                    bytes = bytes.saturating_add(size);
+                    start = start.saturating_add(lengths.symbols[symbol as usize]);
                 }
             }
             at = index;
-            link.behind(bytes)
+            link.behind(start)
         })
-    }
-
-    /// Looks up every root symbol of `positions`.
-    fn scan_root(
-        &self,
-        sites: &Sites,
-        link: impl Fn(u32) -> Link + Sync,
-        positions: &Range<usize>,
-    ) -> Vec<u64> {
-        let root = &self.view.root[positions.clone()];
-        concat(
-            (root.par_chunks(TASK_ITEMS).enumerate()).map(|(task, root)| {
-                let found = (positions.start + task * TASK_ITEMS..)
-                    .zip(root)
-                    .map(|(position, &symbol)| (position, link(symbol)))
-                    .filter(|(_, link)| link.target != NONE);
-                self.emit_root(sites, found)
-            }),
-        )
     }
 
     /// The offsets behind links at these root positions, which ascend.
     fn emit_root(&self, sites: &Sites, found: impl Iterator<Item = (usize, Link)>) -> Vec<u64> {
-        let Source {
-            view,
-            lengths,
-            terminal_bytes,
-            ..
-        } = *self;
+        let mut starts = RootStarts::new(self.view, self.lengths);
         let (mut stack, mut offsets) = (Vec::new(), Vec::new());
-        let (mut at, mut bytes) = (0, 0u64);
         for (position, link) in found {
-            if position - at > SAMPLE_SYMBOLS {
-                bytes = lengths.root_byte(view, terminal_bytes, position);
-            } else {
-                for &symbol in &view.root[at..position] {
-                    bytes += lengths.symbol_bytes(view, terminal_bytes, symbol);
-                }
-            }
-            at = position;
-            sites.emit(bytes, link, &mut stack, &mut offsets);
+            sites.emit(starts.find(position), link, &mut stack, &mut offsets);
         }
         offsets
+    }
+}
+
+/// Finds where root symbols begin, asked in ascending order.
+struct RootStarts<'a> {
+    view: GrammarView<'a>,
+    lengths: &'a Lengths,
+    position: usize,
+    start: u64,
+}
+
+impl<'a> RootStarts<'a> {
+    fn new(view: GrammarView<'a>, lengths: &'a Lengths) -> Self {
+        RootStarts {
+            view,
+            lengths,
+            position: 0,
+            start: 0,
+        }
+    }
+
+    /// Where the root symbol at `position`, not before the last one asked for,
+    /// begins. Work: at most 16 lengths.
+    #[inline]
+    fn find(&mut self, position: usize) -> u64 {
+        if position - self.position > SAMPLE_SYMBOLS {
+            self.start = self.lengths.root_start(self.view, position);
+        } else {
+            for &symbol in &self.view.root[self.position..position] {
+                self.start += self.lengths.symbols[symbol as usize];
+            }
+        }
+        self.position = position;
+        self.start
     }
 }
 
@@ -504,53 +532,41 @@ mod tests {
 
     fn check(grammar: &TestGrammar) {
         let view = grammar.view();
-        let terminal_bytes = &grammar.terminal_bytes();
-        let lengths = &Lengths::new(view, terminal_bytes, grammar.word_terminals);
-        let parents = &Parents::new(view);
+        let lengths = &grammar.lengths();
+        let (parents, signatures) = (&Parents::new(view), &grammar.signatures());
         for word in grammar.words() {
             let source = Source {
                 view,
                 lengths,
-                terminal_bytes,
                 word,
             };
             let mut all = Vec::new();
             for file in 0..view.files() as u32 {
                 let offsets = grammar.offsets(file, word);
-                let positions = view.root_range(file);
-                let start = lengths.file_bytes[file as usize];
+                let positions = &view.root_range(file);
+                let start = lengths.file_starts[file as usize];
                 let global: Vec<u64> = offsets.iter().map(|offset| offset + start).collect();
-                let walked = source.by_walk(parents, &positions, u64::MAX);
+                let walked = source.by_walk(parents, positions, u64::MAX);
                 assert_eq!(walked.as_ref(), Some(&global));
-                assert_eq!(source.by_expanding(positions.clone()), global);
-                assert_eq!(source.by_table(&positions), global);
+                assert_eq!(source.by_scan(signatures, positions), global);
+                assert_eq!(source.by_table(positions), global);
                 for parents in [None, Some(parents)] {
+                    let structures = Structures {
+                        view,
+                        lengths,
+                        signatures,
+                        parents,
+                    };
                     for tokens in [0, 100, u64::MAX] {
-                        let found = locate_in_file(
-                            view,
-                            parents,
-                            lengths,
-                            terminal_bytes,
-                            word,
-                            file,
-                            tokens,
-                        );
-                        assert_eq!(found, offsets);
+                        assert_eq!(locate_in_file(structures, word, file, tokens), offsets);
                     }
                 }
                 all.extend(global);
             }
-            let positions = 0..view.root.len();
-            let found = locate(
-                view,
-                Some(parents),
-                lengths,
-                terminal_bytes,
-                word,
-                positions,
-                u64::MAX,
-            );
-            assert_eq!(found, all);
+            let positions = &(0..view.root.len());
+            let walked = source.by_walk(parents, positions, u64::MAX);
+            assert_eq!(walked.as_ref(), Some(&all));
+            assert_eq!(source.by_table(positions), all);
         }
     }
 
@@ -568,30 +584,18 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_single_places_is_one_link_however_long() {
-        let grammar = test_grammars::deep_chain(3_000);
-        let view = grammar.view();
-        let terminal_bytes = &grammar.terminal_bytes();
-        let lengths = &Lengths::new(view, terminal_bytes, grammar.word_terminals);
+    fn a_rule_with_one_way_to_the_word_is_passed_over() {
+        let hit = |bytes| Link { bytes, target: HIT };
         let mut sites = Sites::new();
-        let hit = Link {
-            bytes: 1,
-            target: HIT,
-        };
-        assert_eq!(sites.add_rule([hit.behind(4)].into_iter()), hit.behind(4));
-        assert!(sites.links.is_empty());
-        // Few root symbols, a deep grammar and many occurrences: all are found
-        // without a step for each level and occurrence.
-        let word = grammar.words()[0];
-        let source = Source {
-            view,
-            lengths,
-            terminal_bytes,
-            word,
-        };
-        let parents = Parents::new(view);
-        let offsets = source.by_walk(&parents, &(0..view.root.len()), u64::MAX);
-        assert_eq!(offsets, Some(source.by_table(&(0..view.root.len()))));
+        assert_eq!(sites.add_rule([].into_iter()), Link::NONE);
+        assert_eq!(sites.add_rule([hit(4)].into_iter()), hit(4));
+        let node = sites.add_rule([hit(4), hit(7)].into_iter());
+        assert_eq!(sites.add_rule([node.behind(3)].into_iter()), node.behind(3));
+        assert_eq!(sites.offsets, [0, 2]);
+
+        let mut offsets = Vec::new();
+        sites.emit(100, node.behind(3), &mut Vec::new(), &mut offsets);
+        assert_eq!(offsets, [107, 110]);
     }
 
     #[test]
@@ -601,14 +605,11 @@ mod tests {
             test_grammars::repeated_text(30),
         ] {
             let view = grammar.view();
-            let terminal_bytes = &grammar.terminal_bytes();
-            let lengths = &Lengths::new(view, terminal_bytes, grammar.word_terminals);
-            let parents = &Parents::new(view);
+            let (lengths, parents) = (&grammar.lengths(), &Parents::new(view));
             for word in grammar.words().into_iter().take(4) {
                 let source = Source {
                     view,
                     lengths,
-                    terminal_bytes,
                     word,
                 };
                 let positions = &(0..view.root.len());

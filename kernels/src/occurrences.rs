@@ -1,10 +1,13 @@
 //! Where each symbol occurs, and from that how often a word occurs in a file.
 //!
 //! In   a grammar; for counts a range of terminals (a word's tokens) and a file
-//! Out  parents: for each symbol its places in bodies (rule, index) and in the root, both ascending; counts u64
-//! Work parents: O(symbols), two passes of a stable counting sort. A count: whichever is estimated least of
+//! Out  parents: for each symbol its places in bodies (rule, index) and in the root, both ascending;
+//!      signatures: for each symbol 32 bits that tell which words its expansion cannot contain; counts u64
+//! Work parents: O(symbols), two passes of a stable counting sort. Signatures: O(body symbols).
+//!      A count: whichever is estimated least of
 //!      walk   parents upward from the word: O(places of the word and of rules that contain it)
-//!      expand the file's tokens: O(tokens of the file)
+//!      scan   the file's root, entering only rules whose signature has the word's bits:
+//!             O(root symbols of the file + steps down that find the word or seem to)
 //!      table  a count for every rule, then the file's root: O(body symbols + root symbols of the file)
 //!
 //! The walk goes level by level, so a rule's count is final when it is used. Its
@@ -17,7 +20,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::symbol_slots::SymbolSlots;
-use crate::{GrammarView, expansion_sums};
+use crate::{GrammarView, fold_expansions};
 
 /// Every place where each symbol occurs.
 #[derive(Debug, PartialEq, Eq)]
@@ -246,11 +249,40 @@ impl Climb {
     }
 }
 
+/// For each symbol, which words its expansion may contain: a set of 32 bits by
+/// a hash of the word, so that a missing bit is certain.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Signatures {
+    /// `[symbols]`, terminals first.
+    pub bits: Vec<u32>,
+}
+
+impl Signatures {
+    /// Joins the bits of every expansion. `group` gives the terminals of one
+    /// word the same number, so that a word has one bit.
+    ///
+    /// Work: O(body symbols), parallel. Memory: 4 bytes a distinct symbol.
+    pub fn new(view: GrammarView<'_>, group: impl Fn(u32) -> u32 + Sync) -> Signatures {
+        let bit = |terminal| 1 << (group(terminal).wrapping_mul(0x9e37_79b9) >> 27);
+        Signatures {
+            bits: fold_expansions(view, bit, 0, |left, right| left | right),
+        }
+    }
+
+    /// The bits of some terminals together.
+    pub(crate) fn mask(&self, terminals: Range<u32>) -> u32 {
+        (self.bits[terminals.start as usize..terminals.end as usize].iter())
+            .fold(0, |mask, bit| mask | bit)
+    }
+}
+
 /// What a step of each way costs, in about nanoseconds on one thread: a place
-/// visited by the walk, a token expanded, a body or root symbol of the table.
+/// visited by the walk; a root symbol scanned, and what going down costs for
+/// each token of the file; a body or root symbol of the table.
 const WALK_PLACE_COST: u64 = 16;
-const EXPAND_TOKEN_COST: u64 = 3;
-const TABLE_SYMBOL_COST: u64 = 1;
+const SCAN_SYMBOL_COST: u64 = 2;
+const SCAN_TOKEN_COST: u64 = 1;
+const TABLE_SYMBOL_COST: u64 = 2;
 
 /// The walk may spend this part of the best other way's cost before it gives up.
 const WALK_BUDGET_DIVISOR: u64 = 2;
@@ -258,8 +290,20 @@ const WALK_BUDGET_DIVISOR: u64 = 2;
 /// How an answer for a word and a file is best found if not by a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fallback {
-    Expand,
+    Scan,
     Table,
+}
+
+/// The best way without a walk, and its cost.
+fn costs(view: GrammarView<'_>, positions: &Range<usize>, tokens: u64) -> (Fallback, u64) {
+    let root = positions.len() as u64;
+    let scan = (root * SCAN_SYMBOL_COST).saturating_add(tokens.saturating_mul(SCAN_TOKEN_COST));
+    let table = (view.symbols.len() as u64 + root) * TABLE_SYMBOL_COST;
+    if scan <= table {
+        (Fallback::Scan, scan)
+    } else {
+        (Fallback::Table, table)
+    }
 }
 
 /// The best way without a walk, and how many places a walk may visit before it.
@@ -268,24 +312,28 @@ pub(crate) fn choose(
     positions: &Range<usize>,
     tokens: u64,
 ) -> (Fallback, u64) {
-    let expand = tokens.saturating_mul(EXPAND_TOKEN_COST);
-    let table = (view.symbols.len() + positions.len()) as u64 * TABLE_SYMBOL_COST;
-    let fallback = if expand <= table {
-        Fallback::Expand
-    } else {
-        Fallback::Table
-    };
-    (
-        fallback,
-        expand.min(table) / (WALK_PLACE_COST * WALK_BUDGET_DIVISOR),
-    )
+    let (fallback, cost) = costs(view, positions, tokens);
+    (fallback, cost / (WALK_PLACE_COST * WALK_BUDGET_DIVISOR))
 }
+
+/// About how many nanoseconds an answer for a word takes without parents, in the
+/// expansion of `root[positions]`, about `tokens` terminals.
+///
+/// Parents cost about [`PARENTS_SYMBOL_COST`] for every symbol: whoever has spent
+/// that much without them should build them.
+pub fn cost_without_parents(view: GrammarView<'_>, positions: Range<usize>, tokens: u64) -> u64 {
+    costs(view, &positions, tokens).1
+}
+
+/// About how many nanoseconds [`Parents::new`] takes for a body or root symbol.
+pub const PARENTS_SYMBOL_COST: u64 = 12;
 
 /// How often terminals of `terminals` occur in `file`, which expands to about
 /// `tokens` terminals. Without `parents` there is no walk.
 pub fn count_in_file(
     view: GrammarView<'_>,
     parents: Option<&Parents>,
+    signatures: &Signatures,
     terminals: Range<u32>,
     file: u32,
     tokens: u64,
@@ -298,7 +346,7 @@ pub fn count_in_file(
         return count;
     }
     match fallback {
-        Fallback::Expand => count_by_expanding(view, terminals, positions),
+        Fallback::Scan => count_by_scan(view, signatures, terminals, positions),
         Fallback::Table => count_by_table(view, terminals, positions),
     }
 }
@@ -366,26 +414,29 @@ impl CountWalk<'_> {
     }
 }
 
-fn count_by_expanding(
+fn count_by_scan(
     view: GrammarView<'_>,
+    signatures: &Signatures,
     terminals: Range<u32>,
     positions: Range<usize>,
 ) -> u64 {
+    let mask = signatures.mask(terminals.clone());
     let mut count = 0;
-    view.for_each_terminal(&view.root[positions], |terminal| {
-        count += u64::from(terminals.contains(&terminal));
-    });
+    view.traverse(
+        positions,
+        |symbol| signatures.bits[symbol as usize] & mask != 0,
+        |_| 0,
+        |_| 0,
+        |_, terminal| count += u64::from(terminals.contains(&terminal)),
+    );
     count
 }
 
 fn count_by_table(view: GrammarView<'_>, terminals: Range<u32>, positions: Range<usize>) -> u64 {
     let occurs = |terminal: u32| u64::from(terminals.contains(&terminal));
-    let table = expansion_sums(view, occurs);
+    let table = fold_expansions(view, occurs, 0, u64::wrapping_add);
     (view.root[positions].par_iter().with_min_len(TASK_ITEMS_MIN))
-        .map(|&symbol| match view.rule(symbol) {
-            None => occurs(symbol),
-            Some(rule) => table[rule as usize],
-        })
+        .map(|&symbol| table[symbol as usize])
         .reduce(|| 0, u64::wrapping_add)
 }
 
@@ -420,6 +471,7 @@ mod tests {
     fn check_counts(grammar: &TestGrammar) {
         let view = grammar.view();
         let parents = Parents::new(view);
+        let signatures = grammar.signatures();
         for word in grammar.words() {
             for file in 0..view.files() as u32 {
                 let count = grammar.offsets(file, word).len() as u64;
@@ -430,15 +482,17 @@ mod tests {
                     Some(count)
                 );
                 assert_eq!(
-                    count_by_expanding(view, terminals.clone(), positions.clone()),
+                    count_by_scan(view, &signatures, terminals.clone(), positions.clone()),
                     count
                 );
                 assert_eq!(count_by_table(view, terminals.clone(), positions), count);
-                for tokens in [0, 100, u64::MAX] {
-                    assert_eq!(
-                        count_in_file(view, Some(&parents), terminals.clone(), file, tokens),
-                        count
-                    );
+                for parents in [None, Some(&parents)] {
+                    for tokens in [0, 100, u64::MAX] {
+                        let terminals = terminals.clone();
+                        let found =
+                            count_in_file(view, parents, &signatures, terminals, file, tokens);
+                        assert_eq!(found, count);
+                    }
                 }
             }
         }

@@ -4,15 +4,13 @@
 //! segment: word tokens first, a word's plain and spaced token next to each
 //! other, gap tokens last. Not compiled outside tests.
 
-use crate::{GrammarView, TokenText, WordTerminals};
+use crate::{GrammarView, Lengths, Signatures, SymbolText, WordTerminals};
 
 /// A grammar with its token text.
 #[derive(Clone, Debug)]
 pub(crate) struct TestGrammar {
     pub(crate) word_terminals: u32,
     pub(crate) tokens: Vec<Vec<u8>>,
-    token_offsets: Vec<u64>,
-    token_bytes: Vec<u8>,
     rule_offsets: Vec<u32>,
     symbols: Vec<u32>,
     level_offsets: Vec<u32>,
@@ -59,15 +57,9 @@ impl TestGrammar {
             root.extend(file.iter().map(renumber));
             root_offsets.push(root.len() as u32);
         }
-        let mut token_offsets = vec![0];
-        for token in &tokens {
-            token_offsets.push(token_offsets[token_offsets.len() - 1] + token.len() as u64);
-        }
         TestGrammar {
             word_terminals,
-            token_bytes: tokens.concat(),
             tokens,
-            token_offsets,
             rule_offsets,
             symbols,
             level_offsets,
@@ -87,15 +79,22 @@ impl TestGrammar {
         }
     }
 
-    pub(crate) fn text(&self) -> TokenText<'_> {
-        TokenText {
-            offsets: &self.token_offsets,
-            bytes: &self.token_bytes,
-        }
+    /// Lengths in bytes.
+    pub(crate) fn lengths(&self) -> Lengths {
+        Lengths::new(self.view(), |t| self.tokens[t as usize].len() as u64)
     }
 
-    pub(crate) fn terminal_bytes(&self) -> Vec<u32> {
-        self.tokens.iter().map(|token| token.len() as u32).collect()
+    pub(crate) fn symbol_text(&self) -> SymbolText {
+        SymbolText::new(self.view(), &self.lengths(), |t| &self.tokens[t as usize])
+    }
+
+    /// With the number of its first terminal as a word's number.
+    pub(crate) fn signatures(&self) -> Signatures {
+        let words = self.words();
+        Signatures::new(self.view(), |terminal| {
+            let word = words.iter().find(|w| (w.first..w.end).contains(&terminal));
+            word.map_or(terminal, |word| word.first)
+        })
     }
 
     /// The tokens of every word.

@@ -15,6 +15,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::GrammarView;
+use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::symbol_slots::SymbolSlots;
 
 /// Fewer symbols than this are counted by one task.
@@ -25,22 +26,57 @@ const TASK_SYMBOLS_MIN: usize = 1 << 15;
 const SPARSE_FACTOR: u64 = 8;
 
 /// The weights of all symbols, terminals first, in the expansion of
-/// `root[positions]`.
+/// `root[positions]`, which must have at most `tokens_max` terminals.
 ///
 /// Parallel over the root and over the body symbols of each level, so one body
 /// of any length is no bottleneck.
-pub fn weights(view: GrammarView<'_>, positions: Range<usize>) -> Vec<u64> {
+pub fn weights(view: GrammarView<'_>, positions: Range<usize>, tokens_max: u64) -> Vec<u64> {
     let root = &view.root[positions];
+    // No weight exceeds the number of terminals; narrow counters stay in cache.
+    if tokens_max <= u64::from(u32::MAX) {
+        let weights = count::<u32>(view, root);
+        weights.into_iter().map(u64::from).collect()
+    } else {
+        count::<u64>(view, root)
+    }
+}
+
+/// An unsigned integer to count in; sums wrap.
+trait Counter: Copy + Default + PartialEq + Send + Sync {
+    const ONE: Self;
+    fn plus(self, other: Self) -> Self;
+}
+
+impl Counter for u32 {
+    const ONE: u32 = 1;
+    #[inline(always)]
+    fn plus(self, other: u32) -> u32 {
+        self.wrapping_add(other)
+    }
+}
+
+impl Counter for u64 {
+    const ONE: u64 = 1;
+    #[inline(always)]
+    fn plus(self, other: u64) -> u64 {
+        self.wrapping_add(other)
+    }
+}
+
+fn count<C: Counter>(view: GrammarView<'_>, root: &[u32]) -> Vec<C> {
     let symbol_count = view.symbol_count();
     // More arrays than this would cost more to clear and add than they save.
     let paid = (root.len() + view.symbols.len()) / symbol_count.max(1);
     let tasks = rayon::current_num_threads().min(paid).max(1);
-    let mut partial: Vec<Vec<u64>> = (0..tasks).map(|_| vec![0; symbol_count]).collect();
+    let mut partial: Vec<Vec<C>> = (0..tasks)
+        .map(|_| vec![C::default(); symbol_count])
+        .collect();
 
     let part = root.len().div_ceil(tasks).max(TASK_SYMBOLS_MIN);
     (partial.par_iter_mut().zip(root.par_chunks(part))).for_each(|(weights, part)| {
         for &symbol in part {
-            weights[symbol as usize] += 1;
+            let weight = &mut weights[symbol as usize];
+            *weight = weight.plus(C::ONE);
         }
     });
     for level in (0..view.levels()).rev() {
@@ -52,13 +88,13 @@ pub fn weights(view: GrammarView<'_>, positions: Range<usize>) -> Vec<u64> {
         let to = view.rule_offsets[rules.end] as usize;
         let part = (to - from).div_ceil(tasks).max(TASK_SYMBOLS_MIN);
         let lowest = view.terminal_count as usize + rules.start;
-        let (done, open): (Vec<&[u64]>, Vec<&mut [u64]>) = (partial.iter_mut())
+        let (done, open): (Vec<&[C]>, Vec<&mut [C]>) = (partial.iter_mut())
             .map(|weights| {
                 let (open, done) = weights.split_at_mut(lowest);
                 (&*done, open)
             })
             .unzip();
-        let scatter = |(task, open): (usize, &mut [u64])| {
+        let scatter = |(task, open): (usize, &mut [C])| {
             let start = from + task * part;
             if start < to {
                 let symbols = start..to.min(start + part);
@@ -72,44 +108,41 @@ pub fn weights(view: GrammarView<'_>, positions: Range<usize>) -> Vec<u64> {
         }
     }
 
-    let (total, others) = partial
-        .split_first_mut()
-        .expect("there is at least one task");
-    if !others.is_empty() {
-        let others = &*others;
+    let mut total = partial.swap_remove(0);
+    if !partial.is_empty() {
         (total.par_chunks_mut(TASK_SYMBOLS_MIN).enumerate()).for_each(|(index, total)| {
             let start = index * TASK_SYMBOLS_MIN;
-            for other in others {
-                for (sum, weight) in total.iter_mut().zip(&other[start..]) {
-                    *sum = sum.wrapping_add(*weight);
+            for other in &partial {
+                for (sum, &weight) in total.iter_mut().zip(&other[start..]) {
+                    *sum = sum.plus(weight);
                 }
             }
         });
     }
-    partial.swap_remove(0)
+    total
 }
 
 /// Adds the weights of a level's rules to the symbols at `symbols` of their bodies.
 ///
 /// `done` holds every task's weights from the level's first rule on, `open` this
 /// task's weights of all symbols below.
-fn scatter_level(
+fn scatter_level<C: Counter>(
     view: GrammarView<'_>,
     rules: &Range<usize>,
     symbols: Range<usize>,
-    done: &[&[u64]],
-    open: &mut [u64],
+    done: &[&[C]],
+    open: &mut [C],
 ) {
     let ends = &view.rule_offsets[rules.start + 1..=rules.end];
     let mut rule = ends.partition_point(|&end| end as usize <= symbols.start);
     let mut at = symbols.start;
     while at < symbols.end {
         let end = symbols.end.min(ends[rule] as usize);
-        let weight = (done.iter()).fold(0u64, |sum, weights| sum.wrapping_add(weights[rule]));
-        if weight != 0 {
+        let weight = (done.iter()).fold(C::default(), |sum, weights| sum.plus(weights[rule]));
+        if weight != C::default() {
             for &symbol in &view.symbols[at..end] {
                 let sum = &mut open[symbol as usize];
-                *sum = sum.wrapping_add(weight);
+                *sum = sum.plus(weight);
             }
         }
         at = end;
@@ -119,15 +152,21 @@ fn scatter_level(
 
 /// The terminals that occur in `file`, ascending, with their weights.
 ///
-/// `tokens` is about how many terminals the file expands to. Few against the
-/// grammar: the file's rules are followed with a hash table, and the cost does
-/// not depend on the grammar's size. Otherwise the dense pass is filtered.
-pub fn file_weights(view: GrammarView<'_>, file: u32, tokens: u64) -> Vec<(u32, u64)> {
+/// `tokens` is about how many terminals the file expands to, `tokens_max` at
+/// least as many. If they are few against the grammar, the file's rules are
+/// followed with a hash table, and the cost does not depend on the grammar's
+/// size. Otherwise the dense pass is filtered.
+pub fn file_weights(
+    view: GrammarView<'_>,
+    file: u32,
+    tokens: u64,
+    tokens_max: u64,
+) -> Vec<(u32, u64)> {
     let dense = view.symbols.len() + view.symbol_count();
     if tokens.saturating_mul(SPARSE_FACTOR) < dense as u64 {
         return sparse_weights(view, view.file_root(file));
     }
-    let weights = weights(view, view.root_range(file));
+    let weights = weights(view, view.root_range(file), tokens_max);
     (weights[..view.terminal_count as usize].iter().enumerate())
         .filter(|&(_, &weight)| weight != 0)
         // A terminal's number is a u32.
@@ -148,10 +187,15 @@ fn sparse_weights(view: GrammarView<'_>, root: &[u32]) -> Vec<(u32, u64)> {
         descent.add(symbol, 1);
     }
     for level in (0..view.levels()).rev() {
-        for (rule, slot) in std::mem::take(&mut descent.waiting[level]) {
-            let weight = descent.weights[slot as usize];
-            for &symbol in view.body(rule) {
-                descent.add(symbol, weight);
+        for block in std::mem::take(&mut descent.waiting[level]).chunks(AHEAD_SYMBOLS) {
+            let mut bodies = [(0, 0); AHEAD_SYMBOLS];
+            let symbols = block.iter().map(|&(rule, _)| view.terminal_count + rule);
+            view.look_ahead(symbols, &mut bodies[..block.len()]);
+            for (&(_, slot), &(start, end)) in block.iter().zip(&bodies) {
+                let weight = descent.weights[slot as usize];
+                for &symbol in &view.symbols[start as usize..end as usize] {
+                    descent.add(symbol, weight);
+                }
             }
         }
     }
@@ -219,17 +263,20 @@ mod tests {
             let nonzero: Vec<(u32, u64)> = (0..).zip(counts.iter().copied()).collect();
             let nonzero: Vec<_> = nonzero.into_iter().filter(|&(_, n)| n > 0).collect();
             assert_eq!(sparse_weights(view, view.file_root(file)), nonzero);
-            assert_eq!(
-                &weights(view, view.root_range(file))[..terminals],
-                &counts[..]
-            );
-            assert_eq!(file_weights(view, file, 0), nonzero);
-            assert_eq!(file_weights(view, file, u64::MAX), nonzero);
+            for tokens_max in [1 << 20, u64::MAX] {
+                let weights = weights(view, view.root_range(file), tokens_max);
+                assert_eq!(&weights[..terminals], &counts[..]);
+            }
+            assert_eq!(file_weights(view, file, 0, 1 << 20), nonzero);
+            assert_eq!(file_weights(view, file, u64::MAX, 1 << 20), nonzero);
             for (sum, count) in total.iter_mut().zip(counts) {
                 *sum += count;
             }
         }
-        assert_eq!(&weights(view, 0..view.root.len())[..terminals], &total[..]);
+        assert_eq!(
+            &weights(view, 0..view.root.len(), 1 << 20)[..terminals],
+            &total[..]
+        );
     }
 
     #[test]
@@ -249,7 +296,7 @@ mod tests {
     fn a_rule_weighs_its_occurrences() {
         let grammar = test_grammars::runs(5);
         let view = grammar.view();
-        let weights = weights(view, view.root_range(0));
+        let weights = weights(view, view.root_range(0), 100);
         let rules = &weights[view.terminal_count as usize..];
         assert_eq!(rules, [16, 8, 4, 2, 1]);
     }
@@ -261,7 +308,7 @@ mod tests {
             test_grammars::deep_chain(100),
         ] {
             let view = grammar.view();
-            in_pools(|| weights(view, 0..view.root.len()));
+            in_pools(|| weights(view, 0..view.root.len(), 1 << 20));
         }
     }
 }

@@ -312,7 +312,7 @@ pub enum Error {
         hint: Hint,
     },
     /// Parameters and values do not match.
-    #[error("{at}: the statement has {expected} parameters, but {found} values were given")]
+    #[error("{at}: parameters in the statement: {expected}, values given: {found}")]
     Parameters {
         /// Where.
         at: Place,

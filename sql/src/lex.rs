@@ -77,6 +77,7 @@ pub(crate) fn lex(source: &Source) -> Result<Tokens> {
         text: &source.text,
         at: 0,
         nesting: 0,
+        prefixes: 0,
         parameters: 0,
         tokens: Vec::with_capacity(source.text.len().min(1 << 12) / 4),
     };
@@ -139,7 +140,10 @@ struct Lexer<'a> {
     source: &'a Source,
     text: &'a str,
     at: usize,
+    /// Open parentheses and CASEs.
     nesting: usize,
+    /// Operators in a row that take an operand to their right.
+    prefixes: usize,
     parameters: usize,
     tokens: Vec<TokenWithSpan>,
 }
@@ -165,12 +169,33 @@ impl<'a> Lexer<'a> {
         &rest[..length]
     }
 
-    fn push(&mut self, begin: usize, token: Token) {
+    fn push(&mut self, begin: usize, token: Token) -> Result<()> {
+        match &token {
+            Token::LParen => self.nesting += 1,
+            Token::RParen => self.nesting = self.nesting.saturating_sub(1),
+            Token::Word(word) if word.keyword == Keyword::CASE => self.nesting += 1,
+            Token::Word(word) if word.keyword == Keyword::END => {
+                self.nesting = self.nesting.saturating_sub(1);
+            }
+            _ => {}
+        }
+        self.prefixes = match &token {
+            Token::Plus | Token::Minus | Token::Tilde => self.prefixes + 1,
+            Token::Word(word) if word.keyword == Keyword::NOT => self.prefixes + 1,
+            _ => 0,
+        };
+        if self.nesting > limits::NESTING_MAX || self.prefixes > limits::NESTING_MAX {
+            return Err(too_large(
+                self.source,
+                begin,
+                "the nesting",
+                limits::NESTING_MAX,
+            ));
+        }
         let location = |byte: usize| Location::new(1, byte as u64 + 1);
-        self.tokens.push(TokenWithSpan::new(
-            token,
-            Span::new(location(begin), location(self.at)),
-        ));
+        let span = Span::new(location(begin), location(self.at));
+        self.tokens.push(TokenWithSpan::new(token, span));
+        Ok(())
     }
 
     fn syntax(&self, byte: usize, expected: &str, found: impl Into<String>, hint: Hint) -> Error {
@@ -194,7 +219,7 @@ impl<'a> Lexer<'a> {
             '/' if self.peek_second() == Some('*') => self.skip_comment()?,
             '\'' => {
                 let value = self.quoted('\'', "the text")?;
-                self.push(begin, Token::SingleQuotedString(value));
+                self.push(begin, Token::SingleQuotedString(value))?;
             }
             'x' | 'X' if self.peek_second() == Some('\'') => self.blob()?,
             '"' => {
@@ -207,12 +232,12 @@ impl<'a> Lexer<'a> {
                         quote_style: Some('"'),
                         keyword: Keyword::NoKeyword,
                     }),
-                );
+                )?;
             }
             c if is_name_start(c) => {
                 let name = self.take_while(is_name_part);
                 self.check_name(begin, name)?;
-                self.push(begin, Token::make_word(name, None));
+                self.push(begin, Token::make_word(name, None))?;
             }
             c if c.is_ascii_digit() => self.number()?,
             '.' if self.peek_second().is_some_and(|c| c.is_ascii_digit()) => self.number()?,
@@ -288,8 +313,7 @@ impl<'a> Lexer<'a> {
                 Hint::NONE,
             ));
         }
-        self.push(begin, Token::HexStringLiteral(digits));
-        Ok(())
+        self.push(begin, Token::HexStringLiteral(digits))
     }
 
     fn check_name(&self, begin: usize, name: &str) -> Result<()> {
@@ -346,8 +370,7 @@ impl<'a> Lexer<'a> {
         self.push(
             begin,
             Token::Number(self.text[begin..end].to_owned(), false),
-        );
-        Ok(())
+        )
     }
 
     /// Reads `?`, `?N` or `$N`. As in SQLite a bare `?` is one more than the highest number so far.
@@ -375,8 +398,7 @@ impl<'a> Lexer<'a> {
             });
         }
         self.parameters = self.parameters.max(number);
-        self.push(begin, Token::Placeholder(format!("?{number}")));
-        Ok(())
+        self.push(begin, Token::Placeholder(format!("?{number}")))
     }
 
     fn operator(&mut self, character: char) -> Result<()> {
@@ -409,23 +431,9 @@ impl<'a> Lexer<'a> {
             (':', Some(':')) => (2, Token::DoubleColon),
             _ => return Err(self.foreign(character)),
         };
-        match token {
-            Token::LParen => self.nesting += 1,
-            Token::RParen => self.nesting = self.nesting.saturating_sub(1),
-            _ => {}
-        }
-        if self.nesting > limits::NESTING_MAX {
-            return Err(too_large(
-                self.source,
-                begin,
-                "the nesting of parentheses",
-                limits::NESTING_MAX,
-            ));
-        }
         // All of these characters are ASCII.
         self.at += length;
-        self.push(begin, token);
-        Ok(())
+        self.push(begin, token)
     }
 
     /// The error for a character that begins nothing here, but may elsewhere.
@@ -449,5 +457,78 @@ impl<'a> Lexer<'a> {
             format!("U+{:04X}", u32::from(character))
         };
         self.syntax(self.at, "a word, number, text or operator", found, hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn lexed(text: &str) -> Tokens {
+        let source = Source {
+            text: text.to_owned(),
+            start: Position::START,
+        };
+        lex(&source).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn spans_give_back_the_text_of_each_token() {
+        let text = "SELECT \u{e9}t\u{e9}, \"a \"\"b\"\"\", 'it''s' /* \u{1f600} */ <= 1.5e-3 || X'0aFF' ?2::x";
+        let written: Vec<&str> = lexed(text)
+            .tokens
+            .iter()
+            .map(|token| &text[byte_of(token.span).unwrap()..end_of(token.span).unwrap()])
+            .collect();
+        let expected = [
+            "SELECT",
+            "\u{e9}t\u{e9}",
+            ",",
+            "\"a \"\"b\"\"\"",
+            ",",
+            "'it''s'",
+            "<=",
+            "1.5e-3",
+            "||",
+            "X'0aFF'",
+            "?2",
+            "::",
+            "x",
+        ];
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn quotes_are_undoubled() {
+        let tokens = lexed("'it''s' '''' \"a\"\"b\" ''").tokens;
+        let values: Vec<&str> = tokens
+            .iter()
+            .map(|token| match &token.token {
+                Token::SingleQuotedString(text) => text.as_str(),
+                Token::Word(word) => word.value.as_str(),
+                other => panic!("{other}"),
+            })
+            .collect();
+        assert_eq!(values, ["it's", "'", "a\"b", ""]);
+    }
+
+    #[test]
+    fn bare_parameters_count_on_from_the_highest() {
+        let Tokens { tokens, parameters } = lexed("? ?5 ? $2 ?");
+        let numbers: Vec<String> = tokens.iter().map(|token| token.token.to_string()).collect();
+        assert_eq!(numbers, ["?1", "?5", "?6", "?2", "?7"]);
+        assert_eq!(parameters, 7);
+    }
+
+    #[test]
+    fn items_of_lists_do_not_count_as_a_chain() {
+        let list = vec!["1"; limits::TOKENS_MAX / 2 - 10].join(",");
+        lexed(&format!("a IN ({list})"));
+        let source = Source {
+            text: vec!["- 1"; limits::CHAIN_TOKENS_MAX].join(","),
+            start: Position::START,
+        };
+        assert!(matches!(lex(&source), Err(Error::TooLarge { .. })));
     }
 }

@@ -31,6 +31,7 @@
 mod bind;
 mod dialect;
 mod error;
+mod functions;
 mod lex;
 pub mod limits;
 mod lower;

@@ -15,7 +15,7 @@ pub const TOKENS_MAX: usize = 1 << 17;
 /// that dropping the tree takes: `PARSER_STACK_BYTES / CHAIN_TOKENS_MAX` is 8 KiB for each level.
 pub const CHAIN_TOKENS_MAX: usize = 1 << 13;
 
-/// Parentheses within parentheses.
+/// Parentheses and CASEs within each other, and also prefix operators such as NOT in a row.
 pub const NESTING_MAX: usize = 32;
 
 /// Bytes of a name, and of a corpus' name in particular.

@@ -13,6 +13,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Error, Hint, Result, shorten};
+use crate::functions;
 use crate::lex::{self, Source, byte_of, end_of};
 use crate::statement::{blob, number, parameter_number};
 use crate::syntax::{
@@ -111,6 +112,19 @@ impl Lowering<'_> {
             }
         }
         nested.unwrap_or(from)
+    }
+
+    /// The byte of the token behind the one that `find` finds.
+    fn behind(&self, from: usize, text: &str) -> usize {
+        let found = self.find(from, text);
+        let tokens = lex::lex(self.source)
+            .map(|lexed| lexed.tokens)
+            .unwrap_or_default();
+        let next = tokens
+            .iter()
+            .filter_map(|token| byte_of(token.span))
+            .find(|byte| *byte > found);
+        next.unwrap_or(found)
     }
 
     fn query(&self, query: &ast::Query) -> Result<Select> {
@@ -317,7 +331,7 @@ impl Lowering<'_> {
             ));
         }
         if !rest.is_empty() {
-            let at = self.find(0, "FROM");
+            let at = self.find(self.find(0, "FROM"), ",");
             let hint = Hint::new("query one corpus or table function at a time");
             return Err(self.refuse(at, "more than one source in FROM", hint));
         }
@@ -358,11 +372,14 @@ impl Lowering<'_> {
                 .is_some_and(|ident| ident.quote_style == Some('\''))
         };
         if object.0.iter().any(is_text) {
+            let written = shorten(&name.text);
             return Err(Error::Syntax {
-                at: self.source.at(name.at),
+                at: self.source.at(self.behind(select_at, "FROM")),
                 expected: "the name of a corpus or a table function".to_owned(),
-                found: shorten(&format!("'{}'", name.text)),
-                hint: Hint::new("names are written bare or in double quotes"),
+                found: format!("'{written}'"),
+                hint: Hint::new(format!(
+                    "names are written bare or in double quotes: \"{written}\""
+                )),
             });
         }
         let alias = match alias {
@@ -384,6 +401,11 @@ impl Lowering<'_> {
                 if settings.is_some() {
                     return Err(self.refuse(name.at, "SETTINGS", Hint::NONE));
                 }
+                // Other functions are refused for their name, whatever their arguments.
+                let known = functions::TABLE
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(&name.text));
+                let args: &[FunctionArg] = if known { args } else { &[] };
                 Some(self.arguments(args, name.at)?)
             }
             None => None,
@@ -693,7 +715,13 @@ impl Lowering<'_> {
             clauses,
         } = match (args, parameters) {
             (FunctionArguments::List(list), FunctionArguments::None) if !uses_odbc_syntax => list,
-            _ => return Err(self.refuse(at, format!("this form of {function}()"), Hint::NONE)),
+            _ => {
+                return Err(self.refuse(
+                    at,
+                    format!("this form of {}()", shorten(&function)),
+                    Hint::NONE,
+                ));
+            }
         };
         if matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct)) {
             let hint = Hint::new(
@@ -706,12 +734,16 @@ impl Lowering<'_> {
             };
             return Err(self.refuse(
                 self.find(at, "DISTINCT"),
-                format!("`{function}(DISTINCT ...)`"),
+                format!("`{}(DISTINCT ...)`", shorten(&function)),
                 hint,
             ));
         }
         if !clauses.is_empty() {
-            return Err(self.refuse(at, format!("a clause within {function}()"), Hint::NONE));
+            return Err(self.refuse(
+                at,
+                format!("a clause within {}()", shorten(&function)),
+                Hint::NONE,
+            ));
         }
         Ok(Call {
             function,

@@ -300,3 +300,100 @@ impl StatementStream {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_prompt_knows_what_is_open() {
+        let mut stream = StatementStream::new();
+        for (piece, pending) in [
+            ("", Pending::Nothing),
+            ("  -- a comment\n", Pending::Nothing),
+            ("/* a", Pending::Comment),
+            (" comment */\n", Pending::Nothing),
+            ("SELECT", Pending::Statement),
+            (" -- it's", Pending::Statement),
+            ("\n 'it", Pending::Text),
+            ("'", Pending::Statement),
+            ("' /* \"", Pending::Text),
+            ("' \"a;b", Pending::Name),
+            ("\" /", Pending::Statement),
+            ("* /* ", Pending::Comment),
+            ("*/ ;", Pending::Comment),
+            ("*/", Pending::Statement),
+        ] {
+            stream.feed(piece);
+            assert!(stream.next_statement().is_none());
+            assert_eq!(stream.pending(), pending, "{piece}");
+        }
+        stream.feed(";");
+        assert!(stream.next_statement().is_some());
+        assert_eq!(stream.pending(), Pending::Nothing);
+        assert!(stream.finish().is_none());
+    }
+
+    #[test]
+    fn discarding_begins_a_new_statement_but_keeps_counting() {
+        let mut stream = StatementStream::new();
+        stream.feed("SELECT 'open\n");
+        assert!(stream.next_statement().is_none());
+        stream.feed("never read;\n");
+        stream.discard();
+        assert_eq!(stream.pending(), Pending::Nothing);
+        stream.feed("CHECK c;");
+        let statement = stream.next_statement().unwrap().unwrap();
+        assert_eq!(statement.text, "CHECK c");
+        assert_eq!((statement.start.line, statement.start.column), (3, 1));
+    }
+
+    #[test]
+    fn an_overlong_statement_is_an_error_and_the_next_is_not() {
+        let mut stream = StatementStream::new();
+        let piece = "SELECT 'x', ".repeat(1000);
+        for _ in 0..200 {
+            stream.feed(&piece);
+            assert!(stream.next_statement().is_none());
+            assert!(stream.statement.len() <= limits::STATEMENT_BYTES_MAX);
+        }
+        stream.feed("1; CHECK c;");
+        assert!(matches!(
+            stream.next_statement(),
+            Some(Err(Error::TooLarge { .. }))
+        ));
+        assert_eq!(stream.next_statement().unwrap().unwrap().text, "CHECK c");
+    }
+
+    #[test]
+    fn the_largest_statement_is_not_too_large() {
+        let text = format!("'{}'", "x".repeat(limits::STATEMENT_BYTES_MAX - 2));
+        let mut stream = StatementStream::new();
+        stream.feed(&text);
+        assert_eq!(stream.finish().unwrap().unwrap().text, text);
+        stream.feed(&text);
+        stream.feed("y");
+        assert!(stream.finish().unwrap().is_err());
+    }
+
+    #[test]
+    fn what_remains_at_the_end_is_a_statement_unless_it_is_a_comment() {
+        for (text, rest) in [
+            ("CHECK a; ", None),
+            ("CHECK a; -- b", None),
+            ("CHECK a; /* b", None),
+            ("CHECK a; -", Some("-")),
+            ("CHECK a; /", Some("/")),
+            ("CHECK a; b -", Some("b -")),
+            ("CHECK a; b --", Some("b --")),
+            ("CHECK a; 'b", Some("'b")),
+        ] {
+            let mut stream = StatementStream::new();
+            stream.feed(text);
+            assert!(stream.next_statement().is_some());
+            let found = stream.finish().map(|statement| statement.unwrap().text);
+            assert_eq!(found.as_deref(), rest, "{text}");
+        }
+    }
+}

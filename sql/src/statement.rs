@@ -4,136 +4,42 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::error::{Error, Hint, Result, shorten};
+use crate::error::{Error, Hint, Result, quote, shorten};
 use crate::lex::{Source, byte_of, end_of};
 use crate::suggest;
 use crate::syntax::{Name, Operand, OperandKind, OptionSetting, StatementKind};
 use crate::value::Value;
 
 /// Statements that the later dialect will have.
-const LATER: &[&str] = &[
-    "ALTER",
-    "ANALYZE",
-    "BEGIN",
-    "COMMIT",
-    "DELETE",
-    "END",
-    "EXPLAIN",
-    "INSERT",
-    "RECOMPRESS",
-    "REPLACE",
-    "RESET",
-    "ROLLBACK",
-    "SET",
-    "SHOW",
-    "START",
-    "VALUES",
-    "WITH",
-];
+const LATER: &str = "\
+    ALTER ANALYZE BEGIN COMMIT DELETE END EXPLAIN INSERT RECOMPRESS REPLACE RESET ROLLBACK SET \
+    SHOW START VALUES WITH";
 
 /// Statements of other databases.
-const FOREIGN: &[&str] = &[
-    "ATTACH",
-    "CALL",
-    "DESCRIBE",
-    "DETACH",
-    "GRANT",
-    "IMPORT",
-    "EXPORT",
-    "LOAD",
-    "MERGE",
-    "OPTIMIZE",
-    "PRAGMA",
-    "PREPARE",
-    "EXECUTE",
-    "REINDEX",
-    "RELEASE",
-    "RENAME",
-    "REVOKE",
-    "SAVEPOINT",
-    "TABLE",
-    "TRUNCATE",
-    "UPDATE",
-    "USE",
-    "VACUUM",
-];
+const FOREIGN: &str = "\
+    ATTACH CALL DESCRIBE DETACH GRANT IMPORT EXPORT LOAD MERGE OPTIMIZE PRAGMA PREPARE EXECUTE \
+    REINDEX RELEASE RENAME REVOKE SAVEPOINT TABLE TRUNCATE UPDATE USE VACUUM";
 
 const KNOWN: &[&str] = &["SELECT", "CREATE", "DROP", "COPY", "CHECK"];
 
 /// Things that other databases create and drop.
-const FOREIGN_OBJECTS: &[&str] = &[
-    "DATABASE",
-    "FUNCTION",
-    "INDEX",
-    "MATERIALIZED",
-    "OR",
-    "SCHEMA",
-    "SEQUENCE",
-    "TABLE",
-    "TEMP",
-    "TEMPORARY",
-    "TRIGGER",
-    "TYPE",
-    "UNIQUE",
-    "VIEW",
-    "VIRTUAL",
-];
+const FOREIGN_OBJECTS: &str = "\
+    DATABASE FUNCTION INDEX MATERIALIZED OR SCHEMA SEQUENCE TABLE TEMP TEMPORARY TRIGGER TYPE \
+    UNIQUE VIEW VIRTUAL";
 
 /// Words that cannot be names unless they are quoted, since a SELECT could not use them.
-const RESERVED: &[&str] = &[
-    "AND",
-    "AS",
-    "BETWEEN",
-    "BY",
-    "CASE",
-    "CHECK",
-    "COPY",
-    "CORPUS",
-    "CREATE",
-    "DELETE",
-    "DISTINCT",
-    "DROP",
-    "ELSE",
-    "END",
-    "EXCEPT",
-    "EXISTS",
-    "FETCH",
-    "FROM",
-    "GROUP",
-    "HAVING",
-    "IF",
-    "IN",
-    "INSERT",
-    "INTERSECT",
-    "INTERVAL",
-    "INTO",
-    "IS",
-    "JOIN",
-    "LATERAL",
-    "LIKE",
-    "LIMIT",
-    "NOT",
-    "NULL",
-    "OFFSET",
-    "ON",
-    "OR",
-    "ORDER",
-    "SELECT",
-    "SET",
-    "STRUCT",
-    "TABLE",
-    "THEN",
-    "TO",
-    "TRIM",
-    "UNION",
-    "UNNEST",
-    "UPDATE",
-    "USING",
-    "VALUES",
-    "WHEN",
-    "WHERE",
-    "WITH",
-];
+const RESERVED: &str = "\
+    ALL AND AS BETWEEN BY CASE CHECK COPY CORPUS CREATE CURRENT_DATE CURRENT_TIME \
+    CURRENT_TIMESTAMP DELETE DISTINCT DROP ELSE END EXCEPT EXISTS FALSE FETCH FROM GROUP \
+    HAVING IF IN INSERT INTERSECT INTERVAL INTO IS JOIN LATERAL LIKE LIMIT LOCALTIME \
+    LOCALTIMESTAMP NOT NULL OFFSET ON OR ORDER SELECT SET STRUCT TABLE THEN TO TOP TRIM TRUE \
+    UNION UNNEST UPDATE USING VALUES WHEN WHERE WITH";
+
+fn is_one_of(words: &str, word: &str) -> bool {
+    words
+        .split(' ')
+        .any(|known| known.eq_ignore_ascii_case(word))
+}
 
 /// Parses a statement; none if it is a query, for the other parser.
 pub(crate) fn parse(source: &Source, tokens: &[TokenWithSpan]) -> Result<Option<StatementKind>> {
@@ -216,7 +122,17 @@ impl Cursor<'_> {
         if self.take_word(keyword) {
             return Ok(());
         }
-        Err(self.unexpected(format!("`{keyword}`"), Hint::NONE))
+        Err(self.unexpected(format!("`{keyword}`"), self.misspelt(keyword)))
+    }
+
+    /// A hint if the next word is nearly the keyword that should stand there.
+    fn misspelt(&self, keyword: &str) -> Hint {
+        match self.peek() {
+            Some(Token::Word(word)) if suggest::nearest(&word.value, [keyword]).is_some() => {
+                Hint::new(format!("did you mean `{keyword}`?"))
+            }
+            _ => Hint::NONE,
+        }
     }
 
     fn expect(&mut self, token: &Token) -> Result<()> {
@@ -233,7 +149,7 @@ impl Cursor<'_> {
         let end = self.byte().min(self.source.text.len());
         let statement = self.source.text[begin..end].trim_end();
         // A hint that repeats a long statement would hide the error.
-        let hint = if statement.len() <= 40 && !statement.contains('\n') {
+        let hint = if statement.len() <= 40 && !statement.contains(char::is_control) {
             Hint::new(format!(
                 "`{statement}` is complete; statements are separated by `;`"
             ))
@@ -256,11 +172,7 @@ impl Cursor<'_> {
         match self.peek() {
             Some(Token::Word(word)) => {
                 let quoted = word.quote_style.is_some();
-                if !quoted
-                    && RESERVED
-                        .iter()
-                        .any(|reserved| word.value.eq_ignore_ascii_case(reserved))
-                {
+                if !quoted && is_one_of(RESERVED, &word.value) {
                     return Err(self.unexpected(
                         expected,
                         Hint::new(format!(
@@ -337,7 +249,7 @@ impl Cursor<'_> {
             {
                 return Err(Error::Conflict {
                     at: self.source.at(key.at),
-                    message: format!("option `{}` is given twice", first.key.text),
+                    message: format!("option {} is given twice", quote(&first.key.text)),
                     hint: Hint::NONE,
                 });
             }
@@ -364,14 +276,14 @@ impl Cursor<'_> {
             }
             _ => String::new(),
         };
-        if FOREIGN_OBJECTS.contains(&object.as_str()) {
+        if is_one_of(FOREIGN_OBJECTS, &object) {
             return Err(self.not_supported(
                 self.byte(),
                 format!("`{verb} {object}`"),
                 Hint::new(format!("text is kept in corpora: `{verb} CORPUS name`")),
             ));
         }
-        Err(self.unexpected("`CORPUS`", Hint::NONE))
+        Err(self.unexpected("`CORPUS`", self.misspelt("CORPUS")))
     }
 
     fn create(&mut self) -> Result<StatementKind> {
@@ -385,9 +297,7 @@ impl Cursor<'_> {
         if matches!(self.peek(), Some(Token::LParen)) {
             return Err(self.unexpected(
                 "`WITH` or the end of the statement",
-                Hint::new(
-                    "every corpus has the same columns: file, word, position, offset, length",
-                ),
+                Hint::new("every corpus has the same columns: file, word, offset, length"),
             ));
         }
         let options = self.options()?;
@@ -442,9 +352,7 @@ impl Cursor<'_> {
             return self.unexpected("a statement", Hint::NONE);
         };
         let upper = word.value.to_ascii_uppercase();
-        if word.quote_style.is_none()
-            && (LATER.contains(&upper.as_str()) || FOREIGN.contains(&upper.as_str()))
-        {
+        if word.quote_style.is_none() && (is_one_of(LATER, &upper) || is_one_of(FOREIGN, &upper)) {
             let hint = match upper.as_str() {
                 "INSERT" | "REPLACE" | "LOAD" | "IMPORT" => {
                     Hint::new("`COPY corpus FROM 'path'` adds files to a corpus")
@@ -460,9 +368,11 @@ impl Cursor<'_> {
             return self.not_supported(self.byte(), format!("`{upper}`"), hint);
         }
         let known = KNOWN.iter().copied();
-        let hint = match suggest::nearest(&word.value, known.chain(LATER.iter().copied())) {
-            Some(keyword) => Hint::new(format!("did you mean `{keyword}`?")),
-            None => Hint::new(format!("statements begin with {}", KNOWN.join(", "))),
+        let hint = match suggest::nearest(&word.value, known.chain(LATER.split(' '))) {
+            Some(keyword) if word.quote_style.is_none() => {
+                Hint::new(format!("did you mean `{keyword}`?"))
+            }
+            _ => Hint::new(format!("statements begin with {}", KNOWN.join(", "))),
         };
         self.unexpected("a statement", hint)
     }
@@ -526,4 +436,37 @@ pub(crate) fn blob(digits: &str) -> Vec<u8> {
         .chunks_exact(2)
         .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlparser::keywords::ALL_KEYWORDS;
+
+    use super::*;
+    use crate::parse::parse;
+
+    fn from_name(text: &str) -> Option<String> {
+        match &parse(text).ok()?.first()?.kind {
+            StatementKind::Select(select) => Some(select.from.name.text.clone()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn every_name_that_create_takes_can_be_queried() {
+        for keyword in ALL_KEYWORDS {
+            let created = parse(&format!("CREATE CORPUS {keyword}")).is_ok();
+            let queried = [
+                format!("SELECT COUNT(*) FROM {keyword}"),
+                format!("SELECT COUNT(*) FROM {keyword} WHERE word = 'a'"),
+                format!("SELECT word FROM {keyword} GROUP BY word ORDER BY word LIMIT 1"),
+                format!(
+                    "SELECT {keyword}.word FROM {keyword} AS {keyword} WHERE {keyword}.word = 'a'"
+                ),
+            ]
+            .iter()
+            .all(|query| from_name(query).as_deref() == Some(*keyword));
+            assert!(queried || !created, "{keyword}");
+        }
+    }
 }

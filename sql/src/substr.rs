@@ -37,3 +37,51 @@ pub fn substr_range(start: i64, length: Option<i64>, size: u64) -> Range<u64> {
     let bound = "both ends were clamped to a u64";
     u64::try_from(begin).expect(bound)..u64::try_from(end).expect(bound)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_sqlite() {
+        let mut checked = 0;
+        for line in include_str!("../tests/substr_sqlite.txt").lines() {
+            if line.starts_with('#') {
+                continue;
+            }
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [size, start, length, result] = fields[..] else {
+                panic!("{line}")
+            };
+            let length = (length != "-").then(|| length.parse().unwrap());
+            let range = substr_range(start.parse().unwrap(), length, size.parse().unwrap());
+            let bytes: String = range.map(|index| format!("{:02X}", index + 1)).collect();
+            assert_eq!(bytes, result.trim_matches('-'), "{line}");
+            checked += 1;
+        }
+        assert_eq!(checked, 3 * 15 * 16);
+    }
+
+    #[test]
+    fn a_missing_length_means_all_bytes_of_the_largest_file() {
+        assert_eq!(substr_range(1, None, u64::MAX), 0..u64::MAX);
+        assert_eq!(substr_range(0, None, u64::MAX), 0..u64::MAX);
+        assert_eq!(
+            substr_range(i64::MIN, None, u64::MAX),
+            (1 << 63) - 1..u64::MAX
+        );
+        assert_eq!(
+            substr_range(i64::MAX, None, u64::MAX),
+            (1 << 63) - 2..u64::MAX
+        );
+        assert_eq!(
+            substr_range(-5, Some(i64::MAX), u64::MAX),
+            u64::MAX - 5..u64::MAX
+        );
+        assert_eq!(
+            substr_range(i64::MAX, Some(i64::MIN), u64::MAX),
+            0..(1 << 63) - 2
+        );
+    }
+}

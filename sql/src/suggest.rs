@@ -5,7 +5,7 @@
 
 use strsim::damerau_levenshtein;
 
-use crate::error::{Hint, quote};
+use crate::error::{Hint, quote, shorten};
 
 /// Names longer than this get no suggestion.
 const SUGGEST_BYTES_MAX: usize = 64;
@@ -25,8 +25,8 @@ pub(crate) fn nearest<'a>(
     let folded = name.to_lowercase();
     let allowed = match folded.chars().count() {
         0 => return None,
-        1..=2 => 1,
-        3..=8 => 2,
+        1..=5 => 1,
+        6..=8 => 2,
         _ => 3,
     };
     candidates
@@ -51,8 +51,44 @@ pub(crate) fn did_you_mean(name: &str, candidates: &[&str], listed: &str) -> Hin
     if let Some(candidate) = nearest(name, candidates.iter().copied()) {
         Hint::new(format!("did you mean {}?", quote(candidate)))
     } else if !candidates.is_empty() && candidates.len() <= LISTED_MAX {
-        Hint::new(format!("{listed} {}", candidates.join(", ")))
+        let shown: Vec<String> = candidates
+            .iter()
+            .map(|candidate| shorten(candidate))
+            .collect();
+        Hint::new(format!("{listed} {}", shown.join(", ")))
     } else {
         Hint::NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slip_is_forgiven_and_more_in_long_names() {
+        let names = ["word", "file", "offset", "term_vectors"];
+        for (written, meant) in [
+            ("wrod", Some("word")),
+            ("FILES", Some("file")),
+            ("ofset", Some("offset")),
+            ("ofsets", Some("offset")),
+            ("termvectrs", Some("term_vectors")),
+            ("from", None),
+            ("wire", None),
+            ("w", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(written, names), meant, "{written}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_resembles_nothing_gets_a_short_list() {
+        let hint =
+            |candidates: &[&str]| did_you_mean("zebra", candidates, "corpora are").to_string();
+        assert_eq!(hint(&["a", "b"]), "; hint: corpora are a, b");
+        assert_eq!(hint(&["a"; 100]), "");
+        assert_eq!(hint(&[]), "");
     }
 }

@@ -14,6 +14,10 @@ use zipfdb_storage::Tokenizer;
 /// last one may be the beginning of a character.
 const TOKENS_AFTER: usize = 3;
 
+/// U+202F, the only white space that UAX #29 joins to a word behind it. The word does not hold it, but may start with a
+/// mark that would stand alone without it.
+const JOINING_SPACE: &[u8] = "\u{202F}".as_bytes();
+
 /// The last place in `text` where a chunk may end and the next one start, if any is certain.
 ///
 /// `text` starts a file or a chunk and has more bytes of its file after it. The place is neither the start nor the end
@@ -75,19 +79,26 @@ impl TokenStarts {
 }
 
 impl Sink for TokenStarts {
-    fn word(&mut self, _text: &[u8], start: usize, _end: usize) {
-        self.push(start);
+    fn word(&mut self, text: &[u8], start: usize, _end: usize) {
+        // 0 is never certain.
+        self.push(if text[..start].ends_with(JOINING_SPACE) {
+            0
+        } else {
+            start
+        });
         self.after_word = true;
     }
 
     fn gap(&mut self, text: &[u8], start: usize, _end: usize) {
         // Within a gap, cut only between bytes that no rule joins to anything, and where the next one shows that no mark
-        // makes a word of them: a pair of regional indicators, for one, must not lose its first half.
+        // makes a word of them: a pair of regional indicators, for one, must not lose its first half. Spaces join, and a
+        // mark far behind them may make one word of them all.
         let stands_alone = |byte: &u8| is_other(*byte) || matches!(*byte, 0xC0 | 0xC1 | 0xF5..);
         if start == 0 || self.after_word {
             self.push(start);
         } else if let Some(around) = text.get(start - 1..start + 2)
             && around.iter().all(stands_alone)
+            && !around.starts_with(b"  ")
         {
             self.certain = Some(start);
             self.later = Default::default();

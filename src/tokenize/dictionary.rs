@@ -5,10 +5,11 @@
 //! order depends on nothing but the set of tokens: not on threads, hashes or how the text was cut into chunks.
 
 use super::fold::{fold, is_folded};
+use super::has_glued_space;
 use super::interner::{IdTable, LocalDictionary, hash_bytes, random_seeds};
 use rayon::prelude::*;
 use std::cmp::Ordering;
-use zipfdb_storage::Dictionary;
+use zipfdb_storage::{Dictionary, Tokenizer};
 
 /// Equal tokens meet in the same partition, and partitions are merged in parallel.
 const PARTITION_BITS: u32 = 6;
@@ -28,7 +29,7 @@ pub struct Merged {
 ///
 /// # Panics
 /// If there are more than `u32::MAX` tokens altogether.
-pub fn merge(locals: &[LocalDictionary]) -> Merged {
+pub fn merge(tokenizer: Tokenizer, locals: &[LocalDictionary]) -> Merged {
     let tokens: usize = locals.iter().map(LocalDictionary::len).sum();
     assert!(u32::try_from(tokens).is_ok(), "token ids fit 32 bits");
     let seeds = random_seeds();
@@ -38,7 +39,7 @@ pub fn merge(locals: &[LocalDictionary]) -> Merged {
         .collect();
     let partitions: Vec<Partition> = (0..PARTITIONS)
         .into_par_iter()
-        .map(|partition| Partition::new(locals, &partitioned, partition))
+        .map(|partition| Partition::new(tokenizer, locals, &partitioned, partition))
         .collect();
 
     let mut words: Vec<Entry> = Vec::new();
@@ -52,7 +53,7 @@ pub fn merge(locals: &[LocalDictionary]) -> Merged {
     let entries: Vec<(Vec<Entry>, Vec<Entry>)> = partitions
         .par_iter()
         .zip(&bases)
-        .map(|(partition, &base)| partition.entries(locals, base))
+        .map(|(partition, &base)| partition.entries(tokenizer, locals, base))
         .collect();
     for (partition_words, partition_gaps) in entries {
         words.extend(partition_words);
@@ -64,8 +65,12 @@ pub fn merge(locals: &[LocalDictionary]) -> Merged {
     let mut ids = vec![0; distinct as usize];
     let mut offsets = Vec::with_capacity(distinct as usize + 1);
     let mut bytes = Vec::with_capacity(words.iter().chain(&gaps).map(Entry::size).sum());
+    let mut own_spaces = Vec::new();
     offsets.push(0);
     for (id, entry) in words.iter().chain(&gaps).enumerate() {
+        if id < words.len() && !entry.has_space && entry.text[0] == b' ' {
+            own_spaces.push(id as u32);
+        }
         ids[entry.distinct as usize] = id as u32;
         if entry.has_space {
             bytes.push(b' ');
@@ -77,7 +82,7 @@ pub fn merge(locals: &[LocalDictionary]) -> Merged {
 
     let local_ids = local_ids(&partitioned, &partitions, &bases, &ids);
     Merged {
-        dictionary: Dictionary::new(offsets, bytes, word_tokens),
+        dictionary: Dictionary::new(offsets, bytes, word_tokens, own_spaces),
         ids: local_ids,
     }
 }
@@ -170,7 +175,12 @@ struct Partition {
 }
 
 impl Partition {
-    fn new(locals: &[LocalDictionary], partitioned: &[Partitioned], partition: usize) -> Partition {
+    fn new(
+        tokenizer: Tokenizer,
+        locals: &[LocalDictionary],
+        partitioned: &[Partitioned],
+        partition: usize,
+    ) -> Partition {
         let tokens: usize = partitioned
             .iter()
             .map(|local| local.tokens(partition).len())
@@ -200,7 +210,8 @@ impl Partition {
             let local = &locals[local as usize];
             let token = local.token(id);
             if local.is_word(id) && !is_folded(token) {
-                fold(token.strip_prefix(b" ").unwrap_or(token), &mut folded);
+                let space = usize::from(has_glued_space(tokenizer, token));
+                fold(&token[space..], &mut folded);
             }
             folded_offsets.push(folded.len());
         }
@@ -215,6 +226,7 @@ impl Partition {
     /// The word tokens and the gap tokens, ready to be sorted.
     fn entries<'a>(
         &'a self,
+        tokenizer: Tokenizer,
         locals: &'a [LocalDictionary],
         base: u32,
     ) -> (Vec<Entry<'a>>, Vec<Entry<'a>>) {
@@ -228,10 +240,8 @@ impl Partition {
                 gaps.push(Entry::new(token, token, false, distinct));
                 continue;
             }
-            let (word, has_space) = match token.strip_prefix(b" ") {
-                Some(word) => (word, true),
-                None => (token, false),
-            };
+            let has_space = has_glued_space(tokenizer, token);
+            let word = &token[usize::from(has_space)..];
             let folded = &self.folded[self.folded_offsets[place]..self.folded_offsets[place + 1]];
             let folded = if folded.is_empty() { word } else { folded };
             words.push(Entry::new(folded, word, has_space, distinct));
@@ -288,7 +298,6 @@ mod tests {
     use super::super::{Interner, chunk_end, tokenize};
     use super::*;
     use std::collections::BTreeSet;
-    use zipfdb_storage::Tokenizer;
 
     fn intern(tokenizer: Tokenizer, texts: &[&[u8]]) -> (Vec<Vec<u32>>, Vec<LocalDictionary>) {
         let mut interner = Interner::new();
@@ -320,7 +329,7 @@ mod tests {
         ];
         let texts = texts.map(str::as_bytes);
         let (ids, locals) = intern(Tokenizer::Unicode, &texts);
-        let merged = merge(&locals);
+        let merged = merge(Tokenizer::Unicode, &locals);
         let tokens: Vec<&str> = merged
             .dictionary
             .iter()
@@ -383,12 +392,12 @@ mod tests {
                     .num_threads(threads)
                     .build()
                     .unwrap();
-                let merged = pool.install(|| merge(&locals));
+                let merged = pool.install(|| merge(Tokenizer::Unicode, &locals));
                 assert_eq!(merged_texts(&merged, &ids), cuts);
                 let words: Vec<(Vec<u8>, Vec<u8>, bool)> = (0..merged.dictionary.word_tokens())
                     .map(|id| {
                         let word = merged.dictionary.word(id).to_vec();
-                        let has_space = merged.dictionary.token(id)[0] == b' ';
+                        let has_space = merged.dictionary.has_glued_space(id);
                         (word.to_ascii_lowercase(), word, has_space)
                     })
                     .collect();
@@ -402,7 +411,7 @@ mod tests {
         // Cut at 64 bytes, the ideographic space leaves two bytes that are a word where they stand alone.
         let spaces = "\u{3000}".repeat(22);
         let (ids, locals) = intern(Tokenizer::Whitespace, &[spaces.as_bytes(), b"\x80\x80"]);
-        let merged = merge(&locals);
+        let merged = merge(Tokenizer::Whitespace, &locals);
         assert_eq!(merged.dictionary.len(), 3);
         assert_eq!(merged.dictionary.word_tokens(), 1);
         assert_eq!(
@@ -413,7 +422,7 @@ mod tests {
 
     #[test]
     fn no_tokens_make_an_empty_dictionary() {
-        let merged = merge(&[LocalDictionary::default()]);
+        let merged = merge(Tokenizer::Unicode, &[LocalDictionary::default()]);
         assert!(merged.dictionary.is_empty());
         assert_eq!(merged.ids, [Vec::<u32>::new()]);
     }

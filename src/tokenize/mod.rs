@@ -17,7 +17,7 @@ mod runs;
 mod unicode;
 
 pub use chunk::chunk_end;
-pub use dictionary::{Merged, merge};
+pub use dictionary::merge;
 pub use fold::fold;
 pub use interner::{Interner, LocalDictionary};
 
@@ -39,6 +39,12 @@ pub trait Sink {
 
     /// Takes the gap token `text[start..end]`.
     fn gap(&mut self, text: &[u8], start: usize, end: usize);
+}
+
+/// Whether a word token of this tokenizer starts with a space that was glued to its word.
+pub fn has_glued_space(tokenizer: Tokenizer, token: &[u8]) -> bool {
+    token.first() == Some(&b' ')
+        && !(tokenizer == Tokenizer::Unicode && unicode::owns_its_space(token))
 }
 
 /// Cuts `text` into tokens and hands them to `sink` in order.
@@ -67,8 +73,7 @@ struct Cutter<'a, S> {
 }
 
 impl<S: Sink> Cutter<'_, S> {
-    /// Takes the word `text[start..end]`, which is not empty, starts at or after the last one's end and not with a
-    /// space.
+    /// Takes the word `text[start..end]`, which is not empty and starts at or after the last one's end.
     #[inline(always)]
     fn word(&mut self, start: usize, end: usize) {
         let mut start = start;

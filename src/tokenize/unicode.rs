@@ -5,8 +5,8 @@
 //! before to a boundary after that no character in between can change, goes to `unicode_segmentation`, whose words these
 //! are on any text. Bytes that are not UTF-8 end a word.
 //!
-//! One difference: UAX #29 glues marks to white space before them, and where such a mark is alphabetic the segment is a
-//! word that starts with spaces. Here the white space stays outside, because no word starts with U+0020.
+//! UAX #29 glues marks to white space before them, so where such a mark is alphabetic a word starts with spaces of its
+//! own. No other space is ever glued to its front, since spaces join.
 
 use super::block::{BLOCK_BYTES, Block, Runs, low_bits};
 use super::{Cutter, Sink};
@@ -72,6 +72,9 @@ pub fn words(cutter: &mut Cutter<'_, impl Sink>) {
             _ => foreign,
         };
         let mut stretch_start = foreign.saturating_sub(1);
+        while stretch_start > 0 && text[stretch_start - 1..=stretch_start] == *b"  " {
+            stretch_start -= 1; // spaces join, and the foreign character may join them
+        }
         runs.push(joined & low_bits(foreign - base), base, |start, end| {
             if end < settled_end {
                 ascii_word(cutter, start, end);
@@ -91,6 +94,19 @@ pub fn words(cutter: &mut Cutter<'_, impl Sink>) {
     }
 }
 
+/// Whether the space that a word token starts with is the word's own, because it carries a mark.
+pub fn owns_its_space(token: &[u8]) -> bool {
+    match token {
+        [b' ', next, ..] if *next >= 0x80 || *next == b' ' => {
+            let text = str::from_utf8(token).expect("words are cut from valid UTF-8");
+            text.unicode_word_indices()
+                .next()
+                .is_some_and(|(start, _)| start == 0)
+        }
+        _ => false,
+    }
+}
+
 /// Hands the run `text[start..end]` of joined ASCII bytes to the cutter if it is a word.
 #[inline(always)]
 fn ascii_word(cutter: &mut Cutter<'_, impl Sink>, start: usize, end: usize) {
@@ -105,11 +121,11 @@ fn ascii_word(cutter: &mut Cutter<'_, impl Sink>, start: usize, end: usize) {
 }
 
 /// The first place after the character at `foreign` where text can be cut whatever is there: before an ASCII byte that
-/// joins nothing and behind another ASCII byte.
+/// joins nothing and behind another ASCII byte, but not between two spaces, which join.
 fn stretch_end(text: &[u8], foreign: usize) -> usize {
     text[foreign..]
         .windows(2)
-        .position(|pair| pair[0] < 0x80 && is_other(pair[1]))
+        .position(|pair| pair[0] < 0x80 && is_other(pair[1]) && pair != b"  ")
         .map_or(text.len(), |position| foreign + position + 1)
 }
 
@@ -119,8 +135,7 @@ fn foreign_words(cutter: &mut Cutter<'_, impl Sink>, start: usize, end: usize) {
     let mut base = start;
     for chunk in cutter.text[start..end].utf8_chunks() {
         for (offset, word) in chunk.valid().unicode_word_indices() {
-            let end = base + offset + word.len();
-            cutter.word(end - word.trim_start().len(), end);
+            cutter.word(base + offset, base + offset + word.len());
         }
         base += chunk.valid().len() + chunk.invalid().len();
     }

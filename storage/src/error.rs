@@ -3,6 +3,7 @@
 //! Every message says where, what, and what to do next where there is something to do. Damage is always told apart
 //! from an I/O failure: [`Error::Corrupt`] and [`Error::Checksum`] mean that bytes were read and are wrong.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -71,4 +72,59 @@ pub enum Error {
         /// The name as given.
         name: String,
     },
+    /// Another process, or this one, has the database open for writing.
+    #[error("{path}: database is open {by}; hint: {remedy}", path = path.display(), by = HolderText(*holder), remedy = holder_remedy(*holder))]
+    Locked {
+        /// The database directory.
+        path: PathBuf,
+        /// The process id of the writer, if its lock file tells.
+        holder: Option<u32>,
+    },
+    /// A write to a database that is open for reading only.
+    #[error("{path}: database is open read-only", path = path.display())]
+    ReadOnly {
+        /// The database directory.
+        path: PathBuf,
+    },
+    /// A write after an earlier commit failed: what is on disk is known again only after opening it anew.
+    #[error("{path}: an earlier write failed, no more are accepted; hint: close the database and open it again", path = path.display())]
+    Poisoned {
+        /// The database directory.
+        path: PathBuf,
+    },
+    /// A corpus that does not exist.
+    #[error("no such corpus `{corpus}`")]
+    NoSuchCorpus {
+        /// The name as given.
+        corpus: String,
+    },
+    /// A corpus that exists already, perhaps in other letter case.
+    #[error("corpus `{corpus}` exists already")]
+    CorpusExists {
+        /// The name as stored.
+        corpus: String,
+    },
+}
+
+/// Who holds a lock, in words.
+struct HolderText(Option<u32>);
+
+impl fmt::Display for HolderText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(holder) if holder == std::process::id() => {
+                formatter.write_str("for writing in this process already")
+            }
+            Some(holder) => write!(formatter, "for writing in process {holder}"),
+            None => formatter.write_str("for writing in another process"),
+        }
+    }
+}
+
+fn holder_remedy(holder: Option<u32>) -> &'static str {
+    if holder == Some(std::process::id()) {
+        "share the one that is open, or open read-only"
+    } else {
+        "close it there, or open read-only"
+    }
 }

@@ -4,12 +4,21 @@
 //! invariant: bytes that come from disk are verified before they are trusted, so a damaged file is an [`Error`], never
 //! a panic and never a wrong answer. This crate knows no query, no SQL and no GPU.
 
+mod backend;
+mod catalog;
 mod error;
 mod grammar;
+mod lock;
 mod segment;
 mod settings;
+mod store;
 
+pub use backend::{Backend, BackendFile, Bytes, FileBackend, MemoryBackend, ReadOnlyBackend};
+pub use catalog::CorpusRecord;
 pub use error::{Error, Result};
 pub use grammar::Grammar;
-pub use segment::{Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo};
+pub use segment::{
+    Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader, SegmentWriter,
+};
 pub use settings::{CorpusSettings, Tokenizer};
+pub use store::{OpenOptions, Publication, Segment, Store};

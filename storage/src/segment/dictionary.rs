@@ -11,6 +11,8 @@ pub struct Dictionary {
     bytes: Vec<u8>,
     /// Tokens below this are word tokens.
     word_tokens: u32,
+    /// The word tokens, ascending, whose word starts with a space itself: UAX #29 lets a mark join the space before it.
+    own_spaces: Vec<u32>,
 }
 
 impl Default for Dictionary {
@@ -19,17 +21,24 @@ impl Default for Dictionary {
             offsets: vec![0],
             bytes: Vec::new(),
             word_tokens: 0,
+            own_spaces: Vec::new(),
         }
     }
 }
 
 impl Dictionary {
-    /// Takes token `id` as `bytes[offsets[id]..offsets[id + 1]]`; ids below `word_tokens` are word tokens.
+    /// Takes token `id` as `bytes[offsets[id]..offsets[id + 1]]`; ids below `word_tokens` are word tokens, and
+    /// those in `own_spaces` start with a space that belongs to the word.
     ///
     /// # Panics
     /// If the offsets do not divide the bytes into at most `u32::MAX` tokens that are not empty, or there are fewer
     /// than `word_tokens` of them.
-    pub fn new(offsets: Vec<u64>, bytes: Vec<u8>, word_tokens: u32) -> Dictionary {
+    pub fn new(
+        offsets: Vec<u64>,
+        bytes: Vec<u8>,
+        word_tokens: u32,
+        own_spaces: Vec<u32>,
+    ) -> Dictionary {
         assert_eq!(offsets.first(), Some(&0), "token offsets start at 0");
         assert_eq!(
             offsets.last(),
@@ -44,11 +53,26 @@ impl Dictionary {
             u32::try_from(offsets.len() - 1).is_ok_and(|tokens| word_tokens <= tokens),
             "token ids fit 32 bits"
         );
+        assert!(
+            own_spaces.is_sorted() && own_spaces.last().is_none_or(|id| *id < word_tokens),
+            "only words have spaces of their own"
+        );
         Dictionary {
             offsets,
             bytes,
             word_tokens,
+            own_spaces,
         }
+    }
+
+    /// Where each token begins in [`Dictionary::bytes`], and where the last one ends: `[tokens + 1]`.
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// All tokens, one after the other.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// How many tokens there are.
@@ -82,8 +106,20 @@ impl Dictionary {
     /// If there is no such token or it is a gap token.
     pub fn word(&self, id: u32) -> &[u8] {
         assert!(id < self.word_tokens, "token {id} is a gap token");
-        let token = self.token(id);
-        token.strip_prefix(b" ").unwrap_or(token)
+        &self.token(id)[usize::from(self.has_glued_space(id))..]
+    }
+
+    /// Whether word token `id` is its word with a space before it.
+    ///
+    /// # Panics
+    /// If there is no such token.
+    pub fn has_glued_space(&self, id: u32) -> bool {
+        self.token(id)[0] == b' ' && self.own_spaces.binary_search(&id).is_err()
+    }
+
+    /// The word tokens, ascending, whose word starts with a space itself.
+    pub fn own_spaces(&self) -> &[u32] {
+        &self.own_spaces
     }
 
     /// All tokens in order of id.
@@ -100,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_word_is_its_token_without_the_space() {
-        let dictionary = Dictionary::new(vec![0, 3, 7, 9], b"the the, ".to_vec(), 2);
+        let dictionary = Dictionary::new(vec![0, 3, 7, 9], b"the the, ".to_vec(), 2, Vec::new());
         assert_eq!(dictionary.len(), 3);
         assert_eq!(dictionary.token(1), b" the");
         assert_eq!(dictionary.word(1), b"the");
@@ -116,6 +152,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "no token is empty")]
     fn an_empty_token_is_refused() {
-        Dictionary::new(vec![0, 0], Vec::new(), 0);
+        Dictionary::new(vec![0, 0], Vec::new(), 0, Vec::new());
     }
 }

@@ -1,0 +1,223 @@
+//! What the command line says: options, the demo subcommand and the order of the SQL sources.
+//!
+//! Invariant: whatever is wrong with the arguments is found here, by clap, and ends the program with code 2. Nothing
+//! is opened or read here.
+
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::output::Format;
+
+/// Query text that stays compressed, with SQL.
+///
+/// Runs the SQL given by -c and -f, in their order; without these, SQL from standard input if that is not a terminal
+/// (each statement as it arrives), else a prompt. Without DB the database is in memory and gone at the end.
+#[derive(Debug, Parser)]
+#[command(
+    name = "zipf",
+    version,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    override_usage = "zipf [OPTIONS] [DB]\n       zipf demo [DIR]",
+    after_help = "`zipf demo` builds a small database to try things on. A database called demo is ./demo.",
+    after_long_help = AFTER_LONG_HELP,
+)]
+pub struct Arguments {
+    /// Directory of the database; created if it is missing (unless --readonly)
+    #[arg(value_name = "DB")]
+    pub database: Option<PathBuf>,
+
+    /// Run these statements; may be given several times
+    #[arg(
+        short = 'c',
+        long = "command",
+        value_name = "SQL",
+        allow_hyphen_values = true
+    )]
+    commands: Vec<String>,
+
+    /// Run the statements of this file (- is standard input); may be given several times
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// How rows are printed [default: table on a terminal, csv otherwise]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<Format>,
+
+    /// Open the database for reading only; it must exist
+    #[arg(long, requires = "database")]
+    pub readonly: bool,
+
+    /// Threads for imports and queries [default: one for each core]
+    #[arg(long, value_name = "N", requires = "database", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// What to do instead of running SQL.
+    #[command(subcommand)]
+    pub subcommand: Option<Task>,
+
+    #[arg(skip)]
+    sources: Vec<Source>,
+}
+
+/// What the program can do besides running SQL.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Build a small database from bundled speeches, show its size and one query of each kind
+    Demo {
+        /// Where to build the database; must not exist yet [default: a fresh temporary directory, which is kept]
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+}
+
+/// Where SQL comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The argument of a -c.
+    Text(String),
+    /// The argument of a -f.
+    File(PathBuf),
+    /// `-f -`.
+    StandardInput,
+}
+
+const AFTER_LONG_HELP: &str = "\
+Rows go to standard output, everything else (messages, progress, times) to standard error.
+
+Formats:
+  table     for reading: control characters are shown as escapes, a cell is cut after 2,000 characters;
+            if the terminal is too narrow for all columns, one line for each column of a row
+  csv       RFC 4180 with a header line, lines end in LF; NULL is empty, an empty text is \"\"
+  tsv       a header line; \\t \\n \\r \\\\ stand for tab, line feed, carriage return and backslash, \\N for NULL
+  json      one array of objects for each statement
+  jsonl     one object on each line
+  markdown  a pipe table; control characters and | are escaped
+A BLOB that is UTF-8 is printed as text, any other as X'hex' (in json and jsonl as {\"hex\": \"...\"}).
+
+Exit codes: 0 done, 1 a statement failed (the ones after it were not run) or the database could not be used,
+2 wrong usage. If the reader of the output goes away (zipf ... | head), zipf stops quietly with 0.
+
+`zipf demo` builds a small database to try things on. A database called demo is ./demo.";
+
+impl Arguments {
+    /// Reads the arguments of this process.
+    ///
+    /// Does not return for `--help`, `--version` and wrong usage.
+    pub fn read() -> Arguments {
+        let matches = Arguments::command().get_matches();
+        Arguments::from_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The -c and -f arguments in the order in which they were given.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    fn from_matches(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
+        let mut arguments = Arguments::from_arg_matches(matches)?;
+        if arguments.subcommand.is_none() && arguments.database.as_deref() == Some("demo".as_ref())
+        {
+            let problem = "`demo` takes no options; hint: a database called demo is ./demo";
+            return Err(Arguments::command().error(ErrorKind::ArgumentConflict, problem));
+        }
+        let indices = |id| matches.indices_of(id).into_iter().flatten();
+        let texts = std::mem::take(&mut arguments.commands)
+            .into_iter()
+            .map(Source::Text);
+        let files = std::mem::take(&mut arguments.files)
+            .into_iter()
+            .map(|path| {
+                if path.as_os_str() == "-" {
+                    Source::StandardInput
+                } else {
+                    Source::File(path)
+                }
+            });
+        let mut sources: Vec<(usize, Source)> = indices("commands")
+            .zip(texts)
+            .chain(indices("files").zip(files))
+            .collect();
+        sources.sort_by_key(|(index, _)| *index);
+        arguments.sources = sources.into_iter().map(|(_, source)| source).collect();
+        Ok(arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Arguments, clap::Error> {
+        let all = std::iter::once("zipf").chain(arguments.iter().copied());
+        Arguments::command()
+            .try_get_matches_from(all)
+            .and_then(|matches| Arguments::from_matches(&matches))
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sources_keep_their_order() {
+        let arguments = parse(&[
+            "-c",
+            "a",
+            "db",
+            "-f",
+            "x.sql",
+            "--command",
+            "-- b",
+            "-f",
+            "-",
+        ])
+        .unwrap();
+        assert_eq!(arguments.database.as_deref(), Some("db".as_ref()));
+        assert_eq!(
+            arguments.sources(),
+            [
+                Source::Text("a".into()),
+                Source::File("x.sql".into()),
+                Source::Text("-- b".into()),
+                Source::StandardInput
+            ]
+        );
+    }
+
+    #[test]
+    fn a_database_called_demo_is_reached_by_a_path() {
+        let is_demo = |arguments: &[&str]| parse(arguments).unwrap().subcommand.is_some();
+        assert!(is_demo(&["demo"]));
+        assert!(is_demo(&["demo", "somewhere"]));
+        assert!(!is_demo(&["./demo"]));
+        assert!(!is_demo(&["--format", "csv", "./demo"]));
+        assert!(!is_demo(&["help"]));
+    }
+
+    #[test]
+    fn wrong_usage_is_refused() {
+        for arguments in [
+            &["--format", "xml"][..],
+            &["--threads", "0"],
+            &["--threads", "many"],
+            &["--readonly"],
+            &["-c"],
+            &["one", "two"],
+            &["--format", "csv", "demo"],
+            &["--", "demo"],
+            &["demo", "one", "two"],
+            &["demo", "--threads", "2"],
+        ] {
+            assert_eq!(
+                parse(arguments).unwrap_err().exit_code(),
+                2,
+                "{arguments:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! `zipf demo`: builds a database from the bundled speeches and shows what it can do.
+//!
+//! Invariant: apart from times, paths and the sizes of the database's own files, every run of one version prints the
+//! same. Every statement that is shown was run as it is shown.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use zipfdb::{Database, Progress, Row, Rows, Value};
+
+use crate::error::Error;
+use crate::message;
+use crate::output::Format;
+use crate::progress::Bars;
+use crate::sample::SPEECHES;
+
+/// One query of each kind. The last two depend on each other: the offset is one that the search finds.
+const QUERIES: &[(&str, &str)] = &[
+    (
+        "What is in the database",
+        "SELECT corpus, tokenizer, segments, files, bytes, words FROM corpora()",
+    ),
+    (
+        "Its longest files",
+        "SELECT file, bytes, words FROM files('sotu') ORDER BY words DESC, file LIMIT 5",
+    ),
+    (
+        "Word count: the most frequent words of all files",
+        "SELECT word, COUNT(*) AS n FROM sotu GROUP BY word ORDER BY n DESC, word LIMIT 8",
+    ),
+    (
+        "Count: one word in one file",
+        "SELECT COUNT(word) AS n FROM sotu WHERE file = '1941-Roosevelt-1.txt' AND word = 'freedom'",
+    ),
+    (
+        "Search: where it stands, as byte offsets",
+        "SELECT offset FROM sotu WHERE file = '1941-Roosevelt-1.txt' AND word = 'freedom' ORDER BY offset",
+    ),
+    (
+        "Extract: the text around the fifth of them, without unpacking the rest",
+        "SELECT substr(content, 17428, 96) AS text FROM files('sotu') WHERE file = '1941-Roosevelt-1.txt'",
+    ),
+    (
+        "Search in all files",
+        "SELECT file, offset FROM sotu WHERE word = 'railroads' ORDER BY file, offset LIMIT 5",
+    ),
+    (
+        "What the compressed text is made of",
+        "SELECT segment, tokens, rules, depth, symbols, root_symbols FROM segments('sotu')",
+    ),
+];
+
+/// How often a query is run again to tell what it costs when its data is in memory.
+const RERUNS: usize = 5;
+
+/// Builds the database and prints the report to `output`, in tables for a terminal of `width` columns.
+///
+/// Without a directory the database is built in a fresh temporary one, which is kept.
+pub fn run(
+    directory: Option<&Path>,
+    width: Option<u16>,
+    output: &mut dyn Write,
+) -> Result<(), Error> {
+    let path = match directory {
+        Some(path) => path.to_path_buf(),
+        None => fresh_directory()?.join("sotu.zdb"),
+    };
+    refuse_existing(&path)?;
+    let mut demo = Demo { width, output };
+    demo.heading(&path)?;
+    let time = demo.build(&path)?;
+    demo.sizes(&path, time)?;
+    demo.queries(&path)?;
+    demo.farewell(&path)
+}
+
+struct Demo<'a> {
+    width: Option<u16>,
+    output: &'a mut dyn Write,
+}
+
+impl Demo<'_> {
+    fn heading(&mut self, path: &Path) -> Result<(), Error> {
+        self.say(&format!(
+            "ZipfDB {} keeps text compressed and answers SQL without unpacking it. This demo builds a database from\n\
+             {} speeches on the State of the Union, 1941 to 2026 (works of the US government, public domain), in\n  {}\n",
+            env!("CARGO_PKG_VERSION"),
+            SPEECHES.len(),
+            path.display()
+        ))
+    }
+
+    /// Writes the speeches to a temporary directory, imports them from there and closes the database.
+    fn build(&mut self, path: &Path) -> Result<Duration, Error> {
+        let speeches = tempfile::Builder::new()
+            .prefix("zipf-speeches-")
+            .tempdir()
+            .map_err(|source| cannot_write(&std::env::temp_dir(), source))?;
+        for speech in SPEECHES {
+            let target = speeches.path().join(speech.name);
+            fs::write(&target, speech.text).map_err(|source| cannot_write(&target, source))?;
+        }
+        let source = speeches.path().to_string_lossy().replace('\'', "''");
+        let database = open(path)?;
+        let begun = Instant::now();
+        for statement in [
+            "CREATE CORPUS sotu".to_string(),
+            format!("COPY sotu FROM '{source}'"),
+        ] {
+            self.say(&format!("zipf> {statement};"))?;
+            query(&database, &statement)?;
+        }
+        // Closing writes the catalog, which is part of the work.
+        drop(database);
+        Ok(begun.elapsed())
+    }
+
+    fn sizes(&mut self, path: &Path, time: Duration) -> Result<(), Error> {
+        let database = open(path)?;
+        let totals = query(&database, "SELECT files, bytes, words FROM corpora()")?;
+        drop(database);
+        let [
+            Value::Integer(files),
+            Value::Integer(bytes),
+            Value::Integer(words),
+        ] = totals.rows.first().map_or(&[][..], Row::values)
+        else {
+            return Ok(());
+        };
+        let text: Vec<u8> = SPEECHES
+            .iter()
+            .flat_map(|speech| speech.text.bytes())
+            .collect();
+        let speed = text.len() as f64 / 1e6 / time.as_secs_f64();
+        self.say(&format!(
+            "{} files, {} bytes, {} words in {}: {speed:.1} MB/s\n",
+            grouped(*files as u64),
+            grouped(*bytes as u64),
+            grouped(*words as u64),
+            message::time(time)
+        ))?;
+        let stored = stored_files(path)?;
+        let ours = stored.iter().map(|(_, size)| size).sum();
+        let all = text.len() as u64;
+        self.say("Size in bytes")?;
+        for (name, size) in [
+            ("the text", all),
+            ("gzip -6", gzip_size(&text)),
+            ("xz -6", xz_size(&text)),
+            ("ZipfDB, ready to be queried", ours),
+        ] {
+            let percent = 100.0 * size as f64 / all as f64;
+            self.say(&format!(
+                "  {name:<28} {:>10}  {percent:>5.1} %",
+                grouped(size)
+            ))?;
+        }
+        self.say("of which")?;
+        for (name, size) in &stored {
+            self.say(&format!("  {name:<28} {:>10}", grouped(*size)))?;
+        }
+        self.say("")
+    }
+
+    fn queries(&mut self, path: &Path) -> Result<(), Error> {
+        let database = open(path)?;
+        for (title, sql) in QUERIES {
+            self.say(&format!("-- {title}\nzipf> {sql};"))?;
+            let first = query(&database, sql)?;
+            self.table(&first)?;
+            let mut again = Duration::MAX;
+            for _ in 0..RERUNS {
+                again = again.min(query(&database, sql)?.time);
+            }
+            self.say(&format!(
+                "{}, again {}\n",
+                message::time(first.time),
+                message::time(again)
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn farewell(&mut self, path: &Path) -> Result<(), Error> {
+        let path = quoted(path);
+        self.say(&format!(
+            "The database stays. Go on with\n\
+             \x20 zipf {path}                  a prompt; .help helps\n\
+             \x20 zipf {path} --format json -c \"SELECT file, bytes FROM files('sotu')\"\n\
+             \x20 zipf {path} -c \"COPY sotu TO 'speeches'\"      the files, byte for byte\n\
+             \x20 zipf my.zdb -c \"CREATE CORPUS c; COPY c FROM 'path/to/text'\"      your own text\n\
+             and remove it with\n\
+             \x20 rm -r {path}"
+        ))?;
+        self.output
+            .flush()
+            .map_err(|source| Error::Output { source })
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), Error> {
+        writeln!(self.output, "{line}").map_err(|source| Error::Output { source })
+    }
+
+    fn table(&mut self, answer: &Answer) -> Result<(), Error> {
+        let written = |source| Error::Output { source };
+        let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
+        let mut writer = Format::Table
+            .writer(&columns, self.width, self.output)
+            .map_err(written)?;
+        for row in &answer.rows {
+            writer.row(row.values()).map_err(written)?;
+        }
+        writer.finish().map_err(written)
+    }
+}
+
+/// A result that was read to its end.
+struct Answer {
+    columns: Vec<String>,
+    rows: Vec<Row>,
+    time: Duration,
+}
+
+fn query(database: &Database, sql: &str) -> Result<Answer, Error> {
+    let failed = |source| Error::Statement {
+        source: Box::new(source),
+        origin: None,
+        line: 1,
+    };
+    let begun = Instant::now();
+    let bars = Bars::new();
+    let rows: Rows = database
+        .query_with_progress(sql, &[], &bars as &dyn Progress)
+        .map_err(failed)?;
+    let columns = rows
+        .columns()
+        .iter()
+        .map(|column| column.name().to_string())
+        .collect();
+    let rows = rows.collect::<Result<Vec<Row>, _>>().map_err(failed)?;
+    Ok(Answer {
+        columns,
+        rows,
+        time: begun.elapsed(),
+    })
+}
+
+fn open(path: &Path) -> Result<Database, Error> {
+    let opened = Database::options().create(true).open(path);
+    opened.map_err(|source| Error::Open {
+        source: Box::new(source),
+        path: path.to_path_buf(),
+    })
+}
+
+fn fresh_directory() -> Result<PathBuf, Error> {
+    let parent = std::env::temp_dir();
+    match tempfile::Builder::new()
+        .prefix("zipf-demo-")
+        .tempdir_in(&parent)
+    {
+        Ok(directory) => Ok(directory.keep()),
+        Err(source) => Err(cannot_write(&parent, source)),
+    }
+}
+
+/// Nothing is built over something else; an empty directory is nothing.
+fn refuse_existing(path: &Path) -> Result<(), Error> {
+    let is_free = match fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if is_free {
+        return Ok(());
+    }
+    let is_database = path.join("catalog").is_dir() || path.join("segments").is_dir();
+    Err(Error::DemoExists {
+        path: path.to_path_buf(),
+        is_database,
+    })
+}
+
+/// The files of the database by name, with their sizes.
+fn stored_files(path: &Path) -> Result<Vec<(String, u64)>, Error> {
+    let mut files = Vec::new();
+    let mut folders = vec![path.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let cannot_read = |source| Error::File {
+            action: "cannot read",
+            path: folder.clone(),
+            source,
+        };
+        for entry in fs::read_dir(&folder).map_err(cannot_read)? {
+            let entry = entry.map_err(cannot_read)?;
+            let metadata = entry.metadata().map_err(cannot_read)?;
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                let file = entry.path();
+                let name = file
+                    .strip_prefix(path)
+                    .unwrap_or(&file)
+                    .display()
+                    .to_string();
+                files.push((name, metadata.len()));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn gzip_size(text: &[u8]) -> u64 {
+    let mut encoder =
+        flate2::write::GzEncoder::new(Counter::default(), flate2::Compression::new(6));
+    encoder
+        .write_all(text)
+        .and_then(|()| encoder.finish())
+        .expect("counting cannot fail")
+        .bytes
+}
+
+fn xz_size(text: &[u8]) -> u64 {
+    let options = lzma_rust2::XzOptions::with_preset(6);
+    let mut encoder =
+        lzma_rust2::XzWriter::new(Counter::default(), options).expect("preset 6 exists");
+    encoder
+        .write_all(text)
+        .and_then(|()| encoder.finish())
+        .expect("counting cannot fail")
+        .bytes
+}
+
+/// Counts what is written to it.
+#[derive(Default)]
+struct Counter {
+    bytes: u64,
+}
+
+impl Write for Counter {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.bytes += buffer.len() as u64;
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn cannot_write(path: &Path, source: io::Error) -> Error {
+    Error::File {
+        action: "cannot write",
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |character: char| character.is_alphanumeric() || "/\\._-:".contains(character);
+    if path.chars().all(is_plain) {
+        path
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
+/// A number with its digits in groups of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(3_930_161), "3,930,161");
+    }
+
+    #[test]
+    fn paths_are_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted("/tmp/x-1.zdb".as_ref()), "/tmp/x-1.zdb");
+        assert_eq!(quoted("it's my.zdb".as_ref()), "'it'\\''s my.zdb'");
+    }
+
+    #[test]
+    fn the_extracted_text_is_before_the_fifth_offset() {
+        let speech = SPEECHES[0];
+        assert_eq!(speech.name, "1941-Roosevelt-1.txt");
+        assert!(
+            speech.text[17_427..]
+                .starts_with("a world founded upon four essential human freedoms.")
+        );
+        assert!(speech.text[17_493..].starts_with("freedom of speech"));
+    }
+
+    #[test]
+    fn compressors_count_what_the_commands_write() {
+        // `gzip -6` writes 28 bytes and `xz -6` 72 for this text.
+        let text = "the ".repeat(1_000);
+        assert!((25..60).contains(&gzip_size(text.as_bytes())));
+        assert!((60..120).contains(&xz_size(text.as_bytes())));
+    }
+}

@@ -1,0 +1,113 @@
+//! Why the program stops.
+//!
+//! Invariant: every error of a run is one of these, and each has its exit code here. Wrong usage is not among them:
+//! clap ends the program for that.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the program stops.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A statement failed.
+    #[error("{source}{}", whence(.origin, *.line))]
+    Statement {
+        /// What the database says.
+        source: Box<zipfdb::Error>,
+        /// The file the statement is from.
+        origin: Option<PathBuf>,
+        /// The line of that file on which the statement begins, from 1.
+        line: u64,
+    },
+    /// The database could not be opened.
+    #[error("cannot open database `{}`: {source}", path.display())]
+    Open {
+        /// What the database says.
+        source: Box<zipfdb::Error>,
+        /// The database.
+        path: PathBuf,
+    },
+    /// A file could not be read or written.
+    #[error("{action} `{}`: {source}", path.display())]
+    File {
+        /// What was tried: `cannot read`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// SQL text has to be UTF-8.
+    #[error("{}: not UTF-8 at byte {offset}; hint: save the file as UTF-8", origin.display())]
+    NotUtf8 {
+        /// Where the text is from.
+        origin: PathBuf,
+        /// The first byte that is wrong.
+        offset: u64,
+    },
+    /// The prompt could not be shown or read.
+    #[error("cannot use the terminal: {source}")]
+    Terminal {
+        /// What rustyline says.
+        source: rustyline::error::ReadlineError,
+    },
+    /// `zipf demo` would build over something.
+    #[error("`{}` exists{}", path.display(), demo_hint(*.is_database, path))]
+    DemoExists {
+        /// The directory.
+        path: PathBuf,
+        /// It looks like a database.
+        is_database: bool,
+    },
+    /// Standard output could not be written to.
+    #[error("cannot write to standard output: {source}")]
+    Output {
+        /// What the operating system says.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The exit code of a run that ends with this error.
+    pub fn exit_code(&self) -> u8 {
+        if self.is_broken_pipe() { 0 } else { 1 }
+    }
+
+    /// True if the reader of standard output went away, which is no reason to complain.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Error::Output { source } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The line of SQL that is wrong and a caret below it, if the place is known.
+    pub fn excerpt(&self) -> Option<String> {
+        match self {
+            Error::Statement { source, .. } => match &**source {
+                zipfdb::Error::Sql(source) => Some(source.excerpt()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn whence(origin: &Option<PathBuf>, line: u64) -> String {
+    match origin {
+        Some(path) => format!(
+            " (in the statement that begins on line {line} of {})",
+            path.display()
+        ),
+        None => String::new(),
+    }
+}
+
+fn demo_hint(is_database: bool, path: &std::path::Path) -> String {
+    let path = path.display();
+    if is_database {
+        format!(
+            " and is a database; hint: `zipf {path}` opens it; give another directory, or remove this one first"
+        )
+    } else {
+        "; hint: give a directory that does not exist yet".to_string()
+    }
+}

@@ -1,0 +1,150 @@
+//! Everything that is said on standard error: errors with their place in the SQL, warnings, notes.
+//!
+//! Invariant: a message is readable without colour, and colour is used only on a terminal that wants it (`NO_COLOR`
+//! unset). Nothing that comes from files or from the user reaches the terminal as a control character. A standard error
+//! that cannot be written to is not an error. Rows never come here.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::error::Error;
+use crate::output::visible;
+
+/// Bold red.
+const ERROR_STYLE: &str = "1;31";
+
+/// True if standard error may be coloured.
+pub fn colour() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal()
+        && !is_set("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Says what went wrong, with the line of SQL and a caret if the place is known.
+pub fn error(error: &Error) {
+    say(&render(error, colour()));
+}
+
+/// Says that something typed was wrong.
+pub fn complaint(text: &str) {
+    say(&format!(
+        "{}: {}\n",
+        paint("error", ERROR_STYLE, colour()),
+        visible(text)
+    ));
+}
+
+/// Shows what the database traces as the other messages are shown: `warning: what happened`.
+pub struct TraceFormat;
+
+impl<S, N> FormatEvent<S, N> for TraceFormat
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let colour = writer.has_ansi_escapes();
+        let level = match *event.metadata().level() {
+            Level::ERROR => paint("error", ERROR_STYLE, colour),
+            Level::WARN => paint("warning", "1;33", colour),
+            level => level.to_string().to_lowercase(),
+        };
+        write!(writer, "{level}: ")?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+/// Says something as it is.
+pub fn note(text: &str) {
+    say(&format!("{text}\n"));
+}
+
+/// A time as people read it: `0.42 ms`, `12 ms`, `3.21 s`.
+pub fn time(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        _ if seconds < 0.001 => format!("{:.0} us", seconds * 1e6),
+        _ if seconds < 0.1 => format!("{:.1} ms", seconds * 1e3),
+        _ if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
+        _ => format!("{seconds:.2} s"),
+    }
+}
+
+fn say(text: &str) {
+    // There is nowhere left to complain to.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn render(error: &Error, colour: bool) -> String {
+    let text = error.to_string();
+    let mut text = format!(
+        "{}: {}\n",
+        paint("error", ERROR_STYLE, colour),
+        visible(&text)
+    );
+    if let Some(excerpt) = error.excerpt() {
+        for line in excerpt.lines() {
+            text.push_str("  | ");
+            text.push_str(&visible(line));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn paint(text: &str, style: &str, colour: bool) -> String {
+    if colour {
+        format!("\u{1b}[{style}m{text}\u{1b}[0m")
+    } else {
+        text.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_figures_or_less() {
+        let shown = |microseconds| time(Duration::from_micros(microseconds));
+        assert_eq!(shown(0), "0 us");
+        assert_eq!(shown(420), "420 us");
+        assert_eq!(shown(1_234), "1.2 ms");
+        assert_eq!(shown(123_400), "123 ms");
+        assert_eq!(shown(3_214_000), "3.21 s");
+    }
+
+    #[test]
+    fn no_control_character_of_a_name_is_shown() {
+        let path = "x\u{1b}[2J\n.zdb".into();
+        let error = Error::DemoExists {
+            path,
+            is_database: false,
+        };
+        let shown = render(&error, false);
+        assert!(
+            shown.starts_with("error: `x\\x1b[2J\\n.zdb` exists; hint: "),
+            "{shown}"
+        );
+        assert_eq!(shown.matches(char::is_control).count(), 1);
+    }
+
+    #[test]
+    fn colour_only_adds_escapes() {
+        assert_eq!(paint("error", "1;31", false), "error");
+        assert_eq!(paint("error", "1;31", true), "\u{1b}[1;31merror\u{1b}[0m");
+    }
+}

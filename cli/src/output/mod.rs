@@ -1,0 +1,139 @@
+//! How rows are printed: the formats, and what all of them share.
+//!
+//! Invariant: a writer prints rows as they come and keeps a bounded amount of them. It prints nothing else, so
+//! that standard output is exactly the rows. Nothing here knows the database.
+
+mod delimited;
+mod json;
+mod markdown;
+mod table;
+mod value;
+
+pub use value::visible;
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use zipfdb::Value;
+
+/// The way rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Columns in boxes, for reading on a terminal
+    Table,
+    /// Comma-separated values with a header line
+    Csv,
+    /// Tab-separated values with a header line
+    Tsv,
+    /// One array of objects for each statement
+    Json,
+    /// One object on each line
+    Jsonl,
+    /// A pipe table
+    Markdown,
+}
+
+/// Prints the rows of one result.
+pub trait RowWriter {
+    /// Prints one row, or keeps it for a moment. `values` has one value for each column.
+    fn row(&mut self, values: &[Value]) -> io::Result<()>;
+
+    /// Prints what is kept and whatever closes the result. Not called if a row could not be read.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+impl Format {
+    /// The name that `--format` and `.mode` know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Table => "table",
+            Format::Csv => "csv",
+            Format::Tsv => "tsv",
+            Format::Json => "json",
+            Format::Jsonl => "jsonl",
+            Format::Markdown => "markdown",
+        }
+    }
+
+    /// All names in the order of the help page.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Format::value_variants().iter().map(|format| format.name())
+    }
+
+    /// Starts a result; may print its header at once. `width` is the width of the terminal, if there is one to fit.
+    pub fn writer<'a>(
+        self,
+        columns: &[&str],
+        width: Option<u16>,
+        output: &'a mut dyn Write,
+    ) -> io::Result<Box<dyn RowWriter + 'a>> {
+        Ok(match self {
+            Format::Table => Box::new(table::TableWriter::new(columns, width, output)),
+            Format::Csv => Box::new(delimited::CsvWriter::new(columns, output)?),
+            Format::Tsv => Box::new(delimited::TsvWriter::new(columns, output)?),
+            Format::Json => Box::new(json::JsonWriter::new(columns, output)),
+            Format::Jsonl => Box::new(json::JsonlWriter::new(columns, output)),
+            Format::Markdown => Box::new(markdown::MarkdownWriter::new(columns, output)?),
+        })
+    }
+}
+
+#[cfg(test)]
+pub mod testing {
+    //! What the tests of every format share.
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Values that are hard for one format or another.
+    pub fn awkward_rows() -> Vec<Vec<Value>> {
+        let text = |text: &str| Value::Text(text.into());
+        vec![
+            vec![
+                text("plain"),
+                Value::Integer(1),
+                Value::Blob(b"text".to_vec()),
+            ],
+            vec![
+                Value::Null,
+                Value::Integer(i64::MIN),
+                Value::Blob(vec![0xff, 0x00, 0x1b]),
+            ],
+            vec![text(""), Value::Real(0.5), Value::Blob(vec![])],
+            vec![text("a,b|c\"d\"\\e"), Value::Real(1e300), text("tab\there")],
+            vec![
+                text("two\r\nlines"),
+                Value::Real(2.0),
+                text("\u{1b}[31mred\u{202e}\u{85}"),
+            ],
+        ]
+    }
+
+    /// Prints `rows` under the columns `name`, `n` and `data`.
+    pub fn print(format: Format, width: Option<u16>, rows: &[Vec<Value>]) -> String {
+        print_columns(format, &["name", "n", "data"], width, rows)
+    }
+
+    /// Prints `rows` under `columns`.
+    pub fn print_columns(
+        format: Format,
+        columns: &[&str],
+        width: Option<u16>,
+        rows: &[Vec<Value>],
+    ) -> String {
+        let mut output = Vec::new();
+        let mut writer = format.writer(columns, width, &mut output).unwrap();
+        for row in rows {
+            writer.row(row).unwrap();
+        }
+        writer.finish().unwrap();
+        drop(writer);
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        for format in Format::value_variants() {
+            assert_eq!(Format::from_str(format.name(), false), Ok(*format));
+        }
+    }
+}

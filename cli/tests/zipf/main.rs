@@ -1,0 +1,95 @@
+//! The binary `zipf` from outside: arguments, standard streams, exit codes.
+//!
+//! Invariant: no test depends on how long anything takes; a deadline only turns a hang into a failure. What SQL answers
+//! is tested in the database crate, formats and line handling beside their code.
+#![allow(clippy::unwrap_used)]
+
+mod demo;
+mod one_shot;
+#[cfg(unix)]
+mod prompt;
+mod streaming;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Turns a hang into a failure; nothing waits for it otherwise.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The program, with an environment that is the same everywhere.
+fn zipf() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zipf"));
+    command
+        .env_remove("ZIPF_LOG")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end.
+fn run(command: &mut Command) -> Ended {
+    Ended::new(command.output().unwrap())
+}
+
+/// Runs to the end with `input` on standard input.
+fn run_with_input(command: &mut Command, input: &[u8]) -> Ended {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The program may end before it has read everything.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    Ended::new(child.wait_with_output().unwrap())
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+struct Ended {
+    code: Option<i32>,
+    rows: String,
+    messages: String,
+}
+
+impl Ended {
+    fn new(output: Output) -> Ended {
+        Ended {
+            code: output.status.code(),
+            rows: String::from_utf8(output.stdout).unwrap(),
+            messages: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The rows of a run that went well and said nothing.
+    #[track_caller]
+    fn rows(&self) -> &str {
+        assert_eq!(
+            (self.code, self.messages.as_str()),
+            (Some(0), ""),
+            "{self:?}"
+        );
+        &self.rows
+    }
+}
+
+/// A directory with `texts/a.txt` and `texts/b.txt`, and in `c.zdb` a database with the corpus `c` of both.
+fn directory_with_database() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let texts = directory.path().join("texts");
+    std::fs::create_dir(&texts).unwrap();
+    std::fs::write(texts.join("a.txt"), "to be, or not to be\n").unwrap();
+    std::fs::write(texts.join("b.txt"), "to \"do\"\tis to be").unwrap();
+    let sql = "CREATE CORPUS c; COPY c FROM 'texts'";
+    assert_eq!(
+        run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql])).rows(),
+        ""
+    );
+    directory
+}
+
+fn is_database(path: &Path) -> bool {
+    path.join("catalog").is_dir()
+}

@@ -1,0 +1,266 @@
+//! -c, -f, options and exit codes.
+
+use std::fs;
+
+use super::{directory_with_database, is_database, run, run_with_input, zipf};
+
+const WORDS: &str = "SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC, word";
+
+#[test]
+fn csv_is_exactly_the_rows() {
+    let directory = directory_with_database();
+    let ended = run(zipf().current_dir(&directory).args(["c.zdb", "-c", WORDS]));
+    assert_eq!(
+        ended.rows(),
+        "word,n\nto,4\nbe,3\ndo,1\nis,1\nnot,1\nor,1\n"
+    );
+    let sql = "SELECT content, bytes FROM files('c') ORDER BY file";
+    let ended = run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql]));
+    assert_eq!(
+        ended.rows(),
+        "content,bytes\n\"to be, or not to be\n\",20\n\"to \"\"do\"\"\tis to be\",16\n"
+    );
+}
+
+#[test]
+fn every_format_prints_the_same_rows() {
+    let directory = directory_with_database();
+    for (format, expected) in [
+        ("csv", "file,words\na.txt,6\nb.txt,5\n"),
+        ("tsv", "file\twords\na.txt\t6\nb.txt\t5\n"),
+        (
+            "json",
+            "[{\"file\":\"a.txt\",\"words\":6},\n {\"file\":\"b.txt\",\"words\":5}]\n",
+        ),
+        (
+            "jsonl",
+            "{\"file\":\"a.txt\",\"words\":6}\n{\"file\":\"b.txt\",\"words\":5}\n",
+        ),
+        (
+            "markdown",
+            "| file | words |\n| --- | --- |\n| a.txt | 6 |\n| b.txt | 5 |\n",
+        ),
+    ] {
+        let sql = "SELECT file, words FROM files('c') ORDER BY file";
+        let ended = run(zipf()
+            .current_dir(&directory)
+            .args(["c.zdb", "--format", format, "-c", sql]));
+        assert_eq!(ended.rows(), expected);
+    }
+    let ended = run(zipf()
+        .current_dir(&directory)
+        .args(["c.zdb", "--format", "table", "-c", WORDS]));
+    assert!(ended.rows().contains(" to "), "{ended:?}");
+}
+
+#[test]
+fn commands_and_files_run_in_their_order() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(
+        directory.path().join("two.sql"),
+        "CREATE CORPUS two;\nCREATE CORPUS three",
+    )
+    .unwrap();
+    let ended = run(zipf().current_dir(&directory).args([
+        "new.zdb",
+        "-c",
+        "CREATE CORPUS one; SELECT corpus FROM corpora() ORDER BY corpus",
+        "-f",
+        "two.sql",
+        "-c",
+        "-- the rows of all statements follow each other\nSELECT corpus FROM corpora() ORDER BY corpus;",
+    ]));
+    assert_eq!(ended.rows(), "corpus\none\ncorpus\none\nthree\ntwo\n");
+}
+
+#[test]
+fn no_database_is_a_database_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let sql = "CREATE CORPUS gone; SELECT corpus FROM corpora()";
+    for _ in 0..2 {
+        let ended = run(zipf().current_dir(&directory).args(["-c", sql]));
+        assert_eq!(ended.rows(), "corpus\ngone\n");
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+}
+
+#[test]
+fn the_first_failing_statement_is_the_last() {
+    let directory = tempfile::tempdir().unwrap();
+    let all = "CREATE CORPUS one; DROP CORPUS none; CREATE CORPUS two;";
+    fs::write(directory.path().join("all.sql"), all).unwrap();
+    let check = |name: &str, ended: super::Ended| {
+        assert_eq!(
+            (ended.code, ended.rows.as_str()),
+            (Some(1), ""),
+            "{ended:?}"
+        );
+        assert!(ended.messages.starts_with("error: "), "{ended:?}");
+        assert!(ended.messages.contains("no such corpus"), "{ended:?}");
+        let left =
+            run(zipf()
+                .current_dir(&directory)
+                .args([name, "-c", "SELECT corpus FROM corpora()"]));
+        assert_eq!(left.rows(), "corpus\none\n");
+    };
+    check(
+        "1.zdb",
+        run(zipf()
+            .current_dir(&directory)
+            .args(["1.zdb", "-c", all, "-c", "CREATE CORPUS three"])),
+    );
+    check(
+        "2.zdb",
+        run(zipf()
+            .current_dir(&directory)
+            .args(["2.zdb", "-f", "all.sql"])),
+    );
+    check(
+        "3.zdb",
+        run_with_input(zipf().current_dir(&directory).arg("3.zdb"), all.as_bytes()),
+    );
+}
+
+#[test]
+fn errors_show_the_line_and_a_caret() {
+    let ended = run(zipf().args(["-c", "SELECT\n  wrd FROM corpora()"]));
+    assert_eq!(ended.code, Some(1));
+    let lines: Vec<&str> = ended.messages.lines().collect();
+    assert_eq!(
+        lines[1..],
+        ["  |   wrd FROM corpora()", "  |   ^"],
+        "{ended:?}"
+    );
+    assert!(
+        !ended.messages.contains('\u{1b}'),
+        "colour without a terminal: {ended:?}"
+    );
+}
+
+#[test]
+fn errors_in_a_file_name_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(
+        directory.path().join("x.sql"),
+        "CREATE CORPUS a;\n\nDROP CORPUS\n  b;\n",
+    )
+    .unwrap();
+    let ended = run(zipf().current_dir(&directory).args(["-f", "x.sql"]));
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.messages.contains("x.sql"), "{ended:?}");
+    assert!(ended.messages.contains("line 3"), "{ended:?}");
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_touches_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["x.zdb", "--format", "xml"][..],
+        &["x.zdb", "y.zdb"],
+        &["--readonly"],
+        &["--no-such-option"],
+    ] {
+        let ended = run(zipf().current_dir(&directory).args(arguments));
+        assert_eq!(
+            (ended.code, ended.rows.as_str()),
+            (Some(2), ""),
+            "{ended:?}"
+        );
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+}
+
+#[test]
+fn help_and_version_exit_with_0() {
+    let ended = run(zipf().arg("--help"));
+    assert!(ended.rows().contains("Exit codes:"), "{ended:?}");
+    assert!(ended.rows().contains("zipf demo [DIR]"), "{ended:?}");
+    assert_eq!(
+        run(zipf().arg("--version")).rows(),
+        concat!("zipf ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+}
+
+#[test]
+fn readonly_opens_but_never_creates_or_writes() {
+    let directory = directory_with_database();
+    let ended = run(zipf()
+        .current_dir(&directory)
+        .args(["no.zdb", "--readonly", "-c", WORDS]));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.messages.contains("no.zdb"), "{ended:?}");
+    assert!(!directory.path().join("no.zdb").exists());
+
+    let ended = run(zipf().current_dir(&directory).args([
+        "c.zdb",
+        "--readonly",
+        "-c",
+        "SELECT COUNT(*) AS n FROM c",
+    ]));
+    assert_eq!(ended.rows(), "n\n11\n");
+    let ended =
+        run(zipf()
+            .current_dir(&directory)
+            .args(["c.zdb", "--readonly", "-c", "DROP CORPUS c"]));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let ended = run(zipf().current_dir(&directory).args([
+        "c.zdb",
+        "--threads",
+        "1",
+        "-c",
+        "SELECT COUNT(*) AS n FROM c",
+    ]));
+    assert_eq!(ended.rows(), "n\n11\n");
+}
+
+#[test]
+fn an_unusable_database_path_is_an_error_and_not_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("file"), "not a database").unwrap();
+    let ended =
+        run(zipf()
+            .current_dir(&directory)
+            .args(["file", "-c", "SELECT corpus FROM corpora()"]));
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(1), ""),
+        "{ended:?}"
+    );
+    assert!(
+        ended
+            .messages
+            .starts_with("error: cannot open database `file`"),
+        "{ended:?}"
+    );
+    assert_eq!(
+        fs::read(directory.path().join("file")).unwrap(),
+        b"not a database"
+    );
+}
+
+#[test]
+fn a_missing_sql_file_is_an_error_before_anything_is_created() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = run(zipf()
+        .current_dir(&directory)
+        .args(["x.zdb", "-f", "no.sql"]));
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.messages.starts_with("error: cannot read `no.sql`"),
+        "{ended:?}"
+    );
+    assert!(!directory.path().join("x.zdb").exists());
+}
+
+#[test]
+fn a_database_called_demo_needs_a_path() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(
+        run(zipf()
+            .current_dir(&directory)
+            .args(["./demo", "-c", "CREATE CORPUS c"]))
+        .rows(),
+        ""
+    );
+    assert!(is_database(&directory.path().join("demo")));
+}

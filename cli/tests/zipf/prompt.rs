@@ -1,0 +1,138 @@
+//! The prompt on a pseudo-terminal: what a person sees, types and gets.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+
+use nix::pty::{Winsize, openpty};
+
+use super::{DEADLINE, zipf};
+
+struct Typist {
+    child: Child,
+    keyboard: File,
+    screen: Receiver<Vec<u8>>,
+    /// All that was shown since the last time something was waited for.
+    shown: String,
+}
+
+impl Typist {
+    fn start(state: &Path, arguments: &[&str]) -> Typist {
+        let size = Winsize {
+            ws_row: 50,
+            ws_col: 100,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let terminal = openpty(Some(&size), None).unwrap();
+        let end = || terminal.slave.try_clone().unwrap();
+        let child = Command::new(zipf().get_program())
+            .args(arguments)
+            .env("XDG_STATE_HOME", state)
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .current_dir(state)
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        drop(terminal.slave);
+        let keyboard = File::from(terminal.master);
+        let mut source = keyboard.try_clone().unwrap();
+        let (sender, screen) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // Reading fails when the other end is closed.
+            while let Ok(read @ 1..) = source.read(&mut buffer) {
+                if sender.send(buffer[..read].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Typist {
+            child,
+            keyboard,
+            screen,
+            shown: String::new(),
+        }
+    }
+
+    /// Waits until `text` was shown and returns all up to its end.
+    fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                let rest = self.shown.split_off(at + text.len());
+                return std::mem::replace(&mut self.shown, rest);
+            }
+            match self.screen.recv_timeout(DEADLINE) {
+                Ok(bytes) => self.shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => panic!("waited for {text:?}, got {:?}", self.shown),
+            }
+        }
+    }
+
+    fn type_keys(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn end(mut self) -> Option<i32> {
+        // Whatever is shown now must not block the program.
+        while self.screen.recv_timeout(DEADLINE).is_ok() {}
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn statements_commands_and_keys_work_on_a_terminal() {
+    let state = tempfile::tempdir().unwrap();
+    let mut typist = Typist::start(state.path(), &[]);
+    let greeting = typist.wait_for("zipf> ");
+    assert!(greeting.contains("in memory"), "{greeting}");
+
+    typist.type_keys("CREATE CORPUS\r");
+    typist.wait_for(" ...> ");
+    typist.type_keys("typed;\r");
+    typist.wait_for("zipf> ");
+
+    // Ctrl-C forgets what was begun.
+    typist.type_keys("SELECT nonsense\r");
+    typist.wait_for(" ...> ");
+    typist.type_keys("more\u{3}");
+    typist.wait_for("zipf> ");
+
+    // An error is shown, and the prompt comes back.
+    typist.type_keys("DROP CORPUS tped;\r");
+    let shown = typist.wait_for("zipf> ");
+    assert!(
+        shown.contains("error: ") && shown.contains("did you mean"),
+        "{shown}"
+    );
+
+    typist.type_keys(".mode jsonl\r");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT corpus FROM corpora();\r");
+    let shown = typist.wait_for("zipf> ");
+    assert!(shown.contains("{\"corpus\":\"typed\"}"), "{shown}");
+    assert!(shown.contains("1 row, "), "{shown}");
+
+    typist.type_keys(".hlep\r");
+    typist.wait_for("did you mean `.help`?");
+    typist.wait_for("zipf> ");
+    typist.type_keys("\u{4}");
+    assert_eq!(typist.end(), Some(0));
+
+    // The next session remembers; the statement of two lines is one entry.
+    let history = std::fs::read_to_string(state.path().join("zipf/history")).unwrap();
+    assert!(history.contains("CREATE CORPUS\\ntyped;"), "{history}");
+    let mut typist = Typist::start(state.path(), &["x.zdb"]);
+    typist.wait_for("zipf> ");
+    typist.type_keys("\u{1b}[A");
+    typist.wait_for(".hlep");
+    typist.type_keys("\u{3}");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}

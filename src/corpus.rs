@@ -1,0 +1,180 @@
+//! `Corpus`: one named collection of files in a database.
+//!
+//! A handle names its corpus and looks it up at each call, so it may outlive the
+//! corpus; calls then fail with "no such corpus".
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use zipfdb_storage::{CorpusSettings, Segment, SegmentInfo};
+
+use crate::Result;
+use crate::database::Shared;
+use crate::execute;
+use crate::ingest::{OnError, Report};
+use crate::progress::{NoProgress, Progress};
+use crate::snapshot::{CorpusView, FileSummary, SegmentView, Snapshot};
+
+/// A corpus of a database; made by [`crate::Database::corpus`] or
+/// [`crate::Database::create_corpus`].
+#[derive(Clone)]
+pub struct Corpus {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+/// How to import files.
+#[derive(Clone, Copy)]
+pub struct CopyOptions<'a> {
+    /// What to do about paths that cannot be read.
+    pub on_error: OnError,
+    /// Told how far the import is.
+    pub progress: &'a dyn Progress,
+}
+
+impl Default for CopyOptions<'_> {
+    fn default() -> Self {
+        CopyOptions {
+            on_error: OnError::Stop,
+            progress: &NoProgress,
+        }
+    }
+}
+
+impl fmt::Debug for CopyOptions<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CopyOptions")
+            .field("on_error", &self.on_error)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What CHECK found in one segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentCheck {
+    /// The segment's number.
+    pub segment: u64,
+    /// Files in it, or parts of files.
+    pub files: u64,
+    /// Bytes of text in it.
+    pub bytes: u64,
+    /// What is damaged; `None` if all is well.
+    pub problem: Option<String>,
+}
+
+impl Corpus {
+    pub(crate) fn new(shared: Arc<Shared>, name: String) -> Corpus {
+        Corpus { shared, name }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The live segments, opened.
+    pub(crate) fn readers(&self) -> Result<Vec<Arc<Segment>>> {
+        Ok(self.shared.store.open_corpus(&self.name)?.1)
+    }
+
+    /// The name as it was given when the corpus was created.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was fixed when the corpus was created.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn settings(&self) -> Result<CorpusSettings> {
+        Ok(self.shared.store.corpus(&self.name)?.settings)
+    }
+
+    /// The facts of each segment: sizes, rules, and where the bytes are. Decodes nothing.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped or a segment file is damaged.
+    pub fn segments(&self) -> Result<Vec<SegmentInfo>> {
+        let readers = self.readers()?;
+        Ok(readers.iter().map(|reader| reader.info().clone()).collect())
+    }
+
+    /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped, or a segment file cannot be opened or its file table is damaged.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        let (record, segments) = self.shared.store.open_corpus(&self.name)?;
+        let known = self.shared.views.lock().get(&record.name).cloned();
+        let mut kept: HashMap<u64, Arc<SegmentView>> = HashMap::new();
+        if let Some(known) = known {
+            let ids = known.segments().iter().map(|segment| segment.id());
+            if ids.eq(segments.iter().map(|segment| segment.id())) {
+                return Ok(Snapshot::new(self.shared.clone(), known));
+            }
+            kept.extend(
+                known
+                    .segments()
+                    .iter()
+                    .map(|view| (view.id(), view.clone())),
+            );
+        }
+        let views = segments.into_iter().map(|segment| {
+            let known = kept.remove(&segment.id());
+            known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
+        });
+        let view = Arc::new(CorpusView::new(record.name.clone(), views.collect())?);
+        self.shared.views.lock().insert(record.name, view.clone());
+        Ok(Snapshot::new(self.shared.clone(), view))
+    }
+
+    /// The names and sizes of all files, in order of name.
+    ///
+    /// # Errors
+    /// As [`Corpus::snapshot`], and if a file table is damaged.
+    pub fn files(&self) -> Result<Vec<FileSummary>> {
+        Ok(self.snapshot()?.files().to_vec())
+    }
+
+    /// Imports a file, a directory with all below it, or the files of a glob.
+    ///
+    /// Names are paths relative to the directory (to the fixed front of the
+    /// glob), with `/`. All files are added in one step or none is. Memory is
+    /// bounded by the corpus' segment size, not by the text.
+    ///
+    /// # Errors
+    /// If a path cannot be read (unless skipped), a name is already there, the
+    /// disk is full, or the database is read-only. Nothing is added then.
+    pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
+        execute::copy_from(self, path.as_ref(), options.on_error, options.progress)
+    }
+
+    /// Writes every file, byte for byte, below `directory`, which is created if
+    /// needed. Returns how many were written.
+    ///
+    /// # Errors
+    /// If a file of that name exists already, or cannot be written. Files
+    /// written before stay.
+    pub fn copy_to(&self, directory: impl AsRef<Path>, progress: &dyn Progress) -> Result<u64> {
+        execute::copy_to(self, directory.as_ref(), progress)
+    }
+
+    /// Verifies every checksum and every invariant of the corpus, down to the content of each file.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped. Damage is not an error here, it is what is reported.
+    pub fn check(&self, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
+        execute::check(self, progress)
+    }
+}
+
+impl fmt::Debug for Corpus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Corpus")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

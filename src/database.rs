@@ -1,0 +1,284 @@
+//! `Database`: a directory of corpora, opened.
+//!
+//! Everything a caller holds (corpora, snapshots, rows) shares one store and one
+//! pool of threads, so a clone is cheap and the directory stays locked until the
+//! last of them is dropped. Which rows a statement gives is `execute`'s business.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use zipfdb_sql::{Schema, Statement, Value};
+use zipfdb_storage::{CorpusSettings, OpenOptions, Section, Store};
+
+use crate::corpus::Corpus;
+use crate::progress::{NoProgress, Progress};
+use crate::rows::Rows;
+use crate::snapshot::CorpusView;
+use crate::{Error, Result, execute};
+
+/// A database: named corpora of compressed text in one directory.
+///
+/// One process may write to a database at a time, any number may read it. All
+/// methods take `&self`; clones share the same open database.
+///
+/// ```
+/// use zipfdb::{CorpusSettings, Database, Value};
+///
+/// let db = Database::in_memory()?;
+/// db.execute("CREATE CORPUS letters WITH (tokenizer = 'unicode')")?;
+/// let mut rows = db.query("SELECT COUNT(*) FROM letters WHERE word = 'dear'")?;
+/// assert_eq!(rows.next().expect("one row")?[0], Value::Integer(0));
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+/// What the handles of one open database share.
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    in_memory: bool,
+    pub(crate) pool: ThreadPool,
+    /// Held while a statement changes the database, so that changes queue up.
+    pub(crate) writing: Mutex<()>,
+    /// The newest view of each corpus, by name, so that what was decoded for one query serves the next.
+    pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
+}
+
+/// How to open a database; made by [`Database::options`].
+#[derive(Debug, Clone)]
+pub struct DatabaseOptions {
+    read_only: bool,
+    create: bool,
+    threads: Option<usize>,
+}
+
+impl DatabaseOptions {
+    /// Opens without writing anything: no lock is taken, a database that
+    /// another process writes to can be read, and so can one on a read-only
+    /// file system. Off by default.
+    pub fn read_only(mut self, read_only: bool) -> DatabaseOptions {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Whether a database that does not exist is created. On by default; a
+    /// read-only database is never created.
+    pub fn create(mut self, create: bool) -> DatabaseOptions {
+        self.create = create;
+        self
+    }
+
+    /// How many threads work for this database; the number of processors by default.
+    pub fn threads(mut self, threads: usize) -> DatabaseOptions {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Opens the database in directory `path`.
+    ///
+    /// # Errors
+    /// If another process has it open for writing, if it does not exist and may
+    /// not be created, or if the directory cannot be read. A damaged catalog is
+    /// no error: it is rebuilt and a warning is left in [`Database::warnings`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
+        let store = Store::open(
+            path.as_ref(),
+            OpenOptions {
+                read_only: self.read_only,
+                create: self.create && !self.read_only,
+            },
+        )?;
+        self.start(store, false)
+    }
+
+    fn start(self, store: Store, in_memory: bool) -> Result<Database> {
+        // 0 lets rayon take the number of processors.
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(self.threads.unwrap_or(0))
+            .thread_name(|index| format!("zipfdb-{index}"))
+            .build()
+            .map_err(|error| Error::Invalid {
+                subject: "threads".into(),
+                reason: error.to_string(),
+            })?;
+        Ok(Database {
+            shared: Arc::new(Shared {
+                store,
+                in_memory,
+                pool,
+                writing: Mutex::new(()),
+                views: Mutex::new(HashMap::new()),
+            }),
+        })
+    }
+}
+
+impl Database {
+    /// Opens the database in directory `path`, and creates it if there is none.
+    ///
+    /// # Errors
+    /// As [`DatabaseOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Database::options().open(path)
+    }
+
+    /// Options to open a database with.
+    pub fn options() -> DatabaseOptions {
+        DatabaseOptions {
+            read_only: false,
+            create: true,
+            threads: None,
+        }
+    }
+
+    /// A database that lives in memory and is gone when its last handle is dropped.
+    ///
+    /// # Errors
+    /// If the threads cannot be started.
+    pub fn in_memory() -> Result<Database> {
+        Database::options().start(Store::in_memory(), true)
+    }
+
+    /// The directory of the database; `None` if it lives in memory.
+    pub fn path(&self) -> Option<PathBuf> {
+        (!self.shared.in_memory).then(|| self.shared.store.path().to_path_buf())
+    }
+
+    /// What was repaired or looked wrong while the database was opened and used, oldest first.
+    pub fn warnings(&self) -> Vec<String> {
+        self.shared.store.warnings()
+    }
+
+    /// Creates an empty corpus.
+    ///
+    /// # Errors
+    /// If there is a corpus of this name (in any case) or the name is not valid.
+    pub fn create_corpus(&self, name: &str, settings: CorpusSettings) -> Result<Corpus> {
+        let _writing = self.shared.writing.lock();
+        self.shared.store.create_corpus(name, settings)?;
+        Ok(Corpus::new(self.shared.clone(), name.to_owned()))
+    }
+
+    /// Drops a corpus. Snapshots and rows that read it stay valid; its space is
+    /// given back when the last of them is gone.
+    ///
+    /// # Errors
+    /// If there is no such corpus.
+    pub fn drop_corpus(&self, name: &str) -> Result<()> {
+        let _writing = self.shared.writing.lock();
+        let record = self.shared.store.corpus(name)?;
+        self.shared.store.drop_corpus(name)?;
+        self.shared.views.lock().remove(&record.name);
+        Ok(())
+    }
+
+    /// The corpus called `name`, in any case of ASCII letters.
+    ///
+    /// # Errors
+    /// If there is no such corpus.
+    pub fn corpus(&self, name: &str) -> Result<Corpus> {
+        let record = self.shared.store.corpus(name)?;
+        Ok(Corpus::new(self.shared.clone(), record.name))
+    }
+
+    /// The names of all corpora, sorted.
+    pub fn corpora(&self) -> Vec<String> {
+        let records = self.shared.store.corpora();
+        records.into_iter().map(|record| record.name).collect()
+    }
+
+    /// Runs one statement and returns its rows.
+    ///
+    /// # Errors
+    /// If the text is not exactly one valid statement, or the statement fails. Rows
+    /// can fail later: each one is a `Result`.
+    pub fn query(&self, sql: &str) -> Result<Rows> {
+        self.query_with(sql, &[])
+    }
+
+    /// Runs one statement with values for its parameters (`?`, `?1`, `$1`).
+    ///
+    /// # Errors
+    /// As [`Database::query`], and if the number of parameters is not the
+    /// number of values.
+    pub fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Rows> {
+        self.query_with_progress(sql, parameters, &NoProgress)
+    }
+
+    /// Runs one statement and reports the progress of long work.
+    ///
+    /// # Errors
+    /// As [`Database::query_with`].
+    pub fn query_with_progress(
+        &self,
+        sql: &str,
+        parameters: &[Value],
+        progress: &dyn Progress,
+    ) -> Result<Rows> {
+        let mut statements = zipfdb_sql::parse(sql)?;
+        match statements.len() {
+            0 => Ok(Rows::none()),
+            1 => self.run(&statements.remove(0), parameters, progress),
+            count => Err(Error::Invalid {
+                subject: "query".into(),
+                reason: format!(
+                    "{count} statements where one is expected; hint: `Database::execute` runs several"
+                ),
+            }),
+        }
+    }
+
+    /// Runs all statements of a text, in order, and drops their rows.
+    ///
+    /// # Errors
+    /// Of the first statement that fails; those before it have taken effect.
+    pub fn execute(&self, sql: &str) -> Result<()> {
+        for statement in zipfdb_sql::parse(sql)? {
+            for row in self.run(&statement, &[], &NoProgress)? {
+                row?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        statement: &Statement,
+        parameters: &[Value],
+        progress: &dyn Progress,
+    ) -> Result<Rows> {
+        let plan = zipfdb_sql::bind(statement, &Names(self), parameters)?;
+        execute::execute(self, plan, progress)
+    }
+}
+
+/// The names that statements are checked against.
+struct Names<'a>(&'a Database);
+
+impl Schema for Names<'_> {
+    fn corpora(&self) -> Vec<String> {
+        self.0.corpora()
+    }
+
+    fn section_columns(&self) -> Vec<String> {
+        let sections = Section::ALL.iter();
+        sections
+            .map(|section| format!("{}_size", section.name()))
+            .collect()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Database")
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,86 @@
+//! Plans to rows: one module for each kind of statement.
+//!
+//! A query first takes a snapshot, then settles which rows it gives and in which
+//! order, then makes each row when it is asked for; contents of files are never
+//! all in memory. Names are already checked; files are not, and a file that does
+//! not exist simply gives no rows.
+
+mod check;
+mod copy_from;
+mod copy_to;
+mod order;
+mod query;
+
+use zipfdb_sql::Plan;
+use zipfdb_sql::plan::OnError as PlanOnError;
+use zipfdb_storage::{CorpusSettings, Tokenizer};
+
+use crate::ingest::OnError;
+use crate::rows::Rows;
+use crate::{Database, Progress, Result};
+
+pub(crate) use check::check;
+pub(crate) use copy_from::copy_from;
+pub(crate) use copy_to::copy_to;
+
+/// Carries out a plan.
+pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
+    match plan {
+        Plan::CreateCorpus {
+            name,
+            if_not_exists,
+            tokenizer,
+            segment_size,
+        } => {
+            if if_not_exists && database.corpus(&name).is_ok() {
+                return Ok(Rows::none());
+            }
+            let defaults = CorpusSettings::default();
+            let settings = CorpusSettings {
+                tokenizer: tokenizer.map_or(defaults.tokenizer, stored_tokenizer),
+                segment_size: segment_size.unwrap_or(defaults.segment_size),
+                ..defaults
+            };
+            database.create_corpus(&name, settings)?;
+            Ok(Rows::none())
+        }
+        Plan::DropCorpus { name, if_exists } => {
+            if if_exists && database.corpus(&name).is_err() {
+                return Ok(Rows::none());
+            }
+            database.drop_corpus(&name)?;
+            Ok(Rows::none())
+        }
+        Plan::CopyFrom {
+            corpus,
+            path,
+            on_error,
+        } => {
+            let on_error = match on_error {
+                PlanOnError::Stop => OnError::Stop,
+                PlanOnError::Skip => OnError::Skip,
+            };
+            let corpus = database.corpus(&corpus)?;
+            copy_from(&corpus, path.as_ref(), on_error, progress)?;
+            Ok(Rows::none())
+        }
+        Plan::CopyTo { corpus, directory } => {
+            let corpus = database.corpus(&corpus)?;
+            copy_to(&corpus, directory.as_ref(), progress)?;
+            Ok(Rows::none())
+        }
+        Plan::Check { corpus } => {
+            let corpus = database.corpus(&corpus)?;
+            Ok(check::rows(check(&corpus, progress)?))
+        }
+        Plan::Query(query) => query::query(database, query),
+    }
+}
+
+fn stored_tokenizer(tokenizer: zipfdb_sql::plan::Tokenizer) -> Tokenizer {
+    match tokenizer {
+        zipfdb_sql::plan::Tokenizer::Unicode => Tokenizer::Unicode,
+        zipfdb_sql::plan::Tokenizer::Alnum => Tokenizer::Alnum,
+        zipfdb_sql::plan::Tokenizer::Whitespace => Tokenizer::Whitespace,
+    }
+}

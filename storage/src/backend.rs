@@ -1,0 +1,482 @@
+//! Where files live: the few operations on files and directories that the rest of the crate needs, behind one trait.
+//!
+//! Invariant: a file is written once, from its beginning, then synced, and only read after that. Nothing here changes
+//! a file that a reader may hold, so a view of its bytes never changes.
+//!
+//! What it deliberately does not do: random access writes, buffering, retries, and any idea of what the bytes mean.
+//! The catalog (sled) and the lock file open their files themselves; only their syncs come through here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use parking_lot::Mutex;
+
+/// Files and directories, real or simulated.
+///
+/// Paths are given whole: a backend has no current directory of its own. Errors are those of the operating system
+/// (or look like them); callers add the path and what they were doing.
+pub trait Backend: fmt::Debug + Send + Sync {
+    /// The whole content of a file, as it is now and as long as the view is held.
+    ///
+    /// Costs no reading where the file can be mapped: bytes come from disk when they are touched.
+    fn read(&self, path: &Path) -> io::Result<Bytes>;
+
+    /// Creates a file that must not exist yet.
+    ///
+    /// What is written is durable after [`BackendFile::sync`] of the file and [`Backend::sync_directory`] of the
+    /// directory that holds it.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>>;
+
+    /// Makes the content of a file durable that something else has written (the catalog's files).
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
+
+    /// Renames a file or directory; a file that has the new name already is replaced, in one step.
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()>;
+
+    /// Removes a file. Views of its content stay valid.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Creates a directory whose parent exists; no error if it is there already.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes creations, renames and removals in a directory durable (not those in its subdirectories).
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, sorted.
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>>;
+
+    /// Whether a file or directory of this name exists.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+}
+
+/// A file being written, from [`Backend::create`].
+pub trait BackendFile: Write + Send {
+    /// Makes everything written so far durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The bytes of a file: immutable, cheap to clone, shared between threads.
+#[derive(Clone)]
+pub struct Bytes(View);
+
+#[derive(Clone)]
+enum View {
+    Mapped(Arc<Mmap>),
+    Owned(Arc<Vec<u8>>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            View::Mapped(map) => map,
+            View::Owned(bytes) => bytes,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes(View::Owned(Arc::new(bytes)))
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Bytes({})", self.len())
+    }
+}
+
+/// The file system of the operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileBackend;
+
+impl Backend for FileBackend {
+    fn read(&self, path: &Path) -> io::Result<Bytes> {
+        let file = File::open(path)?;
+        if file.metadata()?.len() == 0 {
+            return Ok(Bytes::from(Vec::new())); // nothing to map
+        }
+        // SAFETY: the map is only ever read. Its bytes must not change while it exists: files of a database are
+        // written once, before anything reads them, and afterwards only renamed or removed, which leaves the mapped
+        // pages alone; the lock file keeps other writers out. A foreign program that truncates a file under us can
+        // still end the process (SIGBUS), as with every database that maps its files.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Bytes(View::Mapped(Arc::new(map))))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
+        Ok(Box::new(File::create_new(path)?))
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+        fs::rename(source, target)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            result => result,
+        }
+    }
+
+    #[cfg(unix)]
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    // Elsewhere a directory cannot be opened as a file; its entries are as durable as the system makes them.
+    #[cfg(not(unix))]
+    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let mut names = fs::read_dir(path)?
+            .map(|entry| Ok(entry?.file_name()))
+            .collect::<io::Result<Vec<_>>>()?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+}
+
+impl BackendFile for File {
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+/// Files in memory, for databases that are never stored. Everything is gone when it is dropped.
+///
+/// Directories exist once created; parents are not checked.
+#[derive(Debug, Default)]
+pub struct MemoryBackend(Mutex<MemoryTree>);
+
+#[derive(Debug, Default)]
+struct MemoryTree {
+    files: BTreeMap<PathBuf, Arc<MemoryFile>>,
+    directories: BTreeSet<PathBuf>,
+}
+
+/// Content of a file in memory. Views share the inner `Arc`; a write while one is held copies.
+#[derive(Debug, Default)]
+struct MemoryFile(Mutex<Arc<Vec<u8>>>);
+
+impl MemoryBackend {
+    /// A backend without any file.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl MemoryTree {
+    fn file(&self, path: &Path) -> io::Result<&Arc<MemoryFile>> {
+        self.files.get(path).ok_or_else(not_found)
+    }
+}
+
+fn not_found() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+impl Backend for MemoryBackend {
+    fn read(&self, path: &Path) -> io::Result<Bytes> {
+        let tree = self.0.lock();
+        let content = tree.file(path)?.0.lock();
+        Ok(Bytes(View::Owned(Arc::clone(&content))))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
+        let mut tree = self.0.lock();
+        if tree.files.contains_key(path) || tree.directories.contains(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let file = Arc::<MemoryFile>::default();
+        tree.files.insert(path.to_path_buf(), Arc::clone(&file));
+        Ok(Box::new(MemoryWriter(file)))
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.0.lock().file(path).map(drop)
+    }
+
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+        let mut tree = self.0.lock();
+        let file = tree.files.remove(source).ok_or_else(not_found)?;
+        tree.files.insert(target.to_path_buf(), file);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0
+            .lock()
+            .files
+            .remove(path)
+            .map(drop)
+            .ok_or_else(not_found)
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.0.lock().directories.insert(path.to_path_buf());
+        Ok(())
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        if self.0.lock().directories.contains(path) {
+            Ok(())
+        } else {
+            Err(not_found())
+        }
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let tree = self.0.lock();
+        if !tree.directories.contains(path) {
+            return Err(not_found());
+        }
+        let mut names: Vec<OsString> = (tree.files.keys().chain(&tree.directories))
+            .filter(|entry| entry.parent() == Some(path))
+            .filter_map(|entry| entry.file_name().map(OsString::from))
+            .collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let tree = self.0.lock();
+        Ok(tree.files.contains_key(path) || tree.directories.contains(path))
+    }
+}
+
+/// A file in memory being written; it stays valid when the file is renamed or removed, as on Unix.
+struct MemoryWriter(Arc<MemoryFile>);
+
+impl Write for MemoryWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Arc::make_mut(&mut self.0.0.lock()).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl BackendFile for MemoryWriter {
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Another backend with every change refused, as on a file system that is mounted read-only.
+///
+/// A database opened for reading goes through it, so that no code path can write by mistake.
+#[derive(Debug)]
+pub struct ReadOnlyBackend {
+    inner: Arc<dyn Backend>,
+    pinned: Mutex<BTreeMap<PathBuf, Bytes>>,
+}
+
+impl ReadOnlyBackend {
+    /// Reads through `inner`.
+    pub fn new(inner: Arc<dyn Backend>) -> Self {
+        ReadOnlyBackend {
+            inner,
+            pinned: Mutex::default(),
+        }
+    }
+
+    /// Keeps the content of a file readable even if somebody else removes it.
+    pub fn pin(&self, path: &Path) -> io::Result<()> {
+        let bytes = self.inner.read(path)?;
+        self.pinned.lock().insert(path.to_path_buf(), bytes);
+        Ok(())
+    }
+
+    /// Ends all pins. Views handed out stay valid.
+    pub fn unpin(&self) {
+        self.pinned.lock().clear();
+    }
+}
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::ErrorKind::ReadOnlyFilesystem.into())
+}
+
+impl Backend for ReadOnlyBackend {
+    fn read(&self, path: &Path) -> io::Result<Bytes> {
+        if let Some(bytes) = self.pinned.lock().get(path) {
+            return Ok(bytes.clone());
+        }
+        self.inner.read(path)
+    }
+
+    fn create(&self, _path: &Path) -> io::Result<Box<dyn BackendFile>> {
+        refused()
+    }
+
+    fn sync_file(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn rename(&self, _source: &Path, _target: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn remove(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn create_directory(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        self.inner.list(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.inner.exists(path)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// What every backend must do, in an empty directory `root`.
+    fn behaves_like_a_file_system(backend: &dyn Backend, root: &Path) {
+        let (a, b) = (root.join("a"), root.join("b"));
+        assert_eq!(
+            backend.read(&a).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        assert_eq!(
+            backend.remove(&a).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        assert_eq!(
+            backend.rename(&a, &b).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        assert_eq!(
+            backend.list(&root.join("none")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+
+        let mut file = backend.create(&a).unwrap();
+        file.write_all(b"one").unwrap();
+        file.write_all(b" two").unwrap();
+        file.sync().unwrap();
+        drop(file);
+        assert_eq!(
+            backend.create(&a).err().unwrap().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        let view = backend.read(&a).unwrap();
+        assert_eq!(&*view, b"one two");
+
+        backend.create(&b).unwrap();
+        assert_eq!(&*backend.read(&b).unwrap(), b"");
+        backend.rename(&a, &b).unwrap();
+        backend.sync_directory(root).unwrap();
+        backend.sync_file(&b).unwrap();
+        assert!(!backend.exists(&a).unwrap());
+        assert_eq!(&*backend.read(&b).unwrap(), b"one two");
+
+        let inner = root.join("inner");
+        backend.create_directory(&inner).unwrap();
+        backend.create_directory(&inner).unwrap();
+        backend.create(&inner.join("c")).unwrap();
+        assert_eq!(backend.list(root).unwrap(), ["b", "inner"]);
+        assert_eq!(backend.list(&inner).unwrap(), ["c"]);
+
+        backend.remove(&b).unwrap();
+        assert!(!backend.exists(&b).unwrap());
+        assert_eq!(&*view, b"one two", "a view outlives its file");
+    }
+
+    #[test]
+    fn the_file_backend_behaves_like_a_file_system() {
+        let directory = tempfile::tempdir().unwrap();
+        behaves_like_a_file_system(&FileBackend, directory.path());
+    }
+
+    #[test]
+    fn the_memory_backend_behaves_like_a_file_system() {
+        let backend = MemoryBackend::new();
+        let root = Path::new("memory");
+        backend.create_directory(root).unwrap();
+        behaves_like_a_file_system(&backend, root);
+    }
+
+    #[test]
+    fn a_directory_is_not_created_over_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        FileBackend.create(&path).unwrap();
+        assert!(FileBackend.create_directory(&path).is_err());
+    }
+
+    #[test]
+    fn a_read_only_backend_reads_and_refuses_every_change() {
+        let memory = Arc::new(MemoryBackend::new());
+        let root = Path::new("memory");
+        memory.create_directory(root).unwrap();
+        let path = root.join("a");
+        memory.create(&path).unwrap().write_all(b"one").unwrap();
+
+        let backend = ReadOnlyBackend::new(Arc::clone(&memory) as Arc<dyn Backend>);
+        assert_eq!(&*backend.read(&path).unwrap(), b"one");
+        assert_eq!(backend.list(root).unwrap(), ["a"]);
+        assert!(backend.exists(&path).unwrap());
+        let refused = [
+            backend.create(&root.join("b")).err(),
+            backend.sync_file(&path).err(),
+            backend.rename(&path, &root.join("b")).err(),
+            backend.remove(&path).err(),
+            backend.create_directory(&root.join("c")).err(),
+            backend.sync_directory(root).err(),
+        ];
+        for error in refused {
+            assert_eq!(error.unwrap().kind(), io::ErrorKind::ReadOnlyFilesystem);
+        }
+
+        backend.pin(&path).unwrap();
+        memory.remove(&path).unwrap();
+        assert_eq!(&*backend.read(&path).unwrap(), b"one", "pinned");
+        backend.unpin();
+        assert!(backend.read(&path).is_err());
+    }
+}

@@ -1,0 +1,200 @@
+//! What a database knows about a corpus, and its bytes.
+//!
+//! The same bytes stand in the catalog and in the marker file of a corpus. Integers are little-endian; decoding
+//! accepts exactly what encoding makes. Checksums are the business of whoever stores the bytes.
+
+use crate::{CorpusSettings, Error, Result, Tokenizer};
+
+/// Longest corpus name, in bytes.
+pub(crate) const NAME_SIZE_MAX: usize = 255;
+
+/// A corpus as the catalog has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CorpusRecord {
+    /// A number of its own: two corpora that had one name one after the other differ here.
+    pub id: u64,
+    /// The name as it was created. See [`CorpusRecord::answers_to`] for looking it up.
+    pub name: String,
+    /// Fixed at creation.
+    pub settings: CorpusSettings,
+    /// The live segments, rising, which is the order they were published in.
+    pub segments: Vec<u64>,
+}
+
+impl CorpusRecord {
+    /// Whether `name` means this corpus: ASCII letters match in either case, as in names of SQL.
+    ///
+    /// A database holds no two corpora that differ only so, hence a name means one corpus or none.
+    pub fn answers_to(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// Appends the record without its segments.
+    pub(crate) fn encode_identity(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.id.to_le_bytes());
+        bytes.push(self.settings.tokenizer.to_disk());
+        bytes.extend(self.settings.segment_size.to_le_bytes());
+        bytes.extend(self.settings.alpha_numerator.to_le_bytes());
+        bytes.extend(self.settings.alpha_denominator.to_le_bytes());
+        let size =
+            u8::try_from(self.name.len()).expect("names were checked to be at most 255 bytes");
+        bytes.push(size);
+        bytes.extend(self.name.as_bytes());
+    }
+
+    /// Appends the record. The segments stand last, so that a new segment only adds bytes.
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        self.encode_identity(bytes);
+        for segment in &self.segments {
+            bytes.extend(segment.to_le_bytes());
+        }
+    }
+
+    /// Reads what [`CorpusRecord::encode`] wrote, or with no segments what [`CorpusRecord::encode_identity`] wrote.
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<CorpusRecord> {
+        let id = u64::from_le_bytes(take(&mut bytes)?);
+        let [tokenizer] = take(&mut bytes)?;
+        let settings = CorpusSettings {
+            tokenizer: Tokenizer::from_disk(tokenizer)?,
+            segment_size: u64::from_le_bytes(take(&mut bytes)?),
+            alpha_numerator: u32::from_le_bytes(take(&mut bytes)?),
+            alpha_denominator: u32::from_le_bytes(take(&mut bytes)?),
+        };
+        check_settings(&settings).ok()?;
+        let [size] = take(&mut bytes)?;
+        let (name, segments) = bytes.split_at_checked(usize::from(size))?;
+        let name = std::str::from_utf8(name).ok()?.to_owned();
+        check_name(&name).ok()?;
+        let (segments, []) = segments.as_chunks::<8>() else {
+            return None;
+        };
+        let segments: Vec<u64> = segments.iter().map(|id| u64::from_le_bytes(*id)).collect();
+        if !segments.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        Some(CorpusRecord {
+            id,
+            name,
+            settings,
+            segments,
+        })
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*taken)
+}
+
+/// Refuses names that a corpus cannot have: 1 to 255 bytes, no control characters.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let invalid = |fault| {
+        Err(Error::Invalid {
+            what: "corpus name",
+            fault,
+        })
+    };
+    if name.is_empty() {
+        return invalid("it is empty");
+    }
+    if name.len() > NAME_SIZE_MAX {
+        return invalid("it is longer than 255 bytes");
+    }
+    if name.chars().any(char::is_control) {
+        return invalid("it contains a control character");
+    }
+    Ok(())
+}
+
+/// Refuses settings that nothing could be stored with.
+pub(crate) fn check_settings(settings: &CorpusSettings) -> Result<()> {
+    let invalid = |fault| {
+        Err(Error::Invalid {
+            what: "corpus settings",
+            fault,
+        })
+    };
+    if settings.segment_size == 0 {
+        return invalid("segment size is 0");
+    }
+    if settings.alpha_numerator == 0 || settings.alpha_numerator > settings.alpha_denominator {
+        return invalid("alpha is not above 0 and at most 1");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn record() -> CorpusRecord {
+        CorpusRecord {
+            id: 7,
+            name: "reviews 2024".to_owned(),
+            settings: CorpusSettings {
+                tokenizer: Tokenizer::Whitespace,
+                segment_size: 4096,
+                ..CorpusSettings::default()
+            },
+            segments: vec![9, 10, 1 << 40],
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back_with_and_without_its_segments() {
+        let mut bytes = Vec::new();
+        record().encode(&mut bytes);
+        assert_eq!(CorpusRecord::decode(&bytes), Some(record()));
+
+        let mut identity = Vec::new();
+        record().encode_identity(&mut identity);
+        assert!(bytes.starts_with(&identity));
+        let without = CorpusRecord {
+            segments: Vec::new(),
+            ..record()
+        };
+        assert_eq!(CorpusRecord::decode(&identity), Some(without));
+    }
+
+    #[test]
+    fn a_cut_record_is_refused_except_between_segments() {
+        let mut bytes = Vec::new();
+        record().encode(&mut bytes);
+        for size in 0..bytes.len() {
+            let between = size >= bytes.len() - 24 && (bytes.len() - size) % 8 == 0;
+            assert_eq!(
+                CorpusRecord::decode(&bytes[..size]).is_some(),
+                between,
+                "{size}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_follow_the_rules() {
+        for name in [
+            "a",
+            "Reviews",
+            "with space",
+            "\u{e9}t\u{e9}",
+            &"x".repeat(255),
+        ] {
+            check_name(name).unwrap();
+        }
+        for name in ["", "a\nb", "\u{0}", "\u{85}", &"x".repeat(256)] {
+            check_name(name).unwrap_err();
+        }
+        assert!(record().answers_to("REVIEWS 2024"));
+        assert!(!record().answers_to("reviews 2023"));
+        let accented = CorpusRecord {
+            name: "\u{e9}t\u{e9}".to_owned(),
+            ..record()
+        };
+        assert!(
+            !accented.answers_to("\u{c9}T\u{c9}"),
+            "only ASCII letters fold"
+        );
+    }
+}

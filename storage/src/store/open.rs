@@ -1,0 +1,364 @@
+//! Opening a database directory: for writing, which finishes what a crash interrupted, or for reading, which changes
+//! nothing.
+//!
+//! Invariant: nothing is removed before the catalog agrees with the files, so opening may itself be cut short at any
+//! point and starts over. What is live is decided in `recovery.rs`, for both ways of opening alike.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+
+use crate::backend::{Backend, ReadOnlyBackend};
+use crate::catalog::{self, Catalog, CorpusRecord, Fault};
+use crate::lock::{DirectoryLock, LOCK_NAME};
+use crate::segment::{SegmentHeader, SegmentReader};
+use crate::store::directory::{Listing, SegmentDirectory};
+use crate::store::recovery::{Facts, Recovered, recover};
+use crate::store::{SEGMENTS_NAME, Shared, Writer, io_error};
+use crate::{Error, Result};
+
+const CATALOG_NAME: &str = "catalog";
+
+/// How often a read-only open starts over because a writer changed the directory under it.
+const READ_ATTEMPTS_MAX: u32 = 50;
+
+/// Opens for writing: takes the lock, recovers, cleans up.
+pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) -> Result<Shared> {
+    let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
+    prepare_directory(&*backend, path, create)?;
+    let lock = DirectoryLock::acquire(path)?;
+    create_segment_directory(&*backend, path, &directory, create)?;
+
+    let catalog_path = path.join(CATALOG_NAME);
+    let mut warnings = Vec::new();
+    let (stored, known, damage) = match Catalog::open(Arc::clone(&backend), &catalog_path) {
+        Ok((catalog, corpora)) => (Some(catalog), Some(corpora), None),
+        Err(fault @ (Fault::Missing | Fault::Damaged(_))) => (None, None, Some(fault)),
+        Err(Fault::Version(found)) => return Err(later_version(&catalog_path, found)),
+        Err(Fault::Io(error) | Fault::NoCopy(error)) => {
+            return Err(io_error(&catalog_path, "open")(error));
+        }
+    };
+    let listing = directory.list(&*backend)?;
+    let facts = FileFacts {
+        backend: &*backend,
+        directory: &directory,
+    };
+    let recovered = recover(known.as_ref(), &listing, &facts)?;
+    for &id in &recovered.unmarked {
+        directory.write_marker(&*backend, &recovered.corpora[&id])?;
+        directory.place_marker(&*backend, id)?;
+    }
+    if known.as_ref() != Some(&recovered.corpora) {
+        // A process that was killed may have renamed without syncing: the catalog must not know more than the disk.
+        directory.sync(&*backend)?;
+    }
+    let mut catalog = match stored {
+        Some(catalog) => catalog,
+        None => {
+            let fault = damage.expect("there is a catalog or a fault");
+            let anew = matches!(fault, Fault::Missing) && listing == Listing::default();
+            if !anew {
+                warnings.push(format!(
+                    "the catalog was rebuilt from the segment files: {fault}"
+                ));
+            }
+            clear_catalog(&*backend, path, !anew, &mut warnings)?;
+            // Whoever created these directories may not have come to syncing them. Who finds a catalog knows that they
+            // are durable.
+            sync_directory(&*backend, parent(path))?;
+            sync_directory(&*backend, path)?;
+            let catalog = Catalog::create(Arc::clone(&backend), &catalog_path, &recovered.corpora)?;
+            sync_directory(&*backend, path)?;
+            catalog
+        }
+    };
+    catalog.store(&recovered.corpora)?;
+    warnings.extend(recovered.notes.iter().chain(&recovered.warnings).cloned());
+    clean_up(&*backend, &directory, &recovered, &mut warnings)?;
+
+    let largest = (recovered.corpora.values())
+        .flat_map(|record| record.segments.last())
+        .chain(recovered.corpora.keys())
+        .max();
+    let largest = listing.largest.max(largest.copied().unwrap_or(0));
+    let shared = Shared::new(backend, path.to_path_buf(), directory, recovered.corpora);
+    Ok(Shared {
+        warnings,
+        next_id: AtomicU64::new(largest + 1),
+        writer: Mutex::new(Writer {
+            catalog: Some(catalog),
+            poisoned: false,
+        }),
+        _lock: Some(lock),
+        ..shared
+    })
+}
+
+/// Opens for reading: the same decisions as for writing, none of them carried out.
+///
+/// The catalog is read before the files, so it is never newer than what is listed. All live segments are opened at
+/// once, so that a writer may remove them afterwards; if one was removed before, or anything else changed, it starts
+/// over.
+pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shared> {
+    let backend = Arc::new(ReadOnlyBackend::new(backend));
+    let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
+    if !backend.exists(path).map_err(io_error(path, "open"))? {
+        return Err(io_error(path, "open")(io::ErrorKind::NotFound.into()));
+    }
+    let segments = directory.path();
+    if !backend
+        .exists(segments)
+        .map_err(io_error(segments, "open"))?
+    {
+        return Err(not_a_database(path, "this directory is not a database"));
+    }
+    for attempt in 1.. {
+        let (listing, recovered, warnings) = match read_state(&*backend, path, &directory) {
+            Err(Error::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && attempt < READ_ATTEMPTS_MAX =>
+            {
+                continue;
+            }
+            other => other?,
+        };
+        backend.unpin();
+        let live = recovered
+            .corpora
+            .values()
+            .flat_map(|record| &record.segments);
+        let pinned = live
+            .filter(|id| listing.segments.contains(id))
+            .try_for_each(|id| backend.pin(&directory.segment(*id)));
+        let at_rest = pinned.is_ok() && directory.list(&*backend)? == listing;
+        if !at_rest && attempt < READ_ATTEMPTS_MAX {
+            continue;
+        }
+        pinned.map_err(io_error(segments, "open the segments in"))?;
+        let shared = Shared::new(backend, path.to_path_buf(), directory, recovered.corpora);
+        return Ok(Shared {
+            read_only: true,
+            warnings,
+            ..shared
+        });
+    }
+    unreachable!("the last attempt returns")
+}
+
+fn read_state(
+    backend: &dyn Backend,
+    path: &Path,
+    directory: &SegmentDirectory,
+) -> Result<(Listing, Recovered, Vec<String>)> {
+    let catalog_path = path.join(CATALOG_NAME);
+    let (known, damage) = match catalog::read_only(&catalog_path) {
+        Ok(corpora) => (Some(corpora), None),
+        Err(Fault::Version(found)) => return Err(later_version(&catalog_path, found)),
+        Err(Fault::NoCopy(error)) => {
+            // Usual where nothing can be written. The files tell all but that one of them was lost.
+            tracing::debug!("no place for a copy of the catalog: {error}");
+            (None, None)
+        }
+        Err(fault) => (None, Some(fault)),
+    };
+    let listing = directory.list_at_rest(backend)?;
+    let recovered = recover(known.as_ref(), &listing, &FileFacts { backend, directory })?;
+    let mut warnings = Vec::new();
+    if let Some(fault) = damage {
+        warnings.push(format!(
+            "the catalog cannot be used, the segment files were read instead: {fault}; \
+             hint: open the database for writing to rebuild it"
+        ));
+    }
+    warnings.extend(recovered.warnings.iter().cloned());
+    Ok((listing, recovered, warnings))
+}
+
+fn not_a_database(path: &Path, fault: &'static str) -> Error {
+    Error::Corrupt {
+        path: path.to_path_buf(),
+        part: "database directory",
+        fault,
+    }
+}
+
+fn later_version(path: &Path, found: u8) -> Error {
+    Error::Version {
+        path: path.to_path_buf(),
+        found: found.into(),
+        supported: catalog::VERSION.into(),
+    }
+}
+
+fn sync_directory(backend: &dyn Backend, path: &Path) -> Result<()> {
+    backend.sync_directory(path).map_err(io_error(path, "sync"))
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Creates the database directory, or makes sure that the one there is a database or empty.
+fn prepare_directory(backend: &dyn Backend, path: &Path, create: bool) -> Result<()> {
+    if !backend.exists(path).map_err(io_error(path, "open"))? {
+        if !create {
+            return Err(io_error(path, "open")(io::ErrorKind::NotFound.into()));
+        }
+        backend
+            .create_directory(path)
+            .map_err(io_error(path, "create"))?;
+        return Ok(());
+    }
+    let names = backend.list(path).map_err(io_error(path, "open"))?;
+    let ours = [SEGMENTS_NAME, CATALOG_NAME, LOCK_NAME];
+    if names.iter().any(|name| ours.iter().any(|our| name == our)) || names.is_empty() && create {
+        return Ok(());
+    }
+    Err(not_a_database(path, "this directory is not a database"))
+}
+
+fn create_segment_directory(
+    backend: &dyn Backend,
+    path: &Path,
+    directory: &SegmentDirectory,
+    create: bool,
+) -> Result<()> {
+    let segments = directory.path();
+    if backend
+        .exists(segments)
+        .map_err(io_error(segments, "open"))?
+    {
+        return Ok(());
+    }
+    let catalog = path.join(CATALOG_NAME);
+    if backend
+        .exists(&catalog)
+        .map_err(io_error(&catalog, "open"))?
+    {
+        return Err(not_a_database(path, "its `segments` directory is missing"));
+    }
+    if !create {
+        return Err(not_a_database(path, "this directory is not a database"));
+    }
+    backend
+        .create_directory(segments)
+        .map_err(io_error(segments, "create"))
+}
+
+/// Makes room for a new catalog. What is in the way is kept as `catalog.aside`, `catalog.aside-2`, ..., or removed: the
+/// creation of a database was interrupted, and it is nothing but sled's own files.
+fn clear_catalog(
+    backend: &dyn Backend,
+    path: &Path,
+    keep: bool,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let catalog = path.join(CATALOG_NAME);
+    if !backend
+        .exists(&catalog)
+        .map_err(io_error(&catalog, "open"))?
+    {
+        return Ok(());
+    }
+    if !keep {
+        return fs::remove_dir_all(&catalog).map_err(io_error(&catalog, "remove"));
+    }
+    for number in 1.. {
+        let name = match number {
+            1 => "catalog.aside".to_owned(),
+            _ => format!("catalog.aside-{number}"),
+        };
+        let aside = path.join(&name);
+        if backend.exists(&aside).map_err(io_error(&aside, "open"))? {
+            continue;
+        }
+        backend
+            .rename(&catalog, &aside)
+            .map_err(io_error(&catalog, "rename"))?;
+        warnings.push(format!("the old catalog was kept as `{name}`"));
+        break;
+    }
+    Ok(())
+}
+
+/// Removes what recovery found to be of no use. A file that cannot be removed is a warning: it does no harm.
+fn clean_up(
+    backend: &dyn Backend,
+    directory: &SegmentDirectory,
+    recovered: &Recovered,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let mut attempt = |path: &Path, result: io::Result<()>| match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            warnings.push(format!("{}: cannot clean up: {error}", path.display()));
+            false
+        }
+        _ => true,
+    };
+    let mut removed = true;
+    for &id in &recovered.garbage {
+        let path = directory.segment(id);
+        removed &= attempt(&path, backend.remove(&path));
+    }
+    for name in &recovered.temporary {
+        let path = directory.file(name);
+        attempt(&path, backend.remove(&path));
+    }
+    for &id in &recovered.aside {
+        directory.set_aside(backend, id)?;
+    }
+    let nothing = recovered.garbage.is_empty()
+        && recovered.temporary.is_empty()
+        && recovered.aside.is_empty()
+        && recovered.unmarked.is_empty()
+        && recovered.tombstones.is_empty();
+    if nothing {
+        return Ok(());
+    }
+    directory.sync(backend)?;
+    if removed {
+        for &id in &recovered.tombstones {
+            let path = directory.tombstone(id);
+            attempt(&path, backend.remove(&path));
+        }
+    }
+    Ok(())
+}
+
+/// The contents of files in the `segments` directory, for recovery.
+struct FileFacts<'a> {
+    backend: &'a dyn Backend,
+    directory: &'a SegmentDirectory,
+}
+
+impl Facts for FileFacts<'_> {
+    fn marker(&self, id: u64) -> Result<CorpusRecord> {
+        let path = self.directory.marker(id);
+        self.directory.read_marker(self.backend, &path, id)
+    }
+
+    fn tombstone(&self, id: u64) -> Result<CorpusRecord> {
+        let path = self.directory.tombstone(id);
+        self.directory.read_marker(self.backend, &path, id)
+    }
+
+    fn header(&self, id: u64) -> Result<SegmentHeader> {
+        let path = self.directory.segment(id);
+        let reader = SegmentReader::open(self.backend, &path)?;
+        if reader.header().segment_id != id {
+            return Err(Error::Corrupt {
+                path,
+                part: "header",
+                fault: "it is the header of another segment",
+            });
+        }
+        Ok(reader.header().clone())
+    }
+}

@@ -1,0 +1,306 @@
+//! What is live, decided anew at every open from the catalog and the files.
+//!
+//! Publishing, creating and dropping change the `segments` directory first, durably, and the catalog after it. The
+//! directory therefore always tells the newest state, and the catalog which part of it was checked to be there:
+//!
+//! | in the directory | in the catalog | means |
+//! |---|---|---|
+//! | a complete publication | no | a commit that was interrupted, or the catalog lost it: live |
+//! | part of a publication | no | a commit that was interrupted: garbage. Set aside if the catalog is rebuilt |
+//! | no file | a live segment | the file was lost: a warning now, an error when it is needed |
+//! | a marker | no | a corpus whose creation was interrupted, or the catalog lost it: live |
+//! | a tombstone | anything | dropped: its segments are garbage |
+//! | neither marker nor segments | a corpus | dropped, and the catalog lost that |
+//! | segments but no marker | a corpus | the marker was lost: live, the marker is written again |
+//!
+//! Invariant: nothing that a finished commit made is ever garbage, whatever single file is lost or damaged. This
+//! module only decides; it reads headers and markers and changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::catalog::{Corpora, CorpusRecord};
+use crate::segment::SegmentHeader;
+use crate::store::directory::Listing;
+use crate::{Error, Result};
+
+/// What is inside the files of a listing.
+pub(crate) trait Facts {
+    /// The content of a marker.
+    fn marker(&self, id: u64) -> Result<CorpusRecord>;
+    /// The content of a tombstone.
+    fn tombstone(&self, id: u64) -> Result<CorpusRecord>;
+    /// The header of a segment.
+    fn header(&self, id: u64) -> Result<SegmentHeader>;
+}
+
+/// What is live, and what has to be done about the rest.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    pub(crate) corpora: Corpora,
+    /// For the user: what is lost or damaged.
+    pub(crate) warnings: Vec<String>,
+    /// Where the catalog was behind the files. After a crash that is worth telling too; to a reader it only means that
+    /// a writer is at work.
+    pub(crate) notes: Vec<String>,
+    /// Live corpora whose marker has to be written again.
+    pub(crate) unmarked: Vec<u64>,
+    /// Segments to remove.
+    pub(crate) garbage: BTreeSet<u64>,
+    /// Temporary files to remove.
+    pub(crate) temporary: BTreeSet<String>,
+    /// Tombstones to remove once the garbage is gone for good.
+    pub(crate) tombstones: BTreeSet<u64>,
+    /// Segments that could not be placed, to set aside.
+    pub(crate) aside: BTreeSet<u64>,
+}
+
+/// Compares the catalog with the files. `None` for the catalog means that it has to be rebuilt.
+///
+/// Reads only markers and segments that the catalog does not know. An error is one of the operating system or a file
+/// of a later version; damage is a warning.
+pub(crate) fn recover(
+    catalog: Option<&Corpora>,
+    listing: &Listing,
+    facts: &dyn Facts,
+) -> Result<Recovered> {
+    let rebuilt = catalog.is_none();
+    let nothing = Corpora::new();
+    let catalog = catalog.unwrap_or(&nothing);
+    let mut recovered = Recovered::default();
+
+    recovered.take_marked(catalog, rebuilt, listing, facts)?;
+    recovered.take_unmarked(catalog, listing);
+    let dropped = recovered.bury(catalog, listing, facts)?;
+    recovered.place_unknown(catalog, rebuilt, listing, facts, &dropped)?;
+    recovered.report_missing(listing);
+
+    if rebuilt && !recovered.aside.is_empty() {
+        // Something is wrong beyond the catalog: leave everything for a human to look at.
+        recovered.garbage.clear();
+        recovered.tombstones.clear();
+    } else {
+        recovered.temporary = listing.temporary.clone();
+    }
+    Ok(recovered)
+}
+
+impl Recovered {
+    /// Corpora that have a marker.
+    fn take_marked(
+        &mut self,
+        catalog: &Corpora,
+        rebuilt: bool,
+        listing: &Listing,
+        facts: &dyn Facts,
+    ) -> Result<()> {
+        for &id in listing.markers.difference(&listing.tombstones) {
+            if let Some(record) = catalog.get(&id) {
+                self.corpora.insert(id, record.clone());
+                continue;
+            }
+            let Some(record) = self.unless_damaged(facts.marker(id))? else {
+                continue;
+            };
+            if !rebuilt {
+                let name = &record.name;
+                self.note(format!("corpus `{name}` was not in the catalog: added"));
+            }
+            self.corpora.insert(id, record);
+        }
+        Ok(())
+    }
+
+    /// Corpora of the catalog that have neither marker nor tombstone.
+    fn take_unmarked(&mut self, catalog: &Corpora, listing: &Listing) {
+        for (id, record) in catalog {
+            if listing.markers.contains(id) || listing.tombstones.contains(id) {
+                continue;
+            }
+            let name = &record.name;
+            if record
+                .segments
+                .iter()
+                .any(|id| listing.segments.contains(id))
+            {
+                self.warn(format!(
+                    "corpus `{name}` has lost its marker file: restored"
+                ));
+                self.unmarked.push(*id);
+                self.corpora.insert(*id, record.clone());
+            } else {
+                self.note(format!(
+                    "corpus `{name}` is in the catalog but has no files: taken as dropped"
+                ));
+            }
+        }
+    }
+
+    /// Dropped corpora: the segments that the catalog gives them are garbage. Returns their records.
+    fn bury(
+        &mut self,
+        catalog: &Corpora,
+        listing: &Listing,
+        facts: &dyn Facts,
+    ) -> Result<Vec<CorpusRecord>> {
+        let mut dropped = Vec::new();
+        for &id in &listing.tombstones {
+            let record = match catalog.get(&id) {
+                Some(record) => Some(record.clone()),
+                None => self.unless_damaged(facts.tombstone(id))?,
+            };
+            let Some(record) = record else { continue };
+            let present = record
+                .segments
+                .iter()
+                .filter(|id| listing.segments.contains(id));
+            self.garbage.extend(present);
+            self.tombstones.insert(id);
+            dropped.push(record);
+        }
+        Ok(dropped)
+    }
+
+    /// Segments that the catalog does not know, one publication at a time.
+    fn place_unknown(
+        &mut self,
+        catalog: &Corpora,
+        rebuilt: bool,
+        listing: &Listing,
+        facts: &dyn Facts,
+        dropped: &[CorpusRecord],
+    ) -> Result<()> {
+        let known: BTreeSet<u64> = catalog
+            .values()
+            .flat_map(|record| &record.segments)
+            .copied()
+            .collect();
+        let mut publications = BTreeMap::<u64, Vec<SegmentHeader>>::new();
+        for &id in listing.segments.difference(&known) {
+            match self.unless_damaged(facts.header(id))? {
+                Some(header) => publications
+                    .entry(header.publication)
+                    .or_default()
+                    .push(header),
+                None => drop(self.aside.insert(id)),
+            }
+        }
+        for (publication, mut headers) in publications {
+            headers.sort_by_key(|header| header.publication_index);
+            let name = headers[0].corpus.clone();
+            let ids = headers.iter().map(|header| header.segment_id);
+            let owner = self
+                .corpora
+                .values()
+                .chain(dropped)
+                .filter(|record| record.name == name && record.id < publication)
+                .map(|record| record.id)
+                .max();
+            if owner.is_some_and(|id| !self.corpora.contains_key(&id)) {
+                self.garbage.extend(ids);
+                continue;
+            }
+            if !is_complete(&headers) {
+                if rebuilt {
+                    self.aside.extend(ids);
+                    self.warn(format!(
+                        "publication {publication} of corpus `{name}` is incomplete: its {} segments are set aside",
+                        headers.len()
+                    ));
+                } else {
+                    self.garbage.extend(ids);
+                }
+                continue;
+            }
+            if !rebuilt {
+                self.note(format!(
+                    "publication {publication} of corpus `{name}` ({} segments) was not in the catalog: added",
+                    headers.len()
+                ));
+            }
+            let owner = match owner {
+                Some(owner) => owner,
+                None => self.corpus_of_header(&headers[0], listing),
+            };
+            let record = self
+                .corpora
+                .get_mut(&owner)
+                .expect("found or just inserted");
+            record.segments.extend(ids);
+            record.segments.sort_unstable();
+        }
+        Ok(())
+    }
+
+    /// A corpus that only its segments know of.
+    fn corpus_of_header(&mut self, header: &SegmentHeader, listing: &Listing) -> u64 {
+        let id = (0..header.publication)
+            .rev()
+            .find(|id| !self.corpora.contains_key(id) && !listing.tombstones.contains(id))
+            .unwrap_or(0);
+        self.warn(format!(
+            "corpus `{}` has lost its marker file: restored from its segments",
+            header.corpus
+        ));
+        self.unmarked.push(id);
+        let record = CorpusRecord {
+            id,
+            name: header.corpus.clone(),
+            settings: header.settings.clone(),
+            segments: Vec::new(),
+        };
+        self.corpora.insert(id, record);
+        id
+    }
+
+    fn report_missing(&mut self, listing: &Listing) {
+        let mut warnings = Vec::new();
+        for record in self.corpora.values() {
+            for id in record
+                .segments
+                .iter()
+                .filter(|id| !listing.segments.contains(id))
+            {
+                warnings.push(format!(
+                    "segment {id} of corpus `{}` is missing: the corpus cannot be read",
+                    record.name
+                ));
+            }
+        }
+        for warning in warnings {
+            self.warn(warning);
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
+    fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// What was read, or `None` and a warning if the file is damaged.
+    fn unless_damaged<T>(&mut self, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(error @ (Error::Io { .. } | Error::Version { .. })) => Err(error),
+            Err(error) => {
+                self.warn(error.to_string());
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Whether these headers, in order of index, are all of one publication.
+fn is_complete(headers: &[SegmentHeader]) -> bool {
+    let last = headers.len() - 1;
+    headers.iter().enumerate().all(|(index, header)| {
+        header.publication_index as usize == index
+            && header.publication_last == (index == last)
+            && header.corpus == headers[0].corpus
+    })
+}
+
+#[cfg(test)]
+mod tests;

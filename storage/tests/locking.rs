@@ -1,0 +1,249 @@
+//! Who may open a database: one writer, any number of readers, none of whom changes anything.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+
+use scenario::{
+    CREATE, READ, Step, WRITE, build, child, child_argument, contents, copy_directory, observe,
+    start_child, states, steps,
+};
+use zipfdb_storage::{Error, Store};
+
+mod scenario;
+
+/// Not a test of its own: holds the database open until it is killed.
+#[test]
+fn child_that_holds_a_database_open() {
+    let Some(path) = child_argument() else { return };
+    let _store = Store::open(path, CREATE).unwrap();
+    eprintln!("open");
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+#[test]
+fn a_writer_in_another_process_is_named_and_a_killed_one_blocks_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    build(&path, &steps());
+    let expected = states(&steps()).pop().unwrap();
+
+    let mut child = start_child("child_that_holds_a_database_open", path.to_str().unwrap());
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "open\n");
+
+    let error = Store::open(&path, WRITE).unwrap_err();
+    assert!(matches!(error, Error::Locked { holder: Some(holder), .. } if holder == child.id()));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: database is open for writing in process {}; hint: close it there, or open read-only",
+            path.display(),
+            child.id()
+        )
+    );
+    let reader = Store::open(&path, READ).unwrap();
+    assert_eq!(observe(&reader), expected, "beside the writer");
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let store = Store::open(&path, WRITE).unwrap();
+    assert_eq!(store.warnings(), Vec::<String>::new());
+    assert_eq!(observe(&store), expected);
+}
+
+#[test]
+fn a_second_writer_in_this_process_is_refused_until_the_first_is_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    let store = Store::open(&path, CREATE).unwrap();
+    let error = Store::open(&path, WRITE).unwrap_err();
+    assert!(
+        error.to_string().contains("in this process already"),
+        "{error}"
+    );
+    drop(store);
+    for _ in 0..3 {
+        drop(Store::open(&path, WRITE).unwrap());
+    }
+}
+
+#[test]
+fn a_segment_held_after_the_store_is_closed_does_not_keep_it_locked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    build(&path, &steps());
+    let store = Store::open(&path, WRITE).unwrap();
+    let (_, segments) = store.open_corpus("bb").unwrap();
+    drop(store);
+    let store = Store::open(&path, WRITE).unwrap();
+    store.drop_corpus("bb").unwrap();
+    for segment in &segments {
+        segment.verify().unwrap();
+    }
+}
+
+#[test]
+fn reading_changes_no_file_and_refuses_every_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    build(&path, &steps());
+    // As after a crash: a publication that was never finished, a file nobody knows, and no lock file.
+    std::fs::write(path.join("segments/00000099.seg.tmp"), "half").unwrap();
+    std::fs::remove_file(path.join("LOCK")).unwrap();
+    let before = contents(&path);
+
+    let store = Store::open(&path, READ).unwrap();
+    assert_eq!(observe(&store), states(&steps()).pop().unwrap());
+    assert_eq!(store.warnings(), Vec::<String>::new());
+    let refused = [
+        store.create_corpus("new", scenario::settings("new")).err(),
+        store.drop_corpus("bb").err(),
+        store.begin_publication("bb").err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, Some(Error::ReadOnly { .. })));
+    }
+    drop(store);
+    assert_eq!(contents(&path), before);
+}
+
+/// Not a test of its own: reads a database where no temporary directory can be made.
+#[test]
+fn child_that_reads_without_a_temporary_directory() {
+    let Some(path) = child_argument() else { return };
+    assert!(tempfile::tempdir().is_err());
+    let store = Store::open(path, READ).unwrap();
+    assert_eq!(observe(&store), states(&steps()).pop().unwrap());
+    assert_eq!(store.warnings(), Vec::<String>::new());
+    eprintln!("read");
+}
+
+#[test]
+fn reading_needs_no_place_to_write_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    build(&path, &steps());
+    let mut child = child(
+        "child_that_reads_without_a_temporary_directory",
+        path.to_str().unwrap(),
+    );
+    let output = child.env("TMPDIR", path.join("LOCK")).output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "read\n");
+}
+
+#[test]
+fn a_reader_keeps_what_it_saw_whatever_the_writer_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    build(&path, &steps());
+    let expected = states(&steps()).pop().unwrap();
+    let writer = Store::open(&path, WRITE).unwrap();
+    let reader = Store::open(&path, READ).unwrap();
+
+    writer.drop_corpus("bb").unwrap();
+    Step::Create("later").perform(&writer).unwrap();
+    Step::publish("later", &["l1", "l2"])
+        .perform(&writer)
+        .unwrap();
+
+    assert_eq!(observe(&reader), expected);
+    let again = Store::open(&path, READ).unwrap();
+    assert_eq!(observe(&again), observe(&writer));
+    assert_eq!(again.warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn readers_beside_a_busy_writer_see_whole_publications_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    let writer = Store::open(&path, CREATE).unwrap();
+    Step::Create("a").perform(&writer).unwrap();
+    Step::Create("bb").perform(&writer).unwrap();
+    std::thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            for round in 0..40 {
+                // `a` is always at most one publication ahead of `bb`.
+                for corpus in ["a", "bb"] {
+                    let files = (0..3).map(|file| format!("{round} {file}")).collect();
+                    Step::Publish(corpus, files).perform(&writer).unwrap();
+                }
+                Step::Create("c").perform(&writer).unwrap();
+                Step::publish("c", &["1", "2"]).perform(&writer).unwrap();
+                Step::Drop("c").perform(&writer).unwrap();
+            }
+        });
+        let mut seen = 0;
+        while !busy.is_finished() {
+            let state = observe(&Store::open(&path, READ).unwrap());
+            let (a, b) = (state["a"].len(), state["bb"].len());
+            assert!(a % 3 == 0 && b % 3 == 0, "part of a publication");
+            assert!(a == b || a == b + 3, "{a} files and {b}");
+            assert!(a >= seen, "back in time");
+            assert!([None, Some(0), Some(2)].contains(&state.get("c").map(Vec::len)));
+            seen = a;
+        }
+    });
+}
+
+#[test]
+fn what_is_not_a_database_is_neither_opened_nor_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("missing.zdb");
+    for options in [READ, WRITE] {
+        let error = Store::open(&missing, options).unwrap_err();
+        assert!(
+            matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+        );
+    }
+    let other = directory.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    for options in [READ, WRITE] {
+        assert!(matches!(
+            Store::open(&other, options),
+            Err(Error::Corrupt { .. })
+        ));
+    }
+    std::fs::write(other.join("thesis.txt"), "text").unwrap();
+    for options in [READ, WRITE, CREATE] {
+        assert!(matches!(
+            Store::open(&other, options),
+            Err(Error::Corrupt { .. })
+        ));
+    }
+    assert_eq!(std::fs::read_dir(&other).unwrap().count(), 1);
+
+    let file = directory.path().join("file");
+    std::fs::write(&file, "text").unwrap();
+    for options in [READ, WRITE, CREATE] {
+        Store::open(&file, options).unwrap_err();
+    }
+    let empty = directory.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    assert_eq!(
+        observe(&Store::open(&empty, CREATE).unwrap()),
+        scenario::State::new()
+    );
+}
+
+#[test]
+fn a_copied_database_opens_like_the_original() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    build(&path, &steps());
+    let copy = directory.path().join("copy.zdb");
+    copy_directory(&path, &copy);
+    let store = Store::open(&copy, WRITE).unwrap();
+    assert_eq!(observe(&store), states(&steps()).pop().unwrap());
+}
+
+#[test]
+fn stores_publications_and_segments_may_be_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Store>();
+    shared::<zipfdb_storage::Publication>();
+    shared::<zipfdb_storage::Segment>();
+}

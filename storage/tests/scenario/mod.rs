@@ -1,0 +1,306 @@
+//! Steps that change a database, a model of what they do, and a way to see what is there.
+//!
+//! Shared by the tests of this folder. The invariant they check: a database that is opened after anything bad shows
+//! the model after the last step that returned, or after the one that was interrupted.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use zipfdb_storage::{
+    Backend, CorpusSettings, Dictionary, FileEntry, Grammar, OpenOptions, Result, SegmentWriter,
+    Store, Tokenizer,
+};
+
+/// Corpora and the names of their files, in the order of publication.
+pub type State = BTreeMap<String, Vec<String>>;
+
+pub const CREATE: OpenOptions = OpenOptions {
+    read_only: false,
+    create: true,
+};
+
+pub const WRITE: OpenOptions = OpenOptions {
+    read_only: false,
+    create: false,
+};
+
+pub const READ: OpenOptions = OpenOptions {
+    read_only: true,
+    create: false,
+};
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Create(&'static str),
+    /// One segment a file.
+    Publish(&'static str, Vec<String>),
+    /// A publication that is dropped after writing one segment.
+    Abandon(&'static str),
+    Drop(&'static str),
+    /// Dropped while a handle of each segment is held.
+    DropHeld(&'static str),
+}
+
+impl Step {
+    pub fn publish(corpus: &'static str, files: &[&str]) -> Step {
+        Step::Publish(
+            corpus,
+            files.iter().map(|name| (*name).to_owned()).collect(),
+        )
+    }
+
+    pub fn perform(&self, store: &Store) -> Result<()> {
+        match self {
+            Step::Create(name) => store.create_corpus(name, settings(name)).map(drop),
+            Step::Publish(name, files) => {
+                let mut publication = store.begin_publication(name)?;
+                for (index, file) in files.iter().enumerate() {
+                    let (header, path) =
+                        publication.next_segment((16, 0, 0), index + 1 == files.len())?;
+                    write_segment(store.backend(), &path, &header, file)?;
+                }
+                publication.commit()
+            }
+            Step::Abandon(name) => {
+                let mut publication = store.begin_publication(name)?;
+                let (header, path) = publication.next_segment((16, 0, 0), false)?;
+                write_segment(store.backend(), &path, &header, "abandoned")
+            }
+            Step::Drop(name) => store.drop_corpus(name),
+            Step::DropHeld(name) => {
+                let (_, held) = store.open_corpus(name)?;
+                store.drop_corpus(name)?;
+                for segment in &held {
+                    segment.verify()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The model.
+    pub fn apply(&self, state: &mut State) {
+        match self {
+            Step::Create(name) => drop(state.insert((*name).to_owned(), Vec::new())),
+            Step::Publish(name, files) => state.get_mut(*name).unwrap().extend(files.clone()),
+            Step::Abandon(_) => {}
+            Step::Drop(name) | Step::DropHeld(name) => drop(state.remove(*name)),
+        }
+    }
+}
+
+/// Settings that differ between corpora, so that it shows if they get lost.
+pub fn settings(name: &str) -> CorpusSettings {
+    CorpusSettings {
+        tokenizer: Tokenizer::ALL[name.len() % 3],
+        segment_size: 1000 + name.len() as u64,
+        ..CorpusSettings::default()
+    }
+}
+
+/// A segment with one file that holds one word, the file's name.
+pub fn write_segment(
+    backend: &dyn Backend,
+    path: &Path,
+    header: &zipfdb_storage::SegmentHeader,
+    file: &str,
+) -> Result<()> {
+    let entry = FileEntry {
+        name: file.to_owned(),
+        bytes: file.len() as u64,
+        words: 1,
+        crc32: crc32fast::hash(file.as_bytes()),
+        first_byte: 0,
+        first_word: 0,
+        last_part: true,
+    };
+    let dictionary = Dictionary::new(vec![0, file.len() as u64], file.as_bytes().to_vec(), 1);
+    let grammar = Grammar {
+        terminal_count: 1,
+        rule_offsets: vec![0],
+        symbols: vec![],
+        level_offsets: vec![0],
+        root_offsets: vec![0, 1],
+        root: vec![0],
+    };
+    SegmentWriter::write(backend, path, header, &[entry], &dictionary, &grammar).map(drop)
+}
+
+/// Every kind of step, the interesting pairs next to each other.
+pub fn steps() -> Vec<Step> {
+    vec![
+        Step::Create("a"),
+        Step::publish("a", &["a1", "a2"]),
+        Step::Create("empty"),
+        Step::Create("bb"),
+        Step::Abandon("bb"),
+        Step::publish("bb", &["b1"]),
+        Step::publish("a", &["a3"]),
+        Step::Drop("bb"),
+        Step::Create("bb"),
+        Step::publish("bb", &["b2", "b3", "b4"]),
+        Step::Drop("empty"),
+        Step::DropHeld("a"),
+        Step::publish("bb", &["b5"]),
+    ]
+}
+
+/// The model before and after each of `steps`.
+pub fn states(steps: &[Step]) -> Vec<State> {
+    let mut states = vec![State::new()];
+    for step in steps {
+        let mut state = states.last().unwrap().clone();
+        step.apply(&mut state);
+        states.push(state);
+    }
+    states
+}
+
+/// A database with all of `steps` done, closed.
+pub fn build(path: &Path, steps: &[Step]) {
+    let store = Store::open(path, CREATE).unwrap();
+    for step in steps {
+        step.perform(&store).unwrap();
+    }
+}
+
+/// What a database holds, having read and verified all of it.
+pub fn observe(store: &Store) -> State {
+    let mut state = State::new();
+    for record in store.corpora() {
+        assert_eq!(record.settings, settings(&record.name));
+        let (_, segments) = store.open_corpus(&record.name).unwrap();
+        let mut names = Vec::new();
+        for segment in segments {
+            segment.verify().unwrap();
+            names.extend(
+                segment
+                    .files()
+                    .unwrap()
+                    .iter()
+                    .map(|file| file.name.clone()),
+            );
+        }
+        let other = state.insert(record.name, names);
+        assert_eq!(other, None, "two corpora of one name");
+    }
+    state
+}
+
+/// Opens for reading and for writing, which must agree, and then once more, which must have nothing to say.
+pub fn reopen(path: &Path) -> State {
+    let read = Store::open(path, READ).map(|store| observe(&store));
+    let store = Store::open(path, CREATE).unwrap();
+    let state = observe(&store);
+    if let Ok(read) = read {
+        assert_eq!(read, state, "read-only and writer differ");
+    }
+    drop(store);
+    let store = Store::open(path, WRITE).unwrap();
+    assert_eq!(store.warnings(), Vec::<String>::new());
+    assert_eq!(observe(&store), state);
+    for name in std::fs::read_dir(path.join("segments")).unwrap() {
+        let name = name.unwrap().file_name().into_string().unwrap();
+        assert!(
+            name.ends_with(".seg") || name.ends_with(".corpus"),
+            "{name} was left behind"
+        );
+    }
+    state
+}
+
+/// A directory for tests that open and sync thousands of times: in memory where the system has such a place. None of
+/// them asks whether the disk keeps what it is given.
+pub fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
+}
+
+/// All files below a directory with their content.
+pub fn contents(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap().path();
+        if entry.is_dir() {
+            files.extend(contents(&entry));
+            files.insert(entry, Vec::new());
+        } else {
+            let bytes = std::fs::read(&entry).unwrap();
+            files.insert(entry, bytes);
+        }
+    }
+    files
+}
+
+pub fn copy_directory(source: &Path, target: &Path) {
+    std::fs::create_dir(target).unwrap();
+    for entry in std::fs::read_dir(source).unwrap() {
+        let entry = entry.unwrap();
+        let target = target.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_directory(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Small, fast, and the same everywhere.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(2).wrapping_add(1))
+    }
+
+    /// The seed that the environment gives, or `default`; printed, so that a failure can be run again.
+    pub fn seed(default: u64) -> u64 {
+        let seed = std::env::var("ZIPFDB_SEED")
+            .ok()
+            .map_or(default, |seed| seed.parse().unwrap());
+        println!("ZIPFDB_SEED={seed}");
+        seed
+    }
+
+    /// Below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
+    }
+}
+
+/// Set in a test process that another test started to do something in a directory.
+const CHILD_VARIABLE: &str = "ZIPFDB_CHILD";
+
+/// This test program again, to run only `test`, which finds `argument` in [`child_argument`].
+///
+/// It tells what it does on standard error: standard output is the test harness's.
+pub fn child(test: &str, argument: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD_VARIABLE, argument)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+pub fn start_child(test: &str, argument: &str) -> Child {
+    child(test, argument).spawn().unwrap()
+}
+
+/// What the parent said, in a child.
+pub fn child_argument() -> Option<String> {
+    std::env::var(CHILD_VARIABLE).ok()
+}

@@ -1,0 +1,386 @@
+//! What a host program may rely on: opening, importing, errors, reopening.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use zipfdb::{CopyOptions, CorpusSettings, Database, NoProgress, OnError, Value};
+
+fn rows(database: &Database, sql: &str) -> Vec<Vec<Value>> {
+    let rows = database
+        .query(sql)
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows.map(|row| row.unwrap().into_values()).collect()
+}
+
+fn message(database: &Database, sql: &str) -> String {
+    match database.execute(sql) {
+        Ok(()) => panic!("{sql} should fail"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.into())
+}
+
+fn write(folder: &Path, name: &str, content: &[u8]) {
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// A folder with three files and an open database with corpus `c` that holds them.
+fn small() -> (tempfile::TempDir, Database) {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "in/a.txt", b"the cat and the dog");
+    write(folder.path(), "in/deep/b.txt", b"The end, the end");
+    write(folder.path(), "in/empty", b"");
+    let database = Database::open(folder.path().join("db.zdb")).unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    corpus
+        .copy_from(folder.path().join("in"), &CopyOptions::default())
+        .unwrap();
+    (folder, database)
+}
+
+#[test]
+fn a_database_is_the_same_after_it_is_reopened() {
+    let (folder, database) = small();
+    let queries = [
+        "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word",
+        "SELECT file, content, bytes, words FROM files('c') ORDER BY file",
+        "SELECT file, offset FROM c WHERE word = 'the' ORDER BY file, offset",
+        "SELECT * FROM corpora()",
+    ];
+    let before: Vec<_> = queries.iter().map(|sql| rows(&database, sql)).collect();
+    assert_eq!(
+        before[2],
+        [
+            vec![text("a.txt"), Value::Integer(0)],
+            vec![text("a.txt"), Value::Integer(12)],
+            vec![text("deep/b.txt"), Value::Integer(9)],
+        ]
+    );
+    drop(database);
+    let path = folder.path().join("db.zdb");
+    let database = Database::open(&path).unwrap();
+    let after: Vec<_> = queries.iter().map(|sql| rows(&database, sql)).collect();
+    assert_eq!(before, after);
+    assert_eq!(database.warnings(), Vec::<String>::new());
+    drop(database);
+    let database = Database::options().read_only(true).open(&path).unwrap();
+    let after: Vec<_> = queries.iter().map(|sql| rows(&database, sql)).collect();
+    assert_eq!(before, after);
+    assert!(database.execute("CREATE CORPUS d").is_err());
+}
+
+#[test]
+fn a_read_only_database_is_never_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.zdb");
+    assert!(Database::options().read_only(true).open(&path).is_err());
+    assert!(Database::options().create(false).open(&path).is_err());
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_second_writer_is_refused_and_a_reader_is_not() {
+    let (folder, database) = small();
+    let path = folder.path().join("db.zdb");
+    let error = Database::open(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("open for writing in this process"),
+        "{error}"
+    );
+    let reader = Database::options().read_only(true).open(&path).unwrap();
+    assert_eq!(
+        rows(&reader, "SELECT COUNT(*) FROM c"),
+        rows(&database, "SELECT COUNT(*) FROM c")
+    );
+}
+
+#[test]
+fn a_database_in_memory_answers_like_one_on_disk() {
+    let (folder, database) = small();
+    let memory = Database::in_memory().unwrap();
+    memory.execute("CREATE CORPUS c").unwrap();
+    let sql = format!("COPY c FROM '{}'", folder.path().join("in").display());
+    memory.execute(&sql).unwrap();
+    for sql in [
+        "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word",
+        "SELECT * FROM files('c')",
+    ] {
+        assert_eq!(rows(&memory, sql), rows(&database, sql));
+    }
+    assert_eq!(memory.path(), None);
+}
+
+#[test]
+fn importing_a_name_twice_changes_nothing() {
+    let (folder, database) = small();
+    write(folder.path(), "more/a.txt", b"another");
+    write(folder.path(), "more/new.txt", b"new");
+    let sql = format!("COPY c FROM '{}'", folder.path().join("more").display());
+    let error = message(&database, &sql);
+    assert!(error.contains("already has a file \"a.txt\""), "{error}");
+    assert_eq!(
+        rows(&database, "SELECT COUNT(*) FROM files('c')"),
+        [[Value::Integer(3)]]
+    );
+    fs::remove_file(folder.path().join("more/a.txt")).unwrap();
+    database.execute(&sql).unwrap();
+    assert_eq!(
+        rows(&database, "SELECT COUNT(*) FROM files('c')"),
+        [[Value::Integer(4)]]
+    );
+    assert_eq!(
+        rows(&database, "SELECT COUNT(*) FROM segments('c')"),
+        [[Value::Integer(2)]]
+    );
+    assert_eq!(
+        rows(
+            &database,
+            "SELECT content FROM files('c') WHERE file = 'new.txt'"
+        ),
+        [[Value::Blob(b"new".to_vec())]]
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn unreadable_files_stop_an_import_unless_they_are_skipped() {
+    let (folder, database) = small();
+    write(folder.path(), "bad/good.txt", b"good");
+    std::os::unix::fs::symlink("nowhere", folder.path().join("bad/dangling")).unwrap();
+    let sql = format!("COPY c FROM '{}'", folder.path().join("bad").display());
+    let error = message(&database, &sql);
+    assert!(
+        error.contains("dangling") && error.contains("on_error"),
+        "{error}"
+    );
+    assert_eq!(
+        rows(&database, "SELECT COUNT(*) FROM files('c')"),
+        [[Value::Integer(3)]]
+    );
+    let options = CopyOptions {
+        on_error: OnError::Skip,
+        ..CopyOptions::default()
+    };
+    let corpus = database.corpus("c").unwrap();
+    let report = corpus
+        .copy_from(folder.path().join("bad"), &options)
+        .unwrap();
+    assert_eq!((report.files, report.unreadable.len()), (1, 1));
+    assert_eq!(
+        rows(&database, "SELECT COUNT(*) FROM files('c')"),
+        [[Value::Integer(4)]]
+    );
+}
+
+#[test]
+fn a_path_that_matches_nothing_is_an_error() {
+    let (folder, database) = small();
+    for missing in ["nowhere", "in/*.none"] {
+        let path = folder.path().join(missing);
+        let error = message(&database, &format!("COPY c FROM '{}'", path.display()));
+        assert!(error.contains(missing), "{error}");
+    }
+}
+
+#[test]
+fn a_glob_and_a_single_file_name_their_files() {
+    let (folder, database) = small();
+    database
+        .execute("CREATE CORPUS g; CREATE CORPUS s")
+        .unwrap();
+    let glob = folder.path().join("in/**/*.txt");
+    database
+        .execute(&format!("COPY g FROM '{}'", glob.display()))
+        .unwrap();
+    assert_eq!(
+        rows(&database, "SELECT file FROM files('g') ORDER BY file"),
+        [[text("a.txt")], [text("deep/b.txt")]]
+    );
+    let single = folder.path().join("in/deep/b.txt");
+    database
+        .execute(&format!("COPY s FROM '{}'", single.display()))
+        .unwrap();
+    assert_eq!(
+        rows(&database, "SELECT file FROM files('s')"),
+        [[text("b.txt")]]
+    );
+}
+
+#[test]
+fn files_are_never_overwritten_on_the_way_out() {
+    let (folder, database) = small();
+    let target = folder.path().join("out");
+    write(&target, "deep/b.txt", b"precious");
+    let error = message(&database, &format!("COPY c TO '{}'", target.display()));
+    assert!(error.contains("b.txt"), "{error}");
+    assert_eq!(fs::read(target.join("deep/b.txt")).unwrap(), b"precious");
+}
+
+#[test]
+fn names_that_do_not_exist_are_pointed_at() {
+    let (_folder, database) = small();
+    database.execute("CREATE CORPUS reviews").unwrap();
+    let error = message(&database, "SELECT COUNT(*) FROM revews");
+    assert_eq!(
+        error,
+        "1:22: no such corpus \"revews\"; hint: did you mean \"reviews\"?"
+    );
+    let corpus = database.corpus("C").unwrap();
+    assert_eq!(corpus.name(), "c");
+    let error = corpus
+        .snapshot()
+        .unwrap()
+        .count_many(&[("a.tx", "the")])
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no such file \"a.tx\" in corpus \"c\"; hint: did you mean \"a.txt\"?"
+    );
+    // In SQL a file that does not exist has no rows, as in any other condition.
+    assert_eq!(
+        rows(
+            &database,
+            "SELECT COUNT(word) FROM c WHERE file = 'a.tx' AND word = 'the'"
+        ),
+        [[Value::Integer(0)]]
+    );
+}
+
+#[test]
+fn substr_counts_bytes_from_one_as_on_blobs() {
+    let (_folder, database) = small();
+    let substr = |arguments: &str| {
+        let sql =
+            format!("SELECT substr(content, {arguments}) FROM files('c') WHERE file = 'a.txt'");
+        rows(&database, &sql).remove(0).remove(0)
+    };
+    assert_eq!(substr("5, 3"), Value::Blob(b"cat".to_vec()));
+    assert_eq!(substr("17"), Value::Blob(b"dog".to_vec()));
+    assert_eq!(substr("-3, 2"), Value::Blob(b"do".to_vec()));
+    assert_eq!(substr("100, 3"), Value::Blob(Vec::new()));
+    assert_eq!(substr("NULL, 3"), Value::Null);
+}
+
+#[test]
+fn a_dropped_corpus_is_gone_but_a_snapshot_of_it_is_not() {
+    let (folder, database) = small();
+    let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
+    database.execute("DROP CORPUS c").unwrap();
+    assert!(database.query("SELECT COUNT(*) FROM c").is_err());
+    assert_eq!(snapshot.count("the").unwrap(), 3);
+    drop(snapshot);
+    let segments = fs::read_dir(folder.path().join("db.zdb/segments")).unwrap();
+    let left: Vec<_> = segments
+        .map(|entry| entry.unwrap().file_name())
+        .filter(|name| name.to_string_lossy().ends_with(".seg"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    database.execute("CREATE CORPUS c").unwrap();
+    assert_eq!(
+        rows(&database, "SELECT COUNT(*) FROM c"),
+        [[Value::Integer(0)]]
+    );
+}
+
+#[test]
+fn a_damaged_segment_is_reported_and_never_believed() {
+    let (folder, database) = small();
+    assert_eq!(rows(&database, "CHECK c").len(), 1);
+    drop(database);
+    let segments = folder.path().join("db.zdb/segments");
+    let path = fs::read_dir(segments)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "seg"))
+        .unwrap();
+    let whole = fs::read(&path).unwrap();
+    let sql = "SELECT file, content FROM files('c')";
+    let expected = {
+        let database = Database::open(folder.path().join("db.zdb")).unwrap();
+        rows(&database, sql)
+    };
+    // Every 7th byte keeps this quick; the segment's own tests flip each one.
+    for at in (0..whole.len()).step_by(7) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(&path, &damaged).unwrap();
+        let database = Database::options()
+            .read_only(true)
+            .threads(1)
+            .open(folder.path().join("db.zdb"));
+        let answer = database.and_then(|database| {
+            let check: zipfdb::Result<Vec<_>> = database.query("CHECK c")?.collect();
+            assert!(check.is_err(), "CHECK misses a flipped bit at byte {at}");
+            database.query(sql)?.collect::<zipfdb::Result<Vec<_>>>()
+        });
+        if let Ok(answer) = answer {
+            let answer: Vec<_> = answer.into_iter().map(|row| row.into_values()).collect();
+            assert_eq!(answer, expected, "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn the_same_text_gives_the_same_bytes_with_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..40 {
+        let text = format!(
+            "file {number} says hello to file {} and the world\n",
+            number / 2
+        );
+        write(
+            folder.path(),
+            &format!("in/{number}"),
+            text.repeat(50 + number).as_bytes(),
+        );
+    }
+    let mut seen: Option<Vec<Vec<u8>>> = None;
+    for threads in [1, 2, 16] {
+        let path = folder.path().join(format!("{threads}.zdb"));
+        let database = Database::options().threads(threads).open(&path).unwrap();
+        let settings = CorpusSettings {
+            segment_size: 64 << 10,
+            ..CorpusSettings::default()
+        };
+        let corpus = database.create_corpus("c", settings).unwrap();
+        corpus
+            .copy_from(folder.path().join("in"), &CopyOptions::default())
+            .unwrap();
+        assert!(corpus.check(&NoProgress).unwrap().len() > 1);
+        let mut files: Vec<_> = fs::read_dir(path.join("segments"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
+            .collect();
+        files.sort();
+        let bytes: Vec<Vec<u8>> = files.iter().map(|path| fs::read(path).unwrap()).collect();
+        match &seen {
+            None => seen = Some(bytes),
+            Some(first) => assert!(*first == bytes, "{threads} threads"),
+        }
+    }
+}
+
+#[test]
+fn several_statements_run_in_order_and_stop_at_the_first_error() {
+    let database = Database::in_memory().unwrap();
+    let error = message(
+        &database,
+        "CREATE CORPUS a; CREATE CORPUS a; CREATE CORPUS b",
+    );
+    assert!(error.contains('a'), "{error}");
+    assert_eq!(database.corpora(), ["a"]);
+    assert!(database.query("SELECT 1; SELECT 2").is_err());
+    database
+        .execute("CREATE CORPUS IF NOT EXISTS a; DROP CORPUS IF EXISTS zz")
+        .unwrap();
+}
