@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 use zipfdb_kernels::{Parameters, Stage, construct};
 use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
-/// A segment has at most so many tokens, whatever its settings say: grammar construction takes up to 30 bytes for each,
-/// 4 GB in all.
-const SEGMENT_TOKENS_MAX: usize = 1 << 27;
+/// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
+/// in all.
+const SEGMENT_TOKENS_MAX: usize = 200_000_000;
 
 /// A segment's chunks have at most so many dictionary entries: merging takes up to 100 bytes for each, and that only
 /// matters for data in which hardly a token repeats.
