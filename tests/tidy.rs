@@ -247,16 +247,14 @@ fn nothing_is_left_lying_about_in_code() {
             if let Some(word) = ["TODO", "FIXME", "XXX", "HACK"]
                 .into_iter()
                 .find(|word| identifiers(comment).any(|found| found == *word))
+                && !comment.contains(&format!("{word} #"))
+                && !comment.contains(&format!("{word}(#"))
             {
-                if !comment.contains(&format!("{word} #"))
-                    && !comment.contains(&format!("{word}(#"))
-                {
-                    problems.add(
-                        file,
-                        line,
-                        format!("`{word}` needs the number of its issue: `{word}(#12): ...`"),
-                    );
-                }
+                problems.add(
+                    file,
+                    line,
+                    format!("`{word}` needs the number of its issue: `{word}(#12): ...`"),
+                );
             }
             let Some(text) = comment.trim_start().strip_prefix("//") else {
                 continue;
@@ -804,10 +802,9 @@ fn links(text: &str) -> Vec<(usize, String)> {
         if let Some((name, target)) = prose
             .split_once("]: ")
             .filter(|(name, _)| name.starts_with('[') && !name.starts_with("[^"))
+            && !name[1..].contains([']', '['])
         {
-            if !name[1..].contains([']', '[']) {
-                found.push((line, target.trim().to_owned()));
-            }
+            found.push((line, target.trim().to_owned()));
         }
     }
     found

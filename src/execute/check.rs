@@ -36,12 +36,10 @@ pub(super) fn rows(checks: Vec<SegmentCheck>) -> Rows {
         .iter()
         .filter(|check| check.problem.is_some())
         .count();
-    let verdict = (damaged > 0).then(|| {
-        Err(Error::Damaged {
-            damaged,
-            segments: checks.len(),
-        })
-    });
+    let verdict = (damaged > 0).then_some(Err(Error::Damaged {
+        damaged,
+        segments: checks.len(),
+    }));
     let rows = checks.into_iter().map(|check| {
         Ok(Row::new(vec![
             Value::from(check.segment as i64),

@@ -231,11 +231,6 @@ impl Interner {
         (ids, mem::take(&mut self.dictionary))
     }
 
-    /// Makes room for the tokens of `size` more bytes of ordinary text.
-    pub fn reserve(&mut self, size: usize) {
-        self.ids.reserve(size / 4);
-    }
-
     #[inline(always)]
     fn push<const IS_WORD: bool>(&mut self, text: &[u8], start: usize, end: usize) {
         let size = end - start;
