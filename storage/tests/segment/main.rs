@@ -6,4 +6,5 @@
 
 mod samples;
 
+mod damage;
 mod round_trip;
