@@ -84,7 +84,7 @@ pub const TOKENS_MAX: usize = 5 << 28;
 /// `terminal_count`; its memory is freed early. `file_offsets` is `[files + 1]`
 /// into it. `on_stage` is called as each stage begins.
 ///
-/// Takes O(tokens) memory, under 20 bytes a token in all at its peak, and time
+/// Takes memory of about 20 bytes a token at its peak, the tokens included, and time
 /// in proportion to the sum of the rounds' lengths, some ten times the tokens.
 ///
 /// # Panics

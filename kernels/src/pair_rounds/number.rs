@@ -13,7 +13,6 @@
 //! pairs consist of two frequent symbols; those are counted in a [`Square`].
 
 use std::mem;
-use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -85,15 +84,22 @@ fn number(chunked: &mut Chunked, fresh: &[Fresh], square: Option<Square>, counts
     }
     let buckets = total.div_ceil(BUCKET_PAIRS).next_power_of_two();
     let buckets = buckets.min(BUCKETS_MAX);
-    let chunks = fresh.len();
-    let share = chunks.div_ceil(rayon::current_num_threads());
-    let tasks: Vec<Range<usize>> = (0..chunks)
-        .step_by(share)
-        .map(|first| first..(first + share).min(chunks))
-        .collect();
+    let share = fresh.len().div_ceil(rayon::current_num_threads());
+    let mut parts = chunked.parts();
+    let tasks = parts
+        .symbols
+        .par_chunks(share)
+        .zip(parts.numbers.par_chunks_mut(share))
+        .zip(fresh.par_chunks(share));
     let mut filled: Vec<Filled> = tasks
-        .into_par_iter()
-        .map(|task| fill(chunked, task, fresh, buckets, square.as_ref()))
+        .map(|((symbols, numbers), fresh)| {
+            let size = fresh.iter().map(|words| count_bits(words)).sum();
+            let mut filled = Filled::new(size, buckets, square.as_ref());
+            for (i, fresh) in fresh.iter().enumerate() {
+                filled.fill(symbols[i], numbers[i], fresh, square.as_ref());
+            }
+            filled
+        })
         .collect();
     let square_numbers = square.as_ref().map(|square| {
         let counted = filled.iter_mut().map(|task| mem::take(&mut task.square));
@@ -124,23 +130,18 @@ fn number(chunked: &mut Chunked, fresh: &[Fresh], square: Option<Square>, counts
     }
     assert!(counts.len() <= ODD as usize, "too many pairs to number");
 
-    let mut parts = chunked.parts();
-    parts
-        .symbols
-        .par_chunks_mut(share)
-        .zip(parts.numbers.par_chunks_mut(share))
-        .zip(fresh.par_chunks(share))
-        .zip(by_task)
-        .for_each(|(((symbols, numbers), fresh), ranks)| {
-            let mut reader = Reader {
-                ranks,
-                bases: &bases,
-                square: square.as_ref().zip(square_numbers.as_deref()),
-            };
-            for (i, fresh) in fresh.iter().enumerate() {
-                reader.read(symbols[i], numbers[i], fresh);
-            }
-        });
+    let numbers = parts.numbers.par_chunks_mut(share);
+    let tasks = numbers.zip(fresh.par_chunks(share)).zip(by_task);
+    tasks.for_each(|((numbers, fresh), ranks)| {
+        let mut reader = Reader {
+            ranks,
+            bases: &bases,
+            square_numbers: square_numbers.as_deref().unwrap_or_default(),
+        };
+        for (numbers, fresh) in numbers.iter_mut().zip(fresh) {
+            reader.read(numbers, fresh);
+        }
+    });
 }
 
 /// What one task has counted or written to buckets.
@@ -149,42 +150,43 @@ struct Filled {
     square: Vec<u32>,
 }
 
-fn bucket_of(mixed: u64, buckets: usize) -> usize {
-    (mixed >> 40) as usize & (buckets - 1)
-}
+impl Filled {
+    /// Room for about `size` pairs.
+    fn new(size: usize, buckets: usize, square: Option<&Square>) -> Filled {
+        let hashed = square.map_or(size, |square| square.share_outside(size));
+        let capacity = hashed / buckets + hashed / buckets / 8 + 8;
+        Filled {
+            buckets: (0..buckets).map(|_| Vec::with_capacity(capacity)).collect(),
+            square: square.map_or(Vec::new(), Square::counts),
+        }
+    }
 
-fn fill(
-    chunked: &Chunked,
-    task: Range<usize>,
-    fresh: &[Fresh],
-    buckets: usize,
-    square: Option<&Square>,
-) -> Filled {
-    let fresh = &fresh[task.clone()];
-    let size = fresh.iter().map(|words| count_bits(words)).sum();
-    let hashed = square.map_or(size, |square| square.share_outside(size));
-    let capacity = hashed / buckets + hashed / buckets / 8 + 8;
-    let mut filled = Filled {
-        buckets: (0..buckets).map(|_| Vec::with_capacity(capacity)).collect(),
-        square: square.map_or(Vec::new(), Square::counts),
-    };
-    for (chunk, fresh) in chunked.chunks[task].iter().zip(fresh) {
-        let symbols = &chunked.symbols[chunk.begin..];
-        let numbers = &chunked.numbers[chunk.begin..];
+    /// Takes up the fresh pairs of a chunk. In place of the numbers stands then where to read
+    /// them from: a bucket, or a cell after all buckets.
+    fn fill(
+        &mut self,
+        symbols: &[u32],
+        numbers: &mut [u32],
+        fresh: &Fresh,
+        square: Option<&Square>,
+    ) {
+        let buckets = self.buckets.len();
         for_each_bit(fresh, |i| {
             if numbers[i] & ODD != 0 {
                 return;
             }
-            match square.and_then(|square| square.cell(symbols[i], symbols[i + 1])) {
-                Some(cell) => filled.square[cell] += 1,
-                None => {
-                    let mixed = mix(pair_at(symbols, i));
-                    filled.buckets[bucket_of(mixed, buckets)].push(mixed);
-                }
-            }
+            let cell = square.and_then(|square| square.cell(symbols[i], symbols[i + 1]));
+            numbers[i] = if let Some(cell) = cell {
+                self.square[cell] += 1;
+                (buckets + cell) as u32
+            } else {
+                let mixed = mix(pair_at(symbols, i));
+                let bucket = (mixed >> 40) as usize & (buckets - 1);
+                self.buckets[bucket].push(mixed);
+                bucket as u32
+            };
         });
     }
-    filled
 }
 
 /// Writes numbers to the positions of one task.
@@ -192,29 +194,24 @@ struct Reader<'a> {
     /// By bucket: of each pair in the order of filling, its rank in the bucket, or 0.
     ranks: Vec<std::vec::IntoIter<u32>>,
     bases: &'a [u32],
-    square: Option<(&'a Square, &'a [u32])>,
+    square_numbers: &'a [u32],
 }
 
 impl Reader<'_> {
-    fn read(&mut self, symbols: &[u32], numbers: &mut [u32], fresh: &Fresh) {
-        let buckets = self.ranks.len();
+    fn read(&mut self, numbers: &mut [u32], fresh: &Fresh) {
         for_each_bit(fresh, |i| {
-            if numbers[i] & ODD != 0 {
+            let place = numbers[i] as usize;
+            numbers[i] = if let Some(ranks) = self.ranks.get_mut(place) {
+                let rank = ranks.next().unwrap_or(0);
+                // The rank comes from memory: a branch on it would be mispredicted, and late.
+                let counted = u32::from(rank != 0).wrapping_neg();
+                self.bases[place].wrapping_add(rank) & counted
+            } else if place & ODD as usize == 0 {
+                self.square_numbers[place - self.bases.len()]
+            } else {
                 // The pair before is of the same run.
-                numbers[i] = numbers[i - 1] | ODD;
-                return;
-            }
-            if let Some((square, square_numbers)) = self.square
-                && let Some(cell) = square.cell(symbols[i], symbols[i + 1])
-            {
-                numbers[i] = square_numbers[cell];
-                return;
-            }
-            let bucket = bucket_of(mix(pair_at(symbols, i)), buckets);
-            let rank = self.ranks[bucket].next().unwrap_or(0);
-            // The rank comes from memory: a branch on it would be mispredicted, and late.
-            let counted = u32::from(rank != 0).wrapping_neg();
-            numbers[i] = self.bases[bucket].wrapping_add(rank) & counted;
+                numbers[i - 1] | ODD
+            };
         });
     }
 }

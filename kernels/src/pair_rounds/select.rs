@@ -154,18 +154,16 @@ impl Masks {
     fn find_candidates(&mut self, numbers: &[u32], hot: &Bits, filter: &Filter) {
         self.candidates.clear();
         self.candidates.push(0);
-        for block in numbers.chunks(64) {
-            let mut passed = 0;
-            for &number in block.iter().rev() {
-                passed = passed << 1 | filter.get(number);
-            }
-            let mut word = 0;
-            for bit in bits_of(passed) {
-                // A number flagged as odd is beyond the end of the set.
-                word |= hot.get(block[bit as usize]) << bit;
-            }
-            self.candidates.push(word);
-        }
+        let (blocks, rest) = numbers.as_chunks::<64>();
+        let word = |block: &[u32]| {
+            let numbers = block.iter().enumerate();
+            let passed = numbers.fold(0, |word, (k, &number)| word | filter.get(number) << k);
+            // A number flagged as odd is beyond the end of the set.
+            bits_of(passed).fold(0, |word, k| word | hot.get(block[k as usize]) << k)
+        };
+        self.candidates
+            .extend(blocks.iter().map(|block| word(block)));
+        self.candidates.extend(rest.chunks(64).map(word));
         self.candidates.push(0);
         self.taken.clear();
         self.taken.resize(self.candidates.len(), 0);
