@@ -39,6 +39,22 @@ impl Rows {
         counted
     }
 
+    /// Takes the counts of rows of `columns` each.
+    pub fn from_dense(columns: usize, counts: &[u32]) -> Rows {
+        let mut sparse = Rows {
+            offsets: vec![0],
+            ..Rows::default()
+        };
+        for row in counts.chunks_exact(columns) {
+            for (column, &count) in row.iter().enumerate().filter(|(_, count)| **count > 0) {
+                sparse.columns.push(column as u32); // columns fit u32, as do counted pairs
+                sparse.counts.push(count);
+            }
+            sparse.offsets.push(sparse.columns.len() as u32);
+        }
+        sparse
+    }
+
     /// The same counts with rows and columns exchanged; columns are `0..columns`.
     pub fn transposed(&self, columns: usize) -> Rows {
         let mut offsets = vec![0u32; columns + 1];

@@ -1,6 +1,6 @@
 //! Writing bodies and root.
 
-use super::classes::Past;
+use super::classes::{Ends, Past};
 use super::contexts::Contexts;
 use super::history::{History, REPEATS, split_distance};
 use super::learn::{Learned, Usage, coded_symbols, learn, runs};
@@ -42,10 +42,11 @@ pub fn encode(grammar: &Grammar, dictionary: &Dictionary) -> Encoded {
     let learned = learn(grammar, &chunks, &shapes, &frequencies);
     let classes = learned.classes.classes;
     let ranks = Ranks::new(grammar, &learned, &frequencies);
+    let contexts = &learned.contexts;
     let events: Vec<Vec<Event>> = chunks
         .par_iter()
         .zip(&usage.repeats)
-        .map(|(chunk, repeats)| events(grammar, chunk, repeats, &learned, &ranks, &frequencies))
+        .map(|(chunk, repeats)| events(grammar, chunk, repeats, classes, contexts, &ranks))
         .collect();
     let tables = count(&events, &chunks, classes, learned.contexts.count);
     let (class_shares, action_shares) = (tables.classes.shares(), tables.actions.shares());
@@ -158,31 +159,42 @@ fn encode_model(
 
 /// Where each symbol stands in its bucket, and how large buckets are for each level.
 struct Ranks {
-    /// Of each symbol that is ever new.
-    of: Vec<u32>,
+    /// Of each symbol.
+    of: Vec<Ranked>,
     /// `[levels + 1][buckets]`: symbols that bodies of a level may use; the last one for the root.
     sizes: Vec<Vec<u32>>,
+}
+
+/// All that writing a symbol takes, together since it comes from memory that no cache holds.
+#[derive(Clone, Copy)]
+struct Ranked {
+    rank: u32,
+    ends: Ends,
+    frequency: u8,
 }
 
 impl Ranks {
     fn new(grammar: &Grammar, learned: &Learned, frequencies: &[u8]) -> Ranks {
         let mut sizes = vec![0; learned.classes.classes * FREQUENCIES];
-        let mut of = vec![0; frequencies.len()];
+        let mut of = Vec::with_capacity(frequencies.len());
         let mut levels = Vec::with_capacity(grammar.level_offsets.len());
-        let mut start = 0;
-        let ends = grammar
-            .level_offsets
-            .iter()
-            .map(|&rule| (grammar.terminal_count + rule) as usize);
-        for end in ends {
-            for symbol in (start..end).filter(|&symbol| frequencies[symbol] > 0) {
-                let size =
-                    &mut sizes[Ranking::bucket(learned.ends[symbol].left, frequencies[symbol])];
-                of[symbol] = *size;
-                *size += 1;
+        for &rule in &grammar.level_offsets {
+            let open = of.len()..(grammar.terminal_count + rule) as usize;
+            let ends = &learned.ends[open.clone()];
+            for (&ends, &frequency) in ends.iter().zip(&frequencies[open]) {
+                let mut rank = 0;
+                if frequency > 0 {
+                    let size: &mut u32 = &mut sizes[Ranking::bucket(ends.left, frequency)];
+                    rank = *size;
+                    *size += 1;
+                }
+                of.push(Ranked {
+                    rank,
+                    ends,
+                    frequency,
+                });
             }
             levels.push(sizes.clone());
-            start = end;
         }
         Ranks { of, sizes: levels }
     }
@@ -235,18 +247,23 @@ fn events(
     grammar: &Grammar,
     chunk: &Chunk,
     repeats: &[bool],
-    learned: &Learned,
+    classes: usize,
+    contexts: &Contexts,
     ranks: &Ranks,
-    frequencies: &[u8],
 ) -> Vec<Event> {
-    let classes = learned.classes.classes;
     let mut history = History::new(classes);
     let mut events = Vec::with_capacity(coded_symbols(grammar, chunk));
     for (first, symbols) in runs(grammar, chunk) {
         let nothing = Past::nothing(classes);
-        let mut past = first.map_or(nothing, |first| nothing.after(learned.ends[first as usize]));
+        let mut past = first.map_or(nothing, |first| {
+            nothing.after(ranks.of[first as usize].ends)
+        });
         for &symbol in symbols {
-            let ends = learned.ends[symbol as usize];
+            let Ranked {
+                rank,
+                ends,
+                frequency,
+            } = ranks.of[symbol as usize];
             let class = usize::from(ends.left);
             let distance = if repeats[events.len()] {
                 history.find(class, symbol)
@@ -258,13 +275,10 @@ fn events(
                     let (action, _, raw) = split_distance(distance);
                     (action, raw)
                 }
-                None => (
-                    REPEATS + usize::from(frequencies[symbol as usize]) - 1,
-                    ranks.of[symbol as usize],
-                ),
+                None => (REPEATS + usize::from(frequency) - 1, rank),
             };
             events.push(Event {
-                context: learned.contexts.of(past) as u16, // below CONTEXTS_MAX
+                context: contexts.of(past) as u16, // below CONTEXTS_MAX
                 class: ends.left,
                 action: action as u8,            // below ACTIONS
                 fill: history.fill(class) as u8, // below FILLS

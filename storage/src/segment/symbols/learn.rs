@@ -317,7 +317,6 @@ fn learn_contexts(
     step: u64,
 ) -> Contexts {
     let pasts = classes + 1;
-    // (last, before, class) of every sampled place.
     let places: Vec<(Past, u8)> = sample
         .par_iter()
         .flat_map_iter(|chunk| {
@@ -333,138 +332,184 @@ fn learn_contexts(
             })
         })
         .collect();
-    let mut by_before: Vec<(u32, u32)> = places
-        .iter()
-        .map(|(past, class)| (u32::from(past.before), u32::from(*class)))
-        .collect();
-    by_before.par_sort_unstable();
-    let rows = Rows::from_sorted_pairs(pasts, &by_before);
-    drop(by_before);
+    let mut by_before = vec![0u32; pasts * classes];
+    for (past, class) in &places {
+        by_before[usize::from(past.before) * classes + usize::from(*class)] += 1;
+    }
+    let rows = Rows::from_dense(classes, &by_before);
     let mut groups = Groups::seeded(&rows, GROUPS_MAX.min(pasts));
     for _ in 0..ROUNDS {
         groups.improve(&rows, |class| class as u8, classes);
     }
     let mut counts = vec![0u32; pasts * GROUPS_MAX * classes];
     for (past, class) in places {
-        let row =
-            usize::from(past.last) * GROUPS_MAX + usize::from(groups.of[usize::from(past.before)]);
+        let group = groups.of[usize::from(past.before)];
+        let row = usize::from(past.last) * GROUPS_MAX + usize::from(group);
         counts[row * classes + usize::from(class)] += 1;
     }
-    // Ask more of a split until there are few enough.
-    let mut entry_cost = 5 * u64::from(ONE_BIT);
-    loop {
-        let of: Vec<Vec<u16>> = counts
-            .par_chunks(GROUPS_MAX * classes)
-            .map(|counts| merge_groups(counts, classes, step, entry_cost))
+    let mut mergers: Vec<Merger> = counts
+        .par_chunks(GROUPS_MAX * classes)
+        .map(|counts| Merger::new(counts, classes, step))
+        .collect();
+    // Merge what saves; then, if there are too many contexts, what costs least.
+    let mut count: usize = mergers
+        .iter()
+        .map(|merger| merger.groups.len().max(1))
+        .sum();
+    for merger in &mut mergers {
+        merger.taken = merger.merges.partition_point(|merge| merge.price <= 0);
+        count -= merger.taken;
+    }
+    let mut dear: Vec<(i64, usize)> = mergers
+        .iter()
+        .enumerate()
+        .flat_map(|(last, merger)| {
+            merger.merges[merger.taken..]
+                .iter()
+                .map(move |merge| (merge.price, last))
+        })
+        .collect();
+    dear.sort_unstable();
+    for (_, last) in dear.into_iter().take(count.saturating_sub(CONTEXTS_MAX)) {
+        mergers[last].taken += 1;
+    }
+    let mut contexts = Contexts {
+        groups: groups.of,
+        of: Vec::new(),
+        count: 0,
+    };
+    for merger in mergers {
+        let of = merger.contexts();
+        let most = of.iter().copied().max().unwrap_or(0);
+        // Together at most CONTEXTS_MAX.
+        contexts
+            .of
+            .extend(of.iter().map(|own| contexts.count as u16 + own));
+        contexts.count += usize::from(most) + 1;
+    }
+    contexts
+}
+
+/// What an entry of a table costs to store, in the unit of [`log2`].
+const ENTRY_COST: u64 = 5 * ONE_BIT as u64;
+
+/// Which groups of what is before one last class should share a table.
+struct Merger {
+    /// Groups that occur.
+    groups: Vec<usize>,
+    /// Best first, until all are one.
+    merges: Vec<Merge>,
+    /// How many of them are made.
+    taken: usize,
+}
+
+/// Two rows of counts that become one.
+struct Merge {
+    /// Index into [`Merger::groups`] of the row that stays, and of the one that goes.
+    rows: (usize, usize),
+    /// What is lost in predictions less what is saved in tables; never falls from one merge to the next, so that a
+    /// limit on it takes a prefix.
+    price: i64,
+}
+
+impl Merger {
+    /// Merges the rows of `counts`, each of `classes`, two by two; `step` times as many places as counted follow them.
+    fn new(counts: &[u32], classes: usize, step: u64) -> Merger {
+        let rows: Vec<&[u32]> = counts.chunks_exact(classes).collect();
+        let groups: Vec<usize> = (0..rows.len())
+            .filter(|&row| rows[row].iter().any(|&count| count > 0))
             .collect();
-        let mut contexts = Contexts {
-            groups: groups.of.clone(),
-            of: Vec::new(),
-            count: 0,
+        let mut rows: Vec<Option<(Vec<u32>, i64)>> = groups
+            .iter()
+            .map(|&row| Some((rows[row].to_vec(), cost(rows[row].iter().copied(), step))))
+            .collect();
+        let price = |rows: &[Option<(Vec<u32>, i64)>], stays: usize, goes: usize| {
+            let ((stays, stays_cost), (goes, goes_cost)) =
+                (rows[stays].as_ref()?, rows[goes].as_ref()?);
+            let together = stays.iter().zip(goes).map(|(stays, goes)| stays + goes);
+            Some(cost(together, step) - stays_cost - goes_cost)
         };
-        for of in of {
-            let most = of.iter().copied().max().unwrap_or(0);
-            contexts
-                .of
-                .extend(of.iter().map(|own| contexts.count as u16 + own)); // checked below
-            contexts.count += usize::from(most) + 1;
+        let mut prices: Vec<Vec<Option<i64>>> = (0..rows.len())
+            .map(|goes| (0..goes).map(|stays| price(&rows, stays, goes)).collect())
+            .collect();
+        let mut merges = Vec::new();
+        let mut highest = i64::MIN;
+        for _ in 1..groups.len() {
+            let pairs = prices.iter().enumerate().flat_map(|(goes, prices)| {
+                prices
+                    .iter()
+                    .enumerate()
+                    .filter_map(move |(stays, price)| Some(((*price)?, stays, goes)))
+            });
+            let (least, stays, goes) = pairs.min().expect("two rows are left");
+            highest = highest.max(least);
+            merges.push(Merge {
+                rows: (stays, goes),
+                price: highest,
+            });
+            let gone = rows[goes].take();
+            if let (Some((counts, own)), Some((gone, _))) = (&mut rows[stays], gone) {
+                counts
+                    .iter_mut()
+                    .zip(gone)
+                    .for_each(|(count, gone)| *count += gone);
+                *own = cost(counts.iter().copied(), step);
+            }
+            for other in 0..rows.len() {
+                let (low, high) = (stays.min(other), stays.max(other));
+                if low < high {
+                    prices[high][low] = price(&rows, low, high);
+                }
+                let (low, high) = (goes.min(other), goes.max(other));
+                if low < high {
+                    prices[high][low] = None;
+                }
+            }
         }
-        if contexts.count <= CONTEXTS_MAX {
-            return contexts;
+        Merger {
+            groups,
+            merges,
+            taken: 0,
         }
-        entry_cost += entry_cost / 2;
+    }
+
+    /// The context of each group, numbered in order of first use; groups that never occur go with the first.
+    fn contexts(&self) -> Vec<u16> {
+        let mut stands_for: Vec<usize> = (0..self.groups.len()).collect();
+        for merge in &self.merges[..self.taken] {
+            let (stays, goes) = merge.rows;
+            stands_for
+                .iter_mut()
+                .filter(|row| **row == goes)
+                .for_each(|row| *row = stays);
+        }
+        let mut contexts = vec![0; GROUPS_MAX];
+        let mut numbers = Vec::new();
+        for (&group, &row) in self.groups.iter().zip(&stands_for) {
+            let number = numbers
+                .iter()
+                .position(|&known| known == row)
+                .unwrap_or_else(|| {
+                    numbers.push(row);
+                    numbers.len() - 1
+                });
+            contexts[group] = number as u16; // below GROUPS_MAX
+        }
+        contexts
     }
 }
 
-/// Which of the `GROUPS_MAX` rows of `counts` should share a table, numbered in order of first use.
-///
-/// Merges the pair that saves most, table entries against worse predictions, until none saves.
-fn merge_groups(counts: &[u32], classes: usize, step: u64, entry_cost: u64) -> Vec<u16> {
-    let cost = |row: &mut dyn Iterator<Item = u32>| {
-        let (mut total, mut inner, mut entries) = (0u32, 0u64, 0u64);
-        for count in row.filter(|count| *count > 0) {
-            total += count;
-            inner += u64::from(count) * u64::from(log2(count));
-            entries += 1;
-        }
-        (u64::from(total) * u64::from(log2(total))).saturating_sub(inner) * step
-            + entries * entry_cost
-    };
-    let mut rows: Vec<(Vec<u32>, u64, Vec<usize>)> = Vec::new();
-    let mut empty = Vec::new();
-    for (group, row) in counts.chunks_exact(classes).enumerate() {
-        if row.iter().all(|&count| count == 0) {
-            empty.push(group);
-        } else {
-            rows.push((row.to_vec(), cost(&mut row.iter().copied()), vec![group]));
-        }
+/// What a row of counts costs: its predictions and its table.
+fn cost(row: impl Iterator<Item = u32>, step: u64) -> i64 {
+    let (mut total, mut inner, mut entries) = (0u32, 0u64, 0u64);
+    for count in row {
+        total += count;
+        inner += u64::from(count) * u64::from(log2(count));
+        entries += u64::from(count > 0);
     }
-    let together = |left: &(Vec<u32>, u64, Vec<usize>), right: &(Vec<u32>, u64, Vec<usize>)| {
-        let merged = cost(
-            &mut left
-                .0
-                .iter()
-                .zip(&right.0)
-                .map(|(left, right)| left + right),
-        );
-        // What merging saves; never when it costs more.
-        (left.1 + right.1).checked_sub(merged)
-    };
-    let mut savings: Vec<Vec<Option<u64>>> = (0..rows.len())
-        .map(|row| {
-            (0..row)
-                .map(|other| together(&rows[row], &rows[other]))
-                .collect()
-        })
-        .collect();
-    loop {
-        let mut best: Option<(u64, usize, usize)> = None;
-        for (row, savings) in savings.iter().enumerate() {
-            for (other, &saved) in savings.iter().enumerate() {
-                if let Some(saved) = saved
-                    && best.is_none_or(|(most, _, _)| saved > most)
-                {
-                    best = Some((saved, row, other));
-                }
-            }
-        }
-        let Some((_, row, other)) = best else { break };
-        let (taken, _, groups) = rows.swap_remove(row);
-        savings.swap_remove(row);
-        // The last row took the place of `row`: its savings are computed again.
-        rows[other]
-            .0
-            .iter_mut()
-            .zip(taken)
-            .for_each(|(count, taken)| *count += taken);
-        rows[other].2.extend(groups);
-        rows[other].1 = cost(&mut rows[other].0.iter().copied());
-        for changed in [row, other] {
-            if changed < rows.len() {
-                savings[changed] = (0..changed)
-                    .map(|lower| together(&rows[changed], &rows[lower]))
-                    .collect();
-            }
-        }
-        for upper in 0..rows.len() {
-            for changed in [row, other] {
-                if changed < upper {
-                    savings[upper][changed] = together(&rows[upper], &rows[changed]);
-                }
-            }
-        }
-    }
-    // Groups that never occur go with the first context.
-    let mut of = vec![0; GROUPS_MAX];
-    rows.iter_mut()
-        .for_each(|(_, _, members)| members.sort_unstable());
-    rows.sort_unstable_by_key(|(_, _, members)| members[0]);
-    for (context, (_, _, members)) in rows.iter().enumerate() {
-        members
-            .iter()
-            .for_each(|&member| of[member] = context as u16); // below GROUPS_MAX
-    }
-    of
+    let bits = (u64::from(total) * u64::from(log2(total))).saturating_sub(inner);
+    // Counts are sampled: far below 2^63.
+    (bits * step + entries * ENTRY_COST) as i64
 }
 
 #[cfg(test)]
@@ -472,7 +517,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_alike_are_merged_and_groups_unlike_are_not() {
+    fn groups_alike_are_merged_first_and_groups_unlike_last() {
         let mut counts = vec![0; GROUPS_MAX * 4];
         for group in [1, 2, 5] {
             counts[group * 4..][..4].copy_from_slice(&[500, 500, 1, 1]);
@@ -480,11 +525,14 @@ mod tests {
         for group in [3, 9] {
             counts[group * 4..][..4].copy_from_slice(&[1, 1, 900, 2]);
         }
-        let of = merge_groups(&counts, 4, 1, 160);
-        assert_eq!((of[1], of[2], of[5]), (of[1], of[1], of[1]));
-        assert_eq!(of[3], of[9]);
-        assert_ne!(of[1], of[3]);
-        let again = merge_groups(&counts, 4, 1, 1_000_000);
-        assert!(again.iter().all(|&context| context == 0));
+        let mut merger = Merger::new(&counts, 4, 1);
+        assert!(merger.merges.is_sorted_by_key(|merge| merge.price));
+        merger.taken = merger.merges.partition_point(|merge| merge.price <= 0);
+        let of = merger.contexts();
+        assert_eq!((of[1], of[2], of[5]), (0, 0, 0));
+        assert_eq!((of[3], of[9]), (1, 1));
+        assert_eq!(of[0], 0);
+        merger.taken = 4;
+        assert!(merger.contexts().iter().all(|&context| context == 0));
     }
 }
