@@ -37,6 +37,8 @@ pub mod limits;
 mod lower;
 mod parse;
 pub mod plan;
+pub mod query;
+pub mod setting;
 mod split;
 mod statement;
 mod substr;

@@ -1,0 +1,564 @@
+//! `Query`: a SELECT, checked: names are columns, types fit, parameters have their values.
+//!
+//! Invariant: every type is flat. Expressions of a block lie in one array, and each refers only to expressions before it,
+//! so evaluating, cloning and dropping never recurse. What a query means is here; how it is answered is not.
+
+use crate::value::Value;
+
+/// A SELECT with the subqueries it reads.
+///
+/// FROM names one thing, so a query is a chain of blocks: the first reads a relation or nothing, each later one reads the
+/// block before it, and the last gives the result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// At least one; from the innermost SELECT outwards.
+    pub blocks: Vec<Block>,
+}
+
+impl Query {
+    /// Names of the columns of the result.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let outputs = self.blocks.last().map_or(&[][..], |block| &block.outputs);
+        outputs.iter().map(|output| output.name.as_str())
+    }
+}
+
+/// One SELECT: rows of `source` that pass `filter`, perhaps grouped, then made into outputs, sorted and cut.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Where rows come from.
+    pub source: Source,
+    /// All expressions of this block; ids are indices into it. An expression refers only to ones before it.
+    pub expressions: Vec<Expression>,
+    /// WHERE: all of these must be true. Conjuncts of a written AND are separate.
+    pub filter: Vec<ExpressionId>,
+    /// GROUP BY and aggregates; none for a query that makes a row of each row.
+    pub aggregation: Option<Aggregation>,
+    /// HAVING: all of these must be true of a group.
+    pub having: Vec<ExpressionId>,
+    /// The SELECT list.
+    pub outputs: Vec<Output>,
+    /// Equal rows of outputs are given once.
+    pub distinct: bool,
+    /// The first key decides, then the next; empty for any order.
+    pub order_by: Vec<SortKey>,
+    /// How many rows at most.
+    pub limit: Option<u64>,
+    /// How many rows to leave out first.
+    pub offset: u64,
+}
+
+/// What FROM names.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// One row without columns: there is no FROM.
+    Nothing,
+    /// A corpus or a table function.
+    Relation(Relation),
+    /// The block before this one. Column `i` is its output `i`.
+    Block,
+}
+
+/// A corpus or a table function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Relation {
+    /// One row for each occurrence of a word: `FROM corpus`. Columns: [`WordsColumn`].
+    Words {
+        /// The corpus.
+        corpus: String,
+    },
+    /// One row for each `n` consecutive words of a file. Columns: [`NgramsColumn`].
+    Ngrams {
+        /// The corpus.
+        corpus: String,
+        /// 1 to 8.
+        n: u32,
+    },
+    /// The most frequent words of each file. Columns: [`TermVectorsColumn`].
+    TermVectors {
+        /// The corpus.
+        corpus: String,
+        /// Words of each file at most.
+        k: u64,
+    },
+    /// One row for each file. Columns: [`FilesColumn`].
+    Files {
+        /// The corpus.
+        corpus: String,
+    },
+    /// One row for each corpus. Columns: [`CorporaColumn`].
+    Corpora,
+    /// One row for each segment. Columns: [`SegmentsColumn`], then the sections of a segment file as the schema names them,
+    /// each an INTEGER.
+    Segments {
+        /// The corpus.
+        corpus: String,
+    },
+    /// One row for each setting of SET. Columns: [`SettingsColumn`].
+    Settings,
+}
+
+/// Declares the columns of a relation, in the order of `*`.
+macro_rules! columns {
+    ($(#[$docs:meta])* $name:ident { $($(#[$doc:meta])* $column:ident = $sql:literal: $affinity:ident,)* }) => {
+        $(#[$docs])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $column,)*
+        }
+
+        impl $name {
+            /// All columns in the order of `*`; [`Expression::Column`] is an index into it.
+            pub const ALL: &[$name] = &[$($name::$column,)*];
+
+            /// The name in SQL.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($name::$column => $sql,)*
+                }
+            }
+
+            /// What kind of values it holds.
+            pub fn affinity(self) -> Affinity {
+                match self {
+                    $($name::$column => Affinity::$affinity,)*
+                }
+            }
+        }
+    };
+}
+
+columns! {
+    /// Columns of a corpus.
+    WordsColumn {
+        /// TEXT: name of the file.
+        File = "file": Text,
+        /// TEXT: the word as it stands there; a BLOB if it is not UTF-8.
+        Word = "word": Text,
+        /// INTEGER: 0-based number of the word in its file.
+        Position = "position": Integer,
+        /// INTEGER: 0-based byte of the word's first byte in its file.
+        Offset = "offset": Integer,
+        /// INTEGER: bytes of the word.
+        Length = "length": Integer,
+    }
+}
+
+columns! {
+    /// Columns of `ngrams('corpus', n)`.
+    NgramsColumn {
+        /// TEXT: the words, joined by one space; a BLOB if one is not UTF-8.
+        Ngram = "ngram": Text,
+        /// TEXT: name of the file.
+        File = "file": Text,
+        /// INTEGER: 0-based number of the first word in its file.
+        Position = "position": Integer,
+        /// INTEGER: 0-based byte of the first word in its file.
+        Offset = "offset": Integer,
+    }
+}
+
+columns! {
+    /// Columns of `term_vectors('corpus', k)`.
+    TermVectorsColumn {
+        /// TEXT: name of the file.
+        File = "file": Text,
+        /// TEXT: the word; a BLOB if it is not UTF-8.
+        Word = "word": Text,
+        /// INTEGER: how often it occurs in the file.
+        Count = "count": Integer,
+        /// INTEGER: 1 for the most frequent word of the file; equal counts are ordered by the bytes of the word.
+        Rank = "rank": Integer,
+    }
+}
+
+columns! {
+    /// Columns of `files('corpus')`.
+    FilesColumn {
+        /// TEXT: name.
+        File = "file": Text,
+        /// BLOB: the file's bytes.
+        Content = "content": Blob,
+        /// INTEGER: size in bytes.
+        Bytes = "bytes": Integer,
+        /// INTEGER: number of words.
+        Words = "words": Integer,
+    }
+}
+
+columns! {
+    /// Columns of `corpora()`.
+    CorporaColumn {
+        /// TEXT: name.
+        Corpus = "corpus": Text,
+        /// TEXT: name of the tokenizer.
+        Tokenizer = "tokenizer": Text,
+        /// INTEGER: number of segments.
+        Segments = "segments": Integer,
+        /// INTEGER: number of files.
+        Files = "files": Integer,
+        /// INTEGER: bytes of text.
+        Bytes = "bytes": Integer,
+        /// INTEGER: number of words.
+        Words = "words": Integer,
+        /// INTEGER: bytes on disk.
+        Size = "size": Integer,
+        /// REAL: `size / bytes`, NULL without text.
+        Ratio = "ratio": Real,
+    }
+}
+
+columns! {
+    /// Columns of `segments('corpus')`, before those of the sections.
+    SegmentsColumn {
+        /// INTEGER: id of the segment.
+        Segment = "segment": Integer,
+        /// INTEGER: number of files, parts of large files counted one by one.
+        Files = "files": Integer,
+        /// INTEGER: bytes of text.
+        Bytes = "bytes": Integer,
+        /// INTEGER: number of words.
+        Words = "words": Integer,
+        /// INTEGER: bytes on disk.
+        Size = "size": Integer,
+        /// INTEGER: entries of the dictionary.
+        Tokens = "tokens": Integer,
+        /// INTEGER: rules of the grammar.
+        Rules = "rules": Integer,
+        /// INTEGER: levels of the grammar.
+        Depth = "depth": Integer,
+        /// INTEGER: symbols in the bodies of the rules.
+        Symbols = "symbols": Integer,
+        /// INTEGER: symbols in the root.
+        RootSymbols = "root_symbols": Integer,
+        /// REAL: `size / bytes`, NULL without text.
+        Ratio = "ratio": Real,
+    }
+}
+
+columns! {
+    /// Columns of `settings()`.
+    SettingsColumn {
+        /// TEXT: name, as SET takes it.
+        Setting = "setting": Text,
+        /// TEXT: the value in force.
+        Value = "value": Text,
+        /// TEXT: the value at the start.
+        Default = "default": Text,
+        /// TEXT: what it does, one sentence.
+        Description = "description": Text,
+    }
+}
+
+/// Index of an expression in its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExpressionId(pub u32);
+
+/// An expression. Truth is as in SQLite: NULL is unknown, numbers are true unless 0, texts and blobs by the number they
+/// begin with; what compares or tests gives 1, 0 or NULL.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expression {
+    /// A literal, or the value of a parameter.
+    Value(Value),
+    /// A column of the block's source, by index. Not above an aggregation.
+    Column(usize),
+    /// A key of the aggregation, by index. Only above it: in HAVING, outputs and ORDER BY.
+    Key(usize),
+    /// An aggregate, by index. Only above the aggregation.
+    Aggregate(usize),
+    /// The value with an affinity applied, as SQLite does before it compares: a text that is a number becomes that number
+    /// (Integer, Real), a number becomes its text (Text); anything else stays as it is.
+    Affine {
+        /// What is converted.
+        operand: ExpressionId,
+        /// To what.
+        affinity: Affinity,
+    },
+    /// `CAST(operand AS type)`: the value becomes one of that type.
+    Cast {
+        /// What is converted.
+        operand: ExpressionId,
+        /// To what; never `Affinity::None`.
+        affinity: Affinity,
+    },
+    /// `NOT operand`.
+    Not(ExpressionId),
+    /// `- operand`.
+    Negate(ExpressionId),
+    /// Arithmetic, `||`, AND, OR.
+    Binary {
+        /// Which.
+        operator: BinaryOperator,
+        /// Left operand.
+        left: ExpressionId,
+        /// Right operand; AND and OR need not evaluate it.
+        right: ExpressionId,
+    },
+    /// A comparison. Affinities are applied already. Order: NULL, numbers, texts by collation, blobs.
+    Compare {
+        /// Which.
+        comparison: Comparison,
+        /// Left operand.
+        left: ExpressionId,
+        /// Right operand.
+        right: ExpressionId,
+        /// How texts compare.
+        collation: Collation,
+    },
+    /// `operand IS NULL`, or with `negated` `operand IS NOT NULL`.
+    IsNull {
+        /// What is tested.
+        operand: ExpressionId,
+        /// NOT.
+        negated: bool,
+    },
+    /// `operand IN (list)`. An empty list gives 0, whatever the operand.
+    In {
+        /// What is looked for; affinities are applied already.
+        operand: ExpressionId,
+        /// Where.
+        list: Vec<ExpressionId>,
+        /// NOT IN.
+        negated: bool,
+        /// How texts compare.
+        collation: Collation,
+    },
+    /// `text LIKE pattern`, GLOB or REGEXP.
+    Match {
+        /// Which language the pattern is in.
+        matcher: Matcher,
+        /// What is matched.
+        text: ExpressionId,
+        /// The pattern.
+        pattern: ExpressionId,
+        /// ESCAPE of LIKE: one character.
+        escape: Option<ExpressionId>,
+        /// NOT LIKE and so on.
+        negated: bool,
+    },
+    /// CASE. Branches are tried in order.
+    Case {
+        /// `CASE operand WHEN`: each condition is already a comparison with it, so this form needs nothing of its own.
+        branches: Vec<(ExpressionId, ExpressionId)>,
+        /// ELSE; NULL without.
+        otherwise: Option<ExpressionId>,
+    },
+    /// A scalar function. The number of arguments has been checked.
+    Call {
+        /// Which.
+        function: Function,
+        /// Its arguments.
+        arguments: Vec<ExpressionId>,
+    },
+}
+
+/// The kind of values that an expression tends to hold (SQLite's datatype3.html, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Affinity {
+    /// No tendency: literals and most functions.
+    None,
+    /// 64-bit signed integers.
+    Integer,
+    /// 64-bit floating point.
+    Real,
+    /// Text.
+    Text,
+    /// Bytes.
+    Blob,
+}
+
+/// Operators of two operands that are not comparisons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BinaryOperator {
+    /// Three-valued AND.
+    And,
+    /// Three-valued OR.
+    Or,
+    /// `+`. Integers that overflow become REAL, here and below, as in SQLite.
+    Add,
+    /// `-`.
+    Subtract,
+    /// `*`.
+    Multiply,
+    /// `/`: of integers the quotient towards zero; NULL by zero.
+    Divide,
+    /// `%`: of both operands cast to INTEGER; NULL by zero.
+    Remainder,
+    /// `||`.
+    Concatenate,
+}
+
+/// Comparisons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// `=`, `==`.
+    Equal,
+    /// `<>`, `!=`.
+    NotEqual,
+    /// `<`.
+    Less,
+    /// `<=`.
+    LessOrEqual,
+    /// `>`.
+    Greater,
+    /// `>=`.
+    GreaterOrEqual,
+    /// `IS`, `IS NOT DISTINCT FROM`: two NULLs are equal, and the answer is never NULL.
+    Is,
+    /// `IS NOT`, `IS DISTINCT FROM`.
+    IsNot,
+}
+
+/// How texts are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Collation {
+    /// By their bytes.
+    #[default]
+    Binary,
+    /// By the bytes of their Unicode simple case foldings.
+    NoCase,
+}
+
+/// Pattern languages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Matcher {
+    /// `%` and `_`; ASCII letters in any case, as in SQLite.
+    Like,
+    /// `*`, `?`, `[a-z]`, `[^a-z]`; case counts.
+    Glob,
+    /// A regular expression (crate `regex`) that matches anywhere in the text.
+    Regexp,
+}
+
+/// Scalar functions, as SQLite documents them unless said otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// `abs(x)`; an error for -2^63.
+    Abs,
+    /// `binding()`: 0-based number of the parameter set that the row answers.
+    Binding,
+    /// `char(codepoint, ...)`.
+    Char,
+    /// `coalesce(x, y, ...)`.
+    Coalesce,
+    /// `concat(x, ...)`: NULLs are left out.
+    Concat,
+    /// `concat_ws(separator, x, ...)`.
+    ConcatWs,
+    /// `hex(x)`.
+    Hex,
+    /// `ifnull(x, y)`.
+    IfNull,
+    /// `iif(condition, x, y)`, `iif(condition, x)`.
+    Iif,
+    /// `instr(x, y)`.
+    Instr,
+    /// `length(x)`: characters of a text, bytes of a blob.
+    Length,
+    /// `lower(x)`: Unicode lowercase.
+    Lower,
+    /// `ltrim(x)`, `ltrim(x, characters)`.
+    LeftTrim,
+    /// `max(x, y, ...)` of at least two.
+    Max,
+    /// `min(x, y, ...)` of at least two.
+    Min,
+    /// `nullif(x, y)`.
+    NullIf,
+    /// `octet_length(x)`: bytes.
+    OctetLength,
+    /// `quote(x)`: as an SQL literal.
+    Quote,
+    /// `replace(x, from, to)`.
+    Replace,
+    /// `round(x)`, `round(x, digits)`.
+    Round,
+    /// `rtrim(x)`, `rtrim(x, characters)`.
+    RightTrim,
+    /// `sign(x)`.
+    Sign,
+    /// `substr(x, start)`, `substr(x, start, length)`: characters of a text, bytes of a blob.
+    Substr,
+    /// `trim(x)`, `trim(x, characters)`.
+    Trim,
+    /// `typeof(x)`.
+    TypeOf,
+    /// `unicode(x)`.
+    Unicode,
+    /// `upper(x)`: Unicode uppercase.
+    Upper,
+    /// `zipfdb_version()`.
+    Version,
+}
+
+/// GROUP BY and the aggregates of a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregation {
+    /// Rows with equal keys are one group. No keys: all rows are one group, even if there are none.
+    pub keys: Vec<GroupKey>,
+    /// What is computed of each group; [`Expression::Aggregate`] is an index into it.
+    pub aggregates: Vec<Aggregate>,
+}
+
+/// A key of GROUP BY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupKey {
+    /// Evaluated on rows of the source.
+    pub expression: ExpressionId,
+    /// Which texts are equal. A group shows the smallest of its keys by bytes.
+    pub collation: Collation,
+}
+
+/// An aggregate function and what it is applied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aggregate {
+    /// Which.
+    pub function: AggregateFunction,
+    /// Evaluated on rows of the source; none only for `COUNT(*)`.
+    pub argument: Option<ExpressionId>,
+    /// Equal arguments count once.
+    pub distinct: bool,
+    /// For DISTINCT, MIN and MAX.
+    pub collation: Collation,
+    /// FILTER (WHERE ...).
+    pub filter: Option<ExpressionId>,
+}
+
+/// Aggregate functions. All but COUNT and TOTAL are NULL when no argument is not NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AggregateFunction {
+    /// Rows, or arguments that are not NULL.
+    Count,
+    /// An error if integers overflow.
+    Sum,
+    /// The sum as REAL, 0.0 of nothing.
+    Total,
+    /// The mean as REAL.
+    Avg,
+    /// The smallest.
+    Min,
+    /// The greatest.
+    Max,
+}
+
+/// A column of the result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// Its alias, or the expression as it was written.
+    pub name: String,
+    /// Evaluated on a row of the source, or on a group.
+    pub expression: ExpressionId,
+}
+
+/// A key of ORDER BY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SortKey {
+    /// Evaluated where outputs are. With DISTINCT it is the expression of an output.
+    pub expression: ExpressionId,
+    /// Greatest first.
+    pub descending: bool,
+    /// NULLs before all else; otherwise behind. By default first when ascending, last when descending.
+    pub nulls_first: bool,
+    /// How texts compare.
+    pub collation: Collation,
+}

@@ -1,0 +1,90 @@
+//! `Setting`: what SET changes for a database handle.
+//!
+//! Invariant: a `Setting` holds a valid value. Names and values are parsed in `bind`; what a setting does is the
+//! executor's business.
+
+/// A setting with its new value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// `SET device = 'auto' | 'cpu' | 'cuda' | 'cuda:1'`.
+    Device(Device),
+    /// `SET strategy = 'auto' | 'totals' | ...`: none for `'auto'`, the planner's choice.
+    Strategy(Option<Strategy>),
+    /// `SET memory_limit = '256MiB'`: bytes that sorting, grouping and DISTINCT of one query keep before they spill.
+    MemoryLimit(u64),
+    /// `SET statement_timeout = '5s'` or milliseconds: a statement that takes longer ends with an error; 0 for never.
+    StatementTimeout(u64),
+}
+
+impl Setting {
+    /// Names of all settings, sorted.
+    pub const NAMES: [&'static str; 4] =
+        ["device", "memory_limit", "statement_timeout", "strategy"];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Setting::Device(_) => "device",
+            Setting::MemoryLimit(_) => "memory_limit",
+            Setting::StatementTimeout(_) => "statement_timeout",
+            Setting::Strategy(_) => "strategy",
+        }
+    }
+}
+
+/// Where queries run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Device {
+    /// Where it is estimated to be fastest.
+    #[default]
+    Auto,
+    /// On threads of the host.
+    Cpu,
+    /// On an NVIDIA GPU, by number.
+    Cuda(u32),
+}
+
+/// An algorithm that answers from the grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// Stored totals of files and segments: nothing of the grammar is read.
+    Totals,
+    /// Weights of all symbols, top-down by level.
+    Weights,
+    /// Weights of (file, symbol), top-down for each file.
+    FileWeights,
+    /// Tables of words for each rule, bottom-up by level.
+    LocalTables,
+    /// From a symbol to the rules and root positions that use it.
+    Parents,
+    /// All words in order, streamed from the root.
+    RootStream,
+    /// Expanding the few files that are asked.
+    Decode,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Strategy; 7] = [
+        Strategy::Totals,
+        Strategy::Weights,
+        Strategy::FileWeights,
+        Strategy::LocalTables,
+        Strategy::Parents,
+        Strategy::RootStream,
+        Strategy::Decode,
+    ];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Totals => "totals",
+            Strategy::Weights => "weights",
+            Strategy::FileWeights => "file_weights",
+            Strategy::LocalTables => "local_tables",
+            Strategy::Parents => "parents",
+            Strategy::RootStream => "root_stream",
+            Strategy::Decode => "decode",
+        }
+    }
+}
