@@ -53,9 +53,9 @@ pub fn decode(
 ) -> Result<Grammar, (Part, Fault)> {
     let rules = decode_rules(coded.rules, counts, dictionary.len())
         .map_err(|fault| (Part::Rules, fault))?;
-    check_expansion(coded.bodies.len(), counts.symbols * 4)
+    check_expansion(coded.bodies.len(), counts.symbols.saturating_mul(4))
         .map_err(|fault| (Part::Bodies, fault))?;
-    check_expansion(coded.root.len(), counts.root_symbols * 4)
+    check_expansion(coded.root.len(), counts.root_symbols.saturating_mul(4))
         .map_err(|fault| (Part::Root, fault))?;
     let mut model =
         decode_model(coded.model, &rules, dictionary).map_err(|fault| (Part::Model, fault))?;
