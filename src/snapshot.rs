@@ -1,40 +1,43 @@
 //! `Snapshot`: an unchanging view of one corpus, from which every read starts.
 //!
-//! It holds the segments that were live when it was taken. What a query needs of
-//! a segment is decoded or built at first use and then shared by all snapshots
-//! that hold the segment. A file may be cut into parts that lie in consecutive
-//! segments; here it is one file again. Which statement asks is not known here.
+//! It holds the segments that were live when it was taken. The invariant:
+//! answers are exact, whatever way they were found and however files are cut
+//! into parts: counts of parts add up, offsets move by where the part begins,
+//! extracts go across the borders. Work is done on the segments' grammars; text
+//! is expanded only as far as bytes of it are asked for.
+//!
+//! It neither writes nor knows which statement asks.
+
+mod file_index;
+mod segment_view;
+#[cfg(test)]
+mod tests;
+mod word_counts;
+mod word_order;
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{
-    Content, GrammarView, Lengths, Parents, Signatures, Structures, SymbolText, WordTerminals,
-    count_in_file, expand_file, extract, file_weights, locate, locate_in_file, weights,
-};
-use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment};
+use zipfdb_kernels::WordTerminals;
 
 use crate::database::Shared;
-use crate::tokenize::fold;
 use crate::{Error, Result};
+use file_index::{FileIndex, Part};
+use word_counts::TokenCounts;
 
-/// A file of a corpus.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSummary {
-    /// Its name: the path it was imported from, relative, with `/`.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// How many words it has.
-    pub words: u64,
-}
+pub use file_index::FileSummary;
+pub(crate) use segment_view::SegmentView;
+pub use word_counts::WordCounts;
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
 ///
-/// Batches (`count_many`, `search_many`, `extract_many`) run in parallel on the
-/// database's threads. The first question to a segment decodes it.
+/// Cheap to clone. Large work and batches (`count_many`, `search_many`,
+/// `extract_many`) run in parallel on the database's threads, small questions on
+/// the caller's. The first question to a segment decodes it and builds what it
+/// takes to answer; that stays for later ones.
 ///
 /// ```
 /// use zipfdb::{CopyOptions, CorpusSettings, Database};
@@ -57,142 +60,21 @@ pub struct Snapshot {
     view: Arc<CorpusView>,
 }
 
-/// The segments of a corpus and where each of its files lies in them.
-pub(crate) struct CorpusView {
-    name: String,
-    segments: Vec<Arc<SegmentView>>,
-    /// Sorted by name.
-    files: Vec<FileSummary>,
-    /// For each file its parts in order: index of the segment, index of the entry.
-    parts: Vec<Vec<(usize, u32)>>,
-}
+/// The name of a file and the offsets of a word in it.
+type NamedOffsets = (String, Vec<u64>);
 
-impl CorpusView {
-    /// Reads the file tables of the segments, in order of publication.
-    pub(crate) fn new(name: String, segments: Vec<Arc<SegmentView>>) -> Result<CorpusView> {
-        let mut entries: Vec<(&FileEntry, usize, u32)> = Vec::new();
-        for (index, segment) in segments.iter().enumerate() {
-            for (number, entry) in (0..).zip(segment.files()?) {
-                entries.push((entry, index, number));
-            }
-        }
-        entries.sort_by(|a, b| (&a.0.name, a.0.first_byte).cmp(&(&b.0.name, b.0.first_byte)));
-        let mut files: Vec<FileSummary> = Vec::new();
-        let mut parts: Vec<Vec<(usize, u32)>> = Vec::new();
-        let mut complete = true;
-        for (entry, segment, number) in entries {
-            let inconsistent = |reason: &str| Error::Inconsistent {
-                segment: segments[segment].id(),
-                reason: format!("file \"{}\": {reason}", entry.name),
-            };
-            if entry.first_byte == 0 && complete {
-                if files.last().is_some_and(|file| file.name == entry.name) {
-                    return Err(inconsistent("there are two files of this name"));
-                }
-                files.push(FileSummary {
-                    name: entry.name.clone(),
-                    bytes: 0,
-                    words: 0,
-                });
-                parts.push(Vec::new());
-            }
-            let (Some(file), Some(part)) = (files.last_mut(), parts.last_mut()) else {
-                return Err(inconsistent("its first part is missing"));
-            };
-            let follows = file.name == entry.name
-                && file.bytes == entry.first_byte
-                && file.words == entry.first_word;
-            if !follows {
-                return Err(inconsistent("a part of it is missing"));
-            }
-            file.bytes += entry.bytes;
-            file.words += entry.words;
-            part.push((segment, number));
-            complete = entry.last_part;
-        }
-        Ok(CorpusView {
-            name,
-            segments,
-            files,
-            parts,
-        })
-    }
+/// As [`NamedOffsets`], with the file's place in order of name.
+type FileOffsets = (usize, Vec<u64>);
 
-    pub(crate) fn segments(&self) -> &[Arc<SegmentView>] {
-        &self.segments
-    }
+/// Files with fewer words than this are answered on the calling thread: waking
+/// the pool would take longer.
+const SMALL_FILE_WORDS: u64 = 1 << 16;
 
-    fn find(&self, file: &str) -> Option<usize> {
-        let found = self
-            .files
-            .binary_search_by(|entry| entry.name.as_str().cmp(file));
-        found.ok()
-    }
+/// Likewise extracts with fewer bytes.
+const SMALL_EXTRACT_BYTES: u64 = 1 << 16;
 
-    fn index(&self, file: &str) -> Result<usize> {
-        self.find(file).ok_or_else(|| Error::NoSuchFile {
-            corpus: self.name.clone(),
-            file: file.to_owned(),
-            nearest: self.nearest(file),
-        })
-    }
-
-    /// The name most like `file`, if one is alike.
-    fn nearest(&self, file: &str) -> Option<String> {
-        const ALIKE: f64 = 0.8;
-        let scored = self
-            .files
-            .iter()
-            .map(|entry| (strsim::jaro_winkler(&entry.name, file), &entry.name));
-        scored
-            .filter(|(score, _)| *score >= ALIKE)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name.clone())
-    }
-
-    /// The parts of a file with the bytes of the file before each.
-    fn parts_of(&self, file: usize) -> impl Iterator<Item = (&SegmentView, u32, u64)> {
-        let mut before = 0;
-        self.parts[file].iter().map(move |&(segment, entry)| {
-            let segment = &*self.segments[segment];
-            let first_byte = before;
-            before += segment.length_of(entry);
-            (segment, entry, first_byte)
-        })
-    }
-
-    fn count(&self, file: usize, word: &[u8]) -> Result<u64> {
-        self.parts_of(file)
-            .map(|(segment, entry, _)| segment.count(entry, word))
-            .sum()
-    }
-
-    fn search(&self, file: usize, word: &[u8]) -> Result<Vec<u64>> {
-        let mut offsets = Vec::new();
-        for (segment, entry, first_byte) in self.parts_of(file) {
-            let found = segment.search(entry, word)?;
-            offsets.extend(found.into_iter().map(|offset| first_byte + offset));
-        }
-        Ok(offsets)
-    }
-
-    fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let end = offset.saturating_add(length);
-        let mut bytes = Vec::new();
-        for (segment, entry, first_byte) in self.parts_of(file) {
-            let last_byte = first_byte + segment.length_of(entry);
-            if first_byte < end && offset < last_byte {
-                let from = offset.max(first_byte);
-                let part = segment.extract(entry, from - first_byte, end.min(last_byte) - from)?;
-                match bytes.is_empty() {
-                    true => bytes = part,
-                    false => bytes.extend(part),
-                }
-            }
-        }
-        Ok(bytes)
-    }
-}
+/// Files with fewer bytes are expanded by one thread anyway.
+const SMALL_FILE_BYTES: u64 = 1 << 20;
 
 impl Snapshot {
     pub(crate) fn new(shared: Arc<Shared>, view: Arc<CorpusView>) -> Snapshot {
@@ -201,68 +83,113 @@ impl Snapshot {
 
     /// All files, in order of name.
     pub fn files(&self) -> &[FileSummary] {
-        &self.view.files
+        self.view.index.files()
     }
 
-    /// The file called `name`, if there is one. Cost: O(log files).
+    /// The file called `name`, if there is one. Cost: about one comparison.
     pub fn file(&self, name: &str) -> Option<&FileSummary> {
-        self.view.find(name).map(|index| &self.view.files[index])
+        self.view.index.find(name).map(|file| &self.files()[file])
     }
 
-    /// Every word of the corpus and how often it occurs, each word once, in no
-    /// promised order. Words are UTF-8, unless the tokenizer is `whitespace`.
+    /// How many words the corpus has.
+    pub fn total_words(&self) -> u64 {
+        self.files().iter().map(|file| file.words).sum()
+    }
+
+    /// Every word of the corpus and how often it occurs, in dictionary order: by
+    /// case-folded word, then word. Words are UTF-8, unless the tokenizer is
+    /// `whitespace`.
     ///
-    /// Cost: one pass over the grammar.
+    /// Cost: as [`Snapshot::word_counts`], and a copy of each word.
     ///
     /// # Errors
     /// If a segment is damaged.
     pub fn word_count(&self) -> Result<Vec<(Vec<u8>, u64)>> {
-        let segments = self.view.segments.iter();
-        self.install(|| {
-            let counts: Result<Vec<_>> = segments.map(|segment| segment.word_counts()).collect();
-            Ok(merge_counts(counts?))
-        })
+        Ok(owned(&self.word_counts()?))
+    }
+
+    /// As [`Snapshot::word_count`], with the words where they are.
+    ///
+    /// Cost: one pass over the symbols of each segment the first time, then O(words).
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub fn word_counts(&self) -> Result<WordCounts> {
+        self.install(|| self.view.word_counts())
     }
 
     /// As [`Snapshot::word_count`], for one file.
     ///
-    /// Cost: O(symbols that the file reaches).
+    /// Cost: O(symbols that the file reaches), at most one pass over its segment.
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
     pub fn word_count_of(&self, file: &str) -> Result<Vec<(Vec<u8>, u64)>> {
-        let parts = self.view.parts_of(self.view.index(file)?);
-        self.install(|| {
-            let counts: Result<Vec<_>> = parts
-                .map(|(segment, entry, _)| segment.word_counts_of(entry))
-                .collect();
-            Ok(merge_counts(counts?))
-        })
+        Ok(owned(&self.word_counts_of(file)?))
     }
 
-    /// How often `word` occurs in the corpus.
+    /// As [`Snapshot::word_count_of`], with the words where they are.
+    ///
+    /// # Errors
+    /// If there is no such file or a segment is damaged.
+    pub fn word_counts_of(&self, file: &str) -> Result<WordCounts> {
+        let file = self.view.find(file)?;
+        self.on_file(file, || self.view.word_counts_of(file))
+    }
+
+    /// How often `word` occurs in the corpus; 0 if nowhere.
+    ///
+    /// Cost: one pass over the symbols of each segment the first time, then a
+    /// look-up of the word in each.
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub fn count(&self, word: &str) -> Result<u64> {
-        self.install(|| {
-            let segments = self.view.segments.iter();
-            let counts = segments.map(|segment| segment.count_all(word.as_bytes()));
-            counts.sum()
-        })
+    pub fn count<W>(&self, word: &W) -> Result<u64>
+    where
+        W: AsRef<[u8]> + ?Sized,
+    {
+        let word = word.as_ref();
+        self.install(|| self.view.count(word))
+    }
+
+    /// How often `word` occurs in a file.
+    ///
+    /// # Errors
+    /// If there is no such file or a segment is damaged.
+    pub fn count_in<W>(&self, file: &str, word: &W) -> Result<u64>
+    where
+        W: AsRef<[u8]> + ?Sized,
+    {
+        let (file, word) = (self.view.find(file)?, word.as_ref());
+        self.on_file(file, || self.view.count_in(file, word))
     }
 
     /// How often each word occurs in its file: one count for each `(file, word)`.
     ///
+    /// Files that come up often are counted once for all their words.
+    ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
-    pub fn count_many(&self, questions: &[(&str, &str)]) -> Result<Vec<u64>> {
-        self.many(
-            questions,
-            |question| question.0,
-            |segment| segment.structures().map(drop),
-            |file, question| self.view.count(file, question.1.as_bytes()),
-        )
+    pub fn count_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        if let [(file, word)] = questions {
+            return Ok(vec![self.count_in(file.as_ref(), word)?]);
+        }
+        self.install(|| self.view.count_many(questions))
+    }
+
+    /// How often each word occurs in the corpus.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub fn count_words<W>(&self, words: &[W]) -> Result<Vec<u64>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        self.install(|| self.view.count_words(words))
     }
 
     /// Where `word` occurs: the files that have it, in order of name, with the
@@ -270,43 +197,56 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub fn search(&self, word: &str) -> Result<Vec<(String, Vec<u64>)>> {
-        let view = &*self.view;
-        let found: Result<Vec<Vec<Vec<u64>>>> = self.install(|| {
-            let segments = view.segments.par_iter();
-            segments
-                .map(|segment| segment.search_all(word.as_bytes()))
-                .collect()
-        });
-        let mut found = found?;
-        let mut answer = Vec::new();
-        for (file, parts) in view.files.iter().zip(&view.parts) {
-            let mut first_byte = 0;
-            let mut offsets: Vec<u64> = Vec::new();
-            for &(segment, entry) in parts {
-                let part = std::mem::take(&mut found[segment][entry as usize]);
-                offsets.extend(part.into_iter().map(|offset| first_byte + offset));
-                first_byte += view.segments[segment].length_of(entry);
-            }
-            if !offsets.is_empty() {
-                answer.push((file.name.clone(), offsets));
-            }
-        }
-        Ok(answer)
+    pub fn search<W>(&self, word: &W) -> Result<Vec<NamedOffsets>>
+    where
+        W: AsRef<[u8]> + ?Sized,
+    {
+        let word = word.as_ref();
+        let found = self.install(|| self.view.search(word))?;
+        Ok(self.with_names(found))
     }
 
-    /// Where each word occurs in its file: for each `(file, word)` the offsets
-    /// of the word's first byte, ascending.
+    /// Where `word` occurs in a file: the offsets of its first byte, ascending.
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
-    pub fn search_many(&self, questions: &[(&str, &str)]) -> Result<Vec<Vec<u64>>> {
-        self.many(
-            questions,
-            |question| question.0,
-            |segment| segment.structures().map(drop),
-            |file, question| self.view.search(file, question.1.as_bytes()),
-        )
+    pub fn search_in<W>(&self, file: &str, word: &W) -> Result<Vec<u64>>
+    where
+        W: AsRef<[u8]> + ?Sized,
+    {
+        let (file, word) = (self.view.find(file)?, word.as_ref());
+        self.on_file(file, || self.view.search_in(file, word))
+    }
+
+    /// Where each word occurs in its file: for each `(file, word)` what
+    /// [`Snapshot::search_in`] gives.
+    ///
+    /// # Errors
+    /// If there is no such file or a segment is damaged.
+    pub fn search_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        if let [(file, word)] = questions {
+            return Ok(vec![self.search_in(file.as_ref(), word)?]);
+        }
+        self.install(|| self.view.search_many(questions))
+    }
+
+    /// Where each word occurs in the corpus: for each what [`Snapshot::search`] gives.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub fn search_words<W>(&self, words: &[W]) -> Result<Vec<Vec<NamedOffsets>>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        let found = self.install(|| self.view.search_words(words))?;
+        Ok(found
+            .into_iter()
+            .map(|files| self.with_names(files))
+            .collect())
     }
 
     /// The bytes `offset..offset + length` of a file, as far as it goes.
@@ -314,7 +254,11 @@ impl Snapshot {
     /// # Errors
     /// If there is no such file or a segment is damaged.
     pub fn extract(&self, file: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
-        self.view.extract(self.view.index(file)?, offset, length)
+        let file = self.view.find(file)?;
+        if length < SMALL_EXTRACT_BYTES && self.view.can_extract_now(file) {
+            return self.view.extract(file, offset, length);
+        }
+        self.install(|| self.view.extract(file, offset, length))
     }
 
     /// The bytes of many ranges: for each `(file, offset, length)` what
@@ -322,26 +266,32 @@ impl Snapshot {
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
-    pub fn extract_many(&self, ranges: &[(&str, u64, u64)]) -> Result<Vec<Vec<u8>>> {
-        self.many(
-            ranges,
-            |range| range.0,
-            |segment| segment.content().map(drop),
-            |file, range| self.view.extract(file, range.1, range.2),
-        )
+    pub fn extract_many<F>(&self, ranges: &[(F, u64, u64)]) -> Result<Vec<Vec<u8>>>
+    where
+        F: AsRef<str> + Sync,
+    {
+        if let [(file, offset, length)] = ranges {
+            return Ok(vec![self.extract(file.as_ref(), *offset, *length)?]);
+        }
+        self.install(|| self.view.extract_many(ranges))
     }
 
-    /// Writes the bytes of a file to `target`, in memory bounded by a few MiB.
+    /// Writes the bytes of a file to `target`, in memory bounded by a few MiB a thread.
     ///
     /// # Errors
     /// If there is no such file, a segment is damaged, or `target` fails: then
     /// as [`Error::Io`] with the file's name.
     pub fn write_content(&self, file: &str, target: &mut (dyn Write + Send)) -> Result<()> {
-        let index = self.view.index(file)?;
-        let written = self.install(|| self.write_file(index, target))?;
+        let index = self.view.find(file)?;
+        let is_small = self.files()[index].bytes < SMALL_FILE_BYTES;
+        let written = if is_small && self.view.can_extract_now(index) {
+            self.view.write_file(index, target)?
+        } else {
+            self.install(|| self.view.write_file(index, target))?
+        };
         written.map_err(|source| Error::Io {
             action: "write the content of",
-            path: file.into(),
+            path: PathBuf::from(file),
             source,
         })
     }
@@ -359,49 +309,27 @@ impl Snapshot {
         index: usize,
         target: &mut dyn Write,
     ) -> Result<io::Result<()>> {
-        for (segment, entry, _) in self.view.parts_of(index) {
-            if let Err(error) = segment.write_content(entry, target)? {
-                return Ok(Err(error));
-            }
-        }
-        Ok(Ok(()))
+        self.view.write_file(index, target)
     }
 
-    /// Answers questions about files in parallel, after `prepare` has built what
-    /// the answers need of each segment that is asked.
-    fn many<Q: Sync, A: Send>(
-        &self,
-        questions: &[Q],
-        file_of: impl Fn(&Q) -> &str,
-        prepare: impl Fn(&SegmentView) -> Result<()> + Sync,
-        answer: impl Fn(usize, &Q) -> Result<A> + Sync,
-    ) -> Result<Vec<A>> {
-        let view = &*self.view;
-        let files: Result<Vec<usize>> = questions
-            .iter()
-            .map(|question| view.index(file_of(question)))
-            .collect();
-        let files = files?;
-        if let ([file], [question]) = (&files[..], questions) {
-            return Ok(vec![answer(*file, question)?]);
-        }
-        let mut is_asked = vec![false; view.segments.len()];
-        for &(segment, _) in files.iter().flat_map(|&file| &view.parts[file]) {
-            is_asked[segment] = true;
-        }
-        self.install(|| {
-            for (segment, _) in view.segments.iter().zip(is_asked).filter(|asked| asked.1) {
-                prepare(segment)?;
-            }
-            let pairs = files.par_iter().zip(questions);
-            pairs
-                .map(|(&file, question)| answer(file, question))
-                .collect()
-        })
+    fn with_names(&self, found: Vec<FileOffsets>) -> Vec<NamedOffsets> {
+        let files = found.into_iter();
+        let files = files.map(|(file, offsets)| (self.files()[file].name.clone(), offsets));
+        files.collect()
     }
 
     fn install<A: Send>(&self, work: impl FnOnce() -> A + Send) -> A {
         self.shared.pool.install(work)
+    }
+
+    /// Runs a look-up in a file: here if that is sooner done than the pool is woken.
+    fn on_file<A: Send>(&self, file: usize, work: impl FnOnce() -> A + Send) -> A {
+        let is_small = self.files()[file].words < SMALL_FILE_WORDS;
+        if is_small && self.view.can_search_now(file) {
+            work()
+        } else {
+            self.install(work)
+        }
     }
 }
 
@@ -415,305 +343,371 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// Adds up the counts of several segments; each part has every word once.
-fn merge_counts(mut parts: Vec<Vec<(Vec<u8>, u64)>>) -> Vec<(Vec<u8>, u64)> {
-    if parts.len() <= 1 {
-        return parts.pop().unwrap_or_default();
+fn owned(counts: &WordCounts) -> Vec<(Vec<u8>, u64)> {
+    let counts = counts.iter();
+    counts.map(|(word, count)| (word.to_vec(), count)).collect()
+}
+
+/// The segments of a corpus and where each of its files lies in them. Files are
+/// named by their place in order of name; parallel work runs in the current pool.
+pub(crate) struct CorpusView {
+    name: String,
+    segments: Vec<Arc<SegmentView>>,
+    index: FileIndex,
+}
+
+/// With at least so many counts for one file in a batch, all its words are
+/// counted at once.
+const COUNTS_AT_ONCE_MIN: usize = 8;
+
+/// Questions of a batch that one task answers at least.
+const TASK_QUESTIONS_MIN: usize = 16;
+
+/// Names that are compared to find the most similar one, at most.
+const COMPARED_NAMES_MAX: usize = 10_000;
+
+/// Longer names are compared with none.
+const COMPARED_BYTES_MAX: usize = 128;
+
+impl CorpusView {
+    /// Reads the file tables of the segments.
+    ///
+    /// # Errors
+    /// If one is damaged, or the parts of a file do not fit together.
+    pub(crate) fn new(name: String, segments: Vec<Arc<SegmentView>>) -> Result<CorpusView> {
+        let tables = segments.iter().map(|segment| segment.files());
+        let index = FileIndex::new(&tables.collect::<Result<Vec<_>>>()?);
+        let index = index
+            .map_err(|misfit| segments[misfit.segment as usize].inconsistent(misfit.reason))?;
+        Ok(CorpusView {
+            name,
+            segments,
+            index,
+        })
     }
-    let mut all = parts.concat();
-    all.sort_unstable();
-    all.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 += next.1;
+
+    pub(crate) fn segments(&self) -> &[Arc<SegmentView>] {
+        &self.segments
+    }
+
+    fn segment(&self, part: &Part) -> &SegmentView {
+        &self.segments[part.segment as usize]
+    }
+
+    fn find(&self, name: &str) -> Result<usize> {
+        (self.index.find(name)).ok_or_else(|| self.no_such_file(name))
+    }
+
+    /// As `find` for each of a batch.
+    fn find_many<'a>(
+        &self,
+        names: impl IndexedParallelIterator<Item = &'a str>,
+    ) -> Result<Vec<usize>> {
+        let names = names.with_min_len(TASK_QUESTIONS_MIN);
+        // Names are compared for the first unknown one only.
+        let found: Vec<_> = names
+            .map(|name| self.index.find(name).ok_or(name))
+            .collect();
+        let found = found.into_iter().collect::<std::result::Result<_, &str>>();
+        found.map_err(|name| self.no_such_file(name))
+    }
+
+    fn no_such_file(&self, name: &str) -> Error {
+        Error::NoSuchFile {
+            corpus: self.name.clone(),
+            file: name.to_owned(),
+            nearest: self.nearest(name),
         }
-        same
-    });
-    all
-}
-
-/// The value of `cell`, made by `build` at first use.
-///
-/// Threads that ask at the same time may each build it. They cannot wait for one
-/// another: what is built uses the pool, and a thread that waits there may take up
-/// work that asks for the same value, which would then wait for itself.
-fn built<T>(cell: &OnceLock<T>, build: impl FnOnce() -> T) -> &T {
-    if let Some(value) = cell.get() {
-        return value;
     }
-    let value = build();
-    cell.get_or_init(|| value)
-}
 
-/// One live segment and what queries have decoded or built of it.
-pub(crate) struct SegmentView {
-    segment: Arc<Segment>,
-    lengths: OnceLock<Lengths>,
-    signatures: OnceLock<Signatures>,
-    parents: OnceLock<Parents>,
-    text: OnceLock<SymbolText>,
-    /// Bytes of each file's part, as its entry says.
-    file_bytes: OnceLock<Vec<u64>>,
-}
-
-impl SegmentView {
-    pub(crate) fn new(segment: Arc<Segment>) -> SegmentView {
-        SegmentView {
-            segment,
-            lengths: OnceLock::new(),
-            signatures: OnceLock::new(),
-            parents: OnceLock::new(),
-            text: OnceLock::new(),
-            file_bytes: OnceLock::new(),
+    /// The most similar of the files' names, if it is probably what was meant.
+    fn nearest(&self, name: &str) -> Option<String> {
+        if name.len() > COMPARED_BYTES_MAX {
+            return None;
         }
+        let lower = name.to_lowercase();
+        let distance_max = (lower.chars().count() / 4).clamp(1, 3);
+        let names = self.index.files().iter().map(|file| &file.name);
+        let (distance, nearest) = names
+            .filter(|name| name.len() <= COMPARED_BYTES_MAX)
+            .take(COMPARED_NAMES_MAX)
+            .map(|name| (strsim::osa_distance(&lower, &name.to_lowercase()), name))
+            .min_by_key(|&(distance, _)| distance)?;
+        (distance <= distance_max).then(|| nearest.clone())
     }
 
-    pub(crate) fn id(&self) -> u64 {
-        self.segment.id()
+    /// Whether words are found in a file without anything being built first.
+    fn can_search_now(&self, file: usize) -> bool {
+        let mut parts = self.index.parts(file).iter();
+        parts.all(|part| self.segment(part).can_search_now())
     }
 
-    pub(crate) fn files(&self) -> Result<&[FileEntry]> {
-        let files = self.segment.files()?;
-        self.file_bytes
-            .get_or_init(|| files.iter().map(|entry| entry.bytes).collect());
+    fn can_extract_now(&self, file: usize) -> bool {
+        let mut parts = self.index.parts(file).iter();
+        parts.all(|part| self.segment(part).can_extract_now())
+    }
+
+    fn word_counts(&self) -> Result<WordCounts> {
+        let counts = (0..self.segments.len() as u32)
+            .into_par_iter()
+            .map(|segment| {
+                let totals = self.segments[segment as usize].totals()?;
+                Ok((segment, TokenCounts::All(totals)))
+            });
+        WordCounts::new(&self.segments, counts.collect::<Result<_>>()?)
+    }
+
+    fn word_counts_of(&self, file: usize) -> Result<WordCounts> {
+        let counts = self.index.parts(file).par_iter().map(|part| {
+            let counts = self.segment(part).word_counts(part.file)?;
+            Ok((part.segment, TokenCounts::Some(counts)))
+        });
+        WordCounts::new(&self.segments, counts.collect::<Result<_>>()?)
+    }
+
+    fn count(&self, word: &[u8]) -> Result<u64> {
+        let segments = self.segments.par_iter();
+        let counts = segments.map(|segment| segment.count(segment.find_word(word)?));
+        counts.try_reduce(|| 0, |left, right| Ok(left + right))
+    }
+
+    fn count_in(&self, file: usize, word: &[u8]) -> Result<u64> {
+        let parts = self.index.parts(file).iter();
+        let counts = parts.map(|part| {
+            let segment = self.segment(part);
+            segment.count_in_file(part.file, segment.find_word(word)?)
+        });
+        counts.sum()
+    }
+
+    fn count_words<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<Vec<u64>> {
+        for segment in &self.segments {
+            segment.totals()?;
+        }
+        let count = |word: &W| {
+            let segments = self.segments.iter();
+            let counts = segments.map(|segment| segment.count(segment.find_word(word.as_ref())?));
+            counts.sum()
+        };
+        let words = words.par_iter().with_min_len(TASK_QUESTIONS_MIN);
+        words.map(count).collect()
+    }
+
+    fn count_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let lookups = self.look_up(questions)?;
+        self.prepare(&lookups, SegmentView::prepare_counts)?;
+        let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
+        let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
+        let found: Vec<Vec<u64>> = (parts.par_iter())
+            .map(|lookups| self.count_in_part(lookups))
+            .collect::<Result<_>>()?;
+        let mut counts = vec![0; questions.len()];
+        for (lookup, count) in lookups.iter().zip(found.iter().flatten()) {
+            counts[lookup.question] += count;
+        }
+        Ok(counts)
+    }
+
+    /// The counts of words in one and the same part.
+    fn count_in_part(&self, lookups: &[Lookup]) -> Result<Vec<u64>> {
+        let part = lookups[0].part;
+        let segment = self.segment(&part);
+        if lookups.len() < COUNTS_AT_ONCE_MIN {
+            return (lookups.iter())
+                .map(|lookup| segment.count_in_file(part.file, lookup.word))
+                .collect();
+        }
+        let counts = segment.word_counts(part.file)?;
+        let count = |word: WordTerminals| {
+            let from = counts.partition_point(|&(token, _)| token < word.first);
+            let tokens = counts[from..].iter();
+            let tokens = tokens.take_while(|&&(token, _)| token < word.end);
+            tokens.map(|(_, count)| count).sum()
+        };
+        Ok(lookups.iter().map(|lookup| count(lookup.word)).collect())
+    }
+
+    fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>> {
+        let found: Vec<Vec<(u32, Vec<u64>)>> = (self.segments.par_iter())
+            .map(|segment| segment.locate(segment.find_word(word)?))
+            .collect::<Result<_>>()?;
+        let mut parts: Vec<(usize, u64, Vec<u64>)> = Vec::new();
+        for (segment, files) in (0..).zip(found) {
+            for (number, offsets) in files {
+                let file = self.index.file_of(segment, number);
+                let mut same = self.index.parts(file).iter();
+                let part = same.find(|part| (part.segment, part.file) == (segment, number));
+                let part = part.expect("a file has the parts that belong to it");
+                parts.push((file, part.first_byte, offsets));
+            }
+        }
+        parts.sort_unstable_by_key(|&(file, first_byte, _)| (file, first_byte));
+        let mut files: Vec<FileOffsets> = Vec::with_capacity(parts.len());
+        for (file, first_byte, found) in parts {
+            match files.last_mut() {
+                Some((last, offsets)) if *last == file => append(offsets, found, first_byte),
+                _ => {
+                    let mut offsets = Vec::new();
+                    append(&mut offsets, found, first_byte);
+                    files.push((file, offsets));
+                }
+            }
+        }
         Ok(files)
     }
 
-    /// Bytes of an entry of the file table, which has been read.
-    fn length_of(&self, entry: u32) -> u64 {
-        self.file_bytes
-            .get()
-            .map_or(0, |bytes| bytes[entry as usize])
-    }
-
-    fn grammar(&self) -> Result<GrammarView<'_>> {
-        let Grammar {
-            terminal_count,
-            rule_offsets,
-            symbols,
-            level_offsets,
-            root_offsets,
-            root,
-        } = self.segment.grammar()?;
-        let dictionary = self.segment.dictionary()?;
-        let files = self.segment.files()?.len();
-        if dictionary.len() != *terminal_count || root_offsets.len() != files + 1 {
-            return Err(Error::Inconsistent {
-                segment: self.id(),
-                reason: "its parts do not belong together".into(),
-            });
+    fn search_in(&self, file: usize, word: &[u8]) -> Result<Vec<u64>> {
+        let mut offsets = Vec::new();
+        for part in self.index.parts(file) {
+            let segment = self.segment(part);
+            let found = segment.locate_in_file(part.file, segment.find_word(word)?)?;
+            append(&mut offsets, found, part.first_byte);
         }
-        Ok(GrammarView {
-            terminal_count: *terminal_count,
-            rule_offsets,
-            symbols,
-            level_offsets,
-            root_offsets,
-            root,
-        })
+        Ok(offsets)
     }
 
-    /// The lengths, after the length of every file is found to be what its entry says.
-    fn lengths(&self, view: GrammarView<'_>, dictionary: &Dictionary) -> Result<&Lengths> {
-        let lengths = built(&self.lengths, || {
-            Lengths::new(view, |terminal| dictionary.token(terminal).len() as u64)
-        });
-        let files = self.files()?;
-        let measured = lengths
-            .file_starts
-            .windows(2)
-            .map(|range| range[1] - range[0]);
-        match files
+    fn search_words<W>(&self, words: &[W]) -> Result<Vec<Vec<FileOffsets>>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        for segment in &self.segments {
+            segment.prepare_offsets()?;
+        }
+        let words = words.par_iter();
+        words.map(|word| self.search(word.as_ref())).collect()
+    }
+
+    fn search_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let lookups = self.look_up(questions)?;
+        self.prepare(&lookups, SegmentView::prepare_offsets)?;
+        let mut found: Vec<(&Lookup, Vec<u64>)> = (lookups.par_iter())
+            .map(|lookup| {
+                let segment = self.segment(&lookup.part);
+                let offsets = segment.locate_in_file(lookup.part.file, lookup.word)?;
+                Ok((lookup, offsets))
+            })
+            .collect::<Result<_>>()?;
+        found.sort_unstable_by_key(|(lookup, _)| (lookup.question, lookup.part.first_byte));
+        let mut offsets = vec![Vec::new(); questions.len()];
+        for (lookup, found) in found {
+            append(&mut offsets[lookup.question], found, lookup.part.first_byte);
+        }
+        Ok(offsets)
+    }
+
+    fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let end = offset.saturating_add(length);
+        let parts = self.index.parts(file);
+        let first = parts.partition_point(|part| part.first_byte + part.bytes <= offset);
+        let mut bytes = Vec::new();
+        for part in parts[first..]
             .iter()
-            .zip(measured)
-            .find(|(entry, bytes)| entry.bytes != *bytes)
+            .take_while(|part| part.first_byte < end)
         {
-            None => Ok(lengths),
-            Some((entry, bytes)) => Err(Error::Inconsistent {
-                segment: self.id(),
-                reason: format!(
-                    "file \"{}\" has {bytes} bytes, its entry says {}",
-                    entry.name, entry.bytes
-                ),
-            }),
-        }
-    }
-
-    fn content(&self) -> Result<Content<'_>> {
-        let dictionary = self.segment.dictionary()?;
-        let view = self.grammar()?;
-        let lengths = self.lengths(view, dictionary)?;
-        let token = |id| dictionary.token(id);
-        let text = built(&self.text, || SymbolText::new(view, lengths, token));
-        Ok(Content {
-            view,
-            lengths,
-            text,
-        })
-    }
-
-    fn structures(&self) -> Result<Structures<'_>> {
-        let view = self.grammar()?;
-        let dictionary = self.segment.dictionary()?;
-        let lengths = self.lengths(view, dictionary)?;
-        // The two tokens of a word are neighbours: the first stands for both.
-        let group = |token: u32| {
-            let is_second = token > 0
-                && token < dictionary.word_tokens()
-                && dictionary.word(token) == dictionary.word(token - 1);
-            token - u32::from(is_second)
-        };
-        Ok(Structures {
-            view,
-            lengths,
-            signatures: built(&self.signatures, || Signatures::new(view, group)),
-            parents: Some(built(&self.parents, || Parents::new(view))),
-        })
-    }
-
-    /// The tokens of a word: at most two, by binary search in dictionary order.
-    fn terminals(&self, word: &[u8]) -> Result<WordTerminals> {
-        let dictionary = self.segment.dictionary()?;
-        let mut folded = Vec::with_capacity(word.len());
-        fold(word, &mut folded);
-        let mut buffer = Vec::new();
-        let mut is_before = |id: u32| {
-            let other = dictionary.word(id);
-            buffer.clear();
-            fold(other, &mut buffer);
-            (buffer.as_slice(), other) < (folded.as_slice(), word)
-        };
-        let (mut first, mut behind) = (0, dictionary.word_tokens());
-        while first < behind {
-            let middle = first + (behind - first) / 2;
-            match is_before(middle) {
-                true => first = middle + 1,
-                false => behind = middle,
+            let from = offset.max(part.first_byte);
+            let segment = self.segment(part);
+            let extracted = segment.extract(part.file, from - part.first_byte, end - from)?;
+            if bytes.is_empty() {
+                bytes = extracted;
+            } else {
+                bytes.extend_from_slice(&extracted);
             }
         }
-        let mut end = first;
-        while end < dictionary.word_tokens() && dictionary.word(end) == word {
-            end += 1;
-        }
-        let spaced = (first..end)
-            .find(|&id| dictionary.has_glued_space(id))
-            .unwrap_or(end);
-        Ok(WordTerminals { first, spaced, end })
+        Ok(bytes)
     }
 
-    /// About how many tokens a part of a file has: its words and a gap for every fourth.
-    fn tokens_about(&self, entry: u32) -> Result<u64> {
-        let words = self.segment.files()?[entry as usize].words;
-        Ok(words + words / 4 + 1)
-    }
-
-    /// Adds up the counts of the tokens of each word; `counts` are ascending by token.
-    fn by_word(&self, counts: impl Iterator<Item = (u32, u64)>) -> Result<Vec<(Vec<u8>, u64)>> {
-        let dictionary = self.segment.dictionary()?;
-        let mut words: Vec<(Vec<u8>, u64)> = Vec::new();
-        for (token, count) in counts {
-            if token >= dictionary.word_tokens() || count == 0 {
-                continue;
-            }
-            let word = dictionary.word(token);
-            match words.last_mut() {
-                Some(last) if last.0 == word => last.1 += count,
-                _ => words.push((word.to_owned(), count)),
+    fn extract_many<F: AsRef<str> + Sync>(&self, ranges: &[(F, u64, u64)]) -> Result<Vec<Vec<u8>>> {
+        let files = self.find_many(ranges.par_iter().map(|(file, ..)| file.as_ref()))?;
+        let mut wanted = vec![false; self.segments.len()];
+        for &file in &files {
+            for part in self.index.parts(file) {
+                wanted[part.segment as usize] = true;
             }
         }
-        Ok(words)
-    }
-
-    fn word_counts(&self) -> Result<Vec<(Vec<u8>, u64)>> {
-        let view = self.grammar()?;
-        let counts = weights(view, 0..view.root.len(), self.segment.info().bytes);
-        self.by_word((0..view.terminal_count).zip(counts))
-    }
-
-    fn word_counts_of(&self, entry: u32) -> Result<Vec<(Vec<u8>, u64)>> {
-        let view = self.grammar()?;
-        let tokens = self.tokens_about(entry)?;
-        let counts = file_weights(view, entry, tokens, self.length_of(entry));
-        self.by_word(counts.into_iter())
-    }
-
-    fn count(&self, entry: u32, word: &[u8]) -> Result<u64> {
-        let WordTerminals { first, end, .. } = self.terminals(word)?;
-        if first == end {
-            return Ok(0);
-        }
-        let Structures {
-            view,
-            signatures,
-            parents,
-            ..
-        } = self.structures()?;
-        let tokens = self.tokens_about(entry)?;
-        Ok(count_in_file(
-            view,
-            parents,
-            signatures,
-            first..end,
-            entry,
-            tokens,
-        ))
-    }
-
-    fn count_all(&self, word: &[u8]) -> Result<u64> {
-        let WordTerminals { first, end, .. } = self.terminals(word)?;
-        if first == end {
-            return Ok(0);
-        }
-        let view = self.grammar()?;
-        let counts = weights(view, 0..view.root.len(), self.segment.info().bytes);
-        Ok(counts[first as usize..end as usize].iter().sum())
-    }
-
-    fn search(&self, entry: u32, word: &[u8]) -> Result<Vec<u64>> {
-        let word = self.terminals(word)?;
-        if word.first == word.end {
-            return Ok(Vec::new());
-        }
-        Ok(locate_in_file(
-            self.structures()?,
-            word,
-            entry,
-            self.tokens_about(entry)?,
-        ))
-    }
-
-    /// The offsets of a word in each file's part.
-    fn search_all(&self, word: &[u8]) -> Result<Vec<Vec<u64>>> {
-        let mut found = vec![Vec::new(); self.files()?.len()];
-        let word = self.terminals(word)?;
-        if word.first == word.end {
-            return Ok(found);
-        }
-        let structures = self.structures()?;
-        let starts = &structures.lengths.file_starts;
-        let tokens = self.segment.info().words;
-        let offsets = locate(
-            structures,
-            word,
-            0..structures.view.root.len(),
-            tokens + tokens / 4,
-        );
-        let mut file = 0;
-        for offset in offsets {
-            while starts[file + 1] <= offset {
-                file += 1;
+        for (segment, wanted) in self.segments.iter().zip(wanted) {
+            if wanted {
+                segment.content()?;
             }
-            found[file].push(offset - starts[file]);
         }
-        Ok(found)
+        let ranges = ranges.par_iter().with_min_len(TASK_QUESTIONS_MIN);
+        let extracts = (ranges.zip(&files))
+            .map(|(&(_, offset, length), &file)| self.extract(file, offset, length));
+        extracts.collect()
     }
 
-    fn extract(&self, entry: u32, offset: u64, length: u64) -> Result<Vec<u8>> {
-        Ok(extract(self.content()?, entry, offset, length))
+    /// Writes a file; the inner error is the target's.
+    fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>> {
+        for part in self.index.parts(file) {
+            if let Err(error) = self.segment(part).write_content(part.file, target)? {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
     }
 
-    /// Writes a file's part; the inner error is the target's.
-    fn write_content(&self, entry: u32, target: &mut dyn Write) -> Result<io::Result<()>> {
-        Ok(expand_file(self.content()?, entry, target))
+    /// Finds files and words of a batch; sorted by segment and file.
+    fn look_up<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Lookup>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let files = self.find_many(questions.par_iter().map(|(file, _)| file.as_ref()))?;
+        let questions = questions.par_iter().with_min_len(TASK_QUESTIONS_MIN);
+        let lookups = (questions.zip(files).enumerate()).map(|(question, ((_, word), file))| {
+            let parts = self.index.parts(file).iter().map(|&part| {
+                let word = self.segment(&part).find_word(word.as_ref())?;
+                Ok(Lookup {
+                    part,
+                    word,
+                    question,
+                })
+            });
+            parts.collect::<Result<Vec<Lookup>>>()
+        });
+        let mut lookups = lookups.collect::<Result<Vec<_>>>()?.concat();
+        lookups.par_sort_unstable_by_key(|lookup| {
+            (lookup.part.segment, lookup.part.file, lookup.question)
+        });
+        Ok(lookups)
+    }
+
+    /// Builds what the segments of these look-ups, sorted by segment, need:
+    /// before their tasks start, so that no two of them build the same.
+    fn prepare(
+        &self,
+        lookups: &[Lookup],
+        prepare: impl Fn(&SegmentView) -> Result<()>,
+    ) -> Result<()> {
+        let same_segment = |left: &Lookup, right: &Lookup| left.part.segment == right.part.segment;
+        for lookups in lookups.chunk_by(same_segment) {
+            prepare(self.segment(&lookups[0].part))?;
+        }
+        Ok(())
+    }
+}
+
+/// A word to look for in a part of a file.
+#[derive(Clone, Copy, Debug)]
+struct Lookup {
+    part: Part,
+    word: WordTerminals,
+    /// The question of the batch that it belongs to.
+    question: usize,
+}
+
+/// Appends offsets that count from `first_byte`.
+fn append(offsets: &mut Vec<u64>, found: Vec<u64>, first_byte: u64) {
+    if offsets.is_empty() && first_byte == 0 {
+        *offsets = found;
+    } else {
+        offsets.extend(found.into_iter().map(|offset| first_byte + offset));
     }
 }

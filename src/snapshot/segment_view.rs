@@ -1,0 +1,406 @@
+//! One segment of a snapshot: its decoded parts and what queries derive from them.
+//!
+//! The invariant: what is derived never changes and never contradicts the file
+//! table, or there is an error instead. Everything is built when first needed,
+//! without a lock: two threads that need it at once both build it, and one
+//! result is dropped. A lock would be held across parallel work, whose idle
+//! thread may take up another query that waits for the same lock.
+//!
+//! It knows numbers of files and terminals, no names and no other segments.
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use zipfdb_kernels::{
+    Content, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, Signatures, Structures,
+    SymbolText, WordTerminals, cost_without_parents, count_in_file, expand_file, extract,
+    file_weights, locate, locate_in_file, weights,
+};
+use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment};
+
+use super::word_order::{WordIndex, is_second_token};
+use crate::{Error, Result, tokenize};
+
+/// Where a segment's parts come from.
+enum Parts {
+    /// A live segment, which decodes a part when it is first asked for.
+    Stored(Arc<Segment>),
+    /// Plain data.
+    #[cfg(test)]
+    Memory {
+        id: u64,
+        files: Vec<FileEntry>,
+        dictionary: Dictionary,
+        grammar: Grammar,
+    },
+}
+
+/// One live segment and what queries have built of it.
+pub(crate) struct SegmentView {
+    parts: Parts,
+    words: OnceLock<WordIndex>,
+    totals: OnceLock<Vec<u64>>,
+    lengths: OnceLock<Lengths>,
+    text: OnceLock<SymbolText>,
+    signatures: OnceLock<Signatures>,
+    parents: OnceLock<Parents>,
+    /// About how many nanoseconds queries took because there were no parents.
+    spent: AtomicU64,
+}
+
+impl SegmentView {
+    /// A view of a stored segment, of which nothing is looked at yet.
+    pub(crate) fn new(segment: Arc<Segment>) -> SegmentView {
+        SegmentView::of(Parts::Stored(segment))
+    }
+
+    /// A view of plain data. The grammar must be a checked one.
+    #[cfg(test)]
+    pub(crate) fn in_memory(
+        id: u64,
+        files: Vec<FileEntry>,
+        dictionary: Dictionary,
+        grammar: Grammar,
+    ) -> SegmentView {
+        SegmentView::of(Parts::Memory {
+            id,
+            files,
+            dictionary,
+            grammar,
+        })
+    }
+
+    fn of(parts: Parts) -> SegmentView {
+        SegmentView {
+            parts,
+            words: OnceLock::new(),
+            totals: OnceLock::new(),
+            lengths: OnceLock::new(),
+            text: OnceLock::new(),
+            signatures: OnceLock::new(),
+            parents: OnceLock::new(),
+            spent: AtomicU64::new(0),
+        }
+    }
+
+    /// The segment's number in its database.
+    pub(crate) fn id(&self) -> u64 {
+        match &self.parts {
+            Parts::Stored(segment) => segment.id(),
+            #[cfg(test)]
+            Parts::Memory { id, .. } => *id,
+        }
+    }
+
+    pub(crate) fn inconsistent(&self, reason: impl Into<String>) -> Error {
+        Error::Inconsistent {
+            segment: self.id(),
+            reason: reason.into(),
+        }
+    }
+
+    /// The file table.
+    pub(crate) fn files(&self) -> Result<&[FileEntry]> {
+        match &self.parts {
+            Parts::Stored(segment) => Ok(segment.files()?),
+            #[cfg(test)]
+            Parts::Memory { files, .. } => Ok(files),
+        }
+    }
+
+    /// The dictionary.
+    pub(crate) fn dictionary(&self) -> Result<&Dictionary> {
+        match &self.parts {
+            Parts::Stored(segment) => Ok(segment.dictionary()?),
+            #[cfg(test)]
+            Parts::Memory { dictionary, .. } => Ok(dictionary),
+        }
+    }
+
+    fn grammar(&self) -> Result<&Grammar> {
+        match &self.parts {
+            Parts::Stored(segment) => Ok(segment.grammar()?),
+            #[cfg(test)]
+            Parts::Memory { grammar, .. } => Ok(grammar),
+        }
+    }
+
+    fn view(&self) -> Result<GrammarView<'_>> {
+        let grammar = self.grammar()?;
+        let files = self.files()?.len();
+        let roots = grammar.root_offsets.len().saturating_sub(1);
+        if roots != files {
+            return Err(self.inconsistent(format!("{files} files, but roots for {roots}")));
+        }
+        let tokens = self.dictionary()?.len();
+        if grammar.terminal_count != tokens {
+            let terminals = grammar.terminal_count;
+            return Err(self.inconsistent(format!("{tokens} tokens, but {terminals} terminals")));
+        }
+        Ok(GrammarView {
+            terminal_count: grammar.terminal_count,
+            rule_offsets: &grammar.rule_offsets,
+            symbols: &grammar.symbols,
+            level_offsets: &grammar.level_offsets,
+            root_offsets: &grammar.root_offsets,
+            root: &grammar.root,
+        })
+    }
+
+    /// The tokens of a word; none if the segment does not have it.
+    pub(crate) fn find_word(&self, word: &[u8]) -> Result<WordTerminals> {
+        let dictionary = self.dictionary()?;
+        let index = self.words.get_or_init(|| WordIndex::new(dictionary));
+        Ok(index.find(dictionary, word))
+    }
+
+    /// How often each word token occurs in the segment.
+    pub(crate) fn totals(&self) -> Result<&[u64]> {
+        build_once(&self.totals, || {
+            let view = self.view()?;
+            let mut totals = weights(view, 0..view.root.len(), self.bytes()?);
+            totals.truncate(self.dictionary()?.word_tokens() as usize);
+            totals.shrink_to_fit();
+            let words = (totals.iter()).try_fold(0u64, |sum, &n| sum.checked_add(n));
+            let listed =
+                (self.files()?.iter()).try_fold(0u64, |sum, file| sum.checked_add(file.words));
+            if words.is_none() || words != listed {
+                return Err(
+                    self.inconsistent("its text has not as many words as its file table says")
+                );
+            }
+            Ok(totals)
+        })
+        .map(Vec::as_slice)
+    }
+
+    /// How often a word occurs in the segment.
+    pub(crate) fn count(&self, word: WordTerminals) -> Result<u64> {
+        Ok(self.totals()?[terminals(word)].iter().sum())
+    }
+
+    /// How often a word occurs in a file.
+    pub(crate) fn count_in_file(&self, file: u32, word: WordTerminals) -> Result<u64> {
+        if word.first == word.end {
+            return Ok(0);
+        }
+        if self.files()?.len() == 1 {
+            return self.count(word);
+        }
+        let view = self.view()?;
+        let tokens = self.about_tokens(view, file)?;
+        let parents = self.parents(view, view.root_range(file), tokens);
+        let signatures = self.signatures(view)?;
+        let terminals = word.first..word.end;
+        Ok(count_in_file(
+            view, parents, signatures, terminals, file, tokens,
+        ))
+    }
+
+    /// The word tokens that occur in a file, ascending, and how often.
+    pub(crate) fn word_counts(&self, file: u32) -> Result<Vec<(u32, u64)>> {
+        let view = self.view()?;
+        let tokens = self.about_tokens(view, file)?;
+        let mut counts = file_weights(view, file, tokens, self.files()?[file as usize].bytes);
+        let words = self.dictionary()?.word_tokens();
+        counts.truncate(counts.partition_point(|&(terminal, _)| terminal < words));
+        Ok(counts)
+    }
+
+    /// The offsets of a word in each file that has it, files ascending.
+    pub(crate) fn locate(&self, word: WordTerminals) -> Result<Vec<(u32, Vec<u64>)>> {
+        if word.first == word.end {
+            return Ok(Vec::new());
+        }
+        let view = self.view()?;
+        let range = 0..view.root.len();
+        let tokens = self.bytes()? / BYTES_A_TOKEN;
+        let structures = self.structures(view, range.clone(), tokens)?;
+        let offsets = locate(structures, word, range, tokens);
+        let starts = &structures.lengths.file_starts;
+        let mut rest = &offsets[..];
+        let mut files = Vec::new();
+        while let Some(&first) = rest.first() {
+            // The last file that starts at or before it: empty ones lie before.
+            let file = starts[..starts.len() - 1].partition_point(|&start| start <= first) - 1;
+            let inside = rest.partition_point(|&offset| offset < starts[file + 1]);
+            let (these, others) = rest.split_at(inside);
+            let these = these.iter().map(|offset| offset - starts[file]).collect();
+            // A segment's files are counted by a u32.
+            files.push((file as u32, these));
+            rest = others;
+        }
+        Ok(files)
+    }
+
+    /// The offsets of a word in a file.
+    pub(crate) fn locate_in_file(&self, file: u32, word: WordTerminals) -> Result<Vec<u64>> {
+        if word.first == word.end {
+            return Ok(Vec::new());
+        }
+        let view = self.view()?;
+        let tokens = self.about_tokens(view, file)?;
+        let structures = self.structures(view, view.root_range(file), tokens)?;
+        Ok(locate_in_file(structures, word, file, tokens))
+    }
+
+    /// Some bytes of a file.
+    pub(crate) fn extract(&self, file: u32, offset: u64, length: u64) -> Result<Vec<u8>> {
+        Ok(extract(self.content()?, file, offset, length))
+    }
+
+    /// Writes a file; the inner error is the target's.
+    pub(crate) fn write_content(
+        &self,
+        file: u32,
+        target: &mut dyn io::Write,
+    ) -> Result<io::Result<()>> {
+        Ok(expand_file(self.content()?, file, target))
+    }
+
+    /// Whether words are counted and found in files without building anything first.
+    pub(crate) fn can_search_now(&self) -> bool {
+        self.signatures.get().is_some() && self.lengths.get().is_some()
+    }
+
+    /// Whether bytes are extracted without building anything first.
+    pub(crate) fn can_extract_now(&self) -> bool {
+        self.text.get().is_some()
+    }
+
+    /// Builds what counts in files need.
+    pub(crate) fn prepare_counts(&self) -> Result<()> {
+        self.signatures(self.view()?).map(|_| ())
+    }
+
+    /// Builds what offsets need.
+    pub(crate) fn prepare_offsets(&self) -> Result<()> {
+        let view = self.view()?;
+        self.signatures(view)?;
+        self.lengths(view).map(|_| ())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_parents(&self) -> bool {
+        self.parents.get().is_some()
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        let sum = (self.files()?.iter()).try_fold(0u64, |sum, file| sum.checked_add(file.bytes));
+        sum.ok_or_else(|| self.inconsistent("its files are too long"))
+    }
+
+    /// About how many tokens a file has: its words, or what its size or its root say.
+    fn about_tokens(&self, view: GrammarView<'_>, file: u32) -> Result<u64> {
+        let entry = &self.files()?[file as usize];
+        let root = view.root_range(file).len() as u64;
+        Ok(entry.words.max(entry.bytes / GAP_BYTES).max(root))
+    }
+
+    /// Lengths in bytes, which are those of the file table.
+    fn lengths(&self, view: GrammarView<'_>) -> Result<&Lengths> {
+        build_once(&self.lengths, || {
+            let dictionary = self.dictionary()?;
+            let lengths = Lengths::new(view, |t| dictionary.token(t).len() as u64);
+            for (number, file) in (0..).zip(self.files()?) {
+                let range = lengths.file_range(number);
+                // Saturated sums are the end of a range, and no file's length.
+                if range.end == u64::MAX || range.end - range.start != file.bytes {
+                    let (name, bytes) = (&file.name, file.bytes);
+                    return Err(self.inconsistent(format!("file \"{name}\" has not {bytes} bytes")));
+                }
+            }
+            Ok(lengths)
+        })
+    }
+
+    fn signatures(&self, view: GrammarView<'_>) -> Result<&Signatures> {
+        build_once(&self.signatures, || {
+            let dictionary = self.dictionary()?;
+            let words = dictionary.word_tokens();
+            let group = |terminal: u32| {
+                let is_second = terminal < words && is_second_token(dictionary, terminal);
+                terminal - u32::from(is_second)
+            };
+            Ok(Signatures::new(view, group))
+        })
+    }
+
+    /// What extracts read; built if it is not there.
+    pub(crate) fn content(&self) -> Result<Content<'_>> {
+        let view = self.view()?;
+        let lengths = self.lengths(view)?;
+        let text = build_once(&self.text, || {
+            let dictionary = self.dictionary()?;
+            let bytes: u64 = dictionary.iter().map(|token| token.len() as u64).sum();
+            if u32::try_from(bytes).is_err() {
+                return Err(self.inconsistent("its tokens have 4 GiB or more"));
+            }
+            Ok(SymbolText::new(view, lengths, |t| dictionary.token(t)))
+        })?;
+        Ok(Content {
+            view,
+            lengths,
+            text,
+        })
+    }
+
+    fn structures<'a>(
+        &'a self,
+        view: GrammarView<'a>,
+        positions: Range<usize>,
+        tokens: u64,
+    ) -> Result<Structures<'a>> {
+        Ok(Structures {
+            view,
+            lengths: self.lengths(view)?,
+            signatures: self.signatures(view)?,
+            parents: self.parents(view, positions, tokens),
+        })
+    }
+
+    /// The parents, if they are there or it is time to build them: when queries
+    /// that would have gained have taken as long as building them takes. So
+    /// neither a single query nor a million pay much more than they must.
+    fn parents(
+        &self,
+        view: GrammarView<'_>,
+        positions: Range<usize>,
+        tokens: u64,
+    ) -> Option<&Parents> {
+        if let Some(parents) = self.parents.get() {
+            return Some(parents);
+        }
+        let cost = cost_without_parents(view, positions, tokens);
+        let price = (view.symbols.len() + view.root.len()) as u64 * PARENTS_SYMBOL_COST;
+        let before = self.spent.fetch_add(cost, Ordering::Relaxed);
+        // Just one query passes the price, so just one thread builds.
+        if before >= price || before + cost < price {
+            return None;
+        }
+        let built = Parents::new(view);
+        Some(self.parents.get_or_init(|| built))
+    }
+}
+
+/// What a token of a long gap has.
+const GAP_BYTES: u64 = tokenize::GAP_BYTES_MAX as u64;
+
+/// About what a token has in text.
+const BYTES_A_TOKEN: u64 = 5;
+
+fn terminals(word: WordTerminals) -> Range<usize> {
+    word.first as usize..word.end as usize
+}
+
+/// What `cell` holds; if nothing, what `build` makes. Builds without a lock:
+/// see the module.
+fn build_once<T>(cell: &OnceLock<T>, build: impl FnOnce() -> Result<T>) -> Result<&T> {
+    if let Some(built) = cell.get() {
+        return Ok(built);
+    }
+    let built = build()?;
+    Ok(cell.get_or_init(|| built))
+}

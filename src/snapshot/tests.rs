@@ -1,0 +1,506 @@
+//! Snapshots against a scan of the plain text.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use tempfile::TempDir;
+use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer};
+
+use super::*;
+use crate::ingest::{NewSegment, OnError, ingest};
+use crate::sources::list_sources;
+use crate::tokenize::{Sink, has_glued_space, tokenize};
+use crate::{Database, NoProgress};
+
+type Texts = BTreeMap<String, Vec<u8>>;
+
+/// The oracle: the words of a text and where they begin.
+struct Words(Tokenizer, Vec<(Vec<u8>, u64)>);
+
+impl Sink for Words {
+    fn word(&mut self, text: &[u8], start: usize, end: usize) {
+        let start = start + usize::from(has_glued_space(self.0, &text[start..end]));
+        self.1.push((text[start..end].to_vec(), start as u64));
+    }
+
+    fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
+}
+
+fn words(tokenizer: Tokenizer, text: &[u8]) -> Vec<(Vec<u8>, u64)> {
+    let mut words = Words(tokenizer, Vec::new());
+    tokenize(tokenizer, text, &mut words);
+    words.1
+}
+
+/// A small generator of numbers that are the same everywhere (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+}
+
+const VOCABULARY: [&str; 16] = [
+    "the",
+    "The",
+    "THE",
+    "new",
+    "york",
+    "New",
+    "york1",
+    "a",
+    "A",
+    "\u{e9}tude",
+    "\u{c9}tude",
+    "stra\u{df}e",
+    "x",
+    "42",
+    "abcdefghijklmnopqrstuvwxyz",
+    "abcdefghz",
+];
+const GAPS: [&str; 8] = [" ", " ", " ", ", ", "\n", "  ", ".", "\r\n\t-- "];
+
+/// Text of about `size` bytes: random words, and phrases that came before.
+fn text(numbers: &mut Numbers, size: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    while text.len() < size {
+        if numbers.below(20) == 0 && text.len() > 50 {
+            let from = numbers.below(text.len() as u64 - 40) as usize;
+            // Only whole characters, so that words stay valid UTF-8.
+            let phrase = String::from_utf8_lossy(&text[from..from + 40]).replace('\u{fffd}', "");
+            text.extend_from_slice(phrase.as_bytes());
+        } else {
+            let word = VOCABULARY[numbers.below(16) as usize];
+            text.extend_from_slice(word.as_bytes());
+            text.extend_from_slice(GAPS[numbers.below(8) as usize].as_bytes());
+        }
+    }
+    text
+}
+
+fn texts(seed: u64, sizes: &[usize]) -> Texts {
+    let mut numbers = Numbers(seed);
+    (sizes.iter().enumerate())
+        .map(|(number, &size)| (format!("dir/file{number}.txt"), text(&mut numbers, size)))
+        .collect()
+}
+
+/// The segments that ingesting the texts gives.
+fn segments_of(texts: &Texts, tokenizer: Tokenizer, segment_size: u64) -> Vec<NewSegment> {
+    let directory = TempDir::new().unwrap();
+    for (name, text) in texts {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let settings = CorpusSettings {
+        tokenizer,
+        segment_size,
+        ..CorpusSettings::default()
+    };
+    let mut segments = Vec::new();
+    let mut publish = |segment: NewSegment| {
+        segments.push(segment);
+        Ok(no_info())
+    };
+    let listing = list_sources(directory.path()).unwrap();
+    ingest(listing, &settings, OnError::Stop, &NoProgress, &mut publish).unwrap();
+    segments
+}
+
+fn no_info() -> SegmentInfo {
+    SegmentInfo {
+        segment_id: 0,
+        size: 0,
+        files: 0,
+        bytes: 0,
+        words: 0,
+        tokens: 0,
+        rules: 0,
+        levels: 0,
+        symbols: 0,
+        root_symbols: 0,
+        sections: Vec::new(),
+    }
+}
+
+fn view((id, segment): (usize, NewSegment)) -> Arc<SegmentView> {
+    let grammar = segment.grammar.check().unwrap();
+    let view = SegmentView::in_memory(id as u64, segment.files, segment.dictionary, grammar);
+    Arc::new(view)
+}
+
+fn corpus(segments: Vec<NewSegment>) -> Result<CorpusView> {
+    CorpusView::new(
+        "c".into(),
+        segments.into_iter().enumerate().map(view).collect(),
+    )
+}
+
+/// A snapshot whose parallel work runs on so many threads.
+fn snapshot_on(threads: usize, segments: Vec<NewSegment>) -> Snapshot {
+    let directory = TempDir::new().unwrap();
+    let database = Database::options().threads(threads);
+    let database = database.open(directory.path().join("d")).unwrap();
+    // The threads are those of a corpus on disk.
+    let other = database.create_corpus("other", CorpusSettings::default());
+    Snapshot::new(
+        other.unwrap().shared().clone(),
+        Arc::new(corpus(segments).unwrap()),
+    )
+}
+
+fn snapshot(segments: Vec<NewSegment>) -> Snapshot {
+    snapshot_on(2, segments)
+}
+
+/// Everything there is to ask, against the texts.
+fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
+    let files: Vec<(&str, &[u8], Vec<(Vec<u8>, u64)>)> = (texts.iter())
+        .map(|(name, text)| (&name[..], &text[..], words(tokenizer, text)))
+        .collect();
+    let expected: Vec<FileSummary> = (files.iter())
+        .map(|(name, text, words)| FileSummary {
+            name: (*name).to_owned(),
+            bytes: text.len() as u64,
+            words: words.len() as u64,
+        })
+        .collect();
+    assert_eq!(snapshot.files(), expected);
+    for file in &expected {
+        assert_eq!(snapshot.file(&file.name), Some(file));
+    }
+    assert_eq!(snapshot.file("nowhere"), None);
+    let total: u64 = files.iter().map(|(.., words)| words.len() as u64).sum();
+    assert_eq!(snapshot.total_words(), total);
+
+    // Counts by word, of the corpus and of each file.
+    let mut everywhere: BTreeMap<&[u8], u64> = BTreeMap::new();
+    for (name, _, words) in &files {
+        let mut counts: BTreeMap<&[u8], u64> = BTreeMap::new();
+        for (word, _) in words {
+            *counts.entry(word).or_default() += 1;
+            *everywhere.entry(word).or_default() += 1;
+        }
+        let found = snapshot.word_counts_of(name).unwrap();
+        check_word_counts(&found, &counts);
+        assert_eq!(snapshot.word_count_of(name).unwrap(), owned(&found));
+    }
+    let found = snapshot.word_counts().unwrap();
+    check_word_counts(&found, &everywhere);
+    assert_eq!(snapshot.word_count().unwrap(), owned(&found));
+
+    // Every word, and some that are not there, in every file and everywhere.
+    let mut asked: Vec<&[u8]> = everywhere.keys().copied().collect();
+    asked.extend([&b""[..], b" the", b"nowhere", b"\xff", b","]);
+    let mut queries = Vec::new();
+    let mut offsets_expected = Vec::new();
+    let mut everywhere_expected = Vec::new();
+    for &word in &asked {
+        let mut by_file = Vec::new();
+        for (name, _, words) in &files {
+            let same = words.iter().filter(|(other, _)| other == word);
+            let offsets: Vec<u64> = same.map(|&(_, offset)| offset).collect();
+            assert_eq!(snapshot.search_in(name, word).unwrap(), offsets);
+            let count = snapshot.count_in(name, word).unwrap();
+            assert_eq!(count, offsets.len() as u64);
+            queries.push((*name, word));
+            if !offsets.is_empty() {
+                by_file.push(((*name).to_owned(), offsets.clone()));
+            }
+            offsets_expected.push(offsets);
+        }
+        assert_eq!(snapshot.search(word).unwrap(), by_file);
+        let count = by_file.iter().map(|(_, o)| o.len() as u64).sum();
+        assert_eq!(snapshot.count(word).unwrap(), count);
+        everywhere_expected.push(by_file);
+    }
+    let counts: Vec<u64> = offsets_expected.iter().map(|o| o.len() as u64).collect();
+    assert_eq!(snapshot.count_many(&queries).unwrap(), counts);
+    // One query, and few for a file, take other ways than many.
+    for few in [1, 4] {
+        let few = queries.len().min(few);
+        let found = snapshot.count_many(&queries[..few]).unwrap();
+        assert_eq!(found, &counts[..few]);
+        let found = snapshot.search_many(&queries[..few]).unwrap();
+        assert_eq!(found, &offsets_expected[..few]);
+    }
+    assert_eq!(snapshot.search_many(&queries).unwrap(), offsets_expected);
+    assert_eq!(snapshot.search_words(&asked).unwrap(), everywhere_expected);
+    let counts: Vec<u64> = (everywhere_expected.iter())
+        .map(|files| files.iter().map(|(_, o)| o.len() as u64).sum())
+        .collect();
+    assert_eq!(snapshot.count_words(&asked).unwrap(), counts);
+
+    // Extracts, most of all around the borders of parts, and whole files.
+    let mut queries = Vec::new();
+    let mut expected = Vec::new();
+    for (name, text, _) in &files {
+        let size = text.len() as u64;
+        let parts = snapshot.view.index.parts(snapshot.view.find(name).unwrap());
+        let borders = parts.iter().map(|part| part.first_byte);
+        let mut offsets: Vec<u64> = borders
+            .flat_map(|border| border.saturating_sub(3)..border + 4)
+            .chain((0..size).step_by(1 + text.len() / 20))
+            .chain([size - size.min(1), size, size + 1, u64::MAX])
+            .collect();
+        offsets.dedup();
+        for offset in offsets {
+            for length in [0, 1, 5, 64, size, u64::MAX] {
+                let from = size.min(offset);
+                let to = size.min(offset.saturating_add(length));
+                let bytes = &text[from as usize..to as usize];
+                assert!(snapshot.extract(name, offset, length).unwrap() == bytes);
+                queries.push((*name, offset, length));
+                expected.push(bytes);
+            }
+        }
+        let mut written = Vec::new();
+        snapshot.write_content(name, &mut written).unwrap();
+        assert!(written == *text);
+    }
+    assert!(snapshot.extract_many(&queries).unwrap() == expected);
+}
+
+fn check_word_counts(found: &WordCounts, expected: &BTreeMap<&[u8], u64>) {
+    let mut expected: Vec<(&[u8], u64)> = expected.iter().map(|(&word, &n)| (word, n)).collect();
+    expected.sort_by(|left, right| word_order::compare(left.0, right.0));
+    assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+    assert_eq!(found.total(), expected.iter().map(|(_, n)| n).sum::<u64>());
+    assert_eq!(found.is_empty(), expected.is_empty());
+}
+
+const TOKENIZERS: [Tokenizer; 3] = [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace];
+
+#[test]
+fn all_answers_are_those_of_a_scan_of_the_text_with_any_tokenizer() {
+    for (seed, tokenizer) in (0..).zip(TOKENIZERS) {
+        let texts = texts(seed, &[0, 1, 30, 3_000, 0, 20_000]);
+        let segments = segments_of(&texts, tokenizer, 1 << 30);
+        assert_eq!(segments.len(), 1);
+        check(&snapshot(segments), &texts, tokenizer);
+    }
+}
+
+#[test]
+fn all_answers_are_exact_over_segments_and_parts_of_files() {
+    for (seed, tokenizer) in (10..).zip(TOKENIZERS) {
+        let texts = texts(seed, &[900, 50_000, 5_000, 0, 30_000, 100]);
+        let segments = segments_of(&texts, tokenizer, 16 << 10);
+        let parts = segments.iter().flat_map(|segment| &segment.files);
+        assert!(
+            parts
+                .clone()
+                .any(|part| part.first_byte > 0 && !part.last_part)
+        );
+        check(&snapshot(segments.clone()), &texts, tokenizer);
+        // A segment may come before one with an earlier part of the same file.
+        check(
+            &snapshot(segments.into_iter().rev().collect()),
+            &texts,
+            tokenizer,
+        );
+    }
+}
+
+#[test]
+fn segments_of_several_publications_are_one_corpus() {
+    let all = texts(20, &[2_000, 100, 8_000, 1_000, 4_000]);
+    let mut segments = Vec::new();
+    for publication in 0..3 {
+        let some: Texts = (all.iter().enumerate())
+            .filter(|(number, _)| number % 3 == publication)
+            .map(|(_, (name, text))| (name.clone(), text.clone()))
+            .collect();
+        segments.extend(segments_of(&some, Tokenizer::Unicode, 1 << 30));
+    }
+    check(&snapshot(segments), &all, Tokenizer::Unicode);
+}
+
+#[test]
+fn words_that_are_not_utf8_are_counted_and_found_as_bytes() {
+    let mut texts = Texts::new();
+    texts.insert(
+        "a".into(),
+        b"\xff\xfe the \xff\xfe\n\xff a\xc3\x28 A\xc3\x28 \xff".to_vec(),
+    );
+    texts.insert("b".into(), b"\xfe \xff the\xff THE\xff".to_vec());
+    for segment_size in [1 << 30, 1] {
+        let segments = segments_of(&texts, Tokenizer::Whitespace, segment_size);
+        check(&snapshot(segments), &texts, Tokenizer::Whitespace);
+    }
+}
+
+#[test]
+fn words_that_start_with_a_space_of_their_own_are_words_like_others() {
+    // UAX #29 joins a mark to the space before it, also where the mark is a word.
+    let mut texts = Texts::new();
+    let text = ", \u{ccb} \u{ccb}  \u{ccb}a \u{ccb},\u{ccb} a a \u{cca}x \u{cca}";
+    texts.insert("a".into(), text.into());
+    texts.insert("b".into(), text.repeat(20).into());
+    let segments = segments_of(&texts, Tokenizer::Unicode, 1 << 30);
+    check(&snapshot(segments), &texts, Tokenizer::Unicode);
+}
+
+#[test]
+fn a_corpus_without_files_answers_too() {
+    let empty = snapshot(Vec::new());
+    check(&empty, &Texts::new(), Tokenizer::Unicode);
+    let nothing = NewSegment {
+        files: Vec::new(),
+        dictionary: Dictionary::default(),
+        grammar: Grammar {
+            rule_offsets: vec![0],
+            level_offsets: vec![0],
+            root_offsets: vec![0],
+            ..Grammar::default()
+        },
+        is_last: true,
+    };
+    check(&snapshot(vec![nothing]), &Texts::new(), Tokenizer::Unicode);
+}
+
+#[test]
+fn answers_stay_the_same_once_parents_are_there() {
+    let texts = texts(30, &[40_000, 2_000, 9_000]);
+    let segments = segments_of(&texts, Tokenizer::Unicode, 1 << 30);
+    let snapshot = snapshot(segments);
+    let segment = &snapshot.view.segments[0];
+    assert!(!segment.has_parents());
+    while !segment.has_parents() {
+        snapshot.search("york").unwrap();
+    }
+    check(&snapshot, &texts, Tokenizer::Unicode);
+}
+
+#[test]
+fn answers_are_the_same_for_1_2_and_16_threads() {
+    let texts = texts(40, &[60_000, 3_000, 70_000]);
+    for threads in [1, 2, 16] {
+        let segments = segments_of(&texts, Tokenizer::Unicode, 32 << 10);
+        check(&snapshot_on(threads, segments), &texts, Tokenizer::Unicode);
+    }
+}
+
+#[test]
+fn queries_from_many_threads_at_once_neither_hang_nor_differ() {
+    let texts = texts(50, &[20_000, 20_000]);
+    let segments = segments_of(&texts, Tokenizer::Unicode, 8 << 10);
+    let snapshot = &snapshot_on(2, segments);
+    let expected = words(Tokenizer::Unicode, &texts["dir/file0.txt"]);
+    let expected = expected.iter().filter(|(word, _)| word == b"the").count() as u64;
+    // From other threads and from inside a pool, everything being built meanwhile.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(move || {
+                (0..8).into_par_iter().for_each(|_| {
+                    let found = snapshot.search_in("dir/file0.txt", "the").unwrap();
+                    assert_eq!(found.len() as u64, expected);
+                    let count = snapshot.count_in("dir/file0.txt", "the").unwrap();
+                    assert_eq!(count, expected);
+                    snapshot.word_counts().unwrap();
+                    snapshot.search("york").unwrap();
+                    snapshot.extract("dir/file1.txt", 100, 64).unwrap();
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn an_unknown_file_is_an_error_that_names_it_and_the_most_similar_one() {
+    let snapshot = snapshot(segments_of(
+        &texts(60, &[10, 10]),
+        Tokenizer::Unicode,
+        1 << 30,
+    ));
+    let message = |error: Error| error.to_string();
+    let expected =
+        "no such file \"Dir/flie1.txt\" in corpus \"c\"; hint: did you mean \"dir/file1.txt\"?";
+    let name = "Dir/flie1.txt";
+    assert_eq!(message(snapshot.count_in(name, "a").unwrap_err()), expected);
+    assert_eq!(
+        message(snapshot.search_in(name, "a").unwrap_err()),
+        expected
+    );
+    assert_eq!(message(snapshot.extract(name, 0, 1).unwrap_err()), expected);
+    assert_eq!(message(snapshot.word_count_of(name).unwrap_err()), expected);
+    assert_eq!(
+        message(snapshot.write_content(name, &mut Vec::new()).unwrap_err()),
+        expected
+    );
+    let queries = [("dir/file0.txt", "a"), (name, "a"), ("other", "a")];
+    assert_eq!(
+        message(snapshot.count_many(&queries).unwrap_err()),
+        expected
+    );
+    assert_eq!(
+        message(snapshot.search_many(&queries).unwrap_err()),
+        expected
+    );
+    let queries = [("dir/file0.txt", 0, 1), (name, 0, 1)];
+    assert_eq!(
+        message(snapshot.extract_many(&queries).unwrap_err()),
+        expected
+    );
+    assert_eq!(
+        message(snapshot.count_in("something/else", "a").unwrap_err()),
+        "no such file \"something/else\" in corpus \"c\""
+    );
+}
+
+#[test]
+fn a_segment_that_contradicts_its_file_table_is_an_error() {
+    let texts = texts(70, &[500, 500]);
+    let good = segments_of(&texts, Tokenizer::Unicode, 1 << 30).remove(0);
+    let edited = |edit: &dyn Fn(&mut NewSegment)| {
+        let mut segment = good.clone();
+        edit(&mut segment);
+        segment
+    };
+    let broken = |edit: &dyn Fn(&mut NewSegment)| snapshot(vec![edited(edit)]);
+    let name = "dir/file0.txt";
+    let is_inconsistent = |error: Error| matches!(error, Error::Inconsistent { segment: 0, .. });
+
+    let longer = broken(&|segment| segment.files[0].bytes += 1);
+    let errors = [
+        longer.extract(name, 0, 1).unwrap_err(),
+        longer.search_in(name, "the").unwrap_err(),
+        longer.write_content(name, &mut Vec::new()).unwrap_err(),
+    ];
+    assert!(errors.into_iter().all(is_inconsistent));
+    let wordier = broken(&|segment| segment.files[0].words += 1);
+    assert!(is_inconsistent(wordier.word_count().unwrap_err()));
+    assert!(is_inconsistent(wordier.count("the").unwrap_err()));
+    let fewer_files = broken(&|segment| segment.files.truncate(1));
+    assert!(is_inconsistent(fewer_files.count("the").unwrap_err()));
+    let no_tokens = broken(&|segment| segment.dictionary = Dictionary::default());
+    assert!(is_inconsistent(no_tokens.word_count().unwrap_err()));
+    let missing_part = edited(&|segment| segment.files[0].last_part = false);
+    assert!(is_inconsistent(corpus(vec![missing_part]).err().unwrap()));
+}
+
+#[test]
+fn a_failing_target_is_an_error_with_the_files_name() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let snapshot = snapshot(segments_of(&texts(80, &[100]), Tokenizer::Unicode, 1 << 30));
+    let error = snapshot
+        .write_content("dir/file0.txt", &mut Full)
+        .unwrap_err();
+    assert!(matches!(&error, Error::Io { path, .. } if path.ends_with("dir/file0.txt")));
+}
