@@ -50,6 +50,13 @@ pub(crate) struct Shared {
     pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
 }
 
+impl Shared {
+    /// The directory of the database; none if it lives in memory.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        (!self.in_memory).then(|| self.store.path())
+    }
+}
+
 /// How to open a database; made by [`Database::options`].
 #[derive(Debug, Clone)]
 pub struct DatabaseOptions {
@@ -155,7 +162,7 @@ impl Database {
 
     /// The directory of the database; `None` if it lives in memory.
     pub fn path(&self) -> Option<PathBuf> {
-        (!self.shared.in_memory).then(|| self.shared.store.path().to_path_buf())
+        self.shared.directory().map(Path::to_path_buf)
     }
 
     /// What was repaired or looked wrong while the database was opened and used, oldest first.

@@ -55,12 +55,16 @@ const MATCHING: MatchOptions = MatchOptions {
 ///
 /// A file is named by its last component, files of a directory by their path below it, files of a glob by their path
 /// below the components before the first that holds one of `*?[`. A path that exists is never a glob. Directories that
-/// match a glob are not entered unless `**` says so. Symbolic links are followed.
+/// match a glob are not entered unless `**` says so. Symbolic links are followed. The directory `database` is passed
+/// over: its files change while they are read.
 ///
 /// # Errors
 /// [`Error::Io`] if there is nothing at the path, [`Error::Invalid`] for a malformed glob or one that matches nothing.
-pub fn list_sources(path: &Path) -> Result<Listing> {
-    let mut walk = Walk::default();
+pub fn list_sources(path: &Path, database: Option<&Path>) -> Result<Listing> {
+    let mut walk = Walk {
+        database: database.and_then(|path| fs::canonicalize(path).ok()),
+        ..Walk::default()
+    };
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             walk.directories.push(Directory::top(path)?);
@@ -232,6 +236,8 @@ impl Directory {
 
 #[derive(Default)]
 struct Walk {
+    /// Without symbolic links.
+    database: Option<PathBuf>,
     listing: Listing,
     directories: Vec<Directory>,
     links: usize,
@@ -298,6 +304,9 @@ impl Walk {
         } else {
             directory.real.path.join(last)
         };
+        if self.database.as_ref() == Some(&real) {
+            return;
+        }
         self.directories.push(Directory {
             path,
             prefix: format!("{name}/"),
@@ -345,7 +354,7 @@ mod tests {
     }
 
     fn names(path: &Path) -> Vec<String> {
-        let listing = list_sources(path).unwrap();
+        let listing = list_sources(path, None).unwrap();
         assert_eq!(listing.unreadable, []);
         let names = listing.sources.into_iter().map(|source| {
             let content = fs::read_to_string(&source.path).unwrap();
@@ -357,7 +366,7 @@ mod tests {
     }
 
     fn refused(path: &Path) -> Vec<(String, String)> {
-        let listing = list_sources(path).unwrap();
+        let listing = list_sources(path, None).unwrap();
         let refused = listing.unreadable.into_iter().map(|unreadable| {
             let last = unreadable.path.file_name().unwrap();
             (last.to_string_lossy().into_owned(), unreadable.reason)
@@ -394,6 +403,19 @@ mod tests {
     }
 
     #[test]
+    fn the_directory_of_the_database_is_passed_over() {
+        let top = tree(&["a/x", "db.zdb/segments/1.seg", "db.zdb.txt"]);
+        let database = top.path().join("a/../db.zdb");
+        symlink(top.path().join("db.zdb"), top.path().join("a/link")).unwrap();
+        for path in [top.path().to_owned(), top.path().join("**/*")] {
+            let listing = list_sources(&path, Some(&database)).unwrap();
+            let names: Vec<_> = listing.sources.iter().map(|source| &source.name).collect();
+            assert_eq!(names, ["a/x", "db.zdb.txt"]);
+            assert_eq!(listing.unreadable, []);
+        }
+    }
+
+    #[test]
     fn a_path_that_exists_is_not_a_glob() {
         let top = tree(&["[a]", "a"]);
         assert_eq!(names(&top.path().join("[a]")), ["[a]"]);
@@ -402,11 +424,11 @@ mod tests {
     #[test]
     fn a_glob_without_files_and_a_missing_path_are_errors() {
         let top = tree(&["a"]);
-        let error = list_sources(&top.path().join("*.txt")).unwrap_err();
+        let error = list_sources(&top.path().join("*.txt"), None).unwrap_err();
         assert!(error.to_string().ends_with("*.txt: no file matches"));
-        let error = list_sources(&top.path().join("[")).unwrap_err();
+        let error = list_sources(&top.path().join("["), None).unwrap_err();
         assert!(matches!(error, Error::Invalid { .. }));
-        let error = list_sources(&top.path().join("b")).unwrap_err();
+        let error = list_sources(&top.path().join("b"), None).unwrap_err();
         assert!(error.to_string().starts_with("cannot open "));
         assert_eq!(names(&top.path().join("a")), ["a"]);
     }
@@ -419,7 +441,7 @@ mod tests {
         symlink("a", top.path().join("again")).unwrap();
         symlink("nowhere", top.path().join("broken")).unwrap();
         symlink("d", top.path().join("e")).unwrap();
-        let listing = list_sources(top.path()).unwrap();
+        let listing = list_sources(top.path(), None).unwrap();
         let names: Vec<&str> = listing
             .sources
             .iter()
@@ -442,7 +464,7 @@ mod tests {
         let top = tree(&["a"]);
         fs::write(top.path().join(OsStr::from_bytes(b"b\xff")), "").unwrap();
         let _socket = UnixListener::bind(top.path().join("socket")).unwrap();
-        let listing = list_sources(top.path()).unwrap();
+        let listing = list_sources(top.path(), None).unwrap();
         assert_eq!(listing.sources.len(), 1);
         assert_eq!(
             refused(top.path()),

@@ -23,7 +23,7 @@ pub(crate) fn copy_from(
     let shared = corpus.shared();
     let _writing = shared.writing.lock();
     let mut publication = shared.store.begin_publication(corpus.name())?;
-    let listing = list_sources(path)?;
+    let listing = list_sources(path, shared.directory())?;
     let snapshot = corpus.snapshot()?;
     let known = |name: &str| snapshot.file(name).is_some();
     if let Some(source) = listing.sources.iter().find(|source| known(&source.name)) {

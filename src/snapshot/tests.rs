@@ -110,7 +110,7 @@ fn segments_of(texts: &Texts, tokenizer: Tokenizer, segment_size: u64) -> Vec<Ne
         segments.push(segment);
         Ok(no_info())
     };
-    let listing = list_sources(directory.path()).unwrap();
+    let listing = list_sources(directory.path(), None).unwrap();
     ingest(listing, &settings, OnError::Stop, &NoProgress, &mut publish).unwrap();
     segments
 }
