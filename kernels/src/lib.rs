@@ -17,10 +17,12 @@ mod offsets;
 mod pair_rounds;
 mod prune;
 mod renumber;
+mod stop;
 mod symbol_slots;
 #[cfg(test)]
 mod test_grammars;
 mod weights;
+mod word_grammar;
 
 pub use construct::{
     Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
@@ -32,4 +34,6 @@ pub use locate::{Structures, WordTerminals, locate, locate_in_file};
 pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
 };
+pub use stop::Stopped;
 pub use weights::{file_weights, weights};
+pub use word_grammar::{GAP, WordGrammar};

@@ -4,7 +4,7 @@
 //! segment: word tokens first, a word's plain and spaced token next to each
 //! other, gap tokens last. Not compiled outside tests.
 
-use crate::{GrammarView, Lengths, Signatures, SymbolText, WordTerminals};
+use crate::{GAP, GrammarView, Lengths, Signatures, SymbolText, WordGrammar, WordTerminals};
 
 /// A grammar with its token text.
 #[derive(Clone, Debug)]
@@ -116,6 +116,35 @@ impl TestGrammar {
             first = end;
         }
         words
+    }
+
+    /// For each terminal the index of its word in [`Self::words`] or [`GAP`]; how many words.
+    pub(crate) fn word_of(&self) -> (Vec<u32>, u32) {
+        let words = self.words();
+        let mut word_of = vec![GAP; self.tokens.len()];
+        for (number, word) in (0..).zip(&words) {
+            word_of[word.first as usize..word.end as usize].fill(number);
+        }
+        (word_of, words.len() as u32)
+    }
+
+    /// The oracle: the words of a file.
+    pub(crate) fn file_words(&self, file: u32) -> Vec<u32> {
+        let (word_of, _) = self.word_of();
+        let words = self.expand(file).into_iter().map(|t| word_of[t as usize]);
+        words.filter(|&word| word != GAP).collect()
+    }
+
+    /// The oracle: the words of every file.
+    pub(crate) fn all_file_words(&self) -> Vec<Vec<u32>> {
+        (0..self.view().files() as u32)
+            .map(|file| self.file_words(file))
+            .collect()
+    }
+
+    pub(crate) fn word_grammar(&self) -> WordGrammar {
+        let (word_of, word_count) = self.word_of();
+        WordGrammar::new(self.view(), &word_of, word_count)
     }
 
     /// The oracle: replaces rules by their bodies until none is left.

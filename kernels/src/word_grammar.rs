@@ -1,0 +1,333 @@
+//! The same texts as a grammar over words: what the tasks on words run on.
+//!
+//! In   a grammar over tokens; for each terminal its word, or [`GAP`]
+//! Out  a grammar whose terminals are words, with gap tokens dropped and all tokens of a word one terminal;
+//!      how often each symbol stands in the root
+//! Work O(symbols): one pass over the bodies of each level, one over the root
+//!
+//! The result obeys the invariant of [`GrammarView`], and no body has fewer
+//! than two symbols: a rule left with none vanishes, one left with one symbol
+//! is replaced by it. Rules keep their order within a level. Equal bodies that
+//! come of tokens of one word stay apart: merging them was measured and does
+//! not pay. It knows no text: a word is a number.
+
+use rayon::prelude::*;
+
+use crate::GrammarView;
+use crate::offsets::{offsets_of, split_mut};
+
+/// In place of a word: the terminal is a gap token.
+pub const GAP: u32 = u32::MAX;
+
+/// A symbol without words.
+const EMPTY: u32 = u32::MAX;
+
+/// Rules or body symbols that a thread takes at least.
+const SHARE_MIN: usize = 1 << 12;
+
+/// Root symbols that are counted together.
+const ROOT_PART: usize = 1 << 10;
+
+/// A grammar over words, with its arrays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WordGrammar {
+    word_count: u32,
+    rule_offsets: Vec<u32>,
+    symbols: Vec<u32>,
+    level_offsets: Vec<u32>,
+    root_offsets: Vec<u32>,
+    root: Vec<u32>,
+    root_counts: Vec<u32>,
+}
+
+impl WordGrammar {
+    /// Drops the gaps of `view` and names words. `word_of` is `[terminal_count]`:
+    /// a number below `word_count`, or [`GAP`].
+    ///
+    /// Parallel on the current rayon pool. While it runs it takes 12 bytes a
+    /// symbol of `view` in addition to the result.
+    ///
+    /// # Panics
+    ///
+    /// When `word_of` has another length than there are terminals, or there are
+    /// more words than terminals.
+    pub fn new(view: GrammarView<'_>, word_of: &[u32], word_count: u32) -> WordGrammar {
+        assert_eq!(word_of.len(), view.terminal_count as usize);
+        assert!(word_count <= view.terminal_count);
+        let Reduced {
+            mut names,
+            sizes,
+            levels,
+        } = Reduced::new(view, word_of, word_count);
+
+        // Rules that stay, by level, in a level as they were.
+        let level_count = levels.iter().copied().max().unwrap_or(0) as usize;
+        let mut level_offsets = vec![0u32; level_count + 1];
+        for &level in levels.iter().filter(|&&level| level > 0) {
+            level_offsets[level as usize] += 1;
+        }
+        for level in 1..=level_count {
+            level_offsets[level] += level_offsets[level - 1];
+        }
+        let rule_count = level_offsets[level_count] as usize;
+        let mut next = level_offsets.clone();
+        let mut order = vec![0u32; rule_count];
+        // By old rule.
+        let mut numbers = vec![0u32; levels.len()];
+        for (rule, &level) in (0u32..).zip(&levels) {
+            if level > 0 {
+                let number = &mut next[level as usize - 1];
+                order[*number as usize] = rule;
+                numbers[rule as usize] = *number;
+                *number += 1;
+            }
+        }
+        drop(levels);
+        (names.par_iter_mut().with_min_len(SHARE_MIN)).for_each(|name| {
+            if *name != EMPTY && *name >= word_count {
+                *name = word_count + numbers[(*name - word_count) as usize];
+            }
+        });
+        drop(numbers);
+
+        let mut rule_offsets = Vec::with_capacity(rule_count + 1);
+        let mut end = 0;
+        rule_offsets.push(0);
+        for &rule in &order {
+            end += sizes[rule as usize];
+            rule_offsets.push(end);
+        }
+        drop(sizes);
+        let mut symbols = vec![0; end as usize];
+        let cuts: Vec<usize> = (rule_offsets.iter().step_by(SHARE_MIN))
+            .chain((rule_count % SHARE_MIN != 0).then_some(&end))
+            .map(|&offset| offset as usize)
+            .collect();
+        (split_mut(&mut symbols, &cuts).into_par_iter())
+            .zip(order.par_chunks(SHARE_MIN))
+            .for_each(|(target, rules)| {
+                let bodies = rules.iter().flat_map(|&rule| view.body(rule));
+                fill(target, bodies, &names);
+            });
+        drop(order);
+
+        let (root_offsets, root) = reduce_root(view, &names);
+        drop(names);
+        let root_counts = count_each(&root, word_count as usize + rule_count);
+        WordGrammar {
+            word_count,
+            rule_offsets,
+            symbols,
+            level_offsets,
+            root_offsets,
+            root,
+            root_counts,
+        }
+    }
+
+    /// The grammar; its terminals are the words.
+    pub fn view(&self) -> GrammarView<'_> {
+        GrammarView {
+            terminal_count: self.word_count,
+            rule_offsets: &self.rule_offsets,
+            symbols: &self.symbols,
+            level_offsets: &self.level_offsets,
+            root_offsets: &self.root_offsets,
+            root: &self.root,
+        }
+    }
+
+    /// `[symbols]`: how often each symbol stands in the root, words first.
+    pub fn root_counts(&self) -> &[u32] {
+        &self.root_counts
+    }
+
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let arrays = [
+            &self.rule_offsets,
+            &self.symbols,
+            &self.level_offsets,
+            &self.root_offsets,
+            &self.root,
+            &self.root_counts,
+        ];
+        arrays
+            .iter()
+            .map(|array| array.len() * size_of::<u32>())
+            .sum()
+    }
+}
+
+/// What is left of each symbol without gaps.
+struct Reduced {
+    /// By old symbol: a word, `word_count` and the old number of a rule that
+    /// stays, or [`EMPTY`].
+    names: Vec<u32>,
+    /// By old rule: symbols that are left in its body.
+    sizes: Vec<u32>,
+    /// By old rule: its new level from 1, or 0 if it goes.
+    levels: Vec<u32>,
+}
+
+impl Reduced {
+    fn new(view: GrammarView<'_>, word_of: &[u32], word_count: u32) -> Reduced {
+        let terminals = word_of.len();
+        let mut names = Vec::with_capacity(view.symbol_count());
+        names.extend_from_slice(word_of);
+        names.resize(view.symbol_count(), EMPTY);
+        let mut sizes = vec![0; view.rules()];
+        let mut levels = vec![0; view.rules()];
+        for level in 0..view.levels() {
+            let rules = view.level_rules(level);
+            let (done, open) = names.split_at_mut(terminals + rules.start);
+            let (done_levels, open_levels) = levels.split_at_mut(rules.start);
+            (open.par_iter_mut().zip(&mut open_levels[..rules.len()]))
+                .zip(&mut sizes[rules.clone()])
+                .zip(rules.start as u32..rules.end as u32)
+                .with_min_len(SHARE_MIN)
+                .for_each(|(((name, level), size), rule)| {
+                    let mut highest = 0;
+                    for &symbol in view.body(rule) {
+                        let symbol = done[symbol as usize];
+                        if symbol == EMPTY {
+                            continue;
+                        }
+                        *name = symbol;
+                        *size += 1;
+                        if symbol >= word_count {
+                            highest = highest.max(done_levels[(symbol - word_count) as usize]);
+                        }
+                    }
+                    if *size > 1 {
+                        *name = word_count + rule;
+                        *level = highest + 1;
+                    }
+                });
+        }
+        Reduced {
+            names,
+            sizes,
+            levels,
+        }
+    }
+}
+
+/// Writes the names of `symbols` that have one; as many as `target` holds.
+fn fill<'a>(target: &mut [u32], symbols: impl Iterator<Item = &'a u32>, names: &[u32]) {
+    let mut filled = 0;
+    for &symbol in symbols {
+        let name = names[symbol as usize];
+        if name != EMPTY {
+            target[filled] = name;
+            filled += 1;
+        }
+    }
+}
+
+fn reduce_root(view: GrammarView<'_>, names: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let kept = |symbols: &[u32]| {
+        let names = symbols.iter().map(|&symbol| names[symbol as usize]);
+        names.filter(|&name| name != EMPTY).count()
+    };
+    let parts = view.root.par_chunks(ROOT_PART);
+    let sizes: Vec<usize> = parts.clone().with_min_len(4).map(kept).collect();
+    let offsets = offsets_of(sizes);
+    let mut root = vec![0; offsets[offsets.len() - 1]];
+    (split_mut(&mut root, &offsets).into_par_iter().zip(parts))
+        .with_min_len(4)
+        .for_each(|(target, symbols)| fill(target, symbols.iter(), names));
+    let root_offsets = (view.root_offsets.par_iter())
+        .map(|&start| {
+            let start = start as usize;
+            let part = start / ROOT_PART;
+            // The new root is no longer than the old one.
+            (offsets[part] + kept(&view.root[part * ROOT_PART..start])) as u32
+        })
+        .collect();
+    (root_offsets, root)
+}
+
+/// How often each value below `count` stands in `values`.
+fn count_each(values: &[u32], count: usize) -> Vec<u32> {
+    // More arrays than this would cost more to clear and add than they save.
+    let tasks = rayon::current_num_threads()
+        .min(values.len() / count.max(1))
+        .max(1);
+    let part = values.len().div_ceil(tasks).max(1);
+    let counted: Vec<Vec<u32>> = (values.par_chunks(part))
+        .map(|values| {
+            let mut counts = vec![0; count];
+            for &value in values {
+                counts[value as usize] += 1;
+            }
+            counts
+        })
+        .collect();
+    let sum = |mut left: Vec<u32>, right: Vec<u32>| {
+        left.iter_mut()
+            .zip(right)
+            .for_each(|(sum, count)| *sum += count);
+        left
+    };
+    counted
+        .into_iter()
+        .reduce(sum)
+        .unwrap_or_else(|| vec![0; count])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_grammars::{self, TestGrammar, in_pools};
+
+    fn check(grammar: &TestGrammar) {
+        let (word_of, word_count) = grammar.word_of();
+        let words = WordGrammar::new(grammar.view(), &word_of, word_count);
+        let view = words.view();
+        for file in 0..grammar.view().files() as u32 {
+            let mut found = Vec::new();
+            view.for_each_terminal(view.root_range(file), |word| found.push(word));
+            assert_eq!(found, grammar.file_words(file), "{grammar:?}");
+        }
+        assert_eq!(view.files(), grammar.view().files());
+        assert_eq!(view.level_offsets[view.levels()] as usize, view.rules());
+        for rule in 0..view.rules() as u32 {
+            assert!(view.body(rule).len() > 1);
+            let heights = view.body(rule).iter();
+            let heights = heights.map(|&s| view.rule(s).map_or(0, |r| 1 + view.level_index(r)));
+            assert_eq!(heights.max(), Some(view.level_index(rule)));
+        }
+        for (symbol, &count) in (0..).zip(words.root_counts()) {
+            let found = view.root.iter().filter(|&&found| found == symbol).count();
+            assert_eq!(found, count as usize);
+        }
+        assert_eq!(words.root_counts().len(), view.symbol_count());
+    }
+
+    #[test]
+    fn files_expand_to_their_words_and_levels_are_tight() {
+        test_grammars::all_small().for_each(|grammar| check(&grammar));
+        test_grammars::random_many(200).for_each(|grammar| check(&grammar));
+        check(&test_grammars::deep_chain(2_000));
+        check(&test_grammars::long_body(20_000));
+        check(&test_grammars::runs(9));
+        check(&test_grammars::repeated_text(5));
+    }
+
+    #[test]
+    fn words_are_the_same_for_1_2_and_16_threads() {
+        let grammar = test_grammars::repeated_text(30);
+        let (word_of, word_count) = grammar.word_of();
+        in_pools(|| WordGrammar::new(grammar.view(), &word_of, word_count));
+    }
+
+    #[test]
+    fn a_corpus_of_gaps_has_files_without_words() {
+        let grammar = test_grammars::long_body(100);
+        let word_of = vec![GAP; grammar.tokens.len()];
+        let words = WordGrammar::new(grammar.view(), &word_of, 0);
+        assert_eq!(words.view().rules() + words.view().root.len(), 0);
+        assert_eq!(words.view().root_offsets, [0, 0, 0]);
+    }
+}
