@@ -10,27 +10,30 @@
 
 mod file_index;
 mod segment_view;
+mod tables;
+mod tasks;
 #[cfg(test)]
 mod tests;
-mod word_counts;
+mod vocabulary;
 mod word_order;
 
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
-use zipfdb_kernels::WordTerminals;
+use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX, WordTerminals};
 
 use crate::database::Shared;
 use crate::{Error, Result};
 use file_index::{FileIndex, Part};
-use word_counts::TokenCounts;
+use vocabulary::Vocabulary;
 
 pub use file_index::FileSummary;
 pub(crate) use segment_view::SegmentView;
-pub use word_counts::WordCounts;
+pub use tables::{FileCounts, NgramCounts, TermVectors, WordCounts};
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
 ///
@@ -115,7 +118,9 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn word_counts(&self) -> Result<WordCounts> {
-        self.install(|| self.view.word_counts())
+        let totals = self.install(|| self.view.totals())?;
+        let counts = (0..).zip(totals).filter(|&(_, count)| count > 0);
+        Ok(WordCounts::new(self.view.clone(), counts.collect()))
     }
 
     /// As [`Snapshot::word_count`], for one file.
@@ -134,7 +139,62 @@ impl Snapshot {
     /// If there is no such file or a segment is damaged.
     pub fn word_counts_of(&self, file: &str) -> Result<WordCounts> {
         let file = self.view.find(file)?;
-        self.on_file(file, || self.view.word_counts_of(file))
+        let counts = self.on_file(file, || self.view.totals_of(file))?;
+        Ok(WordCounts::new(self.view.clone(), counts))
+    }
+
+    /// For each word the files that it occurs in, ascending, with counts: an inverted index.
+    ///
+    /// Cost: O(uses of symbols, each times the files of its rule); nothing is expanded.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub fn inverted_index(&self) -> Result<FileCounts> {
+        let never = AtomicBool::new(false);
+        let table = self.install(|| self.view.word_files(&never))?;
+        // Words are numbered by u32.
+        let words = (0..table.rows() as u32).collect();
+        Ok(FileCounts::new(self.view.clone(), 1, words, table))
+    }
+
+    /// For each file its words with counts: term vectors.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub fn term_vectors(&self) -> Result<TermVectors> {
+        let never = AtomicBool::new(false);
+        let table = self.install(|| self.view.file_words(&never))?;
+        Ok(TermVectors::new(self.view.clone(), table))
+    }
+
+    /// All sequences of `n` words of a file, in dictionary order of their words, with their counts: sequence count.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    ///
+    /// # Panics
+    /// If `n` is not in `1..=8`.
+    pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
+        assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
+        let never = AtomicBool::new(false);
+        let (words, counts) = self.install(|| self.view.ngrams(n, &never))?;
+        Ok(NgramCounts::new(self.view.clone(), n, words, counts))
+    }
+
+    /// All sequences of `n` words of a file, and for each the files that it occurs in, the largest count first: a ranked
+    /// inverted index.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    ///
+    /// # Panics
+    /// If `n` is not in `1..=8`.
+    pub fn ranked_inverted_index(&self, n: usize) -> Result<FileCounts> {
+        assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
+        let never = AtomicBool::new(false);
+        let by_count = FileOrder::Count;
+        let (words, table) = self.install(|| self.view.ngram_files(n, by_count, &never))?;
+        Ok(FileCounts::new(self.view.clone(), n, words, table))
     }
 
     /// How often `word` occurs in the corpus; 0 if nowhere.
@@ -354,6 +414,7 @@ pub(crate) struct CorpusView {
     name: String,
     segments: Vec<Arc<SegmentView>>,
     index: FileIndex,
+    vocabulary: OnceLock<Vocabulary>,
 }
 
 /// With at least so many counts for one file in a batch, all its words are
@@ -383,6 +444,7 @@ impl CorpusView {
             name,
             segments,
             index,
+            vocabulary: OnceLock::new(),
         })
     }
 
@@ -447,27 +509,9 @@ impl CorpusView {
         parts.all(|part| self.segment(part).can_extract_now())
     }
 
-    fn word_counts(&self) -> Result<WordCounts> {
-        let counts = (0..self.segments.len() as u32)
-            .into_par_iter()
-            .map(|segment| {
-                let totals = self.segments[segment as usize].totals()?;
-                Ok((segment, TokenCounts::All(totals)))
-            });
-        WordCounts::new(&self.segments, counts.collect::<Result<_>>()?)
-    }
-
-    fn word_counts_of(&self, file: usize) -> Result<WordCounts> {
-        let counts = self.index.parts(file).par_iter().map(|part| {
-            let counts = self.segment(part).word_counts(part.file)?;
-            Ok((part.segment, TokenCounts::Some(counts)))
-        });
-        WordCounts::new(&self.segments, counts.collect::<Result<_>>()?)
-    }
-
     fn count(&self, word: &[u8]) -> Result<u64> {
         let segments = self.segments.par_iter();
-        let counts = segments.map(|segment| segment.count(segment.find_word(word)?));
+        let counts = segments.map(|segment| segment.count(word));
         counts.try_reduce(|| 0, |left, right| Ok(left + right))
     }
 
@@ -486,7 +530,7 @@ impl CorpusView {
         }
         let count = |word: &W| {
             let segments = self.segments.iter();
-            let counts = segments.map(|segment| segment.count(segment.find_word(word.as_ref())?));
+            let counts = segments.map(|segment| segment.count(word.as_ref()));
             counts.sum()
         };
         let words = words.par_iter().with_min_len(TASK_QUESTIONS_MIN);
@@ -522,13 +566,14 @@ impl CorpusView {
                 .collect();
         }
         let counts = segment.word_counts(part.file)?;
-        let count = |word: WordTerminals| {
-            let from = counts.partition_point(|&(token, _)| token < word.first);
-            let tokens = counts[from..].iter();
-            let tokens = tokens.take_while(|&&(token, _)| token < word.end);
-            tokens.map(|(_, count)| count).sum()
+        let count = |lookup: &Lookup| {
+            let Some(word) = segment.number_of(lookup.word)? else {
+                return Ok(0);
+            };
+            let found = counts.binary_search_by_key(&word, |&(word, _)| word);
+            Ok(found.map_or(0, |at| counts[at].1))
         };
-        Ok(lookups.iter().map(|lookup| count(lookup.word)).collect())
+        lookups.iter().map(count).collect()
     }
 
     fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>> {

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use zipfdb_kernels::{
-    Content, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, Signatures, Structures,
-    SymbolText, WordTerminals, cost_without_parents, count_in_file, expand_file, extract,
-    file_weights, locate, locate_in_file, weights,
+    Content, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, Signatures, Structures,
+    SymbolText, WordGrammar, WordTerminals, WordUses, cost_without_parents, count_in_file,
+    expand_file, extract, file_weights, locate, locate_in_file, weights_below,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment};
 
@@ -37,10 +37,37 @@ enum Parts {
     },
 }
 
+/// The words of a dictionary, numbered in its order.
+struct WordTable {
+    /// For each token its word, or [`GAP`].
+    word_of: Vec<u32>,
+    /// For each word its first token.
+    tokens: Vec<u32>,
+}
+
+impl WordTable {
+    fn new(dictionary: &Dictionary) -> WordTable {
+        let mut word_of = vec![GAP; dictionary.len() as usize];
+        let mut tokens = Vec::with_capacity(dictionary.word_tokens() as usize);
+        for token in 0..dictionary.word_tokens() {
+            if !is_second_token(dictionary, token) {
+                tokens.push(token);
+            }
+            // No more words than tokens.
+            word_of[token as usize] = tokens.len() as u32 - 1;
+        }
+        tokens.shrink_to_fit();
+        WordTable { word_of, tokens }
+    }
+}
+
 /// One live segment and what queries have built of it.
 pub(crate) struct SegmentView {
     parts: Parts,
-    words: OnceLock<WordIndex>,
+    index: OnceLock<WordIndex>,
+    words: OnceLock<WordTable>,
+    word_grammar: OnceLock<WordGrammar>,
+    word_uses: OnceLock<WordUses>,
     totals: OnceLock<Vec<u64>>,
     lengths: OnceLock<Lengths>,
     text: OnceLock<SymbolText>,
@@ -75,7 +102,10 @@ impl SegmentView {
     fn of(parts: Parts) -> SegmentView {
         SegmentView {
             parts,
+            index: OnceLock::new(),
             words: OnceLock::new(),
+            word_grammar: OnceLock::new(),
+            word_uses: OnceLock::new(),
             totals: OnceLock::new(),
             lengths: OnceLock::new(),
             text: OnceLock::new(),
@@ -152,16 +182,64 @@ impl SegmentView {
     /// The tokens of a word; none if the segment does not have it.
     pub(crate) fn find_word(&self, word: &[u8]) -> Result<WordTerminals> {
         let dictionary = self.dictionary()?;
-        let index = self.words.get_or_init(|| WordIndex::new(dictionary));
+        let index = self.index.get_or_init(|| WordIndex::new(dictionary));
         Ok(index.find(dictionary, word))
     }
 
-    /// How often each word token occurs in the segment.
+    /// How many words the dictionary has. They are numbered in its order.
+    pub(crate) fn word_count(&self) -> Result<u32> {
+        // At most the number of tokens.
+        Ok(self.word_table()?.tokens.len() as u32)
+    }
+
+    /// The word with a number below [`SegmentView::word_count`], which was asked for before.
+    pub(crate) fn word(&self, number: u32) -> &[u8] {
+        let table = self.words.get().expect("words have been counted");
+        let dictionary = self.dictionary().expect("decoded when words were counted");
+        dictionary.word(table.tokens[number as usize])
+    }
+
+    /// The number of a word; none if the segment does not have it.
+    pub(crate) fn word_number(&self, word: &[u8]) -> Result<Option<u32>> {
+        self.number_of(self.find_word(word)?)
+    }
+
+    /// The number of the word with these tokens.
+    pub(crate) fn number_of(&self, tokens: WordTerminals) -> Result<Option<u32>> {
+        if tokens.first == tokens.end {
+            return Ok(None);
+        }
+        Ok(Some(self.word_table()?.word_of[tokens.first as usize]))
+    }
+
+    fn word_table(&self) -> Result<&WordTable> {
+        build_once(&self.words, || Ok(WordTable::new(self.dictionary()?)))
+    }
+
+    /// The grammar over words.
+    pub(crate) fn word_grammar(&self) -> Result<&WordGrammar> {
+        build_once(&self.word_grammar, || {
+            let table = self.word_table()?;
+            Ok(WordGrammar::new(
+                self.view()?,
+                &table.word_of,
+                self.word_count()?,
+            ))
+        })
+    }
+
+    /// Where each symbol of the grammar over words is used.
+    pub(crate) fn word_uses(&self) -> Result<&WordUses> {
+        let grammar = self.word_grammar()?;
+        build_once(&self.word_uses, || Ok(WordUses::new(grammar.view())))
+    }
+
+    /// How often each word occurs in the segment.
     pub(crate) fn totals(&self) -> Result<&[u64]> {
         build_once(&self.totals, || {
-            let view = self.view()?;
-            let mut totals = weights(view, 0..view.root.len(), self.bytes()?);
-            totals.truncate(self.dictionary()?.word_tokens() as usize);
+            let grammar = self.word_grammar()?;
+            let mut totals = weights_below(grammar.view(), grammar.root_counts(), self.bytes()?);
+            totals.truncate(self.word_count()? as usize);
             totals.shrink_to_fit();
             let words = (totals.iter()).try_fold(0u64, |sum, &n| sum.checked_add(n));
             let listed =
@@ -177,8 +255,9 @@ impl SegmentView {
     }
 
     /// How often a word occurs in the segment.
-    pub(crate) fn count(&self, word: WordTerminals) -> Result<u64> {
-        Ok(self.totals()?[terminals(word)].iter().sum())
+    pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
+        let number = self.word_number(word)?;
+        number.map_or(Ok(0), |number| Ok(self.totals()?[number as usize]))
     }
 
     /// How often a word occurs in a file.
@@ -187,7 +266,8 @@ impl SegmentView {
             return Ok(0);
         }
         if self.files()?.len() == 1 {
-            return self.count(word);
+            let number = self.number_of(word)?;
+            return number.map_or(Ok(0), |number| Ok(self.totals()?[number as usize]));
         }
         let view = self.view()?;
         let tokens = self.about_tokens(view, file)?;
@@ -199,14 +279,11 @@ impl SegmentView {
         ))
     }
 
-    /// The word tokens that occur in a file, ascending, and how often.
+    /// The words that occur in a file, ascending, and how often.
     pub(crate) fn word_counts(&self, file: u32) -> Result<Vec<(u32, u64)>> {
-        let view = self.view()?;
-        let tokens = self.about_tokens(view, file)?;
-        let mut counts = file_weights(view, file, tokens, self.files()?[file as usize].bytes);
-        let words = self.dictionary()?.word_tokens();
-        counts.truncate(counts.partition_point(|&(terminal, _)| terminal < words));
-        Ok(counts)
+        let view = self.word_grammar()?.view();
+        let entry = &self.files()?[file as usize];
+        Ok(file_weights(view, file, entry.words, entry.words))
     }
 
     /// The offsets of a word in each file that has it, files ascending.
@@ -390,10 +467,6 @@ const GAP_BYTES: u64 = tokenize::GAP_BYTES_MAX as u64;
 
 /// About what a token has in text.
 const BYTES_A_TOKEN: u64 = 5;
-
-fn terminals(word: WordTerminals) -> Range<usize> {
-    word.first as usize..word.end as usize
-}
 
 /// What `cell` holds; if nothing, what `build` makes. Builds without a lock:
 /// see the module.

@@ -1,0 +1,423 @@
+//! The tasks of TADOC on a corpus: counts of all words and n-grams, in the whole and file by file.
+//!
+//! The invariant: answers are those on the plain files, however these are spread over segments or cut into parts. Each
+//! segment answers on its grammar; here numbers of words and files become those of the corpus, tables are merged, and the
+//! n-grams that a cut goes through are added.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+use zipfdb_kernels::{
+    CountTable, FileOrder, GrammarView, file_word_counts, ngram_counts, ngram_file_counts,
+    word_file_counts,
+};
+
+use super::CorpusView;
+use super::vocabulary::Vocabulary;
+use crate::{Error, Result};
+
+/// Memory for the windows of one segment's n-grams.
+const WINDOW_BYTES: usize = 256 << 20;
+
+/// A sorted table of n-grams: their words, and what belongs to each.
+struct Ngrams<T> {
+    words: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl CorpusView {
+    /// All words, numbered.
+    pub(super) fn vocabulary(&self) -> Result<&Vocabulary> {
+        if let Some(vocabulary) = self.vocabulary.get() {
+            return Ok(vocabulary);
+        }
+        let built = Vocabulary::new(&self.segments)?;
+        Ok(self.vocabulary.get_or_init(|| built))
+    }
+
+    /// The word with a number; the vocabulary is there.
+    pub(super) fn word(&self, number: u32) -> &[u8] {
+        let vocabulary = self.vocabulary.get();
+        vocabulary
+            .expect("whoever has numbers of words made the vocabulary")
+            .word(number)
+    }
+
+    /// For each word its place in order of bytes; the vocabulary is there.
+    pub(super) fn byte_ranks(&self) -> &[u32] {
+        let vocabulary = self.vocabulary.get();
+        vocabulary
+            .expect("whoever has numbers of words made the vocabulary")
+            .byte_ranks()
+    }
+
+    /// How often each word occurs; by its number.
+    pub(super) fn totals(&self) -> Result<Vec<u64>> {
+        let vocabulary = self.vocabulary()?;
+        let mut totals = vec![0u64; vocabulary.len()];
+        for (index, segment) in self.segments.iter().enumerate() {
+            let counts = segment.totals()?;
+            match vocabulary.numbers(index) {
+                None => totals.copy_from_slice(counts),
+                Some(numbers) => {
+                    for (&number, &count) in numbers.iter().zip(counts) {
+                        totals[number as usize] += count;
+                    }
+                }
+            }
+        }
+        Ok(totals)
+    }
+
+    /// The words of a file and how often each occurs there, ascending.
+    pub(super) fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>> {
+        let vocabulary = self.vocabulary()?;
+        let parts = self.index.parts(file);
+        let mut counts = Vec::new();
+        for part in parts {
+            let found = self.segment(part).word_counts(part.file)?.into_iter();
+            counts.extend(
+                found.map(|(word, n)| (vocabulary.number(part.segment as usize, word), n)),
+            );
+        }
+        if parts.len() > 1 {
+            counts.sort_unstable_by_key(|&(word, _)| word);
+            counts.dedup_by(|next, kept| {
+                let same = next.0 == kept.0;
+                if same {
+                    kept.1 += next.1;
+                }
+                same
+            });
+        }
+        Ok(counts)
+    }
+
+    /// A row for each file: its words with counts.
+    pub(super) fn file_words(&self, stop: &AtomicBool) -> Result<CountTable> {
+        let vocabulary = self.vocabulary()?;
+        let tables = self.segments.iter().enumerate().map(|(index, segment)| {
+            let view = segment.word_grammar()?.view();
+            let mut table = file_word_counts(view, segment.word_uses()?, stop)?;
+            if let Some(numbers) = vocabulary.numbers(index) {
+                renumber(&mut table, numbers);
+            }
+            Ok(table)
+        });
+        let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
+        Ok(merge(self.index.files().len(), tables, |segment, row| {
+            self.file_number(segment, row)
+        }))
+    }
+
+    /// A row for each word: its files with counts.
+    pub(super) fn word_files(&self, stop: &AtomicBool) -> Result<CountTable> {
+        let vocabulary = self.vocabulary()?;
+        let tables = self.segments.iter().enumerate().map(|(index, segment)| {
+            let view = segment.word_grammar()?.view();
+            let mut table = word_file_counts(view, segment.word_uses()?, stop)?;
+            renumber(&mut table, &self.file_numbers(index)?);
+            Ok(table)
+        });
+        let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
+        Ok(merge(vocabulary.len(), tables, |segment, row| {
+            vocabulary.number(segment, row)
+        }))
+    }
+
+    /// All n-grams with their counts.
+    pub(super) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<(Vec<u32>, Vec<u64>)> {
+        let mut lists = Vec::new();
+        for (index, segment) in self.segments.iter().enumerate() {
+            let grammar = segment.word_grammar()?;
+            let mut found =
+                ngram_counts(grammar.view(), grammar.root_counts(), n, WINDOW_BYTES, stop)?;
+            self.to_numbers(index, &mut found.words)?;
+            lists.push(Ngrams {
+                words: found.words,
+                values: found.counts.into_iter().map(u64::from).collect(),
+            });
+        }
+        let cut = self.cut_ngrams(n)?;
+        lists.push(Ngrams {
+            values: vec![1; cut.values.len()],
+            words: cut.words,
+        });
+        let merged = merge_all(lists, n, |sum, count| *sum += count);
+        Ok((merged.words, merged.values))
+    }
+
+    /// All n-grams, and for each a row of files with counts.
+    pub(super) fn ngram_files(
+        &self,
+        n: usize,
+        order: FileOrder,
+        stop: &AtomicBool,
+    ) -> Result<(Vec<u32>, CountTable)> {
+        if let [segment] = &self.segments[..] {
+            let grammar = segment.word_grammar()?;
+            let (view, counts) = (grammar.view(), grammar.root_counts());
+            let uses = segment.word_uses()?;
+            let found = ngram_file_counts(view, counts, uses, n, order, WINDOW_BYTES, stop)?;
+            // The files of the only segment are those of the corpus, in the same order.
+            return Ok((found.words, found.files));
+        }
+        let mut lists = Vec::new();
+        for (index, segment) in self.segments.iter().enumerate() {
+            let grammar = segment.word_grammar()?;
+            let (view, counts) = (grammar.view(), grammar.root_counts());
+            let uses = segment.word_uses()?;
+            let by_file = FileOrder::File;
+            let mut found = ngram_file_counts(view, counts, uses, n, by_file, WINDOW_BYTES, stop)?;
+            self.to_numbers(index, &mut found.words)?;
+            renumber(&mut found.files, &self.file_numbers(index)?);
+            lists.push(Ngrams {
+                words: found.words,
+                values: rows(&found.files),
+            });
+        }
+        let cut = self.cut_ngrams(n)?;
+        lists.push(Ngrams {
+            words: cut.words,
+            values: cut.values.into_iter().map(|file| vec![(file, 1)]).collect(),
+        });
+        let mut merged = merge_all(lists, n, |row: &mut Vec<(u32, u32)>, more| row.extend(more));
+        merged.values.par_iter_mut().for_each(|row| {
+            add_up(row);
+            if order == FileOrder::Count {
+                row.sort_unstable_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
+            }
+        });
+        let mut table = CountTable {
+            offsets: vec![0],
+            entries: Vec::new(),
+        };
+        for row in merged.values {
+            table.entries.extend(row);
+            table.offsets.push(table.entries.len());
+        }
+        Ok((merged.words, table))
+    }
+
+    /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
+    fn cut_ngrams(&self, n: usize) -> Result<Ngrams<u32>> {
+        let vocabulary = self.vocabulary()?;
+        let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
+        for file in 0..self.index.files().len() {
+            let parts = self.index.parts(file);
+            for (place, part) in parts.iter().enumerate().take(parts.len() - 1) {
+                let numbers = |part: &super::Part, from_end| -> Result<Vec<u32>> {
+                    let view = self.segment(part).word_grammar()?.view();
+                    let words = edge_words(view, part.file, n - 1, from_end).into_iter();
+                    let number = |word| vocabulary.number(part.segment as usize, word);
+                    Ok(words.map(number).collect())
+                };
+                let mut words = numbers(part, true)?;
+                let before = words.len();
+                for next in &parts[place + 1..] {
+                    if words.len() - before >= n - 1 {
+                        break;
+                    }
+                    words.extend(numbers(next, false)?);
+                }
+                words.truncate(before + n - 1);
+                // A file's place is a u32.
+                found.extend(words.windows(n).map(|window| (window.to_vec(), file as u32)));
+            }
+        }
+        found.sort_unstable();
+        let values = found.iter().map(|&(_, file)| file).collect();
+        let words = found.into_iter().flat_map(|(words, _)| words).collect();
+        Ok(Ngrams { words, values })
+    }
+
+    fn to_numbers(&self, segment: usize, words: &mut [u32]) -> Result<()> {
+        if let Some(numbers) = self.vocabulary()?.numbers(segment) {
+            words
+                .par_iter_mut()
+                .for_each(|word| *word = numbers[*word as usize]);
+        }
+        Ok(())
+    }
+
+    fn file_number(&self, segment: usize, number: u32) -> u32 {
+        // Both are counted by u32.
+        self.index.file_of(segment as u32, number) as u32
+    }
+
+    /// For each entry of a segment's file table the file that it is a part of.
+    fn file_numbers(&self, segment: usize) -> Result<Vec<u32>> {
+        let entries = self.segments[segment].files()?.len() as u32;
+        Ok((0..entries)
+            .map(|number| self.file_number(segment, number))
+            .collect())
+    }
+}
+
+impl From<zipfdb_kernels::Stopped> for Error {
+    fn from(_: zipfdb_kernels::Stopped) -> Error {
+        Error::Interrupted
+    }
+}
+
+/// The first `count` words of a file, or with `from_end` the last ones; in order of the text.
+fn edge_words(view: GrammarView<'_>, file: u32, count: usize, from_end: bool) -> Vec<u32> {
+    let mut words = Vec::with_capacity(count);
+    let mut stack = vec![view.file_root(file)];
+    while let Some(symbols) = stack.last_mut() {
+        if words.len() == count {
+            break;
+        }
+        let next = match from_end {
+            true => symbols.split_last(),
+            false => symbols.split_first(),
+        };
+        let Some((&symbol, rest)) = next else {
+            stack.pop();
+            continue;
+        };
+        *symbols = rest;
+        match view.rule(symbol) {
+            None => words.push(symbol),
+            Some(rule) => stack.push(view.body(rule)),
+        }
+    }
+    if from_end {
+        words.reverse();
+    }
+    words
+}
+
+/// Gives the columns of a table the numbers of the corpus, which ascend as the columns do.
+fn renumber(table: &mut CountTable, numbers: &[u32]) {
+    let entries = table.entries.par_iter_mut();
+    entries.for_each(|entry| entry.0 = numbers[entry.0 as usize]);
+}
+
+/// Merges tables, one a segment, to one of `row_count` rows; `number` says which row the row of a segment becomes. Counts
+/// of one column of one row are added up.
+fn merge(
+    row_count: usize,
+    mut tables: Vec<CountTable>,
+    number: impl Fn(usize, u32) -> u32 + Sync,
+) -> CountTable {
+    if tables.len() == 1 {
+        return tables.swap_remove(0);
+    }
+    let mut sources: Vec<Vec<(usize, usize)>> = vec![Vec::new(); row_count];
+    for (segment, table) in tables.iter().enumerate() {
+        for row in 0..table.rows() {
+            // Rows are words or files, which are u32.
+            sources[number(segment, row as u32) as usize].push((segment, row));
+        }
+    }
+    let rows: Vec<Vec<(u32, u32)>> = (sources.par_iter())
+        .map(|sources| {
+            let rows = sources.iter();
+            let rows = rows.map(|&(segment, row)| tables[segment].row(row));
+            let mut merged = rows.collect::<Vec<_>>().concat();
+            add_up(&mut merged);
+            merged
+        })
+        .collect();
+    let mut merged = CountTable {
+        offsets: Vec::with_capacity(row_count + 1),
+        entries: Vec::with_capacity(rows.iter().map(Vec::len).sum()),
+    };
+    merged.offsets.push(0);
+    for row in rows {
+        merged.entries.extend(row);
+        merged.offsets.push(merged.entries.len());
+    }
+    merged
+}
+
+/// Sorts a row by column and adds up the counts of each.
+fn add_up(row: &mut Vec<(u32, u32)>) {
+    row.sort_unstable_by_key(|&(column, _)| column);
+    row.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
+}
+
+fn rows(table: &CountTable) -> Vec<Vec<(u32, u32)>> {
+    let rows = (0..table.rows()).into_par_iter();
+    rows.map(|row| table.row(row).to_vec()).collect()
+}
+
+/// Merges sorted lists of n-grams, two at a time; what belongs to equal n-grams is `join`ed.
+fn merge_all<T: Send>(
+    mut lists: Vec<Ngrams<T>>,
+    n: usize,
+    join: impl Fn(&mut T, T) + Sync,
+) -> Ngrams<T> {
+    lists.retain(|list| !list.values.is_empty());
+    while lists.len() > 1 {
+        let mut pairs = Vec::new();
+        let mut rest = lists.into_iter();
+        while let Some(left) = rest.next() {
+            pairs.push((left, rest.next()));
+        }
+        let merged = pairs.into_par_iter().map(|(left, right)| match right {
+            None => left,
+            Some(right) => merge_two(left, right, n, &join),
+        });
+        lists = merged.collect();
+    }
+    let mut merged = lists.pop().unwrap_or(Ngrams {
+        words: Vec::new(),
+        values: Vec::new(),
+    });
+    join_equal(&mut merged, n, &join);
+    merged
+}
+
+fn merge_two<T>(left: Ngrams<T>, right: Ngrams<T>, n: usize, join: &impl Fn(&mut T, T)) -> Ngrams<T> {
+    let mut merged = Ngrams {
+        words: Vec::with_capacity(left.words.len() + right.words.len()),
+        values: Vec::with_capacity(left.values.len() + right.values.len()),
+    };
+    let mut left = left.words.chunks_exact(n).zip(left.values).peekable();
+    let mut right = right.words.chunks_exact(n).zip(right.values).peekable();
+    loop {
+        let take_left = match (left.peek(), right.peek()) {
+            (Some((left, _)), Some((right, _))) => left <= right,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => return merged,
+        };
+        let next = if take_left { left.next() } else { right.next() };
+        let (words, value) = next.expect("it has been peeked at");
+        let same = merged.words.len().checked_sub(n);
+        match (same, merged.values.last_mut()) {
+            (Some(last), Some(kept)) if merged.words[last..] == *words => join(kept, value),
+            _ => {
+                merged.words.extend_from_slice(words);
+                merged.values.push(value);
+            }
+        }
+    }
+}
+
+/// Joins neighbours that are equal: a list of places that was never merged may have them.
+fn join_equal<T>(list: &mut Ngrams<T>, n: usize, join: &impl Fn(&mut T, T)) {
+    let has_equal = |words: &[u32]| {
+        let next = words.chunks_exact(n).skip(1);
+        words.chunks_exact(n).zip(next).any(|(a, b)| a == b)
+    };
+    if has_equal(&list.words) {
+        let whole = Ngrams {
+            words: std::mem::take(&mut list.words),
+            values: std::mem::take(&mut list.values),
+        };
+        let nothing = Ngrams {
+            words: Vec::new(),
+            values: Vec::new(),
+        };
+        *list = merge_two(whole, nothing, n, join);
+    }
+}
