@@ -9,9 +9,12 @@
 mod bits;
 mod construct;
 mod extract;
+mod file_counts;
 mod grammar_view;
+mod key_sort;
 mod lengths;
 mod locate;
+mod ngrams;
 mod occurrences;
 mod offsets;
 mod pair_rounds;
@@ -22,18 +25,26 @@ mod symbol_slots;
 #[cfg(test)]
 mod test_grammars;
 mod weights;
+mod window_keys;
 mod word_grammar;
 
 pub use construct::{
     Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
 };
 pub use extract::{Content, SymbolText, expand_file, extract};
+pub use file_counts::{
+    CountTable, FileLists, ROW_FILES_MAX, WordUses, file_word_counts, file_word_counts_by_file,
+    inverted_index, word_file_counts, word_set_counts,
+};
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
+pub use ngrams::{
+    FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, ngram_counts, ngram_file_counts,
+};
 pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
 };
 pub use stop::Stopped;
-pub use weights::{file_weights, weights};
+pub use weights::{file_weights, weights, weights_below};
 pub use word_grammar::{GAP, WordGrammar};

@@ -311,6 +311,30 @@ pub(crate) fn random(seed: u64) -> TestGrammar {
     TestGrammar::new(tokens, word_terminals, &rules, &files)
 }
 
+/// Files that share rules of a random grammar; each third is empty.
+pub(crate) fn many_files(files: u32) -> TestGrammar {
+    let (tokens, words) = tokens(40, 3);
+    let terminals = tokens.len() as u64;
+    let mut numbers = Numbers::new(u64::from(files));
+    let mut rules: Vec<Vec<u32>> = Vec::new();
+    for rule in 0..200u64 {
+        let lowest = rule / 25 * 25;
+        let body = (0..2 + numbers.below(3))
+            .map(|_| numbers.below(terminals + lowest) as u32)
+            .collect();
+        rules.push(body);
+    }
+    let files: Vec<Vec<u32>> = (0..files)
+        .map(|file| {
+            let size = if file % 3 == 1 { 0 } else { 5 };
+            (0..size)
+                .map(|_| numbers.below(terminals + 200) as u32)
+                .collect()
+        })
+        .collect();
+    TestGrammar::new(tokens, words, &rules, &files)
+}
+
 /// Rule `k` is rule `k - 1` with a terminal before, behind or around it.
 pub(crate) fn deep_chain(depth: u32) -> TestGrammar {
     let (tokens, words) = tokens(4, 2);
@@ -364,6 +388,37 @@ pub(crate) fn runs(log: u32) -> TestGrammar {
         vec![terminals + log / 2; 3],
     ];
     TestGrammar::new(tokens, words, &rules, &files)
+}
+
+/// A Fibonacci word, each rule the two before it, and one of its parts.
+pub(crate) fn fibonacci(rules: u32) -> TestGrammar {
+    let (tokens, words) = tokens(3, 1);
+    let terminals = tokens.len() as u32;
+    let mut bodies = vec![vec![0, 2], vec![terminals, 0]];
+    for rule in 2..rules {
+        bodies.push(vec![terminals + rule - 1, terminals + rule - 2]);
+    }
+    let top = terminals + rules - 1;
+    TestGrammar::new(tokens, words, &bodies, &[vec![top, 5, top], vec![top - 3]])
+}
+
+/// A Thue-Morse word: for each length a rule and its complement.
+pub(crate) fn thue_morse(log: u32) -> TestGrammar {
+    let (tokens, words) = tokens(2, 0);
+    let terminals = tokens.len() as u32;
+    let mut bodies = vec![vec![0, 2], vec![2, 0]];
+    for level in 1..log {
+        let (plain, other) = (terminals + 2 * level - 2, terminals + 2 * level - 1);
+        bodies.push(vec![plain, other]);
+        bodies.push(vec![other, plain]);
+    }
+    let top = terminals + 2 * log - 2;
+    TestGrammar::new(
+        tokens,
+        words,
+        &bodies,
+        &[vec![top], vec![0], vec![top + 1, top - 2]],
+    )
 }
 
 /// `rules` rules, each twice the one before: longer than any file can be. No

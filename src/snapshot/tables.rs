@@ -45,7 +45,9 @@ impl WordCounts {
             (std::cmp::Reverse(count), ranks[word as usize])
         });
         let words = order.into_iter();
-        words.map(|(word, count)| (self.view.word(word), count)).collect()
+        words
+            .map(|(word, count)| (self.view.word(word), count))
+            .collect()
     }
 
     /// All counts together.
@@ -86,7 +88,8 @@ impl TermVectors {
         let top = self.table.top(k, |word| ranks[word as usize]);
         let rows = top.into_iter().map(|row| {
             let row = row.into_iter();
-            row.map(|(word, count)| (self.view.word(word), count)).collect()
+            row.map(|(word, count)| (self.view.word(word), count))
+                .collect()
         });
         rows.collect()
     }
@@ -131,7 +134,10 @@ impl FileCounts {
     /// # Panics
     /// If there are not so many.
     pub fn text(&self, index: usize) -> Vec<u8> {
-        joined(&self.view, &self.words[index * self.n..(index + 1) * self.n])
+        joined(
+            &self.view,
+            &self.words[index * self.n..(index + 1) * self.n],
+        )
     }
 
     /// The files that the n-gram at `index` occurs in, and how often.
@@ -182,7 +188,10 @@ impl NgramCounts {
     /// # Panics
     /// If there are not so many.
     pub fn text(&self, index: usize) -> Vec<u8> {
-        joined(&self.view, &self.words[index * self.n..(index + 1) * self.n])
+        joined(
+            &self.view,
+            &self.words[index * self.n..(index + 1) * self.n],
+        )
     }
 
     /// How often each n-gram occurs.

@@ -76,9 +76,8 @@ impl CorpusView {
         let mut counts = Vec::new();
         for part in parts {
             let found = self.segment(part).word_counts(part.file)?.into_iter();
-            counts.extend(
-                found.map(|(word, n)| (vocabulary.number(part.segment as usize, word), n)),
-            );
+            counts
+                .extend(found.map(|(word, n)| (vocabulary.number(part.segment as usize, word), n)));
         }
         if parts.len() > 1 {
             counts.sort_unstable_by_key(|&(word, _)| word);
@@ -222,7 +221,11 @@ impl CorpusView {
                 }
                 words.truncate(before + n - 1);
                 // A file's place is a u32.
-                found.extend(words.windows(n).map(|window| (window.to_vec(), file as u32)));
+                found.extend(
+                    words
+                        .windows(n)
+                        .map(|window| (window.to_vec(), file as u32)),
+                );
             }
         }
         found.sort_unstable();
@@ -376,7 +379,12 @@ fn merge_all<T: Send>(
     merged
 }
 
-fn merge_two<T>(left: Ngrams<T>, right: Ngrams<T>, n: usize, join: &impl Fn(&mut T, T)) -> Ngrams<T> {
+fn merge_two<T>(
+    left: Ngrams<T>,
+    right: Ngrams<T>,
+    n: usize,
+    join: &impl Fn(&mut T, T),
+) -> Ngrams<T> {
     let mut merged = Ngrams {
         words: Vec::with_capacity(left.words.len() + right.words.len()),
         values: Vec::with_capacity(left.values.len() + right.values.len()),

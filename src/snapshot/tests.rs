@@ -197,6 +197,11 @@ fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
     check_word_counts(&found, &everywhere);
     assert_eq!(snapshot.word_count().unwrap(), owned(&found));
 
+    let names: Vec<Vec<&[u8]>> = (files.iter())
+        .map(|(.., words)| words.iter().map(|(word, _)| &word[..]).collect())
+        .collect();
+    check_tables(snapshot, &names);
+
     // Every word, and some that are not there, in every file and everywhere.
     let mut asked: Vec<&[u8]> = everywhere.keys().copied().collect();
     asked.extend([&b""[..], b" the", b"nowhere", b"\xff", b","]);
@@ -267,6 +272,85 @@ fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         assert!(written == *text);
     }
     assert!(snapshot.extract_many(&queries).unwrap() == expected);
+}
+
+/// The tasks on all words and n-grams, against the words of each file.
+fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
+    let mut sorted: Vec<(&[u8], u64)> =
+        count(files.iter().flatten().copied()).into_iter().collect();
+    sorted.sort_by_key(|&(word, count)| (std::cmp::Reverse(count), word));
+    assert_eq!(snapshot.word_counts().unwrap().sorted(), sorted);
+
+    let vectors = snapshot.term_vectors().unwrap();
+    let top = vectors.top(3);
+    assert_eq!(vectors.files(), files.len());
+    for (file, words) in files.iter().enumerate() {
+        let mut expected: Vec<(&[u8], u32)> = (count(words.iter().copied()).into_iter())
+            .map(|(word, count)| (word, count as u32))
+            .collect();
+        expected.sort_by(|left, right| word_order::compare(left.0, right.0));
+        assert_eq!(vectors.words(file).collect::<Vec<_>>(), expected);
+        expected.sort_by_key(|&(word, count)| (std::cmp::Reverse(count), word));
+        expected.truncate(3);
+        assert_eq!(top[file], expected);
+    }
+
+    let index = snapshot.inverted_index().unwrap();
+    let index = (0..index.len()).map(|word| (vec![index.text(word)], index.files(word).to_vec()));
+    assert!(index.eq(ngram_files(files, 1)));
+
+    for n in 1..=NGRAM_WORDS_MAX {
+        let mut expected = ngram_files(files, n);
+        let counts = snapshot.ngram_counts(n).unwrap();
+        assert_eq!(counts.len(), expected.len());
+        for (place, (words, files)) in expected.iter().enumerate() {
+            assert_eq!(counts.text(place), words.join(&b' '));
+            let sum = files
+                .iter()
+                .map(|&(_, count)| u64::from(count))
+                .sum::<u64>();
+            assert_eq!(counts.counts()[place], sum);
+        }
+        let ranked = snapshot.ranked_inverted_index(n).unwrap();
+        assert_eq!(ranked.len(), expected.len());
+        for (place, (words, files)) in expected.iter_mut().enumerate() {
+            files.sort_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
+            assert_eq!(ranked.text(place), words.join(&b' '));
+            assert_eq!(ranked.files(place), files);
+        }
+    }
+}
+
+fn count<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, u64> {
+    let mut counts = BTreeMap::new();
+    items.for_each(|item| *counts.entry(item).or_default() += 1);
+    counts
+}
+
+/// The words of an n-gram, and the files that it occurs in with counts.
+type NgramRow = (Vec<Vec<u8>>, Vec<(u32, u32)>);
+
+fn ngram_files(files: &[Vec<&[u8]>], n: usize) -> Vec<NgramRow> {
+    let mut rows: BTreeMap<Vec<&[u8]>, Vec<(u32, u32)>> = BTreeMap::new();
+    for (file, words) in (0..).zip(files) {
+        for (ngram, count) in count(words.windows(n)) {
+            rows.entry(ngram.to_vec())
+                .or_default()
+                .push((file, count as u32));
+        }
+    }
+    let rows = rows.into_iter();
+    let mut rows: Vec<NgramRow> = rows
+        .map(|(ngram, files)| (ngram.iter().map(|word| word.to_vec()).collect(), files))
+        .collect();
+    rows.sort_by(|left, right| {
+        let words = left.0.iter().zip(&right.0);
+        let mut orders = words.map(|(left, right)| word_order::compare(left, right));
+        orders
+            .find(|order| order.is_ne())
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    rows
 }
 
 fn check_word_counts(found: &WordCounts, expected: &BTreeMap<&[u8], u64>) {

@@ -227,7 +227,15 @@ mod tests {
             segment(&["A", "\u{e9}", "\u{c9}a"]),
         ];
         let expected = [
-            "A", "a", "B", "b", "internationalA", "internationalb", "z", "\u{e9}", "\u{c9}a",
+            "A",
+            "a",
+            "B",
+            "b",
+            "internationalA",
+            "internationalb",
+            "z",
+            "\u{e9}",
+            "\u{c9}a",
         ];
         let vocabulary = Vocabulary::new(&segments).unwrap();
         let words = (0..vocabulary.len() as u32).map(|number| vocabulary.word(number));

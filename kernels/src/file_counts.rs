@@ -1,0 +1,753 @@
+//! In which files each word occurs, and how often.
+//!
+//! In   a grammar over words and where each symbol is used ([`WordUses`])
+//! Out  a [`CountTable`]: for each word its files with counts, or for each file its words with counts
+//! Work O(sum over the places of all symbols of the files that the rule of the place occurs in + root symbols);
+//!      with up to [`ROW_FILES_MAX`] files O(body symbols + root symbols) steps over short rows
+//!
+//! Top-down, symbol by symbol: the files of a symbol are those of the rules whose
+//! bodies hold it and those whose roots hold it. A symbol is gathered when all
+//! higher levels are done. Beside following every file on its own
+//! ([`file_word_counts_by_file`]), this reads every body once, in order, and its
+//! counters, one a file, stay in the first-level cache. With few files a symbol
+//! has a row of one counter a file; with many, a list in order of file.
+//! Counts are u32: a segment has fewer words than that.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use crate::offsets::{offsets_of, split_mut};
+use crate::stop::{Stopped, check};
+use crate::{GrammarView, Parents, file_weights, fold_expansions};
+
+/// With at most so many files every symbol has a row of counters.
+pub const ROW_FILES_MAX: usize = 32;
+
+/// With at most so many files every symbol has a set of them in one integer.
+const SET_FILES_MAX: usize = 64;
+
+/// Uses of symbols that one task gathers, about.
+const TASK_USES: usize = 1 << 12;
+
+/// Where each symbol of a grammar over words is used.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WordUses {
+    /// The places of every symbol.
+    pub parents: Parents,
+    /// The file of each of `parents.root_positions`.
+    pub root_files: Vec<u32>,
+}
+
+impl WordUses {
+    /// Sorts all places by symbol.
+    ///
+    /// Work and memory as [`Parents::new`], and 4 bytes a root symbol more.
+    pub fn new(view: GrammarView<'_>) -> WordUses {
+        let parents = Parents::new(view);
+        let mut file_of = vec![0u32; view.root.len()];
+        for file in 0..view.files() as u32 {
+            file_of[view.root_range(file)].fill(file);
+        }
+        let root_files = (parents.root_positions.par_iter())
+            .map(|&position| file_of[position as usize])
+            .collect();
+        WordUses {
+            parents,
+            root_files,
+        }
+    }
+
+    /// The files of the roots that hold `symbol`, once for each time, ascending.
+    #[inline]
+    pub fn files(&self, symbol: u32) -> &[u32] {
+        let symbol = symbol as usize;
+        let offsets = &self.parents.root_offsets;
+        &self.root_files[offsets[symbol] as usize..offsets[symbol + 1] as usize]
+    }
+
+    /// The rules of the bodies that hold `symbol`, once for each time, ascending.
+    #[inline]
+    pub fn rules(&self, symbol: u32) -> &[u32] {
+        &self.parents.rules[self.parents.places(symbol)]
+    }
+
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let Parents {
+            offsets,
+            rules,
+            indexes,
+            root_offsets,
+            root_positions,
+        } = &self.parents;
+        let arrays = [
+            offsets,
+            rules,
+            indexes,
+            root_offsets,
+            root_positions,
+            &self.root_files,
+        ];
+        arrays.iter().map(|array| size_of_val(&array[..])).sum()
+    }
+
+    /// Cuts `symbols` into parts of about [`TASK_USES`] uses.
+    fn parts(&self, symbols: Range<usize>) -> Vec<Range<usize>> {
+        let uses = |symbol: usize| {
+            self.parents.offsets[symbol] as usize + self.parents.root_offsets[symbol] as usize
+        };
+        let mut parts = Vec::new();
+        let mut start = symbols.start;
+        for symbol in symbols.clone() {
+            // A symbol costs something even if it is not used.
+            let size = uses(symbol + 1) - uses(start) + (symbol - start);
+            if size >= TASK_USES || symbol + 1 == symbols.end {
+                parts.push(start..symbol + 1);
+                start = symbol + 1;
+            }
+        }
+        parts
+    }
+}
+
+/// For each row the columns that it has, ascending, with a count each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountTable {
+    /// `[rows + 1]` into `entries`.
+    pub offsets: Vec<usize>,
+    /// Column and count.
+    pub entries: Vec<(u32, u32)>,
+}
+
+impl CountTable {
+    /// The columns and counts of a row.
+    pub fn row(&self, row: usize) -> &[(u32, u32)] {
+        &self.entries[self.offsets[row]..self.offsets[row + 1]]
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// The same counts with rows and columns swapped.
+    ///
+    /// A counting sort by column: O(entries + columns), parallel over parts of the entries.
+    pub fn transposed(&self, columns: usize) -> CountTable {
+        // Every task has a counter and a slice a column, which entries must be worth.
+        let tasks = rayon::current_num_threads().min(self.entries.len() / columns.max(1) / 8 + 1);
+        let part = self.entries.len().div_ceil(tasks).max(1);
+        let counts: Vec<Vec<usize>> = (self.entries.par_chunks(part))
+            .map(|entries| {
+                let mut counts = vec![0; columns];
+                for &(column, _) in entries {
+                    counts[column as usize] += 1;
+                }
+                counts
+            })
+            .collect();
+        let mut entries = vec![(0, 0); self.entries.len()];
+        let lengths = (0..columns).flat_map(|column| counts.iter().map(move |c| c[column]));
+        let cuts = offsets_of(lengths);
+        let mut slices: Vec<Vec<&mut [(u32, u32)]>> =
+            counts.iter().map(|_| Vec::with_capacity(columns)).collect();
+        let mut offsets = vec![0];
+        for (index, slice) in split_mut(&mut entries, &cuts).into_iter().enumerate() {
+            slices[index % counts.len()].push(slice);
+        }
+        offsets.extend((1..=columns).map(|column| cuts[column * counts.len()]));
+        (slices.into_par_iter().enumerate()).for_each(|(task, mut slices)| {
+            let range = task * part..self.entries.len().min((task + 1) * part);
+            let mut filled = vec![0u32; columns];
+            let mut row = self.offsets.partition_point(|&start| start <= range.start) - 1;
+            for at in range {
+                while at >= self.offsets[row + 1] {
+                    row += 1;
+                }
+                let (column, count) = self.entries[at];
+                let filled = &mut filled[column as usize];
+                // Rows are files or words, which are u32.
+                slices[column as usize][*filled as usize] = (row as u32, count);
+                *filled += 1;
+            }
+        });
+        CountTable { offsets, entries }
+    }
+
+    /// Of each row the `k` entries with the largest counts, the largest first;
+    /// of equal counts those with the smaller `rank` of the column first.
+    pub fn top(&self, k: usize, rank: impl Fn(u32) -> u32 + Sync) -> Vec<Vec<(u32, u32)>> {
+        let top = |row: usize| {
+            let mut entries = self.row(row).to_vec();
+            let order = |&(column, count): &(u32, u32)| (std::cmp::Reverse(count), rank(column));
+            if k < entries.len() && k > 0 {
+                entries.select_nth_unstable_by_key(k - 1, order);
+            }
+            entries.truncate(k);
+            entries.sort_unstable_by_key(order);
+            entries
+        };
+        (0..self.rows()).into_par_iter().map(top).collect()
+    }
+}
+
+/// For each word the files that it occurs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileLists {
+    /// `[words + 1]` into `files`.
+    pub offsets: Vec<usize>,
+    /// Ascending for each word.
+    pub files: Vec<u32>,
+}
+
+/// For each word the files that it occurs in, with counts.
+///
+/// Memory beside the result: with few files 4 bytes a rule and file; with many
+/// 8 bytes for each rule and file that it occurs in.
+pub fn word_file_counts(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<CountTable, Stopped> {
+    let (offsets, entries) = match view.files() {
+        0..=2 => count_rows::<2>(view, uses, stop),
+        3..=4 => count_rows::<4>(view, uses, stop),
+        5..=8 => count_rows::<8>(view, uses, stop),
+        9..=16 => count_rows::<16>(view, uses, stop),
+        17..=ROW_FILES_MAX => count_rows::<ROW_FILES_MAX>(view, uses, stop),
+        _ => gather_lists::<u64, _>(view, uses, stop, |entry| {
+            ((entry >> 32) as u32, entry as u32)
+        }),
+    }?;
+    Ok(CountTable { offsets, entries })
+}
+
+/// For each file the words that occur in it, with counts.
+pub fn file_word_counts(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<CountTable, Stopped> {
+    let table = word_file_counts(view, uses, stop)?;
+    check(stop)?;
+    Ok(table.transposed(view.files()))
+}
+
+/// As [`file_word_counts`], for some files only, each followed on its own: a row
+/// for each of `files`. `words` is about how many words a file has.
+///
+/// Work: O(rules and words of each file and their uses in it); the way for a few files.
+pub fn file_word_counts_by_file(
+    view: GrammarView<'_>,
+    files: &[u32],
+    words: impl Fn(u32) -> u64 + Sync,
+    stop: &AtomicBool,
+) -> Result<CountTable, Stopped> {
+    let rows: Vec<Vec<(u32, u64)>> = (files.par_iter())
+        .map(|&file| {
+            check(stop)?;
+            // A segment has fewer words than a u32 counts.
+            Ok(file_weights(view, file, words(file), u64::from(u32::MAX)))
+        })
+        .collect::<Result<_, Stopped>>()?;
+    let offsets = offsets_of(rows.iter().map(Vec::len));
+    let entries = rows.into_iter().flatten();
+    let entries = entries.map(|(word, count)| (word, count as u32)).collect();
+    Ok(CountTable { offsets, entries })
+}
+
+/// For each file how often words of a set occur in it.
+///
+/// Work: O(symbols), bottom-up.
+pub fn word_set_counts(view: GrammarView<'_>, in_set: impl Fn(u32) -> bool + Sync) -> Vec<u64> {
+    let one = |word| u64::from(in_set(word));
+    let counts = fold_expansions(view, one, 0, u64::saturating_add);
+    let count = |symbols: &[u32]| symbols.iter().map(|&s| counts[s as usize]).sum::<u64>();
+    (0..view.files() as u32)
+        .into_par_iter()
+        .map(|file| view.file_root(file).par_chunks(TASK_USES).map(count).sum())
+        .collect()
+}
+
+/// For each word the files that it occurs in.
+///
+/// Memory beside the result: with few files 8 bytes a rule; with many 4 bytes
+/// for each rule and file that it occurs in.
+pub fn inverted_index(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<FileLists, Stopped> {
+    let (offsets, files) = match view.files() {
+        0..=16 => gather_sets::<u16>(view, uses, stop),
+        17..=SET_FILES_MAX => gather_sets::<u64>(view, uses, stop),
+        _ => gather_lists::<u32, _>(view, uses, stop, |file| file),
+    }?;
+    Ok(FileLists { offsets, files })
+}
+
+/// What is known about a symbol: the sum over its uses.
+trait Row: Copy + Send + Sync {
+    const ZERO: Self;
+    /// The symbol stands in the root of a file.
+    fn add_file(&mut self, file: u32);
+    /// The symbol stands in the body of a rule.
+    fn add_rule(&mut self, rule: &Self);
+}
+
+impl<const FILES: usize> Row for [u32; FILES] {
+    const ZERO: Self = [0; FILES];
+    #[inline(always)]
+    fn add_file(&mut self, file: u32) {
+        self[file as usize] += 1;
+    }
+    #[inline(always)]
+    fn add_rule(&mut self, rule: &Self) {
+        for (sum, &count) in self.iter_mut().zip(rule) {
+            *sum = sum.wrapping_add(count);
+        }
+    }
+}
+
+impl Row for u16 {
+    const ZERO: u16 = 0;
+    #[inline(always)]
+    fn add_file(&mut self, file: u32) {
+        *self |= 1 << file;
+    }
+    #[inline(always)]
+    fn add_rule(&mut self, rule: &u16) {
+        *self |= rule;
+    }
+}
+
+impl Row for u64 {
+    const ZERO: u64 = 0;
+    #[inline(always)]
+    fn add_file(&mut self, file: u32) {
+        *self |= 1 << file;
+    }
+    #[inline(always)]
+    fn add_rule(&mut self, rule: &u64) {
+        *self |= rule;
+    }
+}
+
+/// The offsets of rows of a table and what stands in them.
+pub(crate) type Flat<T> = (Vec<usize>, Vec<T>);
+
+fn count_rows<const FILES: usize>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<Flat<(u32, u32)>, Stopped> {
+    gather_rows(view, uses, stop, |row: &[u32; FILES], entries| {
+        let row = (0..).zip(row).filter(|&(_, &count)| count > 0);
+        entries.extend(row.map(|(file, &count)| (file, count)));
+    })
+}
+
+fn gather_sets<R: Row + Into<u64>>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<Flat<u32>, Stopped> {
+    gather_rows(view, uses, stop, |&row: &R, files| {
+        files.extend(crate::bits::bits_of(row.into()));
+    })
+}
+
+/// Gathers the rows of all rules, level by level, then of all words, and lets
+/// `emit` append what stands in the row of each word.
+fn gather_rows<R: Row, T: Copy + Default + Send + Sync>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+    emit: impl Fn(&R, &mut Vec<T>) + Sync,
+) -> Result<Flat<T>, Stopped> {
+    let words = view.terminal_count as usize;
+    // `rows` are those of the rules from `first` on.
+    let row_of = |symbol: usize, rows: &[R], first: usize| {
+        let symbol = symbol as u32;
+        let mut row = R::ZERO;
+        for &file in uses.files(symbol) {
+            row.add_file(file);
+        }
+        for &rule in uses.rules(symbol) {
+            row.add_rule(&rows[rule as usize - first]);
+        }
+        row
+    };
+    let mut rows = vec![R::ZERO; view.rules()];
+    for level in (0..view.levels()).rev() {
+        check(stop)?;
+        let rules = view.level_rules(level);
+        let (open, done) = rows.split_at_mut(rules.end);
+        let symbols = words + rules.start..words + rules.end;
+        let parts = uses.parts(symbols.clone());
+        let cuts = offsets_of(parts.iter().map(Range::len));
+        (split_mut(&mut open[rules.clone()], &cuts)
+            .into_par_iter()
+            .zip(parts))
+        .for_each(|(open, symbols)| {
+            for (row, symbol) in open.iter_mut().zip(symbols) {
+                *row = row_of(symbol, done, rules.end);
+            }
+        });
+    }
+    let parts = (uses.parts(0..words).into_par_iter())
+        .map(|symbols| {
+            check(stop)?;
+            let mut part = Part::default();
+            for symbol in symbols {
+                emit(&row_of(symbol, &rows, 0), &mut part.entries);
+                part.ends.push(part.entries.len());
+            }
+            Ok(part)
+        })
+        .collect::<Result<Vec<_>, Stopped>>()?;
+    Ok(join(parts))
+}
+
+/// Some rows of a table.
+#[derive(Default)]
+pub(crate) struct Part<T> {
+    /// Where each row ends in `entries`.
+    pub(crate) ends: Vec<usize>,
+    pub(crate) entries: Vec<T>,
+}
+
+pub(crate) fn join<T: Copy + Default + Send + Sync>(parts: Vec<Part<T>>) -> Flat<T> {
+    let cuts = offsets_of(parts.iter().map(|part| part.entries.len()));
+    let mut offsets = vec![0];
+    for (part, start) in parts.iter().zip(&cuts) {
+        offsets.extend(part.ends.iter().map(|end| start + end));
+    }
+    let mut entries = vec![T::default(); cuts[parts.len()]];
+    (split_mut(&mut entries, &cuts).into_par_iter().zip(parts))
+        .for_each(|(target, part)| target.copy_from_slice(&part.entries));
+    (offsets, entries)
+}
+
+/// An item of a list: a file, perhaps with a count.
+pub(crate) trait Entry: Copy + Default + Ord + Send + Sync {
+    const COUNTED: bool;
+    fn new(file: u32, count: u32) -> Self;
+    fn file(self) -> u32;
+    fn count(self) -> u32;
+}
+
+impl Entry for u32 {
+    const COUNTED: bool = false;
+    #[inline(always)]
+    fn new(file: u32, _: u32) -> u32 {
+        file
+    }
+    #[inline(always)]
+    fn file(self) -> u32 {
+        self
+    }
+    #[inline(always)]
+    fn count(self) -> u32 {
+        1
+    }
+}
+
+impl Entry for u64 {
+    const COUNTED: bool = true;
+    #[inline(always)]
+    fn new(file: u32, count: u32) -> u64 {
+        u64::from(file) << 32 | u64::from(count)
+    }
+    #[inline(always)]
+    fn file(self) -> u32 {
+        (self >> 32) as u32
+    }
+    #[inline(always)]
+    fn count(self) -> u32 {
+        self as u32
+    }
+}
+
+/// The lists of all rules whose level is done.
+pub(crate) struct Lists<E> {
+    parts: Vec<Vec<E>>,
+    /// By rule: the index of its part, where in it, how long.
+    places: Vec<(u32, u32, u32)>,
+}
+
+impl<E> Lists<E> {
+    #[inline]
+    fn of(&self, rule: u32) -> &[E] {
+        let (part, start, length) = self.places[rule as usize];
+        &self.parts[part as usize][start as usize..][..length as usize]
+    }
+}
+
+/// Adds lists up: a counter a file, and which of them are not 0.
+pub(crate) struct Tally<E> {
+    counts: Vec<u32>,
+    touched: Vec<u64>,
+    few: Vec<E>,
+}
+
+impl<E: Entry> Tally<E> {
+    pub(crate) fn new(files: usize) -> Tally<E> {
+        Tally {
+            counts: vec![0; if E::COUNTED { files } else { 0 }],
+            touched: vec![0; files.div_ceil(64)],
+            few: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, entry: E) {
+        let file = entry.file();
+        if E::COUNTED {
+            let count = &mut self.counts[file as usize];
+            *count = count.wrapping_add(entry.count());
+        }
+        self.touched[file as usize >> 6] |= 1 << (file & 63);
+    }
+
+    /// Appends the files of a symbol to `target`.
+    pub(crate) fn gather(
+        &mut self,
+        lists: &Lists<E>,
+        files: &[u32],
+        rules: &[u32],
+        target: &mut Vec<E>,
+    ) {
+        if let (&[], &[rule]) = (files, rules) {
+            target.extend_from_slice(lists.of(rule));
+            return;
+        }
+        let lengths = rules.iter().map(|&rule| lists.of(rule).len());
+        let total = files.len() + lengths.sum::<usize>();
+        // Fewer than it takes to look at all that may have been touched.
+        if total <= self.touched.len() {
+            self.few.clear();
+            self.few.extend(files.iter().map(|&file| E::new(file, 1)));
+            for &rule in rules {
+                self.few.extend_from_slice(lists.of(rule));
+            }
+            if !rules.is_empty() {
+                self.few.sort_unstable();
+            }
+            for equal in self.few.chunk_by(|a, b| a.file() == b.file()) {
+                let count = equal.iter().fold(0, |sum, e| e.count().wrapping_add(sum));
+                target.push(E::new(equal[0].file(), count));
+            }
+            return;
+        }
+        for &file in files {
+            self.add(E::new(file, 1));
+        }
+        for &rule in rules {
+            for &entry in lists.of(rule) {
+                self.add(entry);
+            }
+        }
+        for (word, touched) in (0..).zip(&mut self.touched) {
+            for bit in crate::bits::bits_of(std::mem::take(touched)) {
+                let file = word * 64 + bit;
+                let count = match self.counts.get_mut(file as usize) {
+                    Some(count) => std::mem::take(count),
+                    None => 1,
+                };
+                target.push(E::new(file, count));
+            }
+        }
+    }
+}
+
+/// Gathers the lists of all words; `entry` makes what stands in the table.
+fn gather_lists<E: Entry, T: Copy + Default + Send + Sync>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+    entry: impl Fn(E) -> T + Sync,
+) -> Result<Flat<T>, Stopped> {
+    let lists = rule_lists(view, uses, stop)?;
+    let parts = (uses.parts(0..view.terminal_count as usize).into_par_iter())
+        .map_init(
+            || (Tally::new(view.files()), Vec::new()),
+            |(tally, files), symbols| {
+                check(stop)?;
+                let mut part = Part::default();
+                for symbol in symbols {
+                    files.clear();
+                    let symbol = symbol as u32;
+                    tally.gather(&lists, uses.files(symbol), uses.rules(symbol), files);
+                    part.entries.extend(files.iter().map(|&file| entry(file)));
+                    part.ends.push(part.entries.len());
+                }
+                Ok(part)
+            },
+        )
+        .collect::<Result<Vec<_>, Stopped>>()?;
+    Ok(join(parts))
+}
+
+/// Gathers the lists of all rules, level by level.
+pub(crate) fn rule_lists<E: Entry>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<Lists<E>, Stopped> {
+    let words = view.terminal_count as usize;
+    let mut lists: Lists<E> = Lists {
+        parts: Vec::new(),
+        places: vec![(0, 0, 0); view.rules()],
+    };
+    for level in (0..view.levels()).rev() {
+        let rules = view.level_rules(level);
+        let parts = uses.parts(words + rules.start..words + rules.end);
+        let gathered = (parts.into_par_iter())
+            .map_init(
+                || Tally::new(view.files()),
+                |tally, symbols| {
+                    check(stop)?;
+                    let mut part = Part::default();
+                    for symbol in symbols {
+                        let symbol = symbol as u32;
+                        let target = &mut part.entries;
+                        tally.gather(&lists, uses.files(symbol), uses.rules(symbol), target);
+                        part.ends.push(part.entries.len());
+                    }
+                    Ok(part)
+                },
+            )
+            .collect::<Result<Vec<_>, Stopped>>()?;
+        let mut rule = rules.start;
+        for part in gathered {
+            let mut start = 0;
+            for end in part.ends {
+                // A part has fewer entries than a u32 counts: its uses times the files of a segment.
+                let number = lists.parts.len() as u32;
+                lists.places[rule] = (number, start as u32, (end - start) as u32);
+                (start, rule) = (end, rule + 1);
+            }
+            lists.parts.push(part.entries);
+        }
+    }
+    Ok(lists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_grammars::{self, TestGrammar, in_pools};
+    use std::collections::BTreeMap;
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    fn check_grammar(grammar: &TestGrammar) {
+        let words = grammar.word_grammar();
+        let view = words.view();
+        let uses = WordUses::new(view);
+        let mut counts: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        let files = grammar.all_file_words();
+        for (file, words) in (0..).zip(&files) {
+            for &word in words {
+                *counts.entry((word, file)).or_insert(0) += 1;
+            }
+        }
+        let by_word = word_file_counts(view, &uses, &GO).unwrap();
+        let found = (0..by_word.rows()).flat_map(|word| {
+            let row = by_word.row(word).iter();
+            row.map(move |&(file, count)| ((word as u32, file), count))
+        });
+        assert!(found.eq(counts.iter().map(|(&key, &count)| (key, count))));
+        let lists = gather_lists::<u64, _>(view, &uses, &GO, |e| ((e >> 32) as u32, e as u32));
+        assert_eq!(
+            (&by_word.offsets, &by_word.entries),
+            lists.as_ref().map(|l| (&l.0, &l.1)).unwrap()
+        );
+
+        let by_file = file_word_counts(view, &uses, &GO).unwrap();
+        let mut swapped: Vec<_> = counts
+            .iter()
+            .map(|(&(word, file), &n)| (file, word, n))
+            .collect();
+        swapped.sort_unstable();
+        let found = (0..by_file.rows()).flat_map(|file| {
+            let row = by_file.row(file).iter();
+            row.map(move |&(word, count)| (file as u32, word, count))
+        });
+        assert!(found.eq(swapped));
+        let all: Vec<u32> = (0..view.files() as u32).collect();
+        for words in [0, u64::MAX] {
+            let found = file_word_counts_by_file(view, &all, |_| words, &GO);
+            assert_eq!(found.unwrap(), by_file);
+        }
+
+        let index = inverted_index(view, &uses, &GO).unwrap();
+        assert_eq!(index.offsets, by_word.offsets);
+        assert!(
+            index
+                .files
+                .iter()
+                .eq(by_word.entries.iter().map(|(file, _)| file))
+        );
+        let lists = gather_lists::<u32, _>(view, &uses, &GO, |file| file);
+        assert_eq!(lists.unwrap(), (index.offsets, index.files));
+
+        let odd = word_set_counts(view, |word| word % 2 == 1);
+        let naive = files
+            .iter()
+            .map(|words| words.iter().filter(|&w| w % 2 == 1).count() as u64);
+        assert!(odd.into_iter().eq(naive));
+    }
+
+    #[test]
+    fn counts_of_files_equal_counts_on_the_expansion() {
+        test_grammars::all_small().for_each(|grammar| check_grammar(&grammar));
+        test_grammars::random_many(200).for_each(|grammar| check_grammar(&grammar));
+        check_grammar(&test_grammars::deep_chain(500));
+        check_grammar(&test_grammars::long_body(20_000));
+        check_grammar(&test_grammars::runs(12));
+        for files in [5, 12, 30, 60, 300] {
+            check_grammar(&test_grammars::many_files(files));
+        }
+    }
+
+    #[test]
+    fn counts_are_the_same_for_1_2_and_16_threads() {
+        for files in [20, 500] {
+            let grammar = test_grammars::many_files(files);
+            let words = grammar.word_grammar();
+            let uses = in_pools(|| WordUses::new(words.view()));
+            in_pools(|| file_word_counts(words.view(), &uses, &GO).unwrap());
+            in_pools(|| inverted_index(words.view(), &uses, &GO).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_top_of_a_row_is_ordered_by_count_then_rank() {
+        let table = CountTable {
+            offsets: vec![0, 4, 4],
+            entries: vec![(0, 2), (3, 7), (5, 2), (9, 1)],
+        };
+        assert_eq!(
+            table.top(2, |word| 100 - word),
+            [vec![(3, 7), (5, 2)], vec![]]
+        );
+        assert_eq!(table.top(2, |word| word)[0], [(3, 7), (0, 2)]);
+        assert_eq!(table.top(0, |word| word)[0], []);
+        assert_eq!(table.top(9, |word| word)[0].len(), 4);
+    }
+
+    #[test]
+    fn a_set_flag_stops() {
+        let stop = AtomicBool::new(true);
+        for files in [2, 300] {
+            let words = test_grammars::many_files(files).word_grammar();
+            let uses = WordUses::new(words.view());
+            assert_eq!(file_word_counts(words.view(), &uses, &stop), Err(Stopped));
+            assert_eq!(inverted_index(words.view(), &uses, &stop), Err(Stopped));
+        }
+    }
+}
