@@ -356,6 +356,13 @@ impl Snapshot {
         })
     }
 
+    /// Checks the words of a segment that is part of this snapshot.
+    pub(crate) fn check_words(&self, segment: u64) -> Result<()> {
+        let mut segments = self.view.segments.iter();
+        let found = segments.find(|view| view.id() == segment);
+        found.map_or(Ok(()), |view| self.install(|| view.dictionary().map(drop)))
+    }
+
     /// Builds what expanding needs of every segment, so that threads that start
     /// to expand together do not each build it.
     pub(crate) fn prepare_content(&self) -> Result<()> {

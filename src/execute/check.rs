@@ -9,13 +9,20 @@ use crate::{Error, Progress, Result, Value};
 /// Checks every segment of a corpus, in order of id.
 pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
     let readers = corpus.readers()?;
+    // What the store cannot see: parts of files that do not fit together, words in an order that is not ours.
+    let snapshot = corpus.snapshot();
     progress.begin(
         "check",
         readers.iter().map(|reader| reader.info().bytes).sum(),
     );
     let checks = readers.into_iter().map(|reader| {
         let info = reader.info().clone();
-        let problem = corpus.shared().pool.install(|| reader.verify()).err();
+        let stored = corpus.shared().pool.install(|| reader.verify());
+        let problem = match (stored, &snapshot) {
+            (Err(error), _) => Some(Error::from(error)),
+            (Ok(()), Ok(snapshot)) => snapshot.check_words(info.segment_id).err(),
+            (Ok(()), Err(_)) => None,
+        };
         progress.advance(info.bytes);
         SegmentCheck {
             segment: info.segment_id,
@@ -24,8 +31,21 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
             problem: problem.map(|error| describe(&error)),
         }
     });
-    let checks = checks.collect();
+    let mut checks: Vec<SegmentCheck> = checks.collect();
     progress.end();
+    if let Err(error) = snapshot {
+        let is_at_fault = |check: &SegmentCheck| match &error {
+            Error::Inconsistent { segment, .. } => check.segment == *segment,
+            _ => false,
+        };
+        let problem = describe(&error);
+        match checks.iter().position(is_at_fault) {
+            Some(place) => drop(checks[place].problem.get_or_insert(problem)),
+            // A segment that cannot be read has its problem already.
+            None if checks.iter().any(|check| check.problem.is_some()) => {}
+            None => return Err(error),
+        }
+    }
     Ok(checks)
 }
 

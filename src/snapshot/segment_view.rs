@@ -20,7 +20,7 @@ use zipfdb_kernels::{
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment};
 
-use super::word_order::{WordIndex, is_second_token};
+use super::word_order::{WordIndex, is_second_token, order_fault};
 use crate::{Error, Result, tokenize};
 
 /// Where a segment's parts come from.
@@ -29,12 +29,15 @@ enum Parts {
     Stored(Arc<Segment>),
     /// Plain data.
     #[cfg(test)]
-    Memory {
-        id: u64,
-        files: Vec<FileEntry>,
-        dictionary: Dictionary,
-        grammar: Grammar,
-    },
+    Memory(Box<PlainParts>),
+}
+
+#[cfg(test)]
+struct PlainParts {
+    id: u64,
+    files: Vec<FileEntry>,
+    dictionary: Dictionary,
+    grammar: Grammar,
 }
 
 /// The words of a dictionary, numbered in its order.
@@ -64,6 +67,8 @@ impl WordTable {
 /// One live segment and what queries have built of it.
 pub(crate) struct SegmentView {
     parts: Parts,
+    /// There once the order of the dictionary has been checked.
+    ordered: OnceLock<()>,
     index: OnceLock<WordIndex>,
     words: OnceLock<WordTable>,
     word_grammar: OnceLock<WordGrammar>,
@@ -91,17 +96,18 @@ impl SegmentView {
         dictionary: Dictionary,
         grammar: Grammar,
     ) -> SegmentView {
-        SegmentView::of(Parts::Memory {
+        SegmentView::of(Parts::Memory(Box::new(PlainParts {
             id,
             files,
             dictionary,
             grammar,
-        })
+        })))
     }
 
     fn of(parts: Parts) -> SegmentView {
         SegmentView {
             parts,
+            ordered: OnceLock::new(),
             index: OnceLock::new(),
             words: OnceLock::new(),
             word_grammar: OnceLock::new(),
@@ -120,7 +126,7 @@ impl SegmentView {
         match &self.parts {
             Parts::Stored(segment) => segment.id(),
             #[cfg(test)]
-            Parts::Memory { id, .. } => *id,
+            Parts::Memory(parts) => parts.id,
         }
     }
 
@@ -136,24 +142,29 @@ impl SegmentView {
         match &self.parts {
             Parts::Stored(segment) => Ok(segment.files()?),
             #[cfg(test)]
-            Parts::Memory { files, .. } => Ok(files),
+            Parts::Memory(parts) => Ok(&parts.files),
         }
     }
 
-    /// The dictionary.
+    /// The dictionary, whose words are in order: whoever looks words up relies on it, and the store knows no folding.
     pub(crate) fn dictionary(&self) -> Result<&Dictionary> {
-        match &self.parts {
-            Parts::Stored(segment) => Ok(segment.dictionary()?),
+        let dictionary = match &self.parts {
+            Parts::Stored(segment) => segment.dictionary()?,
             #[cfg(test)]
-            Parts::Memory { dictionary, .. } => Ok(dictionary),
-        }
+            Parts::Memory(parts) => &parts.dictionary,
+        };
+        build_once(&self.ordered, || match order_fault(dictionary) {
+            None => Ok(()),
+            Some(fault) => Err(self.inconsistent(fault)),
+        })?;
+        Ok(dictionary)
     }
 
     fn grammar(&self) -> Result<&Grammar> {
         match &self.parts {
             Parts::Stored(segment) => Ok(segment.grammar()?),
             #[cfg(test)]
-            Parts::Memory { grammar, .. } => Ok(grammar),
+            Parts::Memory(parts) => Ok(&parts.grammar),
         }
     }
 

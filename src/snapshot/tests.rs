@@ -163,7 +163,8 @@ fn snapshot(segments: Vec<NewSegment>) -> Snapshot {
 
 /// Everything there is to ask, against the texts.
 fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
-    let files: Vec<(&str, &[u8], Vec<(Vec<u8>, u64)>)> = (texts.iter())
+    type File<'a> = (&'a str, &'a [u8], Vec<(Vec<u8>, u64)>);
+    let files: Vec<File<'_>> = (texts.iter())
         .map(|(name, text)| (&name[..], &text[..], words(tokenizer, text)))
         .collect();
     let expected: Vec<FileSummary> = (files.iter())
@@ -569,6 +570,38 @@ fn a_segment_that_contradicts_its_file_table_is_an_error() {
     assert!(is_inconsistent(no_tokens.word_count().unwrap_err()));
     let missing_part = edited(&|segment| segment.files[0].last_part = false);
     assert!(is_inconsistent(corpus(vec![missing_part]).err().unwrap()));
+}
+
+#[test]
+fn words_that_are_not_in_order_are_an_error() {
+    let dictionaries = [
+        (&["b", "a"][..], "not in the order"),
+        (&["a", "a"], "twice"),
+        (&["a", " a", " a"], "twice"),
+        (&[" a", "a"], "twice"),
+        (&["a", " "], "empty"),
+    ];
+    for (tokens, fault) in dictionaries {
+        let texts = Texts::from([("x".to_owned(), b"one two".to_vec())]);
+        let mut segment = segments_of(&texts, Tokenizer::Unicode, 1 << 30).remove(0);
+        let mut offsets = vec![0];
+        for token in tokens {
+            offsets.push(offsets[offsets.len() - 1] + token.len() as u64);
+        }
+        let bytes = tokens.concat().into_bytes();
+        segment.dictionary = Dictionary::new(offsets, bytes, tokens.len() as u32, Vec::new());
+        let snapshot = snapshot(vec![segment]);
+        for error in [
+            snapshot.count("a").unwrap_err(),
+            snapshot.search("a").unwrap_err(),
+            snapshot.word_counts().unwrap_err(),
+            snapshot
+                .check_words(snapshot.view.segments[0].id())
+                .unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(fault), "{tokens:?}: {error}");
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use rayon::prelude::*;
 use zipfdb_kernels::WordTerminals;
 use zipfdb_storage::Dictionary;
 
@@ -45,6 +46,32 @@ pub(crate) fn is_second_token(dictionary: &Dictionary, id: u32) -> bool {
         && dictionary.token(id).strip_prefix(b" ") == Some(dictionary.token(id - 1))
         && dictionary.has_glued_space(id)
 }
+
+/// What is wrong with the order of a dictionary's words, if something is: damage, or a version of Unicode that folds
+/// other characters than ours. Parallel on the current pool.
+pub(crate) fn order_fault(dictionary: &Dictionary) -> Option<&'static str> {
+    let fault = |token: u32| {
+        let word = dictionary.word(token);
+        if word.is_empty() {
+            return Some("its dictionary has an empty word");
+        }
+        let previous = token.checked_sub(1).map(|token| dictionary.word(token))?;
+        match compare(previous, word) {
+            Ordering::Less => None,
+            Ordering::Equal if is_second_token(dictionary, token) => None,
+            Ordering::Equal => Some("its dictionary has a word twice"),
+            Ordering::Greater => Some(
+                "the words of its dictionary are not in the order of this version of Unicode; \
+                 hint: copy the files of the corpus into a new one",
+            ),
+        }
+    };
+    let tokens = (0..dictionary.word_tokens()).into_par_iter();
+    tokens.with_min_len(TASK_TOKENS).find_map_any(fault)
+}
+
+/// Tokens that one task compares at least.
+const TASK_TOKENS: usize = 1 << 12;
 
 const KEY_BYTES: usize = 8;
 

@@ -6,7 +6,7 @@
 use crate::{Error, Result};
 
 /// Most levels a grammar may have. Construction stays below 100 even on adversarial text.
-const LEVELS_MAX: usize = 4096;
+pub(crate) const LEVELS_MAX: usize = 4096;
 
 /// All rules of a segment and the root of each of its files.
 ///

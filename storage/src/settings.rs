@@ -3,7 +3,7 @@
 //! They are recorded in every segment header, so a corpus can be rebuilt from its segments alone. What a tokenizer
 //! does with text is not decided here.
 
-use crate::Error;
+use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -54,7 +54,7 @@ impl FromStr for Tokenizer {
     type Err = Error;
 
     /// Parses the name in SQL, in any case.
-    fn from_str(name: &str) -> Result<Tokenizer, Error> {
+    fn from_str(name: &str) -> Result<Tokenizer> {
         Tokenizer::ALL
             .into_iter()
             .find(|tokenizer| tokenizer.name().eq_ignore_ascii_case(name))
@@ -87,6 +87,49 @@ impl Default for CorpusSettings {
             alpha_denominator: 10,
         }
     }
+}
+
+/// Bytes of a corpus' name at most.
+pub(crate) const NAME_SIZE_MAX: usize = 255;
+
+/// Largest number of a corpus, publication or segment: SQL shows them as integers.
+pub(crate) const ID_MAX: u64 = i64::MAX as u64 - 1;
+
+/// Refuses names that a corpus cannot have: 1 to 255 bytes, no control characters.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let invalid = |fault| {
+        Err(Error::Invalid {
+            what: "corpus name",
+            fault,
+        })
+    };
+    if name.is_empty() {
+        return invalid("it is empty");
+    }
+    if name.len() > NAME_SIZE_MAX {
+        return invalid("it is longer than 255 bytes");
+    }
+    if name.chars().any(char::is_control) {
+        return invalid("it contains a control character");
+    }
+    Ok(())
+}
+
+/// Refuses settings that nothing could be stored with.
+pub(crate) fn check_settings(settings: &CorpusSettings) -> Result<()> {
+    let invalid = |fault| {
+        Err(Error::Invalid {
+            what: "corpus settings",
+            fault,
+        })
+    };
+    if settings.segment_size == 0 {
+        return invalid("segment size is 0");
+    }
+    if settings.alpha_numerator == 0 || settings.alpha_numerator > settings.alpha_denominator {
+        return invalid("alpha is not above 0 and at most 1");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

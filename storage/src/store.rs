@@ -17,11 +17,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::backend::{Backend, FileBackend, MemoryBackend};
-use crate::catalog::record::{check_name, check_settings};
 use crate::catalog::{Catalog, Corpora, CorpusRecord};
 use crate::lock::DirectoryLock;
 use crate::segment::SegmentReader;
-use crate::settings::CorpusSettings;
+use crate::settings::{CorpusSettings, check_name, check_settings};
 use crate::{Error, Result};
 
 mod directory;

@@ -3,10 +3,8 @@
 //! The same bytes stand in the catalog and in the marker file of a corpus. Integers are little-endian; decoding
 //! accepts exactly what encoding makes. Checksums are the business of whoever stores the bytes.
 
-use crate::{CorpusSettings, Error, Result, Tokenizer};
-
-/// Longest corpus name, in bytes.
-pub(crate) const NAME_SIZE_MAX: usize = 255;
+use crate::settings::{check_name, check_settings};
+use crate::{CorpusSettings, Tokenizer};
 
 /// A corpus as the catalog has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,43 +83,6 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(*taken)
-}
-
-/// Refuses names that a corpus cannot have: 1 to 255 bytes, no control characters.
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    let invalid = |fault| {
-        Err(Error::Invalid {
-            what: "corpus name",
-            fault,
-        })
-    };
-    if name.is_empty() {
-        return invalid("it is empty");
-    }
-    if name.len() > NAME_SIZE_MAX {
-        return invalid("it is longer than 255 bytes");
-    }
-    if name.chars().any(char::is_control) {
-        return invalid("it contains a control character");
-    }
-    Ok(())
-}
-
-/// Refuses settings that nothing could be stored with.
-pub(crate) fn check_settings(settings: &CorpusSettings) -> Result<()> {
-    let invalid = |fault| {
-        Err(Error::Invalid {
-            what: "corpus settings",
-            fault,
-        })
-    };
-    if settings.segment_size == 0 {
-        return invalid("segment size is 0");
-    }
-    if settings.alpha_numerator == 0 || settings.alpha_numerator > settings.alpha_denominator {
-        return invalid("alpha is not above 0 and at most 1");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

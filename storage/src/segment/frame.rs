@@ -5,6 +5,7 @@
 
 use super::coding::Fault;
 use super::{Section, SegmentHeader, SegmentInfo};
+use crate::settings::{ID_MAX, check_name, check_settings};
 use crate::{CorpusSettings, Tokenizer};
 
 /// The first bytes of a segment file, and the last.
@@ -18,9 +19,6 @@ pub const HEAD_SIZE: usize = MAGIC.len() + 4;
 
 /// Size of the footer, its CRC32, magic.
 const TAIL_SIZE: usize = 4 + 4 + MAGIC.len();
-
-/// Longest corpus name in bytes.
-pub const CORPUS_NAME_MAX: usize = 255;
 
 /// Sections with bytes of their own, in the order they are stored.
 pub const STORED: [Section; 7] = [
@@ -103,7 +101,7 @@ pub fn tail(
     footer.extend(header.settings.segment_size.to_le_bytes());
     footer.extend(header.settings.alpha_numerator.to_le_bytes());
     footer.extend(header.settings.alpha_denominator.to_le_bytes());
-    footer.push(header.corpus.len() as u8); // at most CORPUS_NAME_MAX
+    footer.push(header.corpus.len() as u8); // at most NAME_SIZE_MAX
     footer.extend(header.corpus.as_bytes());
     footer.extend(info.files.to_le_bytes());
     footer.extend(info.bytes.to_le_bytes());
@@ -200,6 +198,9 @@ fn read_footer(mut input: &[u8]) -> Result<Frame, FrameFault> {
     *input = rest;
     let name = std::str::from_utf8(name)
         .map_err(|_| FrameFault::Corrupt("its corpus name is not UTF-8"))?;
+    check_name(name).map_err(|_| FrameFault::Corrupt("its corpus cannot have such a name"))?;
+    check_settings(&settings)
+        .map_err(|_| FrameFault::Corrupt("its corpus cannot have such settings"))?;
     let header = SegmentHeader {
         corpus: name.to_owned(),
         settings,
@@ -209,6 +210,7 @@ fn read_footer(mut input: &[u8]) -> Result<Frame, FrameFault> {
         publication_index,
         publication_last: last != 0,
     };
+    check_numbers(&header).map_err(|fault| FrameFault::Corrupt(fault.0))?;
     let info = SegmentInfo {
         segment_id,
         size: 0,
@@ -243,6 +245,14 @@ fn read_footer(mut input: &[u8]) -> Result<Frame, FrameFault> {
     })
 }
 
+/// Refuses numbers that no publication gives: recovery would make a corpus of them whose files it does not know again.
+pub fn check_numbers(header: &SegmentHeader) -> Result<(), Fault> {
+    if (1..header.segment_id).contains(&header.publication) && header.segment_id <= ID_MAX {
+        return Ok(());
+    }
+    Err(Fault("its numbers are out of range"))
+}
+
 /// The sizes of all sections; what is in none belongs to the frame.
 pub fn account(file_size: usize, extents: &[Extent; STORED.len()]) -> Vec<(Section, u64)> {
     let stored: usize = extents.iter().map(|extent| extent.size).sum();
@@ -261,4 +271,73 @@ fn fixed<const SIZE: usize>(input: &mut &[u8]) -> Result<[u8; SIZE], FrameFault>
     let (bytes, rest) = input.split_first_chunk().ok_or(FOOTER_SHORT)?;
     *input = rest;
     Ok(*bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            corpus: "c".to_owned(),
+            settings: CorpusSettings::default(),
+            segment_id: 3,
+            unicode_version: (16, 0, 0),
+            publication: 2,
+            publication_index: 0,
+            publication_last: true,
+        }
+    }
+
+    fn info() -> SegmentInfo {
+        SegmentInfo {
+            segment_id: 3,
+            size: 0,
+            files: 0,
+            bytes: 0,
+            words: 0,
+            tokens: 0,
+            rules: 0,
+            levels: 0,
+            symbols: 0,
+            root_symbols: 0,
+            sections: Vec::new(),
+        }
+    }
+
+    fn reread(header: &SegmentHeader) -> Result<SegmentHeader, FrameFault> {
+        let nothing = Extent {
+            start: 0,
+            size: 0,
+            crc32: 0,
+        };
+        let mut file = head();
+        file.extend(tail(header, &info(), &[nothing; STORED.len()]));
+        read(&file).map(|frame| frame.header)
+    }
+
+    #[test]
+    fn a_footer_that_no_catalog_could_take_is_refused() {
+        assert_eq!(reread(&header()).unwrap(), header());
+        let changes: [fn(&mut SegmentHeader); 8] = [
+            |header| header.corpus = String::new(),
+            |header| header.corpus = "a\nb".to_owned(),
+            |header| header.settings.segment_size = 0,
+            |header| header.settings.alpha_denominator = 0,
+            |header| header.publication = 0,
+            |header| header.publication = 3,
+            |header| header.publication = u64::MAX,
+            |header| header.segment_id = u64::MAX,
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut header = header();
+            change(&mut header);
+            let found = reread(&header);
+            assert!(
+                matches!(found, Err(FrameFault::Corrupt(_))),
+                "{number}: {found:?}"
+            );
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::frame::{self, Extent, STORED};
 use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, symbols, tokens};
 use crate::backend::Backend;
+use crate::settings::{check_name, check_settings};
 use crate::{Error, Grammar, Result};
 use rayon::join;
 use std::io::Write as _;
@@ -127,9 +128,12 @@ fn check(
     grammar: &Grammar,
 ) -> Result<()> {
     let invalid = |what, fault| Err(Error::Invalid { what, fault });
-    if header.corpus.len() > frame::CORPUS_NAME_MAX {
-        return invalid("corpus name", "it is longer than 255 bytes");
-    }
+    check_name(&header.corpus)?;
+    check_settings(&header.settings)?;
+    frame::check_numbers(header).map_err(|fault| Error::Invalid {
+        what: "segment header",
+        fault: fault.0,
+    })?;
     if let Some(fault) = grammar.fault() {
         return invalid("grammar", fault);
     }

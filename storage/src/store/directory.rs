@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::Backend;
 use crate::catalog::CorpusRecord;
+use crate::settings::ID_MAX;
 use crate::{Error, Result};
 
 /// Starts a marker; the last byte is its version.
@@ -29,9 +30,6 @@ const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// Appended to the name of a file that a rebuild could not place.
 const ASIDE_SUFFIX: &str = ".aside";
-
-/// Largest number that a name may have: SQL shows them as integers.
-const ID_MAX: u64 = i64::MAX as u64 - 1;
 
 /// What a file is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

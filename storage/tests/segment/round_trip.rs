@@ -155,7 +155,7 @@ fn parts_of_files_and_all_of_the_header_come_back() {
     sample.header.settings.segment_size = 12_345;
     sample.header.settings.alpha_numerator = 3;
     sample.header.settings.alpha_denominator = 17;
-    sample.header.segment_id = u64::MAX;
+    sample.header.segment_id = i64::MAX as u64 - 1;
     sample.header.publication = 1 << 40;
     sample.header.publication_index = u32::MAX;
     sample.header.publication_last = false;

@@ -8,6 +8,7 @@ use super::model::{
     ACTIONS, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, Ranking, Shapes, StoredClasses,
     action_parent, action_row, action_rows, class_parent, class_row, frequency_row, level_rows,
 };
+use crate::grammar::LEVELS_MAX;
 use crate::segment::coding::adaptive::Decoder;
 use crate::segment::coding::rans::{self, Below};
 use crate::segment::coding::tables::{Lookup, Tables};
@@ -99,8 +100,8 @@ fn decode_rules(mut input: &[u8], counts: Counts, terminals: u32) -> Result<Rule
     if u64::from(terminals) + rules as u64 >= 1 << 31 {
         return Err(Fault("it has too many symbols"));
     }
-    if counts.levels as usize > input.len() {
-        return Err(Fault("it has fewer levels than it claims"));
+    if counts.levels as usize > input.len().min(LEVELS_MAX) {
+        return Err(Fault("it has fewer levels than it claims, or too many"));
     }
     let mut level_offsets = vec![0u32];
     for _ in 0..counts.levels {
