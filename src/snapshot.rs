@@ -10,6 +10,7 @@
 
 mod file_index;
 mod segment_view;
+mod stream;
 mod tables;
 mod tasks;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use vocabulary::Vocabulary;
 
 pub use file_index::FileSummary;
 pub(crate) use segment_view::SegmentView;
+pub(crate) use stream::{Occurrence, WordStream};
 pub use tables::{FileCounts, NgramCounts, TermVectors, WordCounts};
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
@@ -82,6 +84,11 @@ const SMALL_FILE_BYTES: u64 = 1 << 20;
 impl Snapshot {
     pub(crate) fn new(shared: Arc<Shared>, view: Arc<CorpusView>) -> Snapshot {
         Snapshot { shared, view }
+    }
+
+    /// The segments and files, by number.
+    pub(crate) fn view(&self) -> &Arc<CorpusView> {
+        &self.view
     }
 
     /// All files, in order of name.
@@ -385,7 +392,8 @@ impl Snapshot {
         files.collect()
     }
 
-    fn install<A: Send>(&self, work: impl FnOnce() -> A + Send) -> A {
+    /// Runs parallel work on the database's threads.
+    pub(crate) fn install<A: Send>(&self, work: impl FnOnce() -> A + Send) -> A {
         self.shared.pool.install(work)
     }
 
@@ -522,7 +530,8 @@ impl CorpusView {
         counts.try_reduce(|| 0, |left, right| Ok(left + right))
     }
 
-    fn count_in(&self, file: usize, word: &[u8]) -> Result<u64> {
+    /// How often a word occurs in a file.
+    pub(crate) fn count_in(&self, file: usize, word: &[u8]) -> Result<u64> {
         let parts = self.index.parts(file).iter();
         let counts = parts.map(|part| {
             let segment = self.segment(part);
@@ -583,7 +592,8 @@ impl CorpusView {
         lookups.iter().map(count).collect()
     }
 
-    fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>> {
+    /// The files that have a word, each with its offsets.
+    pub(crate) fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>> {
         let found: Vec<Vec<(u32, Vec<u64>)>> = (self.segments.par_iter())
             .map(|segment| segment.locate(segment.find_word(word)?))
             .collect::<Result<_>>()?;

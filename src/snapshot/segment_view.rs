@@ -73,6 +73,8 @@ pub(crate) struct SegmentView {
     words: OnceLock<WordTable>,
     word_grammar: OnceLock<WordGrammar>,
     word_uses: OnceLock<WordUses>,
+    word_lengths: OnceLock<Lengths>,
+    word_signatures: OnceLock<Signatures>,
     totals: OnceLock<Vec<u64>>,
     lengths: OnceLock<Lengths>,
     text: OnceLock<SymbolText>,
@@ -112,6 +114,8 @@ impl SegmentView {
             words: OnceLock::new(),
             word_grammar: OnceLock::new(),
             word_uses: OnceLock::new(),
+            word_lengths: OnceLock::new(),
+            word_signatures: OnceLock::new(),
             totals: OnceLock::new(),
             lengths: OnceLock::new(),
             text: OnceLock::new(),
@@ -168,7 +172,8 @@ impl SegmentView {
         }
     }
 
-    fn view(&self) -> Result<GrammarView<'_>> {
+    /// The grammar.
+    pub(crate) fn view(&self) -> Result<GrammarView<'_>> {
         let grammar = self.grammar()?;
         let files = self.files()?.len();
         let roots = grammar.root_offsets.len().saturating_sub(1);
@@ -221,6 +226,11 @@ impl SegmentView {
             return Ok(None);
         }
         Ok(Some(self.word_table()?.word_of[tokens.first as usize]))
+    }
+
+    /// For each token its word, or [`GAP`].
+    pub(crate) fn word_of(&self) -> Result<&[u32]> {
+        Ok(&self.word_table()?.word_of)
     }
 
     fn word_table(&self) -> Result<&WordTable> {
@@ -332,6 +342,27 @@ impl SegmentView {
         let tokens = self.about_tokens(view, file)?;
         let structures = self.structures(view, view.root_range(file), tokens)?;
         Ok(locate_in_file(structures, word, file, tokens))
+    }
+
+    /// The positions, counted in words, of a word in a file.
+    pub(crate) fn positions_in_file(&self, file: u32, word: WordTerminals) -> Result<Vec<u64>> {
+        let Some(word) = self.number_of(word)? else {
+            return Ok(Vec::new());
+        };
+        let view = self.word_grammar()?.view();
+        let structures = Structures {
+            view,
+            lengths: build_once(&self.word_lengths, || Ok(Lengths::new(view, |_| 1)))?,
+            signatures: build_once(&self.word_signatures, || Ok(Signatures::new(view, |w| w)))?,
+            parents: Some(&self.word_uses()?.parents),
+        };
+        let terminals = WordTerminals {
+            first: word,
+            spaced: word + 1,
+            end: word + 1,
+        };
+        let words = self.files()?[file as usize].words;
+        Ok(locate_in_file(structures, terminals, file, words))
     }
 
     /// Some bytes of a file.

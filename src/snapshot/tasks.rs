@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 use zipfdb_kernels::{
     CountTable, FileOrder, GrammarView, file_word_counts, ngram_counts, ngram_file_counts,
-    word_file_counts,
+    word_file_counts, word_set_counts,
 };
 
 use super::CorpusView;
@@ -27,7 +27,7 @@ struct Ngrams<T> {
 
 impl CorpusView {
     /// All words, numbered.
-    pub(super) fn vocabulary(&self) -> Result<&Vocabulary> {
+    pub(crate) fn vocabulary(&self) -> Result<&Vocabulary> {
         if let Some(vocabulary) = self.vocabulary.get() {
             return Ok(vocabulary);
         }
@@ -36,7 +36,7 @@ impl CorpusView {
     }
 
     /// The word with a number; the vocabulary is there.
-    pub(super) fn word(&self, number: u32) -> &[u8] {
+    pub(crate) fn word(&self, number: u32) -> &[u8] {
         let vocabulary = self.vocabulary.get();
         vocabulary
             .expect("whoever has numbers of words made the vocabulary")
@@ -44,7 +44,7 @@ impl CorpusView {
     }
 
     /// For each word its place in order of bytes; the vocabulary is there.
-    pub(super) fn byte_ranks(&self) -> &[u32] {
+    pub(crate) fn byte_ranks(&self) -> &[u32] {
         let vocabulary = self.vocabulary.get();
         vocabulary
             .expect("whoever has numbers of words made the vocabulary")
@@ -52,7 +52,7 @@ impl CorpusView {
     }
 
     /// How often each word occurs; by its number.
-    pub(super) fn totals(&self) -> Result<Vec<u64>> {
+    pub(crate) fn totals(&self) -> Result<Vec<u64>> {
         let vocabulary = self.vocabulary()?;
         let mut totals = vec![0u64; vocabulary.len()];
         for (index, segment) in self.segments.iter().enumerate() {
@@ -70,7 +70,7 @@ impl CorpusView {
     }
 
     /// The words of a file and how often each occurs there, ascending.
-    pub(super) fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>> {
+    pub(crate) fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>> {
         let vocabulary = self.vocabulary()?;
         let parts = self.index.parts(file);
         let mut counts = Vec::new();
@@ -93,7 +93,7 @@ impl CorpusView {
     }
 
     /// A row for each file: its words with counts.
-    pub(super) fn file_words(&self, stop: &AtomicBool) -> Result<CountTable> {
+    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<CountTable> {
         let vocabulary = self.vocabulary()?;
         let tables = self.segments.iter().enumerate().map(|(index, segment)| {
             let view = segment.word_grammar()?.view();
@@ -110,7 +110,7 @@ impl CorpusView {
     }
 
     /// A row for each word: its files with counts.
-    pub(super) fn word_files(&self, stop: &AtomicBool) -> Result<CountTable> {
+    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<CountTable> {
         let vocabulary = self.vocabulary()?;
         let tables = self.segments.iter().enumerate().map(|(index, segment)| {
             let view = segment.word_grammar()?.view();
@@ -124,8 +124,42 @@ impl CorpusView {
         }))
     }
 
+    /// For each file how often words of a set, told by their numbers, occur in it.
+    pub(crate) fn word_set_counts(&self, in_set: &[bool]) -> Result<Vec<u64>> {
+        let vocabulary = self.vocabulary()?;
+        let mut counts = vec![0u64; self.index.files().len()];
+        for (index, segment) in self.segments.iter().enumerate() {
+            let view = segment.word_grammar()?.view();
+            let found = word_set_counts(view, |word| {
+                in_set[vocabulary.number(index, word) as usize]
+            });
+            for (number, count) in (0..).zip(found) {
+                counts[self.file_number(index, number) as usize] += count;
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Where a word stands in a file: offsets of its first bytes, ascending.
+    pub(crate) fn offsets_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
+        self.search_in(file, self.word(word))
+    }
+
+    /// Where a word stands in a file, counted in words; ascending.
+    pub(crate) fn positions_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
+        let (mut positions, mut before) = (Vec::new(), 0);
+        for part in self.index.parts(file) {
+            let segment = self.segment(part);
+            let tokens = segment.find_word(self.word(word))?;
+            let found = segment.positions_in_file(part.file, tokens)?.into_iter();
+            positions.extend(found.map(|position| before + position));
+            before += segment.files()?[part.file as usize].words;
+        }
+        Ok(positions)
+    }
+
     /// All n-grams with their counts.
-    pub(super) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<(Vec<u32>, Vec<u64>)> {
+    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<(Vec<u32>, Vec<u64>)> {
         let mut lists = Vec::new();
         for (index, segment) in self.segments.iter().enumerate() {
             let grammar = segment.word_grammar()?;
@@ -147,7 +181,7 @@ impl CorpusView {
     }
 
     /// All n-grams, and for each a row of files with counts.
-    pub(super) fn ngram_files(
+    pub(crate) fn ngram_files(
         &self,
         n: usize,
         order: FileOrder,

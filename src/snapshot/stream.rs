@@ -1,0 +1,135 @@
+//! Words one after the other, as they stand in the files.
+//!
+//! The invariant: every word of the wanted files is given once, in order of file and place; memory is a stack as deep as
+//! the grammar. It skips what comes before a place only by whole parts of files.
+
+use std::sync::Arc;
+
+use zipfdb_kernels::GrammarView;
+
+use super::CorpusView;
+use crate::Result;
+
+/// A word where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Occurrence {
+    /// Place in [`crate::Snapshot::files`].
+    pub(crate) file: u32,
+    /// Number in the corpus' vocabulary.
+    pub(crate) word: u32,
+    /// 0-based number of the word in its file.
+    pub(crate) position: u64,
+    /// 0-based byte of the word's own first byte.
+    pub(crate) offset: u64,
+}
+
+/// All words of some files.
+pub(crate) struct WordStream {
+    view: Arc<CorpusView>,
+    /// Files to come, the next one last.
+    files: Vec<u32>,
+    /// The file at hand, and which of its parts.
+    current: Option<(u32, usize)>,
+    /// What is left of the root of that part, and of the bodies within: `[start, end)` in root or bodies.
+    stack: Vec<(u32, u32)>,
+    position: u64,
+    offset: u64,
+}
+
+impl WordStream {
+    /// Over `files`, in the order given.
+    pub(crate) fn new(view: Arc<CorpusView>, mut files: Vec<u32>) -> WordStream {
+        files.reverse();
+        WordStream {
+            view,
+            files,
+            current: None,
+            stack: Vec::new(),
+            position: 0,
+            offset: 0,
+        }
+    }
+
+    /// Appends words to `buffer` until it holds `length` or there are no more, which it says by `false`.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
+        let view = self.view.clone();
+        let vocabulary = view.vocabulary()?;
+        while buffer.len() < length {
+            let Some((file, part_number)) = self.current else {
+                let Some(file) = self.files.pop() else {
+                    return Ok(false);
+                };
+                (self.position, self.offset) = (0, 0);
+                self.enter(file, 0)?;
+                continue;
+            };
+            let part = &view.index.parts(file as usize)[part_number];
+            let segment = view.segment(part);
+            let grammar = segment.view()?;
+            let dictionary = segment.dictionary()?;
+            let words = segment.word_of()?;
+            while let Some(token) = self.next_token(grammar) {
+                let size = dictionary.token(token).len() as u64;
+                let word = words[token as usize];
+                if word != zipfdb_kernels::GAP {
+                    buffer.push(Occurrence {
+                        file,
+                        word: vocabulary.number(part.segment as usize, word),
+                        position: self.position,
+                        offset: self.offset + u64::from(dictionary.has_glued_space(token)),
+                    });
+                    self.position += 1;
+                }
+                self.offset += size;
+                if buffer.len() >= length {
+                    return Ok(true);
+                }
+            }
+            if part_number + 1 < view.index.parts(file as usize).len() {
+                self.enter(file, part_number + 1)?;
+            } else {
+                self.current = None;
+            }
+        }
+        Ok(true)
+    }
+
+    fn enter(&mut self, file: u32, part_number: usize) -> Result<()> {
+        let part = &self.view.index.parts(file as usize)[part_number];
+        let root = self.view.segment(part).view()?.root_range(part.file);
+        self.current = Some((file, part_number));
+        self.stack.clear();
+        // Offsets into the root are u32.
+        self.stack.push((root.start as u32, root.end as u32));
+        Ok(())
+    }
+
+    /// The next token of the part at hand. The lowest entry of the stack lies in the root, the others in bodies.
+    #[inline]
+    fn next_token(&mut self, grammar: GrammarView<'_>) -> Option<u32> {
+        loop {
+            let depth = self.stack.len();
+            let (start, end) = self.stack.last_mut()?;
+            if start == end {
+                self.stack.pop();
+                continue;
+            }
+            let at = *start as usize;
+            *start += 1;
+            let is_done = start == end;
+            let symbol = match depth {
+                1 => grammar.root[at],
+                _ => grammar.symbols[at],
+            };
+            let Some(rule) = grammar.rule(symbol) else {
+                return Some(symbol);
+            };
+            if is_done && depth > 1 {
+                self.stack.pop();
+            }
+            let body = grammar.body_range(rule);
+            // Offsets into bodies are u32.
+            self.stack.push((body.start as u32, body.end as u32));
+        }
+    }
+}
