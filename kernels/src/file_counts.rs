@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use crate::bits::bits_of;
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
 use crate::{GrammarView, Parents, file_weights, fold_expansions};
@@ -160,17 +161,18 @@ impl CountTable {
         offsets.extend((1..=columns).map(|column| cuts[column * counts.len()]));
         (slices.into_par_iter().enumerate()).for_each(|(task, mut slices)| {
             let range = task * part..self.entries.len().min((task + 1) * part);
-            let mut filled = vec![0u32; columns];
             let mut row = self.offsets.partition_point(|&start| start <= range.start) - 1;
             for at in range {
                 while at >= self.offsets[row + 1] {
                     row += 1;
                 }
                 let (column, count) = self.entries[at];
-                let filled = &mut filled[column as usize];
-                // Rows are files or words, which are u32.
-                slices[column as usize][*filled as usize] = (row as u32, count);
-                *filled += 1;
+                let slice = std::mem::take(&mut slices[column as usize]);
+                if let Some((first, rest)) = slice.split_first_mut() {
+                    // Rows are files or words, which are u32.
+                    *first = (row as u32, count);
+                    slices[column as usize] = rest;
+                }
             }
         });
         CountTable { offsets, entries }
@@ -230,6 +232,11 @@ pub fn file_word_counts(
     uses: &WordUses,
     stop: &AtomicBool,
 ) -> Result<CountTable, Stopped> {
+    if view.files() == 1 {
+        let entries = single_file_counts(view, uses, stop)?;
+        let offsets = vec![0, entries.len()];
+        return Ok(CountTable { offsets, entries });
+    }
     let table = word_file_counts(view, uses, stop)?;
     check(stop)?;
     Ok(table.transposed(view.files()))
@@ -281,6 +288,19 @@ pub fn inverted_index(
     stop: &AtomicBool,
 ) -> Result<FileLists, Stopped> {
     let (offsets, files) = match view.files() {
+        1 => {
+            let words = single_file_counts(view, uses, stop)?;
+            let mut offsets = vec![0; view.terminal_count as usize + 1];
+            for &(word, _) in &words {
+                offsets[word as usize + 1] = 1;
+            }
+            let mut before = 0;
+            for offset in &mut offsets {
+                before += *offset;
+                *offset = before;
+            }
+            Ok((offsets, vec![0; words.len()]))
+        }
         0..=16 => gather_sets::<u16>(view, uses, stop),
         17..=SET_FILES_MAX => gather_sets::<u64>(view, uses, stop),
         _ => gather_lists::<u32, _>(view, uses, stop, |file| file),
@@ -291,8 +311,8 @@ pub fn inverted_index(
 /// What is known about a symbol: the sum over its uses.
 trait Row: Copy + Send + Sync {
     const ZERO: Self;
-    /// The symbol stands in the root of a file.
-    fn add_file(&mut self, file: u32);
+    /// The symbol stands in the roots of these files.
+    fn add_files(&mut self, files: &[u32]);
     /// The symbol stands in the body of a rule.
     fn add_rule(&mut self, rule: &Self);
 }
@@ -300,8 +320,10 @@ trait Row: Copy + Send + Sync {
 impl<const FILES: usize> Row for [u32; FILES] {
     const ZERO: Self = [0; FILES];
     #[inline(always)]
-    fn add_file(&mut self, file: u32) {
-        self[file as usize] += 1;
+    fn add_files(&mut self, files: &[u32]) {
+        for &file in files {
+            self[file as usize] += 1;
+        }
     }
     #[inline(always)]
     fn add_rule(&mut self, rule: &Self) {
@@ -311,11 +333,26 @@ impl<const FILES: usize> Row for [u32; FILES] {
     }
 }
 
+impl Row for u32 {
+    const ZERO: u32 = 0;
+    #[inline(always)]
+    fn add_files(&mut self, files: &[u32]) {
+        // A segment has fewer words than a u32 counts.
+        *self += files.len() as u32;
+    }
+    #[inline(always)]
+    fn add_rule(&mut self, rule: &u32) {
+        *self = self.wrapping_add(*rule);
+    }
+}
+
 impl Row for u16 {
     const ZERO: u16 = 0;
     #[inline(always)]
-    fn add_file(&mut self, file: u32) {
-        *self |= 1 << file;
+    fn add_files(&mut self, files: &[u32]) {
+        for &file in files {
+            *self |= 1 << file;
+        }
     }
     #[inline(always)]
     fn add_rule(&mut self, rule: &u16) {
@@ -326,8 +363,10 @@ impl Row for u16 {
 impl Row for u64 {
     const ZERO: u64 = 0;
     #[inline(always)]
-    fn add_file(&mut self, file: u32) {
-        *self |= 1 << file;
+    fn add_files(&mut self, files: &[u32]) {
+        for &file in files {
+            *self |= 1 << file;
+        }
     }
     #[inline(always)]
     fn add_rule(&mut self, rule: &u64) {
@@ -355,54 +394,95 @@ fn gather_sets<R: Row + Into<u64>>(
     stop: &AtomicBool,
 ) -> Result<Flat<u32>, Stopped> {
     gather_rows(view, uses, stop, |&row: &R, files| {
-        files.extend(crate::bits::bits_of(row.into()));
+        files.extend(bits_of(row.into()));
     })
 }
 
-/// Gathers the rows of all rules, level by level, then of all words, and lets
-/// `emit` append what stands in the row of each word.
-fn gather_rows<R: Row, T: Copy + Default + Send + Sync>(
+/// The row of a symbol, given those of the rules from `first` on.
+#[inline(always)]
+fn row_of<R: Row>(uses: &WordUses, symbol: usize, rows: &[R], first: usize) -> R {
+    // Symbols are u32.
+    let symbol = symbol as u32;
+    let mut row = R::ZERO;
+    row.add_files(uses.files(symbol));
+    for &rule in uses.rules(symbol) {
+        row.add_rule(&rows[rule as usize - first]);
+    }
+    row
+}
+
+/// Gathers the rows of all rules, level by level.
+fn rule_rows<R: Row>(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
-    emit: impl Fn(&R, &mut Vec<T>) + Sync,
-) -> Result<Flat<T>, Stopped> {
+) -> Result<Vec<R>, Stopped> {
     let words = view.terminal_count as usize;
-    // `rows` are those of the rules from `first` on.
-    let row_of = |symbol: usize, rows: &[R], first: usize| {
-        let symbol = symbol as u32;
-        let mut row = R::ZERO;
-        for &file in uses.files(symbol) {
-            row.add_file(file);
-        }
-        for &rule in uses.rules(symbol) {
-            row.add_rule(&rows[rule as usize - first]);
-        }
-        row
-    };
     let mut rows = vec![R::ZERO; view.rules()];
     for level in (0..view.levels()).rev() {
         check(stop)?;
         let rules = view.level_rules(level);
         let (open, done) = rows.split_at_mut(rules.end);
-        let symbols = words + rules.start..words + rules.end;
-        let parts = uses.parts(symbols.clone());
+        let parts = uses.parts(words + rules.start..words + rules.end);
         let cuts = offsets_of(parts.iter().map(Range::len));
         (split_mut(&mut open[rules.clone()], &cuts)
             .into_par_iter()
             .zip(parts))
         .for_each(|(open, symbols)| {
             for (row, symbol) in open.iter_mut().zip(symbols) {
-                *row = row_of(symbol, done, rules.end);
+                *row = row_of(uses, symbol, done, rules.end);
             }
         });
     }
-    let parts = (uses.parts(0..words).into_par_iter())
+    Ok(rows)
+}
+
+/// How often each word occurs.
+///
+/// Work: O(body symbols + words), however long the root is.
+pub fn word_counts(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<Vec<u32>, Stopped> {
+    let rows: Vec<u32> = rule_rows(view, uses, stop)?;
+    let mut counts = vec![0; view.terminal_count as usize];
+    let parts = uses.parts(0..counts.len());
+    let cuts = offsets_of(parts.iter().map(Range::len));
+    (split_mut(&mut counts, &cuts).into_par_iter().zip(parts)).for_each(|(counts, symbols)| {
+        for (count, symbol) in counts.iter_mut().zip(symbols) {
+            *count = row_of(uses, symbol, &rows, 0);
+        }
+    });
+    Ok(counts)
+}
+
+/// The counts of words as those of the only file.
+fn single_file_counts(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<Vec<(u32, u32)>, Stopped> {
+    let counts = word_counts(view, uses, stop)?;
+    let words = (0..).zip(counts).filter(|&(_, count)| count > 0);
+    Ok(words.collect())
+}
+
+/// Gathers the rows of all rules, then of all words, and lets `emit` append
+/// what stands in the row of each word.
+fn gather_rows<R: Row, T: Copy + Default + Send + Sync>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+    emit: impl Fn(&R, &mut Vec<T>) + Sync,
+) -> Result<Flat<T>, Stopped> {
+    let rows = rule_rows(view, uses, stop)?;
+    let parts = (uses.parts(0..view.terminal_count as usize).into_par_iter())
         .map(|symbols| {
             check(stop)?;
             let mut part = Part::default();
             for symbol in symbols {
-                emit(&row_of(symbol, &rows, 0), &mut part.entries);
+                emit(&row_of(uses, symbol, &rows, 0), &mut part.entries);
                 part.ends.push(part.entries.len());
             }
             Ok(part)
@@ -490,6 +570,8 @@ impl<E> Lists<E> {
 pub(crate) struct Tally<E> {
     counts: Vec<u32>,
     touched: Vec<u64>,
+    /// Which words of `touched` are not 0.
+    touched_words: Vec<u64>,
     few: Vec<E>,
 }
 
@@ -498,6 +580,7 @@ impl<E: Entry> Tally<E> {
         Tally {
             counts: vec![0; if E::COUNTED { files } else { 0 }],
             touched: vec![0; files.div_ceil(64)],
+            touched_words: vec![0; files.div_ceil(64 * 64)],
             few: Vec::new(),
         }
     }
@@ -510,6 +593,7 @@ impl<E: Entry> Tally<E> {
             *count = count.wrapping_add(entry.count());
         }
         self.touched[file as usize >> 6] |= 1 << (file & 63);
+        self.touched_words[file as usize >> 12] |= 1 << (file >> 6 & 63);
     }
 
     /// Appends the files of a symbol to `target`.
@@ -520,28 +604,36 @@ impl<E: Entry> Tally<E> {
         rules: &[u32],
         target: &mut Vec<E>,
     ) {
-        if let (&[], &[rule]) = (files, rules) {
-            target.extend_from_slice(lists.of(rule));
-            return;
+        match (files, rules) {
+            (&[file], &[]) => target.push(E::new(file, 1)),
+            (&[], &[rule]) => target.extend_from_slice(lists.of(rule)),
+            _ => {
+                let lengths = rules.iter().map(|&rule| lists.of(rule).len());
+                let total = files.len() + lengths.sum::<usize>();
+                // Fewer than it takes to look at all that may have been touched.
+                if total <= self.touched_words.len() {
+                    self.sort(lists, files, rules, target);
+                } else {
+                    self.count(lists, files, rules, target);
+                }
+            }
         }
-        let lengths = rules.iter().map(|&rule| lists.of(rule).len());
-        let total = files.len() + lengths.sum::<usize>();
-        // Fewer than it takes to look at all that may have been touched.
-        if total <= self.touched.len() {
-            self.few.clear();
-            self.few.extend(files.iter().map(|&file| E::new(file, 1)));
-            for &rule in rules {
-                self.few.extend_from_slice(lists.of(rule));
-            }
-            if !rules.is_empty() {
-                self.few.sort_unstable();
-            }
-            for equal in self.few.chunk_by(|a, b| a.file() == b.file()) {
-                let count = equal.iter().fold(0, |sum, e| e.count().wrapping_add(sum));
-                target.push(E::new(equal[0].file(), count));
-            }
-            return;
+    }
+
+    fn sort(&mut self, lists: &Lists<E>, files: &[u32], rules: &[u32], target: &mut Vec<E>) {
+        self.few.clear();
+        self.few.extend(files.iter().map(|&file| E::new(file, 1)));
+        for &rule in rules {
+            self.few.extend_from_slice(lists.of(rule));
         }
+        self.few.sort_unstable();
+        for equal in self.few.chunk_by(|a, b| a.file() == b.file()) {
+            let count = equal.iter().fold(0, |sum, e| e.count().wrapping_add(sum));
+            target.push(E::new(equal[0].file(), count));
+        }
+    }
+
+    fn count(&mut self, lists: &Lists<E>, files: &[u32], rules: &[u32], target: &mut Vec<E>) {
         for &file in files {
             self.add(E::new(file, 1));
         }
@@ -550,14 +642,17 @@ impl<E: Entry> Tally<E> {
                 self.add(entry);
             }
         }
-        for (word, touched) in (0..).zip(&mut self.touched) {
-            for bit in crate::bits::bits_of(std::mem::take(touched)) {
-                let file = word * 64 + bit;
-                let count = match self.counts.get_mut(file as usize) {
-                    Some(count) => std::mem::take(count),
-                    None => 1,
-                };
-                target.push(E::new(file, count));
+        for (high, words) in (0..).zip(&mut self.touched_words) {
+            for word in bits_of(std::mem::take(words)) {
+                let word = high * 64 + word;
+                for bit in bits_of(std::mem::take(&mut self.touched[word as usize])) {
+                    let file = word * 64 + bit;
+                    let count = match self.counts.get_mut(file as usize) {
+                        Some(count) => std::mem::take(count),
+                        None => 1,
+                    };
+                    target.push(E::new(file, count));
+                }
             }
         }
     }
@@ -694,6 +789,15 @@ mod tests {
         );
         let lists = gather_lists::<u32, _>(view, &uses, &GO, |file| file);
         assert_eq!(lists.unwrap(), (index.offsets, index.files));
+
+        let totals = word_counts(view, &uses, &GO).unwrap();
+        let weights = crate::weights_below(view, words.root_counts(), 1 << 30);
+        assert!(
+            totals
+                .iter()
+                .map(|&n| u64::from(n))
+                .eq(weights[..totals.len()].iter().copied())
+        );
 
         let odd = word_set_counts(view, |word| word % 2 == 1);
         let naive = files

@@ -20,9 +20,10 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::file_counts::{Lists, Part, Tally, join, rule_lists};
+use crate::file_counts::{Lists, Tally, rule_lists};
+use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::key_sort::{Bucketed, Buckets, Keyed, Scratch, sort_by_key};
-use crate::offsets::{offsets_of, split_mut};
+use crate::offsets::split_mut;
 use crate::stop::{Stopped, check};
 use crate::window_keys::{Key, Wide};
 use crate::{CountTable, GrammarView, WordUses, weights_below, word_file_counts};
@@ -67,7 +68,7 @@ pub enum FileOrder {
     Count,
 }
 
-/// Counts all n-grams of the files.
+/// Counts all n-grams of the files. The result comes in parts, in order.
 ///
 /// `root_counts` tells how often each symbol stands in the root. `memory` bounds
 /// the bytes for windows: 8 each, and 12 to 16 each for those of bodies, as long
@@ -83,14 +84,14 @@ pub fn ngram_counts(
     n: usize,
     memory: usize,
     stop: &AtomicBool,
-) -> Result<NgramCounts, Stopped> {
+) -> Result<Vec<NgramCounts>, Stopped> {
     let weights = weights_below(view, root_counts, u64::from(u32::MAX));
     if n == 1 {
         let words = &weights[..view.terminal_count as usize];
         let found = (0..).zip(words).filter(|&(_, &weight)| weight > 0);
         // A segment has fewer words than a u32 counts.
         let (words, counts) = found.map(|(word, &weight)| (word, weight as u32)).unzip();
-        return Ok(NgramCounts { words, counts });
+        return Ok(vec![NgramCounts { words, counts }]);
     }
     match Shape::new(view, n) {
         shape if shape.fits::<u64>() => count::<u64>(view, &weights, shape, memory, stop),
@@ -99,7 +100,7 @@ pub fn ngram_counts(
     }
 }
 
-/// Counts all n-grams in each file.
+/// Counts all n-grams in each file. The result comes in parts, in order.
 ///
 /// Memory as [`ngram_counts`], but 16 bytes a window, and 8 bytes for each rule
 /// and file that it occurs in.
@@ -115,7 +116,7 @@ pub fn ngram_file_counts(
     order: FileOrder,
     memory: usize,
     stop: &AtomicBool,
-) -> Result<NgramFiles, Stopped> {
+) -> Result<Vec<NgramFiles>, Stopped> {
     if n == 1 {
         let mut files = word_file_counts(view, uses, stop)?;
         let used = |&word: &u32| !files.row(word as usize).is_empty();
@@ -125,15 +126,18 @@ pub fn ngram_file_counts(
             let rows: Vec<&mut [(u32, u32)]> = split_mut(&mut files.entries, &files.offsets);
             rows.into_par_iter().for_each(rank);
         }
-        return Ok(NgramFiles { words, files });
+        return Ok(vec![NgramFiles { words, files }]);
     }
     if view.files() == 1 {
-        let NgramCounts { words, counts } = ngram_counts(view, root_counts, n, memory, stop)?;
-        let files = CountTable {
-            offsets: (0..=counts.len()).collect(),
-            entries: counts.into_par_iter().map(|count| (0, count)).collect(),
+        let counted = ngram_counts(view, root_counts, n, memory, stop)?;
+        let with_file = |NgramCounts { words, counts }| NgramFiles {
+            words,
+            files: CountTable {
+                offsets: (0..=counts.len()).collect(),
+                entries: counts.into_iter().map(|count| (0, count)).collect(),
+            },
         };
-        return Ok(NgramFiles { words, files });
+        return Ok(counted.into_par_iter().map(with_file).collect());
     }
     let weights = weights_below(view, root_counts, u64::from(u32::MAX));
     let lists = rule_lists(view, uses, stop)?;
@@ -209,8 +213,9 @@ struct Windows<'a, K> {
     shape: Shape,
     /// By rule.
     ends: Vec<Ends<K>>,
-    /// The bits of a word, of n - 1 words and of n words.
-    word_mask: K,
+    /// In the highest bits of a head: one word.
+    one: K,
+    /// The bits of n - 1 words and of n words.
     head_mask: K,
     mask: K,
 }
@@ -230,7 +235,7 @@ impl<'a, K: Key> Windows<'a, K> {
             view,
             shape,
             ends: Vec::new(),
-            word_mask: K::ones(shape.bits),
+            one: K::from_word(1).shl(K::BITS - LENGTH_BITS),
             head_mask: K::ones((shape.n - 1) * shape.bits),
             mask: K::ones(shape.n * shape.bits),
         };
@@ -265,7 +270,7 @@ impl<'a, K: Key> Windows<'a, K> {
                 head = head.shl(bits * taken).or(words);
                 head_words += taken;
             }
-            self.step(symbol, ends, &mut last, |_| {});
+            self.step(self.symbol_ends(symbol, ends), &mut last, |_| {});
         }
         Ends {
             head: head.or(K::from_word(last.words.min(n)).shl(K::BITS - LENGTH_BITS)),
@@ -281,38 +286,42 @@ impl<'a, K: Key> Windows<'a, K> {
         (words, ends.head.shr(K::BITS - LENGTH_BITS).low() as u32)
     }
 
+    /// The ends of a symbol.
+    #[inline(always)]
+    fn symbol_ends(&self, symbol: u32, ends: &[Ends<K>]) -> Ends<K> {
+        match self.view.rule(symbol) {
+            Some(rule) => ends[rule as usize],
+            None => Ends {
+                head: K::from_word(symbol).or(self.one),
+                tail: K::default(),
+            },
+        }
+    }
+
     /// Goes on by a symbol, and calls `emit` with every window that ends in it
     /// and begins before it.
     #[inline(always)]
-    fn step(&self, symbol: u32, ends: &[Ends<K>], last: &mut Last<K>, mut emit: impl FnMut(K)) {
+    fn step(&self, symbol: Ends<K>, last: &mut Last<K>, mut emit: impl FnMut(K)) {
         let Shape { n, bits } = self.shape;
-        let Some(rule) = self.view.rule(symbol) else {
-            last.key = last.key.shl(bits).and(self.mask).or(K::from_word(symbol));
-            last.words += 1;
-            if last.words >= n {
-                last.words = n;
-                emit(last.key);
-            }
-            return;
-        };
-        let ends = ends[rule as usize];
-        let (words, length) = self.head(ends);
+        let (words, length) = self.head(symbol);
         let first = length.min(n - 1);
-        for index in (0..first).rev() {
-            let word = words.shr(bits * index).and(self.word_mask);
-            last.key = last.key.shl(bits).and(self.mask).or(word);
-            last.words += 1;
-            if last.words >= n {
-                last.words = n;
-                emit(last.key);
+        for index in 1..=first {
+            let before = last.key.shl(bits * index);
+            let key = before.or(words.shr(bits * (first - index)));
+            if last.words + index >= n {
+                emit(key.and(self.mask));
             }
         }
-        if length >= n {
-            *last = Last {
-                key: ends.tail,
+        *last = match length >= n {
+            true => Last {
+                key: symbol.tail,
                 words: n,
-            };
-        }
+            },
+            false => Last {
+                key: last.key.shl(bits * first).or(words).and(self.mask),
+                words: (last.words + first).min(n),
+            },
+        };
     }
 
     /// All windows that cross symbols of `sequence` and end in its symbols at `range`.
@@ -321,10 +330,33 @@ impl<'a, K: Key> Windows<'a, K> {
         let mut last = Last::default();
         let before = range.start.saturating_sub(self.shape.n as usize);
         for &symbol in &sequence[before..range.start] {
-            self.step(symbol, &self.ends, &mut last, |_| {});
+            self.step(self.symbol_ends(symbol, &self.ends), &mut last, |_| {});
         }
-        for &symbol in &sequence[range] {
-            self.step(symbol, &self.ends, &mut last, &mut emit);
+        if self.ends.is_empty() {
+            return self.each_terminal(&sequence[range], last, emit);
+        }
+        // Memory answers slowly but many questions at a time.
+        let mut ends = [Ends::default(); AHEAD_SYMBOLS];
+        for symbols in sequence[range].chunks(AHEAD_SYMBOLS) {
+            for (ends, &symbol) in ends.iter_mut().zip(symbols) {
+                *ends = self.symbol_ends(symbol, &self.ends);
+            }
+            for &ends in &ends[..symbols.len()] {
+                self.step(ends, &mut last, &mut emit);
+            }
+        }
+    }
+
+    /// [`Self::each`] where there are no rules.
+    #[inline(always)]
+    fn each_terminal(&self, words: &[u32], mut last: Last<K>, mut emit: impl FnMut(K)) {
+        let Shape { n, bits } = self.shape;
+        for &word in words {
+            last.key = last.key.shl(bits).and(self.mask).or(K::from_word(word));
+            last.words += 1;
+            if last.words >= n {
+                emit(last.key);
+            }
         }
     }
 }
@@ -505,7 +537,7 @@ fn count<K: Key>(
     shape: Shape,
     memory: usize,
     stop: &AtomicBool,
-) -> Result<NgramCounts, Stopped>
+) -> Result<Vec<NgramCounts>, Stopped>
 where
     (K, ()): Keyed<Key = K>,
     (K, u32): Keyed<Key = K>,
@@ -513,7 +545,7 @@ where
     let windows = Windows::<K>::new(view, shape);
     let plan = Plan::new(view, weights, shape.n, size_of::<(K, u32)>(), memory);
     let rules = &weights[view.terminal_count as usize..];
-    let mut parts: Vec<Vec<(K, u32)>> = Vec::with_capacity(plan.buckets);
+    let mut parts = Vec::with_capacity(plan.buckets);
     for round in plan.rounds.iter().cloned() {
         let finder = Finder {
             windows: &windows,
@@ -530,61 +562,55 @@ where
             check(stop)?;
             sorted(&roots, bucket, root, root_scratch);
             sorted(&bodies, bucket, body, body_scratch);
-            Ok(merge_counts(root, body))
+            Ok(merge_counts(root, body, shape))
         };
-        let merged = (0..round.len())
-            .into_par_iter()
-            .map_init(Default::default, merge);
+        let merged = (0..round.len()).into_par_iter();
+        let merged = merged.map_init(Default::default, merge);
         parts.extend(merged.collect::<Result<Vec<_>, Stopped>>()?);
     }
-    drop(windows);
-    let n = shape.n as usize;
-    let cuts = offsets_of(parts.iter().map(Vec::len));
-    let word_cuts: Vec<usize> = cuts.iter().map(|cut| cut * n).collect();
-    let mut counts = vec![0; cuts[parts.len()]];
-    let mut words = vec![0; cuts[parts.len()] * n];
-    (split_mut(&mut counts, &cuts).into_par_iter())
-        .zip(split_mut(&mut words, &word_cuts))
-        .zip(parts)
-        .for_each(|((counts, words), part)| {
-            let target = counts.iter_mut().zip(words.chunks_mut(n));
-            for ((count, words), (key, found)) in target.zip(part) {
-                *count = found;
-                shape.unpack(key, words);
-            }
-        });
-    Ok(NgramCounts { words, counts })
+    Ok(parts)
 }
 
 /// Counts of sorted windows: each of `roots` once, each of `bodies` as often as it says.
-fn merge_counts<K: Key>(roots: &[(K, ())], bodies: &[(K, u32)]) -> Vec<(K, u32)> {
-    let mut counts: Vec<(K, u32)> = Vec::with_capacity(roots.len() + bodies.len());
-    let mut add = |key: K, count: u32| match counts.last_mut() {
-        Some(last) if last.0 == key => last.1 = last.1.wrapping_add(count),
-        _ => counts.push((key, count)),
-    };
-    let mut roots = roots.iter();
-    let mut rest = roots.as_slice();
-    for &(key, count) in bodies {
-        while let Some(&(root, ())) = rest.first()
-            && root <= key
+fn merge_counts<K: Key>(
+    mut roots: &[(K, ())],
+    mut bodies: &[(K, u32)],
+    shape: Shape,
+) -> NgramCounts {
+    let n = shape.n as usize;
+    let room = roots.len() + bodies.len();
+    let mut words = vec![0; room * n];
+    let mut counts = Vec::with_capacity(room);
+    while let Some(key) = least(roots, bodies) {
+        let mut count = 0u32;
+        while let Some((&(root, ()), rest)) = roots.split_first()
+            && root == key
         {
-            add(root, 1);
-            roots.next();
-            rest = roots.as_slice();
+            count += 1;
+            roots = rest;
         }
-        add(key, count);
+        while let Some((&(body, weight), rest)) = bodies.split_first()
+            && body == key
+        {
+            count = count.wrapping_add(weight);
+            bodies = rest;
+        }
+        let at = counts.len() * n;
+        shape.unpack(key, &mut words[at..at + n]);
+        counts.push(count);
     }
-    for &(root, ()) in rest {
-        add(root, 1);
-    }
-    counts
+    words.truncate(counts.len() * n);
+    NgramCounts { words, counts }
 }
 
-/// The n-grams of a bucket and their files.
-struct FilePart<K> {
-    keys: Vec<K>,
-    files: Part<(u32, u32)>,
+/// The least key at the start of two sorted slices.
+#[inline(always)]
+fn least<K: Key, V, W>(left: &[(K, V)], right: &[(K, W)]) -> Option<K> {
+    match (left.first(), right.first()) {
+        (Some(left), Some(right)) => Some(left.0.min(right.0)),
+        (Some(left), None) => Some(left.0),
+        (None, right) => right.map(|item| item.0),
+    }
 }
 
 fn count_files<K: Key>(
@@ -595,13 +621,13 @@ fn count_files<K: Key>(
     order: FileOrder,
     memory: usize,
     stop: &AtomicBool,
-) -> Result<NgramFiles, Stopped>
+) -> Result<Vec<NgramFiles>, Stopped>
 where
     (K, u32): Keyed<Key = K>,
 {
     let windows = Windows::<K>::new(view, shape);
     let plan = Plan::new(view, weights, shape.n, size_of::<(K, u32)>(), memory);
-    let mut parts: Vec<FilePart<K>> = Vec::with_capacity(plan.buckets);
+    let mut parts = Vec::with_capacity(plan.buckets);
     for round in plan.rounds.iter().cloned() {
         let finder = Finder {
             windows: &windows,
@@ -617,7 +643,7 @@ where
             let (root, body, scratch, tally) = state;
             sorted(&roots, bucket, root, scratch);
             sorted(&bodies, bucket, body, scratch);
-            Ok(merge_files(root, body, lists, tally, order))
+            Ok(merge_files(root, body, shape, lists, tally, order))
         };
         let state = || {
             (
@@ -630,41 +656,29 @@ where
         let merged = (0..round.len()).into_par_iter().map_init(state, merge);
         parts.extend(merged.collect::<Result<Vec<_>, Stopped>>()?);
     }
-    drop(windows);
-    let n = shape.n as usize;
-    let cuts = offsets_of(parts.iter().map(|part| part.keys.len() * n));
-    let mut words = vec![0; cuts[parts.len()]];
-    (split_mut(&mut words, &cuts).into_par_iter().zip(&parts)).for_each(|(words, part)| {
-        for (words, &key) in words.chunks_mut(n).zip(&part.keys) {
-            shape.unpack(key, words);
-        }
-    });
-    let (offsets, entries) = join(parts.into_iter().map(|part| part.files).collect());
-    let files = CountTable { offsets, entries };
-    Ok(NgramFiles { words, files })
+    Ok(parts)
 }
 
 /// The files of sorted windows: of each of `roots` its file, of each of `bodies` those of its rule.
 fn merge_files<K: Key>(
     mut roots: &[(K, u32)],
     mut bodies: &[(K, u32)],
+    shape: Shape,
     lists: &Lists<u64>,
     tally: &mut Tally<u64>,
     order: FileOrder,
-) -> FilePart<K> {
-    let mut part = FilePart {
-        keys: Vec::with_capacity(roots.len() + bodies.len()),
-        files: Part::default(),
-    };
+) -> NgramFiles {
+    let n = shape.n as usize;
+    let room = roots.len() + bodies.len();
+    let mut words = vec![0; room * n];
+    let mut offsets = Vec::with_capacity(room + 1);
+    offsets.push(0);
+    let mut entries: Vec<(u32, u32)> = Vec::with_capacity(room);
     let (mut files, mut rules, mut gathered) = (Vec::new(), Vec::new(), Vec::new());
-    while let Some(key) = match (roots.first(), bodies.first()) {
-        (Some(root), Some(body)) => Some(root.0.min(body.0)),
-        (root, body) => root.or(body).map(|item| item.0),
-    } {
+    while let Some(key) = least(roots, bodies) {
         let (root, root_rest) = roots.split_at(run(roots, key));
         let (body, body_rest) = bodies.split_at(run(bodies, key));
         (roots, bodies) = (root_rest, body_rest);
-        let entries = &mut part.files.entries;
         let start = entries.len();
         if body.is_empty() {
             // Files come in order.
@@ -683,16 +697,21 @@ fn merge_files<K: Key>(
             tally.gather(lists, &files, &rules, &mut gathered);
             let split = gathered
                 .iter()
-                .map(|&entry| ((entry >> 32) as u32, entry as u32));
+                .map(|&entry: &u64| ((entry >> 32) as u32, entry as u32));
             entries.extend(split);
         }
         if order == FileOrder::Count {
             rank(&mut entries[start..]);
         }
-        part.keys.push(key);
-        part.files.ends.push(entries.len());
+        let at = (offsets.len() - 1) * n;
+        shape.unpack(key, &mut words[at..at + n]);
+        offsets.push(entries.len());
     }
-    part
+    words.truncate((offsets.len() - 1) * n);
+    NgramFiles {
+        words,
+        files: CountTable { offsets, entries },
+    }
 }
 
 #[cfg(test)]
@@ -711,6 +730,33 @@ mod tests {
         uses: WordUses,
     }
 
+    fn joined(parts: Vec<NgramCounts>) -> NgramCounts {
+        let (words, counts): (Vec<_>, Vec<_>) = parts
+            .into_iter()
+            .map(|part| (part.words, part.counts))
+            .unzip();
+        let (words, counts) = (words.concat(), counts.concat());
+        NgramCounts { words, counts }
+    }
+
+    fn joined_files(parts: Vec<NgramFiles>) -> NgramFiles {
+        let words = parts
+            .iter()
+            .flat_map(|part| part.words.iter().copied())
+            .collect();
+        let (mut offsets, mut entries) = (vec![0], Vec::new());
+        for CountTable {
+            offsets: ends,
+            entries: more,
+        } in parts.into_iter().map(|p| p.files)
+        {
+            offsets.extend(ends[1..].iter().map(|end| entries.len() + end));
+            entries.extend(more);
+        }
+        let files = CountTable { offsets, entries };
+        NgramFiles { words, files }
+    }
+
     impl Source {
         fn new(grammar: &TestGrammar) -> Source {
             let words = grammar.word_grammar();
@@ -723,12 +769,13 @@ mod tests {
 
         fn counts(&self, n: usize, memory: usize) -> NgramCounts {
             let (view, root_counts) = (self.words.view(), self.words.root_counts());
-            ngram_counts(view, root_counts, n, memory, &GO).unwrap()
+            joined(ngram_counts(view, root_counts, n, memory, &GO).unwrap())
         }
 
         fn file_counts(&self, n: usize, order: FileOrder, memory: usize) -> NgramFiles {
             let (view, root_counts) = (self.words.view(), self.words.root_counts());
-            ngram_file_counts(view, root_counts, &self.uses, n, order, memory, &GO).unwrap()
+            let parts = ngram_file_counts(view, root_counts, &self.uses, n, order, memory, &GO);
+            joined_files(parts.unwrap())
         }
 
         fn check(&self, n: usize) {
@@ -802,7 +849,7 @@ mod tests {
                 3 | 4 => count::<u128>(view, &weights, shape, usize::MAX, &GO),
                 _ => count::<Wide>(view, &weights, shape, usize::MAX, &GO),
             };
-            assert_eq!(found.unwrap(), source.counts(n, usize::MAX));
+            assert_eq!(joined(found.unwrap()), source.counts(n, usize::MAX));
         }
     }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use zipfdb_kernels::{GAP, GrammarView, Parameters, WordGrammar, construct};
 
@@ -19,6 +20,8 @@ pub struct Corpus {
     pub file_offsets: Vec<u32>,
     pub word_count: u32,
     pub grammar: WordGrammar,
+    /// What making it of the grammar over tokens took.
+    pub grammar_time: Duration,
 }
 
 impl Corpus {
@@ -49,12 +52,15 @@ impl Corpus {
             root_offsets: &built.root_offsets,
             root: &built.root,
         };
+        let begin = Instant::now();
+        let grammar = WordGrammar::new(view, &tokens.word_of, tokens.word_count);
         Ok(Corpus {
+            grammar_time: begin.elapsed(),
             bytes: tokens.bytes,
             words,
             file_offsets,
             word_count: tokens.word_count,
-            grammar: WordGrammar::new(view, &tokens.word_of, tokens.word_count),
+            grammar,
         })
     }
 }

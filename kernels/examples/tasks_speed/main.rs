@@ -1,99 +1,205 @@
-//! stats
+//! Times the tasks on the grammar against a straight scan: `tasks_speed PATH...`, each a file
+//! or a directory of text. `RAYON_NUM_THREADS` sets the threads of both.
+//!
+//! Answers are compared; each time is the shortest of some runs in turns.
+
 mod corpus;
-use std::collections::HashMap;
+mod scan;
+
+use std::error::Error;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+
+use zipfdb_kernels::{
+    CountTable, FileLists, FileOrder, NgramCounts, NgramFiles, WordUses, file_word_counts,
+    inverted_index, ngram_counts, ngram_file_counts, weights_below, word_counts,
+};
+
+use crate::corpus::Corpus;
+use crate::scan::Scan;
+
+/// Runs of each task.
+const RUNS: usize = 5;
+
+/// Words of an n-gram.
+const NGRAM_WORDS: usize = 3;
+
+static GO: AtomicBool = AtomicBool::new(false);
+
+fn main() -> Result<(), Box<dyn Error>> {
     for path in std::env::args().skip(1) {
-        let t = Instant::now();
-        let c = corpus::Corpus::read(&path)?;
-        let v = c.grammar.view();
-        let sum: usize = c.words.iter().map(|&w| w as usize).sum();
-        println!(
-            "{path}: {:.1}s words {} V {} files {} | wg rules {} bodies {} root {} levels {} bytes {} (words bytes {}) {sum}",
-            t.elapsed().as_secs_f64(),
-            c.words.len(),
-            c.word_count,
-            v.files(),
-            v.rules(),
-            v.symbols.len(),
-            v.root.len(),
-            v.levels(),
-            c.grammar.bytes(),
-            4 * c.words.len()
-        );
-        // dups
-        let mut map: HashMap<Vec<u32>, u32> = HashMap::new();
-        let mut rep: Vec<u32> = (0..v.symbol_count() as u32).collect();
-        let mut dup_syms = 0;
-        for r in 0..v.rules() as u32 {
-            let b: Vec<u32> = v.body(r).iter().map(|&s| rep[s as usize]).collect();
-            let l = b.len();
-            let me = v.terminal_count + r;
-            let e = *map.entry(b).or_insert(me);
-            if e != me {
-                dup_syms += l;
-            }
-            rep[me as usize] = e;
-        }
-        println!("  dup rules {} symbols {}", v.rules() - map.len(), dup_syms);
-        // lens, windows
-        let mut len = vec![1u64; v.symbol_count()];
-        for r in 0..v.rules() as u32 {
-            len[(v.terminal_count + r) as usize] = v.body(r).iter().map(|&s| len[s as usize]).sum();
-        }
-        let mut uses = c.grammar.root_counts().to_vec();
-        for &s in v.symbols {
-            uses[s as usize] += 1;
-        }
-        println!(
-            "  symbols used once: {}",
-            uses.iter().filter(|&&u| u == 1).count()
-        );
-        for n in [2u64, 3, 5, 8] {
-            let win = |b: &[u32]| -> u64 {
-                let l: u64 = b.iter().map(|&s| len[s as usize]).sum();
-                (l + 1).saturating_sub(n)
-                    - b.iter()
-                        .map(|&s| (len[s as usize] + 1).saturating_sub(n))
-                        .sum::<u64>()
-            };
-            let mut rw = 0;
-            for r in 0..v.rules() as u32 {
-                rw += win(v.body(r));
-            }
-            let mut ro = 0;
-            for f in 0..v.files() as u32 {
-                ro += win(v.file_root(f));
-            }
-            println!(
-                "  n {n}: rule windows {rw} root windows {ro} = {:.1}%",
-                100.0 * (rw + ro) as f64 / c.words.len() as f64
-            );
-        }
-        // (file, rule) pairs, touches
-        if v.files() > 1 {
-            let mut stamp = vec![u32::MAX; v.symbol_count()];
-            let (mut pairs, mut touches, mut words) = (0u64, 0u64, 0u64);
-            for f in 0..v.files() as u32 {
-                let mut stack: Vec<u32> = v.file_root(f).to_vec();
-                touches += stack.len() as u64;
-                while let Some(s) = stack.pop() {
-                    if stamp[s as usize] == f {
-                        continue;
-                    }
-                    stamp[s as usize] = f;
-                    match v.rule(s) {
-                        None => words += 1,
-                        Some(r) => {
-                            pairs += 1;
-                            touches += v.body(r).len() as u64;
-                            stack.extend(v.body(r));
-                        }
-                    }
-                }
-            }
-            println!("  (file, rule) {pairs} touches {touches} (file, word) {words}");
-        }
+        run(&path)?;
     }
     Ok(())
+}
+
+fn run(path: &str) -> Result<(), Box<dyn Error>> {
+    let begin = Instant::now();
+    let corpus = Corpus::read(path)?;
+    let read = begin.elapsed();
+    let scan = Scan {
+        words: &corpus.words,
+        file_offsets: &corpus.file_offsets,
+        word_count: corpus.word_count,
+    };
+    let (view, root_counts) = (corpus.grammar.view(), corpus.grammar.root_counts());
+    let begin = Instant::now();
+    let uses = WordUses::new(view);
+    println!(
+        "{path}: {} bytes, {} files, {} words, {} different; read in {:.1} s\n\
+         grammar: {} rules of {} symbols, root {}, {} levels; {:.1} MB, made in {:.1} ms; uses \
+         {:.1} MB, made in {:.1} ms; word ids {:.1} MB",
+        corpus.bytes,
+        view.files(),
+        corpus.words.len(),
+        corpus.word_count,
+        read.as_secs_f64(),
+        view.rules(),
+        view.symbols.len(),
+        view.root.len(),
+        view.levels(),
+        corpus.grammar.bytes() as f64 / 1e6,
+        corpus.grammar_time.as_secs_f64() * 1e3,
+        uses.bytes() as f64 / 1e6,
+        begin.elapsed().as_secs_f64() * 1e3,
+        size_of_val(&corpus.words[..]) as f64 / 1e6,
+    );
+    println!("| task | scan ms | grammar ms | ratio | result MB |\n|---|---|---|---|---|");
+    let counts = || -> Vec<u32> {
+        let mut weights = weights_below(view, root_counts, u64::from(u32::MAX));
+        weights.truncate(corpus.word_count as usize);
+        // A corpus has fewer words than a u32 counts.
+        weights.into_iter().map(|n| n as u32).collect()
+    };
+    let gathered = || word_counts(view, &uses, &GO).expect("not stopped");
+    compare("word count", || scan.word_counts(), counts);
+    compare("word count, gathered", || scan.word_counts(), gathered);
+    let scanned = || sort_by_count(scan.word_counts());
+    compare("sort", scanned, || sort_by_count(counts()));
+    let gathered = || inverted_index(view, &uses, &GO).expect("not stopped");
+    compare("inverted index", || scan.inverted_index(), gathered);
+    let gathered = || file_word_counts(view, &uses, &GO).expect("not stopped");
+    compare("term vector", || scan.file_word_counts(), gathered);
+
+    let n = NGRAM_WORDS;
+    let scan_counts = scan.word_counts();
+    let scanned = || scan.ngram_counts(&scan_counts, n);
+    let counted = || ngram_counts(view, root_counts, n, usize::MAX, &GO);
+    compare(
+        "sequence count",
+        || Parts(scanned().expect("not stopped")),
+        || Parts(counted().expect("not stopped")),
+    );
+    let scan_uses = WordUses::new(scan.view());
+    let scanned = || scan.ngram_files(&scan_counts, &scan_uses, n);
+    let order = FileOrder::Count;
+    let counted = || ngram_file_counts(view, root_counts, &uses, n, order, usize::MAX, &GO);
+    compare(
+        "ranked inverted index",
+        || Parts(scanned().expect("not stopped")),
+        || Parts(counted().expect("not stopped")),
+    );
+    Ok(())
+}
+
+/// Words with their counts, the most frequent first, then by word.
+fn sort_by_count(counts: Vec<u32>) -> Vec<(u32, u32)> {
+    let words = (0..).zip(counts).filter(|&(_, count)| count > 0);
+    let mut words: Vec<(u32, u32)> = words.collect();
+    words.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    words
+}
+
+fn compare<T: Answer>(task: &str, scan: impl Fn() -> T, grammar: impl Fn() -> T) {
+    if std::env::var("TASKS").is_ok_and(|only| !task.contains(&only)) {
+        return;
+    }
+    let time = |run: &dyn Fn() -> T, shortest: &mut f64| {
+        let begin = Instant::now();
+        let answer = run();
+        *shortest = shortest.min(begin.elapsed().as_secs_f64() * 1e3);
+        answer
+    };
+    let (mut scanned, mut gathered) = (f64::MAX, f64::MAX);
+    let mut bytes = 0;
+    for run in 0..RUNS {
+        let expected = time(&scan, &mut scanned);
+        let found = time(&grammar, &mut gathered);
+        if run == 0 {
+            assert!(expected.same(&found), "{task}: answers differ");
+            bytes = found.bytes();
+        }
+    }
+    println!(
+        "| {task} | {scanned:.2} | {gathered:.2} | {:.2} | {:.1} |",
+        scanned / gathered,
+        bytes as f64 / 1e6
+    );
+}
+
+/// What a task answers.
+trait Answer {
+    fn same(&self, other: &Self) -> bool;
+    fn bytes(&self) -> usize;
+}
+
+impl<T: PartialEq> Answer for Vec<T> {
+    fn same(&self, other: &Self) -> bool {
+        self == other
+    }
+    fn bytes(&self) -> usize {
+        size_of_val(&self[..])
+    }
+}
+
+impl Answer for FileLists {
+    fn same(&self, other: &Self) -> bool {
+        self == other
+    }
+    fn bytes(&self) -> usize {
+        self.files.bytes() + self.offsets.bytes()
+    }
+}
+
+impl Answer for CountTable {
+    fn same(&self, other: &Self) -> bool {
+        self == other
+    }
+    fn bytes(&self) -> usize {
+        self.entries.bytes() + self.offsets.bytes()
+    }
+}
+
+/// An answer in parts, which may be cut elsewhere.
+struct Parts<T>(Vec<T>);
+
+impl Answer for Parts<NgramCounts> {
+    fn same(&self, other: &Self) -> bool {
+        let words = |of: &Self| -> Vec<u32> { of.0.iter().flat_map(|p| p.words.clone()).collect() };
+        let counts =
+            |of: &Self| -> Vec<u32> { of.0.iter().flat_map(|p| p.counts.clone()).collect() };
+        words(self) == words(other) && counts(self) == counts(other)
+    }
+    fn bytes(&self) -> usize {
+        let part = |part: &NgramCounts| part.words.bytes() + part.counts.bytes();
+        self.0.iter().map(part).sum()
+    }
+}
+
+impl Answer for Parts<NgramFiles> {
+    fn same(&self, other: &Self) -> bool {
+        let words = |of: &Self| -> Vec<u32> { of.0.iter().flat_map(|p| p.words.clone()).collect() };
+        let rows = |of: &Self| -> Vec<(usize, u32, u32)> {
+            let tables = of.0.iter().map(|part| &part.files);
+            let rows = tables.flat_map(|table| (0..table.rows()).map(|row| table.row(row)));
+            let numbered = rows.enumerate();
+            let flat = numbered.flat_map(|(row, r)| r.iter().map(move |&(f, n)| (row, f, n)));
+            flat.collect()
+        };
+        words(self) == words(other) && rows(self) == rows(other)
+    }
+    fn bytes(&self) -> usize {
+        let part = |part: &NgramFiles| part.words.bytes() + part.files.bytes();
+        self.0.iter().map(part).sum()
+    }
 }
