@@ -41,7 +41,9 @@ pub use error::{Error, Result};
 pub use ingest::{OnError, Report, Times};
 pub use progress::{NoProgress, Progress};
 pub use rows::{Column, Row, Rows};
-pub use snapshot::{FileCounts, FileSummary, NgramCounts, Snapshot, TermVectors, WordCounts};
+pub use snapshot::{
+    FileCounts, FileSummary, Ngram, NgramCounts, Snapshot, TermVectors, WordCounts,
+};
 pub use sources::Unreadable;
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
 pub use zipfdb_storage::{CorpusSettings, Error as StorageError, Section, SegmentInfo, Tokenizer};

@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
-use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX, WordTerminals};
+use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX, NgramFiles, WordTerminals};
 
 use crate::database::Shared;
 use crate::{Error, Result};
@@ -35,7 +35,7 @@ use vocabulary::Vocabulary;
 pub use file_index::FileSummary;
 pub(crate) use segment_view::SegmentView;
 pub(crate) use stream::{Occurrence, WordStream};
-pub use tables::{FileCounts, NgramCounts, TermVectors, WordCounts};
+pub use tables::{FileCounts, Ngram, NgramCounts, TermVectors, WordCounts};
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
 ///
@@ -159,9 +159,12 @@ impl Snapshot {
     pub fn inverted_index(&self) -> Result<FileCounts> {
         let never = AtomicBool::new(false);
         let table = self.install(|| self.view.word_files(&never))?;
-        // Words are numbered by u32.
-        let words = (0..table.rows() as u32).collect();
-        Ok(FileCounts::new(self.view.clone(), 1, words, table))
+        let part = NgramFiles {
+            // Words are numbered by u32.
+            words: (0..table.rows() as u32).collect(),
+            files: table,
+        };
+        Ok(FileCounts::new(self.view.clone(), 1, vec![part]))
     }
 
     /// For each file its words with counts: term vectors.
@@ -184,8 +187,8 @@ impl Snapshot {
     pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
         let never = AtomicBool::new(false);
-        let (words, counts) = self.install(|| self.view.ngrams(n, &never))?;
-        Ok(NgramCounts::new(self.view.clone(), n, words, counts))
+        let parts = self.install(|| self.view.ngrams(n, &never))?;
+        Ok(NgramCounts::new(self.view.clone(), n, parts))
     }
 
     /// All sequences of `n` words of a file, and for each the files that it occurs in, the largest count first: a ranked
@@ -200,8 +203,8 @@ impl Snapshot {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
         let never = AtomicBool::new(false);
         let by_count = FileOrder::Count;
-        let (words, table) = self.install(|| self.view.ngram_files(n, by_count, &never))?;
-        Ok(FileCounts::new(self.view.clone(), n, words, table))
+        let parts = self.install(|| self.view.ngram_files(n, by_count, &never))?;
+        Ok(FileCounts::new(self.view.clone(), n, parts))
     }
 
     /// How often `word` occurs in the corpus; 0 if nowhere.

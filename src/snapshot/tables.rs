@@ -6,9 +6,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zipfdb_kernels::CountTable;
+use zipfdb_kernels::{CountTable, NgramFiles};
 
 use super::CorpusView;
+use super::tasks::Ngrams;
 
 /// Words with their counts, in dictionary order: by case-folded word, then word.
 #[derive(Clone)]
@@ -95,33 +96,22 @@ impl TermVectors {
     }
 }
 
-/// The files of each word or n-gram with counts.
+/// Words or n-grams, each with the files that it occurs in and how often.
 #[derive(Clone)]
 pub struct FileCounts {
     view: Arc<CorpusView>,
     n: usize,
-    words: Vec<u32>,
-    table: CountTable,
+    parts: Vec<NgramFiles>,
 }
 
 impl FileCounts {
-    pub(super) fn new(
-        view: Arc<CorpusView>,
-        n: usize,
-        words: Vec<u32>,
-        table: CountTable,
-    ) -> FileCounts {
-        FileCounts {
-            view,
-            n,
-            words,
-            table,
-        }
+    pub(super) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramFiles>) -> FileCounts {
+        FileCounts { view, n, parts }
     }
 
     /// How many different words or n-grams there are.
     pub fn len(&self) -> usize {
-        self.table.rows()
+        self.parts.iter().map(|part| part.files.rows()).sum()
     }
 
     /// Whether there is none.
@@ -129,23 +119,13 @@ impl FileCounts {
         self.len() == 0
     }
 
-    /// The n-gram at `index`, its words joined by a space.
-    ///
-    /// # Panics
-    /// If there are not so many.
-    pub fn text(&self, index: usize) -> Vec<u8> {
-        joined(
-            &self.view,
-            &self.words[index * self.n..(index + 1) * self.n],
-        )
-    }
-
-    /// The files that the n-gram at `index` occurs in, and how often.
-    ///
-    /// # Panics
-    /// If there are not so many.
-    pub fn files(&self, index: usize) -> &[(u32, u32)] {
-        self.table.row(index)
+    /// Each word or n-gram with its files, places in [`crate::Snapshot::files`], and how often it occurs in each.
+    pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, &[(u32, u32)])> {
+        self.parts.iter().flat_map(|part| {
+            let words = part.words.chunks_exact(self.n);
+            let rows = (0..part.files.rows()).map(|row| part.files.row(row));
+            words.map(|words| Ngram::new(&self.view, words)).zip(rows)
+        })
     }
 }
 
@@ -154,61 +134,73 @@ impl FileCounts {
 pub struct NgramCounts {
     view: Arc<CorpusView>,
     n: usize,
-    words: Vec<u32>,
-    counts: Vec<u64>,
+    parts: Arc<[Ngrams<u64>]>,
 }
 
 impl NgramCounts {
-    pub(super) fn new(
-        view: Arc<CorpusView>,
-        n: usize,
-        words: Vec<u32>,
-        counts: Vec<u64>,
-    ) -> NgramCounts {
+    pub(super) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<Ngrams<u64>>) -> NgramCounts {
         NgramCounts {
             view,
             n,
-            words,
-            counts,
+            parts: parts.into(),
         }
     }
 
     /// How many different n-grams there are.
     pub fn len(&self) -> usize {
-        self.counts.len()
+        self.parts.iter().map(|part| part.values.len()).sum()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
+        self.len() == 0
     }
 
-    /// The n-gram at `index`, its words joined by a space.
-    ///
-    /// # Panics
-    /// If there are not so many.
-    pub fn text(&self, index: usize) -> Vec<u8> {
-        joined(
-            &self.view,
-            &self.words[index * self.n..(index + 1) * self.n],
-        )
-    }
-
-    /// How often each n-gram occurs.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts
+    /// Each n-gram with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, u64)> {
+        self.parts.iter().flat_map(|part| {
+            let words = part.words.chunks_exact(self.n);
+            let ngrams = words.map(|words| Ngram::new(&self.view, words));
+            ngrams.zip(part.values.iter().copied())
+        })
     }
 }
 
-fn joined(view: &CorpusView, words: &[u32]) -> Vec<u8> {
-    let mut text = Vec::new();
-    for (index, &word) in words.iter().enumerate() {
-        if index > 0 {
-            text.push(b' ');
-        }
-        text.extend_from_slice(view.word(word));
+/// Some words in a row.
+#[derive(Clone, Copy)]
+pub struct Ngram<'a> {
+    view: &'a CorpusView,
+    words: &'a [u32],
+}
+
+impl<'a> Ngram<'a> {
+    pub(crate) fn new(view: &'a CorpusView, words: &'a [u32]) -> Ngram<'a> {
+        Ngram { view, words }
     }
-    text
+
+    /// The words. With tokenizer `whitespace` a word may be no UTF-8.
+    pub fn words(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let view = self.view;
+        self.words.iter().map(move |&word| view.word(word))
+    }
+
+    /// The words, joined by a space.
+    pub fn text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for (index, word) in self.words().enumerate() {
+            if index > 0 {
+                text.push(b' ');
+            }
+            text.extend_from_slice(word);
+        }
+        text
+    }
+}
+
+impl fmt::Debug for Ngram<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&String::from_utf8_lossy(&self.text()), formatter)
+    }
 }
 
 macro_rules! debug_by_size {

@@ -8,21 +8,24 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{
-    CountTable, FileOrder, GrammarView, file_word_counts, ngram_counts, ngram_file_counts,
-    word_file_counts, word_set_counts,
+    CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, file_word_counts, ngram_counts,
+    ngram_file_counts, word_file_counts, word_set_counts,
 };
 
 use super::CorpusView;
+use super::segment_view::SegmentView;
 use super::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
 /// Memory for the windows of one segment's n-grams.
 const WINDOW_BYTES: usize = 256 << 20;
 
-/// A sorted table of n-grams: their words, and what belongs to each.
-struct Ngrams<T> {
-    words: Vec<u32>,
-    values: Vec<T>,
+/// A sorted table of n-grams.
+pub(crate) struct Ngrams<T> {
+    /// `[n-grams * n]`: the words of each.
+    pub(crate) words: Vec<u32>,
+    /// What belongs to each.
+    pub(crate) values: Vec<T>,
 }
 
 impl CorpusView {
@@ -104,9 +107,9 @@ impl CorpusView {
             Ok(table)
         });
         let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
-        Ok(merge(self.index.files().len(), tables, |segment, row| {
+        merge(self.index.files().len(), tables, |segment, row| {
             self.file_number(segment, row)
-        }))
+        })
     }
 
     /// A row for each word: its files with counts.
@@ -119,9 +122,9 @@ impl CorpusView {
             Ok(table)
         });
         let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
-        Ok(merge(vocabulary.len(), tables, |segment, row| {
+        merge(vocabulary.len(), tables, |segment, row| {
             vocabulary.number(segment, row)
-        }))
+        })
     }
 
     /// For each file how often words of a set, told by their numbers, occur in it.
@@ -130,9 +133,8 @@ impl CorpusView {
         let mut counts = vec![0u64; self.index.files().len()];
         for (index, segment) in self.segments.iter().enumerate() {
             let view = segment.word_grammar()?.view();
-            let found = word_set_counts(view, |word| {
-                in_set[vocabulary.number(index, word) as usize]
-            });
+            let found =
+                word_set_counts(view, |word| in_set[vocabulary.number(index, word) as usize]);
             for (number, count) in (0..).zip(found) {
                 counts[self.file_number(index, number) as usize] += count;
             }
@@ -158,56 +160,76 @@ impl CorpusView {
         Ok(positions)
     }
 
-    /// All n-grams with their counts.
-    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<(Vec<u32>, Vec<u64>)> {
+    /// All n-grams with their counts, in parts that follow each other.
+    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Ngrams<u64>>> {
+        let counts = |segment: &SegmentView| -> Result<Vec<NgramCounts>> {
+            let grammar = segment.word_grammar()?;
+            let (view, root_counts) = (grammar.view(), grammar.root_counts());
+            Ok(ngram_counts(view, root_counts, n, WINDOW_BYTES, stop)?)
+        };
+        let wide = |part: NgramCounts| Ngrams {
+            words: part.words,
+            values: part.counts.into_iter().map(u64::from).collect(),
+        };
+        self.vocabulary()?;
+        if let [segment] = &self.segments[..] {
+            return Ok(counts(segment)?.into_par_iter().map(wide).collect());
+        }
         let mut lists = Vec::new();
         for (index, segment) in self.segments.iter().enumerate() {
-            let grammar = segment.word_grammar()?;
-            let mut found =
-                ngram_counts(grammar.view(), grammar.root_counts(), n, WINDOW_BYTES, stop)?;
+            let mut found = join(counts(segment)?.into_iter().map(wide));
             self.to_numbers(index, &mut found.words)?;
-            lists.push(Ngrams {
-                words: found.words,
-                values: found.counts.into_iter().map(u64::from).collect(),
-            });
+            lists.push(found);
         }
         let cut = self.cut_ngrams(n)?;
         lists.push(Ngrams {
             values: vec![1; cut.values.len()],
             words: cut.words,
         });
-        let merged = merge_all(lists, n, |sum, count| *sum += count);
-        Ok((merged.words, merged.values))
+        Ok(vec![merge_all(lists, n, |sum, count| *sum += count)])
     }
 
-    /// All n-grams, and for each a row of files with counts.
+    /// All n-grams, and for each a row of files with counts, in parts that follow each other.
     pub(crate) fn ngram_files(
         &self,
         n: usize,
         order: FileOrder,
         stop: &AtomicBool,
-    ) -> Result<(Vec<u32>, CountTable)> {
-        if let [segment] = &self.segments[..] {
+    ) -> Result<Vec<NgramFiles>> {
+        let files = |segment: &SegmentView, order| -> Result<Vec<NgramFiles>> {
             let grammar = segment.word_grammar()?;
             let (view, counts) = (grammar.view(), grammar.root_counts());
             let uses = segment.word_uses()?;
-            let found = ngram_file_counts(view, counts, uses, n, order, WINDOW_BYTES, stop)?;
+            Ok(ngram_file_counts(
+                view,
+                counts,
+                uses,
+                n,
+                order,
+                WINDOW_BYTES,
+                stop,
+            )?)
+        };
+        self.vocabulary()?;
+        if let [segment] = &self.segments[..] {
             // The files of the only segment are those of the corpus, in the same order.
-            return Ok((found.words, found.files));
+            return files(segment, order);
         }
         let mut lists = Vec::new();
         for (index, segment) in self.segments.iter().enumerate() {
-            let grammar = segment.word_grammar()?;
-            let (view, counts) = (grammar.view(), grammar.root_counts());
-            let uses = segment.word_uses()?;
-            let by_file = FileOrder::File;
-            let mut found = ngram_file_counts(view, counts, uses, n, by_file, WINDOW_BYTES, stop)?;
+            let numbers = self.file_numbers(index)?;
+            let parts = files(segment, FileOrder::File)?
+                .into_iter()
+                .map(|mut part| {
+                    renumber(&mut part.files, &numbers);
+                    Ngrams {
+                        values: rows(&part.files),
+                        words: part.words,
+                    }
+                });
+            let mut found = join(parts);
             self.to_numbers(index, &mut found.words)?;
-            renumber(&mut found.files, &self.file_numbers(index)?);
-            lists.push(Ngrams {
-                words: found.words,
-                values: rows(&found.files),
-            });
+            lists.push(found);
         }
         let cut = self.cut_ngrams(n)?;
         lists.push(Ngrams {
@@ -215,21 +237,17 @@ impl CorpusView {
             values: cut.values.into_iter().map(|file| vec![(file, 1)]).collect(),
         });
         let mut merged = merge_all(lists, n, |row: &mut Vec<(u32, u32)>, more| row.extend(more));
-        merged.values.par_iter_mut().for_each(|row| {
-            add_up(row);
+        merged.values.par_iter_mut().try_for_each(|row| {
+            add_up(row)?;
             if order == FileOrder::Count {
                 row.sort_unstable_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
             }
-        });
-        let mut table = CountTable {
-            offsets: vec![0],
-            entries: Vec::new(),
-        };
-        for row in merged.values {
-            table.entries.extend(row);
-            table.offsets.push(table.entries.len());
-        }
-        Ok((merged.words, table))
+            Ok::<(), Error>(())
+        })?;
+        Ok(vec![NgramFiles {
+            words: merged.words,
+            files: table_of(merged.values),
+        }])
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
@@ -337,9 +355,9 @@ fn merge(
     row_count: usize,
     mut tables: Vec<CountTable>,
     number: impl Fn(usize, u32) -> u32 + Sync,
-) -> CountTable {
+) -> Result<CountTable> {
     if tables.len() == 1 {
-        return tables.swap_remove(0);
+        return Ok(tables.swap_remove(0));
     }
     let mut sources: Vec<Vec<(usize, usize)>> = vec![Vec::new(); row_count];
     for (segment, table) in tables.iter().enumerate() {
@@ -353,32 +371,59 @@ fn merge(
             let rows = sources.iter();
             let rows = rows.map(|&(segment, row)| tables[segment].row(row));
             let mut merged = rows.collect::<Vec<_>>().concat();
-            add_up(&mut merged);
-            merged
+            add_up(&mut merged)?;
+            Ok(merged)
         })
-        .collect();
-    let mut merged = CountTable {
-        offsets: Vec::with_capacity(row_count + 1),
+        .collect::<Result<_>>()?;
+    Ok(table_of(rows))
+}
+
+fn table_of(rows: Vec<Vec<(u32, u32)>>) -> CountTable {
+    let mut table = CountTable {
+        offsets: Vec::with_capacity(rows.len() + 1),
         entries: Vec::with_capacity(rows.iter().map(Vec::len).sum()),
     };
-    merged.offsets.push(0);
+    table.offsets.push(0);
     for row in rows {
-        merged.entries.extend(row);
-        merged.offsets.push(merged.entries.len());
+        table.entries.extend(row);
+        table.offsets.push(table.entries.len());
     }
-    merged
+    table
 }
 
 /// Sorts a row by column and adds up the counts of each.
-fn add_up(row: &mut Vec<(u32, u32)>) {
+fn add_up(row: &mut Vec<(u32, u32)>) -> Result<()> {
     row.sort_unstable_by_key(|&(column, _)| column);
+    let mut fits = true;
     row.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
         if same {
-            kept.1 += next.1;
+            let sum = kept.1.checked_add(next.1);
+            fits &= sum.is_some();
+            kept.1 = sum.unwrap_or(u32::MAX);
         }
         same
     });
+    match fits {
+        true => Ok(()),
+        false => Err(Error::Invalid {
+            subject: "count".into(),
+            reason: "a word or n-gram occurs more than 4294967295 times in one file".into(),
+        }),
+    }
+}
+
+/// Puts parts that follow each other together.
+fn join<T>(parts: impl Iterator<Item = Ngrams<T>>) -> Ngrams<T> {
+    let mut whole = Ngrams {
+        words: Vec::new(),
+        values: Vec::new(),
+    };
+    for part in parts {
+        whole.words.extend(part.words);
+        whole.values.extend(part.values);
+    }
+    whole
 }
 
 fn rows(table: &CountTable) -> Vec<Vec<(u32, u32)>> {

@@ -297,28 +297,31 @@ fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
     }
 
     let index = snapshot.inverted_index().unwrap();
-    let index = (0..index.len()).map(|word| (vec![index.text(word)], index.files(word).to_vec()));
-    assert!(index.eq(ngram_files(files, 1)));
-
+    check_files(&index, &ngram_files(files, 1));
     for n in 1..=NGRAM_WORDS_MAX {
         let mut expected = ngram_files(files, n);
         let counts = snapshot.ngram_counts(n).unwrap();
         assert_eq!(counts.len(), expected.len());
-        for (place, (words, files)) in expected.iter().enumerate() {
-            assert_eq!(counts.text(place), words.join(&b' '));
+        for ((ngram, count), (words, files)) in counts.iter().zip(&expected) {
+            assert_eq!(ngram.text(), words.join(&b' '));
             let sum = files
                 .iter()
                 .map(|&(_, count)| u64::from(count))
                 .sum::<u64>();
-            assert_eq!(counts.counts()[place], sum);
+            assert_eq!(count, sum);
         }
-        let ranked = snapshot.ranked_inverted_index(n).unwrap();
-        assert_eq!(ranked.len(), expected.len());
-        for (place, (words, files)) in expected.iter_mut().enumerate() {
+        for (_, files) in &mut expected {
             files.sort_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
-            assert_eq!(ranked.text(place), words.join(&b' '));
-            assert_eq!(ranked.files(place), files);
         }
+        check_files(&snapshot.ranked_inverted_index(n).unwrap(), &expected);
+    }
+}
+
+fn check_files(found: &FileCounts, expected: &[NgramRow]) {
+    assert_eq!(found.len(), expected.len());
+    for ((ngram, found), (words, files)) in found.iter().zip(expected) {
+        assert!(ngram.words().eq(words.iter().map(|word| &word[..])));
+        assert_eq!(found, files);
     }
 }
 
