@@ -15,8 +15,10 @@ use zipfdb_sql::{Schema, Statement, StatementText, Value};
 use zipfdb_storage::{CorpusSettings, OpenOptions, Section, Store};
 
 use crate::corpus::Corpus;
+use crate::interrupt::{InterruptHandle, Interrupts};
 use crate::progress::{NoProgress, Progress};
 use crate::rows::Rows;
+use crate::settings::Settings;
 use crate::snapshot::CorpusView;
 use crate::{Error, Result, execute};
 
@@ -48,6 +50,9 @@ pub(crate) struct Shared {
     pub(crate) writing: Mutex<()>,
     /// The newest view of each corpus, by name, so that what was decoded for one query serves the next.
     pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
+    /// What SET has changed.
+    pub(crate) settings: Mutex<Settings>,
+    pub(crate) interrupts: Interrupts,
 }
 
 impl Shared {
@@ -129,6 +134,8 @@ impl DatabaseOptions {
                 pool,
                 writing: Mutex::new(()),
                 views: Mutex::new(HashMap::new()),
+                settings: Mutex::default(),
+                interrupts: Interrupts::default(),
             }),
         })
     }
@@ -274,6 +281,15 @@ impl Database {
             }
         }
         Ok(())
+    }
+
+    /// A handle that interrupts, from any thread, all queries of this database that run at that moment.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.shared.interrupts.handle()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     fn run(

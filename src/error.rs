@@ -91,6 +91,32 @@ pub enum Error {
         reason: String,
     },
 
+    /// The query was interrupted through an [`crate::InterruptHandle`].
+    #[error("interrupted")]
+    Interrupted,
+
+    /// The statement took longer than `statement_timeout`.
+    #[error(
+        "the statement took longer than {milliseconds} ms; hint: SET statement_timeout allows more time, 0 any"
+    )]
+    Timeout {
+        /// The time it was allowed.
+        milliseconds: u64,
+    },
+
+    /// A query needed more memory than it may keep, and a temporary file for the rest failed.
+    #[error(
+        "cannot spill to a temporary file in {directory}: {source}; hint: free space there, or SET memory_limit to \
+         more than the query needs",
+        directory = .directory.display()
+    )]
+    Spill {
+        /// Where temporary files of queries are.
+        directory: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
     /// CHECK found damage; its rows say where.
     #[error("{damaged} of {segments} segments are damaged")]
     Damaged {

@@ -25,12 +25,25 @@ mod corpus;
 mod database;
 mod error;
 mod execute;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the executor built on it is not switched to yet"
+)]
+mod expression;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod ingest;
+#[allow(
+    dead_code,
+    reason = "the executor that checks it is not switched to yet"
+)]
+mod interrupt;
 mod progress;
 mod rows;
+#[allow(dead_code, reason = "no plan sets them yet")]
+mod settings;
 mod snapshot;
 mod sources;
 mod tokenize;
@@ -39,6 +52,7 @@ pub use corpus::{CopyOptions, Corpus, SegmentCheck};
 pub use database::{Database, DatabaseOptions};
 pub use error::{Error, Result};
 pub use ingest::{OnError, Report, Times};
+pub use interrupt::InterruptHandle;
 pub use progress::{NoProgress, Progress};
 pub use rows::{Column, Row, Rows};
 pub use snapshot::{

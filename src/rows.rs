@@ -7,6 +7,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Index;
 
+use crate::interrupt::InterruptHandle;
 use crate::{Result, Value};
 
 /// A column of an answer.
@@ -66,6 +67,7 @@ impl Index<usize> for Row {
 pub struct Rows {
     columns: Vec<Column>,
     rows: Option<RowIterator>,
+    interrupt: Option<InterruptHandle>,
 }
 
 pub(crate) type RowIterator = Box<dyn Iterator<Item = Result<Row>> + Send>;
@@ -76,6 +78,7 @@ impl Rows {
         Rows {
             columns: Vec::new(),
             rows: None,
+            interrupt: None,
         }
     }
 
@@ -86,7 +89,22 @@ impl Rows {
         Rows {
             columns,
             rows: Some(Box::new(rows)),
+            interrupt: None,
         }
+    }
+
+    /// The same rows, which `interrupt` can end.
+    pub(crate) fn with_interrupt(self, interrupt: InterruptHandle) -> Rows {
+        Rows {
+            interrupt: Some(interrupt),
+            ..self
+        }
+    }
+
+    /// A handle that ends this answer from another thread with [`crate::Error::Interrupted`]; none if its rows are
+    /// there already.
+    pub fn interrupt_handle(&self) -> Option<InterruptHandle> {
+        self.interrupt.clone()
     }
 
     /// The columns; empty if the statement has no answer.

@@ -10,6 +10,12 @@ mod copy_from;
 mod copy_to;
 mod order;
 mod query;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "plans do not have its query type yet"
+)]
+pub(crate) mod select;
 
 use zipfdb_sql::Plan;
 use zipfdb_sql::plan::OnError as PlanOnError;

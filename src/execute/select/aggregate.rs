@@ -1,0 +1,177 @@
+//! GROUP BY and aggregates.
+//!
+//! Groups are collected in memory; when they no longer fit they are written as a run sorted by key, and runs are merged at
+//! the end. Invariant: a group is given once, as its keys and then its aggregates. Without keys there is exactly one group.
+
+use std::sync::Arc;
+
+use zipfdb_sql::query::Aggregation;
+
+use super::context::Context;
+use super::groups::{Group, Groups, Part, read_part};
+use super::key::{KeyOrder, push_key};
+use super::row::{Input, Operator, WeightedRow};
+use super::spill::{Merge, Record, Run, spill_error_in};
+use crate::expression::{Evaluator, Program};
+use crate::interrupt::Pace;
+use crate::{Result, Value};
+
+pub(super) struct Aggregate {
+    state: State,
+    evaluator: Evaluator<Arc<Program>>,
+    aggregation: Aggregation,
+    pace: Pace,
+    context: Context,
+}
+
+enum State {
+    Taking(Input),
+    Kept(std::vec::IntoIter<Group>),
+    Merged {
+        merge: Merge,
+        /// The first record of the next group.
+        next: Option<Record>,
+    },
+    Done,
+}
+
+impl Aggregate {
+    pub(super) fn new(
+        input: Input,
+        program: Arc<Program>,
+        aggregation: Aggregation,
+        context: &Context,
+    ) -> Aggregate {
+        Aggregate {
+            state: State::Taking(input),
+            evaluator: Evaluator::of(program),
+            aggregation,
+            pace: context.pace(),
+            context: context.clone(),
+        }
+    }
+
+    fn take_all(&mut self, mut input: Input) -> Result<State> {
+        let mut groups = Groups::default();
+        let mut runs: Vec<Run> = Vec::new();
+        let mut key = Vec::new();
+        while let Some(row) = input.next()? {
+            self.pace.step()?;
+            self.evaluator.next_row();
+            key.clear();
+            let mut keys = Vec::with_capacity(self.aggregation.keys.len());
+            for part in &self.aggregation.keys {
+                let value = self.evaluator.value(&row.values, part.expression)?;
+                push_key(value, KeyOrder::ascending(part.collation), &mut key);
+                keys.push(value.clone());
+            }
+            let group = groups.find(&self.aggregation, &key, keys);
+            take_arguments(
+                &mut self.evaluator,
+                &self.aggregation,
+                &row,
+                |index, value| {
+                    groups.take(&self.aggregation, group, index, value, row.times);
+                },
+            )?;
+            if groups.size > self.context.memory {
+                let spill = &self.context.spill;
+                runs.push(groups.write(&self.aggregation, spill, &mut self.pace)?);
+            }
+        }
+        if runs.is_empty() {
+            let mut groups = groups.into_groups();
+            if groups.is_empty() && self.aggregation.keys.is_empty() {
+                groups.push(Group::new(&self.aggregation, Vec::new()));
+            }
+            return Ok(State::Kept(groups.into_iter()));
+        }
+        let spill = &self.context.spill;
+        if !groups.is_empty() {
+            runs.push(groups.write(&self.aggregation, spill, &mut self.pace)?);
+        }
+        let pace = &mut self.pace;
+        let mut merge = Merge::new(runs, self.context.memory, spill, || pace.step())?;
+        let next = merge.next()?;
+        Ok(State::Merged { merge, next })
+    }
+
+    /// Merges the records of the group that begins with `record`, and leaves the first of the next group there.
+    fn merge_group(&mut self, merge: &mut Merge, record: &mut Option<Record>) -> Result<Group> {
+        let mut group: Option<(Vec<u8>, Group)> = None;
+        let mut before: Option<Vec<u8>> = None;
+        while let Some(found) = record {
+            self.pace.step()?;
+            let part = read_part(&self.aggregation, found);
+            let (key, part) = part.map_err(|error| spill_error_in(&self.context.spill, error))?;
+            if group.as_ref().is_some_and(|group| group.0 != key) {
+                break;
+            }
+            match (part, &mut group) {
+                (Part::State(other), Some((_, group))) => group.merge(&self.aggregation, other),
+                (Part::State(other), none) => *none = Some((key.to_vec(), other)),
+                (Part::Argument(index, value), Some((_, group))) => {
+                    if before.as_ref() != Some(&found.0) {
+                        group.take(&self.aggregation, index, &value, 1);
+                    }
+                }
+                // A run begins each group with its state.
+                (Part::Argument(..), None) => {}
+            }
+            before = Some(std::mem::take(&mut found.0));
+            *record = merge.next()?;
+        }
+        let group = group.map(|(_, group)| group);
+        Ok(group.unwrap_or_else(|| Group::new(&self.aggregation, Vec::new())))
+    }
+}
+
+impl Operator for Aggregate {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        let mut state = match std::mem::replace(&mut self.state, State::Done) {
+            State::Taking(input) => self.take_all(input)?,
+            state => state,
+        };
+        let group = match &mut state {
+            State::Kept(groups) => {
+                self.pace.step()?;
+                groups.next()
+            }
+            State::Merged { merge, next } => match next {
+                Some(_) => Some(self.merge_group(merge, next)?),
+                None => None,
+            },
+            State::Taking(_) | State::Done => None,
+        };
+        let Some(group) = group else {
+            return Ok(None);
+        };
+        self.state = state;
+        let values = group.finish(&self.aggregation)?;
+        Ok(Some(WeightedRow { values, times: 1 }))
+    }
+}
+
+/// Hands the arguments of a row to `take`, by index of their aggregates: those that are not NULL and pass their FILTER.
+pub(super) fn take_arguments(
+    evaluator: &mut Evaluator<Arc<Program>>,
+    aggregation: &Aggregation,
+    row: &WeightedRow,
+    mut take: impl FnMut(usize, &Value),
+) -> Result<()> {
+    for (index, aggregate) in aggregation.aggregates.iter().enumerate() {
+        if let Some(filter) = aggregate.filter
+            && !evaluator.are_true(&row.values, &[filter])?
+        {
+            continue;
+        }
+        match aggregate.argument {
+            None => take(index, &Value::Integer(1)),
+            Some(argument) => match evaluator.value(&row.values, argument)? {
+                Value::Null => {}
+                value => take(index, value),
+            },
+        }
+    }
+    Ok(())
+}

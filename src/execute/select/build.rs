@@ -1,0 +1,358 @@
+//! From a `Query` to operators: what is put on top of what, and what can be left out.
+//!
+//! Invariant: an operator is left out only on a promise of the scan. Rows are sorted and cut before outputs are made of them,
+//! unless DISTINCT needs the outputs first, so what an output costs is paid for rows that are shown.
+
+use std::sync::Arc;
+
+use zipfdb_sql::query::{
+    Aggregation, Block, Collation, Expression, ExpressionId, Query, SortKey, Source,
+};
+
+use super::aggregate::Aggregate;
+use super::aggregate_unique::AggregateUnique;
+use super::context::Context;
+use super::distinct::Distinct;
+use super::explain::{Description, Plan};
+use super::fetch::FetchDeferred;
+use super::filter::Filter;
+use super::limit::Limit;
+use super::project::Project;
+use super::row::Input;
+use super::scan::{self, Fetch, Nothing, Properties, Scan, Sourced};
+use super::sort::Sort;
+use crate::expression::{Layout, Program};
+use crate::{Database, Error, Result};
+
+/// Builds the operators of a query.
+pub(super) struct Builder<'a> {
+    pub(super) database: &'a Database,
+    pub(super) context: Context,
+    pub(super) plan: Plan,
+    /// Opens scans; tests give their own.
+    pub(super) open: OpenScan,
+}
+
+pub(super) type OpenScan = fn(&Database, scan::ScanRequest, &Context) -> Result<Box<dyn Scan>>;
+
+/// What a block reads, ready.
+struct Ready {
+    input: Input,
+    /// The block's expressions on rows of the input.
+    expressions: Vec<Expression>,
+    /// How many columns the input has.
+    width: usize,
+    /// Conditions that are left.
+    rest: Vec<ExpressionId>,
+    properties: Properties,
+    fetch: Option<Box<dyn Fetch>>,
+}
+
+impl Builder<'_> {
+    /// Builds all blocks.
+    ///
+    /// # Errors
+    /// If a corpus is gone or damaged, or a constant pattern is not valid.
+    pub(super) fn query(&mut self, query: &Query) -> Result<Input> {
+        let keeping: usize = query.blocks.iter().map(keeping_operators).sum();
+        self.context.memory /= keeping.max(1);
+        let mut input = None;
+        let mut width = 0;
+        for block in &query.blocks {
+            input = Some(self.block(block, input, width)?);
+            width = block.outputs.len();
+        }
+        Ok(input.unwrap_or_else(|| Box::new(Nothing::new())))
+    }
+
+    fn block(&mut self, block: &Block, below: Option<Input>, width: usize) -> Result<Input> {
+        let Ready {
+            mut input,
+            expressions,
+            width,
+            rest,
+            mut properties,
+            fetch,
+        } = self.source(block, below, width)?;
+        let layout = Layout::whole(width, 0);
+        let mut program = self.program(&expressions, &layout)?;
+        input = self.filter(input, &program, rest);
+        if let Some(aggregation) = &block.aggregation {
+            if !is_grouped(aggregation, &expressions, width, &properties) {
+                properties = Properties::default();
+            }
+            let is_unique = properties.is_unique;
+            input = self.aggregate(input, program, aggregation, is_unique);
+            let layout = Layout {
+                keys: aggregation.keys.len(),
+                ..Layout::default()
+            };
+            program = self.program(&expressions, &layout)?;
+            input = self.filter(input, &program, block.having.clone());
+        }
+        let outputs = block.outputs.iter().map(|output| output.expression);
+        let outputs: Vec<ExpressionId> = outputs.collect();
+        let is_sorted = is_sorted(block, &expressions, width, &properties);
+        if block.distinct && !is_distinct(block, &expressions, width, &properties) {
+            input = self.project(input, program, outputs.clone());
+            let about = Description::new("distinct", String::new(), self.plan.estimate());
+            let distinct = Box::new(Distinct::new(input, &self.context));
+            input = self.plan.add(distinct, Arc::new(about));
+            let keys = keys_of_outputs(block)?;
+            let columns: Vec<Expression> = (0..outputs.len()).map(Expression::Column).collect();
+            let program = self.program(&columns, &Layout::whole(columns.len(), 0))?;
+            input = self.sort(input, program, keys, block);
+            return Ok(self.limit(input, block));
+        }
+        if !is_sorted {
+            input = self.sort(input, program.clone(), block.order_by.clone(), block);
+        }
+        input = self.limit(input, block);
+        if let Some(fetch) = fetch {
+            let about = Description::new("fetch", "content".into(), self.plan.estimate());
+            let fetch = Box::new(FetchDeferred::new(input, fetch));
+            input = self.plan.add(fetch, Arc::new(about));
+        }
+        Ok(self.project(input, program, outputs))
+    }
+
+    fn source(&mut self, block: &Block, below: Option<Input>, width: usize) -> Result<Ready> {
+        let Source::Relation(relation) = &block.source else {
+            let input = match (&block.source, below) {
+                (Source::Block, Some(below)) => below,
+                _ => {
+                    let about = Description::new("nothing", "one row".into(), Some(1));
+                    self.plan.add(Box::new(Nothing::new()), Arc::new(about))
+                }
+            };
+            return Ok(Ready {
+                input,
+                expressions: block.expressions.clone(),
+                width,
+                rest: block.filter.clone(),
+                properties: Properties::default(),
+                fetch: None,
+            });
+        };
+        let Sourced {
+            request,
+            expressions,
+            rest,
+        } = scan::request(block, relation, self.context.binding)?;
+        let width = request.columns.len();
+        let scan = (self.open)(self.database, request, &self.context)?;
+        let (properties, fetch, about) = (scan.properties(), scan.fetch(), scan.description());
+        Ok(Ready {
+            input: self.plan.add(scan.into_operator(), about),
+            expressions,
+            width,
+            rest,
+            properties,
+            fetch,
+        })
+    }
+
+    fn program(&self, expressions: &[Expression], layout: &Layout) -> Result<Arc<Program>> {
+        Program::new(expressions, layout, self.context.binding).map(Arc::new)
+    }
+
+    fn filter(
+        &mut self,
+        input: Input,
+        program: &Arc<Program>,
+        conditions: Vec<ExpressionId>,
+    ) -> Input {
+        if conditions.is_empty() {
+            return input;
+        }
+        /// The share of rows that a condition is assumed to pass.
+        const SHARE: u64 = 4;
+        let detail = counted(conditions.len(), "condition");
+        let rows = self.plan.estimate().map(|rows| rows.div_ceil(SHARE));
+        let filter = Filter::new(input, program.clone(), conditions, self.context.pace());
+        let about = Description::new("filter", detail, rows);
+        self.plan.add(Box::new(filter), Arc::new(about))
+    }
+
+    fn aggregate(
+        &mut self,
+        input: Input,
+        program: Arc<Program>,
+        aggregation: &Aggregation,
+        is_unique: bool,
+    ) -> Input {
+        let detail = format!(
+            "{}, {}",
+            counted(aggregation.keys.len(), "key"),
+            counted(aggregation.aggregates.len(), "aggregate"),
+        );
+        let aggregation = aggregation.clone();
+        if is_unique {
+            let about = Description::new("group rows as they are", detail, self.plan.estimate());
+            let groups = AggregateUnique::new(input, program, aggregation);
+            return self.plan.add(Box::new(groups), Arc::new(about));
+        }
+        /// The share of rows that are assumed to be the first of their group.
+        const SHARE: u64 = 10;
+        let rows = match aggregation.keys.is_empty() {
+            true => Some(1),
+            false => self.plan.estimate().map(|rows| rows.div_ceil(SHARE)),
+        };
+        let about = Description::new("aggregate", detail, rows);
+        let groups = Aggregate::new(input, program, aggregation, &self.context);
+        self.plan.add(Box::new(groups), Arc::new(about))
+    }
+
+    fn project(
+        &mut self,
+        input: Input,
+        program: Arc<Program>,
+        outputs: Vec<ExpressionId>,
+    ) -> Input {
+        let about = Description::new(
+            "project",
+            counted(outputs.len(), "column"),
+            self.plan.estimate(),
+        );
+        let project = Project::new(input, program, outputs);
+        self.plan.add(Box::new(project), Arc::new(about))
+    }
+
+    fn sort(
+        &mut self,
+        input: Input,
+        program: Arc<Program>,
+        keys: Vec<SortKey>,
+        block: &Block,
+    ) -> Input {
+        if keys.is_empty() {
+            return input;
+        }
+        let limit = block.limit.map(|limit| limit.saturating_add(block.offset));
+        let mut detail = counted(keys.len(), "key");
+        let mut rows = self.plan.estimate();
+        if let Some(limit) = limit {
+            detail.push_str(&format!(", first {limit}"));
+            rows = rows.map(|rows| rows.min(limit));
+        }
+        let sort = Sort::new(input, program, keys, limit, &self.context);
+        let about = Description::new("sort", detail, rows);
+        self.plan.add(Box::new(sort), Arc::new(about))
+    }
+
+    fn limit(&mut self, input: Input, block: &Block) -> Input {
+        if block.limit.is_none() && block.offset == 0 {
+            return input;
+        }
+        let detail = match block.limit {
+            Some(limit) => format!("{limit} after {}", block.offset),
+            None => format!("all after {}", block.offset),
+        };
+        let rows = self.plan.estimate();
+        let rows = rows.map(|rows| rows.saturating_sub(block.offset));
+        let rows = rows.map(|rows| rows.min(block.limit.unwrap_or(u64::MAX)));
+        let limit = Limit::new(input, block.offset, block.limit);
+        let about = Description::new("limit", detail, rows);
+        self.plan.add(Box::new(limit), Arc::new(about))
+    }
+}
+
+/// How many operators of a block may keep rows.
+fn keeping_operators(block: &Block) -> usize {
+    usize::from(block.aggregation.is_some())
+        + usize::from(block.distinct)
+        + usize::from(!block.order_by.is_empty())
+}
+
+/// Whether every row of a scan is a group of its own: rows are unique, and all their columns are keys.
+fn is_grouped(
+    aggregation: &Aggregation,
+    expressions: &[Expression],
+    width: usize,
+    properties: &Properties,
+) -> bool {
+    let keys = aggregation.keys.iter().filter_map(|key| {
+        match (&expressions[key.expression.0 as usize], key.collation) {
+            (Expression::Column(column), Collation::Binary) => Some(*column),
+            _ => None,
+        }
+    });
+    let keys: Vec<usize> = keys.collect();
+    let covers = (0..width).all(|column| keys.contains(&column));
+    let is_plain = keys.len() == aggregation.keys.len();
+    properties.is_unique && is_plain && covers && !keys.is_empty()
+}
+
+/// Whether rows come in the order of ORDER BY already.
+fn is_sorted(
+    block: &Block,
+    expressions: &[Expression],
+    width: usize,
+    properties: &Properties,
+) -> bool {
+    let mut given = properties.order.iter();
+    for key in &block.order_by {
+        match given.next() {
+            // Among unique rows no two are equal in all columns, so further keys decide nothing.
+            None if properties.is_unique && properties.order.len() == width => return true,
+            None => return false,
+            Some(order) => {
+                if scan::column_order(block, expressions, key) != Some(*order) {
+                    return false;
+                }
+            }
+        }
+    }
+    true
+}
+
+/// Whether no two rows of outputs can be equal: they show every key of the groups, or every column of unique rows.
+fn is_distinct(
+    block: &Block,
+    expressions: &[Expression],
+    width: usize,
+    properties: &Properties,
+) -> bool {
+    let shows = |wanted: &Expression| {
+        let mut outputs = block.outputs.iter();
+        outputs.any(|output| expressions[output.expression.0 as usize] == *wanted)
+    };
+    match &block.aggregation {
+        Some(aggregation) => {
+            let is_binary = |key: &zipfdb_sql::query::GroupKey| key.collation == Collation::Binary;
+            aggregation.keys.iter().all(is_binary)
+                && (0..aggregation.keys.len()).all(|key| shows(&Expression::Key(key)))
+        }
+        None => properties.is_unique && (0..width).all(|column| shows(&Expression::Column(column))),
+    }
+}
+
+/// The keys of ORDER BY on rows of outputs.
+fn keys_of_outputs(block: &Block) -> Result<Vec<SortKey>> {
+    let keys = block.order_by.iter().map(|key| {
+        let mut outputs = block.outputs.iter();
+        let is_key = |expression: ExpressionId| {
+            let same = &block.expressions[expression.0 as usize];
+            expression == key.expression || *same == block.expressions[key.expression.0 as usize]
+        };
+        let output = outputs.position(|output| is_key(output.expression));
+        match output.and_then(|output| u32::try_from(output).ok()) {
+            Some(output) => Ok(SortKey {
+                expression: ExpressionId(output),
+                ..*key
+            }),
+            None => Err(Error::Invalid {
+                subject: "ORDER BY".into(),
+                reason: "with DISTINCT, only what is selected can order rows".into(),
+            }),
+        }
+    });
+    keys.collect()
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}

@@ -1,0 +1,110 @@
+//! DISTINCT: equal rows are given once.
+//!
+//! Rows that are new are given at once, as long as their keys fit into memory. From then on, rows with unknown keys are
+//! sorted, and given at the end. Invariant: of equal rows the first is given, once.
+
+use std::collections::HashSet;
+
+use zipfdb_sql::query::Collation;
+
+use super::codec::{Decoder, Encoder};
+use super::context::Context;
+use super::key::{KeyOrder, push_key};
+use super::row::{Input, Operator, WeightedRow};
+use super::sorter::{Sorted, Sorter};
+use super::spill::spill_error_in;
+use crate::Result;
+use crate::interrupt::Pace;
+
+/// What a key in the set takes besides its bytes.
+const KEY_BYTES: usize = 48;
+
+pub(super) struct Distinct {
+    state: State,
+    known: HashSet<Vec<u8>>,
+    /// Bytes that the set may still take.
+    memory: usize,
+    /// Rows whose keys did not fit into the set.
+    rest: Option<Sorter>,
+    pace: Pace,
+    context: Context,
+}
+
+enum State {
+    Taking(Input),
+    Giving { rest: Sorted, last: Option<Vec<u8>> },
+    Done,
+}
+
+impl Distinct {
+    pub(super) fn new(input: Input, context: &Context) -> Distinct {
+        Distinct {
+            state: State::Taking(input),
+            known: HashSet::new(),
+            memory: context.memory / 2,
+            rest: None,
+            pace: context.pace(),
+            context: context.clone(),
+        }
+    }
+
+    /// The next row that is new; others with unknown keys go to the rest.
+    fn take(&mut self, input: &mut Input) -> Result<Option<WeightedRow>> {
+        while let Some(row) = input.next()? {
+            self.pace.step()?;
+            let mut key = Vec::new();
+            for value in &row.values {
+                push_key(value, KeyOrder::ascending(Collation::Binary), &mut key);
+            }
+            if self.known.contains(&key) {
+                continue;
+            }
+            let row = WeightedRow { times: 1, ..row };
+            let size = key.len() + KEY_BYTES;
+            if self.rest.is_none() && size <= self.memory {
+                self.memory -= size;
+                self.known.insert(key);
+                return Ok(Some(row));
+            }
+            let context = &self.context;
+            let rest = self.rest.get_or_insert_with(|| {
+                let memory = context.memory / 2;
+                Sorter::new(memory, context.spill.clone(), context.pace(), None)
+            });
+            rest.push(&key, Encoder::default().row(&row))?;
+        }
+        Ok(None)
+    }
+}
+
+impl Operator for Distinct {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        let (mut rest, mut last) = match std::mem::replace(&mut self.state, State::Done) {
+            State::Taking(mut input) => {
+                if let Some(row) = self.take(&mut input)? {
+                    self.state = State::Taking(input);
+                    return Ok(Some(row));
+                }
+                self.known = HashSet::new();
+                match self.rest.take() {
+                    None => return Ok(None),
+                    Some(rest) => (rest.finish()?, None),
+                }
+            }
+            State::Giving { rest, last } => (rest, last),
+            State::Done => return Ok(None),
+        };
+        while let Some((key, payload)) = rest.next()? {
+            self.pace.step()?;
+            if last.as_ref() == Some(&key) {
+                continue;
+            }
+            last = Some(key);
+            self.state = State::Giving { rest, last };
+            let row = Decoder { bytes: &payload }.row();
+            let error = |error| spill_error_in(&self.context.spill, error);
+            return row.map(Some).map_err(error);
+        }
+        Ok(None)
+    }
+}

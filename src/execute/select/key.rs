@@ -1,0 +1,153 @@
+//! Values as bytes that compare as the values do, for sorting, grouping and DISTINCT.
+//!
+//! Invariant: of two values of one column, under one collation and direction, the keys compare as the values, are equal
+//! exactly if the values are, and neither is a proper prefix of the other. So keys of several columns may be put one behind
+//! the other. Values cannot be read back.
+
+use zipfdb_sql::query::Collation;
+
+use crate::Value;
+use crate::tokenize::fold;
+
+const NULL_FIRST: u8 = 0x00;
+const NUMBER: u8 = 0x10;
+const TEXT: u8 = 0x20;
+const BLOB: u8 = 0x30;
+const NULL_LAST: u8 = 0xff;
+
+/// How one column is ordered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyOrder {
+    pub(super) collation: Collation,
+    pub(super) descending: bool,
+    pub(super) nulls_first: bool,
+}
+
+impl KeyOrder {
+    /// The order of grouping and DISTINCT.
+    pub(super) fn ascending(collation: Collation) -> KeyOrder {
+        KeyOrder {
+            collation,
+            descending: false,
+            nulls_first: true,
+        }
+    }
+}
+
+/// Appends the key of a value.
+pub(super) fn push_key(value: &Value, order: KeyOrder, key: &mut Vec<u8>) {
+    let start = key.len();
+    match value {
+        Value::Null => {
+            key.push(if order.nulls_first {
+                NULL_FIRST
+            } else {
+                NULL_LAST
+            });
+            return;
+        }
+        // Rounded to a real; what rounding lost decides between numbers that round to the same real.
+        Value::Integer(integer) => {
+            let real = *integer as f64;
+            // At most 512 apart.
+            let lost = (i128::from(*integer) - real as i128) as i16;
+            push_number(real, lost, key);
+        }
+        Value::Real(real) => push_number(*real, 0, key),
+        Value::Text(text) => {
+            key.push(TEXT);
+            match order.collation {
+                Collation::Binary => push_bytes(text.as_bytes(), key),
+                Collation::NoCase => {
+                    let mut folded = Vec::with_capacity(text.len());
+                    fold(text.as_bytes(), &mut folded);
+                    push_bytes(&folded, key);
+                }
+            }
+        }
+        Value::Blob(bytes) => {
+            key.push(BLOB);
+            push_bytes(bytes, key);
+        }
+    }
+    if order.descending {
+        key[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+fn push_number(real: f64, lost: i16, key: &mut Vec<u8>) {
+    const SIGN: u64 = 1 << 63;
+    // Adding 0 makes the negative zero positive.
+    let bits = (real + 0.0).to_bits();
+    let ordered = match () {
+        () if real.is_nan() => 0,
+        () if bits & SIGN == 0 => bits | SIGN,
+        () => !bits,
+    };
+    key.push(NUMBER);
+    key.extend_from_slice(&ordered.to_be_bytes());
+    key.extend_from_slice(&(lost ^ i16::MIN).to_be_bytes());
+}
+
+/// A zero byte is followed by 0xff, the end is two zero bytes.
+fn push_bytes(bytes: &[u8], key: &mut Vec<u8>) {
+    let mut parts = bytes.split(|&byte| byte == 0);
+    key.extend_from_slice(parts.next().unwrap_or_default());
+    for part in parts {
+        key.extend_from_slice(&[0, 0xff]);
+        key.extend_from_slice(part);
+    }
+    key.extend_from_slice(&[0, 0]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::expression::compare;
+
+    fn values() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::Integer),
+            (-3i64..3).prop_map(Value::Integer),
+            (-3i64..3).prop_map(|n| Value::Integer(i64::MAX - 512 + n)),
+            (-3i64..3).prop_map(|n| Value::Integer((1 << 53) + n)),
+            (-3i64..3).prop_map(|n| Value::Real(((1i64 << 53) + n) as f64)),
+            any::<f64>().prop_map(Value::Real),
+            (-3i32..3).prop_map(|n| Value::Real(f64::from(n) / 2.0)),
+            "[aAbB\0\u{e9}\u{c9}]{0,3}".prop_map(Value::Text),
+            proptest::collection::vec(prop_oneof![Just(0u8), Just(255), any::<u8>()], 0..3)
+                .prop_map(Value::Blob),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn keys_compare_as_values(
+            a in values(),
+            b in values(),
+            descending: bool,
+            nulls_first: bool,
+            nocase: bool,
+        ) {
+            let collation = if nocase { Collation::NoCase } else { Collation::Binary };
+            let order = KeyOrder { collation, descending, nulls_first };
+            let key = |value: &Value| {
+                let mut key = Vec::new();
+                push_key(value, order, &mut key);
+                key
+            };
+            let nulls = (a == Value::Null).cmp(&(b == Value::Null));
+            let expected = match nulls {
+                std::cmp::Ordering::Equal if descending => compare(&b, &a, collation),
+                std::cmp::Ordering::Equal => compare(&a, &b, collation),
+                nulls if nulls_first => nulls.reverse(),
+                nulls => nulls,
+            };
+            prop_assert_eq!(key(&a).cmp(&key(&b)), expected);
+            prop_assert!(key(&a) == key(&b) || !key(&a).starts_with(&key(&b)));
+        }
+    }
+}

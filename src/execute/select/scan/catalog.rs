@@ -1,0 +1,169 @@
+//! The scans of `corpora()`, `segments('corpus')` and `settings()`: a few rows that are made at once.
+//!
+//! Invariant: nothing of a segment is decoded.
+
+use std::sync::Arc;
+
+use zipfdb_sql::query::{CorporaColumn, SegmentsColumn, SettingsColumn};
+use zipfdb_storage::SegmentInfo;
+
+use super::super::context::Context;
+use super::super::explain::{Describe, Description};
+use super::super::row::{Operator, WeightedRow};
+use super::{Scan, ScanColumn, ScanRequest, passes};
+use crate::corpus::Corpus;
+use crate::expression::from_count;
+use crate::settings::{Settings, value_text};
+use crate::{Database, Result, Value};
+
+/// Gives rows that are there already.
+pub(super) struct RowsScan {
+    rows: std::vec::IntoIter<Vec<Value>>,
+    description: Arc<Description>,
+}
+
+impl RowsScan {
+    /// A scan of `count` rows, of which `value` gives a value by row and column.
+    fn new(
+        name: &'static str,
+        request: &ScanRequest,
+        context: &Context,
+        count: usize,
+        value: impl Fn(usize, usize) -> Value,
+    ) -> Result<RowsScan> {
+        let mut rows = Vec::new();
+        for row in 0..count {
+            context.interrupt.check()?;
+            if !passes(&request.filters, |column| value(row, column))? {
+                continue;
+            }
+            let columns = request.columns.iter();
+            let values = columns.map(|requested| match requested.column {
+                ScanColumn::Column(column) => value(row, column),
+                ScanColumn::Substr { .. } => Value::Null,
+            });
+            rows.push(values.collect());
+        }
+        let description = Description::new(name, String::new(), Some(rows.len() as u64));
+        Ok(RowsScan {
+            rows: rows.into_iter(),
+            description: Arc::new(description),
+        })
+    }
+}
+
+impl Operator for RowsScan {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        let row = self.rows.next();
+        Ok(row.map(|values| WeightedRow { values, times: 1 }))
+    }
+}
+
+impl Scan for RowsScan {
+    fn description(&self) -> Arc<dyn Describe> {
+        self.description.clone()
+    }
+
+    fn into_operator(self: Box<Self>) -> Box<dyn Operator> {
+        self
+    }
+}
+
+/// The scan of `corpora()`.
+pub(super) fn corpora(
+    database: &Database,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<RowsScan> {
+    struct Item {
+        name: String,
+        tokenizer: &'static str,
+        files: u64,
+        segments: Vec<SegmentInfo>,
+    }
+    let mut items = Vec::new();
+    for name in database.corpora() {
+        context.interrupt.check()?;
+        let corpus = database.corpus(&name)?;
+        items.push(Item {
+            name,
+            tokenizer: corpus.settings()?.tokenizer.name(),
+            files: corpus.snapshot()?.files().len() as u64,
+            segments: corpus.segments()?,
+        });
+    }
+    RowsScan::new("corpora", &request, context, items.len(), |row, column| {
+        let item = &items[row];
+        let sum = |part: fn(&SegmentInfo) -> u64| item.segments.iter().map(part).sum::<u64>();
+        let (bytes, size) = (sum(|segment| segment.bytes), sum(|segment| segment.size));
+        match CorporaColumn::ALL.get(column) {
+            Some(CorporaColumn::Corpus) => Value::Text(item.name.clone()),
+            Some(CorporaColumn::Tokenizer) => Value::from(item.tokenizer),
+            Some(CorporaColumn::Segments) => from_count(item.segments.len() as u64),
+            Some(CorporaColumn::Files) => from_count(item.files),
+            Some(CorporaColumn::Bytes) => from_count(bytes),
+            Some(CorporaColumn::Words) => from_count(sum(|segment| segment.words)),
+            Some(CorporaColumn::Size) => from_count(size),
+            Some(CorporaColumn::Ratio) => ratio(size, bytes),
+            None => Value::Null,
+        }
+    })
+}
+
+/// The scan of `segments('corpus')`.
+pub(super) fn segments(
+    corpus: &Corpus,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<RowsScan> {
+    let segments = corpus.segments()?;
+    RowsScan::new(
+        "segments",
+        &request,
+        context,
+        segments.len(),
+        |row, column| {
+            let segment = &segments[row];
+            let Some(stored) = SegmentsColumn::ALL.get(column) else {
+                // The sections follow the columns.
+                let section = segment.sections.get(column - SegmentsColumn::ALL.len());
+                return section.map_or(Value::Null, |(_, size)| from_count(*size));
+            };
+            match stored {
+                SegmentsColumn::Segment => from_count(segment.segment_id),
+                SegmentsColumn::Files => from_count(segment.files.into()),
+                SegmentsColumn::Bytes => from_count(segment.bytes),
+                SegmentsColumn::Words => from_count(segment.words),
+                SegmentsColumn::Size => from_count(segment.size),
+                SegmentsColumn::Tokens => from_count(segment.tokens.into()),
+                SegmentsColumn::Rules => from_count(segment.rules.into()),
+                SegmentsColumn::Depth => from_count(segment.levels.into()),
+                SegmentsColumn::Symbols => from_count(segment.symbols),
+                SegmentsColumn::RootSymbols => from_count(segment.root_symbols),
+                SegmentsColumn::Ratio => ratio(segment.size, segment.bytes),
+            }
+        },
+    )
+}
+
+/// The scan of `settings()`.
+pub(super) fn settings(request: ScanRequest, context: &Context) -> Result<RowsScan> {
+    let (now, defaults) = (context.settings.list(), Settings::default().list());
+    RowsScan::new("settings", &request, context, now.len(), |row, column| {
+        let (setting, description) = now[row];
+        match SettingsColumn::ALL.get(column) {
+            Some(SettingsColumn::Setting) => Value::from(setting.name()),
+            Some(SettingsColumn::Value) => Value::Text(value_text(setting)),
+            Some(SettingsColumn::Default) => Value::Text(value_text(defaults[row].0)),
+            Some(SettingsColumn::Description) => Value::from(description),
+            None => Value::Null,
+        }
+    })
+}
+
+fn ratio(size: u64, bytes: u64) -> Value {
+    match bytes {
+        0 => Value::Null,
+        bytes => Value::Real(size as f64 / bytes as f64),
+    }
+}

@@ -1,0 +1,182 @@
+//! The scan of `files('corpus')`: names and sizes from the file table, content only where it is asked for.
+//!
+//! Invariant: rows come in order of name. `substr(content, ...)` reads the bytes it gives and no others.
+
+use std::sync::Arc;
+
+use zipfdb_sql::query::FilesColumn;
+use zipfdb_sql::substr_range;
+
+use super::super::context::Context;
+use super::super::explain::{Describe, Description};
+use super::super::row::{Operator, WeightedRow};
+use super::{ColumnOrder, Fetch, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
+use crate::Result;
+use crate::Value;
+use crate::expression::{ColumnFilter, from_count};
+use crate::interrupt::Interrupt;
+use crate::snapshot::{FileSummary, Snapshot};
+
+pub(super) struct FilesScan {
+    content: Arc<Content>,
+    /// Files that may pass, by index, in order of name.
+    files: Vec<usize>,
+    next: usize,
+    filters: Vec<ColumnFilter>,
+    interrupt: Interrupt,
+    description: Arc<Description>,
+}
+
+/// Reads files.
+struct Content {
+    snapshot: Snapshot,
+    columns: Vec<RequestedColumn>,
+}
+
+impl FilesScan {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        request: ScanRequest,
+        context: &Context,
+    ) -> Result<FilesScan> {
+        let names = request
+            .filters
+            .iter()
+            .find(|filter| column_of(filter.column()) == Some(FilesColumn::File))
+            .and_then(ColumnFilter::values);
+        let files: Vec<usize> = match names {
+            None => (0..snapshot.files().len()).collect(),
+            Some(names) => {
+                let found = names.iter().filter_map(|name| match name {
+                    Value::Text(name) => snapshot
+                        .files()
+                        .binary_search_by(|file| file.name.as_str().cmp(name))
+                        .ok(),
+                    _ => None,
+                });
+                found.collect()
+            }
+        };
+        let detail = match names {
+            Some(names) => format!("{} names", names.len()),
+            None => "all files".to_owned(),
+        };
+        let description = Description::new("files", detail, Some(files.len() as u64));
+        Ok(FilesScan {
+            content: Arc::new(Content {
+                snapshot,
+                columns: request.columns,
+            }),
+            files,
+            next: 0,
+            filters: request.filters,
+            interrupt: context.interrupt.clone(),
+            description: Arc::new(description),
+        })
+    }
+}
+
+impl Operator for FilesScan {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        while let Some(&index) = self.files.get(self.next) {
+            self.next += 1;
+            self.interrupt.check()?;
+            let content = &self.content;
+            let file = &content.snapshot.files()[index];
+            // Content is read for a condition only if no other fails.
+            let (costly, cheap): (Vec<_>, Vec<_>) = self
+                .filters
+                .iter()
+                .partition(|filter| column_of(filter.column()) == Some(FilesColumn::Content));
+            let is_out = |filters: &[&ColumnFilter]| -> Result<bool> {
+                for filter in filters {
+                    let column = ScanColumn::Column(filter.column());
+                    if !filter.matches(&content.value(file, column)?)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            };
+            if is_out(&cheap)? || is_out(&costly)? {
+                continue;
+            }
+            let columns = content.columns.iter();
+            let values = columns.map(|requested| match requested.is_deferred {
+                true => Ok(from_count(index as u64)),
+                false => content.value(file, requested.column),
+            });
+            return Ok(Some(WeightedRow {
+                values: values.collect::<Result<_>>()?,
+                times: 1,
+            }));
+        }
+        Ok(None)
+    }
+}
+
+impl Scan for FilesScan {
+    fn properties(&self) -> Properties {
+        let columns = &self.content.columns;
+        let name = columns.iter().position(|requested| {
+            matches!(requested.column, ScanColumn::Column(column)
+                if column_of(column) == Some(FilesColumn::File))
+        });
+        let order = name.map(|column| ColumnOrder {
+            column,
+            descending: false,
+        });
+        Properties {
+            is_unique: order.is_some(),
+            order: order.into_iter().collect(),
+        }
+    }
+
+    fn fetch(&self) -> Option<Box<dyn Fetch>> {
+        let mut columns = self.content.columns.iter();
+        let defers = columns.any(|requested| requested.is_deferred);
+        defers.then(|| Box::new(self.content.clone()) as Box<dyn Fetch>)
+    }
+
+    fn description(&self) -> Arc<dyn Describe> {
+        self.description.clone()
+    }
+
+    fn into_operator(self: Box<Self>) -> Box<dyn Operator> {
+        self
+    }
+}
+
+impl Fetch for Arc<Content> {
+    fn fetch(&self, row: &mut [Value]) -> Result<()> {
+        for (value, requested) in row.iter_mut().zip(&self.columns) {
+            if let (true, Value::Integer(index)) = (requested.is_deferred, &*value) {
+                // The scan put the index of a file there.
+                let file = &self.snapshot.files()[*index as usize];
+                *value = self.value(file, requested.column)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Content {
+    fn value(&self, file: &FileSummary, column: ScanColumn) -> Result<Value> {
+        let range = match column {
+            ScanColumn::Substr { start, length } => substr_range(start, length, file.bytes),
+            ScanColumn::Column(column) => match column_of(column) {
+                None => return Ok(Value::Null),
+                Some(FilesColumn::File) => return Ok(Value::Text(file.name.clone())),
+                Some(FilesColumn::Bytes) => return Ok(from_count(file.bytes)),
+                Some(FilesColumn::Words) => return Ok(from_count(file.words)),
+                Some(FilesColumn::Content) => 0..file.bytes,
+            },
+        };
+        let length = range.end - range.start;
+        let bytes = self.snapshot.extract(&file.name, range.start, length)?;
+        Ok(Value::Blob(bytes))
+    }
+}
+
+fn column_of(index: usize) -> Option<FilesColumn> {
+    FilesColumn::ALL.get(index).copied()
+}

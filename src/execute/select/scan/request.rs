@@ -1,0 +1,234 @@
+//! From a block to what its scan is asked for.
+//!
+//! Which columns are needed, and when: what sorting, grouping and conditions look at comes with the scan's rows, content that
+//! is only shown is fetched for the rows that are shown. Invariant: the expressions that come back refer to columns by their
+//! index in the request, and mean the same.
+
+use zipfdb_sql::query::Collation;
+use zipfdb_sql::query::{
+    Block, Expression, ExpressionId, FilesColumn, Function, Relation, SortKey,
+};
+
+use super::{ColumnOrder, RequestedColumn, ScanColumn, ScanRequest};
+use crate::Result;
+use crate::Value;
+use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};
+
+/// A block whose relation has been asked for.
+pub(in super::super) struct Sourced {
+    pub(in super::super) request: ScanRequest,
+    /// The block's expressions, on rows of the scan.
+    pub(in super::super) expressions: Vec<Expression>,
+    /// Conditions that the scan does not decide.
+    pub(in super::super) rest: Vec<ExpressionId>,
+}
+
+/// Works out what a block needs of its relation.
+///
+/// # Errors
+/// If a constant pattern is not valid.
+pub(in super::super) fn request(
+    block: &Block,
+    relation: &Relation,
+    binding: u64,
+) -> Result<Sourced> {
+    let split = FilterSplit::new(&block.expressions, &block.filter, binding)?;
+    let computed = computed_columns(&block.expressions, relation, binding)?;
+    let is_plain = block.aggregation.is_none() && !block.distinct;
+
+    let mut early: Vec<ExpressionId> = split.rest.clone();
+    if let Some(aggregation) = &block.aggregation {
+        early.extend(aggregation.keys.iter().map(|key| key.expression));
+        for aggregate in &aggregation.aggregates {
+            early.extend(aggregate.argument.iter().chain(&aggregate.filter));
+        }
+    } else {
+        early.extend(block.order_by.iter().map(|key| key.expression));
+    }
+    let outputs = || block.outputs.iter().map(|output| output.expression);
+    let mut late: Vec<ExpressionId> = Vec::new();
+    match is_plain {
+        true => late.extend(outputs()),
+        false if block.aggregation.is_none() => early.extend(outputs()),
+        false => {}
+    }
+    let early = used(&block.expressions, &computed, &early);
+    let late = used(&block.expressions, &computed, &late);
+
+    let mut columns: Vec<RequestedColumn> = Vec::new();
+    let of = |used: &[bool]| {
+        let pairs = computed.iter().zip(used);
+        let mut found: Vec<ScanColumn> = pairs
+            .filter_map(|(column, used)| column.filter(|_| *used))
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    };
+    for column in of(&early) {
+        columns.push(RequestedColumn {
+            column,
+            is_deferred: false,
+        });
+    }
+    for column in of(&late) {
+        if columns.iter().all(|known| known.column != column) {
+            columns.push(RequestedColumn {
+                column,
+                is_deferred: is_content(relation, column),
+            });
+        }
+    }
+    let place = |column: ScanColumn| columns.iter().position(|known| known.column == column);
+    let expressions: Vec<Expression> = block
+        .expressions
+        .iter()
+        .zip(&computed)
+        .map(|(expression, column)| match column {
+            None => expression.clone(),
+            // What is not needed is in no expression that is evaluated.
+            Some(column) => {
+                place(*column).map_or(Expression::Value(Value::Null), Expression::Column)
+            }
+        })
+        .collect();
+    let wanted_order = wanted_order(block, &expressions);
+    let is_cut = is_plain && split.rest.is_empty() && wanted_order.len() == block.order_by.len();
+    let limit = block.limit.filter(|_| is_cut);
+    Ok(Sourced {
+        request: ScanRequest {
+            relation: relation.clone(),
+            columns,
+            filters: split.columns,
+            merge: !is_plain,
+            wanted_order,
+            limit: limit.map(|limit| limit.saturating_add(block.offset)),
+        },
+        expressions,
+        rest: split.rest,
+    })
+}
+
+/// For each expression the column of a scan that gives its value, if one does.
+fn computed_columns(
+    expressions: &[Expression],
+    relation: &Relation,
+    binding: u64,
+) -> Result<Vec<Option<ScanColumn>>> {
+    let plain = |expression: &Expression| match expression {
+        Expression::Column(column) => Some(ScanColumn::Column(*column)),
+        _ => None,
+    };
+    let is_files = matches!(relation, Relation::Files { .. });
+    let has_calls = expressions
+        .iter()
+        .any(|expression| matches!(expression, Expression::Call { .. }));
+    if !is_files || !has_calls {
+        return Ok(expressions.iter().map(plain).collect());
+    }
+    // Only which arguments are constants matters here.
+    let width = FilesColumn::ALL.len();
+    let program = Program::new(expressions, &Layout::whole(width, 0), binding)?;
+    let integer = |id: ExpressionId| match program.constant(id) {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(to_integer(value)),
+    };
+    let is_content = |id: &ExpressionId| {
+        let column = plain(&expressions[id.0 as usize]);
+        column.is_some_and(|column| is_content(relation, column))
+    };
+    let computed = expressions.iter().map(|expression| {
+        let Expression::Call {
+            function,
+            arguments,
+        } = expression
+        else {
+            return plain(expression);
+        };
+        match (function, &arguments[..]) {
+            (Function::Substr, [content, start]) if is_content(content) => {
+                Some(ScanColumn::Substr {
+                    start: integer(*start)?,
+                    length: None,
+                })
+            }
+            (Function::Substr, [content, start, length]) if is_content(content) => {
+                Some(ScanColumn::Substr {
+                    start: integer(*start)?,
+                    length: Some(integer(*length)?),
+                })
+            }
+            (Function::Length | Function::OctetLength, [content]) if is_content(content) => {
+                let bytes = FilesColumn::ALL
+                    .iter()
+                    .position(|column| *column == FilesColumn::Bytes);
+                bytes.map(ScanColumn::Column)
+            }
+            _ => None,
+        }
+    });
+    Ok(computed.collect())
+}
+
+/// Whether a column of a relation costs reading the text of a file.
+fn is_content(relation: &Relation, column: ScanColumn) -> bool {
+    let is_files = matches!(relation, Relation::Files { .. });
+    is_files
+        && match column {
+            ScanColumn::Substr { .. } => true,
+            ScanColumn::Column(column) => {
+                FilesColumn::ALL.get(column) == Some(&FilesColumn::Content)
+            }
+        }
+}
+
+/// Which expressions `roots` depend on, themselves included; what a scan computes depends on nothing.
+fn used(
+    expressions: &[Expression],
+    computed: &[Option<ScanColumn>],
+    roots: &[ExpressionId],
+) -> Vec<bool> {
+    let mut used = vec![false; expressions.len()];
+    for root in roots {
+        used[root.0 as usize] = true;
+    }
+    // Expressions refer only to ones before them.
+    for index in (0..expressions.len()).rev() {
+        if used[index] && computed[index].is_none() {
+            operands(&expressions[index], |operand| {
+                used[operand.0 as usize] = true;
+            });
+        }
+    }
+    used
+}
+
+/// The keys of ORDER BY up to the first that no scan can order by.
+fn wanted_order(block: &Block, expressions: &[Expression]) -> Vec<ColumnOrder> {
+    let keys = block.order_by.iter();
+    keys.map_while(|key| column_order(block, expressions, key))
+        .collect()
+}
+
+/// The column that a key of ORDER BY is, by its index in the request.
+pub(in super::super) fn column_order(
+    block: &Block,
+    expressions: &[Expression],
+    key: &SortKey,
+) -> Option<ColumnOrder> {
+    let (expression, collation) = match expressions[key.expression.0 as usize] {
+        Expression::Key(index) => {
+            let key = block.aggregation.as_ref()?.keys.get(index)?;
+            (key.expression, key.collation)
+        }
+        _ => (key.expression, Collation::Binary),
+    };
+    let Expression::Column(column) = expressions[expression.0 as usize] else {
+        return None;
+    };
+    let is_binary = key.collation == Collation::Binary && collation == Collation::Binary;
+    is_binary.then_some(ColumnOrder {
+        column,
+        descending: key.descending,
+    })
+}

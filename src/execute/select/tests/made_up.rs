@@ -1,0 +1,453 @@
+//! Operators on rows made up here: random blocks against the oracle, within memory and far beyond it.
+//!
+//! The scan takes its rows and its promises from the thread, so that it may be a plain function.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use zipfdb_sql::query::{
+    Aggregate, AggregateFunction, BinaryOperator, Collation, Comparison, Expression, Function,
+    Query, Relation, Source,
+};
+use zipfdb_sql::setting::Setting;
+
+use super::super::context::Context;
+use super::super::explain::{Describe, Description};
+use super::super::row::{Operator, WeightedRow};
+use super::super::scan::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
+use super::*;
+
+thread_local! {
+    /// Rows of (text or NULL, small number, any number), with how often they occur.
+    static ROWS: RefCell<Vec<(Vec<Value>, u64)>> = const { RefCell::new(Vec::new()) };
+    static PROPERTIES: RefCell<Properties> = RefCell::new(Properties::default());
+}
+
+pub(super) struct MadeUp(std::vec::IntoIter<WeightedRow>, Properties);
+
+impl Operator for MadeUp {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        Ok(self.0.next())
+    }
+}
+
+impl Scan for MadeUp {
+    fn properties(&self) -> Properties {
+        self.1.clone()
+    }
+
+    fn description(&self) -> Arc<dyn Describe> {
+        let mut description = Description::new("made up", String::new(), Some(9));
+        description.lines.push("strategy: none".into());
+        Arc::new(description)
+    }
+
+    fn into_operator(self: Box<Self>) -> Box<dyn Operator> {
+        self
+    }
+}
+
+fn open(_: &Database, request: ScanRequest, _: &Context) -> Result<Box<dyn Scan>> {
+    let mut rows = Vec::new();
+    for (row, times) in ROWS.with_borrow(Clone::clone) {
+        let mut passes = true;
+        for filter in &request.filters {
+            passes &= filter.matches(&row[filter.column()])?;
+        }
+        let values = request
+            .columns
+            .iter()
+            .map(|requested| match requested.column {
+                ScanColumn::Column(column) => row[column].clone(),
+                ScanColumn::Substr { .. } => panic!("there is no content"),
+            });
+        if passes {
+            rows.push(WeightedRow {
+                values: values.collect(),
+                times,
+            });
+        }
+    }
+    let properties = PROPERTIES.with_borrow(Clone::clone);
+    Ok(Box::new(MadeUp(rows.into_iter(), properties)))
+}
+
+fn words() -> Relation {
+    Relation::Words {
+        corpus: "made up".into(),
+    }
+}
+
+/// Answers on the rows of the thread with so much memory.
+fn answer(query: &Query, memory: u64) -> Result<Rows> {
+    let database = Database::in_memory()?;
+    database
+        .shared()
+        .settings
+        .lock()
+        .set(Setting::MemoryLimit(memory));
+    select_from(&database, query, 0, open)
+}
+
+fn rows() -> impl Strategy<Value = Vec<(Vec<Value>, u64)>> {
+    let text = prop_oneof![
+        Just(Value::Null),
+        "[abAB]{0,2}".prop_map(Value::Text),
+        "[\u{e9}\u{c9}]".prop_map(Value::Text),
+        Just(Value::Blob(vec![0xff])),
+    ];
+    let small = prop_oneof![
+        Just(Value::Null),
+        (-2i64..3).prop_map(Value::Integer),
+        (-2i32..3).prop_map(|n| Value::Real(f64::from(n) / 2.0)),
+    ];
+    let number = (-100i64..100).prop_map(Value::Integer);
+    let row = (text, small, number).prop_map(|(a, b, c)| vec![a, b, c]);
+    proptest::collection::vec((row, 1u64..4), 0..120)
+}
+
+/// What a random block has.
+#[derive(Debug, Clone)]
+struct Shape {
+    keys: Vec<(usize, bool)>,
+    aggregates: Vec<(u8, usize, bool, bool, bool)>,
+    is_grouped: bool,
+    filter: Option<i64>,
+    compares_columns: bool,
+    having: bool,
+    distinct: bool,
+    order_by: Vec<(usize, bool, bool, bool)>,
+    limit: Option<u64>,
+    offset: u64,
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let keys = proptest::collection::vec((0usize..2, any::<bool>()), 0..3);
+    let aggregate = (
+        0u8..6,
+        0usize..3,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    let aggregates = proptest::collection::vec(aggregate, 0..4);
+    let order = (0usize..9, any::<bool>(), any::<bool>(), any::<bool>());
+    (
+        (keys, aggregates, any::<bool>()),
+        (proptest::option::of(-2i64..3), any::<bool>(), any::<bool>()),
+        any::<bool>(),
+        proptest::collection::vec(order, 0..3),
+        (proptest::option::of(0u64..20), 0u64..4),
+    )
+        .prop_map(|(grouping, conditions, distinct, order_by, cut)| Shape {
+            keys: grouping.0,
+            aggregates: grouping.1,
+            is_grouped: grouping.2,
+            filter: conditions.0,
+            compares_columns: conditions.1,
+            having: conditions.2,
+            distinct,
+            order_by,
+            limit: cut.0,
+            offset: cut.1,
+        })
+}
+
+fn is_ordered(shape: &Shape) -> bool {
+    shape.limit.is_some() || shape.offset > 0 || !shape.order_by.is_empty()
+}
+
+fn collation(nocase: bool) -> Collation {
+    match nocase {
+        true => Collation::NoCase,
+        false => Collation::Binary,
+    }
+}
+
+fn block(shape: &Shape) -> BlockBuilder {
+    let mut block = BlockBuilder::relation(words());
+    if let Some(filter) = shape.filter {
+        block.filter(1, Comparison::GreaterOrEqual, Value::Integer(filter));
+    }
+    if shape.compares_columns {
+        let (left, right) = (block.column(1), block.column(2));
+        let condition = block.compare(Comparison::Less, left, right);
+        block.0.filter.push(condition);
+    }
+    if shape.is_grouped {
+        for (column, nocase) in &shape.keys {
+            let column = block.column(*column);
+            let key = block.key(column, collation(*nocase));
+            block.output(key);
+        }
+        let count = block.count();
+        block.output(count);
+        for &(function, column, distinct, nocase, filtered) in &shape.aggregates {
+            let function = [
+                AggregateFunction::Count,
+                AggregateFunction::Sum,
+                AggregateFunction::Total,
+                AggregateFunction::Avg,
+                AggregateFunction::Min,
+                AggregateFunction::Max,
+            ][usize::from(function)];
+            let argument = block.column(column);
+            let filter = filtered.then(|| {
+                let (left, right) = (block.column(2), block.value(0));
+                block.compare(Comparison::Greater, left, right)
+            });
+            let value = block.aggregate(Aggregate {
+                function,
+                argument: Some(argument),
+                distinct,
+                collation: collation(nocase),
+                filter,
+            });
+            block.output(value);
+        }
+        if shape.having {
+            let two = block.value(2);
+            let condition = block.compare(Comparison::GreaterOrEqual, count, two);
+            block.0.having.push(condition);
+        }
+    } else {
+        let (text, small) = (block.column(0), block.column(1));
+        block.output(text);
+        let sum = block.add(Expression::Binary {
+            operator: BinaryOperator::Add,
+            left: small,
+            right: small,
+        });
+        block.output(sum);
+        if !shape.distinct {
+            let number = block.column(2);
+            block.output(number);
+        }
+    }
+    block.0.distinct = shape.distinct;
+    let outputs: Vec<_> = block
+        .0
+        .outputs
+        .iter()
+        .map(|output| output.expression)
+        .collect();
+    for &(output, descending, nulls_first, nocase) in &shape.order_by {
+        block.order_by(outputs[output % outputs.len()], descending);
+        let key = block.0.order_by.last_mut().unwrap();
+        key.nulls_first = nulls_first;
+        key.collation = collation(nocase);
+    }
+    if is_ordered(shape) {
+        // Only a total order says which rows are cut.
+        for output in outputs {
+            block.order_by(output, false);
+        }
+    }
+    block.0.limit = shape.limit;
+    block.0.offset = shape.offset;
+    block
+}
+
+/// INTEGER and REAL that are equal may stand for one another in keys, and so does 0 for -0.
+fn normal(rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    let value = |value| match value {
+        Value::Integer(integer) => Value::Real(integer as f64),
+        Value::Real(real) => Value::Real(real + 0.0),
+        other => other,
+    };
+    let row = |row: Vec<Value>| row.into_iter().map(value).collect();
+    rows.into_iter().map(row).collect()
+}
+
+fn sorted(mut rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    rows.sort_by(|a, b| {
+        let mut pairs = a.iter().zip(b).map(|(a, b)| a.compare(b));
+        pairs
+            .find(|ordering| ordering.is_ne())
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    rows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn blocks_answer_as_the_oracle_whatever_the_memory(
+        rows in rows(),
+        shape in shapes(),
+        memory in prop_oneof![Just(0u64), 100u64..4000, Just(1 << 20)],
+    ) {
+        let block = block(&shape).0;
+        let repeated: Vec<Vec<Value>> = rows
+            .iter()
+            .flat_map(|(row, times)| vec![row.clone(); *times as usize])
+            .collect();
+        let expected = normal(plain::answer(&block, &repeated));
+        ROWS.set(rows);
+        let found = normal(values(answer(&Query { blocks: vec![block] }, memory).unwrap()));
+        if is_ordered(&shape) {
+            prop_assert_eq!(&found, &expected);
+        }
+        prop_assert_eq!(sorted(found), sorted(expected));
+    }
+}
+
+#[test]
+fn blocks_read_the_block_before_them() {
+    let rows = [("a", 2), ("b", 3), ("a", 1)];
+    let rows = rows.map(|(text, times)| {
+        (
+            vec![Value::from(text), Value::Integer(1), Value::Null],
+            times,
+        )
+    });
+    ROWS.set(rows.to_vec());
+    let mut inner = BlockBuilder::relation(words());
+    let word = inner.column(0);
+    let key = inner.key(word, Collation::Binary);
+    let count = inner.count();
+    inner.output(key);
+    inner.output(count);
+    let mut outer = BlockBuilder::from(Source::Block);
+    let count = outer.column(1);
+    let sum = outer.aggregate(Aggregate {
+        function: AggregateFunction::Sum,
+        argument: Some(count),
+        distinct: true,
+        collation: Collation::Binary,
+        filter: None,
+    });
+    outer.output(sum);
+    let query = Query {
+        blocks: vec![inner.0, outer.0],
+    };
+    assert_eq!(
+        values(answer(&query, 1 << 20).unwrap()),
+        [[Value::Integer(3)]]
+    );
+}
+
+#[test]
+fn a_query_without_from_has_one_row() {
+    let mut block = BlockBuilder::from(Source::Nothing);
+    let (a, b) = (block.value("a"), block.value(2));
+    let joined = block.add(Expression::Binary {
+        operator: BinaryOperator::Concatenate,
+        left: a,
+        right: b,
+    });
+    let binding = block.call(Function::Binding, &[]);
+    block.output(joined);
+    block.output(binding);
+    let rows = answer(&block.query(), 0).unwrap();
+    assert_eq!(rows.columns()[1].name(), "c1");
+    assert_eq!(values(rows), [[Value::from("a2"), Value::Integer(0)]]);
+}
+
+/// Rows that are unique and in order need neither a table of groups nor sorting.
+fn ordered_block() -> Query {
+    let rows = [("a", 2), ("b", 3), ("c", 1)];
+    let rows = rows.map(|(text, times)| (vec![Value::from(text)], times));
+    ROWS.set(rows.to_vec());
+    let mut block = BlockBuilder::relation(words());
+    let word = block.column(0);
+    let key = block.key(word, Collation::Binary);
+    let count = block.count();
+    block.output(key);
+    block.output(count);
+    block.order_by(key, false);
+    block.order_by(count, true);
+    block.0.distinct = true;
+    block.query()
+}
+
+#[test]
+fn what_a_scan_promises_is_not_done_again() {
+    let query = ordered_block();
+    let expected = values(answer(&query, 1 << 20).unwrap());
+    let database = Database::in_memory().unwrap();
+    let before = lines(explain_from(&database, &query, false, open).unwrap());
+    assert_eq!(
+        before,
+        [
+            "project: 2 columns (about 1 rows)",
+            "  sort: 2 keys (about 1 rows)",
+            "    aggregate: 1 key, 1 aggregate (about 1 rows)",
+            "      made up (about 9 rows)",
+            "          strategy: none",
+        ]
+    );
+    PROPERTIES.set(Properties {
+        order: vec![ColumnOrder {
+            column: 0,
+            descending: false,
+        }],
+        is_unique: true,
+    });
+    let after = lines(explain_from(&database, &query, false, open).unwrap());
+    assert_eq!(
+        after,
+        [
+            "project: 2 columns (about 9 rows)",
+            "  group rows as they are: 1 key, 1 aggregate (about 9 rows)",
+            "    made up (about 9 rows)",
+            "        strategy: none",
+        ]
+    );
+    let found = values(answer(&query, 1 << 20).unwrap());
+    PROPERTIES.set(Properties::default());
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn explain_analyze_counts_rows_and_time() {
+    let query = ordered_block();
+    let database = Database::in_memory().unwrap();
+    let lines = lines(explain_from(&database, &query, true, open).unwrap());
+    assert!(
+        lines[0].starts_with("project: 2 columns (3 rows in "),
+        "{lines:?}"
+    );
+    assert!(
+        lines[3].starts_with("      made up (6 rows in "),
+        "{lines:?}"
+    );
+    assert!(lines[3].ends_with(", about 9 rows)"), "{lines:?}");
+}
+
+#[test]
+fn distinct_orders_by_what_is_selected_only() {
+    let mut block = BlockBuilder::relation(words());
+    let (word, other) = (block.column(0), block.column(2));
+    block.output(word);
+    block.0.distinct = true;
+    block.order_by(other, false);
+    let error = answer(&block.query(), 0).map(drop).unwrap_err();
+    assert!(
+        error.to_string().starts_with("ORDER BY: with DISTINCT"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_sum_of_integers_that_overflows_is_an_error() {
+    ROWS.set(vec![(
+        vec![Value::Null, Value::Null, Value::Integer(i64::MAX)],
+        2,
+    )]);
+    let mut block = BlockBuilder::relation(words());
+    let number = block.column(2);
+    let sum = block.aggregate(Aggregate {
+        function: AggregateFunction::Sum,
+        argument: Some(number),
+        distinct: false,
+        collation: Collation::Binary,
+        filter: None,
+    });
+    block.output(sum);
+    let mut rows = answer(&block.query(), 0).unwrap();
+    let error = rows.next().unwrap().unwrap_err();
+    assert!(error.to_string().contains("integer overflow"), "{error}");
+    assert!(rows.next().is_none());
+}

@@ -1,0 +1,29 @@
+//! Queries built by hand, on rows made up here and on corpora, against plain answers.
+//!
+//! `plain` is the oracle: it does what a block says, one clause after the other, on rows in memory.
+
+#![allow(clippy::unwrap_used)]
+
+mod builder;
+mod corpora;
+mod interrupts;
+mod made_up;
+mod plain;
+
+use self::builder::BlockBuilder;
+use super::*;
+use crate::{Error, Value};
+
+/// The values of all rows.
+fn values(rows: Rows) -> Vec<Vec<Value>> {
+    rows.map(|row| row.unwrap().into_values()).collect()
+}
+
+/// The lines of an EXPLAIN.
+fn lines(rows: Rows) -> Vec<String> {
+    let lines = values(rows).into_iter().map(|row| match &row[..] {
+        [Value::Text(line)] => line.clone(),
+        other => panic!("{other:?}"),
+    });
+    lines.collect()
+}

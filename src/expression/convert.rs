@@ -1,0 +1,116 @@
+//! Values to values of another type: text, numbers, truth, affinity and CAST, by SQLite's rules.
+//!
+//! Invariant: a text is UTF-8. Bytes that ought to become a text and are not UTF-8 stay a BLOB, so nothing is lost.
+
+use std::borrow::Cow;
+
+use zipfdb_sql::query::Affinity;
+
+use super::number::{integer_prefix, number_prefix, real_prefix, real_to_text};
+use crate::Value;
+
+/// The bytes of a value's text; none of NULL.
+pub(crate) fn to_bytes(value: &Value) -> Option<Cow<'_, [u8]>> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Integer(integer) => Cow::Owned(integer.to_string().into_bytes()),
+        Value::Real(real) => Cow::Owned(real_to_text(*real).into_bytes()),
+        Value::Text(text) => Cow::Borrowed(text.as_bytes()),
+        Value::Blob(bytes) => Cow::Borrowed(bytes),
+    })
+}
+
+/// Bytes as SQL sees a word: a text, or a BLOB if they are not UTF-8.
+pub(crate) fn text_or_blob(bytes: Vec<u8>) -> Value {
+    match String::from_utf8(bytes) {
+        Ok(text) => Value::Text(text),
+        Err(error) => Value::Blob(error.into_bytes()),
+    }
+}
+
+/// The value as an operand of arithmetic: a number, or NULL.
+pub(crate) fn to_number(value: &Value) -> Cow<'_, Value> {
+    match value {
+        Value::Null | Value::Integer(_) | Value::Real(_) => Cow::Borrowed(value),
+        Value::Text(text) => Cow::Owned(number_prefix(text.as_bytes()).0),
+        Value::Blob(bytes) => Cow::Owned(number_prefix(bytes).0),
+    }
+}
+
+/// The value as a real; 0 of NULL.
+pub(crate) fn to_real(value: &Value) -> f64 {
+    match value {
+        Value::Null => 0.0,
+        // Rounds to the nearest real, as intended.
+        Value::Integer(integer) => *integer as f64,
+        Value::Real(real) => *real,
+        Value::Text(text) => real_prefix(text.as_bytes()),
+        Value::Blob(bytes) => real_prefix(bytes),
+    }
+}
+
+/// The value as an integer; 0 of NULL, the nearest one of a number out of range.
+pub(crate) fn to_integer(value: &Value) -> i64 {
+    match value {
+        Value::Null => 0,
+        Value::Integer(integer) => *integer,
+        // Drops the fraction and saturates, as intended.
+        Value::Real(real) => *real as i64,
+        Value::Text(text) => integer_prefix(text.as_bytes()),
+        Value::Blob(bytes) => integer_prefix(bytes),
+    }
+}
+
+/// Whether the value is true; none if that is unknown.
+pub(crate) fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Null => None,
+        Value::Integer(integer) => Some(*integer != 0),
+        other => Some(to_real(other) != 0.0),
+    }
+}
+
+/// Three-valued truth as a value.
+pub(crate) fn from_truth(truth: Option<bool>) -> Value {
+    truth.map_or(Value::Null, |truth| Value::Integer(i64::from(truth)))
+}
+
+/// A count or an offset. They are far below 2^63: a database of that size does not exist.
+pub(crate) fn from_count(count: u64) -> Value {
+    Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// The value with an affinity applied, as before a comparison.
+pub(crate) fn apply_affinity(value: &Value, affinity: Affinity) -> Value {
+    match (affinity, value) {
+        (Affinity::Text, Value::Integer(_) | Value::Real(_)) => cast_to_text(value),
+        (Affinity::Integer | Affinity::Real, Value::Text(text)) => as_numeric(value, text),
+        _ => value.clone(),
+    }
+}
+
+/// The number that a text is, or else the text itself.
+pub(crate) fn as_numeric(value: &Value, text: &str) -> Value {
+    match number_prefix(text.as_bytes()) {
+        (number, true) => number,
+        _ => value.clone(),
+    }
+}
+
+/// `CAST(value AS affinity)`.
+pub(crate) fn cast(value: &Value, affinity: Affinity) -> Value {
+    if matches!(value, Value::Null) {
+        return Value::Null;
+    }
+    match affinity {
+        Affinity::None => value.clone(),
+        Affinity::Integer => Value::Integer(to_integer(value)),
+        Affinity::Real => Value::Real(to_real(value)),
+        Affinity::Text => cast_to_text(value),
+        Affinity::Blob => Value::Blob(to_bytes(value).unwrap_or_default().into_owned()),
+    }
+}
+
+fn cast_to_text(value: &Value) -> Value {
+    text_or_blob(to_bytes(value).unwrap_or_default().into_owned())
+}

@@ -1,0 +1,363 @@
+//! `Evaluator`: the values of expressions on one row after another.
+//!
+//! Operands are computed when they are asked for and once a row, with a stack of its own: no depth of expression uses the
+//! thread's stack, and what AND, OR, CASE, COALESCE and IIF do not need is not computed. Invariant: a slot is valid for the
+//! row at hand if its stamp is the current one.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+
+use zipfdb_sql::query::{BinaryOperator, Collation, Expression, ExpressionId, Function, Matcher};
+
+use super::arithmetic::binary;
+use super::compare::{compare, holds};
+use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
+use super::function::call;
+use super::pattern::Pattern;
+use super::program::{ConstantList, Node, Program};
+use crate::{Result, Value};
+
+/// Evaluates the expressions of a program.
+#[derive(Debug)]
+pub(crate) struct Evaluator<P> {
+    program: P,
+    /// The value of each expression that is neither a constant nor of the row.
+    slots: Vec<Value>,
+    stamps: Vec<u64>,
+    stamp: u64,
+    /// Expressions that wait for operands, with how far each has come.
+    stack: Vec<(ExpressionId, usize)>,
+    /// The last pattern of each match whose pattern is not constant.
+    patterns: HashMap<ExpressionId, (Value, Value, Option<Pattern>)>,
+}
+
+impl<P: Deref<Target = Program>> Evaluator<P> {
+    /// An evaluator that is at no row yet.
+    pub(crate) fn of(program: P) -> Evaluator<P> {
+        let count = program.slot_count;
+        Evaluator {
+            program,
+            slots: vec![Value::Null; count],
+            stamps: vec![0; count],
+            stamp: 1,
+            stack: Vec::new(),
+            patterns: HashMap::new(),
+        }
+    }
+
+    /// Goes on to another row: nothing that was computed counts any more.
+    pub(crate) fn next_row(&mut self) {
+        self.stamp += 1;
+    }
+
+    /// The value of an expression on the row at hand, which the caller passes unchanged until `next_row`.
+    ///
+    /// # Errors
+    /// If a function fails on its arguments.
+    pub(crate) fn value<'a>(&'a mut self, row: &'a [Value], id: ExpressionId) -> Result<&'a Value> {
+        if self.ready(row, id).is_none() {
+            self.compute(row, id)?;
+        }
+        Ok(self.ready(row, id).unwrap_or(&Value::Null))
+    }
+
+    /// As `value`, owned.
+    ///
+    /// # Errors
+    /// As `value`.
+    pub(crate) fn take(&mut self, row: &[Value], id: ExpressionId) -> Result<Value> {
+        if matches!(self.program.node(id), Node::Constant(_) | Node::Row(_)) {
+            return Ok(self.value(row, id)?.clone());
+        }
+        self.value(row, id)?;
+        let slot = self.program.slot(id);
+        self.stamps[slot] = 0;
+        Ok(std::mem::replace(&mut self.slots[slot], Value::Null))
+    }
+
+    /// Whether all of these are true on the row at hand.
+    ///
+    /// # Errors
+    /// As `value`.
+    pub(crate) fn are_true(&mut self, row: &[Value], ids: &[ExpressionId]) -> Result<bool> {
+        for &id in ids {
+            if truth(self.value(row, id)?) != Some(true) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The value of an expression, if it is there already.
+    fn ready<'a>(&'a self, row: &'a [Value], id: ExpressionId) -> Option<&'a Value> {
+        match self.program.node(id) {
+            Node::Constant(value) => Some(value),
+            Node::Row(index) => Some(&row[*index]),
+            _ => {
+                let slot = self.program.slot(id);
+                (self.stamps[slot] == self.stamp).then(|| &self.slots[slot])
+            }
+        }
+    }
+
+    fn compute(&mut self, row: &[Value], id: ExpressionId) -> Result<()> {
+        self.stack.clear();
+        self.stack.push((id, 0));
+        while let Some((id, progress)) = self.stack.pop() {
+            // Shared operands may have been pushed twice.
+            if self.ready(row, id).is_some() {
+                continue;
+            }
+            match self.step(row, id, progress)? {
+                Step::Done(value) => {
+                    let slot = self.program.slot(id);
+                    self.slots[slot] = value;
+                    self.stamps[slot] = self.stamp;
+                }
+                Step::Needs(operand, progress) => {
+                    self.stack.push((id, progress));
+                    self.stack.push((operand, 0));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes an expression as far as its operands are there.
+    fn step(&mut self, row: &[Value], id: ExpressionId, progress: usize) -> Result<Step> {
+        /// The value of an operand; if it is not there yet, the expression waits for it.
+        macro_rules! need {
+            ($operand:expr, $progress:expr) => {
+                match self.ready(row, $operand) {
+                    Some(value) => value,
+                    None => return Ok(Step::Needs($operand, $progress)),
+                }
+            };
+            ($operand:expr) => {
+                need!($operand, 0)
+            };
+        }
+        let expression = match self.program.node(id) {
+            Node::Constant(value) => return Ok(Step::Done(value.clone())),
+            Node::Row(index) => return Ok(Step::Done(row[*index].clone())),
+            Node::InConstants {
+                operand,
+                list,
+                negated,
+                collation,
+            } => {
+                let found = is_in(need!(*operand), list, *collation);
+                return Ok(Step::Done(from_truth(found.map(|found| found != *negated))));
+            }
+            Node::MatchConstant {
+                text,
+                pattern,
+                negated,
+            } => {
+                let text = need!(*text);
+                return Ok(Step::Done(matched(pattern.as_ref(), text, *negated)));
+            }
+            Node::Other(expression) => expression,
+        };
+        let value = match expression {
+            Expression::Value(value) => value.clone(),
+            // The program has made them nodes of their own.
+            Expression::Column(_) | Expression::Key(_) | Expression::Aggregate(_) => Value::Null,
+            Expression::Affine { operand, affinity } => apply_affinity(need!(*operand), *affinity),
+            Expression::Cast { operand, affinity } => cast(need!(*operand), *affinity),
+            Expression::Not(operand) => from_truth(truth(need!(*operand)).map(|truth| !truth)),
+            Expression::Negate(operand) => binary(
+                BinaryOperator::Subtract,
+                &Value::Integer(0),
+                need!(*operand),
+            ),
+            Expression::IsNull { operand, negated } => {
+                let is_null = matches!(need!(*operand), Value::Null);
+                from_truth(Some(is_null != *negated))
+            }
+            Expression::Binary {
+                operator: operator @ (BinaryOperator::And | BinaryOperator::Or),
+                left,
+                right,
+            } => {
+                // What decides alone: false for AND, true for OR.
+                let decisive = Some(*operator == BinaryOperator::Or);
+                let left = truth(need!(*left));
+                if left == decisive {
+                    return Ok(Step::Done(from_truth(left)));
+                }
+                let right = truth(need!(*right));
+                match (left, right) {
+                    (_, right) if right == decisive => from_truth(right),
+                    (Some(_), Some(_)) => from_truth(right),
+                    _ => Value::Null,
+                }
+            }
+            Expression::Binary {
+                operator,
+                left,
+                right,
+            } => binary(*operator, need!(*left), need!(*right)),
+            Expression::Compare {
+                comparison,
+                left,
+                right,
+                collation,
+            } => {
+                let (left, right) = (need!(*left), need!(*right));
+                from_truth(holds(*comparison, left, right, *collation))
+            }
+            Expression::In {
+                operand,
+                list,
+                negated,
+                collation,
+            } => {
+                let wanted = need!(*operand);
+                if list.is_empty() {
+                    return Ok(Step::Done(from_truth(Some(*negated))));
+                }
+                if matches!(wanted, Value::Null) {
+                    return Ok(Step::Done(Value::Null));
+                }
+                let is_null = |value: &Value| matches!(value, Value::Null);
+                for (index, &item) in list.iter().enumerate().skip(progress) {
+                    let item = need!(item, index);
+                    if !is_null(item) && compare(wanted, item, *collation).is_eq() {
+                        return Ok(Step::Done(from_truth(Some(!negated))));
+                    }
+                }
+                let mut items = list.iter().filter_map(|&item| self.ready(row, item));
+                match items.any(is_null) {
+                    true => Value::Null,
+                    false => from_truth(Some(*negated)),
+                }
+            }
+            Expression::Match {
+                matcher,
+                text,
+                pattern,
+                escape,
+                negated,
+            } => {
+                let text = need!(*text);
+                let pattern = need!(*pattern);
+                let escape = match escape {
+                    None => None,
+                    Some(escape) => Some(need!(*escape).clone()),
+                };
+                let (text, pattern) = (text.clone(), pattern.clone());
+                let (matcher, negated) = (*matcher, *negated);
+                let pattern = self.pattern(id, matcher, pattern, escape)?;
+                matched(pattern, &text, negated)
+            }
+            Expression::Case {
+                branches,
+                otherwise,
+            } => {
+                for (index, (condition, value)) in branches.iter().enumerate().skip(progress) {
+                    if truth(need!(*condition, index)) == Some(true) {
+                        return Ok(Step::Done(need!(*value, index).clone()));
+                    }
+                }
+                match otherwise {
+                    None => Value::Null,
+                    Some(otherwise) => need!(*otherwise, branches.len()).clone(),
+                }
+            }
+            Expression::Call {
+                function: Function::Coalesce | Function::IfNull,
+                arguments,
+            } => {
+                for (index, &argument) in arguments.iter().enumerate().skip(progress) {
+                    let value = need!(argument, index);
+                    if !matches!(value, Value::Null) {
+                        return Ok(Step::Done(value.clone()));
+                    }
+                }
+                Value::Null
+            }
+            Expression::Call {
+                function: Function::Iif,
+                arguments,
+            } => {
+                let Some(&condition) = arguments.first() else {
+                    return Ok(Step::Done(Value::Null));
+                };
+                let index = if truth(need!(condition)) == Some(true) {
+                    1
+                } else {
+                    2
+                };
+                match arguments.get(index) {
+                    None => Value::Null,
+                    Some(&value) => need!(value).clone(),
+                }
+            }
+            Expression::Call {
+                function,
+                arguments,
+            } => {
+                for (index, &argument) in arguments.iter().enumerate().skip(progress) {
+                    need!(argument, index);
+                }
+                let values: Vec<&Value> = arguments
+                    .iter()
+                    .filter_map(|&argument| self.ready(row, argument))
+                    .collect();
+                call(*function, &values, self.program.binding)?
+            }
+        };
+        Ok(Step::Done(value))
+    }
+
+    /// The compiled pattern of a match, kept as long as the pattern stays the same.
+    fn pattern(
+        &mut self,
+        id: ExpressionId,
+        matcher: Matcher,
+        pattern: Value,
+        escape: Option<Value>,
+    ) -> Result<Option<&Pattern>> {
+        let shown_escape = escape.clone().unwrap_or(Value::Null);
+        let known = self.patterns.get(&id);
+        let is_known = known.is_some_and(|known| known.0 == pattern && known.1 == shown_escape);
+        if !is_known {
+            let compiled = Pattern::new(matcher, &pattern, escape.as_ref())?;
+            self.patterns.insert(id, (pattern, shown_escape, compiled));
+        }
+        Ok(self.patterns.get(&id).and_then(|known| known.2.as_ref()))
+    }
+}
+
+/// What became of an expression.
+enum Step {
+    /// It has its value.
+    Done(Value),
+    /// It needs this operand, and then goes on from there.
+    Needs(ExpressionId, usize),
+}
+
+fn is_in(wanted: &Value, list: &ConstantList, collation: Collation) -> Option<bool> {
+    if list.sorted.is_empty() && !list.has_null {
+        return Some(false);
+    }
+    if matches!(wanted, Value::Null) {
+        return None;
+    }
+    let found = list
+        .sorted
+        .binary_search_by(|item| compare(item, wanted, collation));
+    match found {
+        Ok(_) => Some(true),
+        Err(_) if list.has_null => None,
+        Err(_) => Some(false),
+    }
+}
+
+fn matched(pattern: Option<&Pattern>, text: &Value, negated: bool) -> Value {
+    match (pattern, to_bytes(text)) {
+        (Some(pattern), Some(text)) => from_truth(Some(pattern.matches(&text) != negated)),
+        _ => Value::Null,
+    }
+}

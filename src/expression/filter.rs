@@ -1,0 +1,527 @@
+//! WHERE taken apart: conditions that depend on one column only, which scans decide once for each distinct value, and the
+//! rest, which is decided for each row.
+//!
+//! Invariant: a row passes WHERE exactly if all column filters and all of the rest are true of it. What `values` and `range`
+//! leave out cannot match; what they leave in still has to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use zipfdb_sql::query::{BinaryOperator, Collation, Comparison, Expression, ExpressionId, Matcher};
+
+use super::pattern::Pattern;
+use super::program::{Layout, Program, operands};
+use super::{Evaluator, to_bytes};
+use crate::{Result, Value};
+
+/// WHERE, taken apart.
+#[derive(Debug)]
+pub(crate) struct FilterSplit {
+    /// For each column with conditions of its own, in order of columns.
+    pub(crate) columns: Vec<ColumnFilter>,
+    /// Conjuncts of several columns or none.
+    pub(crate) rest: Vec<ExpressionId>,
+}
+
+/// All conjuncts that depend on one column only.
+#[derive(Debug)]
+pub(crate) struct ColumnFilter {
+    column: usize,
+    program: Arc<Program>,
+    conjuncts: Vec<ExpressionId>,
+    values: Option<Vec<Value>>,
+    range: TextRange,
+    /// Evaluators that no thread is using.
+    evaluators: Mutex<Vec<Evaluator<Arc<Program>>>>,
+}
+
+/// Where the bytes of texts lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TextRange {
+    pub(crate) lower: Bound<Vec<u8>>,
+    pub(crate) upper: Bound<Vec<u8>>,
+}
+
+/// What an expression depends on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Dependence {
+    Nothing,
+    Column(usize),
+    More,
+}
+
+impl FilterSplit {
+    /// Takes the conjuncts `filter` of `expressions` apart.
+    ///
+    /// # Errors
+    /// If a constant pattern is not valid.
+    pub(crate) fn new(
+        expressions: &[Expression],
+        filter: &[ExpressionId],
+        binding: u64,
+    ) -> Result<FilterSplit> {
+        let dependences = dependences(expressions);
+        let mut groups: BTreeMap<usize, Vec<ExpressionId>> = BTreeMap::new();
+        let mut rest = Vec::new();
+        for &conjunct in filter {
+            match dependences[conjunct.0 as usize] {
+                Dependence::Column(column) => groups.entry(column).or_default().push(conjunct),
+                Dependence::Nothing | Dependence::More => rest.push(conjunct),
+            }
+        }
+        let columns = groups
+            .into_iter()
+            .map(|(column, conjuncts)| ColumnFilter::new(expressions, column, conjuncts, binding));
+        Ok(FilterSplit {
+            columns: columns.collect::<Result<_>>()?,
+            rest,
+        })
+    }
+}
+
+impl ColumnFilter {
+    fn new(
+        expressions: &[Expression],
+        column: usize,
+        conjuncts: Vec<ExpressionId>,
+        binding: u64,
+    ) -> Result<ColumnFilter> {
+        let layout = Layout {
+            columns: HashMap::from([(column, 0)]),
+            keys: 0,
+        };
+        let program = Arc::new(Program::new(expressions, &layout, binding)?);
+        let mut filter = ColumnFilter {
+            column,
+            values: None,
+            range: TextRange::all(),
+            evaluators: Mutex::default(),
+            conjuncts,
+            program,
+        };
+        for &conjunct in &filter.conjuncts {
+            filter
+                .range
+                .narrow(&text_range(&filter.program, expressions, conjunct));
+        }
+        let mut candidates = candidates(&filter.program, expressions);
+        let found = filter
+            .conjuncts
+            .iter()
+            .find_map(|conjunct| candidates[conjunct.0 as usize].take());
+        if let Some(mut values) = found {
+            values.sort_by(Value::compare);
+            values.dedup_by(|next, kept| next.compare(kept).is_eq());
+            let mut matching = Vec::with_capacity(values.len());
+            for value in values {
+                if filter.matches(&value)? {
+                    matching.push(value);
+                }
+            }
+            filter.values = Some(matching);
+        }
+        Ok(filter)
+    }
+
+    /// The column, by its index in the source.
+    pub(crate) fn column(&self) -> usize {
+        self.column
+    }
+
+    /// The only values that match, if they are known: sorted, no two of them equal. A value of the column that equals one
+    /// of them matches, whether INTEGER or REAL.
+    pub(crate) fn values(&self) -> Option<&[Value]> {
+        self.values.as_deref()
+    }
+
+    /// Where the bytes of texts that match lie. BLOBs may match whatever their bytes.
+    pub(crate) fn range(&self) -> &TextRange {
+        &self.range
+    }
+
+    /// Whether all conditions hold for a value of the column. May be called from many threads.
+    ///
+    /// # Errors
+    /// If a function fails on the value.
+    pub(crate) fn matches(&self, value: &Value) -> Result<bool> {
+        let known = self.evaluators.lock().pop();
+        let mut evaluator = known.unwrap_or_else(|| Evaluator::of(self.program.clone()));
+        evaluator.next_row();
+        let answer = evaluator.are_true(std::slice::from_ref(value), &self.conjuncts);
+        self.evaluators.lock().push(evaluator);
+        answer
+    }
+}
+
+impl TextRange {
+    /// All texts.
+    pub(crate) fn all() -> TextRange {
+        TextRange {
+            lower: Bound::Unbounded,
+            upper: Bound::Unbounded,
+        }
+    }
+
+    /// Whether these bytes lie in the range.
+    pub(crate) fn contains(&self, text: &[u8]) -> bool {
+        let above = match &self.lower {
+            Bound::Unbounded => true,
+            Bound::Included(lower) => text >= lower.as_slice(),
+            Bound::Excluded(lower) => text > lower.as_slice(),
+        };
+        let below = match &self.upper {
+            Bound::Unbounded => true,
+            Bound::Included(upper) => text <= upper.as_slice(),
+            Bound::Excluded(upper) => text < upper.as_slice(),
+        };
+        above && below
+    }
+
+    /// Keeps what lies in both.
+    fn narrow(&mut self, other: &TextRange) {
+        // A bound and how strict it is, so that of equal bounds the one that excludes wins.
+        fn key(bound: &Bound<Vec<u8>>) -> Option<(&[u8], bool)> {
+            match bound {
+                Bound::Unbounded => None,
+                Bound::Included(text) => Some((text, false)),
+                Bound::Excluded(text) => Some((text, true)),
+            }
+        }
+        if key(&other.lower) > key(&self.lower) {
+            self.lower = other.lower.clone();
+        }
+        let strict = |bound| key(bound).map(|(text, excludes)| (text, !excludes));
+        let is_narrower = match (strict(&other.upper), strict(&self.upper)) {
+            (Some(_), None) => true,
+            (Some(other), Some(own)) => other < own,
+            (None, _) => false,
+        };
+        if is_narrower {
+            self.upper = other.upper.clone();
+        }
+    }
+}
+
+fn dependences(expressions: &[Expression]) -> Vec<Dependence> {
+    let mut dependences: Vec<Dependence> = Vec::with_capacity(expressions.len());
+    for expression in expressions {
+        let mut dependence = match expression {
+            Expression::Column(column) => Dependence::Column(*column),
+            Expression::Key(_) | Expression::Aggregate(_) => Dependence::More,
+            _ => Dependence::Nothing,
+        };
+        operands(expression, |operand| {
+            dependence = match (dependence, dependences[operand.0 as usize]) {
+                (one, Dependence::Nothing) | (Dependence::Nothing, one) => one,
+                (one, other) if one == other => one,
+                _ => Dependence::More,
+            };
+        });
+        dependences.push(dependence);
+    }
+    dependences
+}
+
+/// For each expression the values of the column for which it can be true, if they are finitely many.
+///
+/// A list is moved to the expression that uses it, so all work is linear but for what OR joins.
+fn candidates(program: &Program, expressions: &[Expression]) -> Vec<Option<Vec<Value>>> {
+    let is_column = |id: ExpressionId| {
+        let expression = &expressions[id.0 as usize];
+        matches!(expression, Expression::Column(_)) && program.constant(id).is_none()
+    };
+    let mut candidates: Vec<Option<Vec<Value>>> = Vec::with_capacity(expressions.len());
+    for expression in expressions {
+        let found = match expression {
+            Expression::Compare {
+                comparison: Comparison::Equal | Comparison::Is,
+                left,
+                right,
+                collation: Collation::Binary,
+            } => {
+                let constant = match (is_column(*left), is_column(*right)) {
+                    (true, _) => program.constant(*right),
+                    (_, true) => program.constant(*left),
+                    _ => None,
+                };
+                constant.map(|value| vec![value.clone()])
+            }
+            Expression::In {
+                operand,
+                list,
+                negated: false,
+                collation: Collation::Binary,
+            } if is_column(*operand) => {
+                let values = list.iter().map(|&item| program.constant(item).cloned());
+                values.collect()
+            }
+            Expression::Binary {
+                operator: BinaryOperator::And,
+                left,
+                right,
+            } => {
+                let left = candidates[left.0 as usize].take();
+                left.or_else(|| candidates[right.0 as usize].take())
+            }
+            Expression::Binary {
+                operator: BinaryOperator::Or,
+                left,
+                right,
+            } => {
+                let left = candidates[left.0 as usize].take();
+                let right = candidates[right.0 as usize].take();
+                left.zip(right).map(|(mut left, right)| {
+                    left.extend(right);
+                    left
+                })
+            }
+            _ => None,
+        };
+        candidates.push(found);
+    }
+    candidates
+}
+
+/// Where texts lie for which a conjunct can be true.
+fn text_range(program: &Program, expressions: &[Expression], id: ExpressionId) -> TextRange {
+    let mut range = TextRange::all();
+    let is_column = |id: ExpressionId| matches!(expressions[id.0 as usize], Expression::Column(_));
+    match &expressions[id.0 as usize] {
+        Expression::Compare {
+            comparison,
+            left,
+            right,
+            collation: Collation::Binary,
+        } => {
+            let (comparison, constant) = match (is_column(*left), is_column(*right)) {
+                (true, false) => (*comparison, program.constant(*right)),
+                (false, true) => (mirrored(*comparison), program.constant(*left)),
+                _ => return range,
+            };
+            let Some(Value::Text(text)) = constant else {
+                return range;
+            };
+            let text = text.as_bytes().to_vec();
+            match comparison {
+                Comparison::Equal | Comparison::Is => {
+                    range.lower = Bound::Included(text.clone());
+                    range.upper = Bound::Included(text);
+                }
+                Comparison::Less => range.upper = Bound::Excluded(text),
+                Comparison::LessOrEqual => range.upper = Bound::Included(text),
+                Comparison::Greater => range.lower = Bound::Excluded(text),
+                Comparison::GreaterOrEqual => range.lower = Bound::Included(text),
+                Comparison::NotEqual | Comparison::IsNot => {}
+            }
+        }
+        Expression::Match {
+            matcher: matcher @ Matcher::Glob,
+            text,
+            pattern,
+            escape: None,
+            negated: false,
+        } if is_column(*text) => {
+            let pattern = program.constant(*pattern);
+            let pattern = pattern.filter(|pattern| to_bytes(pattern).is_some());
+            let compiled = pattern.and_then(|pattern| Pattern::new(*matcher, pattern, None).ok());
+            let prefix = compiled.flatten().map(|pattern| pattern.prefix());
+            if let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) {
+                range.upper = behind_prefix(&prefix);
+                range.lower = Bound::Included(prefix);
+            }
+        }
+        _ => {}
+    }
+    range
+}
+
+/// The comparison with its sides exchanged.
+fn mirrored(comparison: Comparison) -> Comparison {
+    match comparison {
+        Comparison::Less => Comparison::Greater,
+        Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+        Comparison::Greater => Comparison::Less,
+        Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+        same => same,
+    }
+}
+
+/// The first bytes behind all that begin with `prefix`.
+fn behind_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let kept = prefix.iter().rposition(|&byte| byte != 0xff);
+    match kept {
+        None => Bound::Unbounded,
+        Some(last) => {
+            let mut behind = prefix[..=last].to_vec();
+            behind[last] += 1;
+            Bound::Excluded(behind)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Expressions are columns 0 and 1, then what `add` adds; its last one is the only conjunct.
+    fn split(add: impl FnOnce(&mut Vec<Expression>)) -> FilterSplit {
+        let mut expressions = vec![Expression::Column(0), Expression::Column(1)];
+        add(&mut expressions);
+        let last = ExpressionId(u32::try_from(expressions.len()).unwrap() - 1);
+        FilterSplit::new(&expressions, &[last], 0).unwrap()
+    }
+
+    fn compare(comparison: Comparison, left: u32, right: u32) -> Expression {
+        Expression::Compare {
+            comparison,
+            left: ExpressionId(left),
+            right: ExpressionId(right),
+            collation: Collation::Binary,
+        }
+    }
+
+    fn text(text: &str) -> Expression {
+        Expression::Value(Value::from(text))
+    }
+
+    fn or(left: u32, right: u32) -> Expression {
+        Expression::Binary {
+            operator: BinaryOperator::Or,
+            left: ExpressionId(left),
+            right: ExpressionId(right),
+        }
+    }
+
+    #[test]
+    fn a_condition_of_two_columns_stays_behind() {
+        let split = split(|all| all.push(compare(Comparison::Less, 0, 1)));
+        assert!(split.columns.is_empty());
+        assert_eq!(split.rest, [ExpressionId(2)]);
+    }
+
+    #[test]
+    fn values_of_equality_in_and_or_are_known() {
+        let split = split(|all| {
+            all.extend([text("b"), compare(Comparison::Equal, 2, 1), text("a")]);
+            all.push(Expression::Value(Value::Null));
+            all.push(Expression::In {
+                operand: ExpressionId(1),
+                list: vec![ExpressionId(4), ExpressionId(5), ExpressionId(2)],
+                negated: false,
+                collation: Collation::Binary,
+            });
+            all.push(or(3, 6));
+        });
+        let [filter] = &split.columns[..] else {
+            panic!("{split:?}")
+        };
+        assert_eq!(filter.column(), 1);
+        assert_eq!(
+            filter.values().unwrap(),
+            [Value::from("a"), Value::from("b")]
+        );
+        assert!(filter.matches(&Value::from("a")).unwrap());
+        assert!(!filter.matches(&Value::from("c")).unwrap());
+        assert!(!filter.matches(&Value::Null).unwrap());
+    }
+
+    #[test]
+    fn values_that_fail_another_condition_are_left_out() {
+        let expressions = [
+            Expression::Column(0),
+            text("a"),
+            text("b"),
+            compare(Comparison::Equal, 0, 1),
+            compare(Comparison::Equal, 0, 2),
+            or(3, 4),
+            compare(Comparison::Greater, 0, 1),
+        ];
+        let filter = [ExpressionId(6), ExpressionId(5)];
+        let split = FilterSplit::new(&expressions, &filter, 0).unwrap();
+        assert_eq!(split.columns[0].values().unwrap(), [Value::from("b")]);
+        assert_eq!(
+            split.columns[0].range().lower,
+            Bound::Excluded(b"a".to_vec())
+        );
+    }
+
+    #[test]
+    fn without_case_there_are_no_values() {
+        let split = split(|all| {
+            all.push(text("a"));
+            all.push(Expression::Compare {
+                comparison: Comparison::Equal,
+                left: ExpressionId(0),
+                right: ExpressionId(2),
+                collation: Collation::NoCase,
+            });
+        });
+        assert_eq!(split.columns[0].values(), None);
+        assert_eq!(split.columns[0].range(), &TextRange::all());
+        assert!(split.columns[0].matches(&Value::from("A")).unwrap());
+    }
+
+    #[test]
+    fn comparisons_and_glob_give_ranges() {
+        for (comparison, constant_first, range) in [
+            (
+                Comparison::Less,
+                false,
+                (Bound::Unbounded, Bound::Excluded(b"m".to_vec())),
+            ),
+            (
+                Comparison::LessOrEqual,
+                true,
+                (Bound::Included(b"m".to_vec()), Bound::Unbounded),
+            ),
+            (
+                Comparison::NotEqual,
+                false,
+                (Bound::Unbounded, Bound::Unbounded),
+            ),
+        ] {
+            let split = split(|all| {
+                all.push(text("m"));
+                let (left, right) = if constant_first { (2, 0) } else { (0, 2) };
+                all.push(compare(comparison, left, right));
+            });
+            let (lower, upper) = range;
+            assert_eq!(split.columns[0].range(), &TextRange { lower, upper });
+        }
+        let split = split(|all| {
+            all.push(text("ab\u{7f}*"));
+            all.push(Expression::Match {
+                matcher: Matcher::Glob,
+                text: ExpressionId(0),
+                pattern: ExpressionId(2),
+                escape: None,
+                negated: false,
+            });
+        });
+        let range = split.columns[0].range();
+        assert!(range.contains(b"ab\x7f"));
+        assert!(range.contains(b"ab\x7f\xff\xff"));
+        assert!(!range.contains(b"ab\x80"));
+        assert!(!range.contains(b"ab"));
+    }
+
+    #[test]
+    fn ranges_narrow_to_what_lies_in_both() {
+        let range = |lower: &str, upper: &str| TextRange {
+            lower: Bound::Included(lower.into()),
+            upper: Bound::Excluded(upper.into()),
+        };
+        let mut narrowed = range("b", "y");
+        narrowed.narrow(&range("a", "x"));
+        assert_eq!(narrowed, range("b", "x"));
+        narrowed.narrow(&TextRange {
+            lower: Bound::Excluded(b"b".to_vec()),
+            upper: Bound::Included(b"x".to_vec()),
+        });
+        assert_eq!(narrowed.lower, Bound::Excluded(b"b".to_vec()));
+        assert_eq!(narrowed.upper, Bound::Excluded(b"x".to_vec()));
+    }
+}

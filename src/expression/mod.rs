@@ -1,0 +1,27 @@
+//! Expressions of a plan, evaluated: a `Program` is made once, an `Evaluator` applies it to row after row.
+//!
+//! Semantics are SQLite's, held to by a table of cases that SQLite itself answered (`fixtures/sqlite.txt`), but for these:
+//! NOCASE, `lower` and `upper` know all of Unicode, NUL is a character like others, and what should be a text but is not
+//! UTF-8 is a BLOB. Nothing here knows where rows come from.
+
+mod arithmetic;
+mod compare;
+mod convert;
+mod evaluator;
+mod filter;
+mod function;
+mod number;
+mod pattern;
+mod program;
+mod text;
+
+pub(crate) use arithmetic::from_real;
+pub(crate) use compare::compare;
+pub(crate) use convert::{as_numeric, from_count, text_or_blob, to_bytes, to_integer, to_real};
+pub(crate) use evaluator::Evaluator;
+pub(crate) use filter::{ColumnFilter, FilterSplit, TextRange};
+pub(crate) use function::hex;
+pub(crate) use program::{Layout, Program, operands};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,346 @@
+//! Expressions against the answers of SQLite, and what is ours alone.
+
+#![allow(clippy::unwrap_used)]
+
+use zipfdb_sql::query::{
+    Affinity, BinaryOperator, Collation, Comparison, Expression, ExpressionId, Function, Matcher,
+};
+
+use super::*;
+use crate::{Result, Value};
+
+fn id(index: usize) -> ExpressionId {
+    ExpressionId(u32::try_from(index).unwrap())
+}
+
+/// Evaluates the last of `expressions` on a row.
+fn evaluate_on(expressions: &[Expression], row: &[Value]) -> Result<Value> {
+    let layout = Layout::whole(row.len(), 0);
+    let program = Program::new(expressions, &layout, 3)?;
+    Evaluator::of(&program).take(row, id(expressions.len() - 1))
+}
+
+/// The expression of a name in the table, whose operands are the expressions 0, 1, ... before it.
+fn expressions(name: &str, operands: Vec<Expression>) -> Vec<Expression> {
+    let count = operands.len();
+    let ids = |range: std::ops::Range<usize>| range.map(id).collect::<Vec<_>>();
+    let compare = |comparison, collation| Expression::Compare {
+        comparison,
+        left: id(0),
+        right: id(1),
+        collation,
+    };
+    let binary = |operator| Expression::Binary {
+        operator,
+        left: id(0),
+        right: id(1),
+    };
+    let cast = |affinity| Expression::Cast {
+        operand: id(0),
+        affinity,
+    };
+    let matched = |matcher, negated| Expression::Match {
+        matcher,
+        text: id(1),
+        pattern: id(0),
+        escape: (count > 2).then_some(id(2)),
+        negated,
+    };
+    let call = |function| Expression::Call {
+        function,
+        arguments: ids(0..count),
+    };
+    let mut expressions = operands;
+    let affinity = match name {
+        "integer affinity=" => Some(Affinity::Integer),
+        "text affinity=" => Some(Affinity::Text),
+        _ => None,
+    };
+    if let Some(affinity) = affinity {
+        expressions.push(Expression::Affine {
+            operand: id(1),
+            affinity,
+        });
+        expressions.push(Expression::Compare {
+            comparison: Comparison::Equal,
+            left: id(0),
+            right: id(2),
+            collation: Collation::Binary,
+        });
+        return expressions;
+    }
+    expressions.push(match name {
+        "+" => binary(BinaryOperator::Add),
+        "-" => binary(BinaryOperator::Subtract),
+        "*" => binary(BinaryOperator::Multiply),
+        "/" => binary(BinaryOperator::Divide),
+        "%" => binary(BinaryOperator::Remainder),
+        "||" => binary(BinaryOperator::Concatenate),
+        "AND" => binary(BinaryOperator::And),
+        "OR" => binary(BinaryOperator::Or),
+        "=" => compare(Comparison::Equal, Collation::Binary),
+        "<>" => compare(Comparison::NotEqual, Collation::Binary),
+        "<" => compare(Comparison::Less, Collation::Binary),
+        "<=" => compare(Comparison::LessOrEqual, Collation::Binary),
+        ">" => compare(Comparison::Greater, Collation::Binary),
+        ">=" => compare(Comparison::GreaterOrEqual, Collation::Binary),
+        "IS" => compare(Comparison::Is, Collation::Binary),
+        "IS NOT" => compare(Comparison::IsNot, Collation::Binary),
+        "nocase=" => compare(Comparison::Equal, Collation::NoCase),
+        "nocase<" => compare(Comparison::Less, Collation::NoCase),
+        "NOT" => Expression::Not(id(0)),
+        "negate" => Expression::Negate(id(0)),
+        "isnull" | "notnull" => Expression::IsNull {
+            operand: id(0),
+            negated: name == "notnull",
+        },
+        "cast INTEGER" => cast(Affinity::Integer),
+        "cast REAL" => cast(Affinity::Real),
+        "cast TEXT" => cast(Affinity::Text),
+        "cast BLOB" => cast(Affinity::Blob),
+        "in" | "not in" => Expression::In {
+            operand: id(0),
+            list: ids(1..count),
+            negated: name == "not in",
+            collation: Collation::Binary,
+        },
+        "case" => Expression::Case {
+            branches: vec![(id(0), id(1))],
+            otherwise: Some(id(2)),
+        },
+        "like" | "like escape" => matched(Matcher::Like, false),
+        "not like" => matched(Matcher::Like, true),
+        "glob" => matched(Matcher::Glob, false),
+        "abs" => call(Function::Abs),
+        "char" => call(Function::Char),
+        "coalesce" => call(Function::Coalesce),
+        "hex" => call(Function::Hex),
+        "ifnull" => call(Function::IfNull),
+        "iif" => call(Function::Iif),
+        "instr" => call(Function::Instr),
+        "length" => call(Function::Length),
+        "lower" => call(Function::Lower),
+        "ltrim" => call(Function::LeftTrim),
+        "max" => call(Function::Max),
+        "min" => call(Function::Min),
+        "nullif" => call(Function::NullIf),
+        "quote" => call(Function::Quote),
+        "replace" => call(Function::Replace),
+        "round" => call(Function::Round),
+        "rtrim" => call(Function::RightTrim),
+        "sign" => call(Function::Sign),
+        "substr" => call(Function::Substr),
+        "trim" => call(Function::Trim),
+        "typeof" => call(Function::TypeOf),
+        "unicode" => call(Function::Unicode),
+        "upper" => call(Function::Upper),
+        _ => panic!("no expression is called {name}"),
+    });
+    expressions
+}
+
+fn parse(literal: &str) -> Value {
+    let bytes = |digits: &str| -> Vec<u8> {
+        let pairs = digits.as_bytes().chunks(2);
+        pairs
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    };
+    let rest = &literal[1..];
+    match literal.as_bytes()[0] {
+        b'N' => Value::Null,
+        b'I' => Value::Integer(rest.parse().unwrap()),
+        b'R' => Value::Real(f64::from_bits(u64::from_str_radix(rest, 16).unwrap())),
+        b'T' => Value::Text(String::from_utf8(bytes(rest)).unwrap()),
+        b'B' => Value::Blob(bytes(rest)),
+        _ => panic!("{literal}"),
+    }
+}
+
+/// Equal to the bit, but that 0 has one sign.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Real(a), Value::Real(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+#[test]
+fn answers_are_those_of_sqlite() {
+    let mut wrong = Vec::new();
+    let mut cases = 0;
+    for line in include_str!("fixtures/sqlite.txt").lines() {
+        if line.starts_with('#') {
+            continue;
+        }
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [name, operands @ .., answer] = fields.as_slice() else {
+            panic!("{line}")
+        };
+        let row: Vec<Value> = operands.iter().map(|operand| parse(operand)).collect();
+        let columns = (0..row.len()).map(Expression::Column).collect();
+        let constants = row.iter().cloned().map(Expression::Value).collect();
+        cases += 1;
+        // Once evaluated on a row, once folded.
+        for operands in [columns, constants] {
+            let got = evaluate_on(&expressions(name, operands), &row);
+            let is_right = match (&got, *answer) {
+                (Err(_), "error") => true,
+                (Ok(value), answer) => answer != "error" && is_same(value, &parse(answer)),
+                _ => false,
+            };
+            if !is_right {
+                let answer = (*answer != "error").then(|| parse(answer));
+                wrong.push(format!("{name} of {row:?}: {got:?}, SQLite: {answer:?}"));
+            }
+        }
+    }
+    assert!(cases > 5000);
+    let shown = &wrong[..wrong.len().min(40)];
+    assert!(wrong.is_empty(), "{} of {cases}: {shown:#?}", wrong.len());
+}
+
+#[test]
+fn what_is_not_needed_is_not_evaluated() {
+    // abs of the smallest integer fails wherever it is evaluated.
+    let failing = || {
+        vec![
+            Expression::Column(0),
+            Expression::Call {
+                function: Function::Abs,
+                arguments: vec![id(0)],
+            },
+            Expression::Value(Value::Integer(0)),
+            Expression::Value(Value::Integer(1)),
+        ]
+    };
+    let call = |function, arguments: &[usize]| Expression::Call {
+        function,
+        arguments: arguments.iter().map(|&index| id(index)).collect(),
+    };
+    let binary = |operator, left, right| Expression::Binary {
+        operator,
+        left: id(left),
+        right: id(right),
+    };
+    let row = [Value::Integer(i64::MIN)];
+    for (last, expected) in [
+        (binary(BinaryOperator::And, 2, 1), 0),
+        (binary(BinaryOperator::Or, 3, 1), 1),
+        (call(Function::Coalesce, &[2, 1]), 0),
+        (call(Function::Iif, &[3, 2, 1]), 0),
+        (call(Function::Iif, &[2, 1, 3]), 1),
+        (
+            Expression::Case {
+                branches: vec![(id(2), id(1)), (id(3), id(3)), (id(1), id(1))],
+                otherwise: Some(id(1)),
+            },
+            1,
+        ),
+    ] {
+        let mut expressions = failing();
+        expressions.push(last);
+        let value = evaluate_on(&expressions, &row).unwrap();
+        assert_eq!(value, Value::Integer(expected));
+    }
+    let mut expressions = failing();
+    expressions.push(binary(BinaryOperator::And, 3, 1));
+    let error = evaluate_on(&expressions, &row).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "abs(-9223372036854775808): integer overflow"
+    );
+}
+
+#[test]
+fn a_chain_of_a_hundred_thousand_operators_takes_no_stack() {
+    let mut expressions = vec![Expression::Column(0)];
+    for index in 0..100_000 {
+        expressions.push(Expression::Binary {
+            operator: BinaryOperator::Add,
+            left: id(index),
+            right: id(0),
+        });
+    }
+    let value = evaluate_on(&expressions, &[Value::Integer(2)]).unwrap();
+    assert_eq!(value, Value::Integer(200_002));
+}
+
+#[test]
+fn an_operand_that_is_used_twice_is_evaluated_once() {
+    let mut expressions = vec![Expression::Column(0)];
+    for index in 0..64 {
+        expressions.push(Expression::Case {
+            branches: vec![(id(index), id(index))],
+            otherwise: Some(id(index)),
+        });
+    }
+    let value = evaluate_on(&expressions, &[Value::Integer(1)]).unwrap();
+    assert_eq!(value, Value::Integer(1));
+}
+
+#[test]
+fn case_of_all_of_unicode_is_known() {
+    let call = |function, text: &str| {
+        let call = Expression::Call {
+            function,
+            arguments: vec![id(0)],
+        };
+        evaluate_on(&[Expression::Column(0), call], &[Value::from(text)]).unwrap()
+    };
+    assert_eq!(call(Function::Upper, "stra\u{df}e"), Value::from("STRASSE"));
+    assert_eq!(
+        call(Function::Lower, "\u{c9}T\u{c9}"),
+        Value::from("\u{e9}t\u{e9}")
+    );
+    assert_eq!(call(Function::Binding, ""), Value::Integer(3));
+    let row = [Value::from("\u{c9}t\u{c9}"), Value::from("\u{e9}T\u{e9}")];
+    let columns = vec![Expression::Column(0), Expression::Column(1)];
+    let equal = evaluate_on(&expressions("nocase=", columns), &row).unwrap();
+    assert_eq!(equal, Value::Integer(1));
+}
+
+#[test]
+fn a_regular_expression_matches_anywhere_and_is_checked_before_any_row() {
+    let matched = |pattern: Expression, row: &[Value]| {
+        let expressions = [
+            Expression::Column(0),
+            pattern,
+            Expression::Match {
+                matcher: Matcher::Regexp,
+                text: id(0),
+                pattern: id(1),
+                escape: None,
+                negated: false,
+            },
+        ];
+        evaluate_on(&expressions, row)
+    };
+    let constant = |pattern: &str| Expression::Value(Value::from(pattern));
+    assert_eq!(
+        matched(constant("b+"), &[Value::from("abbc")]).unwrap(),
+        Value::Integer(1)
+    );
+    assert_eq!(
+        matched(constant("b+"), &[Value::Blob(b"\xff\x62".to_vec())]).unwrap(),
+        Value::Integer(1)
+    );
+    assert_eq!(matched(constant("b"), &[Value::Null]).unwrap(), Value::Null);
+    let row = [Value::from("x1y"), Value::from(r"\d")];
+    assert_eq!(
+        matched(Expression::Column(1), &row).unwrap(),
+        Value::Integer(1)
+    );
+    let layout = Layout::whole(1, 0);
+    let bad = expressions("glob", vec![constant("["), Expression::Column(0)]);
+    assert!(Program::new(&bad, &layout, 0).is_ok());
+    let mut bad = bad;
+    bad[2] = Expression::Match {
+        matcher: Matcher::Regexp,
+        text: id(1),
+        pattern: id(0),
+        escape: None,
+        negated: false,
+    };
+    assert!(Program::new(&bad, &layout, 0).is_err());
+}

@@ -1,0 +1,178 @@
+//! Ending a query early: because somebody asks for it, or because its time is up.
+//!
+//! Invariant: `Interrupt::check` never waits and costs two loads and, with a timeout, a look at the clock, so whatever may
+//! take long calls it every few thousand steps. What was interrupted is not resumed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::{Error, Result};
+
+/// Interrupts queries from another thread; made by [`crate::Rows::interrupt_handle`] for one query, and by
+/// [`crate::Database::interrupt_handle`] for all that run at that moment.
+///
+/// An interrupted query ends with [`Error::Interrupted`], usually within milliseconds. One that is over already is not
+/// affected, and neither is one that starts later.
+///
+/// ```
+/// use zipfdb::Database;
+///
+/// let db = Database::in_memory()?;
+/// let handle = db.interrupt_handle();
+/// std::thread::spawn(move || handle.interrupt()).join().expect("the thread ends");
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct InterruptHandle {
+    target: Target,
+}
+
+#[derive(Debug, Clone)]
+enum Target {
+    Query(Arc<AtomicBool>),
+    Database(Arc<AtomicU64>),
+}
+
+impl InterruptHandle {
+    /// Interrupts what the handle was made for.
+    pub fn interrupt(&self) {
+        match &self.target {
+            Target::Query(is_interrupted) => is_interrupted.store(true, Ordering::Relaxed),
+            Target::Database(interrupts) => {
+                interrupts.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// How often all queries of a database have been interrupted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interrupts(Arc<AtomicU64>);
+
+impl Interrupts {
+    /// A handle that interrupts all queries which have begun.
+    pub(crate) fn handle(&self) -> InterruptHandle {
+        InterruptHandle {
+            target: Target::Database(self.0.clone()),
+        }
+    }
+
+    /// A query begins, which may take `timeout` milliseconds; 0 for any time.
+    pub(crate) fn begin(&self, timeout: u64) -> Interrupt {
+        let now = Instant::now();
+        // A time that no clock reaches is none.
+        let ends = now.checked_add(Duration::from_millis(timeout));
+        Interrupt {
+            is_interrupted: Arc::default(),
+            interrupts: self.0.clone(),
+            before: self.0.load(Ordering::Relaxed),
+            deadline: ends.filter(|_| timeout > 0).map(|ends| (ends, timeout)),
+        }
+    }
+}
+
+/// Whether one query has to end.
+#[derive(Debug, Clone)]
+pub(crate) struct Interrupt {
+    is_interrupted: Arc<AtomicBool>,
+    interrupts: Arc<AtomicU64>,
+    /// What `interrupts` was when the query began.
+    before: u64,
+    /// When time is up, and how many milliseconds that is from the beginning.
+    deadline: Option<(Instant, u64)>,
+}
+
+impl Interrupt {
+    /// A handle that interrupts this query.
+    pub(crate) fn handle(&self) -> InterruptHandle {
+        InterruptHandle {
+            target: Target::Query(self.is_interrupted.clone()),
+        }
+    }
+
+    /// Goes on, or says why not.
+    ///
+    /// # Errors
+    /// `Interrupted` or `Timeout`.
+    pub(crate) fn check(&self) -> Result<()> {
+        let is_interrupted = self.is_interrupted.load(Ordering::Relaxed)
+            || self.interrupts.load(Ordering::Relaxed) != self.before;
+        if is_interrupted {
+            return Err(Error::Interrupted);
+        }
+        match self.deadline {
+            Some((ends, milliseconds)) if Instant::now() >= ends => {
+                Err(Error::Timeout { milliseconds })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Something that checks at every 1024th step.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace {
+            interrupt: self.clone(),
+            steps: 0,
+        }
+    }
+}
+
+/// Counts the steps of a loop and checks for an interrupt now and then, the first time at the first step.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    interrupt: Interrupt,
+    steps: u32,
+}
+
+impl Pace {
+    const STEPS: u32 = 1024;
+
+    /// One more step.
+    ///
+    /// # Errors
+    /// As `Interrupt::check`.
+    pub(crate) fn step(&mut self) -> Result<()> {
+        if self.steps == 0 {
+            self.interrupt.check()?;
+            self.steps = Pace::STEPS;
+        }
+        self.steps -= 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_of_one_query_leaves_others_alone() {
+        let interrupts = Interrupts::default();
+        let (one, other) = (interrupts.begin(0), interrupts.begin(0));
+        one.handle().interrupt();
+        assert!(matches!(one.check(), Err(Error::Interrupted)));
+        assert!(other.check().is_ok());
+    }
+
+    #[test]
+    fn a_handle_of_the_database_ends_what_runs_and_not_what_comes() {
+        let interrupts = Interrupts::default();
+        let before = interrupts.begin(0);
+        interrupts.handle().interrupt();
+        assert!(before.check().is_err());
+        assert!(interrupts.begin(0).check().is_ok());
+    }
+
+    #[test]
+    fn a_query_ends_when_its_time_is_up() {
+        let interrupts = Interrupts::default();
+        let mut interrupt = interrupts.begin(u64::MAX);
+        assert!(interrupt.check().is_ok());
+        interrupt.deadline = Some((Instant::now(), 5));
+        assert!(matches!(
+            interrupt.check(),
+            Err(Error::Timeout { milliseconds: 5 })
+        ));
+    }
+}

@@ -1,0 +1,104 @@
+//! `Settings`: what SET has changed for a database handle and its clones.
+//!
+//! Invariant: values are valid, the front end has checked them. They are not stored: a database opens with the defaults.
+
+use zipfdb_sql::setting::{Device, Setting, Strategy};
+
+/// The settings in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) device: Device,
+    pub(crate) strategy: Option<Strategy>,
+    /// Bytes that one query may keep in memory before it spills.
+    pub(crate) memory_limit: u64,
+    /// Milliseconds; 0 for none.
+    pub(crate) statement_timeout: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            device: Device::Auto,
+            strategy: None,
+            memory_limit: 256 << 20,
+            statement_timeout: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Takes a new value.
+    pub(crate) fn set(&mut self, setting: Setting) {
+        match setting {
+            Setting::Device(device) => self.device = device,
+            Setting::Strategy(strategy) => self.strategy = strategy,
+            Setting::MemoryLimit(bytes) => self.memory_limit = bytes,
+            Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
+        }
+    }
+
+    /// Each setting as SET takes it, with what it does; sorted by name.
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 4] {
+        [
+            (
+                Setting::Device(self.device),
+                "Where queries run: auto, cpu or cuda:N.",
+            ),
+            (
+                Setting::MemoryLimit(self.memory_limit),
+                "Memory that sorting, grouping and DISTINCT of one query keep before they spill to disk.",
+            ),
+            (
+                Setting::StatementTimeout(self.statement_timeout),
+                "Time after which a statement ends with an error; 0 for never.",
+            ),
+            (
+                Setting::Strategy(self.strategy),
+                "Algorithm that answers from the grammar: auto for the planner's choice.",
+            ),
+        ]
+    }
+}
+
+/// The value of a setting as SET takes it.
+pub(crate) fn value_text(setting: Setting) -> String {
+    match setting {
+        Setting::Device(Device::Auto) => "auto".into(),
+        Setting::Device(Device::Cpu) => "cpu".into(),
+        Setting::Device(Device::Cuda(number)) => format!("cuda:{number}"),
+        Setting::Strategy(strategy) => strategy.map_or("auto", Strategy::name).into(),
+        Setting::MemoryLimit(bytes) => {
+            let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+            let unit = units
+                .into_iter()
+                .find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits);
+            match unit {
+                Some((bits, name)) => format!("{}{name}", bytes >> bits),
+                None => format!("{bytes}B"),
+            }
+        }
+        Setting::StatementTimeout(0) => "0".into(),
+        Setting::StatementTimeout(milliseconds) => format!("{milliseconds}ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_listed_by_name_with_their_values() {
+        let mut settings = Settings::default();
+        settings.set(Setting::Device(Device::Cuda(1)));
+        settings.set(Setting::StatementTimeout(1500));
+        settings.set(Setting::MemoryLimit(1000));
+        settings.set(Setting::Strategy(Some(Strategy::RootStream)));
+        let list = settings.list();
+        assert_eq!(list.map(|(setting, _)| setting.name()), Setting::NAMES);
+        let values = list.map(|(setting, _)| value_text(setting));
+        assert_eq!(values, ["cuda:1", "1000B", "1500ms", "root_stream"]);
+        let defaults = Settings::default().list();
+        let defaults = defaults.map(|(setting, _)| value_text(setting));
+        assert_eq!(defaults, ["auto", "256MiB", "0", "auto"]);
+    }
+}
