@@ -69,10 +69,6 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The statement was cancelled.
-    #[error("interrupted")]
-    Interrupted,
-
     /// Text that the database cannot hold, or an argument out of range.
     #[error("{subject}: {reason}")]
     Invalid {

@@ -3,10 +3,11 @@
 //! Invariant: `Interrupt::check` never waits and costs two loads and, with a timeout, a look at the clock, so whatever may
 //! take long calls it every few thousand steps. What was interrupted is not resumed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
 /// Interrupts queries from another thread; made by [`crate::Rows::interrupt_handle`] for one query, and by
@@ -108,6 +109,40 @@ impl Interrupt {
             _ => Ok(()),
         }
     }
+
+    /// Runs parallel work on the threads of a snapshot's database, and sets the flag it is given when the query has to end.
+    ///
+    /// # Errors
+    /// As the work, and as `check`.
+    pub(crate) fn watch<A: Send>(
+        &self,
+        snapshot: &Snapshot,
+        work: impl FnOnce(&AtomicBool) -> Result<A> + Send,
+    ) -> Result<A> {
+        let stop = AtomicBool::new(false);
+        let (done, is_done) = mpsc::channel();
+        let answer = snapshot.in_place_scope(|scope| {
+            let stop = &stop;
+            scope.spawn(move |_| drop(done.send(work(stop))));
+            loop {
+                match is_done.recv_timeout(Interrupt::WATCH_INTERVAL) {
+                    Ok(answer) => return Some(answer),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+                    Err(mpsc::RecvTimeoutError::Timeout) if self.check().is_err() => {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) => {}
+                }
+            }
+        });
+        // A task that panicked has no answer; the scope passes its panic on.
+        match answer.unwrap_or(Err(Error::Interrupted)) {
+            Err(Error::Interrupted) => self.check().and(Err(Error::Interrupted)),
+            answer => answer,
+        }
+    }
+
+    const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 
     /// Something that checks at every 1024th step.
     pub(crate) fn pace(&self) -> Pace {

@@ -46,6 +46,7 @@ mod rows;
 mod settings;
 mod snapshot;
 mod sources;
+mod strategy;
 mod tokenize;
 
 pub use corpus::{CopyOptions, Corpus, SegmentCheck};

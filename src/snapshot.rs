@@ -395,6 +395,11 @@ impl Snapshot {
         files.collect()
     }
 
+    /// Runs `work` here while what it spawns runs on the database's threads.
+    pub(crate) fn in_place_scope<'s, A>(&self, work: impl FnOnce(&rayon::Scope<'s>) -> A) -> A {
+        self.shared.pool.in_place_scope(work)
+    }
+
     /// Runs parallel work on the database's threads.
     pub(crate) fn install<A: Send>(&self, work: impl FnOnce() -> A + Send) -> A {
         self.shared.pool.install(work)
@@ -472,6 +477,11 @@ impl CorpusView {
 
     fn segment(&self, part: &Part) -> &SegmentView {
         &self.segments[part.segment as usize]
+    }
+
+    /// The file of a name.
+    pub(crate) fn find_file(&self, name: &str) -> Option<usize> {
+        self.index.find(name)
     }
 
     fn find(&self, name: &str) -> Result<usize> {

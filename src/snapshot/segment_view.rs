@@ -134,6 +134,22 @@ impl SegmentView {
         }
     }
 
+    /// Symbols of bodies and root, and tokens; nothing is decoded for it.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        match &self.parts {
+            Parts::Stored(segment) => {
+                let info = segment.info();
+                (info.symbols + info.root_symbols, u64::from(info.tokens))
+            }
+            #[cfg(test)]
+            Parts::Memory(parts) => {
+                let grammar = &parts.grammar;
+                let symbols = grammar.symbols.len() + grammar.root.len();
+                (symbols as u64, u64::from(grammar.terminal_count))
+            }
+        }
+    }
+
     pub(crate) fn inconsistent(&self, reason: impl Into<String>) -> Error {
         Error::Inconsistent {
             segment: self.id(),

@@ -9,6 +9,9 @@ mod files;
 mod nothing;
 mod reference;
 mod request;
+mod selection;
+mod term_vectors;
+mod words;
 
 use std::sync::Arc;
 
@@ -118,9 +121,17 @@ pub(super) fn open(
             Box::new(catalog::segments(&corpus, request, context)?)
         }
         Relation::Settings => Box::new(catalog::settings(request, context)?),
-        Relation::Words { corpus }
-        | Relation::Ngrams { corpus, .. }
-        | Relation::TermVectors { corpus, .. } => {
+        Relation::Words { corpus } => {
+            let snapshot = database.corpus(corpus)?.snapshot()?;
+            Box::new(words::WordsScan::new(snapshot, request, context)?)
+        }
+        Relation::TermVectors { corpus, k } => {
+            let (snapshot, k) = (database.corpus(corpus)?.snapshot()?, *k);
+            Box::new(term_vectors::TermVectorsScan::new(
+                snapshot, k, request, context,
+            )?)
+        }
+        Relation::Ngrams { corpus, .. } => {
             let corpus = database.corpus(corpus)?;
             Box::new(reference::ReferenceScan::new(&corpus, request, context)?)
         }

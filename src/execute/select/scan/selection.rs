@@ -1,0 +1,142 @@
+//! Which files and words a scan has to look at: conditions decided once for each distinct value.
+//!
+//! Invariant: what is selected is exactly what passes all filters given.
+
+use rayon::prelude::*;
+
+use crate::expression::ColumnFilter;
+use crate::snapshot::Snapshot;
+use crate::{Result, Value};
+
+/// The files that pass, by number, ascending.
+pub(super) struct FileSelection {
+    files: Vec<u32>,
+    is_all: bool,
+}
+
+impl FileSelection {
+    /// Decides conditions on names.
+    pub(super) fn new(snapshot: &Snapshot, filters: &[ColumnFilter]) -> Result<FileSelection> {
+        let all = snapshot.files();
+        let passes = |file: u32| -> Result<bool> {
+            let name = Value::Text(all[file as usize].name.clone());
+            let mut filters = filters.iter();
+            filters.try_fold(true, |passes, filter| Ok(passes && filter.matches(&name)?))
+        };
+        let candidates: Vec<u32> = match filters.iter().find_map(ColumnFilter::values) {
+            // Files are numbered by u32.
+            None => (0..all.len() as u32).collect(),
+            Some(values) => {
+                let found = values.iter().filter_map(|value| match value {
+                    Value::Text(name) => snapshot.view().find_file(name),
+                    _ => None,
+                });
+                let mut found: Vec<u32> = found.map(|file| file as u32).collect();
+                found.sort_unstable();
+                found.dedup();
+                found
+            }
+        };
+        let mut files = candidates;
+        if !filters.is_empty() {
+            let mut passing = Vec::with_capacity(files.len());
+            for file in files {
+                if passes(file)? {
+                    passing.push(file);
+                }
+            }
+            files = passing;
+        }
+        Ok(FileSelection {
+            is_all: files.len() == all.len(),
+            files,
+        })
+    }
+
+    /// How many files there are.
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Whether they are all files of the corpus.
+    pub(super) fn is_all(&self) -> bool {
+        self.is_all
+    }
+
+    /// How many words they have.
+    pub(super) fn words(&self, snapshot: &Snapshot) -> u64 {
+        let files = self.files.iter();
+        files.map(|&file| snapshot.files()[file as usize].words).sum()
+    }
+
+    /// Their numbers.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.files.clone()
+    }
+}
+
+/// The words that pass.
+pub(super) struct WordSelection;
+
+impl WordSelection {
+    /// The only words that can pass, if they are known before the dictionary is. `column` is that of words.
+    pub(super) fn values(filters: &[ColumnFilter], column: usize) -> Option<&[Value]> {
+        let mut filters = filters.iter().filter(|filter| filter.column() == column);
+        filters.find_map(ColumnFilter::values)
+    }
+
+    /// The numbers of the words that pass, ascending; none for all. `value` gives the value of a column for a word.
+    pub(super) fn numbers(
+        snapshot: &Snapshot,
+        filters: &[ColumnFilter],
+        column: usize,
+        value: impl Fn(&[u8], usize) -> Value + Sync,
+    ) -> Result<Option<Vec<u32>>> {
+        if filters.is_empty() {
+            return Ok(None);
+        }
+        let vocabulary = snapshot.view().vocabulary()?;
+        let passes = |word: u32| -> Result<bool> {
+            let text = vocabulary.word(word);
+            let mut filters = filters.iter();
+            filters.try_fold(true, |passes, filter| {
+                Ok(passes && filter.matches(&value(text, filter.column()))?)
+            })
+        };
+        let candidates: Vec<u32> = match WordSelection::values(filters, column) {
+            // Words are numbered by u32.
+            None => (0..vocabulary.len() as u32).collect(),
+            Some(values) => {
+                let mut found = Vec::with_capacity(values.len());
+                for value in values {
+                    let word = match value {
+                        Value::Text(text) => text.as_bytes(),
+                        Value::Blob(bytes) => bytes,
+                        Value::Null | Value::Integer(_) | Value::Real(_) => continue,
+                    };
+                    found.extend(vocabulary.find(word)?);
+                }
+                found.sort_unstable();
+                found.dedup();
+                found
+            }
+        };
+        let passing = candidates
+            .into_par_iter()
+            .with_min_len(TASK_WORDS)
+            .filter_map(|word| match passes(word) {
+                Ok(true) => Some(Ok(word)),
+                Ok(false) => None,
+                Err(error) => Some(Err(error)),
+            });
+        Ok(Some(passing.collect::<Result<_>>()?))
+    }
+}
+
+/// Words that one task decides at least.
+const TASK_WORDS: usize = 1 << 10;
+
+/// Whether a word is a TEXT and not a BLOB.
+pub(super) fn is_text(word: &[u8]) -> bool {
+    std::str::from_utf8(word).is_ok()
+}

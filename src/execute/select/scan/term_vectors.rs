@@ -1,0 +1,153 @@
+//! The scan of `term_vectors('corpus', k)`: the most frequent words of each file, from its counts on the grammar.
+//!
+//! Invariant: rows come in order of file, then rank. Files are counted one at a time, unless all are asked for.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use zipfdb_kernels::CountTable;
+use zipfdb_sql::query::TermVectorsColumn;
+
+use super::super::context::Context;
+use super::super::explain::{Describe, Description};
+use super::super::row::{Operator, WeightedRow};
+use super::selection::FileSelection;
+use super::words::{describe_strategy, size_of};
+use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
+use crate::expression::{ColumnFilter, from_count, text_or_blob};
+use crate::interrupt::Interrupt;
+use crate::snapshot::Snapshot;
+use crate::strategy::{Candidate, choose};
+use crate::{Result, Value};
+
+pub(super) struct TermVectorsScan {
+    snapshot: Snapshot,
+    k: usize,
+    columns: Vec<TermVectorsColumn>,
+    /// Conditions on other columns than the file.
+    filters: Vec<ColumnFilter>,
+    files: std::vec::IntoIter<u32>,
+    /// Words of all files, if all are counted together.
+    table: Option<CountTable>,
+    /// The file at hand and its words, most frequent first.
+    current: u32,
+    words: std::iter::Enumerate<std::vec::IntoIter<(u32, u64)>>,
+    interrupt: Interrupt,
+    description: Arc<Description>,
+}
+
+impl TermVectorsScan {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        k: u64,
+        request: ScanRequest,
+        context: &Context,
+    ) -> Result<TermVectorsScan> {
+        let file = TermVectorsColumn::File as usize;
+        let (of_files, filters) = (request.filters.into_iter())
+            .partition::<Vec<_>, _>(|filter| filter.column() == file);
+        let files = FileSelection::new(&snapshot, &of_files)?;
+        let (size, words) = (size_of(&snapshot), files.words(&snapshot));
+        let candidates = [Candidate::file_weights(size, files.len() as u64, words)];
+        let chosen = choose(&candidates, context.settings.strategy)?;
+        let columns = request.columns.iter();
+        let columns = columns.filter_map(|requested| match requested.column {
+            ScanColumn::Column(column) => TermVectorsColumn::ALL.get(column).copied(),
+            ScanColumn::Substr { .. } => None,
+        });
+        let rows = (files.len() as u64).saturating_mul(k).min(words);
+        let detail = format!("{k} words of each of {} files", files.len());
+        let mut description = Description::new("term vectors", detail, Some(rows));
+        description.lines = describe_strategy(chosen, &[]);
+        let counts_all = files.is_all() && files.len() > 1;
+        Ok(TermVectorsScan {
+            k: usize::try_from(k).unwrap_or(usize::MAX),
+            columns: columns.collect(),
+            filters,
+            files: files.numbers().into_iter(),
+            table: counts_all.then(CountTable::default),
+            current: 0,
+            words: Vec::new().into_iter().enumerate(),
+            interrupt: context.interrupt.clone(),
+            description: Arc::new(description),
+            snapshot,
+        })
+    }
+
+    /// The words of a file with counts, the most frequent `k`.
+    fn count(&mut self, file: u32) -> Result<Vec<(u32, u64)>> {
+        let view = self.snapshot.view().clone();
+        let mut counts: Vec<(u32, u64)> = match &mut self.table {
+            None => self.snapshot.install(|| view.totals_of(file as usize))?,
+            Some(table) => {
+                if table.rows() == 0 {
+                    *table = self.interrupt.watch(&self.snapshot, |stop| view.file_words(stop))?;
+                }
+                let row = table.row(file as usize).iter();
+                row.map(|&(word, count)| (word, u64::from(count))).collect()
+            }
+        };
+        let ranks = view.byte_ranks();
+        let order = |&(word, count): &(u32, u64)| (Reverse(count), ranks[word as usize]);
+        if self.k < counts.len() && self.k > 0 {
+            counts.select_nth_unstable_by_key(self.k - 1, order);
+        }
+        counts.truncate(self.k);
+        counts.sort_unstable_by_key(order);
+        Ok(counts)
+    }
+}
+
+impl Operator for TermVectorsScan {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        loop {
+            let Some((index, (word, count))) = self.words.next() else {
+                let Some(file) = self.files.next() else {
+                    return Ok(None);
+                };
+                self.interrupt.check()?;
+                self.current = file;
+                self.words = self.count(file)?.into_iter().enumerate();
+                continue;
+            };
+            let value = |column: TermVectorsColumn| match column {
+                TermVectorsColumn::File => {
+                    Value::Text(self.snapshot.files()[self.current as usize].name.clone())
+                }
+                TermVectorsColumn::Word => text_or_blob(self.snapshot.view().word(word).to_vec()),
+                TermVectorsColumn::Count => from_count(count),
+                TermVectorsColumn::Rank => from_count(index as u64 + 1),
+            };
+            if passes(&self.filters, |column| value(TermVectorsColumn::ALL[column]))? {
+                let values = self.columns.iter().map(|&column| value(column)).collect();
+                return Ok(Some(WeightedRow { values, times: 1 }));
+            }
+        }
+    }
+}
+
+impl Scan for TermVectorsScan {
+    fn properties(&self) -> Properties {
+        let place = |wanted| self.columns.iter().position(|&column| column == wanted);
+        let order = [TermVectorsColumn::File, TermVectorsColumn::Rank].map(place);
+        let is_unique = order.iter().all(Option::is_some);
+        let order = order.into_iter().map_while(|column| {
+            column.map(|column| ColumnOrder {
+                column,
+                descending: false,
+            })
+        });
+        Properties {
+            order: order.collect(),
+            is_unique,
+        }
+    }
+
+    fn description(&self) -> Arc<dyn Describe> {
+        self.description.clone()
+    }
+
+    fn into_operator(self: Box<Self>) -> Box<dyn Operator> {
+        self
+    }
+}

@@ -1,0 +1,625 @@
+//! The scan of a corpus: words with their files and places, answered on the grammar.
+//!
+//! Invariant: what a strategy gives equals the plain scan's rows (`reference`), merged where that was allowed. Conditions on
+//! words are decided once for each word of the vocabulary, conditions on files once for each file. Nothing is decoded before
+//! the first row is asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zipfdb_sql::query::WordsColumn;
+use zipfdb_sql::setting::Strategy;
+
+use super::super::context::Context;
+use super::super::explain::{Describe, Description};
+use super::super::row::{Operator, WeightedRow};
+use super::selection::{FileSelection, WordSelection, is_text};
+use super::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
+use crate::expression::{ColumnFilter, from_count, text_or_blob};
+use crate::interrupt::Interrupt;
+use crate::snapshot::{Occurrence, Snapshot, WordStream};
+use crate::strategy::{Candidate, Size, choose};
+use crate::{Result, Value};
+
+/// What rows tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grain {
+    /// One row for all.
+    All,
+    File,
+    Word,
+    FileWord,
+    /// Every occurrence is a row.
+    Occurrence,
+}
+
+pub(super) struct WordsScan {
+    task: Task,
+    description: Arc<Description>,
+    properties: Properties,
+    rows: Option<Rows>,
+    interrupt: Interrupt,
+}
+
+/// What is asked, and how it is answered.
+struct Task {
+    snapshot: Snapshot,
+    columns: Vec<WordsColumn>,
+    grain: Grain,
+    strategy: Strategy,
+    files: FileSelection,
+    /// Conditions on words: on `word` or `length`.
+    word_filters: Vec<ColumnFilter>,
+    /// Conditions on `position` or `offset`.
+    place_filters: Vec<ColumnFilter>,
+    /// Whether words come in order of their bytes; else in order of their numbers.
+    by_bytes: bool,
+}
+
+/// A file and a word, by number, and how often; a number that rows do not tell is 0.
+#[derive(Clone, Copy)]
+struct Counted {
+    file: u32,
+    word: u32,
+    times: u64,
+}
+
+/// Where rows come from, once they have begun.
+enum Rows {
+    Counted(std::vec::IntoIter<Counted>),
+    /// Occurrences of all words that are wanted, if some are not, in order of place.
+    Stream {
+        stream: WordStream,
+        is_wanted: Option<Vec<bool>>,
+        buffer: Vec<Occurrence>,
+        next: usize,
+        has_more: bool,
+    },
+    /// Occurrences of few words, file by file.
+    Found {
+        words: Vec<u32>,
+        files: std::vec::IntoIter<u32>,
+        buffer: std::vec::IntoIter<Occurrence>,
+    },
+}
+
+/// The index of the column of words.
+const WORD: usize = WordsColumn::Word as usize;
+
+/// Occurrences that are made at a time.
+const BUFFER: usize = 1024;
+
+impl WordsScan {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        request: ScanRequest,
+        context: &Context,
+    ) -> Result<WordsScan> {
+        let columns: Vec<WordsColumn> = request.columns.iter().filter_map(column_of).collect();
+        let (mut file_filters, mut word_filters, mut place_filters) = Default::default();
+        for filter in request.filters {
+            let filters: &mut Vec<ColumnFilter> = match WordsColumn::ALL.get(filter.column()) {
+                Some(WordsColumn::File) => &mut file_filters,
+                Some(WordsColumn::Word | WordsColumn::Length) => &mut word_filters,
+                _ => &mut place_filters,
+            };
+            filters.push(filter);
+        }
+        let files = FileSelection::new(&snapshot, &file_filters)?;
+        let asks = |wanted: &[WordsColumn]| columns.iter().any(|column| wanted.contains(column));
+        let asks_file = asks(&[WordsColumn::File]);
+        let asks_word = asks(&[WordsColumn::Word, WordsColumn::Length]);
+        let asks_place = asks(&[WordsColumn::Position, WordsColumn::Offset]);
+        let grain = if asks_place || !place_filters.is_empty() || !request.merge {
+            Grain::Occurrence
+        } else {
+            match (asks_file, asks_word) {
+                (false, false) => Grain::All,
+                (true, false) => Grain::File,
+                (false, true) => Grain::Word,
+                (true, true) => Grain::FileWord,
+            }
+        };
+        let by_word_first = request.wanted_order.first().is_some_and(|order| {
+            columns.get(order.column) == Some(&WordsColumn::Word) && !order.descending
+        });
+        let candidates = candidates(&snapshot, grain, &files, &word_filters);
+        let chosen = choose(&candidates, context.settings.strategy)?;
+        let mut task = Task {
+            snapshot,
+            columns,
+            grain,
+            strategy: chosen.strategy,
+            files,
+            word_filters,
+            place_filters,
+            by_bytes: by_word_first,
+        };
+        let properties = task.properties();
+        // Sorting by bytes costs: only where it saves sorting above.
+        task.by_bytes &= !properties.order.is_empty();
+        let description = task.description(chosen, &candidates);
+        Ok(WordsScan {
+            task,
+            description: Arc::new(description),
+            properties,
+            rows: None,
+            interrupt: context.interrupt.clone(),
+        })
+    }
+}
+
+fn column_of(requested: &RequestedColumn) -> Option<WordsColumn> {
+    match requested.column {
+        ScanColumn::Column(column) => WordsColumn::ALL.get(column).copied(),
+        ScanColumn::Substr { .. } => None,
+    }
+}
+
+/// The strategies that can answer, with what they are estimated to cost.
+fn candidates(
+    snapshot: &Snapshot,
+    grain: Grain,
+    files: &FileSelection,
+    word_filters: &[ColumnFilter],
+) -> Vec<Candidate> {
+    let size = size_of(snapshot);
+    let few = WordSelection::values(word_filters, WORD).map(|words| words.len() as u64);
+    let (file_count, word_count) = (files.len() as u64, files.words(snapshot));
+    // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
+    let places = few.map(|few| few * word_count / size.tokens.max(1) * 8);
+    let stream = if files.is_all() {
+        Candidate::root_stream(size)
+    } else {
+        Candidate::decode(word_count)
+    };
+    let mut candidates = Vec::new();
+    match grain {
+        Grain::All | Grain::File if word_filters.is_empty() => {
+            candidates.push(Candidate::totals(file_count));
+        }
+        Grain::All | Grain::Word if files.is_all() => {
+            candidates.push(Candidate::weights(size));
+        }
+        Grain::All | Grain::File => candidates.push(Candidate::local_tables(size)),
+        Grain::Word | Grain::FileWord | Grain::Occurrence => {}
+    }
+    if grain != Grain::Occurrence {
+        candidates.push(Candidate::file_weights(size, file_count, word_count));
+    }
+    if let (Some(few), Some(places)) = (few, places) {
+        candidates.push(Candidate::parents(few, file_count, places));
+    }
+    candidates.push(stream);
+    candidates
+}
+
+/// What the segments of a snapshot have.
+pub(super) fn size_of(snapshot: &Snapshot) -> Size {
+    let mut size = Size {
+        files: snapshot.files().len() as u64,
+        words: snapshot.total_words(),
+        ..Size::default()
+    };
+    for segment in snapshot.view().segments() {
+        let (symbols, tokens) = segment.size();
+        size.symbols += symbols;
+        size.tokens += tokens;
+    }
+    size
+}
+
+impl Task {
+    fn properties(&self) -> Properties {
+        let place = |wanted| self.columns.iter().position(|&column| column == wanted);
+        let ascending = |column: Option<usize>| {
+            column.map(|column| ColumnOrder {
+                column,
+                descending: false,
+            })
+        };
+        let (file, word) = (place(WordsColumn::File), place(WordsColumn::Word));
+        let mut order: Vec<Option<ColumnOrder>> = match self.grain {
+            Grain::All => Vec::new(),
+            Grain::File => vec![ascending(file)],
+            Grain::Word if self.by_bytes => vec![ascending(word)],
+            Grain::Word => Vec::new(),
+            Grain::FileWord if self.by_bytes => vec![ascending(word), ascending(file)],
+            Grain::FileWord => vec![ascending(file)],
+            Grain::Occurrence => vec![
+                ascending(file),
+                ascending(place(WordsColumn::Position).or(place(WordsColumn::Offset))),
+            ],
+        };
+        // With one file, places alone are in order.
+        if self.files.len() <= 1 && file.is_none() && self.grain == Grain::Occurrence {
+            order.remove(0);
+        }
+        let order: Vec<ColumnOrder> = order.into_iter().map_while(|order| order).collect();
+        let is_unique = match self.grain {
+            Grain::All => true,
+            Grain::File => file.is_some(),
+            Grain::Word => word.is_some() && (self.files.is_all() || self.files.len() <= 1),
+            Grain::FileWord => file.is_some() && word.is_some(),
+            Grain::Occurrence => false,
+        };
+        Properties { order, is_unique }
+    }
+
+    fn description(&self, chosen: Candidate, candidates: &[Candidate]) -> Description {
+        let words = match WordSelection::values(&self.word_filters, WORD) {
+            Some(values) => format!("{} words", values.len()),
+            None if self.word_filters.is_empty() => "all words".to_owned(),
+            None => "words by a condition on the dictionary".to_owned(),
+        };
+        let files = match self.files.is_all() {
+            true => "all files".to_owned(),
+            false => format!("{} files", self.files.len()),
+        };
+        let mut description = Description::new("words", format!("{words} in {files}"), None);
+        description.lines = describe_strategy(chosen, candidates);
+        description
+    }
+
+    /// The numbers of the words that pass, ascending; none for all.
+    fn words(&self) -> Result<Option<Vec<u32>>> {
+        self.snapshot
+            .install(|| {
+                WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, |word, column| {
+                    match column {
+                        WORD => text_or_blob(word.to_vec()),
+                        _ => from_count(word.len() as u64),
+                    }
+                })
+            })
+    }
+
+    fn start(&self, interrupt: &Interrupt) -> Result<Rows> {
+        let words = self.words()?;
+        let files = self.files.numbers();
+        if self.grain == Grain::Occurrence {
+            return Ok(match (self.strategy, words) {
+                (Strategy::Parents, Some(words)) => Rows::Found {
+                    words,
+                    files: files.into_iter(),
+                    buffer: Vec::new().into_iter(),
+                },
+                (_, words) => Rows::Stream {
+                    stream: WordStream::new(self.snapshot.view().clone(), files),
+                    is_wanted: self.marked(words)?,
+                    buffer: Vec::with_capacity(BUFFER),
+                    next: 0,
+                    has_more: true,
+                },
+            });
+        }
+        let mut counted = match self.strategy {
+            Strategy::Totals => self.stored_totals(&files),
+            Strategy::Weights => self.weights(words)?,
+            Strategy::LocalTables => self.local_tables(&files, words)?,
+            Strategy::Parents => self.look_up(&files, words.unwrap_or_default(), interrupt)?,
+            Strategy::FileWeights => self.file_weights(&files, words, interrupt)?,
+            Strategy::RootStream | Strategy::Decode => self.expand(files, words, interrupt)?,
+        };
+        match self.grain {
+            Grain::All => {
+                let times = counted.iter().map(|row| row.times).sum();
+                counted = vec![Counted {
+                    file: 0,
+                    word: 0,
+                    times,
+                }];
+            }
+            Grain::File => sum_by(&mut counted, |row| row.file),
+            Grain::Word if self.properties().is_unique => sum_by(&mut counted, |row| row.word),
+            Grain::Word | Grain::FileWord | Grain::Occurrence => {}
+        }
+        counted.retain(|row| row.times > 0);
+        if self.by_bytes {
+            let view = self.snapshot.view();
+            let ranks = view.byte_ranks();
+            counted.sort_by_cached_key(|row| {
+                // What is not text is a BLOB, and comes after all texts.
+                let is_blob = !is_text(view.word(row.word));
+                (is_blob, ranks[row.word as usize], row.file)
+            });
+        }
+        Ok(Rows::Counted(counted.into_iter()))
+    }
+
+    /// For each word whether it is wanted; none if all are.
+    fn marked(&self, words: Option<Vec<u32>>) -> Result<Option<Vec<bool>>> {
+        let Some(words) = words else { return Ok(None) };
+        let mut marked = vec![false; self.snapshot.view().vocabulary()?.len()];
+        for word in words {
+            marked[word as usize] = true;
+        }
+        Ok(Some(marked))
+    }
+
+    fn stored_totals(&self, files: &[u32]) -> Vec<Counted> {
+        let all = self.snapshot.files();
+        let count = |&file: &u32| Counted {
+            file,
+            word: 0,
+            times: all[file as usize].words,
+        };
+        files.iter().map(count).collect()
+    }
+
+    fn weights(&self, words: Option<Vec<u32>>) -> Result<Vec<Counted>> {
+        let totals = self.snapshot.install(|| self.snapshot.view().totals())?;
+        let count = |word: u32| Counted {
+            file: 0,
+            word,
+            times: totals[word as usize],
+        };
+        Ok(match words {
+            Some(words) => words.into_iter().map(count).collect(),
+            // Words are numbered by u32.
+            None => (0..totals.len() as u32).map(count).collect(),
+        })
+    }
+
+    fn local_tables(&self, files: &[u32], words: Option<Vec<u32>>) -> Result<Vec<Counted>> {
+        let Some(marked) = self.marked(words)? else {
+            return Ok(self.stored_totals(files));
+        };
+        let view = self.snapshot.view();
+        let counts = self.snapshot.install(|| view.word_set_counts(&marked))?;
+        let count = |&file: &u32| Counted {
+            file,
+            word: 0,
+            times: counts[file as usize],
+        };
+        Ok(files.iter().map(count).collect())
+    }
+
+    fn look_up(
+        &self,
+        files: &[u32],
+        words: Vec<u32>,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Counted>> {
+        let view = self.snapshot.view();
+        let mut counted = Vec::new();
+        for &file in files {
+            interrupt.check()?;
+            for &word in &words {
+                let times = view.count_in(file as usize, view.word(word))?;
+                counted.push(Counted { file, word, times });
+            }
+        }
+        Ok(counted)
+    }
+
+    fn file_weights(
+        &self,
+        files: &[u32],
+        words: Option<Vec<u32>>,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Counted>> {
+        let view = self.snapshot.view();
+        let marked = self.marked(words)?;
+        let is_wanted =
+            |word: u32| (marked.as_ref()).is_none_or(|marked| marked[word as usize]);
+        let mut counted = Vec::new();
+        if self.files.is_all() && files.len() > 1 {
+            let table = interrupt.watch(&self.snapshot, |stop| view.file_words(stop))?;
+            for file in 0..table.rows() {
+                let row = table.row(file).iter().filter(|entry| is_wanted(entry.0));
+                counted.extend(row.map(|&(word, times)| Counted {
+                    // Files are numbered by u32.
+                    file: file as u32,
+                    word,
+                    times: u64::from(times),
+                }));
+            }
+            return Ok(counted);
+        }
+        for &file in files {
+            interrupt.check()?;
+            let row = self.snapshot.install(|| view.totals_of(file as usize))?;
+            let row = row.into_iter().filter(|entry| is_wanted(entry.0));
+            counted.extend(row.map(|(word, times)| Counted { file, word, times }));
+        }
+        Ok(counted)
+    }
+
+    /// Counts by expanding the files.
+    fn expand(
+        &self,
+        files: Vec<u32>,
+        words: Option<Vec<u32>>,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Counted>> {
+        let view = self.snapshot.view();
+        let marked = self.marked(words)?;
+        let mut counts = vec![0u64; view.vocabulary()?.len()];
+        let mut counted = Vec::new();
+        for file in files {
+            let mut stream = WordStream::new(view.clone(), vec![file]);
+            let (mut met, mut buffer, mut has_more) = (Vec::new(), Vec::new(), true);
+            while has_more {
+                interrupt.check()?;
+                buffer.clear();
+                has_more = stream.fill(&mut buffer, BUFFER)?;
+                for occurrence in &buffer {
+                    let word = occurrence.word as usize;
+                    if marked.as_ref().is_none_or(|marked| marked[word]) {
+                        if counts[word] == 0 {
+                            met.push(occurrence.word);
+                        }
+                        counts[word] += 1;
+                    }
+                }
+            }
+            met.sort_unstable();
+            counted.extend(met.into_iter().map(|word| Counted {
+                file,
+                word,
+                times: std::mem::take(&mut counts[word as usize]),
+            }));
+        }
+        Ok(counted)
+    }
+
+    fn value(&self, column: WordsColumn, occurrence: Occurrence) -> Value {
+        let word = || self.snapshot.view().word(occurrence.word);
+        match column {
+            WordsColumn::File => {
+                Value::Text(self.snapshot.files()[occurrence.file as usize].name.clone())
+            }
+            WordsColumn::Word => text_or_blob(word().to_vec()),
+            WordsColumn::Length => from_count(word().len() as u64),
+            WordsColumn::Position => from_count(occurrence.position),
+            WordsColumn::Offset => from_count(occurrence.offset),
+        }
+    }
+
+    /// The row of an occurrence, if its place is wanted.
+    fn row(&self, occurrence: Occurrence, times: u64) -> Result<Option<WeightedRow>> {
+        for filter in &self.place_filters {
+            let column = WordsColumn::ALL[filter.column()];
+            if !filter.matches(&self.value(column, occurrence))? {
+                return Ok(None);
+            }
+        }
+        let columns = self.columns.iter();
+        let values = columns.map(|&column| self.value(column, occurrence)).collect();
+        Ok(Some(WeightedRow { values, times }))
+    }
+
+    /// The occurrences of some words in a file, in order of place.
+    fn find(&self, file: u32, words: &[u32]) -> Result<Vec<Occurrence>> {
+        let view = self.snapshot.view();
+        let asks_position = (self.columns.contains(&WordsColumn::Position))
+            || (self.place_filters.iter())
+                .any(|filter| WordsColumn::ALL.get(filter.column()) == Some(&WordsColumn::Position));
+        let mut found = Vec::new();
+        for &word in words {
+            let offsets = view.offsets_of(file as usize, word)?;
+            let positions = match asks_position {
+                true => view.positions_of(file as usize, word)?,
+                false => vec![0; offsets.len()],
+            };
+            found.extend(offsets.into_iter().zip(positions).map(|(offset, position)| {
+                Occurrence {
+                    file,
+                    word,
+                    position,
+                    offset,
+                }
+            }));
+        }
+        found.sort_unstable_by_key(|occurrence| occurrence.offset);
+        Ok(found)
+    }
+}
+
+/// Adds up the rows of equal keys.
+fn sum_by(rows: &mut Vec<Counted>, key: impl Fn(&Counted) -> u32) {
+    rows.sort_by_key(&key);
+    rows.dedup_by(|next, kept| {
+        let same = key(next) == key(kept);
+        if same {
+            kept.times += next.times;
+        }
+        same
+    });
+}
+
+/// What EXPLAIN says of a choice.
+pub(super) fn describe_strategy(chosen: Candidate, candidates: &[Candidate]) -> Vec<String> {
+    let estimate = |candidate: &Candidate| {
+        // Estimates are below 500 years.
+        let time = Duration::from_nanos(candidate.cost as u64);
+        format!("{} (about {time:.0?})", candidate.strategy.name())
+    };
+    let others = candidates.iter();
+    let others = others.filter(|other| other.strategy != chosen.strategy);
+    let others: Vec<String> = others.map(estimate).collect();
+    let mut strategy = format!("strategy: {}", estimate(&chosen));
+    if !others.is_empty() {
+        strategy.push_str(&format!("; not {}", others.join(", ")));
+    }
+    vec![strategy, "device: cpu".to_owned()]
+}
+
+impl Operator for WordsScan {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            none => none.insert(self.task.start(&self.interrupt)?),
+        };
+        loop {
+            match rows {
+                Rows::Counted(rows) => {
+                    let Some(Counted { file, word, times }) = rows.next() else {
+                        return Ok(None);
+                    };
+                    let occurrence = Occurrence {
+                        file,
+                        word,
+                        position: 0,
+                        offset: 0,
+                    };
+                    return self.task.row(occurrence, times);
+                }
+                Rows::Stream {
+                    stream,
+                    is_wanted,
+                    buffer,
+                    next,
+                    has_more,
+                } => {
+                    while let Some(&occurrence) = buffer.get(*next) {
+                        *next += 1;
+                        let wanted = (is_wanted.as_ref())
+                            .is_none_or(|wanted| wanted[occurrence.word as usize]);
+                        if wanted && let Some(row) = self.task.row(occurrence, 1)? {
+                            return Ok(Some(row));
+                        }
+                    }
+                    if !*has_more {
+                        return Ok(None);
+                    }
+                    self.interrupt.check()?;
+                    buffer.clear();
+                    *next = 0;
+                    *has_more = stream.fill(buffer, BUFFER)?;
+                }
+                Rows::Found {
+                    words,
+                    files,
+                    buffer,
+                } => {
+                    for occurrence in buffer.by_ref() {
+                        if let Some(row) = self.task.row(occurrence, 1)? {
+                            return Ok(Some(row));
+                        }
+                    }
+                    let Some(file) = files.next() else {
+                        return Ok(None);
+                    };
+                    self.interrupt.check()?;
+                    *buffer = self.task.find(file, words)?.into_iter();
+                }
+            }
+        }
+    }
+}
+
+impl Scan for WordsScan {
+    fn properties(&self) -> Properties {
+        self.properties.clone()
+    }
+
+    fn description(&self) -> Arc<dyn Describe> {
+        self.description.clone()
+    }
+
+    fn into_operator(self: Box<Self>) -> Box<dyn Operator> {
+        self
+    }
+}

@@ -1,0 +1,161 @@
+//! Which algorithm answers a scan, and what it is estimated to cost.
+//!
+//! The invariant: every strategy that can answer gives the same rows, so the choice is about time only. Costs are
+//! nanoseconds of one thread, from counts that segments tell without being decoded; `cargo run --release -p zipfdb-bench --
+//! calibrate` measures the constants.
+
+use std::fmt;
+
+use zipfdb_sql::setting::Strategy;
+
+use crate::{Error, Result};
+
+/// Reading one file's summary.
+const FILE_COST: f64 = 20.0;
+/// Taking a stored count of a word.
+const WORD_COST: f64 = 2.0;
+/// Visiting a symbol of a body or root in order.
+const SYMBOL_COST: f64 = 1.5;
+/// Adding the count of a symbol to a file.
+const FILE_SYMBOL_COST: f64 = 8.0;
+/// Expanding one word.
+const EXPAND_COST: f64 = 6.0;
+/// Looking a word up in a file by the rules that use it.
+const LOOKUP_COST: f64 = 6_000.0;
+/// Placing one occurrence that was found so.
+const PLACE_COST: f64 = 60.0;
+
+/// What the segments of a corpus have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Size {
+    /// Symbols in bodies and roots.
+    pub(crate) symbols: u64,
+    /// Tokens of all dictionaries.
+    pub(crate) tokens: u64,
+    /// Words of the text.
+    pub(crate) words: u64,
+    /// Files.
+    pub(crate) files: u64,
+}
+
+/// A strategy and its estimated cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Candidate {
+    pub(crate) strategy: Strategy,
+    /// Nanoseconds of one thread.
+    pub(crate) cost: f64,
+}
+
+impl Candidate {
+    /// Stored totals of `files` files.
+    pub(crate) fn totals(files: u64) -> Candidate {
+        Candidate {
+            strategy: Strategy::Totals,
+            cost: files as f64 * FILE_COST,
+        }
+    }
+
+    /// Weights of all words of the corpus.
+    pub(crate) fn weights(size: Size) -> Candidate {
+        Candidate {
+            strategy: Strategy::Weights,
+            cost: size.symbols as f64 * SYMBOL_COST + size.tokens as f64 * WORD_COST,
+        }
+    }
+
+    /// Weights of all words in `files` files that together have `words` words.
+    pub(crate) fn file_weights(size: Size, files: u64, words: u64) -> Candidate {
+        // A file has no more symbols than words, and all of them together about as many as roots and bodies.
+        let share = if size.words == 0 {
+            0.0
+        } else {
+            words as f64 / size.words as f64
+        };
+        let symbols = (size.symbols as f64 * share).max(1.0);
+        Candidate {
+            strategy: Strategy::FileWeights,
+            cost: files as f64 * FILE_COST + symbols * FILE_SYMBOL_COST,
+        }
+    }
+
+    /// Counts of a set of words for each rule.
+    pub(crate) fn local_tables(size: Size) -> Candidate {
+        Candidate {
+            strategy: Strategy::LocalTables,
+            cost: size.symbols as f64 * SYMBOL_COST * 2.0,
+        }
+    }
+
+    /// Walks from `words` words up to `files` files, that find about `places` places.
+    pub(crate) fn parents(words: u64, files: u64, places: u64) -> Candidate {
+        Candidate {
+            strategy: Strategy::Parents,
+            cost: words as f64 * files as f64 * LOOKUP_COST + places as f64 * PLACE_COST,
+        }
+    }
+
+    /// All words in order, one by one.
+    pub(crate) fn root_stream(size: Size) -> Candidate {
+        Candidate {
+            strategy: Strategy::RootStream,
+            cost: size.words as f64 * EXPAND_COST * 2.0,
+        }
+    }
+
+    /// The `words` words of a few files.
+    pub(crate) fn decode(words: u64) -> Candidate {
+        Candidate {
+            strategy: Strategy::Decode,
+            cost: words as f64 * EXPAND_COST,
+        }
+    }
+}
+
+/// Chooses the cheapest, or the one that is forced.
+///
+/// # Errors
+/// If the forced one cannot answer.
+pub(crate) fn choose(candidates: &[Candidate], forced: Option<Strategy>) -> Result<Candidate> {
+    let found = match forced {
+        None => (candidates.iter()).min_by(|left, right| left.cost.total_cmp(&right.cost)),
+        Some(strategy) => (candidates.iter()).find(|candidate| candidate.strategy == strategy),
+    };
+    found.copied().ok_or_else(|| Error::Invalid {
+        subject: "strategy".into(),
+        reason: format!(
+            "this query can be answered by {}; hint: SET strategy = 'auto'",
+            Names(candidates)
+        ),
+    })
+}
+
+/// The names of some candidates.
+struct Names<'a>(&'a [Candidate]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, candidate) in self.0.iter().enumerate() {
+            if index > 0 {
+                formatter.write_str(", ")?;
+            }
+            write!(formatter, "`{}`", candidate.strategy.name())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_cheapest_is_taken_unless_one_is_forced() {
+        let candidates = [Candidate::decode(1_000_000), Candidate::parents(1, 1, 10)];
+        assert_eq!(choose(&candidates, None).unwrap().strategy, Strategy::Parents);
+        let forced = choose(&candidates, Some(Strategy::Decode)).unwrap();
+        assert_eq!(forced.strategy, Strategy::Decode);
+        let error = choose(&candidates, Some(Strategy::Totals)).unwrap_err();
+        assert!(error.to_string().contains("`decode`, `parents`"), "{error}");
+    }
+}
