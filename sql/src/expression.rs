@@ -131,16 +131,15 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
             Some(EQUALITY)
         } else {
             // These could be aliases. They are not if an operand follows.
-            let operand_follows = foreign_operator(word)
-                && (self
-                    .cursor
-                    .word_at(1)
-                    .is_some_and(|next| !is_reserved(next))
-                    || matches!(
-                        self.cursor.after_next(),
-                        Some(TokenKind::Text(_) | TokenKind::Number | TokenKind::Parameter(_))
-                    ));
-            operand_follows.then_some(SIGN)
+            let operand_follows = self
+                .cursor
+                .word_at(1)
+                .is_some_and(|next| !is_reserved(next) || next.eq_ignore_ascii_case("TO"))
+                || matches!(
+                    self.cursor.after_next(),
+                    Some(TokenKind::Text(_) | TokenKind::Number | TokenKind::Parameter(_))
+                );
+            (foreign_operator(word) && operand_follows).then_some(SIGN)
         }
     }
 

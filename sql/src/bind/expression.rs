@@ -290,11 +290,17 @@ impl<'a> Expressions<'a> {
             && table.is_none()
             && let Some(slot) = self.alias(&name.text)
         {
-            return match form {
-                Form::Group => Ok(self.outputs[slot]),
-                Form::Row if self.outputs.is_empty() => self.row_slot(slot),
-                Form::Row => Ok(self.outputs[slot]),
+            let bound = if self.outputs.is_empty() {
+                self.row_slot(slot)?
+            } else {
+                self.outputs[slot]
             };
+            // What forbids it is then where the alias stands.
+            return Ok(Bound {
+                row: bound.row.map_err(|_| at),
+                group: bound.group.map_err(|_| at),
+                ..bound
+            });
         }
         let known = self.aliases.iter().filter(|_| aliases).flatten().copied();
         Err(self.binder.no_column(&self.scope, name, known))

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::Binder;
 use super::expression::{Bound, Expressions, Form, Slot};
 use super::from::{Column, Scope};
-use crate::error::{Error, Hint, Result};
+use crate::error::{Error, Hint, Result, quote};
 use crate::limits;
 use crate::query::{
     Aggregation, BinaryOperator, Block, Collation, Expression, ExpressionId, GroupKey, Output,
@@ -55,7 +55,7 @@ impl Binder<'_> {
                 Slot::Column { index, at } => expressions.column(index, at, form),
                 Slot::Item { root, .. } => expressions.bind(root, form, false)?,
             };
-            let expression = self.settled(&bound, form)?;
+            let expression = self.settled(&expressions, &bound, form)?;
             let name = self.output_name(select, &expressions, slot);
             outputs.push(Output { name, expression });
             bounds.push(bound);
@@ -180,12 +180,28 @@ impl Binder<'_> {
     }
 
     /// The form of an expression that is evaluated on what the SELECT list is evaluated on.
-    fn settled(&self, bound: &Bound, form: Form) -> Result<ExpressionId> {
+    fn settled(
+        &self,
+        expressions: &Expressions<'_>,
+        bound: &Bound,
+        form: Form,
+    ) -> Result<ExpressionId> {
         match form {
             Form::Row => Ok(bound.row.expect("a query with aggregates is grouped")),
             Form::Group => bound.group.map_err(|at| {
+                let mut named = expressions.nodes.ids().filter_map(|id| {
+                    let node = expressions.nodes.node(id);
+                    match &node.kind {
+                        NodeKind::Column { name, .. } if node.at == at => Some(&name.text),
+                        _ => None,
+                    }
+                });
+                let what = match named.next() {
+                    Some(name) => format!("column {} is", quote(name)),
+                    None => "`*` has columns that are".to_owned(),
+                };
+                let message = format!("{what} neither in GROUP BY nor in an aggregate");
                 let hint = Hint::new("add it to GROUP BY, or say which value: min(x) or max(x)");
-                let message = "a column that is neither in GROUP BY nor in an aggregate";
                 self.conflict(at, message, hint)
             }),
         }
@@ -240,7 +256,7 @@ impl Binder<'_> {
             return Err(self.conflict(expressions.start(root), message, hint));
         }
         let bound = expressions.bind(root, Form::Group, true)?;
-        Ok(vec![self.settled(&bound, Form::Group)?])
+        Ok(vec![self.settled(expressions, &bound, Form::Group)?])
     }
 
     fn order_term(
@@ -273,7 +289,7 @@ impl Binder<'_> {
             None => expressions.bind(term.root, form, true)?,
         };
         Ok(SortKey {
-            expression: self.settled(&bound, form)?,
+            expression: self.settled(expressions, &bound, form)?,
             descending: term.descending,
             nulls_first: term.nulls_first.unwrap_or(!term.descending),
             collation: collation.unwrap_or(bound.collation()),

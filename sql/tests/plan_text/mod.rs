@@ -3,6 +3,9 @@
 //! Invariant: as SQL, everything is in parentheses and every collation is written, so that the text depends on nothing but
 //! the plan. What binding adds by itself (affinities) is shown only to people.
 
+// Not every test uses all of it.
+#![allow(dead_code, clippy::unwrap_used)]
+
 use zipfdb_sql::query::{
     Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, Collation, Comparison,
     CorporaColumn, Expression, ExpressionId, FilesColumn, Function, Matcher, NgramsColumn, Query,
@@ -11,11 +14,11 @@ use zipfdb_sql::query::{
 
 /// The query as SQL that binds to an equal query.
 pub fn sql(query: &Query) -> String {
+    #[allow(dead_code)]
     text(query, false)
 }
 
 /// The query for people.
-#[allow(dead_code)]
 pub fn shown(query: &Query) -> String {
     text(query, true)
 }
