@@ -1,8 +1,8 @@
 //! The parser of expressions: SQLite's operators with SQLite's precedence.
 //!
-//! Invariant: it reads every token once, and operands become nodes before what they are operands of. Precedence climbing
-//! recurses for the right side of a tighter operator, so at most `PRECEDENCE_MAX` times between two things that nest;
-//! those are counted and held to a limit. Names of columns and functions are not looked up here.
+//! Invariant: it reads every token once, and operands become nodes before what they are operands of. Operators wait on a
+//! stack of their own for their right operands. Only what nests recurses, and that is counted and held to a limit.
+//! Names of columns are not looked up here.
 
 use crate::cursor::{Cursor, is_one_of, is_reserved};
 use crate::error::{Error, Hint, Result};
@@ -40,6 +40,20 @@ pub(crate) fn check_depth(cursor: &Cursor<'_>, depth: usize) -> Result<()> {
     })
 }
 
+/// An operator that waits for its right operand.
+struct Operator {
+    precedence: u8,
+    at: usize,
+    kind: NodeKind,
+    left: NodeId,
+}
+
+/// What an infix or postfix operator makes of the operand before it.
+enum Infix {
+    Complete(NodeId),
+    Waits(Operator),
+}
+
 pub(crate) struct ExpressionParser<'c, 'a> {
     cursor: &'c mut Cursor<'a>,
     nodes: &'c mut Nodes,
@@ -66,13 +80,45 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
 
     /// An expression of operators that bind at least as tightly as `minimum`.
     fn climb(&mut self, minimum: u8) -> Result<NodeId> {
-        let mut left = self.prefix()?;
-        while let Some(precedence) = self.precedence()
-            && precedence >= minimum
-        {
-            left = self.infix(left, precedence)?;
+        let mut waiting: Vec<Operator> = Vec::new();
+        let mut operand = self.prefix()?;
+        loop {
+            let next = self.precedence().filter(|next| *next >= minimum);
+            // Operators of equal precedence belong together from the left.
+            if let Some(operator) =
+                waiting.pop_if(|waiting| next.is_none_or(|next| next <= waiting.precedence))
+            {
+                operand = self.finish(operator, operand)?;
+                continue;
+            }
+            let Some(precedence) = next else {
+                return Ok(operand);
+            };
+            operand = match self.infix(operand, precedence)? {
+                Infix::Complete(node) => node,
+                Infix::Waits(operator) => {
+                    waiting.push(operator);
+                    self.prefix()?
+                }
+            };
         }
-        Ok(left)
+    }
+
+    /// An operator whose right operand is there.
+    fn finish(&mut self, operator: Operator, right: NodeId) -> Result<NodeId> {
+        let Operator { at, kind, left, .. } = operator;
+        if let NodeKind::Match { matcher, .. } = kind
+            && self.cursor.peek_word("ESCAPE")
+        {
+            if matcher != Matcher::Like {
+                let hint = Hint::new("only LIKE has ESCAPE");
+                return Err(self.cursor.unexpected("an operator", hint));
+            }
+            self.cursor.advance();
+            let escape = self.nested(ORDER)?;
+            return Ok(self.nodes.add(at, kind, &[left, right, escape]));
+        }
+        Ok(self.nodes.add(at, kind, &[left, right]))
     }
 
     /// What stands one level deeper: behind a prefix operator, in parentheses, in CASE.
@@ -143,7 +189,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         }
     }
 
-    fn infix(&mut self, left: NodeId, precedence: u8) -> Result<NodeId> {
+    fn infix(&mut self, left: NodeId, precedence: u8) -> Result<Infix> {
         let at = self.cursor.byte();
         if let Some(symbol) = self.cursor.symbol_at(0) {
             let kind = match symbol {
@@ -173,36 +219,31 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         }
         if self.cursor.take_word("COLLATE") {
             let collation = self.collation()?;
-            return Ok(self.nodes.add(at, NodeKind::Collate(collation), &[left]));
+            return Ok(self.complete(at, NodeKind::Collate(collation), &[left]));
         }
         if self.cursor.take_word("ISNULL") {
-            return Ok(self
-                .nodes
-                .add(at, NodeKind::IsNull { negated: false }, &[left]));
+            return Ok(self.complete(at, NodeKind::IsNull { negated: false }, &[left]));
         }
         if self.cursor.take_word("NOTNULL") {
-            return Ok(self
-                .nodes
-                .add(at, NodeKind::IsNull { negated: true }, &[left]));
+            return Ok(self.complete(at, NodeKind::IsNull { negated: true }, &[left]));
         }
         if self.cursor.take_word("IS") {
             return self.is(at, left);
         }
         let negated = self.cursor.take_word("NOT");
         if negated && self.cursor.take_word("NULL") {
-            return Ok(self.nodes.add(at, NodeKind::IsNull { negated }, &[left]));
+            return Ok(self.complete(at, NodeKind::IsNull { negated }, &[left]));
         }
         if self.cursor.take_word("IN") {
             return self.in_list(at, left, negated);
         }
         if self.cursor.take_word("BETWEEN") {
-            let low = self.climb(EQUALITY)?;
+            let low = self.nested(EQUALITY)?;
             if !self.cursor.take_word("AND") {
                 return Err(self.cursor.unexpected("`AND` of BETWEEN", Hint::NONE));
             }
-            let high = self.climb(ORDER)?;
-            let kind = NodeKind::Between { negated };
-            return Ok(self.nodes.add(at, kind, &[left, low, high]));
+            let high = self.nested(ORDER)?;
+            return Ok(self.complete(at, NodeKind::Between { negated }, &[left, low, high]));
         }
         for (keyword, matcher) in [
             ("LIKE", Matcher::Like),
@@ -210,7 +251,8 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
             ("REGEXP", Matcher::Regexp),
         ] {
             if self.cursor.take_word(keyword) {
-                return self.matches(at, left, matcher, negated);
+                let kind = NodeKind::Match { matcher, negated };
+                return self.binary(at, kind, left, precedence);
             }
         }
         let word = self
@@ -227,20 +269,22 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         Err(self.refuse(format!("`{word}`"), hint))
     }
 
-    fn binary(
-        &mut self,
-        at: usize,
-        kind: NodeKind,
-        left: NodeId,
-        precedence: u8,
-    ) -> Result<NodeId> {
+    fn binary(&mut self, at: usize, kind: NodeKind, left: NodeId, precedence: u8) -> Result<Infix> {
         for word in ["ANY", "ALL", "SOME"] {
             if self.cursor.peek_word(word) && self.cursor.symbol_at(1) == Some("(") {
                 return Err(self.refuse(format!("`{word}`"), "write IN with a list"));
             }
         }
-        let right = self.climb(precedence + 1)?;
-        Ok(self.nodes.add(at, kind, &[left, right]))
+        Ok(Infix::Waits(Operator {
+            precedence,
+            at,
+            kind,
+            left,
+        }))
+    }
+
+    fn complete(&mut self, at: usize, kind: NodeKind, operands: &[NodeId]) -> Infix {
+        Infix::Complete(self.nodes.add(at, kind, operands))
     }
 
     fn collation(&mut self) -> Result<Collation> {
@@ -254,15 +298,15 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         Ok(collation)
     }
 
-    fn is(&mut self, at: usize, left: NodeId) -> Result<NodeId> {
+    fn is(&mut self, at: usize, left: NodeId) -> Result<Infix> {
         let negated = self.cursor.take_word("NOT");
         if self.cursor.take_word("NULL") {
-            return Ok(self.nodes.add(at, NodeKind::IsNull { negated }, &[left]));
+            return Ok(self.complete(at, NodeKind::IsNull { negated }, &[left]));
         }
         for (keyword, truth) in [("TRUE", true), ("FALSE", false)] {
             if self.cursor.take_word(keyword) {
                 let kind = NodeKind::IsTruth { truth, negated };
-                return Ok(self.nodes.add(at, kind, &[left]));
+                return Ok(self.complete(at, kind, &[left]));
             }
         }
         let distinct = self.cursor.peek_word("DISTINCT") && self.cursor.is_word_at(1, "FROM");
@@ -278,7 +322,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         self.binary(at, NodeKind::Compare(comparison), left, EQUALITY)
     }
 
-    fn in_list(&mut self, at: usize, left: NodeId, negated: bool) -> Result<NodeId> {
+    fn in_list(&mut self, at: usize, left: NodeId, negated: bool) -> Result<Infix> {
         if !self.cursor.peek_symbol("(") {
             let hint = Hint::new("write the values in parentheses: IN ('a', 'b')");
             return Err(self.cursor.unexpected("`(`", hint));
@@ -290,7 +334,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         }
         let mut operands = vec![left];
         self.list(&mut operands)?;
-        Ok(self.nodes.add(at, NodeKind::In { negated }, &operands))
+        Ok(self.complete(at, NodeKind::In { negated }, &operands))
     }
 
     /// Expressions between commas, up to and with the closing parenthesis; perhaps none.
@@ -307,27 +351,6 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
                 return Err(self.cursor.unexpected_in_query("`,` or `)`"));
             }
         }
-    }
-
-    fn matches(
-        &mut self,
-        at: usize,
-        text: NodeId,
-        matcher: Matcher,
-        negated: bool,
-    ) -> Result<NodeId> {
-        let pattern = self.climb(ORDER)?;
-        let kind = NodeKind::Match { matcher, negated };
-        if !self.cursor.peek_word("ESCAPE") {
-            return Ok(self.nodes.add(at, kind, &[text, pattern]));
-        }
-        if matcher != Matcher::Like {
-            let hint = Hint::new("only LIKE has ESCAPE");
-            return Err(self.cursor.unexpected("an operator", hint));
-        }
-        self.cursor.advance();
-        let escape = self.climb(ORDER)?;
-        Ok(self.nodes.add(at, kind, &[text, pattern, escape]))
     }
 
     /// An operand: a literal, a name, a call, or something in parentheses, perhaps with operators before it.
