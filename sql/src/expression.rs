@@ -19,13 +19,13 @@ const NOT: u8 = 3;
 /// `=`, `<>`, IS, IN, LIKE, BETWEEN and so on.
 const EQUALITY: u8 = 4;
 /// `<`, `<=`, `>`, `>=`.
-const ORDER: u8 = 5;
-const SUM: u8 = 7;
-const PRODUCT: u8 = 8;
-const CONCATENATION: u8 = 9;
-const COLLATE: u8 = 10;
+const INEQUALITY: u8 = 5;
+const SUM: u8 = 6;
+const PRODUCT: u8 = 7;
+const CONCATENATION: u8 = 8;
+const COLLATE: u8 = 9;
 /// Unary `-` and `+`.
-const SIGN: u8 = 11;
+const SIGN: u8 = 10;
 
 /// Refuses what stands in more parentheses, CASEs and the like than the limit.
 pub(crate) fn check_depth(cursor: &Cursor<'_>, depth: usize) -> Result<()> {
@@ -115,7 +115,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
                 return Err(self.cursor.unexpected("an operator", hint));
             }
             self.cursor.advance();
-            let escape = self.nested(ORDER)?;
+            let escape = self.nested(INEQUALITY)?;
             return Ok(self.nodes.add(at, kind, &[left, right, escape]));
         }
         Ok(self.nodes.add(at, kind, &[left, right]))
@@ -130,21 +130,12 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         inner
     }
 
-    fn refuse(&self, what: impl Into<String>, hint: &str) -> Error {
-        let hint = if hint.is_empty() {
-            Hint::NONE
-        } else {
-            Hint::new(hint)
-        };
-        self.cursor.not_supported(self.cursor.byte(), what, hint)
-    }
-
     /// How tightly the next token binds, if it is an operator behind an operand.
     fn precedence(&self) -> Option<u8> {
         if let Some(symbol) = self.cursor.symbol_at(0) {
             return Some(match symbol {
                 "=" | "==" | "<>" | "!=" => EQUALITY,
-                "<" | "<=" | ">" | ">=" => ORDER,
+                "<" | "<=" | ">" | ">=" => INEQUALITY,
                 "+" | "-" => SUM,
                 "*" | "/" | "%" => PRODUCT,
                 "||" => CONCATENATION,
@@ -205,8 +196,8 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
                 "/" => NodeKind::Binary(BinaryOperator::Divide),
                 "%" => NodeKind::Binary(BinaryOperator::Remainder),
                 "||" => NodeKind::Binary(BinaryOperator::Concatenate),
-                "::" => return Err(self.refuse("`::`", "write `CAST(x AS TEXT)`")),
-                _ => return Err(self.refuse(format!("`{symbol}`"), "")),
+                "::" => return Err(self.cursor.refuse("`::`", "write `CAST(x AS TEXT)`")),
+                _ => return Err(self.cursor.refuse(format!("`{symbol}`"), "")),
             };
             self.cursor.advance();
             return self.binary(at, kind, left, precedence);
@@ -242,7 +233,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
             if !self.cursor.take_word("AND") {
                 return Err(self.cursor.unexpected("`AND` of BETWEEN", Hint::NONE));
             }
-            let high = self.nested(ORDER)?;
+            let high = self.nested(INEQUALITY)?;
             return Ok(self.complete(at, NodeKind::Between { negated }, &[left, low, high]));
         }
         for (keyword, matcher) in [
@@ -266,13 +257,15 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
             "DIV" => "`/` of integers is an integer",
             _ => "",
         };
-        Err(self.refuse(format!("`{word}`"), hint))
+        Err(self.cursor.refuse(format!("`{word}`"), hint))
     }
 
     fn binary(&mut self, at: usize, kind: NodeKind, left: NodeId, precedence: u8) -> Result<Infix> {
         for word in ["ANY", "ALL", "SOME"] {
             if self.cursor.peek_word(word) && self.cursor.symbol_at(1) == Some("(") {
-                return Err(self.refuse(format!("`{word}`"), "write IN with a list"));
+                return Err(self
+                    .cursor
+                    .refuse(format!("`{word}`"), "write IN with a list"));
             }
         }
         Ok(Infix::Waits(Operator {
@@ -330,7 +323,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         self.cursor.advance();
         if self.cursor.peek_word("SELECT") {
             let hint = "run the subquery first and give its rows as a list";
-            return Err(self.refuse("`IN (SELECT ...)`", hint));
+            return Err(self.cursor.refuse("`IN (SELECT ...)`", hint));
         }
         let mut operands = vec![left];
         self.list(&mut operands)?;
@@ -359,7 +352,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         match self.cursor.symbol_at(0) {
             Some("(") => return self.parentheses(),
             Some("-" | "+") => return self.sign(at),
-            Some("~") => return Err(self.refuse("`~`", "")),
+            Some("~") => return Err(self.cursor.refuse("`~`", "")),
             Some("*") => {
                 let hint = Hint::new("`*` stands alone, or in COUNT(*)");
                 return Err(self.cursor.unexpected("an expression", hint));
@@ -410,7 +403,8 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
     }
 
     fn exists(&self) -> Error {
-        self.refuse("`EXISTS`", "subqueries stand only in FROM")
+        self.cursor
+            .refuse("`EXISTS`", "subqueries stand only in FROM")
     }
 
     fn column(&mut self, at: usize, name: Name) -> Result<NodeId> {
@@ -421,7 +415,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         };
         if self.cursor.peek_symbol(".") {
             let hint = "a column is `column` or `alias.column`";
-            return Err(self.refuse("a name with more than one dot", hint));
+            return Err(self.cursor.refuse("a name with more than one dot", hint));
         }
         if table.is_none() && !name.quoted {
             let typed = ["DATE", "TIME", "TIMESTAMP", "INTERVAL"];
@@ -462,12 +456,14 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
     fn parentheses(&mut self) -> Result<NodeId> {
         if self.cursor.is_word_at(1, "SELECT") {
             let hint = "subqueries stand only in FROM";
-            return Err(self.refuse("a subquery in an expression", hint));
+            return Err(self.cursor.refuse("a subquery in an expression", hint));
         }
         self.cursor.advance();
         let inner = self.nested(OR)?;
         if self.cursor.peek_symbol(",") {
-            return Err(self.refuse("a list in parentheses", "lists stand only behind IN"));
+            return Err(self
+                .cursor
+                .refuse("a list in parentheses", "lists stand only behind IN"));
         }
         if !self.cursor.take(")") {
             return Err(self.cursor.unexpected_in_query("`)`"));
@@ -556,7 +552,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
             if self.cursor.peek_word(word)
                 && (self.cursor.symbol_at(1) == Some("(") || self.cursor.word_at(1).is_some())
             {
-                return Err(self.refuse(format!("`{word}`"), ""));
+                return Err(self.cursor.refuse(format!("`{word}`"), ""));
             }
         }
         let filter_at = self.cursor.byte();
@@ -572,7 +568,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
                 *filter = Some(filter_at);
             }
             if self.cursor.peek_word("OVER") {
-                return Err(self.refuse("`OVER`", ""));
+                return Err(self.cursor.refuse("`OVER`", ""));
             }
         }
         Ok(self.nodes.add(at, kind, &operands))
@@ -587,10 +583,10 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
         loop {
             if self.cursor.symbol_at(1) == Some("=>") {
                 let hint = "only table functions have names for arguments";
-                return Err(self.refuse("an argument with a name", hint));
+                return Err(self.cursor.refuse("an argument with a name", hint));
             }
             if self.cursor.peek_word("SELECT") {
-                return Err(self.refuse(
+                return Err(self.cursor.refuse(
                     "a subquery in an expression",
                     "subqueries stand only in FROM",
                 ));
@@ -600,7 +596,7 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
                 return Ok(());
             }
             if self.cursor.peek_word("ORDER") {
-                return Err(self.refuse("`ORDER BY` in a call", ""));
+                return Err(self.cursor.refuse("`ORDER BY` in a call", ""));
             }
             let separated = self.cursor.take(",")
                 || operands.len() == 1 && self.cursor.take_word("FROM")

@@ -4,7 +4,7 @@
 //! bounds. Expressions are parsed in `expression`; names are not looked up here.
 
 use crate::cursor::Cursor;
-use crate::error::{Error, Hint, Result, shorten};
+use crate::error::{Hint, Result, shorten};
 use crate::expression::{ExpressionParser, check_depth};
 use crate::lex::TokenKind;
 use crate::syntax::{Argument, From, FromKind, Item, Name, NodeId, Nodes, OrderTerm, Select};
@@ -44,7 +44,9 @@ impl SelectParser<'_, '_> {
         if self.cursor.take_word("GROUP") {
             self.cursor.expect_word("BY")?;
             if self.cursor.peek_word("ALL") {
-                return Err(self.refuse("`GROUP BY ALL`", "name the expressions to group by"));
+                return Err(self
+                    .cursor
+                    .refuse("`GROUP BY ALL`", "name the expressions to group by"));
             }
             group_by = self.list(&mut nodes, depth, |_, root| Ok(root))?;
         }
@@ -63,7 +65,7 @@ impl SelectParser<'_, '_> {
                 limit = Some(self.cursor.operand("a number or a parameter")?);
                 if self.cursor.peek_symbol(",") {
                     let hint = "`LIMIT a, b` is written `LIMIT b OFFSET a`";
-                    return Err(self.refuse("LIMIT with a comma", hint));
+                    return Err(self.cursor.refuse("LIMIT with a comma", hint));
                 }
             } else if offset.is_none() && self.cursor.take_word("OFFSET") {
                 offset = Some(self.cursor.operand("a number or a parameter")?);
@@ -89,19 +91,9 @@ impl SelectParser<'_, '_> {
         Ok(())
     }
 
-    /// Refuses what begins at the next token.
-    fn refuse(&self, what: impl Into<String>, hint: &str) -> Error {
-        let hint = if hint.is_empty() {
-            Hint::NONE
-        } else {
-            Hint::new(hint)
-        };
-        self.cursor.not_supported(self.cursor.byte(), what, hint)
-    }
-
     fn refuse_word(&self, word: &str, hint: &str) -> Result<()> {
         if self.cursor.peek_word(word) {
-            return Err(self.refuse(format!("`{word}`"), hint));
+            return Err(self.cursor.refuse(format!("`{word}`"), hint));
         }
         Ok(())
     }
@@ -115,14 +107,18 @@ impl SelectParser<'_, '_> {
 
     fn distinct(&mut self) -> Result<bool> {
         if self.cursor.peek_word("TOP") && self.cursor.after_next() == Some(&TokenKind::Number) {
-            return Err(self.refuse("`TOP`", "`LIMIT n` keeps the first n rows"));
+            return Err(self
+                .cursor
+                .refuse("`TOP`", "`LIMIT n` keeps the first n rows"));
         }
         if !self.cursor.take_word("DISTINCT") {
             self.cursor.take_word("ALL");
             return Ok(false);
         }
         if self.cursor.peek_word("ON") {
-            return Err(self.refuse("`DISTINCT ON`", "GROUP BY gives one row for each group"));
+            return Err(self
+                .cursor
+                .refuse("`DISTINCT ON`", "GROUP BY gives one row for each group"));
         }
         Ok(true)
     }
@@ -217,14 +213,16 @@ impl SelectParser<'_, '_> {
         self.refuse_word("TABLESAMPLE", "")?;
         let alias = self.cursor.alias()?;
         if alias.is_some() && self.cursor.peek_symbol("(") {
-            return Err(self.refuse(
+            return Err(self.cursor.refuse(
                 "an alias with columns",
                 "name columns in the subquery's list",
             ));
         }
         self.refuse_word("TABLESAMPLE", "")?;
         if self.cursor.peek_symbol(",") {
-            return Err(self.refuse("more than one source in FROM", ONE_SOURCE));
+            return Err(self
+                .cursor
+                .refuse("more than one source in FROM", ONE_SOURCE));
         }
         for word in ["JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "NATURAL"] {
             self.refuse_word(word, ONE_SOURCE)?;
@@ -249,14 +247,14 @@ impl SelectParser<'_, '_> {
     fn relation(&mut self) -> Result<FromKind> {
         for word in ["LATERAL", "UNNEST", "VALUES", "TABLE"] {
             if self.cursor.peek_word(word) && self.cursor.symbol_at(1) == Some("(") {
-                return Err(self.refuse(format!("`{word}`"), ""));
+                return Err(self.cursor.refuse(format!("`{word}`"), ""));
             }
         }
         let expected = "the name of a corpus or a table function";
         let name = self.cursor.name(expected)?;
         if self.cursor.peek_symbol(".") {
             let hint = "a name that contains a dot needs double quotes";
-            return Err(self.refuse("a name with a dot", hint));
+            return Err(self.cursor.refuse("a name with a dot", hint));
         }
         if !self.cursor.take("(") {
             return Ok(FromKind::Corpus(name));

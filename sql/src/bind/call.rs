@@ -154,8 +154,8 @@ impl Expressions<'_> {
         if !(least..=most).contains(&found) {
             return Err(self.wrong_arguments(id, name, expected, "", found));
         }
-        let lower = name.to_ascii_lowercase();
         if *distinct || filter.is_some() {
+            let lower = name.to_ascii_lowercase();
             let word = if *distinct { "DISTINCT" } else { "FILTER" };
             let at = filter.unwrap_or(node.at);
             let message = format!("{lower}() is no aggregate and cannot have {word}");
@@ -166,6 +166,7 @@ impl Expressions<'_> {
             .iter()
             .find_map(|operand| self.operand(*operand).collation);
         if is_extreme && rule.is_some_and(|rule| rule.collation != Collation::Binary) {
+            let lower = name.to_ascii_lowercase();
             let what = format!("COLLATE in {lower}() of several arguments");
             let hint = Hint::new("compare with CASE");
             return Err(self.binder.not_supported(node.at, what, hint));
@@ -177,11 +178,7 @@ impl Expressions<'_> {
         let lower = name.to_ascii_lowercase();
         let foreign = functions::FOREIGN.iter().find(|(known, _)| *known == lower);
         if let Some((_, instead)) = foreign {
-            let hint = if instead.is_empty() {
-                Hint::NONE
-            } else {
-                Hint::new(*instead)
-            };
+            let hint = Hint::maybe(instead);
             return self.binder.not_supported(at, format!("`{lower}()`"), hint);
         }
         let hint = if functions::TABLE.contains(&lower.as_str()) {
