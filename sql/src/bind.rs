@@ -10,8 +10,13 @@ use crate::suggest::did_you_mean;
 use crate::syntax::{Operand, OperandKind, Statement, StatementKind};
 use crate::value::Value;
 
-mod clause;
-mod query;
+mod arena;
+mod call;
+mod expression;
+mod from;
+mod make;
+mod select;
+mod setting;
 mod statement;
 
 pub use statement::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
@@ -51,6 +56,7 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Value]) ->
             if_not_exists,
             options,
         } => binder.create_corpus(name, *if_not_exists, options),
+        StatementKind::AlterCorpus { corpus, options } => binder.alter_corpus(corpus, options),
         StatementKind::DropCorpus { name, if_exists } => binder.drop_corpus(name, *if_exists),
         StatementKind::CopyFrom {
             corpus,
@@ -64,7 +70,18 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Value]) ->
         StatementKind::Check { corpus } => Ok(Plan::Check {
             corpus: binder.corpus(&corpus.text, corpus.at)?,
         }),
-        StatementKind::Select(select) => Ok(Plan::Query(binder.select(select)?)),
+        StatementKind::CopyQuery {
+            query,
+            path,
+            options,
+        } => binder.copy_query(query, path, options),
+        StatementKind::Set { name, value } => binder.set(name, value),
+        StatementKind::Reset { name } => binder.reset(name),
+        StatementKind::Explain { query, analyze } => Ok(Plan::Explain {
+            query: binder.query(query)?,
+            analyze: *analyze,
+        }),
+        StatementKind::Select(query) => Ok(Plan::Query(binder.query(query)?)),
     }
 }
 
@@ -124,9 +141,11 @@ impl Binder<'_> {
         let candidates: Vec<&str> = corpora.iter().map(String::as_str).collect();
         let hint = match name.to_ascii_lowercase().as_str() {
             "corpora" => Hint::new("the list of corpora is `corpora()`"),
-            function @ ("segments" | "files") => {
+            "settings" => Hint::new("the list of settings is `settings()`"),
+            function @ ("segments" | "files" | "term_vectors") => {
                 Hint::new(format!("the table function is `{function}('corpus')`"))
             }
+            "ngrams" => Hint::new("the table function is `ngrams('corpus', 2)`"),
             _ if candidates.is_empty() => {
                 Hint::new("there are no corpora yet; `CREATE CORPUS name` makes one")
             }
@@ -138,9 +157,13 @@ impl Binder<'_> {
     fn value<'v>(&'v self, operand: &'v OperandKind) -> &'v Value {
         match operand {
             OperandKind::Literal(value) => value,
-            // Parameter numbers begin at 1, and `bind` has compared the highest with the number of values.
-            OperandKind::Parameter(number) => &self.parameters[number - 1],
+            OperandKind::Parameter(number) => self.parameter(*number),
         }
+    }
+
+    /// Parameter numbers begin at 1, and `bind` has compared the highest with the number of values.
+    fn parameter(&self, number: usize) -> &Value {
+        &self.parameters[number - 1]
     }
 
     fn wrong_type(

@@ -127,6 +127,15 @@ impl Hint {
         Hint(Some(text.into().into_boxed_str()))
     }
 
+    /// A hint of these words, or none if there are none.
+    pub(crate) fn maybe(text: &str) -> Hint {
+        if text.is_empty() {
+            Hint::NONE
+        } else {
+            Hint::new(text)
+        }
+    }
+
     /// The words of the hint.
     pub fn text(&self) -> Option<&str> {
         self.0.as_deref()
@@ -158,6 +167,14 @@ pub enum NameKind {
     Option,
     /// A tokenizer.
     Tokenizer,
+    /// An argument of a table function.
+    Argument,
+    /// A setting of SET.
+    Setting,
+    /// A strategy of `SET strategy`.
+    Strategy,
+    /// A format of COPY.
+    Format,
     /// A table or table alias before the dot of a column.
     Table,
 }
@@ -171,29 +188,12 @@ impl fmt::Display for NameKind {
             NameKind::TableFunction => "table function",
             NameKind::Option => "option",
             NameKind::Tokenizer => "tokenizer",
+            NameKind::Argument => "argument",
+            NameKind::Setting => "setting",
+            NameKind::Strategy => "strategy",
+            NameKind::Format => "format",
             NameKind::Table => "table or alias",
         })
-    }
-}
-
-/// Why the parser gave up on a text that may well be correct.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ParserFailure {
-    /// The operating system refused the thread whose stack the parser runs on.
-    NoThread(std::io::ErrorKind),
-    /// The parser panicked; the panic was caught.
-    Panicked,
-}
-
-impl fmt::Display for ParserFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ParserFailure::NoThread(kind) => write!(f, "no thread to parse on: {kind}"),
-            ParserFailure::Panicked => {
-                f.write_str("the parser failed on this statement, which is a bug")
-            }
-        }
     }
 }
 
@@ -321,14 +321,6 @@ pub enum Error {
         /// The number of values given.
         found: usize,
     },
-    /// The parser itself failed.
-    #[error("{at}: {reason}")]
-    Parser {
-        /// Where the statement begins.
-        at: Place,
-        /// Why.
-        reason: ParserFailure,
-    },
 }
 
 impl Error {
@@ -349,7 +341,7 @@ impl Error {
             | Error::OutOfRange { hint, .. }
             | Error::Conflict { hint, .. }
             | Error::TooLarge { hint, .. } => hint.text(),
-            Error::Parameters { .. } | Error::Parser { .. } => None,
+            Error::Parameters { .. } => None,
         }
     }
 
@@ -373,8 +365,7 @@ impl Error {
             | Error::OutOfRange { at, .. }
             | Error::Conflict { at, .. }
             | Error::TooLarge { at, .. }
-            | Error::Parameters { at, .. }
-            | Error::Parser { at, .. } => at,
+            | Error::Parameters { at, .. } => at,
         }
     }
 }

@@ -1,13 +1,10 @@
 //! Statement text to tokens.
 //!
-//! The tokens are sqlparser's, but its own tokenizer is not used: this one knows the byte of every token, holds the
-//! limits before anything is parsed, numbers the parameters, and says what to write instead of foreign syntax.
+//! It knows the bytes of every token, holds the limits before anything is parsed, numbers the parameters, and says what
+//! to write instead of foreign syntax.
 //!
-//! Invariant: a token's span carries bytes, not lines and columns: column = byte + 1 on line 1. `byte_of` reads it back.
-//! Whitespace and comments give no tokens. Linear in the text. What the tokens mean together is not decided here.
-
-use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Word};
+//! Invariant: `text[token.begin..token.end]` is the token as it was written. Whitespace and comments give no tokens.
+//! Linear in the text. What the tokens mean together is not decided here: it does not know which words are keywords.
 
 use crate::error::{Error, Hint, Place, Position, Result, shorten};
 use crate::limits;
@@ -42,22 +39,38 @@ pub(crate) fn is_name_part(character: char) -> bool {
     character == '_' || character.is_alphanumeric()
 }
 
-/// The byte at which a span begins, or none for the empty span that sqlparser gives to things without a place.
-pub(crate) fn byte_of(span: Span) -> Option<usize> {
-    // A statement is at most STATEMENT_BYTES_MAX long, so the cast loses nothing.
-    span.start.column.checked_sub(1).map(|byte| byte as usize)
+/// A token and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Token {
+    pub(crate) kind: TokenKind,
+    /// Byte of the statement's text at which it begins.
+    pub(crate) begin: usize,
+    /// The byte just behind it.
+    pub(crate) end: usize,
 }
 
-/// The byte just behind a span.
-pub(crate) fn end_of(span: Span) -> Option<usize> {
-    // As above.
-    span.end.column.checked_sub(1).map(|byte| byte as usize)
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TokenKind {
+    /// A keyword or a name that is not in quotes.
+    Word,
+    /// A name in double quotes, without them.
+    QuotedName(String),
+    /// A text in single quotes, without them.
+    Text(String),
+    /// X'..'.
+    Blob(Vec<u8>),
+    /// A number, without a sign.
+    Number,
+    /// A parameter, by its number from 1.
+    Parameter(usize),
+    /// An operator or a separator.
+    Symbol(&'static str),
 }
 
 /// A statement's tokens.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    pub(crate) tokens: Vec<TokenWithSpan>,
+    pub(crate) tokens: Vec<Token>,
     /// The highest parameter number.
     pub(crate) parameters: usize,
 }
@@ -76,8 +89,6 @@ pub(crate) fn lex(source: &Source) -> Result<Tokens> {
         source,
         text: &source.text,
         at: 0,
-        nesting: 0,
-        prefixes: 0,
         parameters: 0,
         tokens: Vec::with_capacity(source.text.len().min(1 << 12) / 4),
     };
@@ -109,25 +120,23 @@ fn too_large(source: &Source, byte: usize, what: &'static str, limit: usize) -> 
 }
 
 /// Counts the tokens outside of flat lists: see `CHAIN_TOKENS_MAX`.
-fn check_chain(source: &Source, tokens: &[TokenWithSpan]) -> Result<()> {
+fn check_chain(source: &Source, tokens: &[Token]) -> Result<()> {
     if tokens.len() <= limits::CHAIN_TOKENS_MAX {
         return Ok(());
     }
-    let opens = |token: Option<&TokenWithSpan>| {
-        token.is_some_and(|token| matches!(token.token, Token::Comma | Token::LParen))
-    };
-    let closes = |token: Option<&TokenWithSpan>| {
-        token.is_some_and(|token| matches!(token.token, Token::Comma | Token::RParen))
+    let is = |token: Option<&Token>, symbol| {
+        token.is_some_and(|token| token.kind == TokenKind::Symbol(symbol))
     };
     let mut chain = 0;
     for (index, token) in tokens.iter().enumerate() {
-        let is_item = index > 0 && opens(tokens.get(index - 1)) && closes(tokens.get(index + 1));
-        chain += usize::from(!is_item && token.token != Token::Comma);
+        let before = index.checked_sub(1).and_then(|before| tokens.get(before));
+        let after = tokens.get(index + 1);
+        let is_item = (is(before, ",") || is(before, "(")) && (is(after, ",") || is(after, ")"));
+        chain += usize::from(!is_item && token.kind != TokenKind::Symbol(","));
         if chain > limits::CHAIN_TOKENS_MAX {
-            let at = byte_of(token.span).unwrap_or(0);
             return Err(too_large(
                 source,
-                at,
+                token.begin,
                 "the number of tokens outside of lists",
                 limits::CHAIN_TOKENS_MAX,
             ));
@@ -140,12 +149,8 @@ struct Lexer<'a> {
     source: &'a Source,
     text: &'a str,
     at: usize,
-    /// Open parentheses and CASEs.
-    nesting: usize,
-    /// Operators in a row that take an operand to their right.
-    prefixes: usize,
     parameters: usize,
-    tokens: Vec<TokenWithSpan>,
+    tokens: Vec<Token>,
 }
 
 impl<'a> Lexer<'a> {
@@ -169,33 +174,9 @@ impl<'a> Lexer<'a> {
         &rest[..length]
     }
 
-    fn push(&mut self, begin: usize, token: Token) -> Result<()> {
-        match &token {
-            Token::LParen => self.nesting += 1,
-            Token::RParen => self.nesting = self.nesting.saturating_sub(1),
-            Token::Word(word) if word.keyword == Keyword::CASE => self.nesting += 1,
-            Token::Word(word) if word.keyword == Keyword::END => {
-                self.nesting = self.nesting.saturating_sub(1);
-            }
-            _ => {}
-        }
-        self.prefixes = match &token {
-            Token::Plus | Token::Minus | Token::Tilde => self.prefixes + 1,
-            Token::Word(word) if word.keyword == Keyword::NOT => self.prefixes + 1,
-            _ => 0,
-        };
-        if self.nesting > limits::NESTING_MAX || self.prefixes > limits::NESTING_MAX {
-            return Err(too_large(
-                self.source,
-                begin,
-                "the nesting",
-                limits::NESTING_MAX,
-            ));
-        }
-        let location = |byte: usize| Location::new(1, byte as u64 + 1);
-        let span = Span::new(location(begin), location(self.at));
-        self.tokens.push(TokenWithSpan::new(token, span));
-        Ok(())
+    fn push(&mut self, begin: usize, kind: TokenKind) {
+        let end = self.at;
+        self.tokens.push(Token { kind, begin, end });
     }
 
     fn syntax(&self, byte: usize, expected: &str, found: impl Into<String>, hint: Hint) -> Error {
@@ -219,25 +200,18 @@ impl<'a> Lexer<'a> {
             '/' if self.peek_second() == Some('*') => self.skip_comment()?,
             '\'' => {
                 let value = self.quoted('\'', "the text")?;
-                self.push(begin, Token::SingleQuotedString(value))?;
+                self.push(begin, TokenKind::Text(value));
             }
             'x' | 'X' if self.peek_second() == Some('\'') => self.blob()?,
             '"' => {
                 let value = self.quoted('"', "the name")?;
                 self.check_name(begin, &value)?;
-                self.push(
-                    begin,
-                    Token::Word(Word {
-                        value,
-                        quote_style: Some('"'),
-                        keyword: Keyword::NoKeyword,
-                    }),
-                )?;
+                self.push(begin, TokenKind::QuotedName(value));
             }
             c if is_name_start(c) => {
                 let name = self.take_while(is_name_part);
                 self.check_name(begin, name)?;
-                self.push(begin, Token::make_word(name, None))?;
+                self.push(begin, TokenKind::Word);
             }
             c if c.is_ascii_digit() => self.number()?,
             '.' if self.peek_second().is_some_and(|c| c.is_ascii_digit()) => self.number()?,
@@ -313,7 +287,14 @@ impl<'a> Lexer<'a> {
                 Hint::NONE,
             ));
         }
-        self.push(begin, Token::HexStringLiteral(digits))
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => byte - b'0',
+            _ => (byte | 0x20) - b'a' + 10,
+        };
+        let bytes = digits.as_bytes().chunks_exact(2);
+        let blob = bytes.map(|pair| digit(pair[0]) << 4 | digit(pair[1]));
+        self.push(begin, TokenKind::Blob(blob.collect()));
+        Ok(())
     }
 
     fn check_name(&self, begin: usize, name: &str) -> Result<()> {
@@ -367,10 +348,8 @@ impl<'a> Lexer<'a> {
                 limits::NUMBER_BYTES_MAX,
             ));
         }
-        self.push(
-            begin,
-            Token::Number(self.text[begin..end].to_owned(), false),
-        )
+        self.push(begin, TokenKind::Number);
+        Ok(())
     }
 
     /// Reads `?`, `?N` or `$N`. As in SQLite a bare `?` is one more than the highest number so far.
@@ -398,42 +377,44 @@ impl<'a> Lexer<'a> {
             });
         }
         self.parameters = self.parameters.max(number);
-        self.push(begin, Token::Placeholder(format!("?{number}")))
+        self.push(begin, TokenKind::Parameter(number));
+        Ok(())
     }
 
     fn operator(&mut self, character: char) -> Result<()> {
         let begin = self.at;
-        let (length, token) = match (character, self.peek_second()) {
-            (',', _) => (1, Token::Comma),
-            ('(', _) => (1, Token::LParen),
-            (')', _) => (1, Token::RParen),
-            (';', _) => (1, Token::SemiColon),
-            ('.', _) => (1, Token::Period),
-            ('=', Some('=')) => (2, Token::DoubleEq),
-            ('=', Some('>')) => (2, Token::RArrow),
-            ('=', _) => (1, Token::Eq),
-            ('!', Some('=')) | ('<', Some('>')) => (2, Token::Neq),
-            ('<', Some('=')) => (2, Token::LtEq),
-            ('<', Some('<')) => (2, Token::ShiftLeft),
-            ('<', _) => (1, Token::Lt),
-            ('>', Some('=')) => (2, Token::GtEq),
-            ('>', Some('>')) => (2, Token::ShiftRight),
-            ('>', _) => (1, Token::Gt),
-            ('+', _) => (1, Token::Plus),
-            ('-', _) => (1, Token::Minus),
-            ('*', _) => (1, Token::Mul),
-            ('/', _) => (1, Token::Div),
-            ('%', _) => (1, Token::Mod),
-            ('|', Some('|')) => (2, Token::StringConcat),
-            ('|', _) => (1, Token::Pipe),
-            ('&', _) => (1, Token::Ampersand),
-            ('~', _) => (1, Token::Tilde),
-            (':', Some(':')) => (2, Token::DoubleColon),
+        let symbol = match (character, self.peek_second()) {
+            (',', _) => ",",
+            ('(', _) => "(",
+            (')', _) => ")",
+            (';', _) => ";",
+            ('.', _) => ".",
+            ('=', Some('=')) => "==",
+            ('=', Some('>')) => "=>",
+            ('=', _) => "=",
+            ('!', Some('=')) => "!=",
+            ('<', Some('>')) => "<>",
+            ('<', Some('=')) => "<=",
+            ('<', Some('<')) => "<<",
+            ('<', _) => "<",
+            ('>', Some('=')) => ">=",
+            ('>', Some('>')) => ">>",
+            ('>', _) => ">",
+            ('+', _) => "+",
+            ('-', _) => "-",
+            ('*', _) => "*",
+            ('/', _) => "/",
+            ('%', _) => "%",
+            ('|', Some('|')) => "||",
+            ('|', _) => "|",
+            ('&', _) => "&",
+            ('~', _) => "~",
+            (':', Some(':')) => "::",
             _ => return Err(self.foreign(character)),
         };
-        // All of these characters are ASCII.
-        self.at += length;
-        self.push(begin, token)
+        self.at += symbol.len();
+        self.push(begin, TokenKind::Symbol(symbol));
+        Ok(())
     }
 
     /// The error for a character that begins nothing here, but may elsewhere.
@@ -474,12 +455,12 @@ mod tests {
     }
 
     #[test]
-    fn spans_give_back_the_text_of_each_token() {
+    fn tokens_know_their_text() {
         let text = "SELECT \u{e9}t\u{e9}, \"a \"\"b\"\"\", 'it''s' /* \u{1f600} */ <= 1.5e-3 || X'0aFF' ?2::x";
         let written: Vec<&str> = lexed(text)
             .tokens
             .iter()
-            .map(|token| &text[byte_of(token.span).unwrap()..end_of(token.span).unwrap()])
+            .map(|token| &text[token.begin..token.end])
             .collect();
         let expected = [
             "SELECT",
@@ -504,10 +485,9 @@ mod tests {
         let tokens = lexed("'it''s' '''' \"a\"\"b\" ''").tokens;
         let values: Vec<&str> = tokens
             .iter()
-            .map(|token| match &token.token {
-                Token::SingleQuotedString(text) => text.as_str(),
-                Token::Word(word) => word.value.as_str(),
-                other => panic!("{other}"),
+            .map(|token| match &token.kind {
+                TokenKind::Text(text) | TokenKind::QuotedName(text) => text.as_str(),
+                other => panic!("{other:?}"),
             })
             .collect();
         assert_eq!(values, ["it's", "'", "a\"b", ""]);
@@ -516,8 +496,8 @@ mod tests {
     #[test]
     fn bare_parameters_count_on_from_the_highest() {
         let Tokens { tokens, parameters } = lexed("? ?5 ? $2 ?");
-        let numbers: Vec<String> = tokens.iter().map(|token| token.token.to_string()).collect();
-        assert_eq!(numbers, ["?1", "?5", "?6", "?2", "?7"]);
+        let kinds: Vec<TokenKind> = tokens.into_iter().map(|token| token.kind).collect();
+        assert_eq!(kinds, [1, 5, 6, 2, 7].map(TokenKind::Parameter));
         assert_eq!(parameters, 7);
     }
 

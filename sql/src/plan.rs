@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+use crate::query::Query;
+use crate::setting::Setting;
+
 /// What a statement asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plan {
@@ -17,6 +20,13 @@ pub enum Plan {
         /// None for the default.
         tokenizer: Option<Tokenizer>,
         /// Bytes of text a segment holds at most; none for the default.
+        segment_size: Option<u64>,
+    },
+    /// `ALTER CORPUS corpus SET (...)`: options that are none stay as they are.
+    AlterCorpus {
+        /// The corpus.
+        corpus: String,
+        /// Bytes of text that segments made from now on hold at most.
         segment_size: Option<u64>,
     },
     /// `DROP CORPUS`.
@@ -49,6 +59,57 @@ pub enum Plan {
     },
     /// `SELECT`.
     Query(Query),
+    /// `EXPLAIN SELECT`.
+    Explain {
+        /// What is explained.
+        query: Query,
+        /// `EXPLAIN ANALYZE`: the query is carried out, and what happened is shown too.
+        analyze: bool,
+    },
+    /// `COPY (SELECT ...) TO 'path'`.
+    CopyQuery {
+        /// Whose rows are written.
+        query: Query,
+        /// The file to write.
+        path: String,
+        /// How rows are written.
+        format: CopyFormat,
+    },
+    /// `SET name = value`, or RESET, which sets the default.
+    Set(Setting),
+}
+
+/// How `COPY (SELECT ...) TO` writes rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyFormat {
+    /// Values between commas, with a line of names first.
+    Csv,
+    /// Values between tabs, with a line of names first.
+    Tsv,
+    /// One array of objects.
+    Json,
+    /// One object a line.
+    JsonLines,
+}
+
+impl CopyFormat {
+    /// All formats.
+    pub const ALL: [CopyFormat; 4] = [
+        CopyFormat::Csv,
+        CopyFormat::Tsv,
+        CopyFormat::Json,
+        CopyFormat::JsonLines,
+    ];
+
+    /// The name in SQL, which is also the extension of such files.
+    pub fn name(self) -> &'static str {
+        match self {
+            CopyFormat::Csv => "csv",
+            CopyFormat::Tsv => "tsv",
+            CopyFormat::Json => "json",
+            CopyFormat::JsonLines => "jsonl",
+        }
+    }
 }
 
 /// A rule by which text is cut into words.
@@ -90,298 +151,4 @@ pub enum OnError {
     Stop,
     /// Report the file and go on.
     Skip,
-}
-
-/// A SELECT: rows, then sorted, then cut.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Query {
-    /// Which rows, and the columns of each.
-    pub rows: Rows,
-    /// Names of the columns of the result. `rows` may have more columns behind these, which are only to sort by.
-    pub columns: Vec<String>,
-    /// The first key decides, then the next; empty for any order.
-    pub order_by: Vec<OrderBy>,
-    /// How many rows at most.
-    pub limit: Option<u64>,
-    /// How many rows to leave out first.
-    pub offset: u64,
-}
-
-/// One key of ORDER BY.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OrderBy {
-    /// 0-based index into the columns of the rows.
-    pub column: usize,
-    /// Greatest first.
-    pub descending: bool,
-}
-
-/// The rows of a query before they are sorted and cut.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Rows {
-    /// One row for each corpus: `FROM corpora()`.
-    Corpora {
-        /// Names of the corpora wanted.
-        corpora: Keys,
-        /// Columns of each row.
-        columns: Vec<CorporaColumn>,
-    },
-    /// One row for each segment: `FROM segments('corpus')`.
-    Segments {
-        /// The corpus.
-        corpus: String,
-        /// Columns of each row.
-        columns: Vec<SegmentsColumn>,
-    },
-    /// One row for each file: `FROM files('corpus')`.
-    Files {
-        /// The corpus.
-        corpus: String,
-        /// Names of the files wanted.
-        files: Keys,
-        /// Columns of each row.
-        columns: Vec<FilesColumn>,
-    },
-    /// One row for each word that occurs: `FROM corpus GROUP BY word`.
-    WordCounts {
-        /// The corpus.
-        corpus: String,
-        /// Names of the files to count in.
-        files: Keys,
-        /// Words to count.
-        words: Keys,
-        /// Columns of each row.
-        columns: Vec<WordCountsColumn>,
-    },
-    /// One row for each occurrence of some words: `FROM corpus WHERE word = '...'`.
-    Occurrences {
-        /// The corpus.
-        corpus: String,
-        /// Names of the files to search.
-        files: Keys,
-        /// Words to find: sorted by their bytes, without duplicates, perhaps none.
-        words: Vec<String>,
-        /// Columns of each row.
-        columns: Vec<OccurrencesColumn>,
-    },
-    /// One row, whose columns all hold the number of rows that something else would have: `SELECT COUNT(*)`.
-    Count(Counted),
-}
-
-/// What a count counts.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Counted {
-    /// Corpora.
-    Corpora {
-        /// Names of those to count.
-        corpora: Keys,
-    },
-    /// Segments of a corpus.
-    Segments {
-        /// The corpus.
-        corpus: String,
-    },
-    /// Files of a corpus.
-    Files {
-        /// The corpus.
-        corpus: String,
-        /// Names of those to count.
-        files: Keys,
-    },
-    /// Occurrences of words in a corpus.
-    Words {
-        /// The corpus.
-        corpus: String,
-        /// Names of the files to count in.
-        files: Keys,
-        /// Words to count.
-        words: Keys,
-    },
-}
-
-/// The values that a name or word may have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Keys {
-    /// Any value.
-    All,
-    /// One of these: sorted by their bytes, without duplicates. None at all if the conditions contradict each other.
-    These(Vec<String>),
-}
-
-/// A column of `corpora()`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CorporaColumn {
-    /// TEXT: name.
-    Corpus,
-    /// TEXT: name of the tokenizer.
-    Tokenizer,
-    /// INTEGER: number of segments.
-    Segments,
-    /// INTEGER: number of files.
-    Files,
-    /// INTEGER: bytes of text.
-    Bytes,
-    /// INTEGER: number of words.
-    Words,
-    /// INTEGER: bytes on disk.
-    Size,
-    /// REAL: `size / bytes`, NULL without text.
-    Ratio,
-}
-
-impl CorporaColumn {
-    /// All columns in the order of `*`.
-    pub const ALL: [CorporaColumn; 8] = [
-        CorporaColumn::Corpus,
-        CorporaColumn::Tokenizer,
-        CorporaColumn::Segments,
-        CorporaColumn::Files,
-        CorporaColumn::Bytes,
-        CorporaColumn::Words,
-        CorporaColumn::Size,
-        CorporaColumn::Ratio,
-    ];
-
-    /// The name in SQL.
-    pub fn name(self) -> &'static str {
-        match self {
-            CorporaColumn::Corpus => "corpus",
-            CorporaColumn::Tokenizer => "tokenizer",
-            CorporaColumn::Segments => "segments",
-            CorporaColumn::Files => "files",
-            CorporaColumn::Bytes => "bytes",
-            CorporaColumn::Words => "words",
-            CorporaColumn::Size => "size",
-            CorporaColumn::Ratio => "ratio",
-        }
-    }
-}
-
-/// A column of `segments('corpus')`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SegmentsColumn {
-    /// INTEGER: id of the segment.
-    Segment,
-    /// INTEGER: number of files, parts of large files counted one by one.
-    Files,
-    /// INTEGER: bytes of text.
-    Bytes,
-    /// INTEGER: number of words.
-    Words,
-    /// INTEGER: bytes on disk.
-    Size,
-    /// INTEGER: entries of the dictionary.
-    Tokens,
-    /// INTEGER: rules of the grammar.
-    Rules,
-    /// INTEGER: levels of the grammar.
-    Depth,
-    /// INTEGER: symbols in the bodies of the rules.
-    Symbols,
-    /// INTEGER: symbols in the root.
-    RootSymbols,
-    /// REAL: `size / bytes`, NULL without text.
-    Ratio,
-    /// INTEGER: bytes of a section of the file, by its index in `Schema::section_columns`.
-    Section(usize),
-}
-
-impl SegmentsColumn {
-    /// All columns but those of sections, in the order of `*`; the sections follow.
-    pub const FIXED: [SegmentsColumn; 11] = [
-        SegmentsColumn::Segment,
-        SegmentsColumn::Files,
-        SegmentsColumn::Bytes,
-        SegmentsColumn::Words,
-        SegmentsColumn::Size,
-        SegmentsColumn::Tokens,
-        SegmentsColumn::Rules,
-        SegmentsColumn::Depth,
-        SegmentsColumn::Symbols,
-        SegmentsColumn::RootSymbols,
-        SegmentsColumn::Ratio,
-    ];
-
-    /// The name in SQL; none for a section, which the schema names.
-    pub fn name(self) -> Option<&'static str> {
-        Some(match self {
-            SegmentsColumn::Segment => "segment",
-            SegmentsColumn::Files => "files",
-            SegmentsColumn::Bytes => "bytes",
-            SegmentsColumn::Words => "words",
-            SegmentsColumn::Size => "size",
-            SegmentsColumn::Tokens => "tokens",
-            SegmentsColumn::Rules => "rules",
-            SegmentsColumn::Depth => "depth",
-            SegmentsColumn::Symbols => "symbols",
-            SegmentsColumn::RootSymbols => "root_symbols",
-            SegmentsColumn::Ratio => "ratio",
-            SegmentsColumn::Section(_) => return None,
-        })
-    }
-}
-
-/// A column of `files('corpus')`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilesColumn {
-    /// TEXT: name.
-    File,
-    /// BLOB: the file's bytes.
-    Content,
-    /// INTEGER: size in bytes.
-    Bytes,
-    /// INTEGER: number of words.
-    Words,
-    /// BLOB: `substr(content, start, length)`; `substr_range` tells which bytes.
-    Substr {
-        /// The second argument.
-        start: i64,
-        /// The third, if there is one.
-        length: Option<i64>,
-    },
-    /// NULL: `substr` with a NULL among its arguments.
-    Null,
-}
-
-impl FilesColumn {
-    /// All columns in the order of `*`.
-    pub const ALL: [FilesColumn; 4] = [
-        FilesColumn::File,
-        FilesColumn::Content,
-        FilesColumn::Bytes,
-        FilesColumn::Words,
-    ];
-
-    /// The name in SQL; none for what is not a plain column.
-    pub fn name(self) -> Option<&'static str> {
-        Some(match self {
-            FilesColumn::File => "file",
-            FilesColumn::Content => "content",
-            FilesColumn::Bytes => "bytes",
-            FilesColumn::Words => "words",
-            FilesColumn::Substr { .. } | FilesColumn::Null => return None,
-        })
-    }
-}
-
-/// A column of a word count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WordCountsColumn {
-    /// TEXT: the word.
-    Word,
-    /// INTEGER: how often it occurs, at least once.
-    Count,
-}
-
-/// A column of the occurrences of words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OccurrencesColumn {
-    /// TEXT: name of the file.
-    File,
-    /// TEXT: the word.
-    Word,
-    /// INTEGER: 0-based byte of the word's first character in its file.
-    Offset,
-    /// INTEGER: bytes of the word.
-    Length,
 }

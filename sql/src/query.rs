@@ -267,7 +267,7 @@ pub enum Expression {
     /// An aggregate, by index. Only above the aggregation.
     Aggregate(usize),
     /// The value with an affinity applied, as SQLite does before it compares: a text that is a number becomes that number
-    /// (Integer, Real), a number becomes its text (Text); anything else stays as it is.
+    /// (Integer, which stands for SQLite's NUMERIC here), a number becomes its text (Text); anything else stays as it is.
     Affine {
         /// What is converted.
         operand: ExpressionId,
@@ -510,7 +510,7 @@ pub struct GroupKey {
 }
 
 /// An aggregate function and what it is applied to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Aggregate {
     /// Which.
     pub function: AggregateFunction,

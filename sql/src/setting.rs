@@ -17,6 +17,14 @@ pub enum Setting {
 }
 
 impl Setting {
+    /// All settings with the values they have at the start, sorted by name.
+    pub const DEFAULTS: [Setting; 4] = [
+        Setting::Device(Device::Auto),
+        Setting::MemoryLimit(256 << 20),
+        Setting::StatementTimeout(0),
+        Setting::Strategy(None),
+    ];
+
     /// Names of all settings, sorted.
     pub const NAMES: [&'static str; 4] =
         ["device", "memory_limit", "statement_timeout", "strategy"];

@@ -3,8 +3,12 @@
 //! Invariant: the types are flat: no type contains itself, so that no text can make cloning, comparing or dropping them
 //! recurse. Every part keeps the byte it began at. Whether names exist and types fit is decided in `bind`.
 
+use std::ops::Range;
+
 use crate::error::Position;
+use crate::functions::Named;
 use crate::lex::Source;
+use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Matcher};
 use crate::value::Value;
 
 /// One parsed statement. Bind it to get a plan; it can be bound many times, with different parameters.
@@ -31,14 +35,19 @@ impl Statement {
         self.parameters
     }
 
-    /// Whether the statement only reads from the database. `COPY ... TO` does.
+    /// Whether the statement only reads from the database. `COPY ... TO` does, and `SET` changes only the handle.
     pub fn is_read_only(&self) -> bool {
         match self.kind {
             StatementKind::Select(_)
+            | StatementKind::Explain { .. }
             | StatementKind::Check { .. }
-            | StatementKind::CopyTo { .. } => true,
+            | StatementKind::CopyQuery { .. }
+            | StatementKind::CopyTo { .. }
+            | StatementKind::Set { .. }
+            | StatementKind::Reset { .. } => true,
             StatementKind::CreateCorpus { .. }
             | StatementKind::DropCorpus { .. }
+            | StatementKind::AlterCorpus { .. }
             | StatementKind::CopyFrom { .. } => false,
         }
     }
@@ -49,6 +58,10 @@ pub(crate) enum StatementKind {
     CreateCorpus {
         name: Name,
         if_not_exists: bool,
+        options: Vec<OptionSetting>,
+    },
+    AlterCorpus {
+        corpus: Name,
         options: Vec<OptionSetting>,
     },
     DropCorpus {
@@ -64,10 +77,27 @@ pub(crate) enum StatementKind {
         corpus: Name,
         directory: Operand,
     },
+    CopyQuery {
+        query: Vec<Select>,
+        path: Operand,
+        options: Vec<OptionSetting>,
+    },
     Check {
         corpus: Name,
     },
-    Select(Select),
+    Set {
+        name: Name,
+        value: Operand,
+    },
+    Reset {
+        name: Name,
+    },
+    Explain {
+        query: Vec<Select>,
+        analyze: bool,
+    },
+    /// From the innermost SELECT outwards; each reads the one before it, if its FROM says so.
+    Select(Vec<Select>),
 }
 
 /// A name and the byte where it stands.
@@ -93,25 +123,28 @@ pub(crate) enum OperandKind {
     Parameter(usize),
 }
 
-/// `key = value` in WITH.
+/// `key = value` in WITH or SET.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OptionSetting {
     pub(crate) key: Name,
     pub(crate) value: Operand,
 }
 
+/// One SELECT without the subquery in its FROM.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Select {
     /// Byte of SELECT.
     pub(crate) at: usize,
+    pub(crate) distinct: bool,
     pub(crate) items: Vec<Item>,
-    pub(crate) from: From,
-    /// All of them must hold.
-    pub(crate) conditions: Vec<Condition>,
-    pub(crate) group_by: Vec<Expression>,
+    pub(crate) from: Option<From>,
+    pub(crate) filter: Option<NodeId>,
+    pub(crate) group_by: Vec<NodeId>,
+    pub(crate) having: Option<NodeId>,
     pub(crate) order_by: Vec<OrderTerm>,
     pub(crate) limit: Option<Operand>,
     pub(crate) offset: Option<Operand>,
+    pub(crate) nodes: Nodes,
 }
 
 /// One item of the SELECT list.
@@ -120,83 +153,171 @@ pub(crate) enum Item {
     /// `*` or `table.*`.
     Star { at: usize, table: Option<Name> },
     Expression {
-        expression: Expression,
+        root: NodeId,
         alias: Option<Name>,
-        /// The expression as it was written.
-        text: String,
+        /// The bytes of the expression as it was written.
+        text: Range<usize>,
     },
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct From {
-    pub(crate) name: Name,
-    /// Arguments of a table function; none for a plain name.
-    pub(crate) arguments: Option<Vec<Argument>>,
+    pub(crate) kind: FromKind,
     pub(crate) alias: Option<Name>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Expression {
-    pub(crate) at: usize,
-    pub(crate) kind: ExpressionKind,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ExpressionKind {
-    Column(ColumnName),
-    Operand(OperandKind),
-    Call(Call),
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ColumnName {
-    pub(crate) table: Option<Name>,
-    pub(crate) name: Name,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Call {
-    /// As it was written.
-    pub(crate) function: String,
-    pub(crate) arguments: Vec<Argument>,
-}
-
-/// An argument of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Argument {
-    /// The `*` of `COUNT(*)`.
-    Star {
-        at: usize,
+pub(crate) enum FromKind {
+    Corpus(Name),
+    TableFunction {
+        name: Name,
+        arguments: Vec<Argument>,
     },
-    Column(ColumnName),
-    Operand(Operand),
+    /// The SELECT before this one.
+    Subquery,
 }
 
-impl Argument {
-    pub(crate) fn at(&self) -> usize {
-        match self {
-            Argument::Star { at } => *at,
-            Argument::Column(column) => column.at(),
-            Argument::Operand(operand) => operand.at,
-        }
-    }
-}
-
-impl ColumnName {
-    pub(crate) fn at(&self) -> usize {
-        self.table.as_ref().map_or(self.name.at, |table| table.at)
-    }
-}
-
-/// `left = value`, or `left IN (values)`.
+/// An argument of a table function: `value` or `name => value`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Condition {
-    pub(crate) left: Expression,
-    pub(crate) values: Vec<Operand>,
+pub(crate) struct Argument {
+    pub(crate) name: Option<Name>,
+    pub(crate) value: Operand,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OrderTerm {
-    pub(crate) expression: Expression,
+    pub(crate) root: NodeId,
     pub(crate) descending: bool,
+    /// NULLS FIRST or LAST.
+    pub(crate) nulls_first: Option<bool>,
+}
+
+/// Index of a node in its SELECT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeId(u32);
+
+impl NodeId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A part of an expression.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) kind: NodeKind,
+    /// Byte at which it begins; of an infix operator, the byte of the operator.
+    pub(crate) at: usize,
+    /// Of `Nodes::operands`.
+    operands: Range<u32>,
+    /// The first node below this one. All from there to this one are below it.
+    first: u32,
+}
+
+/// All expressions of a SELECT: every node after its operands, and everything below a node right before it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Nodes {
+    nodes: Vec<Node>,
+    operands: Vec<NodeId>,
+}
+
+impl Nodes {
+    /// Adds a node over the newest ones. `operands` may be in any order, but nothing else has been added since the first.
+    pub(crate) fn add(&mut self, at: usize, kind: NodeKind, operands: &[NodeId]) -> NodeId {
+        // No more nodes or operands than tokens, of which there are at most TOKENS_MAX.
+        let id = self.nodes.len() as u32;
+        let begin = self.operands.len() as u32;
+        self.operands.extend_from_slice(operands);
+        let firsts = operands
+            .iter()
+            .map(|operand| self.nodes[operand.index()].first);
+        self.nodes.push(Node {
+            kind,
+            at,
+            first: firsts.min().unwrap_or(id),
+            operands: begin..self.operands.len() as u32,
+        });
+        NodeId(id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub(crate) fn operands(&self, id: NodeId) -> &[NodeId] {
+        let Range { start, end } = self.node(id).operands;
+        &self.operands[start as usize..end as usize]
+    }
+
+    /// The node and all below it, operands first.
+    pub(crate) fn below(&self, id: NodeId) -> impl Iterator<Item = NodeId> + use<> {
+        (self.node(id).first..=id.0).map(NodeId)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        // As in `add`.
+        (0..self.nodes.len() as u32).map(NodeId)
+    }
+}
+
+/// What a node is. Operands are in the order in which they are named here.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NodeKind {
+    Literal(Value),
+    /// Number from 1.
+    Parameter(usize),
+    Column {
+        table: Option<Name>,
+        name: Name,
+    },
+    /// Unary `+`: the same value, but no longer a column's.
+    Plus,
+    Negate,
+    Not,
+    Binary(BinaryOperator),
+    Compare(Comparison),
+    /// `x IS [NOT] TRUE`, `x IS [NOT] FALSE`.
+    IsTruth {
+        truth: bool,
+        negated: bool,
+    },
+    IsNull {
+        negated: bool,
+    },
+    /// The value, then the list.
+    In {
+        negated: bool,
+    },
+    /// The value, the lower bound, the upper bound.
+    Between {
+        negated: bool,
+    },
+    /// Text, pattern, perhaps ESCAPE.
+    Match {
+        matcher: Matcher,
+        negated: bool,
+    },
+    /// The operand if there is one, pairs of condition and result, ELSE if there is one.
+    Case {
+        operand: bool,
+        otherwise: bool,
+    },
+    Cast(Affinity),
+    Collate(Collation),
+    /// The arguments, then FILTER (WHERE ...) if there is one.
+    Call {
+        /// As it was written.
+        name: String,
+        /// None if there is no such function.
+        named: Option<Named>,
+        /// `count(*)`: there are no arguments.
+        star: bool,
+        distinct: bool,
+        /// Byte of FILTER, if there is one.
+        filter: Option<usize>,
+    },
 }

@@ -6,7 +6,10 @@
 
 use std::fmt::Write;
 
-use zipfdb_sql::{Schema, Value, bind, parse};
+use zipfdb_sql::query::{Expression, ExpressionId, WordsColumn};
+use zipfdb_sql::{Plan, Schema, Value, bind, parse};
+
+mod plan_text;
 
 struct Corpora;
 
@@ -31,8 +34,26 @@ fn plans(script: &str, parameters: &[Value]) -> String {
             &Corpora,
             &parameters[..statement.parameter_count()],
         )
-        .unwrap_or_else(|error| panic!("{error}"));
-        writeln!(shown, "{}\n    {plan:?}", statement.text()).unwrap();
+        .unwrap_or_else(|error| panic!("{}\n{error}", statement.text()));
+        let plan = match plan {
+            Plan::Query(query) => plan_text::shown(&query),
+            Plan::Explain { query, analyze } => {
+                format!(
+                    "Explain {{ analyze: {analyze} }} {}",
+                    plan_text::shown(&query)
+                )
+            }
+            Plan::CopyQuery {
+                query,
+                path,
+                format,
+            } => format!(
+                "CopyQuery {{ path: {path:?}, format: {format:?} }} {}",
+                plan_text::shown(&query)
+            ),
+            other => format!("{other:?}"),
+        };
+        writeln!(shown, "{}\n    {plan}", statement.text()).unwrap();
     }
     shown
 }
@@ -62,6 +83,56 @@ fn statements_about_corpora() {
         COPY books FROM ? WITH (on_error = ?);
         COPY reviews TO 'target';
         CHECK books;
+        ALTER CORPUS books SET (segment_size = '1MiB');
+        ALTER CORPUS books SET ();
+        "#,
+            &parameters,
+        ),
+    );
+}
+
+#[test]
+fn settings() {
+    let parameters = [Value::from("cuda:3")];
+    snapshot(
+        "settings",
+        &plans(
+            r#"
+        SET device = 'auto';
+        SET device TO 'CPU';
+        SET "Device" = 'cuda';
+        SET device = ?;
+        SET strategy = 'auto';
+        SET strategy = 'root_stream';
+        SET memory_limit = '256MiB';
+        SET memory_limit = 1048576;
+        SET statement_timeout = 250;
+        SET statement_timeout = '5s';
+        SET statement_timeout = '2 min';
+        RESET device;
+        RESET memory_limit;
+        RESET statement_timeout;
+        RESET STRATEGY;
+        "#,
+            &parameters,
+        ),
+    );
+}
+
+#[test]
+fn explain_and_copy() {
+    let parameters = [Value::from("x.tsv")];
+    snapshot(
+        "explain_and_copy",
+        &plans(
+            r#"
+        EXPLAIN SELECT word FROM reviews;
+        EXPLAIN ANALYZE SELECT COUNT(*) FROM reviews;
+        COPY (SELECT word, COUNT(*) AS n FROM reviews GROUP BY word) TO 'counts.csv';
+        COPY (SELECT 1) TO ?;
+        COPY (SELECT 1) TO '/tmp/x.y/rows.JSON';
+        COPY (SELECT 1) TO 'rows.jsonl';
+        COPY (SELECT (1)) TO 'rows.txt' WITH (format = 'CSV');
         "#,
             &parameters,
         ),
@@ -112,44 +183,155 @@ fn content_of_files() {
 }
 
 #[test]
-fn word_counts() {
-    snapshot("word_counts", &plans(
+fn the_tasks_of_the_papers() {
+    snapshot("the_tasks_of_the_papers", &plans(
         "
-        SELECT word, COUNT(*) AS n FROM reviews GROUP BY word;
         SELECT word, COUNT(*) AS n FROM reviews GROUP BY word ORDER BY n DESC, word;
-        SELECT word, COUNT(*) AS n FROM reviews GROUP BY word ORDER BY n ASC, word DESC LIMIT 10;
-        SELECT word, COUNT(*) FROM reviews WHERE file = 'a.txt' GROUP BY word ORDER BY 2 DESC, 1;
-        SELECT count(word) total, word FROM reviews GROUP BY word ORDER BY COUNT(*);
-        SELECT word FROM reviews GROUP BY word ORDER BY COUNT(*) DESC;
-        SELECT word AS w FROM reviews GROUP BY w;
-        SELECT r.word FROM reviews r GROUP BY 1;
-        SELECT COUNT(*) FROM reviews GROUP BY word;
-        SELECT word, COUNT(*), COUNT(word) FROM reviews WHERE word IN ('a', 'b') GROUP BY word, word;
-        SELECT word, COUNT(*) AS word FROM reviews GROUP BY word ORDER BY word;
+        SELECT word, file FROM reviews GROUP BY word, file ORDER BY word, file;
+        SELECT file, word, COUNT(*) AS n FROM reviews GROUP BY file, word;
+        SELECT * FROM term_vectors('reviews');
+        SELECT * FROM term_vectors('reviews', k => 3);
+        SELECT word FROM term_vectors('reviews', 5) WHERE rank = 1;
+        SELECT ngram, COUNT(*) FROM ngrams('reviews', 3) GROUP BY ngram;
+        SELECT ngram, file, COUNT(*) AS n FROM ngrams('reviews', n => 3) GROUP BY ngram, file ORDER BY ngram, n DESC, file;
+        SELECT COUNT(word) FROM reviews WHERE file = 'f' AND word = 'w';
+        SELECT offset FROM reviews WHERE file = 'f' AND word = 'w' ORDER BY offset;
+        SELECT file, offset FROM ngrams('reviews', 2) WHERE ngram = 'new york';
+        SELECT substr(content, 101, 64) FROM files('reviews') WHERE file = 'f';
+        SELECT * FROM settings();
         ",
         &[],
     ));
 }
 
 #[test]
-fn counts_and_occurrences() {
-    let parameters = [Value::from("good"), Value::Integer(-1), Value::Null];
-    snapshot("counts_and_occurrences", &plans(
+fn operators() {
+    snapshot(
+        "operators",
+        &plans(
+            r#"
+        SELECT 1 + 2 * 3 - 4 / 5 % 6 || 'x';
+        SELECT 1 - 2 - 3, 2 * (3 + 4), -1, - -1, -(1), +1, - 2 || 'x';
+        SELECT NOT 1 = 2, NOT NOT 1, NOT 1 AND 2 OR 3 AND NOT 4;
+        SELECT 1 < 2 = 3 > 4, 1 = 2 <> 3, 1 == 2, 1 != 2, 1 <= 2, 1 >= 2;
+        SELECT 1 IS 2, 1 IS NOT 2, 1 IS DISTINCT FROM 2, 1 IS NOT DISTINCT FROM 2;
+        SELECT 1 IS NULL, 1 IS NOT NULL, 1 ISNULL, 1 NOTNULL, 1 NOT NULL, 1 = 2 IS NULL;
+        SELECT 1 IS TRUE, 1 IS FALSE, 1 IS NOT TRUE, 1 IS NOT FALSE, TRUE, FALSE;
+        SELECT 1 IN (), 1 NOT IN (1, NULL), 1 IN (2) IN (3), 1 + 1 IN (2);
+        SELECT 1 BETWEEN 2 AND 3, 1 NOT BETWEEN 2 AND 3 AND 4, 1 BETWEEN 2 = 3 AND 4 + 5, lower('a') BETWEEN 'a' AND 'b';
+        SELECT 'a' LIKE 'b', 'a' NOT LIKE 'b' ESCAPE '!', 'a' GLOB 'b', 'a' NOT GLOB 'b', 'a' REGEXP 'b', 'a' NOT REGEXP 'b';
+        SELECT 'a' || 'b' LIKE 'c' || 'd', 'a' LIKE 'b' = 1, like('p', 'x'), like('p', 'x', '!'), glob('p', 'x'), regexp('p', 'x');
+        SELECT CASE WHEN 1 THEN 2 END, CASE WHEN 1 THEN 2 WHEN 3 THEN 4 ELSE 5 END, CASE 1 WHEN 2 THEN 3 ELSE 4 END;
+        SELECT CAST(1 AS TEXT), CAST('1' AS INTEGER), CAST(1 AS BIGINT), CAST(1 AS real), CAST('a' AS BLOB), CAST(1 + 1 AS text) || 'a';
+        SELECT NULL, 1.5, 1e3, .5, X'00fF', 'it''s', -9223372036854775808, 9223372036854775807;
+        "#,
+            &[],
+        ),
+    );
+}
+
+#[test]
+fn functions() {
+    snapshot(
+        "functions",
+        &plans(
+            r#"
+        SELECT abs(1), char(65, 66), char(), coalesce(NULL, 1), concat('a', 1), concat_ws(',', 'a', 'b'), hex('a');
+        SELECT ifnull(1, 2), iif(1, 2, 3), if(1, 2), instr('ab', 'b'), length('a'), char_length('a'), CHARACTER_LENGTH('a');
+        SELECT lower('A'), upper('a'), ltrim(' a'), rtrim('a '), trim('xax', 'x'), max(1, 2), min(1, 2, 3), nullif(1, 2);
+        SELECT octet_length('a'), quote('a'), replace('a', 'b', 'c'), round(1.5), round(1.25, 1), sign(-1);
+        SELECT substr('abc', 2), substring('abc', 2, 1), substring('abc' FROM 2 FOR 1), typeof(1), unicode('a'), zipfdb_version(), binding();
+        SELECT nullif('a', 'A' COLLATE NOCASE);
+        "#,
+            &[],
+        ),
+    );
+}
+
+#[test]
+fn grouping() {
+    snapshot("grouping", &plans(
         "
-        SELECT COUNT(word) FROM reviews;
-        SELECT COUNT(*) FROM reviews WHERE file = 'a.txt';
-        SELECT COUNT(word) AS n FROM reviews WHERE file = 'a.txt' AND word = 'good' ORDER BY n;
-        SELECT COUNT(*), COUNT(1), COUNT(file) FROM reviews WHERE 'good' = word;
-        SELECT COUNT(*) FROM reviews WHERE word = 'good' AND word = 'bad';
-        SELECT COUNT(*) FROM reviews WHERE word IN ();
-        SELECT COUNT(*) FROM reviews WHERE word = ?3;
-        SELECT offset FROM reviews WHERE file = 'a.txt' AND word = 'good' ORDER BY offset;
-        SELECT file, offset FROM reviews WHERE word = 'good' ORDER BY file, offset LIMIT 5 OFFSET 2;
-        SELECT offset FROM reviews WHERE word = ? ORDER BY file, offset LIMIT ?;
-        SELECT word, offset, length FROM reviews WHERE (word) IN ('good', ('bad'), NULL) AND (file = 'a');
+        SELECT word AS w FROM reviews GROUP BY w;
+        SELECT r.word FROM reviews r GROUP BY 1;
+        SELECT COUNT(*) FROM reviews GROUP BY word;
+        SELECT word, COUNT(*), COUNT(word), COUNT(ALL word) FROM reviews GROUP BY word, word;
+        SELECT word, COUNT(*) AS word FROM reviews GROUP BY word ORDER BY word;
+        SELECT word FROM reviews GROUP BY word ORDER BY COUNT(*) DESC;
+        SELECT lower(word) AS w, COUNT(*) AS n FROM reviews GROUP BY w HAVING n > 1 AND w LIKE 'a%' ORDER BY 2, w || 'x';
+        SELECT upper(LOWER(Word)), length(lower(word)) + COUNT(*) FROM reviews GROUP BY lower(word);
+        SELECT COUNT(DISTINCT word), SUM(length), TOTAL(length), AVG(length), MIN(word), MAX(word), MAX(DISTINCT word) FROM reviews;
+        SELECT COUNT(*) FILTER (WHERE word = 'a'), SUM(length) FILTER (WHERE file = 'f' OR offset > 1) FROM reviews;
+        SELECT COUNT(*) FROM reviews HAVING COUNT(*) > 1;
+        SELECT 1 FROM reviews HAVING MAX(offset) > 1 ORDER BY MIN(offset);
+        SELECT file FROM reviews GROUP BY file HAVING 1 AND COUNT(*) BETWEEN 1 AND 5;
+        SELECT COUNT(*), 7, 'x' || 'y' FROM reviews;
+        SELECT word FROM reviews GROUP BY word COLLATE NOCASE;
+        SELECT word COLLATE NOCASE AS w, MAX(word COLLATE NOCASE), COUNT(DISTINCT word COLLATE NOCASE) FROM reviews GROUP BY w ORDER BY w;
+        SELECT *, COUNT(*) FROM corpora() GROUP BY corpus, tokenizer, segments, files, bytes, words, size, ratio;
+        SELECT offset / 10 FROM reviews GROUP BY offset / 10 ORDER BY offset / 10 + 1;
+        SELECT offset % ?1 FROM reviews GROUP BY offset % 3;
+        SELECT COUNT(*);
+        SELECT MIN(1, 2), MIN(1);
         ",
-        &parameters,
+        &[Value::Integer(3)],
     ));
+}
+
+#[test]
+fn affinities_and_collations() {
+    snapshot(
+        "affinities_and_collations",
+        &plans(
+            "
+        SELECT word = 1984, 1984 = word, word = 1.5, word = '1', word = X'00', word = NULL FROM reviews;
+        SELECT offset = 1, offset = '1', offset = word, word = offset, '1' = offset, offset = 1.0, offset = length FROM reviews;
+        SELECT ratio = '0.5', ratio = size, ratio = '0' || '.5' FROM corpora();
+        SELECT +word = 1984, +offset = '1', CAST(word AS INTEGER) = '1', CAST(offset AS TEXT) = 1 FROM reviews;
+        SELECT lower(word) = 1984, lower(word) = offset, word = lower(word), content = '1', content = word_ FROM
+            (SELECT word, offset, word AS word_, X'00' AS content FROM reviews);
+        SELECT word IN (1, '2', NULL, offset), offset IN ('1', 2, word), lower(word) IN (1, word), +word IN (1) FROM reviews;
+        SELECT word BETWEEN 1 AND 2, offset BETWEEN '1' AND word, CASE word WHEN 1 THEN 2 WHEN offset THEN 3 END FROM reviews;
+        SELECT word = 'a' COLLATE NOCASE, word COLLATE NOCASE = 'a' COLLATE BINARY, word COLLATE NOCASE || 'x' = 'ax' FROM reviews;
+        SELECT word COLLATE NOCASE IN ('a'), word IN ('a' COLLATE NOCASE), CASE word COLLATE NOCASE WHEN 'a' THEN 1 END FROM reviews;
+        SELECT w = 'a', 'a' = w, w = word, word = w, +w = 'a', CAST(w AS TEXT) = 'a' FROM (SELECT word COLLATE NOCASE AS w, word FROM reviews);
+        SELECT n = '1', w = 1, c = 1 FROM (SELECT word AS w, COUNT(*) AS n, CAST(word AS INTEGER) AS c FROM reviews GROUP BY word);
+        SELECT word FROM reviews ORDER BY word COLLATE NOCASE DESC NULLS LAST, offset NULLS LAST, file DESC NULLS FIRST;
+        SELECT DISTINCT word COLLATE NOCASE AS w, file FROM reviews ORDER BY w DESC;
+        ",
+            &[],
+        ),
+    );
+}
+
+#[test]
+fn subqueries_aliases_and_clauses() {
+    let parameters = [Value::from("good"), Value::Integer(-1), Value::Null];
+    snapshot(
+        "subqueries_aliases_and_clauses",
+        &plans(
+            r#"
+        SELECT * FROM (SELECT word, COUNT(*) AS n FROM reviews GROUP BY word) WHERE n > 10 ORDER BY n;
+        SELECT t.w, T.* FROM (SELECT word AS w FROM reviews) AS t;
+        SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM (SELECT DISTINCT file, word FROM reviews) GROUP BY file) x;
+        SELECT a FROM (SELECT 1 AS a, 2 AS A LIMIT 5 OFFSET 1) LIMIT 10;
+        SELECT "1 + 1" FROM (SELECT 1 + 1);
+        SELECT "lower( word )", "count(*)" FROM (SELECT lower( word ), count(*) FROM reviews GROUP BY lower(word));
+        SELECT DISTINCT word FROM reviews ORDER BY word;
+        SELECT DISTINCT word AS w, length FROM reviews ORDER BY length DESC, 1;
+        SELECT ALL word FROM reviews;
+        SELECT length * 2 AS twice FROM reviews WHERE twice > 8 AND word <> 'x' ORDER BY twice + 1;
+        SELECT -offset AS offset FROM reviews WHERE offset > 1 ORDER BY offset, -offset;
+        SELECT word FROM reviews WHERE word = ? ORDER BY file, position LIMIT ? OFFSET 0;
+        SELECT word FROM reviews WHERE (word) IN ('good', ('bad'), NULL) AND (file = 'a') AND (offset > 1 AND length BETWEEN 2 AND 3);
+        SELECT word FROM reviews WHERE word = ?3 OR word = 'a' LIMIT -5 OFFSET -5;
+        SELECT word FROM reviews OFFSET 2;
+        SELECT lower(word), lower(word) || lower(word) FROM reviews WHERE lower(word) = 'a' ORDER BY lower(word);
+        SELECT word total, offset AS "AS" FROM reviews LIMIT 0;
+        "#,
+            &parameters,
+        ),
+    );
 }
 
 #[test]
@@ -170,4 +352,35 @@ fn names_comments_and_parameters() {
             &parameters,
         ),
     );
+}
+
+#[test]
+fn conditions_are_columns_and_values_in_the_plan() {
+    let text = "SELECT offset FROM reviews WHERE file = ? AND word IN ('a', 1984)";
+    let statement = &parse(text).unwrap()[0];
+    let Plan::Query(query) = bind(statement, &Corpora, &["f".into()]).unwrap() else {
+        panic!()
+    };
+    let [block] = &query.blocks[..] else { panic!() };
+    let of = |id: ExpressionId| &block.expressions[id.0 as usize];
+    let [file, word] = block.filter[..] else {
+        panic!()
+    };
+    let Expression::Compare { left, right, .. } = of(file) else {
+        panic!()
+    };
+    assert_eq!(*of(*left), Expression::Column(WordsColumn::File as usize));
+    assert_eq!(*of(*right), Expression::Value("f".into()));
+    let Expression::In { operand, list, .. } = of(word) else {
+        panic!()
+    };
+    assert_eq!(
+        *of(*operand),
+        Expression::Column(WordsColumn::Word as usize)
+    );
+    let values: Vec<&Expression> = list.iter().map(|id| of(*id)).collect();
+    let expected = ["a", "1984"].map(|text| Expression::Value(text.into()));
+    assert_eq!(values, expected.iter().collect::<Vec<_>>());
+    // Nothing else: every expression is needed, and equal ones are one.
+    assert_eq!(block.expressions.len(), 8);
 }

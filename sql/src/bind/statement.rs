@@ -1,12 +1,15 @@
-//! CREATE and DROP CORPUS, COPY: names, options and their values.
+//! CREATE, ALTER and DROP CORPUS, COPY: names, options and their values.
 //!
 //! Invariant: an option that is accepted has a value within its bounds. CHECK has nothing to bind but its corpus.
 
+use std::ops::RangeInclusive;
+use std::path::Path;
+
 use super::{Binder, is_corpus_name};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
-use crate::plan::{OnError, Plan, Tokenizer};
+use crate::plan::{CopyFormat, OnError, Plan, Tokenizer};
 use crate::suggest::did_you_mean;
-use crate::syntax::{Name, Operand, OptionSetting};
+use crate::syntax::{Name, Operand, OptionSetting, Select};
 use crate::value::Value;
 
 /// The least `segment_size` in bytes.
@@ -14,7 +17,26 @@ pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
 /// The greatest `segment_size` in bytes.
 pub const SEGMENT_SIZE_MAX: u64 = 1 << 30;
 
+/// Options of a corpus, as CREATE and ALTER CORPUS take them.
+#[derive(Debug, Default)]
+struct CorpusOptions {
+    tokenizer: Option<Tokenizer>,
+    segment_size: Option<u64>,
+}
+
 impl Binder<'_> {
+    fn corpus_options(&self, options: &[OptionSetting]) -> Result<CorpusOptions> {
+        let mut found = CorpusOptions::default();
+        for OptionSetting { key, value } in options {
+            match key.text.to_ascii_lowercase().as_str() {
+                "tokenizer" => found.tokenizer = Some(self.tokenizer(value)?),
+                "segment_size" => found.segment_size = Some(self.segment_size(value)?),
+                _ => return Err(self.no_such_option(key, &["tokenizer", "segment_size"])),
+            }
+        }
+        Ok(found)
+    }
+
     pub(super) fn create_corpus(
         &self,
         name: &Name,
@@ -31,14 +53,10 @@ impl Binder<'_> {
                 hint: Hint::NONE,
             });
         }
-        let (mut tokenizer, mut segment_size) = (None, None);
-        for OptionSetting { key, value } in options {
-            match key.text.to_ascii_lowercase().as_str() {
-                "tokenizer" => tokenizer = Some(self.tokenizer(value)?),
-                "segment_size" => segment_size = Some(self.segment_size(value)?),
-                _ => return Err(self.no_such_option(key, &["tokenizer", "segment_size"])),
-            }
-        }
+        let CorpusOptions {
+            tokenizer,
+            segment_size,
+        } = self.corpus_options(options)?;
         if let Some(existing) = self.find_corpus(&name.text)
             && !if_not_exists
         {
@@ -52,6 +70,25 @@ impl Binder<'_> {
             name: name.text.clone(),
             if_not_exists,
             tokenizer,
+            segment_size,
+        })
+    }
+
+    pub(super) fn alter_corpus(&self, corpus: &Name, options: &[OptionSetting]) -> Result<Plan> {
+        let corpus = self.corpus(&corpus.text, corpus.at)?;
+        let is_tokenizer =
+            |option: &&OptionSetting| option.key.text.eq_ignore_ascii_case("tokenizer");
+        if let Some(option) = options.iter().find(is_tokenizer) {
+            let message = "the tokenizer of a corpus cannot be changed: its words and their numbers are stored";
+            let hint = Hint::new("create another corpus and copy the files into it");
+            return Err(self.conflict(option.key.at, message, hint));
+        }
+        let CorpusOptions {
+            tokenizer: _,
+            segment_size,
+        } = self.corpus_options(options)?;
+        Ok(Plan::AlterCorpus {
+            corpus,
             segment_size,
         })
     }
@@ -86,24 +123,29 @@ impl Binder<'_> {
     }
 
     fn segment_size(&self, operand: &Operand) -> Result<u64> {
+        let bounds = SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX;
+        self.size(operand, "segment_size", bounds, "'64KiB'..='1GiB'")
+    }
+
+    /// A number of bytes, or text with a unit.
+    pub(super) fn size(
+        &self,
+        operand: &Operand,
+        what: &str,
+        bounds: RangeInclusive<u64>,
+        written: &str,
+    ) -> Result<u64> {
         let value = self.value(&operand.kind);
         let size = match value {
             Value::Integer(size) => u64::try_from(*size).ok(),
             Value::Text(text) => parse_size(text),
-            _ => {
-                return Err(self.wrong_type(
-                    operand,
-                    "segment_size",
-                    "INTEGER or TEXT",
-                    Hint::NONE,
-                ));
-            }
+            _ => return Err(self.wrong_type(operand, what, "INTEGER or TEXT", Hint::NONE)),
         };
-        size.filter(|size| (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(size))
+        size.filter(|size| bounds.contains(size))
             .ok_or_else(|| Error::OutOfRange {
                 at: self.source.at(operand.at),
-                what: "segment_size".to_owned(),
-                bounds: "a size in '64KiB'..='1GiB'".to_owned(),
+                what: what.to_owned(),
+                bounds: format!("a size in {written}"),
                 found: shorten(&value.to_string()),
                 hint: Hint::new("sizes are bytes, or text with a unit: B, KiB, MiB, GiB"),
             })
@@ -152,6 +194,45 @@ impl Binder<'_> {
             corpus,
             path: self.path(path, "the path")?,
             on_error,
+        })
+    }
+
+    pub(super) fn copy_query(
+        &self,
+        query: &[Select],
+        path: &Operand,
+        options: &[OptionSetting],
+    ) -> Result<Plan> {
+        let query = self.query(query)?;
+        let path_at = path.at;
+        let path = self.path(path, "the path")?;
+        let names = CopyFormat::ALL.map(CopyFormat::name);
+        let find = |name: &str| {
+            let mut formats = CopyFormat::ALL.into_iter();
+            formats.find(|format| format.name().eq_ignore_ascii_case(name))
+        };
+        let mut chosen = None;
+        for OptionSetting { key, value } in options {
+            if !key.text.eq_ignore_ascii_case("format") {
+                return Err(self.no_such_option(key, &["format"]));
+            }
+            let name = self.text(value, "the format")?;
+            chosen = Some(find(&name).ok_or_else(|| {
+                let hint = did_you_mean(&name, &names, "formats are");
+                self.no_such(value.at, NameKind::Format, &name, hint)
+            })?);
+        }
+        let extension = Path::new(&path).extension().and_then(|name| name.to_str());
+        let format = chosen.or_else(|| find(extension?));
+        let Some(format) = format else {
+            let message = "the file's extension does not tell its format";
+            let hint = Hint::new("add `WITH (format = 'csv')`; formats are csv, tsv, json, jsonl");
+            return Err(self.conflict(path_at, message, hint));
+        };
+        Ok(Plan::CopyQuery {
+            query,
+            path,
+            format,
         })
     }
 }

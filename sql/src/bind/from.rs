@@ -1,0 +1,356 @@
+//! FROM: the relation that a SELECT reads, and its columns by their names.
+//!
+//! Invariant: a relation has all its arguments within their bounds, and the columns here are in the order of the
+//! relation's own enum, so that their index is the one of `Expression::Column`.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use super::Binder;
+use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
+use crate::functions;
+use crate::query::{
+    Affinity, Collation, CorporaColumn, FilesColumn, NgramsColumn, Relation, SegmentsColumn,
+    SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+};
+use crate::suggest::{did_you_mean, nearest};
+use crate::syntax::{Argument, From, FromKind, Name, Operand};
+use crate::value::Value;
+
+/// Words of an n-gram, at most.
+const NGRAM_WORDS_MAX: i64 = 8;
+
+/// Words of each file in a term vector, unless it is said.
+const TERM_VECTOR_WORDS: u64 = 10;
+
+/// A column that a SELECT can use.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Column {
+    pub(super) name: Cow<'static, str>,
+    pub(super) affinity: Affinity,
+    pub(super) collation: Collation,
+}
+
+impl Column {
+    fn new(name: impl Into<Cow<'static, str>>, affinity: Affinity) -> Column {
+        Column {
+            name: name.into(),
+            affinity,
+            collation: Collation::Binary,
+        }
+    }
+}
+
+/// What FROM makes known.
+pub(super) struct Scope<'a> {
+    pub(super) source: Source,
+    pub(super) columns: Vec<Column>,
+    /// What may stand before the dot of a column.
+    table: Option<&'a str>,
+    names: NameIndex,
+}
+
+/// Finds names without regard to the case of ASCII letters; the first of equal ones.
+#[derive(Debug, Default)]
+pub(super) struct NameIndex(OnceCell<HashMap<String, usize>>);
+
+impl NameIndex {
+    /// Names up to this many are compared one by one.
+    const FEW: usize = 16;
+
+    pub(super) fn find<'n, I>(&self, names: I, wanted: &str) -> Option<usize>
+    where
+        I: ExactSizeIterator<Item = Option<&'n str>>,
+    {
+        if names.len() <= NameIndex::FEW {
+            let mut names = names;
+            return names
+                .position(|name| name.is_some_and(|name| name.eq_ignore_ascii_case(wanted)));
+        }
+        let index = self.0.get_or_init(|| {
+            let mut index = HashMap::with_capacity(names.len());
+            for (at, name) in names.enumerate() {
+                if let Some(name) = name {
+                    index.entry(name.to_ascii_lowercase()).or_insert(at);
+                }
+            }
+            index
+        });
+        index.get(&wanted.to_ascii_lowercase()).copied()
+    }
+}
+
+macro_rules! columns_of {
+    ($columns:ty) => {
+        <$columns>::ALL
+            .iter()
+            .map(|column| Column::new(column.name(), column.affinity()))
+            .collect::<Vec<Column>>()
+    };
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        let names = self.columns.iter().map(|column| Some(column.name.as_ref()));
+        self.names.find(names, name)
+    }
+
+    fn new(source: Source, columns: Vec<Column>, table: Option<&'a str>) -> Scope<'a> {
+        Scope {
+            source,
+            columns,
+            table,
+            names: NameIndex::default(),
+        }
+    }
+}
+
+impl Binder<'_> {
+    /// Binds FROM; `inner` has the columns of the SELECT before this one.
+    pub(super) fn from<'a>(&self, from: Option<&'a From>, inner: Vec<Column>) -> Result<Scope<'a>> {
+        let Some(From { kind, alias }) = from else {
+            return Ok(Scope::new(Source::Nothing, Vec::new(), None));
+        };
+        let alias = alias.as_ref().map(|alias| alias.text.as_str());
+        Ok(match kind {
+            FromKind::Subquery => Scope::new(Source::Block, inner, alias),
+            FromKind::Corpus(name) => {
+                let corpus = self.corpus(&name.text, name.at)?;
+                let source = Source::Relation(Relation::Words { corpus });
+                Scope::new(source, columns_of!(WordsColumn), alias.or(Some(&name.text)))
+            }
+            FromKind::TableFunction { name, arguments } => {
+                let (relation, columns) = self.table_function(name, arguments)?;
+                let source = Source::Relation(relation);
+                Scope::new(source, columns, alias.or(Some(&name.text)))
+            }
+        })
+    }
+
+    fn table_function(
+        &self,
+        name: &Name,
+        arguments: &[Argument],
+    ) -> Result<(Relation, Vec<Column>)> {
+        let function = name.text.to_ascii_lowercase();
+        let call = TableCall {
+            binder: self,
+            name,
+            arguments,
+        };
+        Ok(match function.as_str() {
+            "corpora" => {
+                call.take([], "no arguments")?;
+                (Relation::Corpora, columns_of!(CorporaColumn))
+            }
+            "settings" => {
+                call.take([], "no arguments")?;
+                (Relation::Settings, columns_of!(SettingsColumn))
+            }
+            "segments" => {
+                let [corpus] = call.take(["corpus"], CORPUS)?;
+                let mut columns = columns_of!(SegmentsColumn);
+                let sections = self.schema.section_columns().into_iter();
+                columns.extend(sections.map(|name| Column::new(name, Affinity::Integer)));
+                let corpus = call.corpus(corpus, CORPUS)?;
+                (Relation::Segments { corpus }, columns)
+            }
+            "files" => {
+                let [corpus] = call.take(["corpus"], CORPUS)?;
+                let corpus = call.corpus(corpus, CORPUS)?;
+                (Relation::Files { corpus }, columns_of!(FilesColumn))
+            }
+            "ngrams" => {
+                let expected = "a corpus in single quotes and a number of words";
+                let [corpus, n] = call.take(["corpus", "n"], expected)?;
+                let corpus = call.corpus(corpus, expected)?;
+                let n = n.ok_or_else(|| call.wrong_arguments(expected))?;
+                let count = call.integer(n, "n")?;
+                if !(1..=NGRAM_WORDS_MAX).contains(&count) {
+                    let bounds = format!("in 1..={NGRAM_WORDS_MAX}");
+                    return Err(call.out_of_range(n, "n", bounds, count));
+                }
+                // In range by the test above.
+                let n = count as u32;
+                (Relation::Ngrams { corpus, n }, columns_of!(NgramsColumn))
+            }
+            "term_vectors" => {
+                let expected = "a corpus in single quotes and perhaps a number of words";
+                let [corpus, k] = call.take(["corpus", "k"], expected)?;
+                let corpus = call.corpus(corpus, expected)?;
+                let mut words = TERM_VECTOR_WORDS;
+                if let Some(k) = k {
+                    let count = call.integer(k, "k")?;
+                    words = u64::try_from(count)
+                        .ok()
+                        .filter(|count| *count > 0)
+                        .ok_or_else(|| call.out_of_range(k, "k", "at least 1".to_owned(), count))?;
+                }
+                let relation = Relation::TermVectors { corpus, k: words };
+                (relation, columns_of!(TermVectorsColumn))
+            }
+            _ => return Err(self.no_table_function(name)),
+        })
+    }
+
+    fn no_table_function(&self, name: &Name) -> Error {
+        let hint = match self.find_corpus(&name.text) {
+            Some(corpus) => Hint::new(format!(
+                "{} is a corpus; write it without parentheses",
+                quote(&corpus)
+            )),
+            None => did_you_mean(&name.text, &functions::TABLE, "table functions are"),
+        };
+        self.no_such(name.at, NameKind::TableFunction, &name.text, hint)
+    }
+
+    pub(super) fn check_table(&self, scope: &Scope<'_>, table: &Name) -> Result<()> {
+        let hint = match scope.table {
+            Some(known) if known.eq_ignore_ascii_case(&table.text) => return Ok(()),
+            Some(known) => Hint::new(format!("columns of this query belong to {}", quote(known))),
+            None if scope.source == Source::Block => {
+                Hint::new("a subquery has the name that follows it: `FROM (SELECT ...) AS t`")
+            }
+            None => Hint::NONE,
+        };
+        Err(self.no_such(table.at, NameKind::Table, &table.text, hint))
+    }
+
+    /// The error for a name that is neither a column nor an alias.
+    pub(super) fn no_column<'n>(
+        &self,
+        scope: &'n Scope<'_>,
+        name: &Name,
+        aliases: impl Iterator<Item = &'n str>,
+    ) -> Error {
+        let text = &name.text;
+        let known: Vec<&str> = scope
+            .columns
+            .iter()
+            .map(|column| column.name.as_ref())
+            .collect();
+        let corpus = match &scope.source {
+            Source::Relation(Relation::Words { corpus }) => Some(corpus),
+            _ => None,
+        };
+        let is_one_of = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(text));
+        let candidates = known.iter().copied().chain(aliases);
+        let hint = if let Some(nearest) = nearest(text, candidates) {
+            Hint::new(format!("did you mean {}?", quote(nearest)))
+        } else if name.quoted {
+            Hint::new(format!(
+                "text is written in single quotes: '{}'",
+                shorten(text)
+            ))
+        } else if let Some(corpus) = corpus
+            && is_one_of(&["content", "bytes", "words"])
+        {
+            Hint::new(format!(
+                "files have it: `FROM files('{}')`",
+                shorten(corpus)
+            ))
+        } else if let Some(corpus) = corpus
+            && is_one_of(&["ngram"])
+        {
+            Hint::new(format!(
+                "n-grams have it: `FROM ngrams('{}', 2)`",
+                shorten(corpus)
+            ))
+        } else if scope.source == Source::Nothing {
+            Hint::new("there is no FROM; text is written in single quotes")
+        } else {
+            did_you_mean(text, &known, "columns are")
+        };
+        self.no_such(name.at, NameKind::Column, text, hint)
+    }
+}
+
+const CORPUS: &str = "one argument, the name of a corpus in single quotes";
+
+/// A call of a table function.
+struct TableCall<'c> {
+    binder: &'c Binder<'c>,
+    name: &'c Name,
+    arguments: &'c [Argument],
+}
+
+impl<'c> TableCall<'c> {
+    /// The arguments by their names: those without a name come first, in this order.
+    fn take<const N: usize>(
+        &self,
+        names: [&str; N],
+        expected: &'static str,
+    ) -> Result<[Option<&'c Operand>; N]> {
+        let mut taken = [None; N];
+        let mut named = false;
+        for (index, Argument { name, value }) in self.arguments.iter().enumerate() {
+            let index = match name {
+                None if index >= N || named => return Err(self.wrong_arguments(expected)),
+                None => index,
+                Some(name) => {
+                    named = true;
+                    let index = names
+                        .iter()
+                        .position(|known| known.eq_ignore_ascii_case(&name.text));
+                    index.ok_or_else(|| {
+                        let hint = did_you_mean(&name.text, &names, "arguments are");
+                        let binder = self.binder;
+                        binder.no_such(name.at, NameKind::Argument, &name.text, hint)
+                    })?
+                }
+            };
+            if taken[index].replace(value).is_some() {
+                let message = format!("argument {} is given twice", quote(names[index]));
+                return Err(self.binder.conflict(value.at, message, Hint::NONE));
+            }
+        }
+        Ok(taken)
+    }
+
+    fn function(&self) -> String {
+        format!("{}()", self.name.text.to_ascii_lowercase())
+    }
+
+    fn wrong_arguments(&self, expected: &'static str) -> Error {
+        Error::WrongArguments {
+            at: self.binder.source.at(self.name.at),
+            function: self.function(),
+            expected,
+            found: match self.arguments.len() {
+                0 => "none".to_owned(),
+                count => count.to_string(),
+            },
+            hint: Hint::NONE,
+        }
+    }
+
+    fn corpus(&self, operand: Option<&Operand>, expected: &'static str) -> Result<String> {
+        let operand = operand.ok_or_else(|| self.wrong_arguments(expected))?;
+        let what = format!("the corpus of {}", self.function());
+        let corpus = self.binder.text(operand, &what)?;
+        self.binder.corpus(&corpus, operand.at)
+    }
+
+    fn integer(&self, operand: &Operand, name: &str) -> Result<i64> {
+        match self.binder.value(&operand.kind) {
+            Value::Integer(value) => Ok(*value),
+            _ => {
+                let what = format!("{name} of {}", self.function());
+                Err(self
+                    .binder
+                    .wrong_type(operand, &what, "INTEGER", Hint::NONE))
+            }
+        }
+    }
+
+    fn out_of_range(&self, operand: &Operand, name: &str, bounds: String, found: i64) -> Error {
+        Error::OutOfRange {
+            at: self.binder.source.at(operand.at),
+            what: format!("{name} of {}", self.function()),
+            bounds,
+            found: found.to_string(),
+            hint: Hint::NONE,
+        }
+    }
+}

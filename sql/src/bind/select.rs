@@ -1,0 +1,392 @@
+//! SELECT: its clauses in the order in which they take effect.
+//!
+//! Invariant: a block's expressions are those that its clauses need. Subqueries are bound one after the other, from the
+//! innermost outwards.
+
+use std::collections::HashSet;
+
+use super::Binder;
+use super::expression::{Bound, Expressions, Form, Slot};
+use super::from::{Column, Scope};
+use crate::error::{Error, Hint, Result, quote};
+use crate::limits;
+use crate::query::{
+    Aggregation, BinaryOperator, Block, Collation, Expression, ExpressionId, GroupKey, Output,
+    Query, SortKey, Source,
+};
+use crate::syntax::{Item, NodeKind, Operand, OrderTerm, Select};
+use crate::value::Value;
+
+impl Binder<'_> {
+    pub(super) fn query(&self, selects: &[Select]) -> Result<Query> {
+        let mut blocks = Vec::with_capacity(selects.len());
+        let mut columns = Vec::new();
+        for select in selects {
+            let scope = self.from(select.from.as_ref(), columns)?;
+            let (block, outputs) = self.select(select, scope)?;
+            blocks.push(block);
+            columns = outputs;
+        }
+        Ok(Query { blocks })
+    }
+
+    fn select(&self, select: &Select, scope: Scope<'_>) -> Result<(Block, Vec<Column>)> {
+        let source = scope.source.clone();
+        let slots = self.slots(select, &scope)?;
+        let mut expressions = Expressions::new(self, select, scope, slots);
+        let filter = match select.filter {
+            Some(root) => {
+                let bound = expressions.bind(root, Form::Row, true)?;
+                let hint = "HAVING takes conditions on groups";
+                vec![self.row(&bound, "WHERE", hint)?]
+            }
+            None => Vec::new(),
+        };
+        let keys = self.group_by(select, &mut expressions)?;
+        let form = if expressions.grouped {
+            Form::Group
+        } else {
+            Form::Row
+        };
+        let mut outputs = Vec::with_capacity(expressions.slots.len());
+        let mut bounds = Vec::with_capacity(expressions.slots.len());
+        for slot in 0..expressions.slots.len() {
+            let bound = match expressions.slots[slot] {
+                Slot::Column { index, at } => expressions.column(index, at, form),
+                Slot::Item { root, .. } => expressions.bind(root, form, false)?,
+            };
+            let expression = self.settled(&expressions, &bound, form)?;
+            let name = self.output_name(select, &expressions, slot);
+            outputs.push(Output { name, expression });
+            bounds.push(bound);
+        }
+        expressions.outputs = bounds;
+        let having = self.having(select, &mut expressions)?;
+        let mut order_by = Vec::with_capacity(select.order_by.len());
+        for term in &select.order_by {
+            order_by.push(self.order_term(&mut expressions, term, form)?);
+        }
+        if select.distinct {
+            let mut selected: Vec<ExpressionId> =
+                outputs.iter().map(|output| output.expression).collect();
+            selected.sort_unstable();
+            for (key, term) in order_by.iter().zip(&select.order_by) {
+                if selected.binary_search(&key.expression).is_err() {
+                    let at = expressions.start(term.root);
+                    let hint = Hint::new("select it too, or leave out DISTINCT");
+                    let message = "with DISTINCT only what is selected can be sorted by";
+                    return Err(self.conflict(at, message, hint));
+                }
+            }
+        }
+        let columns = expressions
+            .outputs
+            .iter()
+            .zip(&outputs)
+            .map(|(bound, output)| Column {
+                name: output.name.clone().into(),
+                affinity: bound.affinity,
+                collation: bound.collation(),
+            })
+            .collect();
+        let mut block = Block {
+            source,
+            expressions: Vec::new(),
+            filter: conjuncts(&expressions, filter),
+            aggregation: expressions.grouped.then(|| Aggregation {
+                keys,
+                aggregates: std::mem::take(&mut expressions.aggregates),
+            }),
+            having: conjuncts(&expressions, having),
+            outputs,
+            distinct: select.distinct,
+            order_by,
+            limit: self.row_count(select.limit.as_ref(), "LIMIT")?,
+            offset: self
+                .row_count(select.offset.as_ref(), "OFFSET")?
+                .unwrap_or(0),
+        };
+        if select.distinct {
+            self.distinct(select, &mut expressions, &mut block)?;
+        }
+        expressions.arena.finish(&mut block);
+        Ok((block, columns))
+    }
+
+    /// What each column of the result is, and its alias.
+    fn slots<'a>(
+        &self,
+        select: &'a Select,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<(Slot, Option<&'a str>)>> {
+        let mut slots = Vec::with_capacity(select.items.len());
+        for (item, written) in select.items.iter().enumerate() {
+            match written {
+                Item::Star { at, table } => {
+                    if let Some(table) = table {
+                        self.check_table(scope, table)?;
+                    }
+                    if scope.source == Source::Nothing {
+                        let hint = Hint::new("`*` stands for the columns of what FROM names");
+                        return Err(self.conflict(*at, "`*` without FROM", hint));
+                    }
+                    let columns = 0..scope.columns.len();
+                    slots.extend(columns.map(|index| (Slot::Column { index, at: *at }, None)));
+                }
+                Item::Expression { root, alias, .. } => {
+                    let alias = alias.as_ref().map(|alias| alias.text.as_str());
+                    slots.push((Slot::Item { root: *root, item }, alias));
+                }
+            }
+            if slots.len() > limits::COLUMNS_MAX {
+                return Err(Error::TooLarge {
+                    at: self.source.at(select.at),
+                    what: "the number of columns",
+                    limit: limits::COLUMNS_MAX as u64,
+                    hint: Hint::NONE,
+                });
+            }
+        }
+        Ok(slots)
+    }
+
+    /// A column of the result is named by its alias, else as the column it shows is declared, else by its text.
+    fn output_name(&self, select: &Select, expressions: &Expressions<'_>, slot: usize) -> String {
+        if let Some(alias) = expressions.aliases[slot] {
+            return alias.to_owned();
+        }
+        let (index, item) = match expressions.slots[slot] {
+            Slot::Column { index, .. } => (Some(index), None),
+            Slot::Item { root, item } => match &select.nodes.node(root).kind {
+                NodeKind::Column { name, .. } => (expressions.scope.find(&name.text), None),
+                _ => (None, select.items.get(item)),
+            },
+        };
+        if let Some(index) = index {
+            return expressions.scope.columns[index].name.clone().into_owned();
+        }
+        match item {
+            Some(Item::Expression { text, .. }) => self.source.text[text.clone()].to_owned(),
+            Some(Item::Star { .. }) | None => String::new(),
+        }
+    }
+
+    /// The form of an expression that is evaluated on rows; `clause` has no aggregates.
+    fn row(&self, bound: &Bound, clause: &str, hint: &str) -> Result<ExpressionId> {
+        bound.row.map_err(|at| {
+            let message = format!("an aggregate cannot stand in {clause}");
+            self.conflict(at, message, Hint::new(hint))
+        })
+    }
+
+    /// The form of an expression that is evaluated on what the SELECT list is evaluated on.
+    fn settled(
+        &self,
+        expressions: &Expressions<'_>,
+        bound: &Bound,
+        form: Form,
+    ) -> Result<ExpressionId> {
+        match form {
+            Form::Row => Ok(bound.row.expect("a query with aggregates is grouped")),
+            Form::Group => bound.group.map_err(|at| {
+                let mut named = expressions.nodes.ids().filter_map(|id| {
+                    let node = expressions.nodes.node(id);
+                    match &node.kind {
+                        NodeKind::Column { name, .. } if node.at == at => Some(&name.text),
+                        _ => None,
+                    }
+                });
+                let what = match named.next() {
+                    Some(name) => format!("column {} is", quote(name)),
+                    None => "`*` has columns that are".to_owned(),
+                };
+                let message = format!("{what} neither in GROUP BY nor in an aggregate");
+                let hint = Hint::new("add it to GROUP BY, or say which value: min(x) or max(x)");
+                self.conflict(at, message, hint)
+            }),
+        }
+    }
+
+    fn group_by(
+        &self,
+        select: &Select,
+        expressions: &mut Expressions<'_>,
+    ) -> Result<Vec<GroupKey>> {
+        let mut keys = Vec::new();
+        let mut bounds = Vec::with_capacity(select.group_by.len());
+        for root in &select.group_by {
+            let at = expressions.start(*root);
+            bounds.push(match &select.nodes.node(*root).kind {
+                NodeKind::Literal(Value::Integer(number)) => {
+                    let slot = self.ordinal(at, *number, expressions.slots.len(), "GROUP BY")?;
+                    expressions.row_slot(slot)?
+                }
+                NodeKind::Literal(_) | NodeKind::Parameter(_) => {
+                    return Err(self.constant(at, "GROUP BY"));
+                }
+                _ => expressions.bind(*root, Form::Row, true)?,
+            });
+        }
+        for bound in bounds {
+            let expression =
+                self.row(&bound, "GROUP BY", "a subquery in FROM can aggregate first")?;
+            let collation = bound.collation();
+            let next = keys.len();
+            if *expressions.keys.entry(expression).or_insert(next) == next {
+                keys.push(GroupKey {
+                    expression,
+                    collation,
+                });
+            }
+        }
+        Ok(keys)
+    }
+
+    fn having(
+        &self,
+        select: &Select,
+        expressions: &mut Expressions<'_>,
+    ) -> Result<Vec<ExpressionId>> {
+        let Some(root) = select.having else {
+            return Ok(Vec::new());
+        };
+        if !expressions.grouped {
+            let hint = Hint::new("WHERE takes conditions on rows");
+            let message = "HAVING without GROUP BY or an aggregate";
+            return Err(self.conflict(expressions.start(root), message, hint));
+        }
+        let bound = expressions.bind(root, Form::Group, true)?;
+        Ok(vec![self.settled(expressions, &bound, Form::Group)?])
+    }
+
+    fn order_term(
+        &self,
+        expressions: &mut Expressions<'_>,
+        term: &OrderTerm,
+        form: Form,
+    ) -> Result<SortKey> {
+        let at = expressions.start(term.root);
+        let nodes = expressions.nodes;
+        // COLLATE around an alias or a number is about the output, as in SQLite.
+        let mut core = term.root;
+        let mut collation = None;
+        while let NodeKind::Collate(written) = nodes.node(core).kind {
+            collation = collation.or(Some(written));
+            core = nodes.operands(core)[0];
+        }
+        let output = match &nodes.node(core).kind {
+            NodeKind::Literal(Value::Integer(number)) => {
+                Some(self.ordinal(at, *number, expressions.slots.len(), "ORDER BY")?)
+            }
+            NodeKind::Literal(_) | NodeKind::Parameter(_) => {
+                return Err(self.constant(at, "ORDER BY"));
+            }
+            NodeKind::Column { table: None, name } => expressions.alias(&name.text),
+            _ => None,
+        };
+        let bound = match output {
+            Some(output) => expressions.outputs[output],
+            None => expressions.bind(term.root, form, true)?,
+        };
+        Ok(SortKey {
+            expression: self.settled(expressions, &bound, form)?,
+            descending: term.descending,
+            nulls_first: term.nulls_first.unwrap_or(!term.descending),
+            collation: collation.unwrap_or(bound.collation()),
+        })
+    }
+
+    /// DISTINCT compares by bytes. If an output asks for another collation, its rows are grouped instead.
+    fn distinct(
+        &self,
+        select: &Select,
+        expressions: &mut Expressions<'_>,
+        block: &mut Block,
+    ) -> Result<()> {
+        let collations: Vec<Collation> = expressions.outputs.iter().map(Bound::collation).collect();
+        if collations.iter().all(|known| *known == Collation::Binary) {
+            return Ok(());
+        }
+        if block.aggregation.is_some() {
+            let hint = Hint::new("group in a subquery in FROM");
+            let what = "COLLATE with DISTINCT and GROUP BY";
+            return Err(self.not_supported(select.at, what, hint));
+        }
+        let mut keys: Vec<GroupKey> = Vec::new();
+        for (output, collation) in block.outputs.iter().zip(collations) {
+            let expression = output.expression;
+            let next = keys.len();
+            if *expressions.keys.entry(expression).or_insert(next) == next {
+                keys.push(GroupKey {
+                    expression,
+                    collation,
+                });
+            }
+        }
+        let outputs = block
+            .outputs
+            .iter_mut()
+            .map(|output| &mut output.expression);
+        let order_by = block.order_by.iter_mut().map(|key| &mut key.expression);
+        for id in outputs.chain(order_by) {
+            let key = expressions.keys[id];
+            *id = expressions.arena.add(Expression::Key(key));
+        }
+        block.aggregation = Some(Aggregation {
+            keys,
+            aggregates: Vec::new(),
+        });
+        block.distinct = false;
+        Ok(())
+    }
+
+    fn constant(&self, at: usize, clause: &str) -> Error {
+        let hint = Hint::new("name a column, an alias or the number of a column");
+        self.conflict(at, format!("{clause} a constant"), hint)
+    }
+
+    /// The index that a column's number in ORDER BY or GROUP BY stands for.
+    fn ordinal(&self, at: usize, number: i64, columns: usize, clause: &str) -> Result<usize> {
+        match usize::try_from(number) {
+            Ok(number) if (1..=columns).contains(&number) => Ok(number - 1),
+            _ => Err(Error::OutOfRange {
+                at: self.source.at(at),
+                what: format!("the number of a column in {clause}"),
+                bounds: format!("in 1..={columns}"),
+                found: number.to_string(),
+                hint: Hint::NONE,
+            }),
+        }
+    }
+
+    /// As in SQLite, a negative number is as if the clause were missing.
+    fn row_count(&self, operand: Option<&Operand>, clause: &str) -> Result<Option<u64>> {
+        let Some(operand) = operand else {
+            return Ok(None);
+        };
+        match self.value(&operand.kind) {
+            Value::Integer(count) => Ok(u64::try_from(*count).ok()),
+            _ => Err(self.wrong_type(operand, clause, "INTEGER", Hint::NONE)),
+        }
+    }
+}
+
+/// The parts of conditions between their ANDs.
+fn conjuncts(expressions: &Expressions<'_>, conditions: Vec<ExpressionId>) -> Vec<ExpressionId> {
+    let mut found = Vec::new();
+    // A condition may be there twice, by an alias. Once is enough, and keeps this linear.
+    let mut seen = HashSet::new();
+    let mut pending = conditions;
+    while let Some(id) = pending.pop() {
+        match expressions.arena.get(id) {
+            _ if !seen.insert(id) => {}
+            Expression::Binary {
+                operator: BinaryOperator::And,
+                left,
+                right,
+            } => pending.extend([*right, *left]),
+            _ => found.push(id),
+        }
+    }
+    found
+}

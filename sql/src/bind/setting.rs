@@ -1,0 +1,163 @@
+//! SET and RESET: names of settings and their values.
+//!
+//! Invariant: a setting that is accepted has a value within its bounds. Whether there is such a device is found when the
+//! plan is carried out.
+
+use super::Binder;
+use crate::error::{Error, Hint, NameKind, Result, shorten};
+use crate::plan::Plan;
+use crate::setting::{Device, Setting, Strategy};
+use crate::suggest::did_you_mean;
+use crate::syntax::{Name, Operand};
+use crate::value::Value;
+
+/// The least `memory_limit` in bytes.
+const MEMORY_LIMIT_MIN: u64 = 1 << 20;
+/// The greatest `memory_limit` in bytes.
+const MEMORY_LIMIT_MAX: u64 = 1 << 40;
+
+/// The greatest `statement_timeout` in milliseconds.
+const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
+
+impl Binder<'_> {
+    pub(super) fn set(&self, name: &Name, value: &Operand) -> Result<Plan> {
+        let setting = match self.setting(name)? {
+            Setting::Device(_) => Setting::Device(self.device(value)?),
+            Setting::MemoryLimit(_) => {
+                let bounds = MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
+                Setting::MemoryLimit(self.size(
+                    value,
+                    "memory_limit",
+                    bounds,
+                    "'1MiB'..='1024GiB'",
+                )?)
+            }
+            Setting::StatementTimeout(_) => Setting::StatementTimeout(self.timeout(value)?),
+            Setting::Strategy(_) => Setting::Strategy(self.strategy(value)?),
+        };
+        Ok(Plan::Set(setting))
+    }
+
+    pub(super) fn reset(&self, name: &Name) -> Result<Plan> {
+        self.setting(name).map(Plan::Set)
+    }
+
+    /// A setting with its default, by name.
+    fn setting(&self, name: &Name) -> Result<Setting> {
+        let found = Setting::DEFAULTS
+            .into_iter()
+            .find(|setting| setting.name().eq_ignore_ascii_case(&name.text));
+        found.ok_or_else(|| {
+            let hint = did_you_mean(&name.text, &Setting::NAMES, "settings are");
+            self.no_such(name.at, NameKind::Setting, &name.text, hint)
+        })
+    }
+
+    fn device(&self, operand: &Operand) -> Result<Device> {
+        let text = self.text(operand, "device")?;
+        let lower = text.to_ascii_lowercase();
+        let device = match lower.as_str() {
+            "auto" => Some(Device::Auto),
+            "cpu" => Some(Device::Cpu),
+            "cuda" => Some(Device::Cuda(0)),
+            _ => lower
+                .strip_prefix("cuda:")
+                .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
+                .and_then(|digits| digits.parse().ok())
+                .map(Device::Cuda),
+        };
+        device.ok_or_else(|| {
+            let bounds = "'auto', 'cpu', 'cuda' or 'cuda:1'";
+            self.not_one_of(operand, "device", bounds, &text)
+        })
+    }
+
+    fn strategy(&self, operand: &Operand) -> Result<Option<Strategy>> {
+        let name = self.text(operand, "strategy")?;
+        if name.eq_ignore_ascii_case("auto") {
+            return Ok(None);
+        }
+        let found = Strategy::ALL
+            .into_iter()
+            .find(|strategy| strategy.name().eq_ignore_ascii_case(&name));
+        found.map(Some).ok_or_else(|| {
+            let mut names = vec!["auto"];
+            names.extend(Strategy::ALL.map(Strategy::name));
+            let hint = did_you_mean(&name, &names, "strategies are");
+            self.no_such(operand.at, NameKind::Strategy, &name, hint)
+        })
+    }
+
+    fn timeout(&self, operand: &Operand) -> Result<u64> {
+        let what = "statement_timeout";
+        let value = self.value(&operand.kind);
+        let milliseconds = match value {
+            Value::Integer(value) => u64::try_from(*value).ok(),
+            Value::Text(text) => parse_time(text),
+            _ => return Err(self.wrong_type(operand, what, "INTEGER or TEXT", Hint::NONE)),
+        };
+        milliseconds
+            .filter(|value| *value <= TIMEOUT_MAX)
+            .ok_or_else(|| Error::OutOfRange {
+                at: self.source.at(operand.at),
+                what: what.to_owned(),
+                bounds: "a time in 0..='1000h'".to_owned(),
+                found: shorten(&value.to_string()),
+                hint: Hint::new("times are milliseconds, or text with a unit: ms, s, min, h"),
+            })
+    }
+
+    fn not_one_of(&self, operand: &Operand, what: &str, bounds: &str, found: &str) -> Error {
+        Error::OutOfRange {
+            at: self.source.at(operand.at),
+            what: what.to_owned(),
+            bounds: bounds.to_owned(),
+            found: format!("'{}'", shorten(found)),
+            hint: Hint::NONE,
+        }
+    }
+}
+
+/// Reads `500ms`, `5 s`, `2min`, `1000`: a whole number and perhaps a unit, in milliseconds.
+fn parse_time(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60 * 1000,
+        "h" => 60 * 60 * 1000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_whole_numbers_with_units() {
+        for (text, milliseconds) in [
+            ("0", Some(0)),
+            ("500ms", Some(500)),
+            (" 5 S ", Some(5000)),
+            ("2min", Some(120_000)),
+            ("1h", Some(3_600_000)),
+            ("18446744073709551615s", None),
+            ("1.5s", None),
+            ("-1s", None),
+            ("1d", None),
+            ("s", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_time(text), milliseconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_named_as_the_list_says() {
+        assert_eq!(Setting::DEFAULTS.map(Setting::name), Setting::NAMES);
+    }
+}

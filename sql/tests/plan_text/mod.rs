@@ -1,0 +1,357 @@
+//! A plan's query as text: for snapshots that people read, or as SQL that binds to the same query again.
+//!
+//! Invariant: as SQL, everything is in parentheses and every collation is written, so that the text depends on nothing but
+//! the plan. What binding adds by itself (affinities) is shown only to people.
+
+// Not every test uses all of it.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use zipfdb_sql::query::{
+    Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, Collation, Comparison,
+    CorporaColumn, Expression, ExpressionId, FilesColumn, Function, Matcher, NgramsColumn, Query,
+    Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+};
+
+/// The query as SQL that binds to an equal query.
+pub fn sql(query: &Query) -> String {
+    #[allow(dead_code)]
+    text(query, false)
+}
+
+/// The query for people.
+pub fn shown(query: &Query) -> String {
+    text(query, true)
+}
+
+fn text(query: &Query, for_people: bool) -> String {
+    let mut inner: Option<(String, Vec<String>)> = None;
+    for block in &query.blocks {
+        let columns = match (&block.source, &inner) {
+            (Source::Block, Some((_, names))) => names.clone(),
+            (Source::Relation(relation), _) => columns_of(relation),
+            _ => Vec::new(),
+        };
+        let printer = Printer {
+            block,
+            columns,
+            for_people,
+        };
+        let from = match &block.source {
+            Source::Nothing => String::new(),
+            Source::Relation(relation) => format!(" FROM {}", relation_text(relation)),
+            Source::Block => format!(" FROM ({})", inner.as_ref().unwrap().0),
+        };
+        let names = block.outputs.iter().map(|output| output.name.clone());
+        inner = Some((printer.block(&from), names.collect()));
+    }
+    inner.unwrap().0
+}
+
+fn name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn relation_text(relation: &Relation) -> String {
+    let text = |corpus: &str| format!("'{}'", corpus.replace('\'', "''"));
+    match relation {
+        Relation::Words { corpus } => name(corpus),
+        Relation::Ngrams { corpus, n } => format!("ngrams({}, {n})", text(corpus)),
+        Relation::TermVectors { corpus, k } => format!("term_vectors({}, {k})", text(corpus)),
+        Relation::Files { corpus } => format!("files({})", text(corpus)),
+        Relation::Corpora => "corpora()".to_owned(),
+        Relation::Segments { corpus } => format!("segments({})", text(corpus)),
+        Relation::Settings => "settings()".to_owned(),
+    }
+}
+
+fn columns_of(relation: &Relation) -> Vec<String> {
+    macro_rules! names {
+        ($columns:ty) => {
+            <$columns>::ALL.iter().map(|column| column.name()).collect()
+        };
+    }
+    let names: Vec<&str> = match relation {
+        Relation::Words { .. } => names!(WordsColumn),
+        Relation::Ngrams { .. } => names!(NgramsColumn),
+        Relation::TermVectors { .. } => names!(TermVectorsColumn),
+        Relation::Files { .. } => names!(FilesColumn),
+        Relation::Corpora => names!(CorporaColumn),
+        Relation::Segments { .. } => names!(SegmentsColumn),
+        Relation::Settings => names!(SettingsColumn),
+    };
+    names.into_iter().map(String::from).collect()
+}
+
+struct Printer<'a> {
+    block: &'a Block,
+    columns: Vec<String>,
+    for_people: bool,
+}
+
+impl Printer<'_> {
+    fn block(&self, from: &str) -> String {
+        let block = self.block;
+        let list = |ids: &mut dyn Iterator<Item = ExpressionId>, separator: &str| {
+            ids.map(|id| self.expression(id))
+                .collect::<Vec<String>>()
+                .join(separator)
+        };
+        let mut text = "SELECT ".to_owned();
+        if block.distinct {
+            text += "DISTINCT ";
+        }
+        let outputs: Vec<String> = block
+            .outputs
+            .iter()
+            .map(|output| {
+                let expression = self.expression(output.expression);
+                format!("{expression} AS {}", name(&output.name))
+            })
+            .collect();
+        text += &outputs.join(", ");
+        text += from;
+        if !block.filter.is_empty() {
+            text += " WHERE ";
+            text += &list(&mut block.filter.iter().copied(), " AND ");
+        }
+        let keys = block.aggregation.iter().flat_map(|grouped| &grouped.keys);
+        let keys: Vec<String> = keys
+            .map(|key| self.collated(key.expression, key.collation))
+            .collect();
+        if !keys.is_empty() {
+            text += &format!(" GROUP BY {}", keys.join(", "));
+        }
+        if self.for_people && keys.is_empty() && block.aggregation.is_some() {
+            text += " GROUP BY ()";
+        }
+        if !block.having.is_empty() {
+            text += " HAVING ";
+            text += &list(&mut block.having.iter().copied(), " AND ");
+        }
+        if !block.order_by.is_empty() {
+            let keys: Vec<String> = block
+                .order_by
+                .iter()
+                .map(|key| {
+                    let expression = self.collated(key.expression, key.collation);
+                    let order = if key.descending { " DESC" } else { "" };
+                    let nulls = match key.nulls_first {
+                        first if first != key.descending => "",
+                        true => " NULLS FIRST",
+                        false => " NULLS LAST",
+                    };
+                    format!("{expression}{order}{nulls}")
+                })
+                .collect();
+            text += &format!(" ORDER BY {}", keys.join(", "));
+        }
+        if let Some(limit) = block.limit {
+            text += &format!(" LIMIT {limit}");
+        }
+        if block.offset > 0 {
+            text += &format!(" OFFSET {}", block.offset);
+        }
+        text
+    }
+
+    fn collated(&self, id: ExpressionId, collation: Collation) -> String {
+        let text = self.expression(id);
+        match collation {
+            Collation::NoCase => format!("({text} COLLATE NOCASE)"),
+            Collation::Binary if self.for_people => text,
+            Collation::Binary => format!("({text} COLLATE BINARY)"),
+        }
+    }
+
+    fn aggregate(&self, aggregate: &Aggregate) -> String {
+        let function = match aggregate.function {
+            AggregateFunction::Count => "count",
+            AggregateFunction::Sum => "sum",
+            AggregateFunction::Total => "total",
+            AggregateFunction::Avg => "avg",
+            AggregateFunction::Min => "min",
+            AggregateFunction::Max => "max",
+        };
+        let argument = match aggregate.argument {
+            None => "*".to_owned(),
+            Some(argument) => self.collated(argument, aggregate.collation),
+        };
+        let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
+        let filter = match aggregate.filter {
+            None => String::new(),
+            Some(filter) => format!(" FILTER (WHERE {})", self.expression(filter)),
+        };
+        format!("{function}({distinct}{argument}){filter}")
+    }
+
+    fn expression(&self, id: ExpressionId) -> String {
+        let index = id.0 as usize;
+        let of = |operand: &ExpressionId| {
+            assert!(operand.0 < id.0, "operands come first");
+            self.expression(*operand)
+        };
+        let list = |ids: &[ExpressionId]| ids.iter().map(of).collect::<Vec<String>>().join(", ");
+        let not = |negated: &bool| if *negated { "NOT " } else { "" };
+        match &self.block.expressions[index] {
+            Expression::Value(value) => format!("({value})"),
+            // Only sections of segments, which the schema names, are behind the known ones.
+            Expression::Column(column) => match self.columns.get(*column) {
+                Some(known) => name(known),
+                None => format!("#{column}"),
+            },
+            Expression::Key(key) => {
+                let key = self.block.aggregation.as_ref().unwrap().keys[*key];
+                self.expression(key.expression)
+            }
+            Expression::Aggregate(aggregate) => {
+                self.aggregate(&self.block.aggregation.as_ref().unwrap().aggregates[*aggregate])
+            }
+            Expression::Affine { operand, affinity } => {
+                let operand = of(operand);
+                match affinity {
+                    _ if !self.for_people => operand,
+                    Affinity::Text => format!("text<{operand}>"),
+                    Affinity::Integer => format!("number<{operand}>"),
+                    other => panic!("{other:?}"),
+                }
+            }
+            Expression::Cast { operand, affinity } => {
+                let kind = match affinity {
+                    Affinity::Integer => "INTEGER",
+                    Affinity::Real => "REAL",
+                    Affinity::Text => "TEXT",
+                    Affinity::Blob => "BLOB",
+                    Affinity::None => panic!("no type"),
+                };
+                format!("CAST({} AS {kind})", of(operand))
+            }
+            Expression::Not(operand) => format!("(NOT {})", of(operand)),
+            Expression::Negate(operand) => format!("(- {})", of(operand)),
+            Expression::Binary {
+                operator,
+                left,
+                right,
+            } => {
+                let operator = match operator {
+                    BinaryOperator::And => "AND",
+                    BinaryOperator::Or => "OR",
+                    BinaryOperator::Add => "+",
+                    BinaryOperator::Subtract => "-",
+                    BinaryOperator::Multiply => "*",
+                    BinaryOperator::Divide => "/",
+                    BinaryOperator::Remainder => "%",
+                    BinaryOperator::Concatenate => "||",
+                };
+                format!("({} {operator} {})", of(left), of(right))
+            }
+            Expression::Compare {
+                comparison,
+                left,
+                right,
+                collation,
+            } => {
+                of(left);
+                let operator = match comparison {
+                    Comparison::Equal => "=",
+                    Comparison::NotEqual => "<>",
+                    Comparison::Less => "<",
+                    Comparison::LessOrEqual => "<=",
+                    Comparison::Greater => ">",
+                    Comparison::GreaterOrEqual => ">=",
+                    Comparison::Is => "IS",
+                    Comparison::IsNot => "IS NOT",
+                };
+                let left = self.collated(*left, *collation);
+                format!("({left} {operator} {})", of(right))
+            }
+            Expression::IsNull { operand, negated } => {
+                format!("({} IS {}NULL)", of(operand), not(negated))
+            }
+            Expression::In {
+                operand,
+                list: items,
+                negated,
+                collation,
+            } => {
+                of(operand);
+                let operand = self.collated(*operand, *collation);
+                format!("({operand} {}IN ({}))", not(negated), list(items))
+            }
+            Expression::Match {
+                matcher,
+                text,
+                pattern,
+                escape,
+                negated,
+            } => {
+                let operator = match matcher {
+                    Matcher::Like => "LIKE",
+                    Matcher::Glob => "GLOB",
+                    Matcher::Regexp => "REGEXP",
+                };
+                let escape = match escape {
+                    None => String::new(),
+                    Some(escape) => format!(" ESCAPE {}", of(escape)),
+                };
+                let (text, not) = (of(text), not(negated));
+                format!("({text} {not}{operator} {}{escape})", of(pattern))
+            }
+            Expression::Case {
+                branches,
+                otherwise,
+            } => {
+                let mut text = "CASE".to_owned();
+                for (condition, result) in branches {
+                    text += &format!(" WHEN {} THEN {}", of(condition), of(result));
+                }
+                if let Some(otherwise) = otherwise {
+                    text += &format!(" ELSE {}", of(otherwise));
+                }
+                text + " END"
+            }
+            Expression::Call {
+                function,
+                arguments,
+            } => {
+                let mut written: Vec<String> = arguments.iter().map(of).collect();
+                if let Function::Max | Function::Min | Function::NullIf = function {
+                    written[0] = self.collated(arguments[0], Collation::Binary);
+                }
+                format!("{}({})", function_name(*function), written.join(", "))
+            }
+        }
+    }
+}
+
+pub fn function_name(function: Function) -> &'static str {
+    match function {
+        Function::Abs => "abs",
+        Function::Binding => "binding",
+        Function::Char => "char",
+        Function::Coalesce => "coalesce",
+        Function::Concat => "concat",
+        Function::ConcatWs => "concat_ws",
+        Function::Hex => "hex",
+        Function::IfNull => "ifnull",
+        Function::Iif => "iif",
+        Function::Instr => "instr",
+        Function::Length => "length",
+        Function::Lower => "lower",
+        Function::LeftTrim => "ltrim",
+        Function::Max => "max",
+        Function::Min => "min",
+        Function::NullIf => "nullif",
+        Function::OctetLength => "octet_length",
+        Function::Quote => "quote",
+        Function::Replace => "replace",
+        Function::Round => "round",
+        Function::RightTrim => "rtrim",
+        Function::Sign => "sign",
+        Function::Substr => "substr",
+        Function::Trim => "trim",
+        Function::TypeOf => "typeof",
+        Function::Unicode => "unicode",
+        Function::Upper => "upper",
+        Function::Version => "zipfdb_version",
+    }
+}
