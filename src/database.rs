@@ -299,7 +299,7 @@ impl Database {
         progress: &dyn Progress,
     ) -> Result<Rows> {
         let plan = zipfdb_sql::bind(statement, &Names(self), parameters)?;
-        execute::execute(self, plan, progress)
+        execute::execute(self, plan, 0, progress)
     }
 }
 

@@ -8,13 +8,6 @@
 mod check;
 mod copy_from;
 mod copy_to;
-mod order;
-mod query;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "plans do not have its query type yet"
-)]
 pub(crate) mod select;
 
 use zipfdb_sql::Plan;
@@ -30,7 +23,14 @@ pub(crate) use copy_from::copy_from;
 pub(crate) use copy_to::copy_to;
 
 /// Carries out a plan.
-pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
+///
+/// `binding` is the 0-based number of the parameter set.
+pub(crate) fn execute(
+    database: &Database,
+    plan: Plan,
+    binding: u64,
+    progress: &dyn Progress,
+) -> Result<Rows> {
     match plan {
         Plan::CreateCorpus {
             name,
@@ -82,7 +82,13 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             let corpus = database.corpus(&corpus)?;
             Ok(check::rows(check(&corpus, progress)?))
         }
-        Plan::Query(query) => query::query(database, query),
+        Plan::Query(query) => select::select(database, &query, binding),
+        Plan::Explain { query, analyze } => select::explain(database, &query, analyze),
+        Plan::AlterCorpus { .. } | Plan::CopyQuery { .. } => todo!(),
+        Plan::Set(setting) => {
+            database.shared().settings.lock().set(setting);
+            Ok(Rows::none())
+        }
     }
 }
 
