@@ -304,7 +304,7 @@ impl Database {
 }
 
 /// The names that statements are checked against.
-struct Names<'a>(&'a Database);
+pub(crate) struct Names<'a>(pub(crate) &'a Database);
 
 impl Schema for Names<'_> {
     fn corpora(&self) -> Vec<String> {

@@ -152,7 +152,10 @@ mod tests {
     #[test]
     fn the_cheapest_is_taken_unless_one_is_forced() {
         let candidates = [Candidate::decode(1_000_000), Candidate::parents(1, 1, 10)];
-        assert_eq!(choose(&candidates, None).unwrap().strategy, Strategy::Parents);
+        assert_eq!(
+            choose(&candidates, None).unwrap().strategy,
+            Strategy::Parents
+        );
         let forced = choose(&candidates, Some(Strategy::Decode)).unwrap();
         assert_eq!(forced.strategy, Strategy::Decode);
         let error = choose(&candidates, Some(Strategy::Totals)).unwrap_err();

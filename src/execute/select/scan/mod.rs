@@ -11,6 +11,8 @@ mod reference;
 mod request;
 mod selection;
 mod term_vectors;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::sync::Arc;

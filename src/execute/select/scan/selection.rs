@@ -66,7 +66,9 @@ impl FileSelection {
     /// How many words they have.
     pub(super) fn words(&self, snapshot: &Snapshot) -> u64 {
         let files = self.files.iter();
-        files.map(|&file| snapshot.files()[file as usize].words).sum()
+        files
+            .map(|&file| snapshot.files()[file as usize].words)
+            .sum()
     }
 
     /// Their numbers.

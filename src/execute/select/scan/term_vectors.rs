@@ -44,8 +44,8 @@ impl TermVectorsScan {
         context: &Context,
     ) -> Result<TermVectorsScan> {
         let file = TermVectorsColumn::File as usize;
-        let (of_files, filters) = (request.filters.into_iter())
-            .partition::<Vec<_>, _>(|filter| filter.column() == file);
+        let (of_files, filters) =
+            (request.filters.into_iter()).partition::<Vec<_>, _>(|filter| filter.column() == file);
         let files = FileSelection::new(&snapshot, &of_files)?;
         let (size, words) = (size_of(&snapshot), files.words(&snapshot));
         let candidates = [Candidate::file_weights(size, files.len() as u64, words)];
@@ -81,7 +81,9 @@ impl TermVectorsScan {
             None => self.snapshot.install(|| view.totals_of(file as usize))?,
             Some(table) => {
                 if table.rows() == 0 {
-                    *table = self.interrupt.watch(&self.snapshot, |stop| view.file_words(stop))?;
+                    *table = self
+                        .interrupt
+                        .watch(&self.snapshot, |stop| view.file_words(stop))?;
                 }
                 let row = table.row(file as usize).iter();
                 row.map(|&(word, count)| (word, u64::from(count))).collect()
@@ -118,7 +120,9 @@ impl Operator for TermVectorsScan {
                 TermVectorsColumn::Count => from_count(count),
                 TermVectorsColumn::Rank => from_count(index as u64 + 1),
             };
-            if passes(&self.filters, |column| value(TermVectorsColumn::ALL[column]))? {
+            if passes(&self.filters, |column| {
+                value(TermVectorsColumn::ALL[column])
+            })? {
                 let values = self.columns.iter().map(|&column| value(column)).collect();
                 return Ok(Some(WeightedRow { values, times: 1 }));
             }

@@ -263,15 +263,14 @@ impl Task {
 
     /// The numbers of the words that pass, ascending; none for all.
     fn words(&self) -> Result<Option<Vec<u32>>> {
-        self.snapshot
-            .install(|| {
-                WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, |word, column| {
-                    match column {
-                        WORD => text_or_blob(word.to_vec()),
-                        _ => from_count(word.len() as u64),
-                    }
-                })
+        self.snapshot.install(|| {
+            WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, |word, column| {
+                match column {
+                    WORD => text_or_blob(word.to_vec()),
+                    _ => from_count(word.len() as u64),
+                }
             })
+        })
     }
 
     fn start(&self, interrupt: &Interrupt) -> Result<Rows> {
@@ -401,8 +400,7 @@ impl Task {
     ) -> Result<Vec<Counted>> {
         let view = self.snapshot.view();
         let marked = self.marked(words)?;
-        let is_wanted =
-            |word: u32| (marked.as_ref()).is_none_or(|marked| marked[word as usize]);
+        let is_wanted = |word: u32| (marked.as_ref()).is_none_or(|marked| marked[word as usize]);
         let mut counted = Vec::new();
         if self.files.is_all() && files.len() > 1 {
             let table = interrupt.watch(&self.snapshot, |stop| view.file_words(stop))?;
@@ -486,7 +484,9 @@ impl Task {
             }
         }
         let columns = self.columns.iter();
-        let values = columns.map(|&column| self.value(column, occurrence)).collect();
+        let values = columns
+            .map(|&column| self.value(column, occurrence))
+            .collect();
         Ok(Some(WeightedRow { values, times }))
     }
 
@@ -494,8 +494,9 @@ impl Task {
     fn find(&self, file: u32, words: &[u32]) -> Result<Vec<Occurrence>> {
         let view = self.snapshot.view();
         let asks_position = (self.columns.contains(&WordsColumn::Position))
-            || (self.place_filters.iter())
-                .any(|filter| WordsColumn::ALL.get(filter.column()) == Some(&WordsColumn::Position));
+            || (self.place_filters.iter()).any(|filter| {
+                WordsColumn::ALL.get(filter.column()) == Some(&WordsColumn::Position)
+            });
         let mut found = Vec::new();
         for &word in words {
             let offsets = view.offsets_of(file as usize, word)?;
@@ -503,14 +504,17 @@ impl Task {
                 true => view.positions_of(file as usize, word)?,
                 false => vec![0; offsets.len()],
             };
-            found.extend(offsets.into_iter().zip(positions).map(|(offset, position)| {
-                Occurrence {
-                    file,
-                    word,
-                    position,
-                    offset,
-                }
-            }));
+            found.extend(
+                offsets
+                    .into_iter()
+                    .zip(positions)
+                    .map(|(offset, position)| Occurrence {
+                        file,
+                        word,
+                        position,
+                        offset,
+                    }),
+            );
         }
         found.sort_unstable_by_key(|occurrence| occurrence.offset);
         Ok(found)

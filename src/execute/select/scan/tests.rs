@@ -1,0 +1,284 @@
+//! Scans on the grammar against the plain scan, for every way a query can ask and every strategy.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use zipfdb_sql::Plan;
+use zipfdb_sql::query::Query;
+use zipfdb_sql::setting::{Setting, Strategy};
+
+use super::super::select_from;
+use super::*;
+use crate::{CopyOptions, CorpusSettings, Rows, Tokenizer};
+
+/// The scan that expands every file.
+fn open_plain(
+    database: &Database,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<Box<dyn Scan>> {
+    match &request.relation {
+        Relation::Words { corpus }
+        | Relation::Ngrams { corpus, .. }
+        | Relation::TermVectors { corpus, .. } => {
+            let corpus = database.corpus(corpus)?;
+            Ok(Box::new(reference::ReferenceScan::new(
+                &corpus, request, context,
+            )?))
+        }
+        _ => open(database, request, context),
+    }
+}
+
+/// Words of a few letters, so that rules, n-grams and equal words of several spellings come up.
+fn text(seed: u64, words: usize) -> Vec<u8> {
+    const WORDS: [&str; 12] = [
+        "the",
+        "The",
+        "cat",
+        "sat",
+        "on",
+        "mat",
+        "a",
+        "\u{c9}t\u{e9}",
+        "\u{e9}t\u{e9}",
+        "dog's",
+        "x1",
+        "THE",
+    ];
+    const GAPS: [&str; 6] = [" ", " ", " ", ", ", ".\n", "  "];
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = |end: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % end
+    };
+    let mut text = Vec::new();
+    while words > 0 && text.len() < words * 5 {
+        // Phrases come back, as in any text.
+        let from = text.len().saturating_sub(400);
+        match next(4) {
+            0 if text.len() > 100 => text.extend_from_within(from..from + 90),
+            _ => {
+                text.extend(WORDS[next(WORDS.len())].bytes());
+                text.extend(GAPS[next(GAPS.len())].bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned().into_bytes()
+}
+
+fn database(tokenizer: Tokenizer, segment_size: u64, sizes: &[usize]) -> Database {
+    let database = Database::options().threads(2).in_memory().unwrap();
+    let settings = CorpusSettings {
+        tokenizer,
+        segment_size,
+        ..CorpusSettings::default()
+    };
+    let corpus = database.create_corpus("c", settings).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (number, &words) in sizes.iter().enumerate() {
+        let path = folder.path().join(format!("f{number}"));
+        fs::write(path, text(number as u64 + 1, words)).unwrap();
+    }
+    let report = corpus.copy_from(folder.path(), &CopyOptions::default());
+    report.unwrap();
+    database
+}
+
+fn plan(database: &Database, sql: &str) -> Query {
+    let statement = zipfdb_sql::parse(sql).unwrap().remove(0);
+    match zipfdb_sql::bind(&statement, &crate::database::Names(database), &[]) {
+        Ok(Plan::Query(query)) => query,
+        other => panic!("{sql}: {other:?}"),
+    }
+}
+
+fn values(rows: Rows) -> Vec<Vec<Value>> {
+    rows.map(|row| row.unwrap().into_values()).collect()
+}
+
+fn sorted(mut rows: Vec<Vec<Value>>) -> Vec<String> {
+    let mut rows: Vec<String> = rows.drain(..).map(|row| format!("{row:?}")).collect();
+    rows.sort();
+    rows
+}
+
+/// Compares the answers of all strategies; how many could answer.
+fn check(database: &Database, sql: &str) -> usize {
+    let query = plan(database, sql);
+    let settings = &database.shared().settings;
+    settings.lock().set(Setting::Strategy(None));
+    let expected = values(select_from(database, &query, 0, open_plain).unwrap());
+    let is_ordered = sql.contains("ORDER BY");
+    let expected = if is_ordered {
+        expected.iter().map(|row| format!("{row:?}")).collect()
+    } else {
+        sorted(expected)
+    };
+    let mut answers = 0;
+    for strategy in std::iter::once(None).chain(Strategy::ALL.map(Some)) {
+        settings.lock().set(Setting::Strategy(strategy));
+        let rows = match select_from(database, &query, 0, open) {
+            Ok(rows) => rows,
+            Err(error) => {
+                assert!(strategy.is_some(), "{sql}: {error}");
+                assert!(
+                    error.to_string().contains("can be answered by"),
+                    "{sql}: {error}"
+                );
+                continue;
+            }
+        };
+        let found = values(rows);
+        let found: Vec<String> = if is_ordered {
+            found.iter().map(|row| format!("{row:?}")).collect()
+        } else {
+            sorted(found)
+        };
+        assert!(
+            found == expected,
+            "{sql} by {strategy:?}\nfound    {found:?}\nexpected {expected:?}"
+        );
+        answers += 1;
+    }
+    settings.lock().set(Setting::Strategy(None));
+    answers
+}
+
+const CONDITIONS: [&str; 14] = [
+    "",
+    "file = 'f3'",
+    "file = 'nowhere'",
+    "file IN ('f0', 'f2', 'f4')",
+    "file LIKE 'f%' AND file <> 'f1'",
+    "word = 'the'",
+    "word = 'nowhere'",
+    "word IN ('the', 'cat', 'nothing') AND file = 'f3'",
+    "word = 'the' COLLATE NOCASE",
+    "lower(word) = '\u{e9}t\u{e9}'",
+    "word GLOB 't*' AND length < 4",
+    "word > 'dog' AND file > 'f2'",
+    "position < 7",
+    "word = 'cat' AND offset BETWEEN 10 AND 500",
+];
+
+fn with(condition: &str, rest: &str) -> String {
+    match condition {
+        "" => rest.to_owned(),
+        condition => format!("WHERE {condition} {rest}"),
+    }
+}
+
+fn check_all(database: &Database, corpus: &str) {
+    for condition in CONDITIONS {
+        for (items, rest) in [
+            ("COUNT(*), COUNT(DISTINCT word), MIN(word), SUM(length)", ""),
+            ("COUNT(*)", ""),
+            ("word, COUNT(*)", "GROUP BY word"),
+            ("word, COUNT(*) AS n", "GROUP BY word ORDER BY n DESC, word"),
+            ("file, COUNT(*)", "GROUP BY file"),
+            ("file, word, COUNT(*)", "GROUP BY file, word"),
+            ("word, file", "GROUP BY word, file ORDER BY word, file"),
+            ("lower(word), COUNT(*)", "GROUP BY lower(word)"),
+            ("DISTINCT length", ""),
+            (
+                "file, position, offset, word, length",
+                "ORDER BY file, position",
+            ),
+            ("offset", "ORDER BY file, offset LIMIT 5 OFFSET 2"),
+            ("word", ""),
+            ("file, MIN(position), MAX(offset)", "GROUP BY file"),
+        ] {
+            let sql = format!("SELECT {items} FROM {corpus} {}", with(condition, rest));
+            assert!(check(database, &sql) >= 1);
+        }
+    }
+}
+
+#[test]
+fn words_by_every_strategy_are_those_of_the_plain_text() {
+    for tokenizer in [Tokenizer::Unicode, Tokenizer::Whitespace] {
+        check_all(&database(tokenizer, 1 << 30, &[0, 40, 300, 2000, 90]), "c");
+    }
+}
+
+#[test]
+fn words_over_segments_and_parts_of_files_are_those_of_the_plain_text() {
+    check_all(
+        &database(Tokenizer::Unicode, 3000, &[0, 40, 300, 2000, 90]),
+        "c",
+    );
+}
+
+#[test]
+fn one_file_and_no_file_answer_too() {
+    check_all(&database(Tokenizer::Unicode, 1 << 30, &[500]), "c");
+    check_all(&database(Tokenizer::Unicode, 1 << 30, &[]), "c");
+}
+
+#[test]
+fn term_vectors_are_those_of_the_plain_text() {
+    for segment_size in [1 << 30, 3000] {
+        let database = database(Tokenizer::Unicode, segment_size, &[0, 40, 300, 2000, 90]);
+        for k in [1, 3, 1000] {
+            for condition in [
+                "",
+                "file = 'f3'",
+                "file IN ('f1', 'f4') AND rank <= 2",
+                "word = 'the' AND count > 1",
+            ] {
+                for (items, rest) in [
+                    ("*", "ORDER BY file, rank"),
+                    ("word, SUM(count)", "GROUP BY word"),
+                    ("COUNT(*)", ""),
+                ] {
+                    let rest = with(condition, rest);
+                    check(
+                        &database,
+                        &format!("SELECT {items} FROM term_vectors('c', {k}) {rest}"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ngrams_by_every_strategy_are_those_of_the_plain_text() {
+    for segment_size in [1 << 30, 3000] {
+        let database = database(Tokenizer::Unicode, segment_size, &[0, 1, 2, 40, 600, 90]);
+        for n in [1, 2, 3, 8] {
+            for condition in [
+                "",
+                "file = 'f4'",
+                "file IN ('f1', 'f2', 'f4')",
+                "ngram = 'the cat'",
+                "ngram = 'the' AND file = 'f4'",
+                "ngram IN ('the cat', 'on the mat', 'cat sat on', 'nothing')",
+                "ngram LIKE 'the %'",
+                "position < 3",
+            ] {
+                for (items, rest) in [
+                    ("COUNT(*)", ""),
+                    ("ngram, COUNT(*)", "GROUP BY ngram"),
+                    ("file, COUNT(*)", "GROUP BY file"),
+                    (
+                        "ngram, file, COUNT(*) AS n",
+                        "GROUP BY ngram, file ORDER BY ngram, n DESC, file",
+                    ),
+                    ("file, offset, position", "ORDER BY file, offset"),
+                    ("*", ""),
+                ] {
+                    let rest = with(condition, rest);
+                    check(
+                        &database,
+                        &format!("SELECT {items} FROM ngrams('c', {n}) {rest}"),
+                    );
+                }
+            }
+        }
+    }
+}
