@@ -384,3 +384,23 @@ fn conditions_are_columns_and_values_in_the_plan() {
     // Nothing else: every expression is needed, and equal ones are one.
     assert_eq!(block.expressions.len(), 8);
 }
+
+#[test]
+fn equal_expressions_are_one_but_two_zeros_are_two() {
+    let count = |text: &str| {
+        let Plan::Query(query) = bind(&parse(text).unwrap()[0], &Corpora, &[]).unwrap() else {
+            panic!()
+        };
+        query.blocks[0].expressions.len()
+    };
+    assert_eq!(
+        count("SELECT lower(word), LOWER(r.Word) FROM reviews r WHERE lower(word) > 'a'"),
+        4
+    );
+    assert_eq!(
+        count("SELECT upper(word) BETWEEN 'a' AND 'b' FROM reviews"),
+        7
+    );
+    assert_eq!(count("SELECT 0.0, -0.0, 0, 0.00"), 3);
+    assert_eq!(count("SELECT 1, 1.0, '1', X'31', TRUE"), 4);
+}
