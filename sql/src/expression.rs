@@ -11,6 +11,7 @@ use crate::lex::TokenKind;
 use crate::limits::NESTING_MAX;
 use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Matcher};
 use crate::syntax::{Name, NodeId, NodeKind, Nodes, OperandKind};
+use crate::value::Value;
 
 /// How tightly an operator binds.
 const OR: u8 = 1;
@@ -117,6 +118,10 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
             self.cursor.advance();
             let escape = self.nested(INEQUALITY)?;
             return Ok(self.nodes.add(at, kind, &[left, right, escape]));
+        }
+        if let Some(test) = self.test(&kind, right) {
+            self.nodes.remove_newest();
+            return Ok(self.nodes.add(at, test, &[left]));
         }
         Ok(self.nodes.add(at, kind, &[left, right]))
     }
@@ -293,15 +298,6 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
 
     fn is(&mut self, at: usize, left: NodeId) -> Result<Infix> {
         let negated = self.cursor.take_word("NOT");
-        if self.cursor.take_word("NULL") {
-            return Ok(self.complete(at, NodeKind::IsNull { negated }, &[left]));
-        }
-        for (keyword, truth) in [("TRUE", true), ("FALSE", false)] {
-            if self.cursor.take_word(keyword) {
-                let kind = NodeKind::IsTruth { truth, negated };
-                return Ok(self.complete(at, kind, &[left]));
-            }
-        }
         let distinct = self.cursor.peek_word("DISTINCT") && self.cursor.is_word_at(1, "FROM");
         if distinct {
             self.cursor.advance();
@@ -313,6 +309,27 @@ impl<'c, 'a> ExpressionParser<'c, 'a> {
             Comparison::IsNot
         };
         self.binary(at, NodeKind::Compare(comparison), left, EQUALITY)
+    }
+
+    /// What a comparison by IS is if its right side is just NULL, TRUE or FALSE.
+    fn test(&self, kind: &NodeKind, right: NodeId) -> Option<NodeKind> {
+        let negated = match kind {
+            NodeKind::Compare(Comparison::Is) => false,
+            NodeKind::Compare(Comparison::IsNot) => true,
+            _ => return None,
+        };
+        let right = self.nodes.node(right);
+        match right.kind {
+            NodeKind::Literal(Value::Null) => Some(NodeKind::IsNull { negated }),
+            // An integer that is written in letters.
+            NodeKind::Literal(Value::Integer(truth))
+                if self.cursor.source.text[right.at..].starts_with(char::is_alphabetic) =>
+            {
+                let truth = truth == 1;
+                Some(NodeKind::IsTruth { truth, negated })
+            }
+            _ => None,
+        }
     }
 
     fn in_list(&mut self, at: usize, left: NodeId, negated: bool) -> Result<Infix> {
