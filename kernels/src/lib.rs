@@ -34,7 +34,7 @@ pub use construct::{
 pub use extract::{Content, SymbolText, expand_file, extract};
 pub use file_counts::{
     CountTable, FileLists, ROW_FILES_MAX, WordUses, file_word_counts, file_word_counts_by_file,
-    inverted_index, word_counts, word_file_counts, word_set_counts,
+    inverted_index, word_file_counts, word_set_counts,
 };
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
@@ -46,5 +46,5 @@ pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
 };
 pub use stop::Stopped;
-pub use weights::{file_weights, weights, weights_below};
+pub use weights::{file_weights, weights};
 pub use word_grammar::{GAP, WordGrammar};

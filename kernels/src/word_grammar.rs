@@ -2,7 +2,7 @@
 //!
 //! In   a grammar over tokens; for each terminal its word, or [`GAP`]
 //! Out  a grammar whose terminals are words, with gap tokens dropped and all tokens of a word one terminal;
-//!      how often each symbol stands in the root
+//!      how often each symbol occurs in the files
 //! Work O(symbols): one pass over the bodies of each level, one over the root
 //!
 //! The result obeys the invariant of [`GrammarView`], and no body has fewer
@@ -15,6 +15,7 @@ use rayon::prelude::*;
 
 use crate::GrammarView;
 use crate::offsets::{offsets_of, split_mut};
+use crate::weights::symbol_weights;
 
 /// In place of a word: the terminal is a gap token.
 pub const GAP: u32 = u32::MAX;
@@ -37,7 +38,7 @@ pub struct WordGrammar {
     level_offsets: Vec<u32>,
     root_offsets: Vec<u32>,
     root: Vec<u32>,
-    root_counts: Vec<u32>,
+    weights: Vec<u32>,
 }
 
 impl WordGrammar {
@@ -113,16 +114,18 @@ impl WordGrammar {
 
         let (root_offsets, root) = reduce_root(view, &names);
         drop(names);
-        let root_counts = count_each(&root, word_count as usize + rule_count);
-        WordGrammar {
+        let mut grammar = WordGrammar {
             word_count,
             rule_offsets,
             symbols,
             level_offsets,
             root_offsets,
             root,
-            root_counts,
-        }
+            weights: Vec::new(),
+        };
+        // No symbol occurs more often than there are tokens, whose positions are u32.
+        grammar.weights = symbol_weights(grammar.view());
+        grammar
     }
 
     /// The grammar; its terminals are the words.
@@ -137,9 +140,9 @@ impl WordGrammar {
         }
     }
 
-    /// `[symbols]`: how often each symbol stands in the root, words first.
-    pub fn root_counts(&self) -> &[u32] {
-        &self.root_counts
+    /// `[symbols]`: how often each symbol occurs in the files, words first.
+    pub fn weights(&self) -> &[u32] {
+        &self.weights
     }
 
     /// Size of the arrays.
@@ -150,7 +153,7 @@ impl WordGrammar {
             &self.level_offsets,
             &self.root_offsets,
             &self.root,
-            &self.root_counts,
+            &self.weights,
         ];
         arrays
             .iter()
@@ -248,38 +251,11 @@ fn reduce_root(view: GrammarView<'_>, names: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (root_offsets, root)
 }
 
-/// How often each value below `count` stands in `values`.
-fn count_each(values: &[u32], count: usize) -> Vec<u32> {
-    // More arrays than this would cost more to clear and add than they save.
-    let tasks = rayon::current_num_threads()
-        .min(values.len() / count.max(1))
-        .max(1);
-    let part = values.len().div_ceil(tasks).max(1);
-    let counted: Vec<Vec<u32>> = (values.par_chunks(part))
-        .map(|values| {
-            let mut counts = vec![0; count];
-            for &value in values {
-                counts[value as usize] += 1;
-            }
-            counts
-        })
-        .collect();
-    let sum = |mut left: Vec<u32>, right: Vec<u32>| {
-        left.iter_mut()
-            .zip(right)
-            .for_each(|(sum, count)| *sum += count);
-        left
-    };
-    counted
-        .into_iter()
-        .reduce(sum)
-        .unwrap_or_else(|| vec![0; count])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::test_grammars::{self, TestGrammar, in_pools};
+    use crate::weights;
 
     fn check(grammar: &TestGrammar) {
         let (word_of, word_count) = grammar.word_of();
@@ -298,11 +274,8 @@ mod tests {
             let heights = heights.map(|&s| view.rule(s).map_or(0, |r| 1 + view.level_index(r)));
             assert_eq!(heights.max(), Some(view.level_index(rule)));
         }
-        for (symbol, &count) in (0..).zip(words.root_counts()) {
-            let found = view.root.iter().filter(|&&found| found == symbol).count();
-            assert_eq!(found, count as usize);
-        }
-        assert_eq!(words.root_counts().len(), view.symbol_count());
+        let weights = weights(view, 0..view.root.len(), u64::MAX);
+        assert!(words.weights().iter().map(|&n| u64::from(n)).eq(weights));
     }
 
     #[test]
