@@ -7,9 +7,11 @@
 //!
 //! The result obeys the invariant of [`GrammarView`], and no body has fewer
 //! than two symbols: a rule left with none vanishes, one left with one symbol
-//! is replaced by it. Rules keep their order within a level. Equal bodies that
-//! come of tokens of one word stay apart: merging them was measured and does
-//! not pay. It knows no text: a word is a number.
+//! is replaced by it. Within a level the rules that occur most come first, so
+//! that what is known of them shares cache lines. Equal bodies that come of
+//! tokens of one word stay apart: they have 0.3 to 4 % of the symbols. It knows no text: a word is a number.
+
+use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
@@ -45,7 +47,7 @@ impl WordGrammar {
     /// Drops the gaps of `view` and names words. `word_of` is `[terminal_count]`:
     /// a number below `word_count`, or [`GAP`].
     ///
-    /// Parallel on the current rayon pool. While it runs it takes 12 bytes a
+    /// Parallel on the current rayon pool. While it runs it takes 16 bytes a
     /// symbol of `view` in addition to the result.
     ///
     /// # Panics
@@ -61,28 +63,37 @@ impl WordGrammar {
             levels,
         } = Reduced::new(view, word_of, word_count);
 
-        // Rules that stay, by level, in a level as they were.
-        let level_count = levels.iter().copied().max().unwrap_or(0) as usize;
-        let mut level_offsets = vec![0u32; level_count + 1];
-        for &level in levels.iter().filter(|&&level| level > 0) {
-            level_offsets[level as usize] += 1;
-        }
-        for level in 1..=level_count {
-            level_offsets[level] += level_offsets[level - 1];
-        }
-        let rule_count = level_offsets[level_count] as usize;
-        let mut next = level_offsets.clone();
-        let mut order = vec![0u32; rule_count];
-        // By old rule.
-        let mut numbers = vec![0u32; levels.len()];
-        for (rule, &level) in (0u32..).zip(&levels) {
-            if level > 0 {
-                let number = &mut next[level as usize - 1];
-                order[*number as usize] = rule;
-                numbers[rule as usize] = *number;
-                *number += 1;
+        // A rule occurs as often as before, a word as often as its terminals together.
+        let old_weights = symbol_weights(view);
+        let mut weights = vec![0; word_count as usize];
+        for (&word, weight) in word_of.iter().zip(&old_weights) {
+            if word != GAP {
+                weights[word as usize] += weight;
             }
         }
+        let rule_weights = &old_weights[word_of.len()..];
+
+        // Rules that stay: by level, then by weight.
+        let mut order: Vec<u32> = (0..view.rules() as u32).collect();
+        order.retain(|&rule| levels[rule as usize] > 0);
+        order.par_sort_unstable_by_key(|&rule| {
+            let weight = rule_weights[rule as usize];
+            (levels[rule as usize], Reverse(weight), rule)
+        });
+        let level_count = levels.iter().copied().max().unwrap_or(0);
+        let ends = (1..=level_count).map(|level| {
+            // Rules are u32.
+            order.partition_point(|&rule| levels[rule as usize] <= level) as u32
+        });
+        let level_offsets: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        let rule_count = order.len();
+        // By old rule.
+        let mut numbers = vec![0u32; levels.len()];
+        for (number, &rule) in (0..).zip(&order) {
+            numbers[rule as usize] = number;
+        }
+        weights.extend(order.iter().map(|&rule| rule_weights[rule as usize]));
+        drop(old_weights);
         drop(levels);
         (names.par_iter_mut().with_min_len(SHARE_MIN)).for_each(|name| {
             if *name != EMPTY && *name >= word_count {
@@ -114,18 +125,15 @@ impl WordGrammar {
 
         let (root_offsets, root) = reduce_root(view, &names);
         drop(names);
-        let mut grammar = WordGrammar {
+        WordGrammar {
             word_count,
             rule_offsets,
             symbols,
             level_offsets,
             root_offsets,
             root,
-            weights: Vec::new(),
-        };
-        // No symbol occurs more often than there are tokens, whose positions are u32.
-        grammar.weights = symbol_weights(grammar.view());
-        grammar
+            weights,
+        }
     }
 
     /// The grammar; its terminals are the words.
