@@ -18,6 +18,7 @@ mod ngrams;
 mod occurrences;
 mod offsets;
 mod pair_rounds;
+mod phrases;
 mod prune;
 mod renumber;
 mod stop;
@@ -45,6 +46,7 @@ pub use ngrams::{
 pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
 };
+pub use phrases::{RuleEnds, ngram_count, ngram_positions};
 pub use stop::Stopped;
 pub use weights::{file_weights, weights};
 pub use word_grammar::{GAP, WordGrammar};
