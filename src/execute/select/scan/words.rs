@@ -23,7 +23,7 @@ use crate::{Result, Value};
 
 /// What rows tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grain {
+pub(super) enum Grain {
     /// One row for all.
     All,
     File,
