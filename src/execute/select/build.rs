@@ -251,7 +251,7 @@ impl Builder<'_> {
         let rows = self.plan.estimate();
         let rows = rows.map(|rows| rows.saturating_sub(block.offset));
         let rows = rows.map(|rows| rows.min(block.limit.unwrap_or(u64::MAX)));
-        let limit = Limit::new(input, block.offset, block.limit);
+        let limit = Limit::new(input, block.offset, block.limit, self.context.pace());
         let about = Description::new("limit", detail, rows);
         self.plan.add(Box::new(limit), Arc::new(about))
     }
