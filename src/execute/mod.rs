@@ -8,6 +8,9 @@
 mod check;
 mod copy_from;
 mod copy_to;
+#[allow(dead_code, reason = "no plan asks for it yet")]
+mod export;
+mod many;
 mod order;
 mod query;
 #[allow(
@@ -28,6 +31,7 @@ use crate::{Database, Progress, Result};
 pub(crate) use check::check;
 pub(crate) use copy_from::copy_from;
 pub(crate) use copy_to::copy_to;
+pub(crate) use many::execute_many;
 
 /// Carries out a plan.
 pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) -> Result<Rows> {

@@ -21,6 +21,7 @@ pub(crate) use convert::{as_numeric, from_count, text_or_blob, to_bytes, to_inte
 pub(crate) use evaluator::Evaluator;
 pub(crate) use filter::{ColumnFilter, FilterSplit, TextRange};
 pub(crate) use function::hex;
+pub(crate) use number::real_to_literal;
 pub(crate) use program::{Layout, Program, operands};
 
 #[cfg(test)]
