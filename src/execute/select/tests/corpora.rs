@@ -39,7 +39,7 @@ fn files() -> Relation {
 }
 
 fn answer(query: &Query) -> Vec<Vec<Value>> {
-    values(select(&pets(), query, 0).unwrap())
+    values(select(&pets(), query.clone()).unwrap())
 }
 
 /// `SELECT columns FROM relation`.
@@ -249,7 +249,7 @@ fn sizes_and_settings_are_relations() {
         .settings
         .lock()
         .set(Setting::Device(Device::Cpu));
-    let run = |block: BlockBuilder| values(select(&database, &block.query(), 0).unwrap());
+    let run = |block: BlockBuilder| values(select(&database, block.query()).unwrap());
     assert_eq!(
         run(columns(Relation::Corpora, &[0, 1, 2, 3, 4, 5])),
         [row(["pets", "unicode", "1", "2", "44", "12"])]
@@ -293,4 +293,19 @@ fn the_most_frequent_words_of_a_subquery() {
         blocks: vec![inner.0, outer.0],
     };
     assert_eq!(answer(&query), [row(["the", "6"])]);
+}
+
+#[test]
+fn each_parameter_set_knows_its_number() {
+    let database = pets();
+    let queries = ["dog", "cow", "The"].map(|word| {
+        let mut block = columns(words(), &[3]);
+        let binding = block.call(Function::Binding, &[]);
+        block.output(binding);
+        block.filter(1, Comparison::Equal, Value::from(word));
+        block.query()
+    });
+    let found = values(select_many(&database, queries.into()).unwrap());
+    let expected = [[16, 0], [2, 0], [12, 0], [0, 2], [21, 2]];
+    assert_eq!(found, expected.map(|row| row.map(Value::Integer)));
 }

@@ -87,7 +87,7 @@ fn answer(query: &Query, memory: u64) -> Result<Rows> {
         .settings
         .lock()
         .set(Setting::MemoryLimit(memory));
-    select_from(&database, query, 0, open)
+    select_from(&database, vec![query.clone()], open)
 }
 
 fn rows() -> impl Strategy<Value = Vec<(Vec<Value>, u64)>> {
