@@ -1,13 +1,34 @@
 //! Text to `Statement`: limits, tokens, then the parser.
 //!
-//! Invariant: no text makes this panic, overflow a stack or run long. The parser reads every token once, never tries one
-//! reading after another, and descends no deeper than the limits allow.
+//! Invariant: no text makes this panic, overflow a stack or run long. sqlparser is recursive, and so are cloning,
+//! printing and dropping what it makes. So it runs on a stack that the limits on nesting and chains cannot exceed, its
+//! tree is turned into our flat types and dropped on that same stack, and nobody clones or prints it.
 
-use crate::error::{Position, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+use crate::cursor::Cursor;
+use crate::dialect::ZipfDialect;
+use crate::error::{Error, Hint, ParserFailure, Position, Result};
 use crate::lex::{self, Source};
+use crate::limits;
+use crate::lower;
+use crate::mistake;
 use crate::split::{StatementStream, StatementText};
 use crate::statement;
-use crate::syntax::Statement;
+use crate::syntax::{Select, Statement};
+use crate::translate;
+
+/// Queries of at most this many tokens are first tried on the caller's stack, and with at most this much recursion.
+/// `queries_fit_a_small_stack_directly` shows what that takes.
+const DIRECT_TOKENS_MAX: usize = 256;
+const DIRECT_RECURSION_MAX: usize = 12;
+
+/// Recursion of the parser on its own thread: twelve levels for each of `NESTING_MAX`, one for every strength of binding.
+const RECURSION_MAX: usize = 400;
 
 /// Parses all statements of a text.
 ///
@@ -53,5 +74,137 @@ impl From<&str> for StatementText {
             text: text.to_owned(),
             start: Position::START,
         }
+    }
+}
+
+/// Parses a query from its SELECT up to a token that cannot belong to it; the innermost SELECT comes first.
+pub(crate) fn query(cursor: &mut Cursor<'_>) -> Result<Vec<Select>> {
+    let tokens = translate::tokens(cursor)?;
+    let direct = tokens.len() <= DIRECT_TOKENS_MAX;
+    let parsed = if direct {
+        match parse_with_limit(*cursor, tokens, DIRECT_RECURSION_MAX) {
+            Err(Error::TooLarge { .. }) => on_own_stack(*cursor, translate::tokens(cursor)?),
+            done => done,
+        }
+    } else {
+        on_own_stack(*cursor, tokens)
+    };
+    let (query, end) = parsed?;
+    cursor.seek(end);
+    Ok(query)
+}
+
+/// Starting a thread costs some 20 to 50 microseconds; only long or nested queries get here.
+fn on_own_stack(cursor: Cursor<'_>, tokens: Vec<TokenWithSpan>) -> Result<(Vec<Select>, usize)> {
+    let failed = |reason| Error::Parser {
+        at: cursor.source.at(cursor.byte()),
+        reason,
+    };
+    thread::scope(|scope| {
+        thread::Builder::new()
+            .name("zipfdb-parser".to_owned())
+            .stack_size(limits::PARSER_STACK_BYTES)
+            .spawn_scoped(scope, || parse_with_limit(cursor, tokens, RECURSION_MAX))
+            .map_err(|error| failed(ParserFailure::NoThread(error.kind())))?
+            .join()
+            .unwrap_or_else(|_| Err(failed(ParserFailure::Panicked)))
+    })
+}
+
+/// The query, and the index of the token behind it.
+fn parse_with_limit(
+    cursor: Cursor<'_>,
+    tokens: Vec<TokenWithSpan>,
+    recursion_max: usize,
+) -> Result<(Vec<Select>, usize)> {
+    let parsed = catch_unwind(AssertUnwindSafe(|| {
+        let mut parser = Parser::new(&ZipfDialect)
+            .with_recursion_limit(recursion_max)
+            .with_tokens_with_locations(tokens);
+        let query = match parser.parse_query() {
+            Ok(query) => query,
+            Err(error) => {
+                let error = parser_error(cursor, &parser, error);
+                let tokens = parser.into_tokens();
+                return Err(subquery_error(cursor, tokens, recursion_max).unwrap_or(error));
+            }
+        };
+        let end = index_of_next(&cursor, &parser);
+        let mut lowered = cursor;
+        let selects = lower::query(&mut lowered, &query)?;
+        if lowered.index() != end {
+            return Err(mistake::explain(&lowered, "the end of the statement"));
+        }
+        Ok((selects, end))
+    }));
+    parsed.unwrap_or_else(|_| {
+        Err(Error::Parser {
+            at: cursor.source.at(cursor.byte()),
+            reason: ParserFailure::Panicked,
+        })
+    })
+}
+
+/// The index of the token that the parser stands before.
+fn index_of_next(cursor: &Cursor<'_>, parser: &Parser<'_>) -> usize {
+    translate::index_of(parser.peek_token_ref().span.start)
+        .unwrap_or(cursor.index() + cursor.remaining())
+}
+
+/// sqlparser's error in our words. Its message ends with the place, as `translate` encodes it.
+fn parser_error(cursor: Cursor<'_>, parser: &Parser<'_>, error: ParserError) -> Error {
+    let message = match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+        ParserError::RecursionLimitExceeded => {
+            return translate::too_deep(&cursor.at(index_of_next(&cursor, parser)));
+        }
+    };
+    let (message, index) = match message.rsplit_once(" at Line: 1, Column: ") {
+        Some((message, column)) => (message, column.parse().ok()),
+        None => (message.as_str(), None),
+    };
+    let index = index.and_then(|column| translate::index_of(Location::new(1, column)));
+    let at = cursor.at(index.unwrap_or(cursor.index() + cursor.remaining()));
+    let expected = message
+        .strip_prefix("Expected: ")
+        .and_then(|rest| rest.rsplit_once(", found"))
+        .map_or("valid SQL", |(expected, _)| expected.trim());
+    mistake::explain_expected(&at, expected)
+}
+
+/// The error within a subquery. sqlparser takes back what it could not read in the parentheses behind FROM, tries other
+/// readings, and tells only why those fail.
+fn subquery_error(
+    cursor: Cursor<'_>,
+    mut tokens: Vec<TokenWithSpan>,
+    recursion_max: usize,
+) -> Option<Error> {
+    let is_from = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == sqlparser::keywords::Keyword::FROM);
+    let mut found = None;
+    loop {
+        let opens = tokens
+            .windows(2)
+            .position(|pair| is_from(&pair[0]) && pair[1].token == Token::LParen)?;
+        tokens.drain(..opens + 2);
+        let index = tokens
+            .first()
+            .and_then(|token| translate::index_of(token.span.start));
+        let begin = cursor.at(index.unwrap_or(usize::MAX));
+        if !begin.peek_word("SELECT") {
+            let hint = Hint::new("parentheses in FROM hold a subquery");
+            return Some(begin.unexpected("`SELECT`", hint));
+        }
+        let mut parser = Parser::new(&ZipfDialect)
+            .with_recursion_limit(recursion_max)
+            .with_tokens_with_locations(tokens);
+        match parser.parse_query() {
+            Err(error) => found = Some(parser_error(cursor, &parser, error)),
+            Ok(_) if parser.peek_token_ref().token == Token::RParen => return found,
+            Ok(_) => {
+                let end = cursor.at(index_of_next(&cursor, &parser));
+                return Some(mistake::explain(&end, "`)`"));
+            }
+        }
+        tokens = parser.into_tokens();
     }
 }
