@@ -192,9 +192,10 @@ impl<'a> Cursor<'a> {
             .filter(|token| token.kind == TokenKind::Word && token.end - token.begin > 2)
             .map(|token| self.text_of(token))
             .filter(|word| {
-                !CLAUSES
-                    .iter()
-                    .any(|clause| clause.eq_ignore_ascii_case(word))
+                !is_reserved(word)
+                    && !CLAUSES
+                        .iter()
+                        .any(|clause| clause.eq_ignore_ascii_case(word))
             })
             .find_map(|word| Some((word, suggest::nearest(word, CLAUSES.iter().copied())?)));
         let hint = misspelt.map_or(Hint::NONE, |(word, keyword)| {

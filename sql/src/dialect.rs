@@ -11,6 +11,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use crate::cursor::{is_alias, is_callable, is_reserved};
 use crate::lex;
+use crate::translate;
 
 /// Everything that sqlparser takes for a keyword. Other words are names to it, so that the syntax of other databases
 /// ends a query, and is refused where it stands.
@@ -61,8 +62,10 @@ const AND: u8 = 2;
 const NOT: u8 = 3;
 /// `=`, `<>`, IS, IN, LIKE, BETWEEN and so on.
 const EQUALITY: u8 = 4;
+/// The same, between BETWEEN and its AND.
+const BOUND_EQUALITY: u8 = 5;
 /// `<`, `<=`, `>`, `>=`.
-const ORDER: u8 = 5;
+const ORDER: u8 = 6;
 const SUM: u8 = 7;
 const PRODUCT: u8 = 8;
 const CONCATENATION: u8 = 9;
@@ -145,32 +148,32 @@ impl Dialect for ZipfDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
-        Some(Ok(match &parser.peek_token_ref().token {
+        let token = parser.peek_token_ref();
+        // sqlparser ends both bounds of BETWEEN at any operator that binds no tighter. In the lower one nothing else
+        // could be meant.
+        let equality = if translate::is_in_bound(token.span) {
+            BOUND_EQUALITY
+        } else {
+            EQUALITY
+        };
+        Some(Ok(match &token.token {
             Token::Word(word) => match word.keyword {
                 Keyword::OR => OR,
                 Keyword::AND => AND,
-                Keyword::IN
-                | Keyword::BETWEEN
-                | Keyword::LIKE
-                | Keyword::REGEXP
-                | Keyword::NOTNULL => EQUALITY,
+                Keyword::BETWEEN => EQUALITY,
+                Keyword::IN | Keyword::LIKE | Keyword::REGEXP | Keyword::NOTNULL => equality,
                 Keyword::NOT => match &parser.peek_nth_token_ref(1).token {
-                    Token::Word(Word {
-                        keyword:
-                            Keyword::IN
-                            | Keyword::BETWEEN
-                            | Keyword::LIKE
-                            | Keyword::REGEXP
-                            | Keyword::NULL,
-                        ..
-                    }) => EQUALITY,
+                    Token::Word(word) => match word.keyword {
+                        Keyword::BETWEEN => EQUALITY,
+                        Keyword::IN | Keyword::LIKE | Keyword::REGEXP | Keyword::NULL => equality,
+                        _ => self.prec_unknown(),
+                    },
                     _ => self.prec_unknown(),
                 },
                 _ => self.prec_unknown(),
             },
             Token::CustomBinaryOperator(operator) if operator == CUSTOM_COLLATE => COLLATE,
-            Token::CustomBinaryOperator(_) => EQUALITY,
-            Token::Eq | Token::DoubleEq | Token::Neq => EQUALITY,
+            Token::CustomBinaryOperator(_) | Token::Eq | Token::DoubleEq | Token::Neq => equality,
             Token::Lt | Token::LtEq | Token::Gt | Token::GtEq => ORDER,
             Token::Plus | Token::Minus => SUM,
             Token::Mul | Token::Div | Token::Mod => PRODUCT,

@@ -199,6 +199,10 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     if is_one_of("LIMIT", next) && behind.peek_word("ALL") {
         return behind.operand(NUMBER).err();
     }
+    if is_one_of("ESCAPE", next) {
+        let hint = Hint::new("only LIKE has ESCAPE");
+        return Some(at.unexpected("an operator", hint));
+    }
     if at.peek_symbol("*") && expected == EXPRESSION {
         return Some(at.unexpected(EXPRESSION, Hint::new(LONE_STAR)));
     }

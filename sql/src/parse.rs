@@ -7,6 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
@@ -25,7 +26,7 @@ use crate::translate;
 /// Queries of at most this many tokens are first tried on the caller's stack, and with at most this much recursion.
 /// `queries_fit_a_small_stack_directly` shows what that takes.
 const DIRECT_TOKENS_MAX: usize = 256;
-const DIRECT_RECURSION_MAX: usize = 12;
+const DIRECT_RECURSION_MAX: usize = 8;
 
 /// Recursion of the parser on its own thread: twelve levels for each of `NESTING_MAX`, one for every strength of binding.
 const RECURSION_MAX: usize = 400;
@@ -179,7 +180,7 @@ fn subquery_error(
     mut tokens: Vec<TokenWithSpan>,
     recursion_max: usize,
 ) -> Option<Error> {
-    let is_from = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == sqlparser::keywords::Keyword::FROM);
+    let is_from = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::FROM);
     let mut found = None;
     loop {
         let opens = tokens
@@ -206,5 +207,232 @@ fn subquery_error(
             }
         }
         tokens = parser.into_tokens();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Beginnings of everything that sqlparser parses by recursion.
+    const NESTING: &[&str] = &[
+        "SELECT (",
+        "SELECT NOT ",
+        "SELECT - ",
+        "SELECT a OR ",
+        "SELECT a = ",
+        "SELECT NOT NOT NOT NOT (",
+        "SELECT a AND NOT b = - + - c * (",
+        "SELECT CASE ",
+        "SELECT CASE WHEN ",
+        "SELECT f(",
+        "SELECT CAST(",
+        "SELECT (SELECT ",
+        "SELECT EXISTS (SELECT ",
+        "SELECT a IN (SELECT ",
+        "SELECT a IN (",
+        "SELECT a = ANY (",
+        "SELECT INTERVAL ",
+        "SELECT SUBSTRING(",
+        "SELECT POSITION(",
+        "SELECT EXTRACT(DAY FROM ",
+        "SELECT TRIM(",
+        "SELECT a BETWEEN ",
+        "SELECT a LIKE ",
+        "SELECT a OR b AND NOT a = b + c * -",
+        "SELECT * FROM (",
+        "SELECT * FROM a JOIN (",
+        "SELECT * FROM a JOIN b ON (",
+        "SELECT * FROM (SELECT * FROM ",
+        "SELECT * FROM f(",
+        "SELECT * FROM a WHERE (",
+        "SELECT 1 UNION ",
+        "SELECT 1 UNION (",
+        "(",
+        "SELECT CAST(a AS ARRAY<",
+        "SELECT STRUCT(",
+        "SELECT a::INT(",
+        "SELECT OVERLAY(",
+        "SELECT CEIL(",
+        "SELECT CONVERT(",
+        "SELECT f(a => ",
+        "SELECT f(a) OVER (PARTITION BY ",
+        "SELECT f(a) FILTER (WHERE ",
+        "SELECT f(a ORDER BY ",
+        "SELECT GROUPING SETS ((",
+        "SELECT a = NOT ",
+        "SELECT a BETWEEN b AND NOT ",
+        "SELECT a LIKE b ESCAPE - ",
+        "SELECT a OR b AND NOT c = d < e + f * g || - CASE a WHEN ",
+        "SELECT a FROM (SELECT a OR (b) FROM ",
+        "SELECT a FROM b GROUP BY ROLLUP (",
+    ];
+
+    fn source(text: &str) -> Source {
+        Source {
+            text: text.to_owned(),
+            start: Position::START,
+        }
+    }
+
+    fn with_limit(text: &str, recursion_max: usize) -> Result<Vec<Select>> {
+        let source = source(text);
+        let lexed = lex::lex(&source)?;
+        let cursor = Cursor::new(&source, &lexed.tokens);
+        let tokens = translate::tokens(&cursor)?;
+        parse_with_limit(cursor, tokens, recursion_max).map(|(query, _)| query)
+    }
+
+    /// Whether a text stays within the limits that are checked before it is parsed.
+    fn fits(text: &str) -> bool {
+        let source = source(text);
+        let tokens = lex::lex(&source).unwrap().tokens;
+        translate::tokens(&Cursor::new(&source, &tokens)).is_ok()
+    }
+
+    /// Each beginning, and its part behind `SELECT`, again and again up to a number of tokens or another limit.
+    fn nested(tokens: usize) -> Vec<String> {
+        let mut texts = Vec::new();
+        for beginning in NESTING {
+            let repeated = beginning.strip_prefix("SELECT ").unwrap_or(beginning);
+            for unit in [repeated, beginning] {
+                let mut text = (*beginning).to_owned();
+                loop {
+                    let longer = format!("{text}{unit}");
+                    match lex::lex(&source(&longer)) {
+                        Ok(lexed) if lexed.tokens.len() <= tokens && fits(&longer) => text = longer,
+                        _ => break,
+                    }
+                }
+                texts.push(text);
+            }
+        }
+        texts
+    }
+
+    /// With dependencies built at opt-level 0 this takes between 640 and 768 KiB, at opt-level 2 less than 256.
+    #[test]
+    fn queries_fit_a_small_stack_directly() {
+        for text in nested(DIRECT_TOKENS_MAX) {
+            let name = text.clone();
+            thread::Builder::new()
+                .stack_size(1 << 20)
+                .spawn(move || {
+                    let _ = with_limit(&text, DIRECT_RECURSION_MAX);
+                })
+                .unwrap()
+                .join()
+                .unwrap_or_else(|_| panic!("{name}"));
+        }
+    }
+
+    #[test]
+    fn everyday_queries_need_no_thread() {
+        for text in [
+            "SELECT * FROM corpora()",
+            "SELECT word, COUNT(*) AS n FROM c WHERE file = ? GROUP BY word ORDER BY n DESC, word LIMIT 10",
+            "SELECT COUNT(word) FROM c WHERE file = 'f' AND word = 'w'",
+            "SELECT file, offset FROM c WHERE word IN ('a', 'b') AND (file = 'x') ORDER BY file, offset LIMIT ?",
+            "SELECT substr(content, -101, 64) FROM files('c') WHERE file = 'f' ORDER BY file LIMIT -1",
+            "SELECT ngram, COUNT(*) FROM ngrams('c', n => 2) GROUP BY ngram HAVING COUNT(*) > 1 ORDER BY 2 DESC",
+            "SELECT file, SUM(length) FILTER (WHERE word LIKE 'a%') FROM c WHERE NOT (word = 'b' OR length BETWEEN 1 AND 2 + 3) GROUP BY file",
+            "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM c WHERE word = 'a' AND offset IS NOT NULL GROUP BY file) AS t",
+        ] {
+            let tokens = lex::lex(&source(text)).unwrap().tokens;
+            assert!(tokens.len() <= DIRECT_TOKENS_MAX, "{text}");
+            if let Err(error) = with_limit(text, DIRECT_RECURSION_MAX) {
+                panic!("{text}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn tmp_measure() {
+        for max in [3, 4, 5, 6, 7, 8, 9, 10, 12] {
+            let bad: Vec<&str> = [
+            "SELECT * FROM corpora()",
+            "SELECT word, COUNT(*) AS n FROM c WHERE file = ? GROUP BY word ORDER BY n DESC, word LIMIT 10",
+            "SELECT COUNT(word) FROM c WHERE file = 'f' AND word = 'w'",
+            "SELECT file, offset FROM c WHERE word IN ('a', 'b') AND (file = 'x') ORDER BY file, offset LIMIT ?",
+            "SELECT ngram, COUNT(*) FROM ngrams('c', n => 2) GROUP BY ngram HAVING COUNT(*) > 1 ORDER BY 2 DESC",
+            "SELECT file, SUM(length) FILTER (WHERE word LIKE 'a%') FROM c WHERE NOT (word = 'b' OR length BETWEEN 1 AND 2 + 3) GROUP BY file",
+            "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM c WHERE word = 'a' AND offset IS NOT NULL GROUP BY file) AS t",
+            ].into_iter().filter(|text| with_limit(text, max).is_err()).collect();
+            println!("{max} {bad:?}");
+        }
+        if let Ok(k) = std::env::var("KIB") {
+            let max = std::env::var("MAX").unwrap().parse().unwrap();
+            let tokens = std::env::var("TOK").unwrap().parse().unwrap();
+            for text in nested(tokens) {
+                let name = text.clone();
+                println!("{name:.60}");
+                thread::Builder::new().stack_size(k.parse::<usize>().unwrap() << 10).spawn(move || { let _ = with_limit(&text, max); }).unwrap().join().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_of_nesting_ends_in_an_error() {
+        for text in nested(1000) {
+            assert!(parse(&text).is_err(), "{text}");
+        }
+    }
+
+    /// Running out of depth makes sqlparser take another reading where it tries several; none of those may be a plan.
+    #[test]
+    fn what_is_understood_at_little_depth_means_the_same_at_full_depth() {
+        use proptest::prelude::*;
+        use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+        let fragments = [
+            "NOT",
+            "(",
+            ")",
+            "-",
+            "CASE",
+            "WHEN",
+            "THEN",
+            "END",
+            "word",
+            "=",
+            "'a'",
+            "AND",
+            "IN",
+            "file",
+            "1",
+            ",",
+            "f(",
+            "COUNT(*)",
+            "INTERVAL",
+            "AS",
+            "substr(content, 1)",
+            "position",
+            "(SELECT",
+            "FROM",
+            "c",
+            "ANY",
+            "LIKE",
+        ];
+        let soup = |size: usize| {
+            proptest::collection::vec(proptest::sample::select(fragments.to_vec()), 0..size)
+        };
+        let config = Config {
+            cases: 20_000,
+            rng_seed: RngSeed::Fixed(0x5eed),
+            failure_persistence: None,
+            ..Config::default()
+        };
+        TestRunner::new(config)
+            .run(&(soup(3), soup(12)), |(items, conditions)| {
+                let (items, conditions) = (items.join(" "), conditions.join(" "));
+                let text = format!("SELECT word {items} FROM c WHERE word = 'a' {conditions}");
+                let direct = with_limit(&text, DIRECT_RECURSION_MAX);
+                if !matches!(direct, Err(Error::TooLarge { .. })) {
+                    prop_assert_eq!(with_limit(&text, RECURSION_MAX), direct, "{}", text);
+                }
+                Ok(())
+            })
+            .unwrap();
     }
 }

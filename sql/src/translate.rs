@@ -19,6 +19,14 @@ pub(crate) fn index_of(location: Location) -> Option<usize> {
     location.column.checked_sub(1).map(|index| index as usize)
 }
 
+/// Whether the token stands between BETWEEN and its AND, and not within anything there.
+pub(crate) fn is_in_bound(span: Span) -> bool {
+    span.end.line == BOUND_LINE
+}
+
+/// Where the tokens end for which `is_in_bound` holds. The others end on line 1.
+const BOUND_LINE: u64 = 2;
+
 /// The tokens from the cursor on.
 pub(crate) fn tokens(cursor: &Cursor<'_>) -> Result<Vec<TokenWithSpan>> {
     let mut translation = Translation {
@@ -26,6 +34,7 @@ pub(crate) fn tokens(cursor: &Cursor<'_>) -> Result<Vec<TokenWithSpan>> {
         tokens: Vec::with_capacity(cursor.remaining()),
         parentheses: Vec::new(),
         cases: 0,
+        bounds: Vec::new(),
         prefixes: 0,
     };
     while translation.cursor.peek().is_some() {
@@ -41,6 +50,8 @@ struct Translation<'a> {
     parentheses: Vec<bool>,
     /// Open CASEs.
     cases: usize,
+    /// For each BETWEEN whose AND has not come, how deep it stands.
+    bounds: Vec<usize>,
     /// Operators in a row that take an operand to their right.
     prefixes: usize,
 }
@@ -73,12 +84,31 @@ impl Translation<'_> {
         self.check_nesting(&translated)?;
         // As in `index_of`.
         let location = Location::new(1, index as u64 + 1);
-        self.tokens.push(TokenWithSpan::new(
-            translated,
-            Span::new(location, location),
-        ));
+        let mut end = location;
+        if self.is_bound(&translated) {
+            end.line = BOUND_LINE;
+        }
+        self.tokens
+            .push(TokenWithSpan::new(translated, Span::new(location, end)));
         self.cursor.seek(index + taken);
         Ok(())
+    }
+
+    /// Whether a token stands in the lower bound of a BETWEEN, and counts those.
+    fn is_bound(&mut self, token: &Token) -> bool {
+        let depth = self.parentheses.len() + self.cases;
+        while self.bounds.last().is_some_and(|bound| *bound > depth) {
+            self.bounds.pop();
+        }
+        let is_bound = self.bounds.last() == Some(&depth);
+        match token {
+            Token::Word(word) if word.keyword == Keyword::BETWEEN => self.bounds.push(depth),
+            Token::Word(word) if word.keyword == Keyword::AND && is_bound => {
+                self.bounds.pop();
+            }
+            _ => {}
+        }
+        is_bound
     }
 
     fn check_nesting(&mut self, token: &Token) -> Result<()> {
