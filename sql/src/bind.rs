@@ -11,8 +11,10 @@ use crate::syntax::{Operand, OperandKind, Statement, StatementKind};
 use crate::value::Value;
 
 mod arena;
+mod call;
 mod expression;
 mod from;
+mod make;
 mod select;
 mod setting;
 mod statement;

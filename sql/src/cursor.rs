@@ -215,6 +215,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Refuses what begins at the next token.
+    pub(crate) fn refuse(&self, what: impl Into<String>, hint: &str) -> Error {
+        self.not_supported(self.byte(), what, Hint::maybe(hint))
+    }
+
     pub(crate) fn expect_word(&mut self, keyword: &str) -> Result<()> {
         if self.take_word(keyword) {
             return Ok(());

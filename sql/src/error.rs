@@ -127,6 +127,15 @@ impl Hint {
         Hint(Some(text.into().into_boxed_str()))
     }
 
+    /// A hint of these words, or none if there are none.
+    pub(crate) fn maybe(text: &str) -> Hint {
+        if text.is_empty() {
+            Hint::NONE
+        } else {
+            Hint::new(text)
+        }
+    }
+
     /// The words of the hint.
     pub fn text(&self) -> Option<&str> {
         self.0.as_deref()

@@ -14,7 +14,7 @@ mod query;
 use sqlparser::ast;
 
 use crate::cursor::Cursor;
-use crate::error::{Error, Hint, Result};
+use crate::error::Result;
 use crate::syntax::{Nodes, Select};
 
 /// Turns a query into `Select`s, from the innermost outwards; the cursor goes from its first token to its end.
@@ -28,19 +28,4 @@ pub(crate) fn query(cursor: &mut Cursor<'_>, query: &ast::Query) -> Result<Vec<S
 struct Lowering<'c, 'a> {
     cursor: &'c mut Cursor<'a>,
     nodes: Nodes,
-}
-
-impl Lowering<'_, '_> {
-    /// Refuses what begins at the next token.
-    fn refuse(&self, what: impl Into<String>, hint: &str) -> Error {
-        refuse(self.cursor, what, hint)
-    }
-}
-
-fn refuse(cursor: &Cursor<'_>, what: impl Into<String>, hint: &str) -> Error {
-    let hint = match hint {
-        "" => Hint::NONE,
-        hint => Hint::new(hint),
-    };
-    cursor.not_supported(cursor.byte(), what, hint)
 }

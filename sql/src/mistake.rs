@@ -68,19 +68,11 @@ pub(crate) fn explain(at: &Cursor<'_>, expected: &str) -> Error {
         .unwrap_or_else(|| at.unexpected_in_query(expected))
 }
 
-fn refuse(at: &Cursor<'_>, what: impl Into<String>, hint: &'static str) -> Error {
-    let hint = match hint {
-        "" => Hint::NONE,
-        hint => Hint::new(hint),
-    };
-    at.not_supported(at.byte(), what, hint)
-}
-
 /// A subquery where none can stand.
 fn foreign_query(at: &Cursor<'_>) -> Option<Error> {
     let only_from = "subqueries stand only in FROM";
     if at.peek_word("EXISTS") && at.symbol_at(1) == Some("(") {
-        return Some(refuse(at, "`EXISTS`", only_from));
+        return Some(at.refuse("`EXISTS`", only_from));
     }
     let opens = at.back(1).filter(|before| before.peek_symbol("("))?;
     if !at.peek_word("SELECT") {
@@ -88,25 +80,23 @@ fn foreign_query(at: &Cursor<'_>) -> Option<Error> {
     }
     let what = "a subquery in an expression";
     Some(match (opens.previous_word(), opens.back(1)) {
-        (Some(word), Some(before)) if is_one_of("LATERAL", word) => {
-            refuse(&before, "`LATERAL`", "")
-        }
+        (Some(word), Some(before)) if is_one_of("LATERAL", word) => before.refuse("`LATERAL`", ""),
         (Some(word), _) if is_one_of("IN", word) => {
             let hint = "run the subquery first and give its rows as a list";
-            refuse(at, "`IN (SELECT ...)`", hint)
+            at.refuse("`IN (SELECT ...)`", hint)
         }
-        (Some(word), _) if !is_reserved(word) => refuse(at, what, only_from),
-        _ => refuse(&opens, what, only_from),
+        (Some(word), _) if !is_reserved(word) => at.refuse(what, only_from),
+        _ => opens.refuse(what, only_from),
     })
 }
 
 /// An operator or a literal of other databases.
 fn foreign_operator(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     if let Some(symbol @ ("&" | "|" | "<<" | ">>" | "~")) = at.symbol_at(0) {
-        return Some(refuse(at, format!("`{symbol}`"), ""));
+        return Some(at.refuse(format!("`{symbol}`"), ""));
     }
     if at.peek_symbol("::") {
-        return Some(refuse(at, "`::`", "write `CAST(x AS TEXT)`"));
+        return Some(at.refuse("`::`", "write `CAST(x AS TEXT)`"));
     }
     if expected == EXPRESSION {
         return None;
@@ -123,11 +113,11 @@ fn foreign_operator(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     let word = before.word_at(0)?;
     match at.peek().map(|token| &token.kind) {
         Some(TokenKind::Number) if is_one_of("TOP", word) => {
-            return Some(refuse(&before, "`TOP`", "`LIMIT n` keeps the first n rows"));
+            return Some(before.refuse("`TOP`", "`LIMIT n` keeps the first n rows"));
         }
         Some(TokenKind::Text(_)) if is_one_of("DATE TIME TIMESTAMP INTERVAL", word) => {
             let what = format!("`{} '...'`", word.to_ascii_uppercase());
-            return Some(refuse(&before, what, ""));
+            return Some(before.refuse(what, ""));
         }
         _ => {}
     }
@@ -157,7 +147,7 @@ fn refuse_operator(at: &Cursor<'_>) -> Error {
         "DIV" => "`/` of integers is an integer",
         _ => "",
     };
-    refuse(at, format!("`{word}`"), hint)
+    at.refuse(format!("`{word}`"), hint)
 }
 
 fn foreign_clause(at: &Cursor<'_>, expected: &str) -> Option<Error> {
@@ -168,7 +158,7 @@ fn foreign_clause(at: &Cursor<'_>, expected: &str) -> Option<Error> {
             .is_some_and(|word| is_one_of("DISTINCT", word))
     {
         let hint = "GROUP BY gives one row for each group";
-        return Some(refuse(at, "`DISTINCT ON`", hint));
+        return Some(at.refuse("`DISTINCT ON`", hint));
     }
     if expected == EXPRESSION {
         return None;
@@ -176,7 +166,7 @@ fn foreign_clause(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     let (clause, hint) = FOREIGN_CLAUSES
         .iter()
         .find(|(clause, _)| is_one_of(clause, word))?;
-    Some(refuse(at, format!("`{clause}`"), hint))
+    Some(at.refuse(format!("`{clause}`"), hint))
 }
 
 /// A token that is wrong for what stands right before it.
@@ -208,7 +198,7 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     }
     if at.peek_symbol(",") && expected == "`)`" {
         let hint = "lists stand only behind IN";
-        return Some(refuse(&at, "a list in parentheses", hint));
+        return Some(at.refuse("a list in parentheses", hint));
     }
     let before = at.back(1)?;
     if before.peek_symbol(".") {

@@ -348,31 +348,6 @@ mod tests {
     }
 
     #[test]
-    fn tmp_measure() {
-        for max in [3, 4, 5, 6, 7, 8, 9, 10, 12] {
-            let bad: Vec<&str> = [
-            "SELECT * FROM corpora()",
-            "SELECT word, COUNT(*) AS n FROM c WHERE file = ? GROUP BY word ORDER BY n DESC, word LIMIT 10",
-            "SELECT COUNT(word) FROM c WHERE file = 'f' AND word = 'w'",
-            "SELECT file, offset FROM c WHERE word IN ('a', 'b') AND (file = 'x') ORDER BY file, offset LIMIT ?",
-            "SELECT ngram, COUNT(*) FROM ngrams('c', n => 2) GROUP BY ngram HAVING COUNT(*) > 1 ORDER BY 2 DESC",
-            "SELECT file, SUM(length) FILTER (WHERE word LIKE 'a%') FROM c WHERE NOT (word = 'b' OR length BETWEEN 1 AND 2 + 3) GROUP BY file",
-            "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM c WHERE word = 'a' AND offset IS NOT NULL GROUP BY file) AS t",
-            ].into_iter().filter(|text| with_limit(text, max).is_err()).collect();
-            println!("{max} {bad:?}");
-        }
-        if let Ok(k) = std::env::var("KIB") {
-            let max = std::env::var("MAX").unwrap().parse().unwrap();
-            let tokens = std::env::var("TOK").unwrap().parse().unwrap();
-            for text in nested(tokens) {
-                let name = text.clone();
-                println!("{name:.60}");
-                thread::Builder::new().stack_size(k.parse::<usize>().unwrap() << 10).spawn(move || { let _ = with_limit(&text, max); }).unwrap().join().unwrap();
-            }
-        }
-    }
-
-    #[test]
     fn every_kind_of_nesting_ends_in_an_error() {
         for text in nested(1000) {
             assert!(parse(&text).is_err(), "{text}");

@@ -510,7 +510,7 @@ pub struct GroupKey {
 }
 
 /// An aggregate function and what it is applied to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Aggregate {
     /// Which.
     pub function: AggregateFunction,

@@ -240,6 +240,11 @@ impl Nodes {
         NodeId(id)
     }
 
+    /// Takes away the newest node, which has no operands.
+    pub(crate) fn remove_newest(&mut self) {
+        self.nodes.pop();
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }

@@ -217,6 +217,7 @@ fn operators() {
         SELECT 1 IS 2, 1 IS NOT 2, 1 IS DISTINCT FROM 2, 1 IS NOT DISTINCT FROM 2;
         SELECT 1 IS NULL, 1 IS NOT NULL, 1 ISNULL, 1 NOTNULL, 1 NOT NULL, 1 = 2 IS NULL;
         SELECT 1 IS TRUE, 1 IS FALSE, 1 IS NOT TRUE, 1 IS NOT FALSE, TRUE, FALSE;
+        SELECT 1 IS NULL || 'x', 1 ISNULL || 'x', 1 IS (NULL), 1 IS NOT TRUE + 1, 1 IS DISTINCT FROM TRUE, 1 IS 1 IS NULL IS TRUE;
         SELECT 1 IN (), 1 NOT IN (1, NULL), 1 IN (2) IN (3), 1 + 1 IN (2);
         SELECT 1 BETWEEN 2 AND 3, 1 NOT BETWEEN 2 AND 3 AND 4, 1 BETWEEN 2 = 3 AND 4 + 5, lower('a') BETWEEN 'a' AND 'b';
         SELECT 'a' LIKE 'b', 'a' NOT LIKE 'b' ESCAPE '!', 'a' GLOB 'b', 'a' NOT GLOB 'b', 'a' REGEXP 'b', 'a' NOT REGEXP 'b';
@@ -383,4 +384,24 @@ fn conditions_are_columns_and_values_in_the_plan() {
     assert_eq!(values, expected.iter().collect::<Vec<_>>());
     // Nothing else: every expression is needed, and equal ones are one.
     assert_eq!(block.expressions.len(), 8);
+}
+
+#[test]
+fn equal_expressions_are_one_but_two_zeros_are_two() {
+    let count = |text: &str| {
+        let Plan::Query(query) = bind(&parse(text).unwrap()[0], &Corpora, &[]).unwrap() else {
+            panic!()
+        };
+        query.blocks[0].expressions.len()
+    };
+    assert_eq!(
+        count("SELECT lower(word), LOWER(r.Word) FROM reviews r WHERE lower(word) > 'a'"),
+        4
+    );
+    assert_eq!(
+        count("SELECT upper(word) BETWEEN 'a' AND 'b' FROM reviews"),
+        7
+    );
+    assert_eq!(count("SELECT 0.0, -0.0, 0, 0.00"), 3);
+    assert_eq!(count("SELECT 1, 1.0, '1', X'31', TRUE"), 4);
 }

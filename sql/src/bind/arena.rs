@@ -47,6 +47,7 @@ impl Arena {
             }
         }
         let mut ids = Vec::with_capacity(expressions.len());
+        block.expressions.reserve_exact(expressions.len());
         for (index, mut expression) in expressions.into_iter().enumerate() {
             // No more than before.
             ids.push(ExpressionId(block.expressions.len() as u32));

@@ -83,7 +83,7 @@ impl Lowering<'_, '_> {
         }
         if parts > 2 {
             let hint = "a column is `column` or `alias.column`";
-            return Err(self.refuse("a name with more than one dot", hint));
+            return Err(self.cursor.refuse("a name with more than one dot", hint));
         }
         Ok(self.nodes.add(at, NodeKind::Column { table, name }, &[]))
     }
@@ -191,10 +191,10 @@ impl Lowering<'_, '_> {
             within_group,
         } = function
         else {
-            return Err(self.refuse("this form of call", ""));
+            return Err(self.cursor.refuse("this form of call", ""));
         };
         if !within_group.is_empty() {
-            return Err(self.refuse("`WITHIN`", ""));
+            return Err(self.cursor.refuse("`WITHIN`", ""));
         }
         let ast::FunctionArgumentList {
             duplicate_treatment,
@@ -235,7 +235,7 @@ impl Lowering<'_, '_> {
                 "ORDER" => "`ORDER BY` in a call".to_owned(),
                 word => format!("`{word}` in a call"),
             };
-            return Err(self.refuse(clause, ""));
+            return Err(self.cursor.refuse(clause, ""));
         }
         if !self.cursor.take(")") {
             return Err(self.cursor.unexpected_in_query("`,` or `)`"));
@@ -285,10 +285,10 @@ impl Lowering<'_, '_> {
                 }
                 FunctionArg::Unnamed(
                     FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_),
-                ) => return Err(self.refuse("`*` behind a name", mistake::LONE_STAR)),
+                ) => return Err(self.cursor.refuse("`*` behind a name", mistake::LONE_STAR)),
                 FunctionArg::Named { .. } | FunctionArg::ExprNamed { .. } => {
                     let hint = "only table functions have names for arguments";
-                    return Err(self.refuse("an argument with a name", hint));
+                    return Err(self.cursor.refuse("an argument with a name", hint));
                 }
             }
         }
@@ -410,7 +410,9 @@ impl Lowering<'_, '_> {
     fn refuse_quantifier(&self) -> Result<()> {
         for word in ["ANY", "ALL", "SOME"] {
             if self.cursor.peek_word(word) && self.cursor.symbol_at(1) == Some("(") {
-                return Err(self.refuse(format!("`{word}`"), "write IN with a list"));
+                return Err(self
+                    .cursor
+                    .refuse(format!("`{word}`"), "write IN with a list"));
             }
         }
         Ok(())
@@ -475,31 +477,40 @@ impl Lowering<'_, '_> {
         if distinct {
             self.cursor.advance();
             self.cursor.advance();
-        } else if let Expr::Value(ast::ValueWithSpan { value, span: _ }) = right {
-            let postfix = match value {
+        }
+        self.refuse_quantifier()?;
+        let negated = negated != distinct;
+        let operand = self.expression(right)?;
+        let test = match unnested(right) {
+            Expr::Value(ast::ValueWithSpan { value, span: _ }) => match value {
                 ast::Value::Null => Some(NodeKind::IsNull { negated }),
                 ast::Value::Boolean(truth) => {
                     let truth = *truth;
                     Some(NodeKind::IsTruth { truth, negated })
                 }
                 _ => None,
-            };
-            if let Some(kind) = postfix {
-                self.cursor.advance();
-                return Ok(self.nodes.add(at, kind, &[left]));
-            }
-        }
-        self.refuse_quantifier()?;
-        let comparison = if negated == distinct {
-            Comparison::Is
-        } else {
-            Comparison::IsNot
+            },
+            _ => None,
         };
-        let right = self.expression(right)?;
-        Ok(self
-            .nodes
-            .add(at, NodeKind::Compare(comparison), &[left, right]))
+        if let Some(kind) = test {
+            self.nodes.remove_newest();
+            return Ok(self.nodes.add(at, kind, &[left]));
+        }
+        let comparison = if negated {
+            Comparison::IsNot
+        } else {
+            Comparison::Is
+        };
+        let kind = NodeKind::Compare(comparison);
+        Ok(self.nodes.add(at, kind, &[left, operand]))
     }
+}
+
+fn unnested(mut expr: &Expr) -> &Expr {
+    while let Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr
 }
 
 /// The operand to the left of an infix or postfix operator.

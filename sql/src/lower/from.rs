@@ -43,7 +43,7 @@ impl Lowering<'_, '_> {
                     || sample.is_some()
                     || !index_hints.is_empty()
                 {
-                    return Err(self.refuse("this form of FROM", ""));
+                    return Err(self.cursor.refuse("this form of FROM", ""));
                 }
                 (self.relation(args.as_ref())?, alias)
             }
@@ -54,18 +54,20 @@ impl Lowering<'_, '_> {
                 sample,
             } => {
                 if *lateral || sample.is_some() {
-                    return Err(self.refuse("this form of subquery", ""));
+                    return Err(self.cursor.refuse("this form of subquery", ""));
                 }
                 self.cursor.expect("(")?;
                 query::query(self.cursor, subquery, selects)?;
                 self.cursor.expect(")")?;
                 (FromKind::Subquery, alias)
             }
-            _ => return Err(self.refuse("this form of FROM", ONE_SOURCE)),
+            _ => return Err(self.cursor.refuse("this form of FROM", ONE_SOURCE)),
         };
         let alias = self.table_alias(alias.as_ref())?;
         if !joins.is_empty() || !rest.is_empty() {
-            return Err(self.refuse("more than one source in FROM", ONE_SOURCE));
+            return Err(self
+                .cursor
+                .refuse("more than one source in FROM", ONE_SOURCE));
         }
         Ok(Some(From { kind, alias }))
     }
@@ -83,7 +85,7 @@ impl Lowering<'_, '_> {
         let alias = self.alias(true)?;
         if !columns.is_empty() || at.is_some() {
             let hint = "name columns in the subquery's list";
-            return Err(self.refuse("an alias with columns", hint));
+            return Err(self.cursor.refuse("an alias with columns", hint));
         }
         Ok(alias)
     }
@@ -92,20 +94,20 @@ impl Lowering<'_, '_> {
     fn relation(&mut self, args: Option<&ast::TableFunctionArgs>) -> Result<FromKind> {
         for word in ["LATERAL", "UNNEST"] {
             if self.cursor.peek_word(word) && args.is_some() {
-                return Err(self.refuse(format!("`{word}`"), ""));
+                return Err(self.cursor.refuse(format!("`{word}`"), ""));
             }
         }
         let expected = "the name of a corpus or a table function";
         let name = self.cursor.name(expected)?;
         if self.cursor.peek_symbol(".") {
             let hint = "a name that contains a dot needs double quotes";
-            return Err(self.refuse("a name with a dot", hint));
+            return Err(self.cursor.refuse("a name with a dot", hint));
         }
         let Some(ast::TableFunctionArgs { args, settings }) = args else {
             return Ok(FromKind::Corpus(name));
         };
         if settings.is_some() {
-            return Err(self.refuse("`SETTINGS`", ""));
+            return Err(self.cursor.refuse("`SETTINGS`", ""));
         }
         self.cursor.expect("(")?;
         let mut arguments = Vec::with_capacity(args.len());
@@ -136,7 +138,9 @@ impl Lowering<'_, '_> {
                 Some(name)
             }
             FunctionArg::Named { .. } | FunctionArg::ExprNamed { .. } => {
-                return Err(self.refuse("this form of argument", "write `name => value`"));
+                return Err(self
+                    .cursor
+                    .refuse("this form of argument", "write `name => value`"));
             }
         };
         if let Some(word) = self.cursor.peek_name() {

@@ -8,7 +8,7 @@ use sqlparser::ast::{Expr, SelectItem, SetExpr};
 
 use crate::cursor::Cursor;
 use crate::error::{Error, Hint, Result};
-use crate::lower::{Lowering, refuse};
+use crate::lower::Lowering;
 use crate::mistake;
 use crate::syntax::{Item, Name, NodeId, Nodes, Operand, OrderTerm, Select};
 
@@ -41,7 +41,7 @@ pub(super) fn query(
         || format_clause.is_some()
         || !pipe_operators.is_empty()
     {
-        return Err(refuse(cursor, "a clause of this query", ""));
+        return Err(cursor.refuse("a clause of this query", ""));
     }
     let mut lowering = Lowering {
         cursor,
@@ -104,7 +104,7 @@ impl Lowering<'_, '_> {
             || value_table_mode.is_some()
             || *flavor != ast::SelectFlavor::Standard
         {
-            return Err(self.refuse("this form of SELECT", ""));
+            return Err(self.cursor.refuse("this form of SELECT", ""));
         }
         let at = self.cursor.byte();
         self.cursor.expect_word("SELECT")?;
@@ -118,7 +118,7 @@ impl Lowering<'_, '_> {
                 self.cursor.expect_word("DISTINCT")?;
                 true
             }
-            Some(ast::Distinct::On(_)) => return Err(self.refuse("`DISTINCT ON`", "")),
+            Some(ast::Distinct::On(_)) => return Err(self.cursor.refuse("`DISTINCT ON`", "")),
         };
         let mut items = Vec::with_capacity(projection.len());
         for (index, item) in projection.iter().enumerate() {
@@ -159,14 +159,14 @@ impl Lowering<'_, '_> {
                 self.cursor.expect(".")?;
                 if !self.cursor.peek_symbol("*") {
                     let hint = "a column is `column` or `alias.column`";
-                    return Err(self.refuse("a name with more than one dot", hint));
+                    return Err(self.cursor.refuse("a name with more than one dot", hint));
                 }
                 self.star(options)?;
                 let table = Some(table);
                 Ok(Item::Star { at, table })
             }
             SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::Expr(_), _)
-            | SelectItem::ExprWithAliases { .. } => Err(self.refuse("this item", "")),
+            | SelectItem::ExprWithAliases { .. } => Err(self.cursor.refuse("this item", "")),
         }
     }
 
@@ -206,7 +206,7 @@ impl Lowering<'_, '_> {
             || opt_rename.is_some()
             || opt_alias.is_some()
         {
-            return Err(self.refuse("`*` with a change to it", ""));
+            return Err(self.cursor.refuse("`*` with a change to it", ""));
         }
         if !self.cursor.take("*") {
             return Err(self.cursor.unexpected_in_query("an expression"));
@@ -228,11 +228,13 @@ impl Lowering<'_, '_> {
             ast::GroupByExpr::All(_) => {
                 self.cursor.expect_word("GROUP")?;
                 self.cursor.expect_word("BY")?;
-                return Err(self.refuse("`GROUP BY ALL`", "name the expressions to group by"));
+                return Err(self
+                    .cursor
+                    .refuse("`GROUP BY ALL`", "name the expressions to group by"));
             }
         };
         if !modifiers.is_empty() {
-            return Err(self.refuse("this form of GROUP BY", ""));
+            return Err(self.cursor.refuse("this form of GROUP BY", ""));
         }
         let mut roots = Vec::with_capacity(exprs.len());
         for (index, expr) in exprs.iter().enumerate() {
@@ -255,7 +257,7 @@ impl Lowering<'_, '_> {
         let ast::OrderBy { kind, interpolate } = order_by;
         let exprs = match kind {
             ast::OrderByKind::Expressions(exprs) if interpolate.is_none() => exprs,
-            _ => return Err(self.refuse("this form of ORDER BY", "")),
+            _ => return Err(self.cursor.refuse("this form of ORDER BY", "")),
         };
         let mut terms = Vec::with_capacity(exprs.len());
         for (index, order) in exprs.iter().enumerate() {
@@ -266,7 +268,7 @@ impl Lowering<'_, '_> {
                 with_fill,
             } = order;
             if with_fill.is_some() {
-                return Err(self.refuse("`FILL` in ORDER BY", ""));
+                return Err(self.cursor.refuse("`FILL` in ORDER BY", ""));
             }
             let root = self.expression(expr)?;
             let descending = match sort {
@@ -280,7 +282,7 @@ impl Lowering<'_, '_> {
                     true
                 }
                 Some(ast::OrderBySort::Using(_)) => {
-                    return Err(self.refuse("`USING` in ORDER BY", ""));
+                    return Err(self.cursor.refuse("`USING` in ORDER BY", ""));
                 }
             };
             if let Some(first) = nulls_first {
@@ -306,7 +308,7 @@ impl Lowering<'_, '_> {
                 limit_by,
             } if limit_by.is_empty() => (limit.is_some(), offset.as_ref()),
             ast::LimitClause::LimitOffset { .. } => {
-                return Err(self.refuse("`LIMIT BY`", ""));
+                return Err(self.cursor.refuse("`LIMIT BY`", ""));
             }
             ast::LimitClause::OffsetCommaLimit {
                 offset: _,
@@ -314,7 +316,7 @@ impl Lowering<'_, '_> {
             } => {
                 self.operand_of("LIMIT")?;
                 let hint = "`LIMIT a, b` is written `LIMIT b OFFSET a`";
-                return Err(self.refuse("LIMIT with a comma", hint));
+                return Err(self.cursor.refuse("LIMIT with a comma", hint));
             }
         };
         let (mut limit, mut skipped) = (None, None);

@@ -312,7 +312,13 @@ impl Printer<'_> {
             Expression::Call {
                 function,
                 arguments,
-            } => format!("{}({})", function_name(*function), list(arguments)),
+            } => {
+                let mut written: Vec<String> = arguments.iter().map(of).collect();
+                if let Function::Max | Function::Min | Function::NullIf = function {
+                    written[0] = self.collated(arguments[0], Collation::Binary);
+                }
+                format!("{}({})", function_name(*function), written.join(", "))
+            }
         }
     }
 }

@@ -1,0 +1,229 @@
+//! Nodes to expressions: what each operator and function becomes once its operands are bound.
+//!
+//! Invariant: comparisons carry SQLite's affinities and collations (datatype3.html, sections 4 and 7), so that whoever
+//! evaluates them need not know where operands come from. Names and numbers of arguments have been checked.
+
+use super::expression::Expressions;
+use crate::functions::Named;
+use crate::query::{
+    Affinity, BinaryOperator, Collation, Comparison, Expression, ExpressionId, Function,
+};
+use crate::syntax::{NodeId, NodeKind};
+use crate::value::Value;
+
+impl Expressions<'_> {
+    fn value(&mut self, value: Value) -> ExpressionId {
+        self.arena.add(Expression::Value(value))
+    }
+
+    /// The expression of a node whose operands are in `self.operands`.
+    pub(super) fn make(&mut self, id: NodeId) -> ExpressionId {
+        let ids = std::mem::take(&mut self.operands);
+        let made = self.make_of(id, &ids);
+        self.operands = ids;
+        made
+    }
+
+    fn make_of(&mut self, id: NodeId, ids: &[ExpressionId]) -> ExpressionId {
+        let nodes = self.nodes;
+        let operands = nodes.operands(id);
+        let expression = match &nodes.node(id).kind {
+            NodeKind::Literal(value) => Expression::Value(value.clone()),
+            NodeKind::Parameter(number) => {
+                Expression::Value(self.binder.parameter(*number).clone())
+            }
+            NodeKind::Column { .. } => unreachable!("names have no operands to make them of"),
+            NodeKind::Plus | NodeKind::Collate(_) => return ids[0],
+            NodeKind::Negate => Expression::Negate(ids[0]),
+            NodeKind::Not => Expression::Not(ids[0]),
+            NodeKind::Binary(operator) => Expression::Binary {
+                operator: *operator,
+                left: ids[0],
+                right: ids[1],
+            },
+            NodeKind::Compare(comparison) => {
+                return self.compare(*comparison, (operands[0], ids[0]), (operands[1], ids[1]));
+            }
+            NodeKind::IsTruth { truth, negated } => {
+                let mut tested = self.arena.add(Expression::Not(ids[0]));
+                if *truth {
+                    tested = self.arena.add(Expression::Not(tested));
+                }
+                Expression::Compare {
+                    comparison: if *negated {
+                        Comparison::IsNot
+                    } else {
+                        Comparison::Is
+                    },
+                    left: tested,
+                    right: self.value(Value::Integer(1)),
+                    collation: Collation::Binary,
+                }
+            }
+            NodeKind::IsNull { negated } => Expression::IsNull {
+                operand: ids[0],
+                negated: *negated,
+            },
+            NodeKind::In { negated } => {
+                let left = self.operand(operands[0]);
+                let list = ids[1..].iter();
+                let list = list
+                    .map(|item| self.affine_to(*item, left.affinity))
+                    .collect();
+                Expression::In {
+                    operand: ids[0],
+                    list,
+                    negated: *negated,
+                    collation: left.collation(),
+                }
+            }
+            NodeKind::Between { negated } => {
+                let value = (operands[0], ids[0]);
+                let low = (operands[1], ids[1]);
+                let high = (operands[2], ids[2]);
+                let left = self.compare(Comparison::GreaterOrEqual, value, low);
+                let right = self.compare(Comparison::LessOrEqual, value, high);
+                let operator = BinaryOperator::And;
+                let between = self.arena.add(Expression::Binary {
+                    operator,
+                    left,
+                    right,
+                });
+                if !negated {
+                    return between;
+                }
+                Expression::Not(between)
+            }
+            NodeKind::Match { matcher, negated } => Expression::Match {
+                matcher: *matcher,
+                text: ids[0],
+                pattern: ids[1],
+                escape: ids.get(2).copied(),
+                negated: *negated,
+            },
+            NodeKind::Case { operand, otherwise } => {
+                let skipped = usize::from(*operand);
+                let end = ids.len() - usize::from(*otherwise);
+                let mut branches = Vec::with_capacity((end - skipped) / 2);
+                for at in (skipped..end).step_by(2) {
+                    let condition = if *operand {
+                        let value = (operands[0], ids[0]);
+                        self.compare(Comparison::Equal, value, (operands[at], ids[at]))
+                    } else {
+                        ids[at]
+                    };
+                    branches.push((condition, ids[at + 1]));
+                }
+                Expression::Case {
+                    branches,
+                    otherwise: otherwise.then(|| ids[end]),
+                }
+            }
+            NodeKind::Cast(affinity) => Expression::Cast {
+                operand: ids[0],
+                affinity: *affinity,
+            },
+            NodeKind::Call { named, .. } => match named {
+                Some(Named::Matcher(matcher)) => Expression::Match {
+                    matcher: *matcher,
+                    text: ids[1],
+                    pattern: ids[0],
+                    escape: ids.get(2).copied(),
+                    negated: false,
+                },
+                Some(Named::Scalar(Function::NullIf)) => {
+                    return self.null_if(operands, ids);
+                }
+                Some(Named::Scalar(function) | Named::Extreme(_, function)) => Expression::Call {
+                    function: *function,
+                    arguments: ids.to_vec(),
+                },
+                Some(Named::Aggregate(_)) | None => {
+                    unreachable!("aggregates are bound apart, unknown functions refused")
+                }
+            },
+        };
+        self.arena.add(expression)
+    }
+
+    /// `nullif(x, y)` compares without affinities, but with a collation, which a call cannot say.
+    fn null_if(&mut self, operands: &[NodeId], ids: &[ExpressionId]) -> ExpressionId {
+        let collation = self.collation_of(operands[0], operands[1]);
+        if collation == Collation::Binary {
+            return self.arena.add(Expression::Call {
+                function: Function::NullIf,
+                arguments: ids.to_vec(),
+            });
+        }
+        let condition = self.arena.add(Expression::Compare {
+            comparison: Comparison::Equal,
+            left: ids[0],
+            right: ids[1],
+            collation,
+        });
+        let null = self.value(Value::Null);
+        self.arena.add(Expression::Case {
+            branches: vec![(condition, null)],
+            otherwise: Some(ids[0]),
+        })
+    }
+
+    /// A comparison of two operands, each a node and its expression: datatype3.html, sections 4.2 and 7.1.
+    fn compare(
+        &mut self,
+        comparison: Comparison,
+        (left_node, left): (NodeId, ExpressionId),
+        (right_node, right): (NodeId, ExpressionId),
+    ) -> ExpressionId {
+        let left_affinity = self.operand(left_node).affinity;
+        let right_affinity = self.operand(right_node).affinity;
+        let is_number = |affinity| matches!(affinity, Affinity::Integer | Affinity::Real);
+        let (mut left, mut right) = (left, right);
+        match (left_affinity, right_affinity) {
+            (a, b) if is_number(a) && is_number(b) => {}
+            (a, _) if is_number(a) => right = self.affine_to(right, Affinity::Integer),
+            (_, b) if is_number(b) => left = self.affine_to(left, Affinity::Integer),
+            (Affinity::Text, Affinity::None) => right = self.affine_to(right, Affinity::Text),
+            (Affinity::None, Affinity::Text) => left = self.affine_to(left, Affinity::Text),
+            _ => {}
+        }
+        let collation = self.collation_of(left_node, right_node);
+        self.arena.add(Expression::Compare {
+            comparison,
+            left,
+            right,
+            collation,
+        })
+    }
+
+    fn collation_of(&self, left: NodeId, right: NodeId) -> Collation {
+        let rules = [left, right].map(|node| self.operand(node).collation);
+        let mut rules = rules.into_iter().flatten();
+        let first = rules.next();
+        match (first, rules.next()) {
+            (Some(first), Some(second)) if second.explicit && !first.explicit => second.collation,
+            (Some(first), _) => first.collation,
+            (None, _) => Collation::Binary,
+        }
+    }
+
+    /// The expression with an affinity applied. Values that stay as they are stay bare, so that whoever reads the plan
+    /// sees `word = 'a'` as a column and a value.
+    fn affine_to(&mut self, operand: ExpressionId, affinity: Affinity) -> ExpressionId {
+        let affinity = match affinity {
+            Affinity::None | Affinity::Blob => return operand,
+            Affinity::Integer | Affinity::Real => Affinity::Integer,
+            Affinity::Text => Affinity::Text,
+        };
+        match (self.arena.get(operand), affinity) {
+            (Expression::Value(Value::Null | Value::Blob(_)), _)
+            | (Expression::Value(Value::Text(_)), Affinity::Text)
+            | (Expression::Value(Value::Integer(_) | Value::Real(_)), Affinity::Integer) => operand,
+            (Expression::Value(Value::Integer(value)), Affinity::Text) => {
+                let text = value.to_string();
+                self.value(Value::Text(text))
+            }
+            _ => self.arena.add(Expression::Affine { operand, affinity }),
+        }
+    }
+}
