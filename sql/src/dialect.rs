@@ -132,7 +132,9 @@ impl Dialect for ZipfDialect {
             Precedence::Or => OR,
             Precedence::And => AND,
             Precedence::UnaryNot => NOT,
-            Precedence::Between | Precedence::Like | Precedence::Is | Precedence::Eq => EQUALITY,
+            Precedence::Between | Precedence::Is | Precedence::Eq => EQUALITY,
+            // Of what stands to the right of LIKE.
+            Precedence::Like => BOUND_EQUALITY,
             Precedence::PlusMinus => SUM,
             Precedence::MulDivModOp => PRODUCT,
             Precedence::Period

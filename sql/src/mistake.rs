@@ -13,6 +13,7 @@ pub(crate) const TYPE: &str = "a type";
 pub(crate) const TYPES: &str = "types are INTEGER, REAL, TEXT and BLOB";
 pub(crate) const LONE_STAR: &str = "`*` stands alone, or in COUNT(*)";
 const EXPRESSION: &str = "an expression";
+const NAME: &str = "a name";
 const ONE_SOURCE: &str = "query one corpus or table function at a time";
 
 /// Clauses and joins of other databases, each with what to write instead.
@@ -48,7 +49,7 @@ pub(crate) fn explain_expected(at: &Cursor<'_>, expected: &str) -> Error {
     let expected = match expected {
         "end of statement" => "the end of the statement".to_owned(),
         "an identifier after AS" => "an alias".to_owned(),
-        "identifier" => "a name".to_owned(),
+        "identifier" => NAME.to_owned(),
         "a data type name" => TYPE.to_owned(),
         "AND" => "`AND` of BETWEEN".to_owned(),
         "END" if !is_behind_else(at) => "`WHEN`, `ELSE` or `END`".to_owned(),
@@ -160,7 +161,7 @@ fn foreign_clause(at: &Cursor<'_>, expected: &str) -> Option<Error> {
         let hint = "GROUP BY gives one row for each group";
         return Some(at.refuse("`DISTINCT ON`", hint));
     }
-    if expected == EXPRESSION {
+    if [EXPRESSION, NAME].contains(&expected) {
         return None;
     }
     let (clause, hint) = FOREIGN_CLAUSES
@@ -180,18 +181,26 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     }
     let next = at.word_at(0).unwrap_or_default();
     let mut behind = at.at(at.index() + 1);
-    if is_one_of("GROUP ORDER", next) {
-        return behind.expect_word("BY").err();
-    }
-    if is_one_of("NULLS", next) {
-        return Some(behind.unexpected("`FIRST` or `LAST`", Hint::NONE));
+    if expected != EXPRESSION {
+        if is_one_of("GROUP ORDER", next) {
+            return behind.expect_word("BY").err();
+        }
+        if is_one_of("NULLS", next) {
+            return Some(behind.unexpected("`FIRST` or `LAST`", Hint::NONE));
+        }
+        if is_one_of("FILTER", next) && behind.take("(") {
+            return behind.expect_word("WHERE").err();
+        }
+        if is_one_of("ESCAPE", next) {
+            let hint = Hint::new("only LIKE has ESCAPE");
+            return Some(at.unexpected("an operator", hint));
+        }
+        if at.peek_symbol(".") {
+            return behind.name("the name of a column").err();
+        }
     }
     if is_one_of("LIMIT", next) && behind.peek_word("ALL") {
         return behind.operand(NUMBER).err();
-    }
-    if is_one_of("ESCAPE", next) {
-        let hint = Hint::new("only LIKE has ESCAPE");
-        return Some(at.unexpected("an operator", hint));
     }
     if at.peek_symbol("*") && expected == EXPRESSION {
         return Some(at.unexpected(EXPRESSION, Hint::new(LONE_STAR)));
@@ -205,9 +214,9 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
         return at.name("the name of a column").err();
     }
     let word = before.word_at(0)?;
-    if is_one_of("FROM", word) {
+    if is_one_of("FROM", word) && expected == NAME {
         at.name("the name of a corpus or a table function").err()
-    } else if is_one_of("LIMIT OFFSET", word) {
+    } else if is_one_of("LIMIT OFFSET", word) && expected == EXPRESSION {
         at.operand(NUMBER).err()
     } else if is_one_of("COLLATE", word) {
         Some(at.unexpected(COLLATION, Hint::NONE))

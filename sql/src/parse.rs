@@ -185,7 +185,10 @@ fn subquery_error(
     loop {
         let opens = tokens
             .windows(2)
-            .position(|pair| is_from(&pair[0]) && pair[1].token == Token::LParen)?;
+            .position(|pair| is_from(&pair[0]) && pair[1].token == Token::LParen);
+        let Some(opens) = opens else {
+            return found;
+        };
         tokens.drain(..opens + 2);
         let index = tokens
             .first()

@@ -169,10 +169,17 @@ impl Translation<'_> {
         if self.parentheses.last() == Some(&true) && (is("FROM") || is("FOR")) {
             return (Token::Comma, 1);
         }
-        let name_follows = match self.tokens.last().map(|before| &before.token) {
-            Some(Token::Word(before)) => before.keyword == Keyword::FROM,
-            before => before == Some(&Token::Period),
+        let before = self.tokens.last().map(|before| &before.token);
+        let behind = match before {
+            Some(Token::Word(before)) => before.keyword,
+            _ => Keyword::NoKeyword,
         };
+        if is("NULL") && behind == Keyword::REGEXP {
+            // sqlparser loses a NULL that stands right there, but no other literal.
+            return (Token::Number(String::new(), false), 1);
+        }
+        let name_follows =
+            behind == Keyword::FROM || before.is_some_and(|token| *token == Token::Period);
         if name_follows && is_reserved(text) {
             // sqlparser would take any word for the name that must stand here.
             return (Token::ExclamationMark, 1);
