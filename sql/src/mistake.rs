@@ -12,9 +12,17 @@ pub(crate) const COLLATION: &str = "`BINARY` or `NOCASE`";
 pub(crate) const TYPE: &str = "a type";
 pub(crate) const TYPES: &str = "types are INTEGER, REAL, TEXT and BLOB";
 pub(crate) const LONE_STAR: &str = "`*` stands alone, or in COUNT(*)";
+pub(crate) const VALUE: &str = "a text, a number or a parameter";
+pub(crate) const LIST: &str = "`,` or `)`";
 const EXPRESSION: &str = "an expression";
 const NAME: &str = "a name";
-const ONE_SOURCE: &str = "query one corpus or table function at a time";
+pub(crate) const ALIAS: &str = "an alias";
+/// What is refused, and what to write instead.
+pub(crate) const ALIAS_WITH_COLUMNS: (&str, &str) = (
+    "an alias with columns",
+    "name columns in the subquery's list",
+);
+pub(crate) const ONE_SOURCE: &str = "query one corpus or table function at a time";
 
 /// Clauses and joins of other databases, each with what to write instead.
 const FOREIGN_CLAUSES: &[(&str, &str)] = &[
@@ -48,12 +56,12 @@ const FOREIGN_OPERATORS: &str = "AT DIV ILIKE MATCH MEMBER OVERLAPS RLIKE SIMILA
 pub(crate) fn explain_expected(at: &Cursor<'_>, expected: &str) -> Error {
     let expected = match expected {
         "end of statement" => "the end of the statement".to_owned(),
-        "an identifier after AS" => "an alias".to_owned(),
+        "an identifier after AS" => ALIAS.to_owned(),
         "identifier" => NAME.to_owned(),
         "a data type name" => TYPE.to_owned(),
         "AND" => "`AND` of BETWEEN".to_owned(),
         "END" if !is_behind_else(at) => "`WHEN`, `ELSE` or `END`".to_owned(),
-        ")" if is_in_list(at) => "`,` or `)`".to_owned(),
+        ")" if is_in_list(at) => LIST.to_owned(),
         expected if expected.chars().any(char::is_lowercase) => expected.to_owned(),
         expected => format!("`{expected}`"),
     };
@@ -93,14 +101,17 @@ fn foreign_query(at: &Cursor<'_>) -> Option<Error> {
 
 /// An operator or a literal of other databases.
 fn foreign_operator(at: &Cursor<'_>, expected: &str) -> Option<Error> {
+    if expected == EXPRESSION {
+        return at.peek_symbol("~").then(|| at.refuse("`~`", ""));
+    }
+    if [NAME, ALIAS].contains(&expected) {
+        return None;
+    }
     if let Some(symbol @ ("&" | "|" | "<<" | ">>" | "~")) = at.symbol_at(0) {
         return Some(at.refuse(format!("`{symbol}`"), ""));
     }
     if at.peek_symbol("::") {
         return Some(at.refuse("`::`", "write `CAST(x AS TEXT)`"));
-    }
-    if expected == EXPRESSION {
-        return None;
     }
     let after_not = at.at(at.index() + 1);
     if at.peek_word("NOT") && is_foreign_operator(&after_not) {
@@ -161,7 +172,7 @@ fn foreign_clause(at: &Cursor<'_>, expected: &str) -> Option<Error> {
         let hint = "GROUP BY gives one row for each group";
         return Some(at.refuse("`DISTINCT ON`", hint));
     }
-    if [EXPRESSION, NAME].contains(&expected) {
+    if [EXPRESSION, NAME, ALIAS, LIST].contains(&expected) {
         return None;
     }
     let (clause, hint) = FOREIGN_CLAUSES
@@ -173,7 +184,7 @@ fn foreign_clause(at: &Cursor<'_>, expected: &str) -> Option<Error> {
 /// A token that is wrong for what stands right before it.
 fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     let mut at = *at;
-    if expected == "an alias" {
+    if expected == ALIAS {
         return at.name(expected).err();
     }
     if expected == TYPE {
@@ -181,7 +192,7 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     }
     let next = at.word_at(0).unwrap_or_default();
     let mut behind = at.at(at.index() + 1);
-    if expected != EXPRESSION {
+    if ![EXPRESSION, NAME].contains(&expected) {
         if is_one_of("GROUP ORDER", next) {
             return behind.expect_word("BY").err();
         }
@@ -202,6 +213,9 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     if is_one_of("LIMIT", next) && behind.peek_word("ALL") {
         return behind.operand(NUMBER).err();
     }
+    if at.peek_symbol("(") && behind.peek_symbol("*") {
+        return Some(behind.unexpected(EXPRESSION, Hint::new(LONE_STAR)));
+    }
     if at.peek_symbol("*") && expected == EXPRESSION {
         return Some(at.unexpected(EXPRESSION, Hint::new(LONE_STAR)));
     }
@@ -210,6 +224,12 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
         return Some(at.refuse("a list in parentheses", hint));
     }
     let before = at.back(1)?;
+    if before.peek_symbol("(") && expected == NAME {
+        return Some(before.refuse(ALIAS_WITH_COLUMNS.0, ALIAS_WITH_COLUMNS.1));
+    }
+    if expected == EXPRESSION && is_in_table_function(&at) {
+        return at.operand(VALUE).err();
+    }
     if before.peek_symbol(".") {
         return at.name("the name of a column").err();
     }
@@ -235,24 +255,36 @@ fn is_behind_else(at: &Cursor<'_>) -> bool {
     nearest.is_some_and(|word| is_one_of("ELSE", word))
 }
 
-/// Whether the innermost open parenthesis before the cursor is that of a call or of IN.
-fn is_in_list(at: &Cursor<'_>) -> bool {
+/// The innermost open parenthesis before the cursor.
+fn opening<'a>(at: &Cursor<'a>) -> Option<Cursor<'a>> {
     let mut closed = 0usize;
-    for count in 1..=at.index() {
-        let Some(before) = at.back(count) else {
-            return false;
-        };
+    let mut before = *at;
+    loop {
+        before = before.back(1)?;
         match before.symbol_at(0) {
             Some(")") => closed += 1,
             Some("(") if closed > 0 => closed -= 1,
-            Some("(") => {
-                let word = before.previous_word();
-                return word.is_some_and(|word| {
-                    is_one_of("IN", word) || !is_reserved(word) && !is_one_of("CAST FILTER", word)
-                });
-            }
+            Some("(") => return Some(before),
             _ => {}
         }
     }
-    false
+}
+
+/// Whether that is the parenthesis of a call or of IN.
+fn is_in_list(at: &Cursor<'_>) -> bool {
+    let word = opening(at).and_then(|opening| opening.previous_word());
+    word.is_some_and(|word| {
+        is_one_of("IN", word) || !is_reserved(word) && !is_one_of("CAST FILTER", word)
+    })
+}
+
+/// Whether that is the parenthesis of a table function.
+fn is_in_table_function(at: &Cursor<'_>) -> bool {
+    let function = opening(at).and_then(|opening| opening.back(1));
+    function.is_some_and(|function| {
+        function.peek_name().is_some()
+            && function
+                .previous_word()
+                .is_some_and(|word| is_one_of("FROM", word))
+    })
 }

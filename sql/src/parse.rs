@@ -127,7 +127,7 @@ fn parse_with_limit(
             Err(error) => {
                 let error = parser_error(cursor, &parser, error);
                 let tokens = parser.into_tokens();
-                return Err(subquery_error(cursor, tokens, recursion_max).unwrap_or(error));
+                return Err(subquery_error(cursor, tokens, recursion_max, error));
             }
         };
         let end = index_of_next(&cursor, &parser);
@@ -152,12 +152,14 @@ fn index_of_next(cursor: &Cursor<'_>, parser: &Parser<'_>) -> usize {
         .unwrap_or(cursor.index() + cursor.remaining())
 }
 
-/// sqlparser's error in our words. Its message ends with the place, as `translate` encodes it.
-fn parser_error(cursor: Cursor<'_>, parser: &Parser<'_>, error: ParserError) -> Error {
+/// sqlparser's error in our words, and the index of the token where it is. Its message ends with the place, as
+/// `translate` encodes it.
+fn parser_error(cursor: Cursor<'_>, parser: &Parser<'_>, error: ParserError) -> (usize, Error) {
     let message = match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
         ParserError::RecursionLimitExceeded => {
-            return translate::too_deep(&cursor.at(index_of_next(&cursor, parser)));
+            let at = cursor.at(index_of_next(&cursor, parser));
+            return (at.index(), translate::too_deep(&at));
         }
     };
     let (message, index) = match message.rsplit_once(" at Line: 1, Column: ") {
@@ -170,47 +172,62 @@ fn parser_error(cursor: Cursor<'_>, parser: &Parser<'_>, error: ParserError) -> 
         .strip_prefix("Expected: ")
         .and_then(|rest| rest.rsplit_once(", found"))
         .map_or("valid SQL", |(expected, _)| expected.trim());
-    mistake::explain_expected(&at, expected)
+    (at.index(), mistake::explain_expected(&at, expected))
 }
 
-/// The error within a subquery. sqlparser takes back what it could not read in the parentheses behind FROM, tries other
-/// readings, and tells only why those fail.
+/// The error, or the one within a subquery that is the reason for it. sqlparser takes back what it could not read in the
+/// parentheses behind FROM, tries other readings, and tells only why those fail.
 fn subquery_error(
     cursor: Cursor<'_>,
     mut tokens: Vec<TokenWithSpan>,
     recursion_max: usize,
-) -> Option<Error> {
+    (mut index, mut error): (usize, Error),
+) -> Error {
     let is_from = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::FROM);
-    let mut found = None;
-    loop {
-        let opens = tokens
+    let opens = |tokens: &[TokenWithSpan]| {
+        tokens
             .windows(2)
-            .position(|pair| is_from(&pair[0]) && pair[1].token == Token::LParen);
-        let Some(opens) = opens else {
-            return found;
-        };
-        tokens.drain(..opens + 2);
-        let index = tokens
-            .first()
-            .and_then(|token| translate::index_of(token.span.start));
-        let begin = cursor.at(index.unwrap_or(usize::MAX));
+            .position(|pair| is_from(&pair[0]) && pair[1].token == Token::LParen)
+    };
+    while let Some(from) = opens(&tokens) {
+        tokens.drain(..from + 2);
+        let first = tokens.first();
+        let first = first.and_then(|token| translate::index_of(token.span.start));
+        let begin = cursor.at(first.unwrap_or(usize::MAX));
+        if index < begin.index() {
+            break;
+        }
         if !begin.peek_word("SELECT") {
             let hint = Hint::new("parentheses in FROM hold a subquery");
-            return Some(begin.unexpected("`SELECT`", hint));
+            return begin.unexpected("`SELECT`", hint);
         }
         let mut parser = Parser::new(&ZipfDialect)
             .with_recursion_limit(recursion_max)
             .with_tokens_with_locations(tokens);
         match parser.parse_query() {
-            Err(error) => found = Some(parser_error(cursor, &parser, error)),
-            Ok(_) if parser.peek_token_ref().token == Token::RParen => return found,
+            Err(inner) => (index, error) = parser_error(cursor, &parser, inner),
             Ok(_) => {
-                let end = cursor.at(index_of_next(&cursor, &parser));
-                return Some(mistake::explain(&end, "`)`"));
+                let mut end = cursor.at(index_of_next(&cursor, &parser));
+                if !end.take(")") {
+                    return mistake::explain(&end, "`)`");
+                }
+                if index >= end.index() {
+                    break;
+                }
+                // What is left of the reading that was taken back is the alias.
+                return match end.alias() {
+                    Err(error) => error,
+                    Ok(_) if end.peek_symbol("(") => {
+                        let (what, hint) = mistake::ALIAS_WITH_COLUMNS;
+                        end.refuse(what, hint)
+                    }
+                    Ok(_) => error,
+                };
             }
         }
         tokens = parser.into_tokens();
     }
+    error
 }
 
 #[cfg(test)]

@@ -238,7 +238,7 @@ impl Lowering<'_, '_> {
             return Err(self.cursor.refuse(clause, ""));
         }
         if !self.cursor.take(")") {
-            return Err(self.cursor.unexpected_in_query("`,` or `)`"));
+            return Err(self.cursor.unexpected_in_query(mistake::LIST));
         }
         let filter = match filter {
             Some(condition) => {
@@ -270,7 +270,7 @@ impl Lowering<'_, '_> {
                 || index == 1 && self.cursor.take_word("FROM")
                 || index == 2 && self.cursor.take_word("FOR");
             if !separated {
-                return Err(self.cursor.unexpected_in_query("`,` or `)`"));
+                return Err(self.cursor.unexpected_in_query(mistake::LIST));
             }
             match arg {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {

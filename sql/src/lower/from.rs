@@ -7,9 +7,8 @@ use sqlparser::ast::{FunctionArg, TableFactor};
 
 use crate::error::{Hint, Result, shorten};
 use crate::lower::{Lowering, query};
+use crate::mistake::{self, ONE_SOURCE};
 use crate::syntax::{Argument, From, FromKind, Name, Select};
-
-const ONE_SOURCE: &str = "query one corpus or table function at a time";
 
 impl Lowering<'_, '_> {
     pub(super) fn from(
@@ -84,8 +83,8 @@ impl Lowering<'_, '_> {
         };
         let alias = self.alias(true)?;
         if !columns.is_empty() || at.is_some() {
-            let hint = "name columns in the subquery's list";
-            return Err(self.cursor.refuse("an alias with columns", hint));
+            let (what, hint) = mistake::ALIAS_WITH_COLUMNS;
+            return Err(self.cursor.refuse(what, hint));
         }
         Ok(alias)
     }
@@ -113,12 +112,12 @@ impl Lowering<'_, '_> {
         let mut arguments = Vec::with_capacity(args.len());
         for (index, arg) in args.iter().enumerate() {
             if index > 0 && !self.cursor.take(",") {
-                return Err(self.cursor.unexpected("`,` or `)`", Hint::NONE));
+                return Err(self.cursor.unexpected(mistake::LIST, Hint::NONE));
             }
             arguments.push(self.table_argument(&name, arg)?);
         }
         if !self.cursor.take(")") {
-            return Err(self.cursor.unexpected("`,` or `)`", Hint::NONE));
+            return Err(self.cursor.unexpected(mistake::LIST, Hint::NONE));
         }
         Ok(FromKind::TableFunction { name, arguments })
     }
@@ -149,10 +148,9 @@ impl Lowering<'_, '_> {
                 shorten(&function.text),
                 shorten(&word.text)
             ));
-            let expected = "a text, a number or a parameter";
-            return Err(self.cursor.unexpected(expected, hint));
+            return Err(self.cursor.unexpected(mistake::VALUE, hint));
         }
-        let value = self.cursor.operand("a text, a number or a parameter")?;
+        let value = self.cursor.operand(mistake::VALUE)?;
         Ok(Argument { name, value })
     }
 }

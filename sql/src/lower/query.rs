@@ -184,7 +184,7 @@ impl Lowering<'_, '_> {
         }
         let alias = self.cursor.alias()?;
         if alias.is_none() {
-            return Err(mistake::explain(self.cursor, "an alias"));
+            return Err(mistake::explain(self.cursor, mistake::ALIAS));
         }
         Ok(alias)
     }
@@ -209,7 +209,7 @@ impl Lowering<'_, '_> {
             return Err(self.cursor.refuse("`*` with a change to it", ""));
         }
         if !self.cursor.take("*") {
-            return Err(self.cursor.unexpected_in_query("an expression"));
+            return Err(mistake::explain(self.cursor, "an expression"));
         }
         Ok(())
     }
