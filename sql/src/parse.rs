@@ -413,7 +413,7 @@ mod tests {
             proptest::collection::vec(proptest::sample::select(fragments.to_vec()), 0..size)
         };
         let config = Config {
-            cases: 20_000,
+            cases: 5_000,
             rng_seed: RngSeed::Fixed(0x5eed),
             failure_persistence: None,
             ..Config::default()
