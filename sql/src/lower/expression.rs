@@ -9,7 +9,7 @@ use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 use crate::dialect::{CUSTOM_COLLATE, CUSTOM_IS};
 use crate::error::{Hint, Result};
 use crate::functions;
-use crate::lower::{Lowering, query};
+use crate::lower::Lowering;
 use crate::mistake;
 use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Matcher};
 use crate::syntax::{NodeId, NodeKind, OperandKind};
@@ -166,11 +166,9 @@ impl Lowering<'_, '_> {
         let operand = self.expression(expr)?;
         self.cursor.expect_word("AS")?;
         let Some(affinity) = self.cursor.word_at(0).and_then(affinity_of_type) else {
-            return Err(query::unexpected(
-                self.cursor,
-                mistake::TYPE,
-                mistake::TYPES,
-            ));
+            return Err(self
+                .cursor
+                .unexpected(mistake::TYPE, Hint::new(mistake::TYPES)));
         };
         self.cursor.advance();
         if !self.cursor.take(")") {
@@ -277,11 +275,9 @@ impl Lowering<'_, '_> {
                     operands.push(self.expression(expr)?);
                 }
                 FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => {
-                    return Err(query::unexpected(
-                        self.cursor,
-                        "an expression",
-                        mistake::LONE_STAR,
-                    ));
+                    return Err(self
+                        .cursor
+                        .unexpected("an expression", Hint::new(mistake::LONE_STAR)));
                 }
                 FunctionArg::Unnamed(
                     FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::WildcardWithOptions(_),

@@ -7,7 +7,7 @@ use sqlparser::ast;
 use sqlparser::ast::{Expr, SelectItem, SetExpr};
 
 use crate::cursor::Cursor;
-use crate::error::{Error, Hint, Result};
+use crate::error::Result;
 use crate::lower::Lowering;
 use crate::mistake;
 use crate::syntax::{Item, Name, NodeId, Nodes, Operand, OrderTerm, Select};
@@ -342,9 +342,4 @@ impl Lowering<'_, '_> {
         self.cursor.expect_word(keyword)?;
         self.cursor.operand(mistake::NUMBER)
     }
-}
-
-/// As `Cursor::unexpected`, for a hint that is a constant.
-pub(super) fn unexpected(cursor: &Cursor<'_>, expected: &str, hint: &'static str) -> Error {
-    cursor.unexpected(expected, Hint::new(hint))
 }
