@@ -152,21 +152,21 @@ impl Dialect for ZipfDialect {
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         let token = parser.peek_token_ref();
         // sqlparser ends both bounds of BETWEEN at any operator that binds no tighter. In the lower one nothing else
-        // could be meant.
-        let equality = if translate::is_in_bound(token.span) {
-            BOUND_EQUALITY
+        // could be meant than an operand, unless it has an upper bound itself.
+        let (equality, between) = if translate::is_in_bound(token.span) {
+            (BOUND_EQUALITY, self.prec_unknown())
         } else {
-            EQUALITY
+            (EQUALITY, EQUALITY)
         };
         Some(Ok(match &token.token {
             Token::Word(word) => match word.keyword {
                 Keyword::OR => OR,
                 Keyword::AND => AND,
-                Keyword::BETWEEN => EQUALITY,
+                Keyword::BETWEEN => between,
                 Keyword::IN | Keyword::LIKE | Keyword::REGEXP | Keyword::NOTNULL => equality,
                 Keyword::NOT => match &parser.peek_nth_token_ref(1).token {
                     Token::Word(word) => match word.keyword {
-                        Keyword::BETWEEN => EQUALITY,
+                        Keyword::BETWEEN => between,
                         Keyword::IN | Keyword::LIKE | Keyword::REGEXP | Keyword::NULL => equality,
                         _ => self.prec_unknown(),
                     },

@@ -197,6 +197,7 @@ fn syntax() {
         SELECT word FROM (SELECT word FROM reviews WHERE word = 'a' extra) AS r
         SELECT OR FROM (SELECT word FROM reviews WHERE)
         SELECT word BETWEEN 'a' BETWEEN 'b' AND 'c' AND 'd' FROM reviews
+        SELECT word BETWEEN NOT 'a' NOT BETWEEN 'b' AND 'c' AND 'd' FROM reviews
         SELECT lower(reviews.*) FROM reviews
         SELECT word.* + 1 FROM reviews
         SELECT word, FROM reviews ORDER BY
