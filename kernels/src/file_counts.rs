@@ -521,11 +521,11 @@ impl<E> Lists<E> {
 
     /// Puts the lists of some rules on the way into the cache: memory answers
     /// slowly but many questions at a time.
-    fn look_ahead(&self, rules: &[u32])
+    pub(crate) fn look_ahead(&self, rules: impl Iterator<Item = u32>)
     where
         E: Entry,
     {
-        let touched = rules.iter().fold(0, |touched, &rule| {
+        let touched = rules.fold(0, |touched, rule| {
             let (part, start, _) = self.places[rule as usize];
             let first = self.parts[part as usize].get(start as usize);
             touched ^ first.map_or(0, |entry| entry.file())
@@ -540,17 +540,15 @@ impl Lists<(u32, u32)> {
     /// Lists in this order add up as any others do.
     pub(crate) fn rank_all(&mut self) {
         self.ranked = true;
-        let mut places = self.places.clone();
-        places.sort_unstable();
-        let places = places.chunk_by(|a, b| a.0 == b.0).collect::<Vec<_>>();
-        places
-            .into_par_iter()
-            .zip(&mut self.parts)
-            .for_each(|(places, entries)| {
-                for &(_, start, length) in places {
-                    rank(&mut entries[start as usize..][..length as usize]);
-                }
-            });
+        let mut ranges = vec![Vec::new(); self.parts.len()];
+        for &(part, start, length) in &self.places {
+            ranges[part as usize].push(start as usize..(start + length) as usize);
+        }
+        (ranges.into_par_iter().zip(&mut self.parts)).for_each(|(ranges, entries)| {
+            for range in ranges {
+                rank(&mut entries[range]);
+            }
+        });
     }
 }
 
@@ -722,14 +720,17 @@ fn gather_parts<E: Entry>(
 ) -> Result<Vec<Part<E>>, Stopped> {
     let gather = |tally: &mut Tally<E>, symbols: Range<usize>| {
         check(stop)?;
-        let mut part = Part::default();
+        let mut part = Part {
+            ends: Vec::with_capacity(symbols.len()),
+            entries: Vec::with_capacity(2 * TASK_USES),
+        };
         let last = uses.parents.offsets[symbols.end] as usize;
         let mut looked = uses.parents.offsets[symbols.start] as usize;
         for symbol in symbols {
             let end = uses.parents.offsets[symbol + 1] as usize;
             if end > looked {
                 let ahead = last.min(end + AHEAD_SYMBOLS);
-                lists.look_ahead(&uses.parents.rules[looked..ahead]);
+                lists.look_ahead(uses.parents.rules[looked..ahead].iter().copied());
                 looked = ahead;
             }
             // Symbols are u32.
@@ -764,7 +765,7 @@ mod tests {
                 *counts.entry((word, file)).or_insert(0) += 1;
             }
         }
-        let by_word = word_file_counts(view, &uses, &GO).unwrap();
+        let by_word = word_file_counts(view, &uses, &GO).expect("not stopped");
         let found = (0..by_word.rows()).flat_map(|word| {
             let row = by_word.row(word).iter();
             row.map(move |&(file, count)| ((word as u32, file), count))
@@ -773,10 +774,10 @@ mod tests {
         let lists = gather_lists::<(u32, u32)>(view, &uses, &GO);
         assert_eq!(
             (&by_word.offsets, &by_word.entries),
-            lists.as_ref().map(|l| (&l.0, &l.1)).unwrap()
+            lists.as_ref().map(|l| (&l.0, &l.1)).expect("not stopped")
         );
 
-        let by_file = file_word_counts(view, &uses, &GO).unwrap();
+        let by_file = file_word_counts(view, &uses, &GO).expect("not stopped");
         let mut swapped: Vec<_> = counts
             .iter()
             .map(|(&(word, file), &n)| (file, word, n))
@@ -790,10 +791,10 @@ mod tests {
         let all: Vec<u32> = (0..view.files() as u32).collect();
         for words in [0, u64::MAX] {
             let found = file_word_counts_by_file(view, &all, |_| words, &GO);
-            assert_eq!(found.unwrap(), by_file);
+            assert_eq!(found.expect("not stopped"), by_file);
         }
 
-        let index = inverted_index(view, &uses, &GO).unwrap();
+        let index = inverted_index(view, &uses, &GO).expect("not stopped");
         assert_eq!(index.offsets, by_word.offsets);
         assert!(
             index
@@ -802,7 +803,7 @@ mod tests {
                 .eq(by_word.entries.iter().map(|(file, _)| file))
         );
         let lists = gather_lists::<u32>(view, &uses, &GO);
-        assert_eq!(lists.unwrap(), (index.offsets, index.files));
+        assert_eq!(lists.expect("not stopped"), (index.offsets, index.files));
 
         let odd = word_set_counts(view, |word| word % 2 == 1);
         let naive = files
@@ -829,8 +830,8 @@ mod tests {
             let grammar = test_grammars::many_files(files);
             let words = grammar.word_grammar();
             let uses = in_pools(|| WordUses::new(words.view()));
-            in_pools(|| file_word_counts(words.view(), &uses, &GO).unwrap());
-            in_pools(|| inverted_index(words.view(), &uses, &GO).unwrap());
+            in_pools(|| file_word_counts(words.view(), &uses, &GO).expect("not stopped"));
+            in_pools(|| inverted_index(words.view(), &uses, &GO).expect("not stopped"));
         }
     }
 
