@@ -230,14 +230,27 @@ pub fn word_file_counts(
 }
 
 /// For each file the words that occur in it, with counts.
+///
+/// Memory beside the result: with few files 4 bytes a symbol and file, else as
+/// [`word_file_counts`] and its result.
 pub fn file_word_counts(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
 ) -> Result<CountTable, Stopped> {
-    let table = word_file_counts(view, uses, stop)?;
-    check(stop)?;
-    Ok(table.transposed(view.files()))
+    match view.files() {
+        0..=1 => file_rows::<1>(view, uses, stop),
+        2 => file_rows::<2>(view, uses, stop),
+        3..=4 => file_rows::<4>(view, uses, stop),
+        5..=8 => file_rows::<8>(view, uses, stop),
+        9..=16 => file_rows::<16>(view, uses, stop),
+        17..=ROW_FILES_MAX => file_rows::<ROW_FILES_MAX>(view, uses, stop),
+        _ => {
+            let table = word_file_counts(view, uses, stop)?;
+            check(stop)?;
+            Ok(table.transposed(view.files()))
+        }
+    }
 }
 
 /// As [`file_word_counts`], for some files only, each followed on its own: a row
@@ -362,6 +375,33 @@ fn count_rows<const FILES: usize>(
     gather_rows(view, uses, stop, |row: &[u32; FILES], entries| {
         let row = (0..).zip(row).filter(|&(_, &count)| count > 0);
         entries.extend(row.map(|(file, &count)| (file, count)));
+    })
+}
+
+/// Gathers the rows of all words, then reads one column a file.
+fn file_rows<const FILES: usize>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<CountTable, Stopped> {
+    let rules: Vec<[u32; FILES]> = rule_rows(view, uses, stop)?;
+    let mut rows = vec![[0; FILES]; view.terminal_count as usize];
+    let parts = uses.parts(0..rows.len());
+    let cuts = offsets_of(parts.iter().map(Range::len));
+    (split_mut(&mut rows, &cuts).into_par_iter().zip(parts)).for_each(|(rows, symbols)| {
+        for (row, symbol) in rows.iter_mut().zip(symbols) {
+            *row = row_of(uses, symbol, &rules, 0);
+        }
+    });
+    check(stop)?;
+    let column = |file: usize| -> Vec<(u32, u32)> {
+        let counts = (0..).zip(rows.iter().map(|row| row[file]));
+        counts.filter(|&(_, count)| count > 0).collect()
+    };
+    let files: Vec<_> = (0..view.files()).into_par_iter().map(column).collect();
+    Ok(CountTable {
+        offsets: offsets_of(files.iter().map(Vec::len)),
+        entries: files.concat(),
     })
 }
 

@@ -36,7 +36,7 @@ const BUCKET_WINDOWS: usize = 1 << 13;
 const BUCKETS_MAX: usize = 1 << 12;
 
 /// Root or body symbols that one task looks at, at least.
-const TASK_SYMBOLS_MIN: usize = 1 << 14;
+const TASK_SYMBOLS_MIN: usize = 1 << 13;
 
 /// A stop is noticed after so many symbols.
 const STOP_SYMBOLS: usize = 1 << 16;
@@ -541,7 +541,8 @@ impl<K: Key> Finder<'_, K> {
         find: impl Fn(Range<usize>, &mut Sink<'_, T>) + Sync,
     ) -> Result<Found<T>, Stopped> {
         let Shape { n, bits } = self.windows.shape;
-        let tasks = (items / TASK_SYMBOLS_MIN).clamp(1, rayon::current_num_threads());
+        // More than threads, for they take unequally long.
+        let tasks = (items / TASK_SYMBOLS_MIN).clamp(1, rayon::current_num_threads() * 4);
         let part = items.div_ceil(tasks).max(1);
         let task = |task: usize| {
             let range = (task * part).min(items)..((task + 1) * part).min(items);
