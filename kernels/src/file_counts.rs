@@ -20,6 +20,7 @@ use rayon::prelude::*;
 
 use crate::bits::bits_of;
 use crate::grammar_view::AHEAD_SYMBOLS;
+use crate::occurrences::Climb;
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
 use crate::{GrammarView, Parents, file_weights, fold_expansions};
@@ -276,9 +277,57 @@ pub fn file_word_counts_by_file(
     Ok(CountTable { offsets, entries })
 }
 
+/// The files that words of a small set occur in, ascending, with how often any of them does.
+///
+/// Work: O(places of the words and of all rules that contain them + files), upward.
+pub fn set_file_counts(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    words: &[u32],
+    stop: &AtomicBool,
+) -> Result<Vec<(u32, u32)>, Stopped> {
+    let mut climb = Climb::new(view);
+    // By slot, final when the level of the rule is.
+    let mut rule_counts: Vec<u32> = Vec::new();
+    let mut file_counts = vec![0u32; view.files()];
+    let mut rise = |climb: &mut Climb, rule_counts: &mut Vec<u32>, symbol: u32, count: u32| {
+        for &file in uses.files(symbol) {
+            let sum = &mut file_counts[file as usize];
+            *sum = sum.wrapping_add(count);
+        }
+        for &rule in uses.rules(symbol) {
+            let (slot, new) = climb.reach(view, rule);
+            if new {
+                rule_counts.push(0);
+            }
+            let sum = &mut rule_counts[slot as usize];
+            *sum = sum.wrapping_add(count);
+        }
+    };
+    for &word in words {
+        rise(&mut climb, &mut rule_counts, word, 1);
+    }
+    for level in 0..view.levels() {
+        for rules in climb.take_level(level).chunks(TASK_USES) {
+            check(stop)?;
+            for &(rule, slot) in rules {
+                let count = rule_counts[slot as usize];
+                rise(
+                    &mut climb,
+                    &mut rule_counts,
+                    view.terminal_count + rule,
+                    count,
+                );
+            }
+        }
+    }
+    let files = (0..).zip(file_counts).filter(|&(_, count)| count > 0);
+    Ok(files.collect())
+}
+
 /// For each file how often words of a set occur in it.
 ///
-/// Work: O(symbols), bottom-up.
+/// Work: O(symbols), bottom-up: for sets of many words.
 pub fn word_set_counts(view: GrammarView<'_>, in_set: impl Fn(u32) -> bool + Sync) -> Vec<u64> {
     let one = |word| u64::from(in_set(word));
     let counts = fold_expansions(view, one, 0, u64::saturating_add);
@@ -844,6 +893,22 @@ mod tests {
         );
         let lists = gather_lists::<u32>(view, &uses, &GO);
         assert_eq!(lists.expect("not stopped"), (index.offsets, index.files));
+
+        for word in 0..view.terminal_count.min(9) {
+            let found = set_file_counts(view, &uses, &[word], &GO);
+            assert_eq!(found.as_deref(), Ok(by_word.row(word as usize)));
+        }
+        let odd: Vec<u32> = (0..view.terminal_count)
+            .filter(|word| word % 2 == 1)
+            .collect();
+        let of_odd = set_file_counts(view, &uses, &odd, &GO).expect("not stopped");
+        let counted = (0..).zip(word_set_counts(view, |word| word % 2 == 1));
+        let counted = counted.filter(|&(_, count)| count > 0);
+        assert!(
+            of_odd
+                .into_iter()
+                .eq(counted.map(|(file, count)| (file, count as u32)))
+        );
 
         let odd = word_set_counts(view, |word| word % 2 == 1);
         let naive = files
