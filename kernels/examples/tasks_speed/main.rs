@@ -1,5 +1,6 @@
 //! Times the tasks on the grammar against a straight scan: `tasks_speed PATH...`, each a file
-//! or a directory of text. `RAYON_NUM_THREADS` sets the threads of both.
+//! or a directory of text. `RAYON_NUM_THREADS` sets the threads of both, `TASKS` picks the tasks
+//! whose names contain it.
 //!
 //! Answers are compared; each time is the shortest of some runs in turns.
 
