@@ -351,7 +351,7 @@ fn check_phrases(snapshot: &Snapshot, files: &[(&str, Vec<(&[u8], u64)>)]) {
                 check(&[&phrase[1..], &[phrase[n - 1]]].concat());
             }
         }
-        check(&vec![b"nowhere"; n]);
+        check(&vec![&b"nowhere"[..]; n]);
     }
     assert!(snapshot.count_phrase::<&str>(&[]).is_err());
     assert!(snapshot.search_phrase(&["a"; 9]).is_err());
