@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use zipfdb::{Database, Progress, Row, Rows, Value};
 
 use crate::error::Error;
-use crate::message;
+use crate::message::{self, grouped};
 use crate::output::Format;
 use crate::progress::Bars;
 use crate::sample::SPEECHES;
@@ -369,30 +369,9 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-/// A number with its digits in groups of three.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn digits_are_grouped_by_three() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_000), "1,000");
-        assert_eq!(grouped(3_930_161), "3,930,161");
-    }
 
     #[test]
     fn paths_are_quoted_where_a_shell_needs_it() {

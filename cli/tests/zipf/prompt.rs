@@ -116,7 +116,7 @@ fn statements_commands_and_keys_work_on_a_terminal() {
     typist.type_keys("SELECT corpus FROM corpora();\r");
     let shown = typist.wait_for("zipf> ");
     assert!(shown.contains("{\"corpus\":\"typed\"}"), "{shown}");
-    assert!(shown.contains("1 row, "), "{shown}");
+    assert!(shown.contains("1 row in "), "{shown}");
 
     typist.type_keys(".hlep\r");
     typist.wait_for("did you mean `.help`?");
