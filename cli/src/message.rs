@@ -96,6 +96,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A number of things: `1 row`, `1,234 rows`.
+pub fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
 /// What went wrong with a statement that was typed, below `excerpt`, the place in it.
 pub fn typed(excerpt: &str, what: &str, hint: Option<&str>) {
     let colour = colour();
@@ -165,6 +171,8 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(3_930_161), "3,930,161");
+        assert_eq!(counted(1, "row"), "1 row");
+        assert_eq!(counted(1_234, "row"), "1,234 rows");
     }
 
     #[test]

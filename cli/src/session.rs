@@ -179,7 +179,7 @@ fn written(source: io::Error) -> Error {
 }
 
 /// Whether the answer of a statement is a tree.
-fn is_explain(statement: &str) -> bool {
+pub fn is_explain(statement: &str) -> bool {
     let word = statement.split(|character: char| !character.is_ascii_alphabetic());
     word.into_iter()
         .next()

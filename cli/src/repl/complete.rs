@@ -484,7 +484,7 @@ mod tests {
     fn keywords_follow_the_case_that_was_begun() {
         assert_eq!(at_bar("se|"), ["select", "set"]);
         assert_eq!(at_bar("SE|"), ["SELECT", "SET"]);
-        assert_eq!(at_bar("SELECT word FROM notes WHE|"), ["WHERE"]);
+        assert_eq!(at_bar("SELECT word FROM notes WHE|"), ["WHEN", "WHERE"]);
         assert_eq!(at_bar("SELECT word FROM notes gr|"), ["group by"]);
         assert_eq!(at_bar("select word from notes order |"), ["by"]);
         assert_eq!(at_bar("create |"), ["corpus"]);

@@ -21,7 +21,7 @@ use zipfdb::{
 
 use crate::arguments::Source;
 use crate::error::Error;
-use crate::message::{self, grouped};
+use crate::message::{self, counted};
 use crate::progress::Bars;
 use crate::screen::Output;
 use crate::script::Script;
@@ -152,8 +152,7 @@ impl<W: Output> Repl<'_, W> {
         if self.timer && io::stderr().is_terminal() {
             let time = message::time(outcome.time);
             message::note(&match outcome.rows {
-                Some(1) => format!("1 row in {time}"),
-                Some(rows) => format!("{} rows in {time}", grouped(rows)),
+                Some(rows) => format!("{} in {time}", counted(rows, "row")),
                 None => format!("done in {time}"),
             });
         }
@@ -219,10 +218,10 @@ impl<W: Output> Repl<'_, W> {
         match imported {
             Ok(report) => {
                 message::note(&format!(
-                    "{} files, {} bytes, {} words",
-                    grouped(report.files),
-                    grouped(report.bytes),
-                    grouped(report.words)
+                    "{}, {}, {}",
+                    counted(report.files, "file"),
+                    counted(report.bytes, "byte"),
+                    counted(report.words, "word")
                 ));
                 self.show_time(Outcome {
                     rows: None,
@@ -239,7 +238,7 @@ impl<W: Output> Repl<'_, W> {
         let corpus = self.session.database().corpus(name);
         match corpus.and_then(|corpus| corpus.copy_to(directory, &Bars::new())) {
             Ok(files) => {
-                message::note(&format!("{} files", grouped(files)));
+                message::note(&counted(files, "file"));
                 self.show_time(Outcome {
                     rows: None,
                     time: begun.elapsed(),

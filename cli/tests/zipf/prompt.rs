@@ -5,10 +5,11 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use nix::pty::{Winsize, openpty};
 
-use super::{DEADLINE, zipf};
+use super::{DEADLINE, IMPORT, SLOW, directory_with_long_file, zipf};
 
 struct Typist {
     child: Child,
@@ -33,6 +34,8 @@ impl Typist {
             .env("XDG_STATE_HOME", state)
             .env("TERM", "xterm")
             .env("NO_COLOR", "1")
+            // Marks what went through it.
+            .env("PAGER", "sed s/^/paged:/")
             .current_dir(state)
             .stdin(end())
             .stdout(end())
@@ -72,6 +75,22 @@ impl Typist {
                 Err(_) => panic!("waited for {text:?}, got {:?}", self.shown),
             }
         }
+    }
+
+    /// Presses Ctrl-C until `text` is shown, for a press between two statements reaches none.
+    fn interrupt_until(&mut self, text: &str) {
+        // Longer than any run of the test takes, for whatever hangs.
+        for _ in 0..DEADLINE.as_secs() {
+            self.type_keys("\u{3}");
+            while let Ok(bytes) = self.screen.recv_timeout(Duration::from_secs(1)) {
+                self.shown.push_str(&String::from_utf8_lossy(&bytes));
+                if self.shown.contains(text) {
+                    self.wait_for(text);
+                    return;
+                }
+            }
+        }
+        panic!("waited for {text:?}, got {:?}", self.shown);
     }
 
     fn type_keys(&mut self, keys: &str) {
@@ -132,6 +151,93 @@ fn statements_commands_and_keys_work_on_a_terminal() {
     typist.type_keys("\u{1b}[A");
     typist.wait_for(".hlep");
     typist.type_keys("\u{3}");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn tab_completes_names_and_words() {
+    let state = tempfile::tempdir().unwrap();
+    let mut typist = Typist::start(state.path(), &["--format", "csv"]);
+    typist.wait_for("zipf> ");
+    typist.type_keys("CREATE CORPUS letters;\r");
+    typist.wait_for("done in ");
+    typist.wait_for("zipf> ");
+    // The corpus of the second line is known on the first line's terms.
+    typist.type_keys("sel\tCOUNT(\t\u{3}");
+    typist.wait_for("zipf> ");
+    typist.type_keys("sele\t 4 + 3 as \r");
+    typist.wait_for(" ...> ");
+    typist.type_keys("seven fro\t let\t limit 1;\r");
+    typist.wait_for("0 rows in ");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".sche\t l\t\r");
+    typist.wait_for("CREATE CORPUS letters WITH (tokenizer = 'unicode'");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn an_error_points_at_its_place() {
+    let state = tempfile::tempdir().unwrap();
+    let mut typist = Typist::start(state.path(), &[]);
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT setting,\r");
+    typist.wait_for(" ...> ");
+    typist.type_keys("  valeu FROM settings();\r");
+    typist.wait_for(
+        "  2 |   valeu FROM settings()\r\n    |   ^\r\nerror: no such column \"valeu\"\r\nhint: did you mean \"value\"?",
+    );
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn results_longer_than_the_screen_are_paged() {
+    let state = tempfile::tempdir().unwrap();
+    let words: String = (0..200).map(|number| format!("w{number} ")).collect();
+    std::fs::write(state.path().join("words.txt"), words).unwrap();
+    let mut typist = Typist::start(state.path(), &["--format", "csv"]);
+    typist.wait_for("zipf> ");
+    typist.type_keys(".import words.txt c\r");
+    typist.wait_for("1 file, 890 bytes, 200 words");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT word FROM c ORDER BY position;\r");
+    typist.wait_for("paged:w199");
+    typist.wait_for("200 rows in ");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT word FROM c ORDER BY position LIMIT 40;\r");
+    let shown = typist.wait_for("40 rows in ");
+    assert!(!shown.contains("paged:"), "{shown}");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".pager off\r.timer off\r");
+    typist.type_keys("SELECT word FROM c ORDER BY position;\r");
+    let shown = typist.wait_for("w199\r\n");
+    assert!(!shown.contains("paged:"), "{shown}");
+    let shown = typist.wait_for("zipf> ");
+    assert!(!shown.contains(" rows in "), "{shown}");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn control_c_ends_the_statement_and_not_the_program() {
+    let directory = directory_with_long_file();
+    let mut typist = Typist::start(directory.path(), &[]);
+    typist.wait_for("zipf> ");
+    typist.type_keys(&format!("{IMPORT};\r"));
+    typist.wait_for("done in ");
+    typist.wait_for("done in ");
+    typist.wait_for("zipf> ");
+    typist.type_keys(&format!("SELECT 1; {SLOW};\r"));
+    typist.wait_for("1 row in ");
+    typist.interrupt_until("interrupted");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT 3 + 4 AS seven;\r");
+    typist.wait_for(" 7 ");
     typist.wait_for("zipf> ");
     typist.type_keys(".quit\r");
     assert_eq!(typist.end(), Some(0));
