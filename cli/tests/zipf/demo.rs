@@ -27,7 +27,7 @@ fn the_demo_builds_a_database_that_stays() {
         "railroads",
         "17493",
         "the United States",
-        "| 17448",
+        " 17448 ",
         "strategy: ",
     ] {
         assert!(report.contains(part), "{part}: {report}");
