@@ -102,6 +102,14 @@ impl Candidate {
         }
     }
 
+    /// The same at a multiple of the cost.
+    pub(crate) fn times(self, factor: f64) -> Candidate {
+        Candidate {
+            cost: self.cost * factor,
+            ..self
+        }
+    }
+
     /// The `words` words of a few files.
     pub(crate) fn decode(words: u64) -> Candidate {
         Candidate {

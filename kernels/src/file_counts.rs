@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use crate::bits::bits_of;
+use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
 use crate::{GrammarView, Parents, file_weights, fold_expansions};
@@ -30,7 +31,10 @@ pub const ROW_FILES_MAX: usize = 32;
 const SET_FILES_MAX: usize = 64;
 
 /// Uses of symbols that one task gathers, about.
-const TASK_USES: usize = 1 << 12;
+const TASK_USES: usize = 1 << 13;
+
+/// Sorting an entry costs as much as looking at so many words of a set of files.
+const SORT_FACTOR: usize = 8;
 
 /// Where each symbol of a grammar over words is used.
 #[derive(Debug, PartialEq, Eq)]
@@ -214,14 +218,13 @@ pub fn word_file_counts(
     stop: &AtomicBool,
 ) -> Result<CountTable, Stopped> {
     let (offsets, entries) = match view.files() {
-        0..=2 => count_rows::<2>(view, uses, stop),
+        0..=1 => count_rows::<1>(view, uses, stop),
+        2 => count_rows::<2>(view, uses, stop),
         3..=4 => count_rows::<4>(view, uses, stop),
         5..=8 => count_rows::<8>(view, uses, stop),
         9..=16 => count_rows::<16>(view, uses, stop),
         17..=ROW_FILES_MAX => count_rows::<ROW_FILES_MAX>(view, uses, stop),
-        _ => gather_lists::<u64, _>(view, uses, stop, |entry| {
-            ((entry >> 32) as u32, entry as u32)
-        }),
+        _ => gather_lists::<(u32, u32)>(view, uses, stop),
     }?;
     Ok(CountTable { offsets, entries })
 }
@@ -232,11 +235,6 @@ pub fn file_word_counts(
     uses: &WordUses,
     stop: &AtomicBool,
 ) -> Result<CountTable, Stopped> {
-    if view.files() == 1 {
-        let entries = single_file_counts(view, uses, stop)?;
-        let offsets = vec![0, entries.len()];
-        return Ok(CountTable { offsets, entries });
-    }
     let table = word_file_counts(view, uses, stop)?;
     check(stop)?;
     Ok(table.transposed(view.files()))
@@ -288,22 +286,9 @@ pub fn inverted_index(
     stop: &AtomicBool,
 ) -> Result<FileLists, Stopped> {
     let (offsets, files) = match view.files() {
-        1 => {
-            let words = single_file_counts(view, uses, stop)?;
-            let mut offsets = vec![0; view.terminal_count as usize + 1];
-            for &(word, _) in &words {
-                offsets[word as usize + 1] = 1;
-            }
-            let mut before = 0;
-            for offset in &mut offsets {
-                before += *offset;
-                *offset = before;
-            }
-            Ok((offsets, vec![0; words.len()]))
-        }
         0..=16 => gather_sets::<u16>(view, uses, stop),
         17..=SET_FILES_MAX => gather_sets::<u64>(view, uses, stop),
-        _ => gather_lists::<u32, _>(view, uses, stop, |file| file),
+        _ => gather_lists::<u32>(view, uses, stop),
     }?;
     Ok(FileLists { offsets, files })
 }
@@ -321,6 +306,11 @@ impl<const FILES: usize> Row for [u32; FILES] {
     const ZERO: Self = [0; FILES];
     #[inline(always)]
     fn add_files(&mut self, files: &[u32]) {
+        if FILES == 1 {
+            // A segment has fewer words than a u32 counts.
+            self[0] += files.len() as u32;
+            return;
+        }
         for &file in files {
             self[file as usize] += 1;
         }
@@ -330,19 +320,6 @@ impl<const FILES: usize> Row for [u32; FILES] {
         for (sum, &count) in self.iter_mut().zip(rule) {
             *sum = sum.wrapping_add(count);
         }
-    }
-}
-
-impl Row for u32 {
-    const ZERO: u32 = 0;
-    #[inline(always)]
-    fn add_files(&mut self, files: &[u32]) {
-        // A segment has fewer words than a u32 counts.
-        *self += files.len() as u32;
-    }
-    #[inline(always)]
-    fn add_rule(&mut self, rule: &u32) {
-        *self = self.wrapping_add(*rule);
     }
 }
 
@@ -424,6 +401,12 @@ fn rule_rows<R: Row>(
         let rules = view.level_rules(level);
         let (open, done) = rows.split_at_mut(rules.end);
         let parts = uses.parts(words + rules.start..words + rules.end);
+        if let [symbols] = &parts[..] {
+            for (row, symbol) in open[rules.clone()].iter_mut().zip(symbols.clone()) {
+                *row = row_of(uses, symbol, done, rules.end);
+            }
+            continue;
+        }
         let cuts = offsets_of(parts.iter().map(Range::len));
         (split_mut(&mut open[rules.clone()], &cuts)
             .into_par_iter()
@@ -435,37 +418,6 @@ fn rule_rows<R: Row>(
         });
     }
     Ok(rows)
-}
-
-/// How often each word occurs.
-///
-/// Work: O(body symbols + words), however long the root is.
-pub fn word_counts(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-) -> Result<Vec<u32>, Stopped> {
-    let rows: Vec<u32> = rule_rows(view, uses, stop)?;
-    let mut counts = vec![0; view.terminal_count as usize];
-    let parts = uses.parts(0..counts.len());
-    let cuts = offsets_of(parts.iter().map(Range::len));
-    (split_mut(&mut counts, &cuts).into_par_iter().zip(parts)).for_each(|(counts, symbols)| {
-        for (count, symbol) in counts.iter_mut().zip(symbols) {
-            *count = row_of(uses, symbol, &rows, 0);
-        }
-    });
-    Ok(counts)
-}
-
-/// The counts of words as those of the only file.
-fn single_file_counts(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-) -> Result<Vec<(u32, u32)>, Stopped> {
-    let counts = word_counts(view, uses, stop)?;
-    let words = (0..).zip(counts).filter(|&(_, count)| count > 0);
-    Ok(words.collect())
 }
 
 /// Gathers the rows of all rules, then of all words, and lets `emit` append
@@ -535,19 +487,19 @@ impl Entry for u32 {
     }
 }
 
-impl Entry for u64 {
+impl Entry for (u32, u32) {
     const COUNTED: bool = true;
     #[inline(always)]
-    fn new(file: u32, count: u32) -> u64 {
-        u64::from(file) << 32 | u64::from(count)
+    fn new(file: u32, count: u32) -> (u32, u32) {
+        (file, count)
     }
     #[inline(always)]
     fn file(self) -> u32 {
-        (self >> 32) as u32
+        self.0
     }
     #[inline(always)]
     fn count(self) -> u32 {
-        self as u32
+        self.1
     }
 }
 
@@ -556,6 +508,8 @@ pub(crate) struct Lists<E> {
     parts: Vec<Vec<E>>,
     /// By rule: the index of its part, where in it, how long.
     places: Vec<(u32, u32, u32)>,
+    /// By count, not by file.
+    ranked: bool,
 }
 
 impl<E> Lists<E> {
@@ -564,14 +518,53 @@ impl<E> Lists<E> {
         let (part, start, length) = self.places[rule as usize];
         &self.parts[part as usize][start as usize..][..length as usize]
     }
+
+    /// Puts the lists of some rules on the way into the cache: memory answers
+    /// slowly but many questions at a time.
+    fn look_ahead(&self, rules: &[u32])
+    where
+        E: Entry,
+    {
+        let touched = rules.iter().fold(0, |touched, &rule| {
+            let (part, start, _) = self.places[rule as usize];
+            let first = self.parts[part as usize].get(start as usize);
+            touched ^ first.map_or(0, |entry| entry.file())
+        });
+        // Reading is all: the value does not matter.
+        std::hint::black_box(touched);
+    }
+}
+
+impl Lists<(u32, u32)> {
+    /// Orders the files of every rule by count, the largest first, then by file.
+    /// Lists in this order add up as any others do.
+    pub(crate) fn rank_all(&mut self) {
+        self.ranked = true;
+        let mut places = self.places.clone();
+        places.sort_unstable();
+        let places = places.chunk_by(|a, b| a.0 == b.0).collect::<Vec<_>>();
+        places
+            .into_par_iter()
+            .zip(&mut self.parts)
+            .for_each(|(places, entries)| {
+                for &(_, start, length) in places {
+                    rank(&mut entries[start as usize..][..length as usize]);
+                }
+            });
+    }
+}
+
+/// Orders files by count, the largest first, then by file.
+pub(crate) fn rank(files: &mut [(u32, u32)]) {
+    if files.len() > 1 {
+        files.sort_unstable_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
+    }
 }
 
 /// Adds lists up: a counter a file, and which of them are not 0.
 pub(crate) struct Tally<E> {
     counts: Vec<u32>,
     touched: Vec<u64>,
-    /// Which words of `touched` are not 0.
-    touched_words: Vec<u64>,
     few: Vec<E>,
 }
 
@@ -580,7 +573,6 @@ impl<E: Entry> Tally<E> {
         Tally {
             counts: vec![0; if E::COUNTED { files } else { 0 }],
             touched: vec![0; files.div_ceil(64)],
-            touched_words: vec![0; files.div_ceil(64 * 64)],
             few: Vec::new(),
         }
     }
@@ -593,7 +585,6 @@ impl<E: Entry> Tally<E> {
             *count = count.wrapping_add(entry.count());
         }
         self.touched[file as usize >> 6] |= 1 << (file & 63);
-        self.touched_words[file as usize >> 12] |= 1 << (file >> 6 & 63);
     }
 
     /// Appends the files of a symbol to `target`.
@@ -608,13 +599,29 @@ impl<E: Entry> Tally<E> {
             (&[file], &[]) => target.push(E::new(file, 1)),
             (&[], &[rule]) => target.extend_from_slice(lists.of(rule)),
             _ => {
-                let lengths = rules.iter().map(|&rule| lists.of(rule).len());
-                let total = files.len() + lengths.sum::<usize>();
+                let mut total = files.len();
+                let mut range = match (files.first(), files.last()) {
+                    (Some(&first), Some(&last)) => (first, last),
+                    _ => (u32::MAX, 0),
+                };
+                for &rule in rules {
+                    let list = lists.of(rule);
+                    total += list.len();
+                    if let (Some(first), Some(last)) = (list.first(), list.last()) {
+                        range.0 = range.0.min(first.file());
+                        range.1 = range.1.max(last.file());
+                    }
+                }
+                let words = match lists.ranked {
+                    true => 0..self.touched.len(),
+                    false if total == 0 => 0..0,
+                    false => range.0 as usize / 64..range.1 as usize / 64 + 1,
+                };
                 // Fewer than it takes to look at all that may have been touched.
-                if total <= self.touched_words.len() {
+                if total * SORT_FACTOR <= words.len() {
                     self.sort(lists, files, rules, target);
                 } else {
-                    self.count(lists, files, rules, target);
+                    self.count(lists, files, rules, words, target);
                 }
             }
         }
@@ -633,7 +640,15 @@ impl<E: Entry> Tally<E> {
         }
     }
 
-    fn count(&mut self, lists: &Lists<E>, files: &[u32], rules: &[u32], target: &mut Vec<E>) {
+    /// Files lie in `words` of `touched`.
+    fn count(
+        &mut self,
+        lists: &Lists<E>,
+        files: &[u32],
+        rules: &[u32],
+        words: Range<usize>,
+        target: &mut Vec<E>,
+    ) {
         for &file in files {
             self.add(E::new(file, 1));
         }
@@ -642,48 +657,29 @@ impl<E: Entry> Tally<E> {
                 self.add(entry);
             }
         }
-        for (high, words) in (0..).zip(&mut self.touched_words) {
-            for word in bits_of(std::mem::take(words)) {
-                let word = high * 64 + word;
-                for bit in bits_of(std::mem::take(&mut self.touched[word as usize])) {
-                    let file = word * 64 + bit;
-                    let count = match self.counts.get_mut(file as usize) {
-                        Some(count) => std::mem::take(count),
-                        None => 1,
-                    };
-                    target.push(E::new(file, count));
-                }
+        // Files are u32.
+        let first = words.start as u32 * 64;
+        for (base, touched) in (first..).step_by(64).zip(&mut self.touched[words]) {
+            for bit in bits_of(std::mem::take(touched)) {
+                let count = match self.counts.get_mut((base + bit) as usize) {
+                    Some(count) => std::mem::take(count),
+                    None => 1,
+                };
+                target.push(E::new(base + bit, count));
             }
         }
     }
 }
 
-/// Gathers the lists of all words; `entry` makes what stands in the table.
-fn gather_lists<E: Entry, T: Copy + Default + Send + Sync>(
+/// Gathers the lists of all words.
+fn gather_lists<E: Entry>(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
-    entry: impl Fn(E) -> T + Sync,
-) -> Result<Flat<T>, Stopped> {
+) -> Result<Flat<E>, Stopped> {
     let lists = rule_lists(view, uses, stop)?;
-    let parts = (uses.parts(0..view.terminal_count as usize).into_par_iter())
-        .map_init(
-            || (Tally::new(view.files()), Vec::new()),
-            |(tally, files), symbols| {
-                check(stop)?;
-                let mut part = Part::default();
-                for symbol in symbols {
-                    files.clear();
-                    let symbol = symbol as u32;
-                    tally.gather(&lists, uses.files(symbol), uses.rules(symbol), files);
-                    part.entries.extend(files.iter().map(|&file| entry(file)));
-                    part.ends.push(part.entries.len());
-                }
-                Ok(part)
-            },
-        )
-        .collect::<Result<Vec<_>, Stopped>>()?;
-    Ok(join(parts))
+    let words = 0..view.terminal_count as usize;
+    Ok(join(gather_parts(view, uses, &lists, words, stop)?))
 }
 
 /// Gathers the lists of all rules, level by level.
@@ -696,28 +692,13 @@ pub(crate) fn rule_lists<E: Entry>(
     let mut lists: Lists<E> = Lists {
         parts: Vec::new(),
         places: vec![(0, 0, 0); view.rules()],
+        ranked: false,
     };
     for level in (0..view.levels()).rev() {
         let rules = view.level_rules(level);
-        let parts = uses.parts(words + rules.start..words + rules.end);
-        let gathered = (parts.into_par_iter())
-            .map_init(
-                || Tally::new(view.files()),
-                |tally, symbols| {
-                    check(stop)?;
-                    let mut part = Part::default();
-                    for symbol in symbols {
-                        let symbol = symbol as u32;
-                        let target = &mut part.entries;
-                        tally.gather(&lists, uses.files(symbol), uses.rules(symbol), target);
-                        part.ends.push(part.entries.len());
-                    }
-                    Ok(part)
-                },
-            )
-            .collect::<Result<Vec<_>, Stopped>>()?;
+        let symbols = words + rules.start..words + rules.end;
         let mut rule = rules.start;
-        for part in gathered {
+        for part in gather_parts(view, uses, &lists, symbols, stop)? {
             let mut start = 0;
             for end in part.ends {
                 // A part has fewer entries than a u32 counts: its uses times the files of a segment.
@@ -729,6 +710,39 @@ pub(crate) fn rule_lists<E: Entry>(
         }
     }
     Ok(lists)
+}
+
+/// Gathers the lists of `symbols`, given those of all rules that use them.
+fn gather_parts<E: Entry>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    lists: &Lists<E>,
+    symbols: Range<usize>,
+    stop: &AtomicBool,
+) -> Result<Vec<Part<E>>, Stopped> {
+    let gather = |tally: &mut Tally<E>, symbols: Range<usize>| {
+        check(stop)?;
+        let mut part = Part::default();
+        let last = uses.parents.offsets[symbols.end] as usize;
+        let mut looked = uses.parents.offsets[symbols.start] as usize;
+        for symbol in symbols {
+            let end = uses.parents.offsets[symbol + 1] as usize;
+            if end > looked {
+                let ahead = last.min(end + AHEAD_SYMBOLS);
+                lists.look_ahead(&uses.parents.rules[looked..ahead]);
+                looked = ahead;
+            }
+            // Symbols are u32.
+            let symbol = symbol as u32;
+            let target = &mut part.entries;
+            tally.gather(lists, uses.files(symbol), uses.rules(symbol), target);
+            part.ends.push(target.len());
+        }
+        Ok(part)
+    };
+    (uses.parts(symbols).into_par_iter())
+        .map_init(|| Tally::new(view.files()), gather)
+        .collect()
 }
 
 #[cfg(test)]
@@ -756,7 +770,7 @@ mod tests {
             row.map(move |&(file, count)| ((word as u32, file), count))
         });
         assert!(found.eq(counts.iter().map(|(&key, &count)| (key, count))));
-        let lists = gather_lists::<u64, _>(view, &uses, &GO, |e| ((e >> 32) as u32, e as u32));
+        let lists = gather_lists::<(u32, u32)>(view, &uses, &GO);
         assert_eq!(
             (&by_word.offsets, &by_word.entries),
             lists.as_ref().map(|l| (&l.0, &l.1)).unwrap()
@@ -787,17 +801,8 @@ mod tests {
                 .iter()
                 .eq(by_word.entries.iter().map(|(file, _)| file))
         );
-        let lists = gather_lists::<u32, _>(view, &uses, &GO, |file| file);
+        let lists = gather_lists::<u32>(view, &uses, &GO);
         assert_eq!(lists.unwrap(), (index.offsets, index.files));
-
-        let totals = word_counts(view, &uses, &GO).unwrap();
-        let weights = crate::weights_below(view, words.root_counts(), 1 << 30);
-        assert!(
-            totals
-                .iter()
-                .map(|&n| u64::from(n))
-                .eq(weights[..totals.len()].iter().copied())
-        );
 
         let odd = word_set_counts(view, |word| word % 2 == 1);
         let naive = files

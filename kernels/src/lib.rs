@@ -18,6 +18,7 @@ mod ngrams;
 mod occurrences;
 mod offsets;
 mod pair_rounds;
+mod phrases;
 mod prune;
 mod renumber;
 mod stop;
@@ -34,7 +35,7 @@ pub use construct::{
 pub use extract::{Content, SymbolText, expand_file, extract};
 pub use file_counts::{
     CountTable, FileLists, ROW_FILES_MAX, WordUses, file_word_counts, file_word_counts_by_file,
-    inverted_index, word_counts, word_file_counts, word_set_counts,
+    inverted_index, word_file_counts, word_set_counts,
 };
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
@@ -45,6 +46,7 @@ pub use ngrams::{
 pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
 };
+pub use phrases::{RuleEnds, ngram_count, ngram_positions};
 pub use stop::Stopped;
-pub use weights::{file_weights, weights, weights_below};
+pub use weights::{file_weights, weights};
 pub use word_grammar::{GAP, WordGrammar};

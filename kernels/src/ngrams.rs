@@ -20,13 +20,13 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::file_counts::{Lists, Tally, rule_lists};
+use crate::file_counts::{Lists, Tally, rank, rule_lists};
 use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::key_sort::{Bucketed, Buckets, Keyed, Scratch, sort_by_key};
 use crate::offsets::split_mut;
 use crate::stop::{Stopped, check};
 use crate::window_keys::{Key, Wide};
-use crate::{CountTable, GrammarView, WordUses, weights_below, word_file_counts};
+use crate::{CountTable, GrammarView, WordUses, word_file_counts};
 
 /// The longest n-gram.
 pub const NGRAM_WORDS_MAX: usize = 8;
@@ -70,7 +70,7 @@ pub enum FileOrder {
 
 /// Counts all n-grams of the files. The result comes in parts, in order.
 ///
-/// `root_counts` tells how often each symbol stands in the root. `memory` bounds
+/// `weights` tells how often each symbol occurs. `memory` bounds
 /// the bytes for windows: 8 each, and 12 to 16 each for those of bodies, as long
 /// as the words of an n-gram fit into 64 bits, twice that up to 128, else four
 /// times. What one word begins must fit, whatever the bound. The result is not counted.
@@ -80,23 +80,21 @@ pub enum FileOrder {
 /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
 pub fn ngram_counts(
     view: GrammarView<'_>,
-    root_counts: &[u32],
+    weights: &[u32],
     n: usize,
     memory: usize,
     stop: &AtomicBool,
 ) -> Result<Vec<NgramCounts>, Stopped> {
-    let weights = weights_below(view, root_counts, u64::from(u32::MAX));
     if n == 1 {
         let words = &weights[..view.terminal_count as usize];
         let found = (0..).zip(words).filter(|&(_, &weight)| weight > 0);
-        // A segment has fewer words than a u32 counts.
-        let (words, counts) = found.map(|(word, &weight)| (word, weight as u32)).unzip();
+        let (words, counts) = found.map(|(word, &weight)| (word, weight)).unzip();
         return Ok(vec![NgramCounts { words, counts }]);
     }
     match Shape::new(view, n) {
-        shape if shape.fits::<u64>() => count::<u64>(view, &weights, shape, memory, stop),
-        shape if shape.fits::<u128>() => count::<u128>(view, &weights, shape, memory, stop),
-        shape => count::<Wide>(view, &weights, shape, memory, stop),
+        shape if shape.fits::<u64>() => count::<u64>(view, weights, shape, memory, stop),
+        shape if shape.fits::<u128>() => count::<u128>(view, weights, shape, memory, stop),
+        shape => count::<Wide>(view, weights, shape, memory, stop),
     }
 }
 
@@ -110,7 +108,7 @@ pub fn ngram_counts(
 /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
 pub fn ngram_file_counts(
     view: GrammarView<'_>,
-    root_counts: &[u32],
+    weights: &[u32],
     uses: &WordUses,
     n: usize,
     order: FileOrder,
@@ -129,7 +127,7 @@ pub fn ngram_file_counts(
         return Ok(vec![NgramFiles { words, files }]);
     }
     if view.files() == 1 {
-        let counted = ngram_counts(view, root_counts, n, memory, stop)?;
+        let counted = ngram_counts(view, weights, n, memory, stop)?;
         let with_file = |NgramCounts { words, counts }| NgramFiles {
             words,
             files: CountTable {
@@ -139,22 +137,18 @@ pub fn ngram_file_counts(
         };
         return Ok(counted.into_par_iter().map(with_file).collect());
     }
-    let weights = weights_below(view, root_counts, u64::from(u32::MAX));
-    let lists = rule_lists(view, uses, stop)?;
+    let mut lists = rule_lists(view, uses, stop)?;
+    if order == FileOrder::Count {
+        lists.rank_all();
+    }
     match Shape::new(view, n) {
         shape if shape.fits::<u64>() => {
-            count_files::<u64>(view, &weights, &lists, shape, order, memory, stop)
+            count_files::<u64>(view, weights, &lists, shape, order, memory, stop)
         }
         shape if shape.fits::<u128>() => {
-            count_files::<u128>(view, &weights, &lists, shape, order, memory, stop)
+            count_files::<u128>(view, weights, &lists, shape, order, memory, stop)
         }
-        shape => count_files::<Wide>(view, &weights, &lists, shape, order, memory, stop),
-    }
-}
-
-fn rank(files: &mut [(u32, u32)]) {
-    if files.len() > 1 {
-        files.sort_unstable_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
+        shape => count_files::<Wide>(view, weights, &lists, shape, order, memory, stop),
     }
 }
 
@@ -286,15 +280,23 @@ impl<'a, K: Key> Windows<'a, K> {
         (words, ends.head.shr(K::BITS - LENGTH_BITS).low() as u32)
     }
 
-    /// The ends of a symbol.
+    /// The ends of a symbol. Without a branch: which symbols are rules is hard to predict.
     #[inline(always)]
     fn symbol_ends(&self, symbol: u32, ends: &[Ends<K>]) -> Ends<K> {
-        match self.view.rule(symbol) {
-            Some(rule) => ends[rule as usize],
-            None => Ends {
-                head: K::from_word(symbol).or(self.one),
-                tail: K::default(),
+        let rule = symbol.checked_sub(self.view.terminal_count);
+        let terminal = Ends {
+            head: K::from_word(symbol).or(self.one),
+            tail: K::default(),
+        };
+        let ends = ends.get(rule.unwrap_or(0) as usize).copied();
+        let ends = ends.unwrap_or_default();
+        Ends {
+            head: if rule.is_some() {
+                ends.head
+            } else {
+                terminal.head
             },
+            tail: ends.tail,
         }
     }
 
@@ -335,14 +337,53 @@ impl<'a, K: Key> Windows<'a, K> {
         if self.ends.is_empty() {
             return self.each_terminal(&sequence[range], last, emit);
         }
+        match self.shape.n {
+            2 => self.each_of_few::<2>(&sequence[range], last, emit),
+            3 => self.each_of_few::<3>(&sequence[range], last, emit),
+            4 => self.each_of_few::<4>(&sequence[range], last, emit),
+            _ => {
+                for &symbol in &sequence[range] {
+                    self.step(self.symbol_ends(symbol, &self.ends), &mut last, &mut emit);
+                }
+            }
+        }
+    }
+
+    /// [`Self::each`] for few words. What a symbol brings is hard to predict, so
+    /// all that it can bring is written, and what it does not is written over.
+    #[inline(always)]
+    fn each_of_few<const N: usize>(
+        &self,
+        symbols: &[u32],
+        mut last: Last<K>,
+        mut emit: impl FnMut(K),
+    ) {
+        let (n, bits) = (N as u32, self.shape.bits);
         // Memory answers slowly but many questions at a time.
         let mut ends = [Ends::default(); AHEAD_SYMBOLS];
-        for symbols in sequence[range].chunks(AHEAD_SYMBOLS) {
+        let mut keys = [K::default(); AHEAD_SYMBOLS * 4];
+        for symbols in symbols.chunks(AHEAD_SYMBOLS) {
+            let ends = &mut ends[..symbols.len()];
             for (ends, &symbol) in ends.iter_mut().zip(symbols) {
                 *ends = self.symbol_ends(symbol, &self.ends);
             }
-            for &ends in &ends[..symbols.len()] {
-                self.step(ends, &mut last, &mut emit);
+            let mut found = 0;
+            for &ends in &*ends {
+                let (words, length) = self.head(ends);
+                let first = length.min(n - 1);
+                for index in 1..n {
+                    let before = last.key.shl(bits * index);
+                    let key = before.or(words.shr(bits * first.saturating_sub(index)));
+                    keys[found] = key.and(self.mask);
+                    found += usize::from((index <= first) & (last.words + index >= n));
+                }
+                let key = last.key.shl(bits * first).or(words).and(self.mask);
+                let long = length >= n;
+                last.key = if long { ends.tail } else { key };
+                last.words = if long { n } else { (last.words + first).min(n) };
+            }
+            for &key in &keys[..found] {
+                emit(key);
             }
         }
     }
@@ -372,9 +413,9 @@ struct Plan {
 
 impl Plan {
     /// Cuts the words into buckets of about equally many windows, and the buckets into rounds.
-    fn new(view: GrammarView<'_>, weights: &[u64], n: u32, size: usize, memory: usize) -> Plan {
+    fn new(view: GrammarView<'_>, weights: &[u32], n: u32, size: usize, memory: usize) -> Plan {
         let weights = &weights[..view.terminal_count as usize];
-        let total: u64 = weights.iter().sum();
+        let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         // What can be found is bounded by the words, and by the symbols it crosses to.
         let symbols = (view.symbols.len() + view.root.len()) as u64;
         let windows = total.min(symbols * u64::from(n - 1)) as usize;
@@ -382,7 +423,7 @@ impl Plan {
         let bucket_weight = total / buckets + 1;
         let mut bucket_of = Vec::with_capacity(weights.len());
         let mut bucket_weights = vec![0u64];
-        for &weight in weights {
+        for weight in weights.iter().map(|&weight| u64::from(weight)) {
             let last = bucket_weights.len() - 1;
             // A heavy word has a bucket of its own.
             if bucket_weights[last] > 0 && bucket_weights[last] + weight > bucket_weight {
@@ -449,7 +490,7 @@ struct Finder<'a, K> {
     windows: &'a Windows<'a, K>,
     plan: &'a Plan,
     round: Range<usize>,
-    weights: &'a [u64],
+    weights: &'a [u32],
     stop: &'a AtomicBool,
 }
 
@@ -533,7 +574,7 @@ fn run<T: Keyed>(items: &[T], key: T::Key) -> usize {
 
 fn count<K: Key>(
     view: GrammarView<'_>,
-    weights: &[u64],
+    weights: &[u32],
     shape: Shape,
     memory: usize,
     stop: &AtomicBool,
@@ -555,8 +596,7 @@ where
             stop,
         };
         let roots: Found<(K, ())> = finder.roots(|_| ())?;
-        // A segment has fewer words than a u32 counts.
-        let bodies = finder.bodies(|rule| rules[rule as usize] as u32)?;
+        let bodies = finder.bodies(|rule| rules[rule as usize])?;
         let merge = |(root, body, root_scratch, body_scratch): &mut (Vec<_>, Vec<_>, _, _),
                      bucket| {
             check(stop)?;
@@ -615,8 +655,8 @@ fn least<K: Key, V, W>(left: &[(K, V)], right: &[(K, W)]) -> Option<K> {
 
 fn count_files<K: Key>(
     view: GrammarView<'_>,
-    weights: &[u64],
-    lists: &Lists<u64>,
+    weights: &[u32],
+    lists: &Lists<(u32, u32)>,
     shape: Shape,
     order: FileOrder,
     memory: usize,
@@ -638,7 +678,7 @@ where
         };
         let roots: Found<(K, u32)> = finder.roots(|file| file)?;
         let bodies = finder.bodies(|rule| rule)?;
-        let merge = |state: &mut (Vec<_>, Vec<_>, _, Tally<u64>), bucket| {
+        let merge = |state: &mut (Vec<_>, Vec<_>, _, Tally<(u32, u32)>), bucket| {
             check(stop)?;
             let (root, body, scratch, tally) = state;
             sorted(&roots, bucket, root, scratch);
@@ -664,8 +704,8 @@ fn merge_files<K: Key>(
     mut roots: &[(K, u32)],
     mut bodies: &[(K, u32)],
     shape: Shape,
-    lists: &Lists<u64>,
-    tally: &mut Tally<u64>,
+    lists: &Lists<(u32, u32)>,
+    tally: &mut Tally<(u32, u32)>,
     order: FileOrder,
 ) -> NgramFiles {
     let n = shape.n as usize;
@@ -674,7 +714,7 @@ fn merge_files<K: Key>(
     let mut offsets = Vec::with_capacity(room + 1);
     offsets.push(0);
     let mut entries: Vec<(u32, u32)> = Vec::with_capacity(room);
-    let (mut files, mut rules, mut gathered) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut files, mut rules) = (Vec::new(), Vec::new());
     while let Some(key) = least(roots, bodies) {
         let (root, root_rest) = roots.split_at(run(roots, key));
         let (body, body_rest) = bodies.split_at(run(bodies, key));
@@ -693,14 +733,10 @@ fn merge_files<K: Key>(
             files.extend(root.iter().map(|item| item.1));
             rules.clear();
             rules.extend(body.iter().map(|item| item.1));
-            gathered.clear();
-            tally.gather(lists, &files, &rules, &mut gathered);
-            let split = gathered
-                .iter()
-                .map(|&entry: &u64| ((entry >> 32) as u32, entry as u32));
-            entries.extend(split);
+            tally.gather(lists, &files, &rules, &mut entries);
         }
-        if order == FileOrder::Count {
+        // The list of a single rule has that order.
+        if order == FileOrder::Count && !(root.is_empty() && body.len() == 1) {
             rank(&mut entries[start..]);
         }
         let at = (offsets.len() - 1) * n;
@@ -768,13 +804,13 @@ mod tests {
         }
 
         fn counts(&self, n: usize, memory: usize) -> NgramCounts {
-            let (view, root_counts) = (self.words.view(), self.words.root_counts());
-            joined(ngram_counts(view, root_counts, n, memory, &GO).unwrap())
+            let (view, weights) = (self.words.view(), self.words.weights());
+            joined(ngram_counts(view, weights, n, memory, &GO).unwrap())
         }
 
         fn file_counts(&self, n: usize, order: FileOrder, memory: usize) -> NgramFiles {
-            let (view, root_counts) = (self.words.view(), self.words.root_counts());
-            let parts = ngram_file_counts(view, root_counts, &self.uses, n, order, memory, &GO);
+            let (view, weights) = (self.words.view(), self.words.weights());
+            let parts = ngram_file_counts(view, weights, &self.uses, n, order, memory, &GO);
             joined_files(parts.unwrap())
         }
 
@@ -839,15 +875,15 @@ mod tests {
             let grammar = test_grammars::random(3);
             let source = Source::new(&grammar);
             let view = source.words.view();
-            let weights = weights_below(view, source.words.root_counts(), 1 << 30);
+            let weights = source.words.weights();
             let shape = Shape {
                 n: n as u32,
                 bits: 32,
             };
             let found = match n {
-                2 => count::<u64>(view, &weights, shape, usize::MAX, &GO),
-                3 | 4 => count::<u128>(view, &weights, shape, usize::MAX, &GO),
-                _ => count::<Wide>(view, &weights, shape, usize::MAX, &GO),
+                2 => count::<u64>(view, weights, shape, usize::MAX, &GO),
+                3 | 4 => count::<u128>(view, weights, shape, usize::MAX, &GO),
+                _ => count::<Wide>(view, weights, shape, usize::MAX, &GO),
             };
             assert_eq!(joined(found.unwrap()), source.counts(n, usize::MAX));
         }
@@ -865,11 +901,8 @@ mod tests {
     #[test]
     fn a_set_flag_stops() {
         let source = Source::new(&test_grammars::random(5));
-        let (view, root_counts) = (source.words.view(), source.words.root_counts());
+        let (view, weights) = (source.words.view(), source.words.weights());
         let stop = AtomicBool::new(true);
-        assert_eq!(
-            ngram_counts(view, root_counts, 2, 1 << 20, &stop),
-            Err(Stopped)
-        );
+        assert_eq!(ngram_counts(view, weights, 2, 1 << 20, &stop), Err(Stopped));
     }
 }

@@ -63,57 +63,27 @@ impl Counter for u64 {
     }
 }
 
-/// The weights of all symbols, given how often each stands in the root; files
-/// together must have at most `tokens_max` terminals.
-///
-/// Work: O(body symbols + symbols), however long the root is.
-pub fn weights_below(view: GrammarView<'_>, root_counts: &[u32], tokens_max: u64) -> Vec<u64> {
-    if tokens_max <= u64::from(u32::MAX) {
-        let weights = descend(view, partial_counts(view, 0), |counts: &mut [u32]| {
-            counts.copy_from_slice(root_counts);
-        });
-        weights.into_par_iter().map(u64::from).collect()
-    } else {
-        descend(view, partial_counts(view, 0), |counts: &mut [u64]| {
-            for (count, &root_count) in counts.iter_mut().zip(root_counts) {
-                *count = u64::from(root_count);
-            }
-        })
-    }
-}
-
-/// Zeros for as many tasks as pay.
-fn partial_counts<C: Counter>(view: GrammarView<'_>, root_symbols: usize) -> Vec<Vec<C>> {
-    let symbol_count = view.symbol_count();
-    // More arrays than this would cost more to clear and add than they save.
-    let paid = (root_symbols + view.symbols.len()) / symbol_count.max(1);
-    let tasks = rayon::current_num_threads().min(paid).max(1);
-    (0..tasks)
-        .map(|_| vec![C::default(); symbol_count])
-        .collect()
+/// The weights of all symbols in all files, which have fewer terminals than a u32 counts.
+pub(crate) fn symbol_weights(view: GrammarView<'_>) -> Vec<u32> {
+    count::<u32>(view, view.root)
 }
 
 fn count<C: Counter>(view: GrammarView<'_>, root: &[u32]) -> Vec<C> {
-    let mut partial: Vec<Vec<C>> = partial_counts(view, root.len());
-    let part = root.len().div_ceil(partial.len()).max(TASK_SYMBOLS_MIN);
+    let symbol_count = view.symbol_count();
+    // More arrays than this would cost more to clear and add than they save.
+    let paid = (root.len() + view.symbols.len()) / symbol_count.max(1);
+    let tasks = rayon::current_num_threads().min(paid).max(1);
+    let mut partial: Vec<Vec<C>> = (0..tasks)
+        .map(|_| vec![C::default(); symbol_count])
+        .collect();
+
+    let part = root.len().div_ceil(tasks).max(TASK_SYMBOLS_MIN);
     (partial.par_iter_mut().zip(root.par_chunks(part))).for_each(|(weights, part)| {
         for &symbol in part {
             let weight = &mut weights[symbol as usize];
             *weight = weight.plus(C::ONE);
         }
     });
-    descend(view, partial, |_| {})
-}
-
-/// Adds the weights of all rules to the symbols of their bodies, the highest
-/// level first; `begin` may change what the first task has counted.
-fn descend<C: Counter>(
-    view: GrammarView<'_>,
-    mut partial: Vec<Vec<C>>,
-    begin: impl FnOnce(&mut [C]),
-) -> Vec<C> {
-    begin(&mut partial[0]);
-    let tasks = partial.len();
     for level in (0..view.levels()).rev() {
         let rules = view.level_rules(level);
         if rules.is_empty() {
@@ -312,14 +282,6 @@ mod tests {
             &weights(view, 0..view.root.len(), 1 << 20)[..terminals],
             &total[..]
         );
-        let mut root_counts = vec![0; view.symbol_count()];
-        for &symbol in view.root {
-            root_counts[symbol as usize] += 1;
-        }
-        for tokens_max in [1 << 20, u64::MAX] {
-            let weights = weights_below(view, &root_counts, tokens_max);
-            assert_eq!(&weights[..terminals], &total[..]);
-        }
     }
 
     #[test]

@@ -10,13 +10,14 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use zipfdb_kernels::{
-    Content, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, Signatures, Structures,
-    SymbolText, WordGrammar, WordTerminals, WordUses, cost_without_parents, count_in_file,
-    expand_file, extract, file_weights, locate, locate_in_file, weights_below,
+    Content, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, RuleEnds, Signatures,
+    Structures, SymbolText, WordGrammar, WordTerminals, WordUses, cost_without_parents,
+    count_in_file, expand_file, extract, file_weights, locate, locate_in_file, ngram_count,
+    ngram_positions,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment};
 
@@ -75,7 +76,11 @@ pub(crate) struct SegmentView {
     word_uses: OnceLock<WordUses>,
     word_lengths: OnceLock<Lengths>,
     word_signatures: OnceLock<Signatures>,
-    totals: OnceLock<Vec<u64>>,
+    /// There once the weights of words have been checked against the file table.
+    counted: OnceLock<()>,
+    rule_ends: OnceLock<RuleEnds>,
+    /// Lengths of the grammar over tokens, in words.
+    token_words: OnceLock<Lengths>,
     lengths: OnceLock<Lengths>,
     text: OnceLock<SymbolText>,
     signatures: OnceLock<Signatures>,
@@ -116,7 +121,9 @@ impl SegmentView {
             word_uses: OnceLock::new(),
             word_lengths: OnceLock::new(),
             word_signatures: OnceLock::new(),
-            totals: OnceLock::new(),
+            counted: OnceLock::new(),
+            rule_ends: OnceLock::new(),
+            token_words: OnceLock::new(),
             lengths: OnceLock::new(),
             text: OnceLock::new(),
             signatures: OnceLock::new(),
@@ -272,29 +279,97 @@ impl SegmentView {
     }
 
     /// How often each word occurs in the segment.
-    pub(crate) fn totals(&self) -> Result<&[u64]> {
-        build_once(&self.totals, || {
-            let grammar = self.word_grammar()?;
-            let mut totals = weights_below(grammar.view(), grammar.root_counts(), self.bytes()?);
-            totals.truncate(self.word_count()? as usize);
-            totals.shrink_to_fit();
-            let words = (totals.iter()).try_fold(0u64, |sum, &n| sum.checked_add(n));
-            let listed =
-                (self.files()?.iter()).try_fold(0u64, |sum, file| sum.checked_add(file.words));
-            if words.is_none() || words != listed {
-                return Err(
-                    self.inconsistent("its text has not as many words as its file table says")
-                );
+    pub(crate) fn totals(&self) -> Result<&[u32]> {
+        let totals = &self.word_grammar()?.weights()[..self.word_count()? as usize];
+        build_once(&self.counted, || {
+            let words: u64 = totals.iter().map(|&count| u64::from(count)).sum();
+            let mut files = self.files()?.iter();
+            let listed = files.try_fold(0u64, |sum, file| sum.checked_add(file.words));
+            match listed == Some(words) {
+                true => Ok(()),
+                false => {
+                    Err(self.inconsistent("its text has not as many words as its file table says"))
+                }
             }
-            Ok(totals)
-        })
-        .map(Vec::as_slice)
+        })?;
+        Ok(totals)
+    }
+
+    /// How often an n-gram occurs in the segment's files, told by the segment's numbers of its words.
+    pub(crate) fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64> {
+        self.totals()?;
+        let (grammar, uses) = (self.word_grammar()?, self.word_uses()?);
+        let (view, weights) = (grammar.view(), grammar.weights());
+        Ok(ngram_count(
+            view,
+            uses,
+            self.rule_ends()?,
+            weights,
+            words,
+            stop,
+        )?)
+    }
+
+    /// Where an n-gram occurs: file, and number of its first word in it.
+    pub(crate) fn ngram_positions(
+        &self,
+        words: &[u32],
+        stop: &AtomicBool,
+    ) -> Result<Vec<(u32, u64)>> {
+        let (view, uses) = (self.word_grammar()?.view(), self.word_uses()?);
+        let lengths = build_once(&self.word_lengths, || Ok(Lengths::new(view, |_| 1)))?;
+        Ok(ngram_positions(
+            view,
+            uses,
+            self.rule_ends()?,
+            lengths,
+            words,
+            stop,
+        )?)
+    }
+
+    fn rule_ends(&self) -> Result<&RuleEnds> {
+        let view = self.word_grammar()?.view();
+        build_once(&self.rule_ends, || Ok(RuleEnds::new(view)))
+    }
+
+    /// The offset of the word's own first byte of word number `position`, which the file has.
+    ///
+    /// Work: one step down the grammar a level.
+    pub(crate) fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
+        let view = self.view()?;
+        let (dictionary, bytes) = (self.dictionary()?, self.lengths(view)?);
+        let word_tokens = dictionary.word_tokens();
+        let words = build_once(&self.token_words, || {
+            let words = Lengths::new(view, |token| u64::from(token < word_tokens));
+            let counted = words
+                .file_starts
+                .windows(2)
+                .map(|range| range[1] - range[0]);
+            match counted.eq(self.files()?.iter().map(|file| file.words)) {
+                true => Ok(words),
+                false => Err(self.inconsistent("a file has not as many words as it says")),
+            }
+        })?;
+        let start = words.file_range(file).start;
+        let (root_position, mut rest) = words.find_in_root(view, file, start + position);
+        let mut offset = bytes.root_start(view, root_position) - bytes.file_range(file).start;
+        let mut symbol = view.root[root_position];
+        while let Some(rule) = view.rule(symbol) {
+            let index;
+            (index, rest) = words.find_in_body(view, rule, rest);
+            offset += bytes.body_start(view, rule, index);
+            symbol = view.body(rule)[index];
+        }
+        Ok(offset + u64::from(dictionary.has_glued_space(symbol)))
     }
 
     /// How often a word occurs in the segment.
     pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
         let number = self.word_number(word)?;
-        number.map_or(Ok(0), |number| Ok(self.totals()?[number as usize]))
+        number.map_or(Ok(0), |number| {
+            Ok(u64::from(self.totals()?[number as usize]))
+        })
     }
 
     /// How often a word occurs in a file.
@@ -304,7 +379,9 @@ impl SegmentView {
         }
         if self.files()?.len() == 1 {
             let number = self.number_of(word)?;
-            return number.map_or(Ok(0), |number| Ok(self.totals()?[number as usize]));
+            return number.map_or(Ok(0), |number| {
+                Ok(u64::from(self.totals()?[number as usize]))
+            });
         }
         let view = self.view()?;
         let tokens = self.about_tokens(view, file)?;

@@ -61,10 +61,13 @@ impl CorpusView {
         for (index, segment) in self.segments.iter().enumerate() {
             let counts = segment.totals()?;
             match vocabulary.numbers(index) {
-                None => totals.copy_from_slice(counts),
+                None => {
+                    let counts = counts.iter().map(|&count| u64::from(count));
+                    totals = counts.collect();
+                }
                 Some(numbers) => {
                     for (&number, &count) in numbers.iter().zip(counts) {
-                        totals[number as usize] += count;
+                        totals[number as usize] += u64::from(count);
                     }
                 }
             }
@@ -164,8 +167,8 @@ impl CorpusView {
     pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Ngrams<u64>>> {
         let counts = |segment: &SegmentView| -> Result<Vec<NgramCounts>> {
             let grammar = segment.word_grammar()?;
-            let (view, root_counts) = (grammar.view(), grammar.root_counts());
-            Ok(ngram_counts(view, root_counts, n, WINDOW_BYTES, stop)?)
+            let (view, weights) = (grammar.view(), grammar.weights());
+            Ok(ngram_counts(view, weights, n, WINDOW_BYTES, stop)?)
         };
         let wide = |part: NgramCounts| Ngrams {
             words: part.words,
@@ -198,11 +201,11 @@ impl CorpusView {
     ) -> Result<Vec<NgramFiles>> {
         let files = |segment: &SegmentView, order| -> Result<Vec<NgramFiles>> {
             let grammar = segment.word_grammar()?;
-            let (view, counts) = (grammar.view(), grammar.root_counts());
+            let (view, weights) = (grammar.view(), grammar.weights());
             let uses = segment.word_uses()?;
             Ok(ngram_file_counts(
                 view,
-                counts,
+                weights,
                 uses,
                 n,
                 order,
@@ -250,13 +253,95 @@ impl CorpusView {
         }])
     }
 
+    /// How often an n-gram occurs, told by the numbers of its words.
+    pub(crate) fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64> {
+        let mut count = 0;
+        for index in 0..self.segments.len() {
+            if let Some(words) = self.segment_words(index, words)? {
+                count += self.segments[index].ngram_count(&words, stop)?;
+            }
+        }
+        let mut cut = 0;
+        self.for_each_cut(words.len(), |found, _, _| cut += u64::from(found == words))?;
+        Ok(count + cut)
+    }
+
+    /// Where an n-gram occurs: file, and number of its first word in it; ascending.
+    pub(crate) fn ngram_positions(
+        &self,
+        words: &[u32],
+        stop: &AtomicBool,
+    ) -> Result<Vec<(u32, u64)>> {
+        let mut places = Vec::new();
+        for (index, segment) in self.segments.iter().enumerate() {
+            let Some(words) = self.segment_words(index, words)? else {
+                continue;
+            };
+            let entries = segment.files()?;
+            let found = segment.ngram_positions(&words, stop)?.into_iter();
+            places.extend(found.map(|(number, position)| {
+                let before = entries[number as usize].first_word;
+                (self.file_number(index, number), before + position)
+            }));
+        }
+        self.for_each_cut(words.len(), |found, file, position| {
+            if found == words {
+                places.push((file, position));
+            }
+        })?;
+        places.sort_unstable();
+        Ok(places)
+    }
+
+    /// The offset of the own first byte of a word, told by its number in its file.
+    pub(crate) fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
+        let mut before = 0;
+        for part in self.index.parts(file as usize) {
+            let segment = self.segment(part);
+            let words = segment.files()?[part.file as usize].words;
+            if position < before + words {
+                let offset = segment.offset_of_word(part.file, position - before)?;
+                return Ok(part.first_byte + offset);
+            }
+            before += words;
+        }
+        Err(Error::Invalid {
+            subject: self.index.files()[file as usize].name.clone(),
+            reason: format!("it has no word number {position}"),
+        })
+    }
+
+    /// The segment's numbers of words; none if it has not all of them.
+    fn segment_words(&self, segment: usize, words: &[u32]) -> Result<Option<Vec<u32>>> {
+        let Some(numbers) = self.vocabulary()?.numbers(segment) else {
+            return Ok(Some(words.to_vec()));
+        };
+        let words = words.iter();
+        // Numbers are u32.
+        let found = words.map(|word| numbers.binary_search(word).ok().map(|at| at as u32));
+        Ok(found.collect())
+    }
+
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
     fn cut_ngrams(&self, n: usize) -> Result<Ngrams<u32>> {
-        let vocabulary = self.vocabulary()?;
         let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
+        self.for_each_cut(n, |words, file, _| found.push((words.to_vec(), file)))?;
+        found.sort_unstable();
+        let values = found.iter().map(|&(_, file)| file).collect();
+        let words = found.into_iter().flat_map(|(words, _)| words).collect();
+        Ok(Ngrams { words, values })
+    }
+
+    /// Calls `visit` with the n-grams that begin in one part of a file and end in a later one, their files, and the numbers
+    /// of their first words in these.
+    fn for_each_cut(&self, n: usize, mut visit: impl FnMut(&[u32], u32, u64)) -> Result<()> {
+        let vocabulary = self.vocabulary()?;
         for file in 0..self.index.files().len() {
             let parts = self.index.parts(file);
+            let mut end = 0;
             for (place, part) in parts.iter().enumerate().take(parts.len() - 1) {
+                let segment = self.segment(part);
+                end += segment.files()?[part.file as usize].words;
                 let numbers = |part: &super::Part, from_end| -> Result<Vec<u32>> {
                     let view = self.segment(part).word_grammar()?.view();
                     let words = edge_words(view, part.file, n - 1, from_end).into_iter();
@@ -272,18 +357,13 @@ impl CorpusView {
                     words.extend(numbers(next, false)?);
                 }
                 words.truncate(before + n - 1);
-                // A file's place is a u32.
-                found.extend(
-                    words
-                        .windows(n)
-                        .map(|window| (window.to_vec(), file as u32)),
-                );
+                for (index, window) in words.windows(n).enumerate() {
+                    // A file's place is a u32. At most n - 1 words lie before the cut.
+                    visit(window, file as u32, end - before as u64 + index as u64);
+                }
             }
         }
-        found.sort_unstable();
-        let values = found.iter().map(|&(_, file)| file).collect();
-        let words = found.into_iter().flat_map(|(words, _)| words).collect();
-        Ok(Ngrams { words, values })
+        Ok(())
     }
 
     fn to_numbers(&self, segment: usize, words: &mut [u32]) -> Result<()> {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use zipfdb_kernels::{
     CountTable, FileLists, FileOrder, NgramCounts, NgramFiles, WordUses, file_word_counts,
-    inverted_index, ngram_counts, ngram_file_counts, weights_below, word_counts,
+    inverted_index, ngram_counts, ngram_file_counts, weights,
 };
 
 use crate::corpus::Corpus;
@@ -42,7 +42,7 @@ fn run(path: &str) -> Result<(), Box<dyn Error>> {
         file_offsets: &corpus.file_offsets,
         word_count: corpus.word_count,
     };
-    let (view, root_counts) = (corpus.grammar.view(), corpus.grammar.root_counts());
+    let (view, kept) = (corpus.grammar.view(), corpus.grammar.weights());
     let begin = Instant::now();
     let uses = WordUses::new(view);
     println!(
@@ -65,15 +65,19 @@ fn run(path: &str) -> Result<(), Box<dyn Error>> {
         size_of_val(&corpus.words[..]) as f64 / 1e6,
     );
     println!("| task | scan ms | grammar ms | ratio | result MB |\n|---|---|---|---|---|");
-    let counts = || -> Vec<u32> {
-        let mut weights = weights_below(view, root_counts, u64::from(u32::MAX));
-        weights.truncate(corpus.word_count as usize);
+    let words = corpus.word_count as usize;
+    let traversed = || -> Vec<u32> {
+        let weights = weights(view, 0..view.root.len(), u64::from(u32::MAX));
         // A corpus has fewer words than a u32 counts.
-        weights.into_iter().map(|n| n as u32).collect()
+        weights[..words].iter().map(|&n| n as u32).collect()
     };
-    let gathered = || word_counts(view, &uses, &GO).expect("not stopped");
+    let counts = || kept[..words].to_vec();
+    compare(
+        "word count, weights not kept",
+        || scan.word_counts(),
+        traversed,
+    );
     compare("word count", || scan.word_counts(), counts);
-    compare("word count, gathered", || scan.word_counts(), gathered);
     let scanned = || sort_by_count(scan.word_counts());
     compare("sort", scanned, || sort_by_count(counts()));
     let gathered = || inverted_index(view, &uses, &GO).expect("not stopped");
@@ -84,7 +88,7 @@ fn run(path: &str) -> Result<(), Box<dyn Error>> {
     let n = NGRAM_WORDS;
     let scan_counts = scan.word_counts();
     let scanned = || scan.ngram_counts(&scan_counts, n);
-    let counted = || ngram_counts(view, root_counts, n, usize::MAX, &GO);
+    let counted = || ngram_counts(view, kept, n, usize::MAX, &GO);
     compare(
         "sequence count",
         || Parts(scanned().expect("not stopped")),
@@ -93,7 +97,7 @@ fn run(path: &str) -> Result<(), Box<dyn Error>> {
     let scan_uses = WordUses::new(scan.view());
     let scanned = || scan.ngram_files(&scan_counts, &scan_uses, n);
     let order = FileOrder::Count;
-    let counted = || ngram_file_counts(view, root_counts, &uses, n, order, usize::MAX, &GO);
+    let counted = || ngram_file_counts(view, kept, &uses, n, order, usize::MAX, &GO);
     compare(
         "ranked inverted index",
         || Parts(scanned().expect("not stopped")),

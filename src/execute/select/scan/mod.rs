@@ -6,7 +6,9 @@
 
 mod catalog;
 mod files;
+mod ngrams;
 mod nothing;
+#[cfg(test)]
 mod reference;
 mod request;
 mod selection;
@@ -133,9 +135,9 @@ pub(super) fn open(
                 snapshot, k, request, context,
             )?)
         }
-        Relation::Ngrams { corpus, .. } => {
-            let corpus = database.corpus(corpus)?;
-            Box::new(reference::ReferenceScan::new(&corpus, request, context)?)
+        Relation::Ngrams { corpus, n } => {
+            let (snapshot, n) = (database.corpus(corpus)?.snapshot()?, *n);
+            Box::new(ngrams::NgramsScan::new(snapshot, n, request, context)?)
         }
     })
 }

@@ -1,0 +1,587 @@
+//! The scan of `ngrams('corpus', n)`: sequences of words with their files and places, answered on the grammar.
+//!
+//! Invariant: what a strategy gives equals the plain scan's rows (`reference`), merged where that was allowed. N-grams told
+//! by `=` or `IN` are looked up by their words; other conditions are decided once for each distinct n-gram where rows are
+//! merged. Nothing is decoded before the first row is asked for.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use zipfdb_kernels::FileOrder;
+use zipfdb_sql::query::NgramsColumn;
+use zipfdb_sql::setting::Strategy;
+
+use super::super::context::Context;
+use super::super::explain::{Describe, Description};
+use super::super::row::{Operator, WeightedRow};
+use super::selection::{FileSelection, WordSelection};
+use super::words::{Grain, describe_strategy, size_of};
+use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
+use crate::expression::{ColumnFilter, from_count, text_or_blob};
+use crate::interrupt::Interrupt;
+use crate::snapshot::{Ngram, Occurrence, Snapshot, WordStream};
+use crate::strategy::{Candidate, choose};
+use crate::{Result, Value};
+
+pub(super) struct NgramsScan {
+    task: Task,
+    description: Arc<Description>,
+    rows: Option<Rows>,
+    interrupt: Interrupt,
+}
+
+/// What is asked, and how it is answered.
+struct Task {
+    snapshot: Snapshot,
+    n: usize,
+    columns: Vec<NgramsColumn>,
+    /// As for words, with n-grams in their place.
+    grain: Grain,
+    strategy: Strategy,
+    files: FileSelection,
+    ngram_filters: Vec<ColumnFilter>,
+    /// Conditions on `position` or `offset`.
+    place_filters: Vec<ColumnFilter>,
+}
+
+/// N-grams with what rows tell of them.
+struct Counted {
+    words: Arc<[u32]>,
+    file: u32,
+    times: u64,
+}
+
+/// Where rows come from, once they have begun.
+enum Rows {
+    Counted(std::vec::IntoIter<Counted>),
+    /// Words in order; n-grams are windows of them.
+    Stream {
+        stream: WordStream,
+        buffer: Vec<Occurrence>,
+        next: usize,
+        has_more: bool,
+        window: VecDeque<Occurrence>,
+    },
+    /// Places of n-grams that were looked up, in order: n-gram, file, position.
+    Found(std::vec::IntoIter<(Arc<[u32]>, u32, u64)>),
+}
+
+/// Words that are expanded at a time.
+const BUFFER: usize = 1024;
+
+const NGRAM: usize = NgramsColumn::Ngram as usize;
+
+/// Distinct n-grams are about so many words' worth of work each.
+const NGRAM_FACTOR: f64 = 20.0;
+
+impl NgramsScan {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        n: u32,
+        request: ScanRequest,
+        context: &Context,
+    ) -> Result<NgramsScan> {
+        let columns = request.columns.iter();
+        let columns = columns.filter_map(|requested| match requested.column {
+            ScanColumn::Column(column) => NgramsColumn::ALL.get(column).copied(),
+            ScanColumn::Substr { .. } => None,
+        });
+        let columns: Vec<NgramsColumn> = columns.collect();
+        let (mut file_filters, mut ngram_filters, mut place_filters) = Default::default();
+        for filter in request.filters {
+            let filters: &mut Vec<ColumnFilter> = match NgramsColumn::ALL.get(filter.column()) {
+                Some(NgramsColumn::File) => &mut file_filters,
+                Some(NgramsColumn::Ngram) => &mut ngram_filters,
+                _ => &mut place_filters,
+            };
+            filters.push(filter);
+        }
+        let files = FileSelection::new(&snapshot, &file_filters)?;
+        let asks = |wanted| columns.contains(&wanted);
+        let asks_place = asks(NgramsColumn::Position) || asks(NgramsColumn::Offset);
+        let grain = if asks_place || !place_filters.is_empty() || !request.merge {
+            Grain::Occurrence
+        } else {
+            match (asks(NgramsColumn::File), asks(NgramsColumn::Ngram)) {
+                (false, false) => Grain::All,
+                (true, false) => Grain::File,
+                (false, true) => Grain::Word,
+                (true, true) => Grain::FileWord,
+            }
+        };
+        let candidates = candidates(&snapshot, grain, &files, &ngram_filters);
+        let chosen = choose(&candidates, context.settings.strategy)?;
+        let what = match WordSelection::values(&ngram_filters, NGRAM) {
+            Some(values) => format!("{} of {n} words", values.len()),
+            None => format!("of {n} words"),
+        };
+        let detail = format!("{what} in {} files", files.len());
+        let mut description = Description::new("n-grams", detail, None);
+        description.lines = describe_strategy(chosen, &candidates);
+        Ok(NgramsScan {
+            task: Task {
+                snapshot,
+                // 1 to 8.
+                n: n as usize,
+                columns,
+                grain,
+                strategy: chosen.strategy,
+                files,
+                ngram_filters,
+                place_filters,
+            },
+            description: Arc::new(description),
+            rows: None,
+            interrupt: context.interrupt.clone(),
+        })
+    }
+}
+
+/// The strategies that can answer, with what they are estimated to cost.
+fn candidates(
+    snapshot: &Snapshot,
+    grain: Grain,
+    files: &FileSelection,
+    ngram_filters: &[ColumnFilter],
+) -> Vec<Candidate> {
+    let size = size_of(snapshot);
+    let (file_count, word_count) = (files.len() as u64, files.words(snapshot));
+    let few = WordSelection::values(ngram_filters, NGRAM).map(|ngrams| ngrams.len() as u64);
+    let mut candidates = Vec::new();
+    if let Some(few) = few {
+        // A phrase is found from its rarest word, in all files at once.
+        let places = few * size.words / size.tokens.max(1);
+        candidates.push(Candidate::parents(few, 1, places));
+    }
+    let counts_all = ngram_filters.is_empty();
+    match grain {
+        Grain::All | Grain::File if counts_all => candidates.push(Candidate::totals(file_count)),
+        Grain::All | Grain::Word if files.is_all() => {
+            candidates.push(Candidate::weights(size).times(NGRAM_FACTOR));
+        }
+        Grain::All | Grain::File | Grain::Word | Grain::FileWord => {
+            let table = Candidate::file_weights(size, size.files, size.words);
+            candidates.push(table.times(NGRAM_FACTOR));
+        }
+        Grain::Occurrence => {}
+    }
+    let stream = if files.is_all() {
+        Candidate::root_stream(size)
+    } else {
+        Candidate::decode(word_count)
+    };
+    candidates.push(match grain {
+        Grain::Occurrence => stream,
+        // Each window is looked up in a hash table.
+        _ => stream.times(NGRAM_FACTOR),
+    });
+    candidates
+}
+
+impl Task {
+    fn start(&self, interrupt: &Interrupt) -> Result<Rows> {
+        let files = self.files.numbers();
+        if self.grain == Grain::Occurrence && self.strategy != Strategy::Parents {
+            return Ok(Rows::Stream {
+                stream: self.stream(files),
+                buffer: Vec::with_capacity(BUFFER),
+                next: 0,
+                has_more: true,
+                window: VecDeque::new(),
+            });
+        }
+        if self.strategy == Strategy::Parents {
+            return self.look_up(interrupt);
+        }
+        let mut counted = match self.strategy {
+            Strategy::Totals => self.stored_totals(&files),
+            Strategy::Weights => self.weights(interrupt)?,
+            Strategy::FileWeights => self.file_weights(interrupt)?,
+            _ => self.expand(files, interrupt)?,
+        };
+        self.fold(&mut counted);
+        Ok(Rows::Counted(counted.into_iter()))
+    }
+
+    fn stream(&self, files: Vec<u32>) -> WordStream {
+        WordStream::new(self.snapshot.view().clone(), files)
+    }
+
+    /// Adds up what rows do not tell apart. N-grams of several files stay several rows unless they are asked for by file.
+    fn fold(&self, counted: &mut Vec<Counted>) {
+        counted.retain(|row| row.times > 0);
+        match self.grain {
+            Grain::All => {
+                let times = counted.iter().map(|row| row.times).sum();
+                counted.truncate(usize::from(times > 0));
+                counted.iter_mut().for_each(|row| row.times = times);
+            }
+            Grain::File => {
+                counted.sort_by_key(|row| row.file);
+                counted.dedup_by(|next, kept| {
+                    let same = next.file == kept.file;
+                    if same {
+                        kept.times += next.times;
+                    }
+                    same
+                });
+            }
+            Grain::Word | Grain::FileWord | Grain::Occurrence => {}
+        }
+    }
+
+    fn text(&self, words: &[u32]) -> Value {
+        text_or_blob(Ngram::new(self.snapshot.view(), words).text())
+    }
+
+    fn passes(&self, words: &[u32]) -> Result<bool> {
+        if self.ngram_filters.is_empty() {
+            return Ok(true);
+        }
+        let text = self.text(words);
+        let mut filters = self.ngram_filters.iter();
+        filters.try_fold(true, |passes, filter| Ok(passes && filter.matches(&text)?))
+    }
+
+    fn stored_totals(&self, files: &[u32]) -> Vec<Counted> {
+        let nothing: Arc<[u32]> = Arc::default();
+        let count = |&file: &u32| Counted {
+            words: nothing.clone(),
+            file,
+            times: (self.snapshot.files()[file as usize].words + 1).saturating_sub(self.n as u64),
+        };
+        files.iter().map(count).collect()
+    }
+
+    fn weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+        let view = self.snapshot.view();
+        let parts = interrupt.watch(&self.snapshot, |stop| view.ngrams(self.n, stop))?;
+        let mut counted = Vec::new();
+        let mut pace = interrupt.pace();
+        for part in parts {
+            for (words, &times) in part.words.chunks_exact(self.n).zip(&part.values) {
+                pace.step()?;
+                if self.passes(words)? {
+                    counted.push(Counted {
+                        words: words.into(),
+                        file: 0,
+                        times,
+                    });
+                }
+            }
+        }
+        Ok(counted)
+    }
+
+    fn file_weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+        let view = self.snapshot.view();
+        let by_file = FileOrder::File;
+        let parts = interrupt.watch(&self.snapshot, |stop| {
+            view.ngram_files(self.n, by_file, stop)
+        })?;
+        let wanted = self.files.numbers();
+        let is_wanted = |file: u32| self.files.is_all() || wanted.binary_search(&file).is_ok();
+        let mut counted = Vec::new();
+        let mut pace = interrupt.pace();
+        for part in parts {
+            for (row, words) in part.words.chunks_exact(self.n).enumerate() {
+                pace.step()?;
+                let mut files = part
+                    .files
+                    .row(row)
+                    .iter()
+                    .filter(|entry| is_wanted(entry.0));
+                let Some(first) = files.next() else { continue };
+                if !self.passes(words)? {
+                    continue;
+                }
+                let words: Arc<[u32]> = words.into();
+                counted.extend(
+                    std::iter::once(first)
+                        .chain(files)
+                        .map(|&(file, times)| Counted {
+                            words: words.clone(),
+                            file,
+                            times: u64::from(times),
+                        }),
+                );
+            }
+        }
+        Ok(counted)
+    }
+
+    /// Counts by expanding the files.
+    fn expand(&self, files: Vec<u32>, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+        let by_file = matches!(self.grain, Grain::File | Grain::FileWord);
+        let mut counts: HashMap<(Arc<[u32]>, u32), u64> = HashMap::new();
+        for file in files {
+            let mut stream = self.stream(vec![file]);
+            let (mut buffer, mut has_more) = (Vec::new(), true);
+            let mut window: VecDeque<u32> = VecDeque::with_capacity(self.n);
+            while has_more {
+                interrupt.check()?;
+                buffer.clear();
+                has_more = stream.fill(&mut buffer, BUFFER)?;
+                for occurrence in &buffer {
+                    if window.len() == self.n {
+                        window.pop_front();
+                    }
+                    window.push_back(occurrence.word);
+                    if window.len() == self.n {
+                        let words: Arc<[u32]> = window.iter().copied().collect();
+                        let file = if by_file { file } else { 0 };
+                        *counts.entry((words, file)).or_default() += 1;
+                    }
+                }
+            }
+        }
+        let mut counted = Vec::with_capacity(counts.len());
+        for ((words, file), times) in counts {
+            if self.passes(&words)? {
+                counted.push(Counted { words, file, times });
+            }
+        }
+        counted.sort_by(|left, right| (left.file, &left.words).cmp(&(right.file, &right.words)));
+        Ok(counted)
+    }
+
+    /// The n-grams that conditions name and whose words the corpus has.
+    fn named(&self) -> Result<Vec<Arc<[u32]>>> {
+        let vocabulary = self.snapshot.view().vocabulary()?;
+        let mut named = Vec::new();
+        for value in WordSelection::values(&self.ngram_filters, NGRAM).unwrap_or_default() {
+            let text = match value {
+                Value::Text(text) => text.as_bytes(),
+                Value::Blob(bytes) => bytes,
+                Value::Null | Value::Integer(_) | Value::Real(_) => continue,
+            };
+            // A word may hold spaces of its own, so a text can be more than one n-gram. What is left of the text, and the
+            // words before it.
+            let mut open: Vec<(&[u8], Vec<u32>)> = vec![(text, Vec::new())];
+            while let Some((rest, words)) = open.pop() {
+                let mut add = |word: &[u8], rest: Option<&'_ [u8]>| -> Result<()> {
+                    let Some(number) = vocabulary.find(word)? else {
+                        return Ok(());
+                    };
+                    let mut words = words.clone();
+                    words.push(number);
+                    match rest {
+                        None if words.len() == self.n => named.push(Arc::from(words)),
+                        // The text lives as long as the filter.
+                        Some(rest) if words.len() < self.n => {
+                            let from = text.len() - rest.len();
+                            open.push((&text[from..], words));
+                        }
+                        _ => {}
+                    }
+                    Ok(())
+                };
+                for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == b' ') {
+                    add(&rest[..at], Some(&rest[at + 1..]))?;
+                }
+                add(rest, None)?;
+            }
+        }
+        named.sort_unstable();
+        named.dedup();
+        let mut passing = Vec::new();
+        for words in named {
+            if self.passes(&words)? {
+                passing.push(words);
+            }
+        }
+        Ok(passing)
+    }
+
+    fn look_up(&self, interrupt: &Interrupt) -> Result<Rows> {
+        let view = self.snapshot.view();
+        let named = self.snapshot.install(|| self.named())?;
+        if self.files.is_all() && matches!(self.grain, Grain::All | Grain::Word) {
+            let mut counted = Vec::new();
+            for words in named {
+                let times =
+                    interrupt.watch(&self.snapshot, |stop| view.ngram_count(&words, stop))?;
+                counted.push(Counted {
+                    words,
+                    file: 0,
+                    times,
+                });
+            }
+            self.fold(&mut counted);
+            return Ok(Rows::Counted(counted.into_iter()));
+        }
+        let wanted = self.files.numbers();
+        let mut found = Vec::new();
+        for words in named {
+            let places =
+                interrupt.watch(&self.snapshot, |stop| view.ngram_positions(&words, stop))?;
+            let places = places.into_iter();
+            let places = places
+                .filter(|place| self.files.is_all() || wanted.binary_search(&place.0).is_ok());
+            found.extend(places.map(|(file, position)| (words.clone(), file, position)));
+        }
+        if self.grain == Grain::Occurrence {
+            found.sort_by_key(|&(_, file, position)| (file, position));
+            return Ok(Rows::Found(found.into_iter()));
+        }
+        let mut counted: Vec<Counted> = Vec::new();
+        for (words, file, _) in found {
+            match counted.last_mut() {
+                Some(last) if last.file == file && last.words == words => last.times += 1,
+                _ => counted.push(Counted {
+                    words,
+                    file,
+                    times: 1,
+                }),
+            }
+        }
+        self.fold(&mut counted);
+        Ok(Rows::Counted(counted.into_iter()))
+    }
+
+    /// The row of an n-gram, if its place is wanted. `offset` is worked out only where it is asked for.
+    fn row(
+        &self,
+        words: &[u32],
+        file: u32,
+        times: u64,
+        position: u64,
+        offset: impl Fn() -> Result<u64>,
+    ) -> Result<Option<WeightedRow>> {
+        let value = |column| {
+            Ok(match column {
+                NgramsColumn::Ngram => self.text(words),
+                NgramsColumn::File => {
+                    Value::Text(self.snapshot.files()[file as usize].name.clone())
+                }
+                NgramsColumn::Position => from_count(position),
+                NgramsColumn::Offset => from_count(offset()?),
+            })
+        };
+        for filter in &self.place_filters {
+            if !filter.matches(&value(NgramsColumn::ALL[filter.column()])?)? {
+                return Ok(None);
+            }
+        }
+        let values = self.columns.iter().map(|&column| value(column));
+        Ok(Some(WeightedRow {
+            values: values.collect::<Result<_>>()?,
+            times,
+        }))
+    }
+}
+
+impl Operator for NgramsScan {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        let task = &self.task;
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            none => none.insert(task.start(&self.interrupt)?),
+        };
+        loop {
+            match rows {
+                Rows::Counted(rows) => {
+                    let Some(Counted { words, file, times }) = rows.next() else {
+                        return Ok(None);
+                    };
+                    return task.row(&words, file, times, 0, || Ok(0));
+                }
+                Rows::Found(places) => {
+                    let Some((words, file, position)) = places.next() else {
+                        return Ok(None);
+                    };
+                    let view = task.snapshot.view();
+                    let offset = || view.offset_of_word(file, position);
+                    if let Some(row) = task.row(&words, file, 1, position, offset)? {
+                        return Ok(Some(row));
+                    }
+                }
+                Rows::Stream {
+                    stream,
+                    buffer,
+                    next,
+                    has_more,
+                    window,
+                } => {
+                    let Some(&occurrence) = buffer.get(*next) else {
+                        if !*has_more {
+                            return Ok(None);
+                        }
+                        self.interrupt.check()?;
+                        buffer.clear();
+                        *next = 0;
+                        *has_more = stream.fill(buffer, BUFFER)?;
+                        continue;
+                    };
+                    *next += 1;
+                    if window
+                        .front()
+                        .is_some_and(|first| first.file != occurrence.file)
+                    {
+                        window.clear();
+                    }
+                    if window.len() == task.n {
+                        window.pop_front();
+                    }
+                    window.push_back(occurrence);
+                    if window.len() < task.n {
+                        continue;
+                    }
+                    let words: Vec<u32> = window.iter().map(|word| word.word).collect();
+                    let first = window[0];
+                    if task.passes(&words)?
+                        && let Some(row) =
+                            task.row(&words, first.file, 1, first.position, || Ok(first.offset))?
+                    {
+                        return Ok(Some(row));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Scan for NgramsScan {
+    fn properties(&self) -> Properties {
+        let place = |wanted| {
+            self.task
+                .columns
+                .iter()
+                .position(|&column| column == wanted)
+        };
+        let (ngram, file) = (place(NgramsColumn::Ngram), place(NgramsColumn::File));
+        let ascending = |column: Option<usize>| {
+            column.map(|column| ColumnOrder {
+                column,
+                descending: false,
+            })
+        };
+        let order = match self.task.grain {
+            Grain::Occurrence => vec![
+                ascending(file),
+                ascending(place(NgramsColumn::Position).or(place(NgramsColumn::Offset))),
+            ],
+            Grain::File => vec![ascending(file)],
+            Grain::All | Grain::Word | Grain::FileWord => Vec::new(),
+        };
+        // Different words can make the same text only if one of them holds a space.
+        let is_unique = match self.task.grain {
+            Grain::All => true,
+            Grain::File => file.is_some(),
+            Grain::Word | Grain::FileWord | Grain::Occurrence => false,
+        };
+        debug_assert!(ngram.is_none() || !is_unique || self.task.grain == Grain::All);
+        Properties {
+            order: order.into_iter().map_while(|order| order).collect(),
+            is_unique,
+        }
+    }
+
+    fn description(&self) -> Arc<dyn Describe> {
+        self.description.clone()
+    }
+
+    fn into_operator(self: Box<Self>) -> Box<dyn Operator> {
+        self
+    }
+}
