@@ -107,6 +107,9 @@ Formats:
   markdown  a pipe table; control characters and | are escaped
 A BLOB that is UTF-8 is printed as text, any other as X'hex' (in json and jsonl as {\"hex\": \"...\"}).
 
+At the prompt Tab completes, Ctrl-C ends the statement that runs, `.help` lists the commands, and tables longer than the
+screen go through $PAGER (less -SRFX if it is not set; `.pager off` or PAGER=cat for none).
+
 Exit codes: 0 done, 1 a statement failed (the ones after it were not run) or the database could not be used,
 2 wrong usage. If the reader of the output goes away (zipf ... | head), zipf stops quietly with 0.
 

@@ -57,6 +57,11 @@ impl<W: Output> Session<W> {
         Session { ctrl_c, ..self }
     }
 
+    /// Lets Ctrl-C reach what begins now and ends when the answer is dropped, as `run` does for its statements.
+    pub fn begin(&self) -> Running<'_> {
+        self.ctrl_c.begin(self.database.interrupt_handle())
+    }
+
     /// The database that statements run on.
     pub fn database(&self) -> &Database {
         &self.database

@@ -195,6 +195,7 @@ impl<W: Output> Repl<'_, W> {
     /// Copies files into a corpus. A corpus that is created for them goes again if that fails.
     fn import(&mut self, path: &Path, name: &str) {
         let begun = Instant::now();
+        let _running = self.session.begin();
         let database = self.session.database();
         let imported = database
             .corpus(name)
@@ -235,6 +236,7 @@ impl<W: Output> Repl<'_, W> {
     /// Writes the files of a corpus.
     fn export(&mut self, name: &str, directory: &Path) {
         let begun = Instant::now();
+        let _running = self.session.begin();
         let corpus = self.session.database().corpus(name);
         match corpus.and_then(|corpus| corpus.copy_to(directory, &Bars::new())) {
             Ok(files) => {
@@ -422,11 +424,17 @@ mod tests {
             // What cannot be read leaves no corpus behind.
             &format!(".import {} other", shown("missing")),
             &format!(".export new {}", shown("out")),
+            &format!(
+                ".export {} SELECT word FROM new WHERE position < 2 ORDER BY position;",
+                shown("two words.csv")
+            ),
             "SELECT corpus, words FROM corpora();",
         ]));
         assert_eq!(rows, "corpus,words\nnew,4\n");
         let written = std::fs::read_to_string(path("out").join("a b.txt"));
         assert_eq!(written.unwrap(), "to be or not");
+        let written = std::fs::read_to_string(path("two words.csv"));
+        assert_eq!(written.unwrap(), "word\nto\nbe\n");
     }
 
     #[test]
