@@ -222,7 +222,7 @@ mod tests {
     fn what_is_longer_than_the_screen_goes_to_the_pager() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("paged");
-        let pager = format!("tee {}", target.display());
+        let pager = format!("cp /dev/stdin {}", target.display());
         let mut screen = Screen::new(Vec::new(), Some(&pager), || Some(6));
         for line in ["1\n", "2\n", "3\n", "4\n", "5\n"] {
             screen.write_all(line.as_bytes()).unwrap();

@@ -203,5 +203,6 @@ pub fn terminal_height() -> Option<u16> {
 
 fn terminal_size() -> Option<(u16, u16)> {
     let (Width(width), Height(height)) = terminal_size_of(io::stdout())?;
-    Some((width, height)).filter(|_| io::stdout().is_terminal())
+    // A terminal that does not know its size says 0.
+    Some((width, height)).filter(|_| width > 0 && height > 0 && io::stdout().is_terminal())
 }
