@@ -144,7 +144,7 @@ impl Interrupt {
 
     const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 
-    /// Something that checks at every 1024th step.
+    /// Something that checks at every 64th step.
     pub(crate) fn pace(&self) -> Pace {
         Pace {
             interrupt: self.clone(),
@@ -161,7 +161,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    const STEPS: u32 = 1024;
+    const STEPS: u32 = 64;
 
     /// One more step.
     ///

@@ -1,12 +1,14 @@
 //! What the command line says: options, the demo subcommand and the order of the SQL sources.
 //!
 //! Invariant: whatever is wrong with the arguments is found here, by clap, and ends the program with code 2. Nothing
-//! is opened or read here.
+//! is read here, and no database of the user is opened.
 
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use zipfdb::Database;
 
 use crate::output::Format;
 
@@ -54,6 +56,14 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
+    /// Time after which a statement ends with an error, as SET statement_timeout takes it: 500, 5s, 2min
+    #[arg(long, value_name = "TIME", value_parser = |value: &str| setting("statement_timeout", value))]
+    timeout: Option<String>,
+
+    /// Memory of a query before it uses the disk, as SET memory_limit takes it: 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = |value: &str| setting("memory_limit", value))]
+    memory_limit: Option<String>,
+
     /// What to do instead of running SQL.
     #[command(subcommand)]
     pub subcommand: Option<Task>,
@@ -97,6 +107,9 @@ Formats:
   markdown  a pipe table; control characters and | are escaped
 A BLOB that is UTF-8 is printed as text, any other as X'hex' (in json and jsonl as {\"hex\": \"...\"}).
 
+At the prompt Tab completes, Ctrl-C ends the statement that runs, `.help` lists the commands, and tables longer than the
+screen go through $PAGER (less -SRFX if it is not set; `.pager off` or PAGER=cat for none).
+
 Exit codes: 0 done, 1 a statement failed (the ones after it were not run) or the database could not be used,
 2 wrong usage. If the reader of the output goes away (zipf ... | head), zipf stops quietly with 0.
 
@@ -114,6 +127,12 @@ impl Arguments {
     /// The -c and -f arguments in the order in which they were given.
     pub fn sources(&self) -> &[Source] {
         &self.sources
+    }
+
+    /// Statements that change settings as the arguments say. They succeed on any database.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        let settings = [&self.timeout, &self.memory_limit];
+        settings.into_iter().flatten().map(String::as_str)
     }
 
     fn from_matches(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
@@ -143,6 +162,30 @@ impl Arguments {
         sources.sort_by_key(|(index, _)| *index);
         arguments.sources = sources.into_iter().map(|(_, source)| source).collect();
         Ok(arguments)
+    }
+}
+
+/// The statement that gives a setting this value. Whether it is valid only the database knows, and an empty one is enough.
+fn setting(name: &str, value: &str) -> Result<String, String> {
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let statement = match is_number {
+        true => format!("SET {name} = {value}"),
+        false => format!("SET {name} = '{}'", value.replace('\'', "''")),
+    };
+    let database = Database::options().threads(1).in_memory();
+    match database.and_then(|database| database.execute(&statement)) {
+        Ok(()) => Ok(statement),
+        Err(error) => {
+            let text = error.to_string();
+            // The place in the statement means nothing to the user.
+            Err(match &error {
+                zipfdb::Error::Sql(sql) => text
+                    .strip_prefix(&format!("{}: ", sql.position()))
+                    .unwrap_or(&text)
+                    .to_string(),
+                _ => text,
+            })
+        }
     }
 }
 
@@ -190,6 +233,16 @@ mod tests {
     }
 
     #[test]
+    fn settings_become_statements() {
+        let arguments = parse(&["--memory-limit", "64MiB", "--timeout", "1500"]).unwrap();
+        let statements: Vec<&str> = arguments.settings().collect();
+        assert_eq!(
+            statements,
+            ["SET statement_timeout = 1500", "SET memory_limit = '64MiB'"]
+        );
+    }
+
+    #[test]
     fn a_database_called_demo_is_reached_by_a_path() {
         let is_demo = |arguments: &[&str]| parse(arguments).unwrap().subcommand.is_some();
         assert!(is_demo(&["demo"]));
@@ -204,6 +257,9 @@ mod tests {
         for arguments in [
             &["--format", "xml"][..],
             &["--threads", "0"],
+            &["--timeout", "soon"],
+            &["--timeout", ""],
+            &["--memory-limit", "1"],
             &["--threads", "many"],
             &["--readonly"],
             &["-c"],

@@ -1,6 +1,7 @@
 //! `zipf`, the command line of ZipfDB.
 //!
-//! Start reading at [`run`]. Invariant: standard output carries rows and nothing else (for `zipf demo`: its report);
+//! Start reading at [`run`]. Invariant: standard output carries rows and nothing else (at the prompt also what `.schema`
+//! shows, for `zipf demo`: its report);
 //! exit codes are 0 done, 1 a statement failed or the database could not be used, 2 wrong usage.
 
 #![forbid(unsafe_code)]
@@ -8,11 +9,13 @@
 mod arguments;
 mod demo;
 mod error;
+mod interrupt;
 mod message;
 mod output;
 mod progress;
 mod repl;
 mod sample;
+mod screen;
 mod script;
 mod session;
 
@@ -26,9 +29,11 @@ use zipfdb::Database;
 
 use arguments::{Arguments, Source, Task};
 use error::Error;
+use interrupt::CtrlC;
 use output::Format;
+use screen::Screen;
 use script::Script;
-use session::{Session, terminal_width};
+use session::{Session, terminal_height, terminal_width};
 
 /// Bytes of rows that are written at once.
 const OUTPUT_BUFFER: usize = 64 * 1024;
@@ -66,12 +71,18 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     } else {
         Format::Csv
     });
+    let database = open(arguments)?;
     let output = BufWriter::with_capacity(OUTPUT_BUFFER, io::stdout().lock());
-    let mut session = Session::new(open(arguments)?, output, format, terminal_width);
     if is_prompt {
         greet(arguments.database.as_deref());
-        return repl::run(&mut session, &mut repl::Terminal::new()?);
+        let mut terminal = repl::Terminal::new(database.clone())?;
+        let pager = std::env::var("PAGER").ok();
+        let screen = Screen::new(output, pager.as_deref(), terminal_height);
+        let mut session =
+            Session::new(database, screen, format, terminal_width).interrupted_by(CtrlC::install());
+        return repl::run(&mut session, &mut terminal);
     }
+    let mut session = Session::new(database, output, format, terminal_width);
     scripts
         .into_iter()
         .try_for_each(|script| script.run(&mut session))
@@ -88,7 +99,12 @@ fn open(arguments: &Arguments) -> Result<Database, Error> {
         Some(path) => (options.open(path), path.clone()),
         None => (options.in_memory(), ":memory:".into()),
     };
-    opened.map_err(|source| Error::Open {
+    let set = |database: Database| {
+        let mut settings = arguments.settings();
+        settings.try_for_each(|statement| database.execute(statement))?;
+        Ok(database)
+    };
+    opened.and_then(set).map_err(|source| Error::Open {
         source: Box::new(source),
         path,
     })

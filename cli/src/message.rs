@@ -83,6 +83,43 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
+/// A number with its digits in groups of three: `3,930,161`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of things: `1 row`, `1,234 rows`.
+pub fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
+/// What went wrong with a statement that was typed, below `excerpt`, the place in it.
+pub fn typed(excerpt: &str, what: &str, hint: Option<&str>) {
+    let colour = colour();
+    let mut text = format!(
+        "{excerpt}{}: {}\n",
+        paint("error", ERROR_STYLE, colour),
+        visible(what)
+    );
+    if let Some(hint) = hint {
+        text.push_str(&format!(
+            "{}: {}\n",
+            paint("hint", "1;36", colour),
+            visible(hint)
+        ));
+    }
+    say(&text);
+}
+
 fn say(text: &str) {
     // There is nowhere left to complain to.
     let _ = io::stderr().write_all(text.as_bytes());
@@ -105,7 +142,8 @@ fn render(error: &Error, colour: bool) -> String {
     text
 }
 
-fn paint(text: &str, style: &str, colour: bool) -> String {
+/// `text` in an ANSI style, if `colour` is wanted.
+pub fn paint(text: &str, style: &str, colour: bool) -> String {
     if colour {
         format!("\u{1b}[{style}m{text}\u{1b}[0m")
     } else {
@@ -125,6 +163,16 @@ mod tests {
         assert_eq!(shown(1_234), "1.2 ms");
         assert_eq!(shown(123_400), "123 ms");
         assert_eq!(shown(3_214_000), "3.21 s");
+    }
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(3_930_161), "3,930,161");
+        assert_eq!(counted(1, "row"), "1 row");
+        assert_eq!(counted(1_234, "row"), "1,234 rows");
     }
 
     #[test]

@@ -4,13 +4,14 @@
 //! last that ran.
 
 use std::fs::File;
-use std::io::{self, Cursor, Read, Write};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use zipfdb::StatementStream;
 
 use crate::arguments::Source;
 use crate::error::Error;
+use crate::screen::Output;
 use crate::session::Session;
 
 /// Bytes asked for at once; a pipe gives what it has.
@@ -47,7 +48,7 @@ impl Script {
     }
 
     /// Runs all statements.
-    pub fn run<W: Write>(mut self, session: &mut Session<W>) -> Result<(), Error> {
+    pub fn run<W: Output>(mut self, session: &mut Session<W>) -> Result<(), Error> {
         let origin = self.origin.as_deref();
         let name = origin.unwrap_or("-c".as_ref());
         let mut statements = StatementStream::new();

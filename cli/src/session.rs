@@ -2,15 +2,18 @@
 //!
 //! Invariant: after a statement its rows are flushed. Nothing but rows goes to the output.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use terminal_size::{Height, Width, terminal_size_of};
 use zipfdb::{Database, Rows, SqlError, StatementText};
 
 use crate::error::Error;
-use crate::output::Format;
+use crate::interrupt::{CtrlC, Running};
+use crate::output::{Format, LinesWriter, RowWriter};
 use crate::progress::Bars;
+use crate::screen::{Output, PagerLeft};
 
 /// An open database, an output and the way rows are printed on it.
 pub struct Session<W> {
@@ -19,6 +22,7 @@ pub struct Session<W> {
     /// How rows are printed.
     pub format: Format,
     width: fn() -> Option<u16>,
+    ctrl_c: CtrlC,
 }
 
 /// What running a statement took.
@@ -26,11 +30,11 @@ pub struct Session<W> {
 pub struct Outcome {
     /// The number of rows, or `None` for a statement that has none.
     pub rows: Option<u64>,
-    /// From the text to the last row printed.
+    /// From the text to the last row printed, without the time that a reader took in a pager.
     pub time: Duration,
 }
 
-impl<W: Write> Session<W> {
+impl<W: Output> Session<W> {
     /// Rows go to `output`, laid out for a terminal of `width` columns where that matters. `width` is asked before
     /// every statement, for terminals change their size.
     pub fn new(
@@ -44,7 +48,28 @@ impl<W: Write> Session<W> {
             output,
             format,
             width,
+            ctrl_c: CtrlC::default(),
         }
+    }
+
+    /// Lets Ctrl-C end the statement that runs.
+    pub fn interrupted_by(self, ctrl_c: CtrlC) -> Session<W> {
+        Session { ctrl_c, ..self }
+    }
+
+    /// Lets Ctrl-C reach what begins now and ends when the answer is dropped, as `run` does for its statements.
+    pub fn begin(&self) -> Running<'_> {
+        self.ctrl_c.begin(self.database.interrupt_handle())
+    }
+
+    /// The database that statements run on.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Where rows go.
+    pub fn output(&mut self) -> &mut W {
+        &mut self.output
     }
 
     /// Ends the session and gives the output back.
@@ -72,6 +97,8 @@ impl<W: Write> Session<W> {
             origin: origin.map(PathBuf::from),
             line: statement.start.line,
         };
+        let ctrl_c = self.ctrl_c.clone();
+        let running = ctrl_c.begin(self.database.interrupt_handle());
         let bars = Bars::new();
         // In a file the position is that in the file; at the prompt and in -c that in the statement.
         let rows = match origin {
@@ -82,56 +109,100 @@ impl<W: Write> Session<W> {
         };
         let rows = rows.map_err(failed)?;
         drop(bars);
-        let rows = if rows.columns().is_empty() {
-            None
-        } else {
-            Some(self.print(rows, failed)?)
-        };
-        Ok(Outcome {
+        if rows.columns().is_empty() {
+            return Ok(Outcome {
+                rows: None,
+                time: begun.elapsed(),
+            });
+        }
+        let mut count = 0;
+        let printed = self.print(
             rows,
-            time: begun.elapsed(),
+            is_explain(&statement.text),
+            &running,
+            &mut count,
+            failed,
+        );
+        let ended = self.output.end();
+        match printed {
+            Err(Error::Output { source }) if PagerLeft::is_cause(&source) => {}
+            printed => printed?,
+        }
+        Ok(Outcome {
+            rows: Some(count),
+            time: begun.elapsed().saturating_sub(ended.map_err(written)?),
         })
     }
 
-    fn print(&mut self, rows: Rows, failed: impl Fn(zipfdb::Error) -> Error) -> Result<u64, Error> {
-        let written = |source| Error::Output { source };
+    /// Prints a text that is no answer of a statement.
+    pub fn show(&mut self, text: &str) -> Result<(), Error> {
+        let shown = self.output.write_all(text.as_bytes());
+        let ended = self.output.end();
+        match shown {
+            Err(source) if PagerLeft::is_cause(&source) => Ok(()),
+            shown => shown.and(ended.map(|_| ())).map_err(written),
+        }
+    }
+
+    /// Prints rows and counts them.
+    fn print(
+        &mut self,
+        rows: Rows,
+        is_explain: bool,
+        running: &Running<'_>,
+        count: &mut u64,
+        failed: impl Fn(zipfdb::Error) -> Error,
+    ) -> Result<(), Error> {
         let columns: Vec<String> = rows
             .columns()
             .iter()
             .map(|column| column.name().to_string())
             .collect();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let mut count = 0;
-        let mut result = Ok(());
-        {
-            let mut writer = self
-                .format
+        let mut writer: Box<dyn RowWriter> = if is_explain && self.format == Format::Table {
+            Box::new(LinesWriter::new(&mut self.output))
+        } else {
+            self.format
                 .writer(&columns, (self.width)(), &mut self.output)
-                .map_err(written)?;
-            for row in rows {
-                match row {
-                    Ok(row) => writer.row(row.values()).map_err(written)?,
-                    Err(source) => {
-                        result = Err(failed(source));
-                        break;
-                    }
-                }
-                count += 1;
+                .map_err(written)?
+        };
+        for row in rows {
+            let row = row.map_err(&failed)?;
+            // Rows that are there already are not checked by the database.
+            if running.is_interrupted() {
+                return Err(failed(zipfdb::Error::Interrupted));
             }
-            if result.is_ok() {
-                writer.finish().map_err(written)?;
-            }
+            writer.row(row.values()).map_err(written)?;
+            *count += 1;
         }
-        self.output.flush().map_err(written)?;
-        result.map(|()| count)
+        writer.finish().map_err(written)
     }
+}
+
+fn written(source: io::Error) -> Error {
+    Error::Output { source }
+}
+
+/// Whether the answer of a statement is a tree.
+pub fn is_explain(statement: &str) -> bool {
+    let word = statement.split(|character: char| !character.is_ascii_alphabetic());
+    word.into_iter()
+        .next()
+        .is_some_and(|word| word.eq_ignore_ascii_case("explain"))
 }
 
 /// The width of the terminal that standard output is, if it is one.
 pub fn terminal_width() -> Option<u16> {
-    if io::stdout().is_terminal() {
-        comfy_table::Table::new().width()
-    } else {
-        None
-    }
+    terminal_size().map(|(width, _)| width)
+}
+
+/// The height of the terminal that standard output is, if it is one.
+pub fn terminal_height() -> Option<u16> {
+    terminal_size().map(|(_, height)| height)
+}
+
+fn terminal_size() -> Option<(u16, u16)> {
+    let (Width(width), Height(height)) = terminal_size_of(io::stdout())?;
+    // A terminal that does not know its size says 0.
+    Some((width, height)).filter(|_| width > 0 && height > 0 && io::stdout().is_terminal())
 }

@@ -9,7 +9,7 @@
 //! than two symbols: a rule left with none vanishes, one left with one symbol
 //! is replaced by it. Within a level the rules that occur most come first, so
 //! that what is known of them shares cache lines. Equal bodies that come of
-//! tokens of one word stay apart: they have 0.3 to 4 % of the symbols. It knows no text: a word is a number.
+//! tokens of one word stay apart: they have 0.9 to 2.7 % of the symbols. It knows no text: a word is a number.
 
 use std::cmp::Reverse;
 

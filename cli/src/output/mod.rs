@@ -5,10 +5,12 @@
 
 mod delimited;
 mod json;
+mod lines;
 mod markdown;
 mod table;
 mod value;
 
+pub use lines::LinesWriter;
 pub use value::visible;
 
 use std::io::{self, Write};

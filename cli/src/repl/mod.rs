@@ -3,23 +3,36 @@
 //! Invariant: an error ends a statement, never the prompt. Rows go to standard output, all else to standard error. What
 //! edits and remembers lines is behind [`Lines`], so that the loop runs without a terminal.
 
+mod caret;
 mod command;
+mod complete;
+mod scan;
+mod schema;
 mod terminal;
+mod vocabulary;
 
-use std::io::Write;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::time::Instant;
 
-use zipfdb::{Pending, Position, SqlError, StatementStream, StatementText};
+use zipfdb::{
+    CopyOptions, CorpusSettings, Pending, Position, SqlError, StatementStream, StatementText,
+};
 
+use crate::arguments::Source;
 use crate::error::Error;
-use crate::message;
-use crate::session::Session;
+use crate::message::{self, counted};
+use crate::progress::Bars;
+use crate::screen::Output;
+use crate::script::Script;
+use crate::session::{Outcome, Session, terminal_width};
 use command::Command;
 pub use terminal::Terminal;
 
 /// Where lines come from.
 pub trait Lines {
-    /// The next line, without its line end.
-    fn read(&mut self, prompt: &'static str) -> Result<Line, Error>;
+    /// The next line, without its line end. It continues `entry`, which is empty at the beginning of a statement.
+    fn read(&mut self, prompt: &'static str, entry: &str) -> Result<Line, Error>;
 
     /// Keeps an entry for later sessions.
     fn remember(&mut self, entry: &str);
@@ -37,7 +50,7 @@ pub enum Line {
 }
 
 /// Reads and runs until the user leaves or the output is gone.
-pub fn run<W: Write>(session: &mut Session<W>, lines: &mut dyn Lines) -> Result<(), Error> {
+pub fn run<W: Output>(session: &mut Session<W>, lines: &mut dyn Lines) -> Result<(), Error> {
     let mut repl = Repl {
         session,
         statements: StatementStream::new(),
@@ -45,7 +58,7 @@ pub fn run<W: Write>(session: &mut Session<W>, lines: &mut dyn Lines) -> Result<
         timer: true,
     };
     loop {
-        match lines.read(prompt(repl.statements.pending()))? {
+        match lines.read(prompt(repl.statements.pending()), &repl.entry)? {
             Line::End => return Ok(()),
             Line::Interrupted => repl.forget(),
             Line::Text(line) => {
@@ -82,7 +95,7 @@ struct Repl<'a, W> {
     timer: bool,
 }
 
-impl<W: Write> Repl<'_, W> {
+impl<W: Output> Repl<'_, W> {
     fn line(&mut self, line: &str, lines: &mut dyn Lines) -> Result<Next, Error> {
         if self.entry.is_empty() {
             if line.trim().is_empty() {
@@ -116,40 +129,168 @@ impl<W: Write> Repl<'_, W> {
 
     /// Runs a statement. Only an output that is gone is an error here.
     fn statement(&mut self, statement: Result<StatementText, SqlError>) -> Result<(), Error> {
+        let text = statement.as_ref().map(|statement| statement.text.clone());
+        let text = text.unwrap_or_default();
         match self.session.run(statement, None) {
-            Ok(outcome) if self.timer => {
-                let time = message::time(outcome.time);
-                match outcome.rows {
-                    Some(1) => message::note(&format!("1 row, {time}")),
-                    Some(rows) => message::note(&format!("{rows} rows, {time}")),
-                    None => message::note(&time),
-                }
-            }
-            Ok(_) => {}
+            Ok(outcome) => self.show_time(outcome),
             Err(error @ Error::Output { .. }) => return Err(error),
-            Err(error) => message::error(&error),
+            Err(error) => complain(&error, &text),
         }
         Ok(())
+    }
+
+    /// Runs a statement that a command stands for.
+    fn run(&mut self, text: String) -> Result<(), Error> {
+        self.statement(Ok(StatementText {
+            text,
+            start: Position::START,
+        }))
+    }
+
+    fn show_time(&self, outcome: Outcome) {
+        // Times are for people; a log of messages is easier to compare without them.
+        if self.timer && io::stderr().is_terminal() {
+            let time = message::time(outcome.time);
+            message::note(&match outcome.rows {
+                Some(rows) => format!("{} in {time}", counted(rows, "row")),
+                None => format!("done in {time}"),
+            });
+        }
     }
 
     fn command(&mut self, line: &str) -> Result<Next, Error> {
         match Command::parse(line) {
             Ok(Command::Help) => message::note(&command::help()),
-            Ok(Command::Corpora) => {
-                let text = "SELECT * FROM corpora()".to_string();
-                self.statement(Ok(StatementText {
-                    text,
-                    start: Position::START,
-                }))?;
+            Ok(Command::Corpora) => self.run("SELECT * FROM corpora()".to_string())?,
+            Ok(Command::Settings) => self.run("SELECT * FROM settings()".to_string())?,
+            Ok(Command::ExportRows { path, select }) => {
+                self.run(format!("COPY ({select}) TO {}", vocabulary::text(&path)))?;
             }
+            Ok(Command::Export { corpus, directory }) => self.export(&corpus, &directory),
+            Ok(Command::Import { path, corpus }) => self.import(&path, &corpus),
+            Ok(Command::Read(path)) => match Script::open(&Source::File(path)) {
+                Ok(script) => match script.run(self.session) {
+                    Err(error @ Error::Output { .. }) => return Err(error),
+                    Err(error) => complain(&error, ""),
+                    Ok(()) => {}
+                },
+                Err(error) => message::error(&error),
+            },
+            Ok(Command::Schema(corpus)) => self.schema(corpus)?,
             Ok(Command::Mode(Some(format))) => self.session.format = format,
             Ok(Command::Mode(None)) => message::note(self.session.format.name()),
+            Ok(Command::Pager(switch)) => match (self.session.output().pager(), switch) {
+                (Some(pager), Some(switch)) => *pager = switch,
+                (Some(pager), None) => message::note(on_or_off(*pager)),
+                (None, _) => message::note("off; hint: $PAGER names no program"),
+            },
             Ok(Command::Timer(Some(timer))) => self.timer = timer,
-            Ok(Command::Timer(None)) => message::note(if self.timer { "on" } else { "off" }),
+            Ok(Command::Timer(None)) => message::note(on_or_off(self.timer)),
             Ok(Command::Quit) => return Ok(Next::Quit),
             Err(problem) => message::complaint(&problem),
         }
         Ok(Next::Continue)
+    }
+
+    /// Copies files into a corpus. A corpus that is created for them goes again if that fails.
+    fn import(&mut self, path: &Path, name: &str) {
+        let begun = Instant::now();
+        let _running = self.session.begin();
+        let database = self.session.database();
+        let imported = database
+            .corpus(name)
+            .map(|corpus| (corpus, false))
+            .or_else(|_| {
+                let created = database.create_corpus(name, CorpusSettings::default())?;
+                Ok((created, true))
+            });
+        let imported = imported.and_then(|(corpus, is_new)| {
+            let bars = Bars::new();
+            let options = CopyOptions {
+                progress: &bars,
+                ..CopyOptions::default()
+            };
+            let report = corpus.copy_from(path, &options);
+            if is_new && report.is_err() {
+                database.drop_corpus(name)?;
+            }
+            report
+        });
+        match imported {
+            Ok(report) => {
+                message::note(&format!(
+                    "{}, {}, {}",
+                    counted(report.files, "file"),
+                    counted(report.bytes, "byte"),
+                    counted(report.words, "word")
+                ));
+                self.show_time(Outcome {
+                    rows: None,
+                    time: begun.elapsed(),
+                });
+            }
+            Err(error) => message::complaint(&error.to_string()),
+        }
+    }
+
+    /// Writes the files of a corpus.
+    fn export(&mut self, name: &str, directory: &Path) {
+        let begun = Instant::now();
+        let _running = self.session.begin();
+        let corpus = self.session.database().corpus(name);
+        match corpus.and_then(|corpus| corpus.copy_to(directory, &Bars::new())) {
+            Ok(files) => {
+                message::note(&counted(files, "file"));
+                self.show_time(Outcome {
+                    rows: None,
+                    time: begun.elapsed(),
+                });
+            }
+            Err(error) => message::complaint(&error.to_string()),
+        }
+    }
+
+    fn schema(&mut self, corpus: Option<String>) -> Result<(), Error> {
+        let database = self.session.database();
+        let names = corpus.map_or_else(|| database.corpora(), |name| vec![name]);
+        let pages: zipfdb::Result<Vec<String>> = names
+            .iter()
+            .map(|name| schema::describe(&database.corpus(name)?))
+            .collect();
+        match pages {
+            Ok(pages) => self.session.show(&pages.join("\n")),
+            Err(error) => {
+                message::complaint(&error.to_string());
+                Ok(())
+            }
+        }
+    }
+}
+
+fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
+/// Says what went wrong: for a statement that was typed with the place in it, on lines of their own.
+fn complain(error: &Error, statement: &str) {
+    let Error::Statement { source, .. } = error else {
+        return message::error(error);
+    };
+    match &**source {
+        zipfdb::Error::Interrupted => message::note("interrupted"),
+        zipfdb::Error::Sql(sql) if !statement.is_empty() => {
+            let place = caret::excerpt(statement, sql.position(), terminal_width());
+            let text = sql.to_string();
+            let what = text
+                .strip_prefix(&format!("{}: ", sql.position()))
+                .unwrap_or(&text);
+            let hint = sql.hint();
+            let what = hint
+                .and_then(|hint| what.strip_suffix(hint)?.strip_suffix("; hint: "))
+                .unwrap_or(what);
+            message::typed(&place, what, hint);
+        }
+        _ => message::error(error),
     }
 }
 
@@ -168,7 +309,7 @@ mod tests {
     }
 
     impl Lines for Scripted {
-        fn read(&mut self, prompt: &'static str) -> Result<Line, Error> {
+        fn read(&mut self, prompt: &'static str, _entry: &str) -> Result<Line, Error> {
             self.prompts.push(prompt);
             Ok(self.lines.next().unwrap_or(Line::End))
         }
@@ -273,6 +414,75 @@ mod tests {
     }
 
     #[test]
+    fn files_go_in_and_out_by_commands() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("a b.txt"), "to be or not").unwrap();
+        let shown = |name: &str| command::quoted(path(name).to_str().unwrap());
+        let (_, rows) = run_lines(text(&[
+            &format!(".import {} new", shown("a b.txt")),
+            // What cannot be read leaves no corpus behind.
+            &format!(".import {} other", shown("missing")),
+            &format!(".export new {}", shown("out")),
+            &format!(
+                ".export {} SELECT word FROM new WHERE position < 2 ORDER BY position;",
+                shown("two words.csv")
+            ),
+            "SELECT corpus, words FROM corpora();",
+        ]));
+        assert_eq!(rows, "corpus,words\nnew,4\n");
+        let written = std::fs::read_to_string(path("out").join("a b.txt"));
+        assert_eq!(written.unwrap(), "to be or not");
+        let written = std::fs::read_to_string(path("two words.csv"));
+        assert_eq!(written.unwrap(), "word\nto\nbe\n");
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_first_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.sql");
+        std::fs::write(&path, "CREATE CORPUS a;\nnonsense;\nCREATE CORPUS b;").unwrap();
+        let read = format!(".read {}", command::quoted(path.to_str().unwrap()));
+        let (lines, rows) = run_lines(text(&[&read, ".read no.sql", LIST]));
+        assert_eq!(rows, "corpus\na\n");
+        assert_eq!(lines.entries[0], read);
+    }
+
+    #[test]
+    fn the_schema_is_sql_that_creates_the_corpora() {
+        let (_, rows) = run_lines(text(&[
+            "CREATE CORPUS \"b c\" WITH (segment_size = '64MiB'); CREATE CORPUS a;",
+            ".schema a",
+            ".schema none",
+            ".schema",
+        ]));
+        let a = "CREATE CORPUS a WITH (tokenizer = 'unicode', segment_size = '1GiB');\n";
+        let b = "CREATE CORPUS \"b c\" WITH (tokenizer = 'unicode', segment_size = '64MiB');\n";
+        let columns = "\
+--   file      TEXT
+--   word      TEXT
+--   position  INTEGER
+--   offset    INTEGER
+--   length    INTEGER
+";
+        assert_eq!(rows, format!("{a}{columns}{a}{columns}\n{b}{columns}"));
+    }
+
+    #[test]
+    fn the_tree_of_explain_has_no_borders() {
+        let (_, rows) = run_lines(text(&[
+            "CREATE CORPUS a;",
+            ".mode table",
+            "explain SELECT word, COUNT(*) FROM a GROUP BY word ORDER BY 2;",
+        ]));
+        assert!(rows.lines().count() > 1, "{rows}");
+        assert!(
+            rows.is_ascii() && rows.lines().any(|line| line.starts_with("  ")),
+            "{rows}"
+        );
+    }
+
+    #[test]
     fn a_dot_inside_a_statement_is_no_command() {
         let (lines, _) = run_lines(text(&["SELECT", ".quit", ";", "quit"]));
         assert_eq!(lines.prompts, ["zipf> ", " ...> ", " ...> ", "zipf> "]);
@@ -281,14 +491,15 @@ mod tests {
     #[test]
     fn an_output_that_is_gone_ends_the_prompt() {
         struct Gone;
-        impl Write for Gone {
-            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-                Err(std::io::ErrorKind::BrokenPipe.into())
+        impl io::Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
             }
-            fn flush(&mut self) -> std::io::Result<()> {
+            fn flush(&mut self) -> io::Result<()> {
                 Ok(())
             }
         }
+        impl Output for Gone {}
         let mut session = Session::new(Database::in_memory().unwrap(), Gone, Format::Csv, || None);
         let lines = text(&[LIST, LIST]);
         let mut lines = Scripted {

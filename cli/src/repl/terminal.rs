@@ -1,33 +1,53 @@
-//! Lines edited on the terminal, with a history file.
+//! Lines edited on the terminal, with completion, colours and a history file.
 //!
-//! Invariant: without a usable history file the prompt works all the same, only without memory.
+//! Invariant: without a usable history file the prompt works all the same, only without memory; without colour nothing is
+//! shown that was not typed.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
+use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
-use rustyline::{Behavior, Config, DefaultEditor};
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::Validator;
+use rustyline::{Behavior, CompletionType, Config, Context, Editor, Helper};
+use zipfdb::Database;
 
+use super::command::Command;
+use super::complete::{self, Completion};
+use super::scan::{Kind, scan};
+use super::vocabulary::{KEYWORDS, STATEMENTS};
 use super::{Line, Lines};
 use crate::error::Error;
+use crate::message;
 
 const HISTORY_ENTRIES: usize = 1_000;
+/// Characters of a word that have to be there before the rest of it is suggested.
+const HINT_CHARACTERS: usize = 2;
+
+const KEYWORD_STYLE: &str = "1;34";
+const TEXT_STYLE: &str = "32";
+const FAINT_STYLE: &str = "2";
 
 /// The terminal with line editing.
 pub struct Terminal {
-    editor: DefaultEditor,
+    editor: Editor<Assistant, FileHistory>,
     history: Option<PathBuf>,
 }
 
 impl Terminal {
-    /// Takes the terminal and reads the history file.
-    pub fn new() -> Result<Terminal, Error> {
+    /// Takes the terminal and reads the history file. Completion knows the names in `database`.
+    pub fn new(database: Database) -> Result<Terminal, Error> {
         let failed = |source| Error::Terminal { source };
         let config = Config::builder()
             .max_history_size(HISTORY_ENTRIES)
             .and_then(|config| config.history_ignore_dups(true))
             .map_err(failed)?
+            .completion_type(CompletionType::List)
             // Standard output may be a file, which takes rows but no prompts.
             .behavior(if io::stdout().is_terminal() {
                 Behavior::Stdio
@@ -35,7 +55,12 @@ impl Terminal {
                 Behavior::PreferTerm
             })
             .build();
-        let mut editor = DefaultEditor::with_config(config).map_err(failed)?;
+        let mut editor = Editor::with_config(config).map_err(failed)?;
+        editor.set_helper(Some(Assistant {
+            database,
+            entry: String::new(),
+            colour: message::colour(),
+        }));
         let history = history_path(&|name| std::env::var_os(name).map(PathBuf::from));
         if let Some(path) = &history {
             // The first session has none to load.
@@ -45,8 +70,134 @@ impl Terminal {
     }
 }
 
+/// Looks over the shoulder of who types.
+struct Assistant {
+    database: Database,
+    /// The lines of the statement before the one that is edited.
+    entry: String,
+    colour: bool,
+}
+
+impl Assistant {
+    fn completion(&self, line: &str, at: usize) -> Completion {
+        let corpora = self.database.corpora();
+        if self.entry.is_empty() && Command::is_command(line) {
+            return complete::command(line, at, &corpora);
+        }
+        let text = format!("{}{line}", self.entry);
+        let before = self.entry.len();
+        let Completion { start, candidates } = complete::statement(&text, before + at, &corpora);
+        // A text that began on a line above cannot be replaced from there.
+        match start.checked_sub(before) {
+            Some(start) => Completion { start, candidates },
+            None => Completion {
+                start: at,
+                candidates: Vec::new(),
+            },
+        }
+    }
+
+    /// A line with keywords, texts and comments in colour.
+    fn paint(&self, line: &str) -> String {
+        let text = format!("{}{line}", self.entry);
+        let before = self.entry.len();
+        let mut painted = String::new();
+        let mut at = before;
+        for token in scan(&text).iter().filter(|token| token.end > before) {
+            let start = token.start.max(before);
+            let piece = &text[start..token.end];
+            painted.push_str(&text[at..start]);
+            match token.kind {
+                Kind::Word if is_keyword(piece) => {
+                    painted.push_str(&message::paint(piece, KEYWORD_STYLE, true));
+                }
+                Kind::Text { .. } => painted.push_str(&message::paint(piece, TEXT_STYLE, true)),
+                Kind::Comment => painted.push_str(&message::paint(piece, FAINT_STYLE, true)),
+                _ => painted.push_str(piece),
+            }
+            at = token.end;
+        }
+        painted.push_str(&text[at..]);
+        painted
+    }
+}
+
+fn is_keyword(word: &str) -> bool {
+    let mut words = STATEMENTS
+        .iter()
+        .chain(KEYWORDS)
+        .flat_map(|entry| entry.split(' '));
+    words.any(|keyword| keyword.eq_ignore_ascii_case(word))
+}
+
+impl Helper for Assistant {}
+
+impl Validator for Assistant {}
+
+impl Completer for Assistant {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _context: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let Completion { start, candidates } = self.completion(line, at);
+        let pair = |candidate: String| Pair {
+            display: candidate.clone(),
+            replacement: candidate,
+        };
+        Ok((start, candidates.into_iter().map(pair).collect()))
+    }
+}
+
+impl Hinter for Assistant {
+    type Hint = String;
+
+    /// The rest of a word that can only be one. Not without colour, for it would look like something typed.
+    fn hint(&self, line: &str, at: usize, _context: &Context<'_>) -> Option<String> {
+        if !self.colour || at < line.len() {
+            return None;
+        }
+        let Completion { start, candidates } = self.completion(line, at);
+        let typed = line.get(start..at)?;
+        match candidates.as_slice() {
+            [only] if typed.chars().count() >= HINT_CHARACTERS => only
+                .strip_prefix(typed)
+                .filter(|rest| !rest.is_empty())
+                .map(String::from),
+            _ => None,
+        }
+    }
+}
+
+impl Highlighter for Assistant {
+    fn highlight<'l>(&self, line: &'l str, _at: usize) -> Cow<'l, str> {
+        match self.colour {
+            true => Cow::Owned(self.paint(line)),
+            false => Cow::Borrowed(line),
+        }
+    }
+
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        Cow::Owned(message::paint(hint, FAINT_STYLE, self.colour))
+    }
+
+    fn highlight_char(&self, _line: &str, _at: usize, kind: CmdKind) -> bool {
+        self.colour && kind != CmdKind::MoveCursor
+    }
+}
+
 impl Lines for Terminal {
-    fn read(&mut self, prompt: &'static str) -> Result<Line, Error> {
+    fn read(&mut self, prompt: &'static str, entry: &str) -> Result<Line, Error> {
+        if let Some(assistant) = self.editor.helper_mut() {
+            assistant.entry.clear();
+            if !entry.is_empty() {
+                assistant.entry.push_str(entry);
+                assistant.entry.push('\n');
+            }
+        }
         match self.editor.readline(prompt) {
             Ok(line) => Ok(Line::Text(line)),
             Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),

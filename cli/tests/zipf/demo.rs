@@ -26,6 +26,9 @@ fn the_demo_builds_a_database_that_stays() {
         "xz -6",
         "railroads",
         "17493",
+        "the United States",
+        " 17448 ",
+        "strategy: ",
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }

@@ -90,6 +90,20 @@ fn directory_with_database() -> tempfile::TempDir {
     directory
 }
 
+/// A directory with `long.txt`, which has 200,000 words.
+fn directory_with_long_file() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("long.txt"), "a ".repeat(200_000)).unwrap();
+    directory
+}
+
+/// Imports it.
+const IMPORT: &str = "CREATE CORPUS c; COPY c FROM 'long.txt'";
+
+/// A statement on it that nobody waits for: a long text for each word.
+const SLOW: &str = "SELECT MAX(length(replace(replace(replace(replace(replace('x' || position, 'x', 'xxxxxxxxxx'), \
+    'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'))) AS slow FROM c";
+
 fn is_database(path: &Path) -> bool {
     path.join("catalog").is_dir()
 }

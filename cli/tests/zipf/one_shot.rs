@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use super::{directory_with_database, is_database, run, run_with_input, zipf};
+use super::{
+    IMPORT, SLOW, directory_with_database, directory_with_long_file, is_database, run,
+    run_with_input, zipf,
+};
 
 const WORDS: &str = "SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC, word";
 
@@ -138,6 +141,30 @@ fn errors_show_the_line_and_a_caret() {
 }
 
 #[test]
+fn options_are_settings() {
+    let ended = run(zipf().args([
+        "--timeout",
+        "1500",
+        "--memory-limit",
+        "64MiB",
+        "-c",
+        "SELECT value FROM settings() WHERE setting IN ('memory_limit', 'statement_timeout') ORDER BY setting",
+    ]));
+    assert_eq!(ended.rows(), "value\n64MiB\n1500ms\n");
+}
+
+#[test]
+fn a_statement_ends_when_its_time_is_up() {
+    let directory = directory_with_long_file();
+    let ended =
+        run(zipf()
+            .current_dir(&directory)
+            .args(["--timeout", "50", "-c", IMPORT, "-c", SLOW]));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.messages.contains("longer than 50 ms"), "{ended:?}");
+}
+
+#[test]
 fn errors_in_a_file_name_its_line() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(
@@ -158,6 +185,8 @@ fn wrong_usage_exits_with_2_and_touches_nothing() {
         &["x.zdb", "--format", "xml"][..],
         &["x.zdb", "y.zdb"],
         &["--readonly"],
+        &["x.zdb", "--timeout", "soon"],
+        &["x.zdb", "--memory-limit", "much"],
         &["--no-such-option"],
     ] {
         let ended = run(zipf().current_dir(&directory).args(arguments));

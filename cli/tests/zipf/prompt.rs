@@ -5,10 +5,13 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use super::{DEADLINE, zipf};
+use super::{DEADLINE, IMPORT, SLOW, directory_with_long_file, zipf};
 
 struct Typist {
     child: Child,
@@ -33,6 +36,8 @@ impl Typist {
             .env("XDG_STATE_HOME", state)
             .env("TERM", "xterm")
             .env("NO_COLOR", "1")
+            // Marks what went through it.
+            .env("PAGER", "sed s/^/paged:/")
             .current_dir(state)
             .stdin(end())
             .stdout(end())
@@ -72,6 +77,24 @@ impl Typist {
                 Err(_) => panic!("waited for {text:?}, got {:?}", self.shown),
             }
         }
+    }
+
+    /// Interrupts until `text` is shown, for a signal between two statements reaches none. What the terminal does on
+    /// Ctrl-C is done here, for it is not the controlling one of the program.
+    fn interrupt_until(&mut self, text: &str) {
+        // Longer than any run of the test takes, for whatever hangs.
+        for _ in 0..DEADLINE.as_secs() {
+            let process = i32::try_from(self.child.id()).unwrap();
+            kill(Pid::from_raw(process), Signal::SIGINT).unwrap();
+            while let Ok(bytes) = self.screen.recv_timeout(Duration::from_secs(1)) {
+                self.shown.push_str(&String::from_utf8_lossy(&bytes));
+                if self.shown.contains(text) {
+                    self.wait_for(text);
+                    return;
+                }
+            }
+        }
+        panic!("waited for {text:?}, got {:?}", self.shown);
     }
 
     fn type_keys(&mut self, keys: &str) {
@@ -116,7 +139,7 @@ fn statements_commands_and_keys_work_on_a_terminal() {
     typist.type_keys("SELECT corpus FROM corpora();\r");
     let shown = typist.wait_for("zipf> ");
     assert!(shown.contains("{\"corpus\":\"typed\"}"), "{shown}");
-    assert!(shown.contains("1 row, "), "{shown}");
+    assert!(shown.contains("1 row in "), "{shown}");
 
     typist.type_keys(".hlep\r");
     typist.wait_for("did you mean `.help`?");
@@ -132,6 +155,93 @@ fn statements_commands_and_keys_work_on_a_terminal() {
     typist.type_keys("\u{1b}[A");
     typist.wait_for(".hlep");
     typist.type_keys("\u{3}");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn tab_completes_names_and_words() {
+    let state = tempfile::tempdir().unwrap();
+    let mut typist = Typist::start(state.path(), &["--format", "csv"]);
+    typist.wait_for("zipf> ");
+    typist.type_keys("CREATE CORPUS letters;\r");
+    typist.wait_for("done in ");
+    typist.wait_for("zipf> ");
+    typist.type_keys("sele\t 4 + 3 as \r");
+    typist.wait_for(" ...> ");
+    typist.type_keys("seven fro\t let\t limit 1;\r");
+    typist.wait_for("0 rows in ");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".sche\t l\t\r");
+    typist.wait_for("CREATE CORPUS letters WITH (tokenizer = 'unicode'");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn an_error_points_at_its_place() {
+    let state = tempfile::tempdir().unwrap();
+    let mut typist = Typist::start(state.path(), &[]);
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT setting,\r");
+    typist.wait_for(" ...> ");
+    typist.type_keys("  valeu FROM settings();\r");
+    typist.wait_for(
+        "  2 |   valeu FROM settings()\r\n    |   ^\r\nerror: no such column \"valeu\"\r\nhint: did you mean \"value\"?",
+    );
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn results_longer_than_the_screen_are_paged() {
+    let state = tempfile::tempdir().unwrap();
+    let words: String = (0..200).map(|number| format!("w{number} ")).collect();
+    std::fs::write(state.path().join("words.txt"), words).unwrap();
+    let mut typist = Typist::start(state.path(), &["--format", "csv"]);
+    typist.wait_for("zipf> ");
+    typist.type_keys(".import words.txt c\r");
+    typist.wait_for("1 file, 890 bytes, 200 words");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT word FROM c ORDER BY position;\r");
+    typist.wait_for("paged:w199");
+    typist.wait_for("200 rows in ");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT word FROM c ORDER BY position LIMIT 40;\r");
+    let shown = typist.wait_for("40 rows in ");
+    assert!(!shown.contains("paged:"), "{shown}");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".pager off\r");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".timer off\r");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT word FROM c ORDER BY position;\r");
+    let shown = typist.wait_for("w199\r\n");
+    assert!(!shown.contains("paged:"), "{shown}");
+    let shown = typist.wait_for("zipf> ");
+    assert!(!shown.contains(" rows in "), "{shown}");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn control_c_ends_the_statement_and_not_the_program() {
+    let directory = directory_with_long_file();
+    let mut typist = Typist::start(directory.path(), &[]);
+    typist.wait_for("zipf> ");
+    typist.type_keys(&format!("{IMPORT};\r"));
+    typist.wait_for("done in ");
+    typist.wait_for("done in ");
+    typist.wait_for("zipf> ");
+    typist.type_keys(&format!("SELECT 1; {SLOW};\r"));
+    typist.wait_for("1 row in ");
+    typist.interrupt_until("interrupted");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT 3 + 4 AS seven;\r");
+    typist.wait_for(" 7 ");
     typist.wait_for("zipf> ");
     typist.type_keys(".quit\r");
     assert_eq!(typist.end(), Some(0));

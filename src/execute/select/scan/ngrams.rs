@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use zipfdb_kernels::FileOrder;
 use zipfdb_sql::query::NgramsColumn;
 use zipfdb_sql::setting::Strategy;
@@ -199,7 +200,7 @@ impl Task {
             Strategy::FileWeights => self.file_weights(interrupt)?,
             _ => self.expand(files, interrupt)?,
         };
-        self.fold(&mut counted);
+        self.fold(&mut counted)?;
         Ok(Rows::Counted(counted.into_iter()))
     }
 
@@ -207,8 +208,8 @@ impl Task {
         WordStream::new(self.snapshot.view().clone(), files)
     }
 
-    /// Adds up what rows do not tell apart. N-grams of several files stay several rows unless they are asked for by file.
-    fn fold(&self, counted: &mut Vec<Counted>) {
+    /// Adds up what rows do not tell apart. Rows of equal words stand next to each other.
+    fn fold(&self, counted: &mut Vec<Counted>) -> Result<()> {
         counted.retain(|row| row.times > 0);
         match self.grain {
             Grain::All => {
@@ -226,8 +227,46 @@ impl Task {
                     same
                 });
             }
-            Grain::Word | Grain::FileWord | Grain::Occurrence => {}
+            Grain::Word | Grain::FileWord => self.fold_texts(counted)?,
+            Grain::Occurrence => {}
         }
+        Ok(())
+    }
+
+    /// One row for each text, or for each text and file. Different words make the same text only if one holds a space.
+    fn fold_texts(&self, counted: &mut Vec<Counted>) -> Result<()> {
+        if self.grain == Grain::Word {
+            counted.iter_mut().for_each(|row| row.file = 0);
+        }
+        let vocabulary = self.snapshot.view().vocabulary()?;
+        // Words are numbered by u32.
+        let words = 0..vocabulary.len() as u32;
+        if words
+            .into_par_iter()
+            .any(|word| vocabulary.word(word).contains(&b' '))
+        {
+            let view = self.snapshot.view();
+            let text = |row: &Counted| (Ngram::new(view, &row.words).text(), row.file);
+            let mut same: HashMap<(Vec<u8>, u32), Counted> = HashMap::new();
+            for row in counted.drain(..) {
+                let times = row.times;
+                same.entry(text(&row))
+                    .and_modify(|kept| kept.times += times)
+                    .or_insert(row);
+            }
+            counted.extend(same.into_values());
+            counted
+                .sort_by(|left, right| (left.file, &left.words).cmp(&(right.file, &right.words)));
+        } else {
+            counted.dedup_by(|next, kept| {
+                let same = next.file == kept.file && next.words == kept.words;
+                if same {
+                    kept.times += next.times;
+                }
+                same
+            });
+        }
+        Ok(())
     }
 
     fn text(&self, words: &[u32]) -> Value {
@@ -407,7 +446,7 @@ impl Task {
                     times,
                 });
             }
-            self.fold(&mut counted);
+            self.fold(&mut counted)?;
             return Ok(Rows::Counted(counted.into_iter()));
         }
         let wanted = self.files.numbers();
@@ -435,7 +474,7 @@ impl Task {
                 }),
             }
         }
-        self.fold(&mut counted);
+        self.fold(&mut counted)?;
         Ok(Rows::Counted(counted.into_iter()))
     }
 
@@ -564,13 +603,13 @@ impl Scan for NgramsScan {
             Grain::File => vec![ascending(file)],
             Grain::All | Grain::Word | Grain::FileWord => Vec::new(),
         };
-        // Different words can make the same text only if one of them holds a space.
         let is_unique = match self.task.grain {
             Grain::All => true,
             Grain::File => file.is_some(),
-            Grain::Word | Grain::FileWord | Grain::Occurrence => false,
+            Grain::Word => ngram.is_some(),
+            Grain::FileWord => file.is_some() && ngram.is_some(),
+            Grain::Occurrence => false,
         };
-        debug_assert!(ngram.is_none() || !is_unique || self.task.grain == Grain::All);
         Properties {
             order: order.into_iter().map_while(|order| order).collect(),
             is_unique,

@@ -1,0 +1,67 @@
+//! `.schema`: the statement that creates a corpus, and its columns.
+//!
+//! Invariant: what is shown is SQL that creates an empty corpus with the same settings; columns stand in comments.
+
+use zipfdb::{Corpus, Result};
+
+use super::vocabulary::{WORDS, name, text};
+
+/// Describes a corpus.
+///
+/// # Errors
+/// If the corpus has been dropped.
+pub fn describe(corpus: &Corpus) -> Result<String> {
+    let settings = corpus.settings()?;
+    let mut page = format!(
+        "CREATE CORPUS {} WITH (tokenizer = {}, segment_size = {});\n",
+        name(corpus.name()),
+        text(settings.tokenizer.name()),
+        text(&size(settings.segment_size))
+    );
+    for (name, kind) in WORDS {
+        page.push_str(&format!("--   {name:<9} {kind}\n"));
+    }
+    Ok(page)
+}
+
+/// Bytes as options take them.
+fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units
+        .into_iter()
+        .find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits);
+    match unit {
+        Some((bits, name)) => format!("{}{name}", bytes >> bits),
+        None => format!("{bytes}B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use zipfdb::Database;
+
+    #[test]
+    fn the_statement_creates_the_same_corpus() {
+        let statement =
+            "CREATE CORPUS \"my mail\" WITH (tokenizer = 'whitespace', segment_size = '96KiB');";
+        let database = Database::in_memory().unwrap();
+        database.execute(statement).unwrap();
+        let corpus = database.corpus("my mail").unwrap();
+        let page = describe(&corpus).unwrap();
+        assert_eq!(page.lines().next(), Some(statement));
+
+        let other = Database::in_memory().unwrap();
+        other.execute(&page).unwrap();
+        let copy = other.corpus("my mail").unwrap();
+        assert_eq!(copy.settings().unwrap(), corpus.settings().unwrap());
+    }
+
+    #[test]
+    fn sizes_have_the_largest_unit_that_divides_them() {
+        assert_eq!(size(1 << 30), "1GiB");
+        assert_eq!(size(65 << 10), "65KiB");
+        assert_eq!(size(100_001), "100001B");
+    }
+}

@@ -1,0 +1,298 @@
+//! The words of the dialect, for completion and `.schema`: keywords, functions, relations and their columns, settings.
+//!
+//! Invariant: the tests hold every list against the database, so that nothing here is unknown there.
+
+use zipfdb::Section;
+
+/// Beginnings of statements.
+pub const STATEMENTS: &[&str] = &[
+    "ALTER CORPUS",
+    "CHECK",
+    "COPY",
+    "CREATE CORPUS",
+    "DROP CORPUS",
+    "EXPLAIN",
+    "RESET",
+    "SELECT",
+    "SET",
+];
+
+/// Keywords within queries.
+pub const KEYWORDS: &[&str] = &[
+    "ALL", "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "COLLATE", "DESC", "DISTINCT",
+    "ELSE", "END", "ESCAPE", "EXISTS", "FALSE", "FILTER", "FIRST", "FROM", "GLOB", "GROUP BY",
+    "HAVING", "IF", "IN", "IS", "LAST", "LIKE", "LIMIT", "NOCASE", "NOT", "NULL", "NULLS",
+    "OFFSET", "OR", "ORDER BY", "REGEXP", "SELECT", "THEN", "TO", "TRUE", "WHEN", "WHERE", "WITH",
+];
+
+/// Functions of one row and aggregates.
+pub const FUNCTIONS: &[&str] = &[
+    "abs",
+    "avg",
+    "binding",
+    "char",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "count",
+    "glob",
+    "hex",
+    "ifnull",
+    "iif",
+    "instr",
+    "length",
+    "like",
+    "lower",
+    "ltrim",
+    "max",
+    "min",
+    "nullif",
+    "octet_length",
+    "quote",
+    "regexp",
+    "replace",
+    "round",
+    "rtrim",
+    "sign",
+    "substr",
+    "sum",
+    "total",
+    "trim",
+    "typeof",
+    "unicode",
+    "upper",
+    "zipfdb_version",
+];
+
+/// Columns of a corpus, with their types.
+pub const WORDS: &[(&str, &str)] = &[
+    ("file", "TEXT"),
+    ("word", "TEXT"),
+    ("position", "INTEGER"),
+    ("offset", "INTEGER"),
+    ("length", "INTEGER"),
+];
+
+/// A table function.
+pub struct TableFunction {
+    /// Its name.
+    pub name: &'static str,
+    /// Its first argument is a corpus.
+    pub is_of_corpus: bool,
+    columns: &'static [&'static str],
+}
+
+/// All table functions.
+pub const TABLE_FUNCTIONS: &[TableFunction] = &[
+    TableFunction {
+        name: "corpora",
+        is_of_corpus: false,
+        columns: &[
+            "corpus",
+            "tokenizer",
+            "segments",
+            "files",
+            "bytes",
+            "words",
+            "size",
+            "ratio",
+        ],
+    },
+    TableFunction {
+        name: "files",
+        is_of_corpus: true,
+        columns: &["file", "content", "bytes", "words"],
+    },
+    TableFunction {
+        name: "ngrams",
+        is_of_corpus: true,
+        columns: &["ngram", "file", "position", "offset"],
+    },
+    TableFunction {
+        name: "segments",
+        is_of_corpus: true,
+        columns: &[
+            "segment",
+            "files",
+            "bytes",
+            "words",
+            "size",
+            "tokens",
+            "rules",
+            "depth",
+            "symbols",
+            "root_symbols",
+            "ratio",
+        ],
+    },
+    TableFunction {
+        name: "settings",
+        is_of_corpus: false,
+        columns: &["setting", "value", "default", "description"],
+    },
+    TableFunction {
+        name: "term_vectors",
+        is_of_corpus: true,
+        columns: &["file", "word", "count", "rank"],
+    },
+];
+
+impl TableFunction {
+    /// The one of this name, in any case.
+    pub fn find(name: &str) -> Option<&'static TableFunction> {
+        let mut all = TABLE_FUNCTIONS.iter();
+        all.find(|function| function.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The names of its columns.
+    pub fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> = self.columns.iter().copied().map(String::from).collect();
+        if self.name == "segments" {
+            let sections = Section::ALL.iter();
+            columns.extend(sections.map(|section| format!("{}_size", section.name())));
+        }
+        columns
+    }
+}
+
+/// Settings and options with the values they can have as text.
+pub const VALUES: &[(&str, &[&str])] = &[
+    ("device", &["auto", "cpu", "cuda"]),
+    ("format", &["csv", "json", "jsonl", "tsv"]),
+    ("memory_limit", &["256MiB", "1GiB", "4GiB"]),
+    ("on_error", &["skip", "stop"]),
+    ("segment_size", &["64MiB", "256MiB", "1GiB"]),
+    ("statement_timeout", &["10s", "1min", "1h"]),
+    (
+        "strategy",
+        &[
+            "auto",
+            "decode",
+            "file_weights",
+            "local_tables",
+            "parents",
+            "root_stream",
+            "totals",
+            "weights",
+        ],
+    ),
+    ("tokenizer", &["alnum", "unicode", "whitespace"]),
+];
+
+/// What SET sets.
+pub const SETTINGS: &[&str] = &["device", "memory_limit", "statement_timeout", "strategy"];
+
+/// A corpus' name as it is written in SQL: in quotes if it is no plain word.
+pub fn name(name: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let is_word = |list: &[&str]| {
+        let mut words = list.iter().flat_map(|entry| entry.split(' '));
+        words.any(|word| word.eq_ignore_ascii_case(name))
+    };
+    let is_bare = name.chars().all(is_plain)
+        && name.starts_with(|first: char| !first.is_ascii_digit())
+        && !is_word(STATEMENTS)
+        && !is_word(KEYWORDS);
+    match is_bare {
+        true => name.to_string(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// A text as it is written in SQL.
+pub fn text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use zipfdb::{Database, Value};
+
+    fn columns(database: &Database, sql: &str) -> Vec<String> {
+        let rows = database.query(sql).unwrap();
+        let columns = rows.columns().iter();
+        columns.map(|column| column.name().to_string()).collect()
+    }
+
+    #[test]
+    fn relations_have_the_columns_of_the_database() {
+        let database = Database::in_memory().unwrap();
+        database.execute("CREATE CORPUS c").unwrap();
+        let words: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(columns(&database, "SELECT * FROM c"), words);
+        for function in TABLE_FUNCTIONS {
+            let arguments = match (function.name, function.is_of_corpus) {
+                ("ngrams", _) => "'c', 2",
+                (_, true) => "'c'",
+                (_, false) => "",
+            };
+            let sql = format!("SELECT * FROM {}({arguments})", function.name);
+            assert_eq!(columns(&database, &sql), function.columns(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn functions_are_known_to_the_database() {
+        let database = Database::in_memory().unwrap();
+        for function in FUNCTIONS {
+            let complaint = database
+                .query(&format!("SELECT {function}()"))
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
+            assert!(!complaint.contains("no such"), "{complaint}");
+        }
+    }
+
+    #[test]
+    fn settings_and_values_are_those_of_the_database() {
+        let database = Database::in_memory().unwrap();
+        let rows = database.query("SELECT setting FROM settings() ORDER BY 1");
+        let settings: Vec<Value> = rows
+            .unwrap()
+            .map(|row| row.unwrap().into_values().remove(0))
+            .collect();
+        assert_eq!(
+            settings,
+            SETTINGS
+                .iter()
+                .map(|name| Value::Text((*name).into()))
+                .collect::<Vec<_>>()
+        );
+        for (name, values) in VALUES {
+            for (number, value) in values.iter().enumerate() {
+                let sql = match *name {
+                    "tokenizer" | "segment_size" => {
+                        format!("CREATE CORPUS {name}{number} WITH ({name} = '{value}')")
+                    }
+                    // They are options of COPY, which would need files.
+                    "format" | "on_error" => continue,
+                    _ => format!("SET {name} = '{value}'"),
+                };
+                database.execute(&sql).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        let database = Database::in_memory().unwrap();
+        for (plain, written) in [
+            ("notes", "notes"),
+            ("my notes", "\"my notes\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("1941", "\"1941\""),
+            ("select", "\"select\""),
+            ("From", "\"From\""),
+        ] {
+            assert_eq!(name(plain), written);
+            database
+                .execute(&format!("CREATE CORPUS {written}"))
+                .unwrap();
+            assert!(database.corpora().contains(&plain.to_string()));
+        }
+        assert_eq!(text("it's"), "'it''s'");
+    }
+}
