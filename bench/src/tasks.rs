@@ -62,6 +62,7 @@ impl Task {
 enum Subject {
     Ours,
     Scan,
+    #[value(name = "zstd-3")]
     Zstd,
     Fts5,
     Tantivy,
@@ -255,13 +256,7 @@ fn run_corpus(corpus: &Corpus, subjects: &[Subject], options: &Options) -> Resul
             runs.push(engines::run_self(
                 "tasks-child",
                 &[
-                    (
-                        "--subject",
-                        subject
-                            .to_possible_value()
-                            .map_or("".into(), |value| value.get_name().to_owned())
-                            .as_ref(),
-                    ),
+                    ("--subject", subject.name().as_ref()),
                     ("--corpus", corpus.path.as_os_str()),
                     ("--directory", directory.path().as_os_str()),
                     ("--threads", options.threads.to_string().as_ref()),

@@ -63,6 +63,7 @@ pub struct Reader {
 /// A word of the index with a row that it occurs in and how often: what `fts5vocab` tells, occurrence by occurrence.
 pub struct Posting<'a> {
     pub term: &'a str,
+    /// As they were filled in, from 0.
     pub row: usize,
     pub count: u32,
 }
@@ -86,7 +87,9 @@ impl Reader {
         let mut statement = self
             .connection
             .prepare(&format!("SELECT term, cnt FROM words {order}"))?;
-        let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows = statement.query_map((), |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -96,11 +99,13 @@ impl Reader {
         let mut rows = statement.query(())?;
         let (mut term, mut row, mut count) = (String::new(), 0, 0);
         while let Some(next) = rows.next()? {
-            let (next_term, next_row) = (next.get_ref(0)?.as_str()?, next.get::<_, usize>(1)?);
+            let (next_term, next_row) = (next.get_ref(0)?.as_str()?, next.get::<_, i64>(1)?);
+            // Numbers of rows begin with 1.
+            let next_row = usize::try_from(next_row - 1)?;
             if count > 0 && (next_row != row || next_term != term) {
                 take(Posting {
                     term: &term,
-                    row: row - 1,
+                    row,
                     count,
                 });
                 count = 0;
@@ -115,7 +120,7 @@ impl Reader {
         if count > 0 {
             take(Posting {
                 term: &term,
-                row: row - 1,
+                row,
                 count,
             });
         }

@@ -121,7 +121,7 @@ impl Reader {
     /// For each document the name of its file and its number there.
     pub fn documents(&self) -> Result<Vec<(String, u64)>> {
         let documents = 0..self.searcher.segment_reader(0).max_doc();
-        let row = |document| {
+        let row = |document| -> Result<(String, u64)> {
             let row: TantivyDocument = self.searcher.doc(DocAddress::new(0, document))?;
             let name = row.get_first(self.file).and_then(|value| value.as_str());
             let number = row.get_first(self.number).and_then(|value| value.as_u64());

@@ -61,7 +61,8 @@ pub fn fts5(job: &Job, questions: &Questions) -> Result<Run> {
         }
         let range = (word.to_lowercase(), rows.start as i64 + 1, rows.end as i64);
         if !with_hits {
-            return Ok(count_places.query_row(range, |row| row.get(0))?);
+            let count: i64 = count_places.query_row(range, |row| row.get(0))?;
+            return Ok(count.unsigned_abs());
         }
         let hits = places.query_map(range, |row| Ok((row.get(0)?, row.get(1)?)))?;
         let hits = hits.collect::<rusqlite::Result<Vec<(i64, i64)>>>()?;
@@ -101,7 +102,8 @@ pub fn fts5(job: &Job, questions: &Questions) -> Result<Run> {
     let phrases = single(questions.phrases.len(), budget, |question| {
         let (first, second) = &questions.phrases[question];
         let phrase = quoted(&format!("{first} {second}"));
-        Ok(phrase_rows.query_row([phrase], |row| row.get(0))?)
+        let count: i64 = phrase_rows.query_row([phrase], |row| row.get(0))?;
+        Ok(count.unsigned_abs())
     })?;
     measured.push(kept(Kind::Phrase, phrases));
     Ok(Run {

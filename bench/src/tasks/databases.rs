@@ -105,7 +105,7 @@ pub fn fts5(job: &Job, corpus: &Corpus) -> Result<Run> {
     let begin = Instant::now();
     drop(reader.word_counts("")?);
     let first_query = begin.elapsed().as_secs_f64();
-    let inverted = || {
+    let inverted = || -> Result<_> {
         let mut terms: Vec<String> = Vec::new();
         let mut lists = Lists::new();
         reader.for_each_posting(|posting| {
@@ -135,7 +135,7 @@ pub fn tantivy(job: &Job, corpus: &Corpus) -> Result<Run> {
     let begin = Instant::now();
     let reader = engines::tantivy::Reader::open(&job.directory)?;
     let open = begin.elapsed().as_secs_f64();
-    let word_counts = || {
+    let word_counts = || -> Result<_> {
         let mut counts = Vec::new();
         reader.for_each_posting(|term, postings| {
             let mut count = 0;
@@ -155,12 +155,12 @@ pub fn tantivy(job: &Job, corpus: &Corpus) -> Result<Run> {
     let documents = reader.documents()?;
     let file_of_document = documents.iter().map(|(name, _)| numbers[name.as_str()]);
     let file_of_document: Vec<u32> = file_of_document.collect();
-    let sorted = || {
+    let sorted = || -> Result<_> {
         let mut counts: Vec<(String, u64)> = word_counts()?;
         counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         Ok(counts)
     };
-    let inverted = || {
+    let inverted = || -> Result<_> {
         let mut terms: Vec<String> = Vec::new();
         let mut lists = Lists::new();
         reader.for_each_posting(|term, postings| {
@@ -193,7 +193,7 @@ fn database_tasks(
     sorted: impl Fn() -> Result<Vec<(String, u64)>>,
     inverted: impl Fn() -> Result<(Vec<String>, Lists)>,
 ) -> Result<Vec<TaskRun>> {
-    let vectors = || {
+    let vectors = || -> Result<_> {
         let (terms, lists) = inverted()?;
         let mut vectors: Lists = vec![Vec::new(); corpus.files.len()];
         for (term, list) in (0..).zip(lists) {
