@@ -92,6 +92,15 @@ impl Corpus {
         Ok(self.shared.store.corpus(&self.name)?.settings)
     }
 
+    /// Changes how much text the segments hold that are made from now on; those that are there stay.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped, the size is 0, the database is read-only or cannot be written.
+    pub fn set_segment_size(&self, bytes: u64) -> Result<()> {
+        let _writing = self.shared.writing.lock();
+        Ok(self.shared.store.set_segment_size(&self.name, bytes)?)
+    }
+
     /// The facts of each segment: sizes, rules, and where the bytes are. Decodes nothing.
     ///
     /// # Errors

@@ -233,6 +233,41 @@ impl Database {
         self.query_with_progress(sql, parameters, &NoProgress)
     }
 
+    /// Runs one statement with each of many parameter sets, and returns the rows of all of them, in order of the sets.
+    ///
+    /// `binding()` in the statement is the 0-based number of the set that a row answers. The statement is parsed once. A
+    /// query runs for a set when its first row is asked for; other statements run at once.
+    ///
+    /// ```
+    /// use zipfdb::{CorpusSettings, Database, Value};
+    ///
+    /// let db = Database::in_memory()?;
+    /// db.create_corpus("letters", CorpusSettings::default())?;
+    /// let sets = [vec![Value::from("dear")], vec![Value::from("yours")]];
+    /// let rows = db.query_many("SELECT COUNT(*) FROM letters WHERE word = ?", &sets)?;
+    /// assert_eq!(rows.count(), 2);
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is not exactly one valid statement, or a set does not fit it; nothing has run then. Rows can fail later,
+    /// and end with the first that does.
+    pub fn query_many(&self, sql: &str, parameters: &[Vec<Value>]) -> Result<Rows> {
+        let mut statements = zipfdb_sql::parse(sql)?;
+        if statements.is_empty() || parameters.is_empty() {
+            return Ok(Rows::none());
+        }
+        if statements.len() > 1 {
+            return Err(too_many(statements.len()));
+        }
+        let statement = statements.remove(0);
+        let plans = parameters.iter().map(|set| {
+            let plan = zipfdb_sql::bind(&statement, &Names(self), set)?;
+            Ok(plan)
+        });
+        execute::execute_many(self, plans.collect::<Result<_>>()?)
+    }
+
     /// Runs one statement and reports the progress of long work.
     ///
     /// # Errors
@@ -247,12 +282,7 @@ impl Database {
         match statements.len() {
             0 => Ok(Rows::none()),
             1 => self.run(&statements.remove(0), parameters, progress),
-            count => Err(Error::Invalid {
-                subject: "query".into(),
-                reason: format!(
-                    "{count} statements where one is expected; hint: `Database::execute` runs several"
-                ),
-            }),
+            count => Err(too_many(count)),
         }
     }
 
@@ -299,7 +329,16 @@ impl Database {
         progress: &dyn Progress,
     ) -> Result<Rows> {
         let plan = zipfdb_sql::bind(statement, &Names(self), parameters)?;
-        execute::execute(self, plan, 0, progress)
+        execute::execute(self, plan, progress)
+    }
+}
+
+fn too_many(count: usize) -> Error {
+    Error::Invalid {
+        subject: "query".into(),
+        reason: format!(
+            "{count} statements where one is expected; hint: `Database::execute` runs several"
+        ),
     }
 }
 

@@ -25,24 +25,14 @@ mod corpus;
 mod database;
 mod error;
 mod execute;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the executor built on it is not switched to yet"
-)]
 mod expression;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod ingest;
-#[allow(
-    dead_code,
-    reason = "the executor that checks it is not switched to yet"
-)]
 mod interrupt;
 mod progress;
 mod rows;
-#[allow(dead_code, reason = "no plan sets them yet")]
 mod settings;
 mod snapshot;
 mod sources;

@@ -319,6 +319,56 @@ impl Snapshot {
             .collect())
     }
 
+    /// How often some words follow each other in the files, whatever stands between them.
+    ///
+    /// Cost: O(places of the rarest word in the grammar and of rules around it).
+    ///
+    /// # Errors
+    /// If a segment is damaged, or there are not 1 to 8 words.
+    pub fn count_phrase<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<u64> {
+        let Some(words) = self.numbers_of(words)? else {
+            return Ok(0);
+        };
+        self.view.ngram_count(&words, &AtomicBool::new(false))
+    }
+
+    /// Where some words follow each other: the files, in order of name, with the offsets of the first word's first byte,
+    /// ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or there are not 1 to 8 words.
+    pub fn search_phrase<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Vec<NamedOffsets>> {
+        let Some(words) = self.numbers_of(words)? else {
+            return Ok(Vec::new());
+        };
+        let places = self.view.ngram_positions(&words, &AtomicBool::new(false))?;
+        let mut found: Vec<FileOffsets> = Vec::new();
+        for (file, position) in places {
+            let offset = self.view.offset_of_word(file, position)?;
+            match found.last_mut() {
+                Some((last, offsets)) if *last == file as usize => offsets.push(offset),
+                _ => found.push((file as usize, vec![offset])),
+            }
+        }
+        Ok(self.with_names(found))
+    }
+
+    /// The numbers of words; none if the corpus has not all of them.
+    fn numbers_of<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Option<Vec<u32>>> {
+        if !(1..=NGRAM_WORDS_MAX).contains(&words.len()) {
+            return Err(Error::Invalid {
+                subject: "phrase".into(),
+                reason: format!(
+                    "it has {} words, 1 to {NGRAM_WORDS_MAX} can be searched",
+                    words.len()
+                ),
+            });
+        }
+        let vocabulary = self.view.vocabulary()?;
+        let words = words.iter().map(|word| vocabulary.find(word.as_ref()));
+        words.collect()
+    }
+
     /// The bytes `offset..offset + length` of a file, as far as it goes.
     ///
     /// # Errors

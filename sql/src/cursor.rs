@@ -34,6 +34,16 @@ pub(crate) fn is_reserved(word: &str) -> bool {
     is_one_of(RESERVED, word)
 }
 
+/// Whether a word without quotes can be an alias; `explicit` if it stands behind AS.
+pub(crate) fn is_alias(explicit: bool, word: &str) -> bool {
+    !is_reserved(word) && (explicit || !is_one_of(NO_ALIAS, word))
+}
+
+/// Whether a word can be the name of a function.
+pub(crate) fn is_callable(word: &str) -> bool {
+    !is_reserved(word) || is_one_of("LIKE GLOB REGEXP", word)
+}
+
 #[cfg(test)]
 pub(crate) fn special_words() -> impl Iterator<Item = &'static str> {
     RESERVED
@@ -42,6 +52,7 @@ pub(crate) fn special_words() -> impl Iterator<Item = &'static str> {
         .chain(CLAUSES.iter().copied())
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     pub(crate) source: &'a Source,
     tokens: &'a [Token],
@@ -63,6 +74,38 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn advance(&mut self) {
         self.next = self.tokens.len().min(self.next + 1);
+    }
+
+    /// The number of tokens before the next one.
+    pub(crate) fn index(&self) -> usize {
+        self.next
+    }
+
+    /// Goes to the token with this index, or to the end.
+    pub(crate) fn seek(&mut self, index: usize) {
+        self.next = self.tokens.len().min(index);
+    }
+
+    /// The number of tokens from the next one on.
+    pub(crate) fn remaining(&self) -> usize {
+        self.tokens.len() - self.next
+    }
+
+    /// A cursor at this index.
+    pub(crate) fn at(&self, index: usize) -> Cursor<'a> {
+        let mut cursor = *self;
+        cursor.seek(index);
+        cursor
+    }
+
+    /// A cursor `count` tokens further back, if there are so many.
+    pub(crate) fn back(&self, count: usize) -> Option<Cursor<'a>> {
+        self.next.checked_sub(count).map(|index| self.at(index))
+    }
+
+    /// The token before the next one, if it is a word without quotes.
+    pub(crate) fn previous_word(&self) -> Option<&'a str> {
+        self.back(1)?.word_at(0)
     }
 
     /// The byte of the next token, or the end of the text.
@@ -149,9 +192,10 @@ impl<'a> Cursor<'a> {
             .filter(|token| token.kind == TokenKind::Word && token.end - token.begin > 2)
             .map(|token| self.text_of(token))
             .filter(|word| {
-                !CLAUSES
-                    .iter()
-                    .any(|clause| clause.eq_ignore_ascii_case(word))
+                !is_reserved(word)
+                    && !CLAUSES
+                        .iter()
+                        .any(|clause| clause.eq_ignore_ascii_case(word))
             })
             .find_map(|word| Some((word, suggest::nearest(word, CLAUSES.iter().copied())?)));
         let hint = misspelt.map_or(Hint::NONE, |(word, keyword)| {
@@ -239,7 +283,7 @@ impl<'a> Cursor<'a> {
         }
         let name = self
             .peek_name()
-            .filter(|name| name.quoted || !is_one_of(NO_ALIAS, &name.text));
+            .filter(|name| name.quoted || is_alias(false, &name.text));
         self.next += usize::from(name.is_some());
         Ok(name)
     }

@@ -197,6 +197,27 @@ impl fmt::Display for NameKind {
     }
 }
 
+/// Why the parser gave up on a text that may well be correct.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParserFailure {
+    /// The operating system refused the thread whose stack the parser runs on.
+    NoThread(std::io::ErrorKind),
+    /// The parser panicked; the panic was caught.
+    Panicked,
+}
+
+impl fmt::Display for ParserFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParserFailure::NoThread(kind) => write!(f, "no thread to parse on: {kind}"),
+            ParserFailure::Panicked => {
+                f.write_str("the parser failed on this statement, which is a bug")
+            }
+        }
+    }
+}
+
 /// Everything that can be wrong with SQL text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -321,6 +342,14 @@ pub enum Error {
         /// The number of values given.
         found: usize,
     },
+    /// The parser itself failed.
+    #[error("{at}: {reason}")]
+    Parser {
+        /// Where the statement begins.
+        at: Place,
+        /// Why.
+        reason: ParserFailure,
+    },
 }
 
 impl Error {
@@ -341,7 +370,7 @@ impl Error {
             | Error::OutOfRange { hint, .. }
             | Error::Conflict { hint, .. }
             | Error::TooLarge { hint, .. } => hint.text(),
-            Error::Parameters { .. } => None,
+            Error::Parameters { .. } | Error::Parser { .. } => None,
         }
     }
 
@@ -365,7 +394,8 @@ impl Error {
             | Error::OutOfRange { at, .. }
             | Error::Conflict { at, .. }
             | Error::TooLarge { at, .. }
-            | Error::Parameters { at, .. } => at,
+            | Error::Parameters { at, .. }
+            | Error::Parser { at, .. } => at,
         }
     }
 }

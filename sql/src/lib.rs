@@ -30,25 +30,27 @@
 
 mod bind;
 mod cursor;
+mod dialect;
 mod error;
-mod expression;
 mod functions;
 mod lex;
 pub mod limits;
+mod lower;
+mod mistake;
 mod parse;
 pub mod plan;
 pub mod query;
-mod select;
 pub mod setting;
 mod split;
 mod statement;
 mod substr;
 mod suggest;
 mod syntax;
+mod translate;
 mod value;
 
 pub use bind::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, bind, is_corpus_name};
-pub use error::{Error, Hint, NameKind, Place, Position, Result};
+pub use error::{Error, Hint, NameKind, ParserFailure, Place, Position, Result};
 pub use parse::{parse, parse_statement};
 pub use plan::Plan;
 pub use split::{Pending, StatementStream, StatementText};

@@ -1,8 +1,7 @@
 //! The limits that a statement is held to before it is parsed.
 //!
 //! Invariant: together they bound the time, the memory and the stack that any text can take. They are checked by `split`
-//! (text), `lex` (tokens, names, numbers) `expression` (nesting) and `bind`
-//! (columns, which `*` may multiply).
+//! (text), `lex` (tokens, names, numbers), `translate` and `parse` (nesting) and `bind` (columns, which `*` may multiply).
 
 /// Bytes of one statement.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
@@ -12,8 +11,8 @@ pub const TOKENS_MAX: usize = 1 << 18;
 
 /// Tokens of one statement, not counting commas and the plain items of comma-separated lists.
 ///
-/// A chain such as `a AND b AND c` is an expression as deep as the chain is long. This bounds that depth for everyone who
-/// walks it.
+/// A chain such as `a AND b AND c` becomes a tree as deep as the chain is long. This bounds that depth, and so the stack
+/// that dropping the tree takes: `PARSER_STACK_BYTES / CHAIN_TOKENS_MAX` is 8 KiB for each level.
 pub const CHAIN_TOKENS_MAX: usize = 1 << 13;
 
 /// Parentheses and CASEs within each other, prefix operators such as NOT in a row, and whatever else the parser descends
@@ -31,3 +30,6 @@ pub const NUMBER_BYTES_MAX: usize = 400;
 
 /// The highest parameter number, as in SQLite.
 pub const PARAMETERS_MAX: usize = 32_766;
+
+/// The stack of the thread that parses statements which may be deep.
+pub(crate) const PARSER_STACK_BYTES: usize = 64 << 20;

@@ -1,12 +1,13 @@
 //! The parser of ZipfDB's own statements: CREATE, ALTER and DROP CORPUS, COPY, CHECK, SET, EXPLAIN; and the refusal of
 //! all others.
 //!
-//! Invariant: a plain left-to-right walk over the tokens, no recursion. SELECT is parsed in `select`.
+//! Invariant: a plain left-to-right walk over the tokens, no recursion. SELECT is parsed in `parse`.
 
 use crate::cursor::{Cursor, is_one_of};
 use crate::error::{Error, Hint, Result, quote};
 use crate::lex::{Source, Token, TokenKind};
-use crate::select;
+use crate::mistake;
+use crate::parse::query;
 use crate::suggest;
 use crate::syntax::{OptionSetting, Select, StatementKind};
 
@@ -73,7 +74,7 @@ impl Parser<'_> {
     }
 
     fn query(&mut self) -> Result<Vec<Select>> {
-        select::query(&mut self.cursor)
+        query(&mut self.cursor)
     }
 
     fn end(&self, begin: usize, query: bool) -> Result<()> {
@@ -82,7 +83,7 @@ impl Parser<'_> {
             return Ok(());
         }
         if query {
-            return Err(cursor.unexpected_in_query("the end of the statement"));
+            return Err(mistake::explain(cursor, "the end of the statement"));
         }
         let statement = cursor.source.text[begin..cursor.byte()].trim_end();
         // A hint that repeats a long statement would hide the error.
@@ -240,7 +241,7 @@ impl Parser<'_> {
         }
         let query = self.query()?;
         if !self.cursor.take(")") {
-            return Err(self.cursor.unexpected_in_query("`)`"));
+            return Err(mistake::explain(&self.cursor, "`)`"));
         }
         if self.cursor.peek_word("FROM") {
             let hint = Hint::new("`COPY corpus FROM 'path'` adds files to a corpus");
@@ -291,7 +292,7 @@ impl Parser<'_> {
         }
         let query = self.query()?;
         if self.cursor.peek().is_some() {
-            return Err(self.cursor.unexpected_in_query("the end of the statement"));
+            return Err(mistake::explain(&self.cursor, "the end of the statement"));
         }
         Ok(StatementKind::Explain { query, analyze })
     }

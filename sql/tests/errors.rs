@@ -190,6 +190,23 @@ fn syntax() {
         SELECT 1 AS 'one'
         SELECT 1 AS select
         SELECT COUNT(DISTINCT *) FROM reviews
+        SELECT ALL DISTINCT word FROM reviews
+        SELECT COUNT(ALL DISTINCT word) FROM reviews
+        SELECT word FROM (SELECT word FROM reviews WHERE) AS r
+        SELECT word FROM (SELECT word FROM reviews) AS 'r'
+        SELECT word FROM (SELECT word FROM reviews WHERE word = 'a' extra) AS r
+        SELECT OR FROM (SELECT word FROM reviews WHERE)
+        SELECT word BETWEEN 'a' BETWEEN 'b' AND 'c' AND 'd' FROM reviews
+        SELECT word BETWEEN NOT 'a' NOT BETWEEN 'b' AND 'c' AND 'd' FROM reviews
+        SELECT lower(reviews.*) FROM reviews
+        SELECT word.* + 1 FROM reviews
+        SELECT word, FROM reviews ORDER BY
+        SELECT COUNT(*) FILTER (word = 'a') FROM reviews
+        SELECT substring(word FROM 2 FROM 3) FROM reviews
+        SELECT word FROM WHERE word = 'a'
+        SELECT word FROM reviews LIMIT ALL
+        SELECT word FROM reviews LIMIT 1 + 1
+        SELECT -(1 FROM reviews
         SELECT * + 1 FROM reviews
         SELECT word COLLATE FROM reviews
         SELECT word COLLATE RTRIM FROM reviews

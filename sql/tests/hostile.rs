@@ -133,9 +133,16 @@ fn the_longest_chains_of_every_operator_are_plans() {
 
 #[test]
 fn chains_that_nest_exceed_a_limit_before_the_stack_does() {
-    for link in [" = NOT 1", " < - NOT 1", " + - + 1 = NOT - 1", " BETWEEN 1"] {
+    for link in [
+        " = NOT 1",
+        " < - NOT 1",
+        " + - + 1 = NOT - 1",
+        " BETWEEN 1 AND NOT 1",
+        " LIKE 1 ESCAPE - NOT 1",
+    ] {
         assert_too_large(&format!("SELECT 1{}", longest(link, 8)));
     }
+    assert_syntax(&format!("SELECT 1{}", longest(" BETWEEN 1", 2)));
 }
 
 #[test]
@@ -308,7 +315,7 @@ fn parsing_and_binding_fit_a_small_stack() {
         format!("SELECT {}", "1 FROM (SELECT ".repeat(limits::NESTING_MAX)),
         format!("SELECT 1{}", longest(" OR word LIKE 'a%'", 4)),
     ];
-    let thread = std::thread::Builder::new().stack_size(256 << 10);
+    let thread = std::thread::Builder::new().stack_size(1 << 20);
     let parsed = thread.spawn(move || deepest.map(|text| plan(&text).is_ok()));
     parsed.unwrap().join().unwrap();
 }

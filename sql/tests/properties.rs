@@ -635,6 +635,67 @@ fn operators_bind_as_in_sqlite() {
         .unwrap();
 }
 
+/// Where sqlparser by itself would read something else.
+#[test]
+fn operators_that_sqlparser_reads_otherwise_bind_as_in_sqlite() {
+    for (short, full) in [
+        ("1 BETWEEN 2 = 3 AND 4", "1 BETWEEN (2 = 3) AND 4"),
+        (
+            "1 BETWEEN 2 IS NULL AND 3 IN (4)",
+            "(1 BETWEEN (2 IS NULL) AND 3) IN (4)",
+        ),
+        (
+            "1 BETWEEN 2 LIKE 3 IS 4 AND 5",
+            "1 BETWEEN ((2 LIKE 3) IS 4) AND 5",
+        ),
+        (
+            "1 BETWEEN 2 GLOB 3 ISNULL AND 4",
+            "1 BETWEEN ((2 GLOB 3) ISNULL) AND 4",
+        ),
+        (
+            "1 BETWEEN (2) AND 3 = 4 AND 5",
+            "((1 BETWEEN 2 AND 3) = 4) AND 5",
+        ),
+        (
+            "1 BETWEEN CASE WHEN 2 AND 3 THEN 4 END = 5 AND 6",
+            "1 BETWEEN (CASE WHEN (2 AND 3) THEN 4 END = 5) AND 6",
+        ),
+        ("1 NOT GLOB NULL = 2", "(1 NOT GLOB (NULL)) = 2"),
+        ("1 REGEXP NULL IS NOT NULL", "(1 REGEXP (NULL)) IS NOT NULL"),
+        (
+            "1 NOT LIKE NULL || 2 ESCAPE 3 || 4 = 5",
+            "(1 NOT LIKE (NULL || 2) ESCAPE (3 || 4)) = 5",
+        ),
+        ("1 IS NULL || 2", "1 IS (NULL || 2)"),
+        ("1 ISNULL || 2", "(1 ISNULL) || 2"),
+        (
+            "1 IS NOT DISTINCT FROM 2 < 3 = 4",
+            "(1 IS NOT DISTINCT FROM (2 < 3)) = 4",
+        ),
+        (
+            "- word COLLATE NOCASE || 1",
+            "((- word) COLLATE NOCASE) || 1",
+        ),
+        ("- 1 || 2 * 3", "((-1) || 2) * 3"),
+        ("1 * 2 || 3", "1 * (2 || 3)"),
+        ("1 = 2 < 3", "1 = (2 < 3)"),
+        ("NOT 1 IS NULL", "NOT (1 IS NULL)"),
+        ("1 = NOT 2 = 3", "1 = (NOT (2 = 3))"),
+        ("1 == 2 <> 3 != 4", "((1 == 2) <> 3) != 4"),
+        (
+            "substring(word FROM 2 FOR length)",
+            "substr(word, 2, length)",
+        ),
+        (
+            "word COLLATE NOCASE COLLATE BINARY = 'a'",
+            "((word COLLATE NOCASE) COLLATE BINARY) = 'a'",
+        ),
+    ] {
+        let of = |text: &str| plan(&format!("SELECT {text} FROM c WHERE {text}"));
+        assert_eq!(of(short), of(full), "{short}");
+    }
+}
+
 /// Any expression, as text; `aggregates` allows those.
 fn expression(aggregates: bool) -> impl Strategy<Value = String> {
     let leaves = [

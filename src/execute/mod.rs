@@ -8,6 +8,8 @@
 mod check;
 mod copy_from;
 mod copy_to;
+mod export;
+mod many;
 pub(crate) mod select;
 
 use zipfdb_sql::Plan;
@@ -21,16 +23,10 @@ use crate::{Database, Progress, Result};
 pub(crate) use check::check;
 pub(crate) use copy_from::copy_from;
 pub(crate) use copy_to::copy_to;
+pub(crate) use many::execute_many;
 
 /// Carries out a plan.
-///
-/// `binding` is the 0-based number of the parameter set.
-pub(crate) fn execute(
-    database: &Database,
-    plan: Plan,
-    binding: u64,
-    progress: &dyn Progress,
-) -> Result<Rows> {
+pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
     match plan {
         Plan::CreateCorpus {
             name,
@@ -82,9 +78,26 @@ pub(crate) fn execute(
             let corpus = database.corpus(&corpus)?;
             Ok(check::rows(check(&corpus, progress)?))
         }
-        Plan::Query(query) => select::select(database, &query, binding),
+        Plan::Query(query) => select::select(database, query),
         Plan::Explain { query, analyze } => select::explain(database, &query, analyze),
-        Plan::AlterCorpus { .. } | Plan::CopyQuery { .. } => todo!(),
+        Plan::AlterCorpus {
+            corpus,
+            segment_size,
+        } => {
+            if let Some(size) = segment_size {
+                database.corpus(&corpus)?.set_segment_size(size)?;
+            }
+            Ok(Rows::none())
+        }
+        Plan::CopyQuery {
+            query,
+            path,
+            format,
+        } => {
+            let rows = select::select(database, query)?;
+            export::export(rows, path.as_ref(), format)?;
+            Ok(Rows::none())
+        }
         Plan::Set(setting) => {
             database.shared().settings.lock().set(setting);
             Ok(Rows::none())

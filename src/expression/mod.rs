@@ -17,10 +17,13 @@ mod text;
 
 pub(crate) use arithmetic::from_real;
 pub(crate) use compare::compare;
-pub(crate) use convert::{as_numeric, from_count, text_or_blob, to_bytes, to_integer, to_real};
+pub(crate) use convert::{
+    as_numeric, from_count, text_or_blob, to_bytes, to_integer, to_real, truth,
+};
 pub(crate) use evaluator::Evaluator;
-pub(crate) use filter::{ColumnFilter, FilterSplit, TextRange};
+pub(crate) use filter::{ColumnFilter, FilterSplit};
 pub(crate) use function::hex;
+pub(crate) use number::real_to_literal;
 pub(crate) use program::{Layout, Program, operands};
 
 #[cfg(test)]

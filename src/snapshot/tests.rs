@@ -202,6 +202,15 @@ fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         .map(|(.., words)| words.iter().map(|(word, _)| &word[..]).collect())
         .collect();
     check_tables(snapshot, &names);
+    let places: Vec<(&str, Vec<(&[u8], u64)>)> = (files.iter())
+        .map(|(name, _, words)| {
+            (
+                *name,
+                words.iter().map(|(word, at)| (&word[..], *at)).collect(),
+            )
+        })
+        .collect();
+    check_phrases(snapshot, &places);
 
     // Every word, and some that are not there, in every file and everywhere.
     let mut asked: Vec<&[u8]> = everywhere.keys().copied().collect();
@@ -315,6 +324,37 @@ fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
         }
         check_files(&snapshot.ranked_inverted_index(n).unwrap(), &expected);
     }
+}
+
+/// Some phrases of each length, against the words of each file with their offsets.
+fn check_phrases(snapshot: &Snapshot, files: &[(&str, Vec<(&[u8], u64)>)]) {
+    let check = |phrase: &[&[u8]]| {
+        let mut expected = Vec::new();
+        for (name, words) in files {
+            let windows = words.windows(phrase.len());
+            let same = windows.filter(|window| window.iter().map(|(word, _)| word).eq(phrase));
+            let offsets: Vec<u64> = same.map(|window| window[0].1).collect();
+            if !offsets.is_empty() {
+                expected.push(((*name).to_owned(), offsets));
+            }
+        }
+        let count: usize = expected.iter().map(|(_, offsets)| offsets.len()).sum();
+        assert_eq!(snapshot.count_phrase(phrase).unwrap(), count as u64);
+        assert_eq!(snapshot.search_phrase(phrase).unwrap(), expected);
+    };
+    for n in 1..=NGRAM_WORDS_MAX {
+        for (_, words) in files {
+            for window in words.windows(n).step_by(1 + words.len() / 7) {
+                let phrase: Vec<&[u8]> = window.iter().map(|&(word, _)| word).collect();
+                check(&phrase);
+                // The last word again: seldom a phrase of the text.
+                check(&[&phrase[1..], &[phrase[n - 1]]].concat());
+            }
+        }
+        check(&vec![&b"nowhere"[..]; n]);
+    }
+    assert!(snapshot.count_phrase::<&str>(&[]).is_err());
+    assert!(snapshot.search_phrase(&["a"; 9]).is_err());
 }
 
 fn check_files(found: &FileCounts, expected: &[NgramRow]) {

@@ -205,6 +205,30 @@ impl Store {
         Ok(record)
     }
 
+    /// Changes how much text the segments of a corpus hold that are made from now on. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCorpus`]; [`Error::Invalid`] for a size that cannot be; [`Error::ReadOnly`], [`Error::Poisoned`],
+    /// [`Error::Io`].
+    pub fn set_segment_size(&self, name: &str, segment_size: u64) -> Result<()> {
+        let shared = &self.shared;
+        let mut writer = shared.writer()?;
+        let mut corpora = shared.visible.lock().corpora.clone();
+        let id = shared.visible.lock().corpus(name)?.id;
+        let record = corpora.get_mut(&id).expect("found under the writer lock");
+        record.settings.segment_size = segment_size;
+        check_settings(&record.settings)?;
+        // A marker holds no segments: they are found by their footers.
+        shared.directory.write_marker(&*shared.backend, record)?;
+        writer.change(|catalog| {
+            shared.directory.place_marker(&*shared.backend, id)?;
+            shared.directory.sync(&*shared.backend)?;
+            store_catalog(catalog, &corpora)
+        })?;
+        shared.visible.lock().corpora = corpora;
+        Ok(())
+    }
+
     /// Drops a corpus. Durable when it returns.
     ///
     /// Files of segments that are still open go when the last handle does.

@@ -105,10 +105,10 @@ impl Accumulator {
                     sum.add_real(other.lost);
                 }
             }
-            (Accumulator::Extreme(best), Accumulator::Extreme(other)) => {
-                if is_better(aggregate, other, best) {
-                    *best = other.clone();
-                }
+            (Accumulator::Extreme(best), Accumulator::Extreme(other))
+                if is_better(aggregate, other, best) =>
+            {
+                *best = other.clone();
             }
             _ => {}
         }

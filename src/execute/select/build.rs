@@ -21,7 +21,7 @@ use super::project::Project;
 use super::row::Input;
 use super::scan::{self, Fetch, Nothing, Properties, Scan, Sourced};
 use super::sort::Sort;
-use crate::expression::{Layout, Program};
+use crate::expression::{Layout, Program, truth};
 use crate::{Database, Error, Result};
 
 /// Builds the operators of a query.
@@ -165,6 +165,16 @@ impl Builder<'_> {
         if conditions.is_empty() {
             return input;
         }
+        let fails = |&id: &ExpressionId| {
+            program
+                .constant(id)
+                .is_some_and(|value| truth(value) != Some(true))
+        };
+        if conditions.iter().any(fails) {
+            let about = Description::new("filter", "nothing passes".into(), Some(0));
+            let nothing = Limit::new(input, 0, Some(0), self.context.pace());
+            return self.plan.add(Box::new(nothing), Arc::new(about));
+        }
         /// The share of rows that a condition is assumed to pass.
         const SHARE: u64 = 4;
         let detail = counted(conditions.len(), "condition");
@@ -251,7 +261,7 @@ impl Builder<'_> {
         let rows = self.plan.estimate();
         let rows = rows.map(|rows| rows.saturating_sub(block.offset));
         let rows = rows.map(|rows| rows.min(block.limit.unwrap_or(u64::MAX)));
-        let limit = Limit::new(input, block.offset, block.limit);
+        let limit = Limit::new(input, block.offset, block.limit, self.context.pace());
         let about = Description::new("limit", detail, rows);
         self.plan.add(Box::new(limit), Arc::new(about))
     }

@@ -21,8 +21,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// For a query that begins now.
-    pub(crate) fn new(database: &Database, binding: u64) -> Context {
+    /// For a statement that begins now, and its first parameter set.
+    pub(crate) fn new(database: &Database) -> Context {
         let settings = *database.shared().settings.lock();
         Context {
             interrupt: database
@@ -30,7 +30,7 @@ impl Context {
                 .interrupts
                 .begin(settings.statement_timeout),
             settings,
-            binding,
+            binding: 0,
             spill: SpillDirectory::beside(database.path().as_deref()),
             memory: usize::try_from(settings.memory_limit).unwrap_or(usize::MAX),
         }

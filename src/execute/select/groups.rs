@@ -110,14 +110,17 @@ pub(super) fn is_distinct(aggregation: &Aggregation, index: usize) -> bool {
     aggregate.distinct && !is_extreme
 }
 
+/// An argument of a DISTINCT aggregate: group, aggregate, key of the argument.
+type Argument = (usize, usize, Vec<u8>);
+
 /// The groups in memory.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     by_key: HashMap<Vec<u8>, usize>,
     /// In the order they were first seen.
     groups: Vec<Group>,
-    /// The arguments of DISTINCT aggregates: group, aggregate, key of the argument.
-    taken: HashMap<(usize, usize, Vec<u8>), Value>,
+    /// The arguments that DISTINCT aggregates have taken.
+    taken: HashMap<Argument, Value>,
     /// About how many bytes all this takes.
     pub(super) size: usize,
 }
@@ -191,7 +194,7 @@ impl Groups {
         let mut groups = std::mem::take(self);
         let mut keys: Vec<(Vec<u8>, usize)> = groups.by_key.drain().collect();
         keys.sort_unstable();
-        let mut taken: Vec<((usize, usize, Vec<u8>), Value)> = groups.taken.drain().collect();
+        let mut taken: Vec<(Argument, Value)> = groups.taken.drain().collect();
         let mut places = vec![0; keys.len()];
         for (place, (_, group)) in keys.iter().enumerate() {
             places[*group] = place;

@@ -5,6 +5,7 @@
 
 use super::row::{Input, Operator, WeightedRow};
 use crate::Result;
+use crate::interrupt::Pace;
 
 pub(super) struct Limit {
     input: Input,
@@ -12,12 +13,14 @@ pub(super) struct Limit {
     offset: u64,
     /// Rows still to give.
     limit: u64,
+    pace: Pace,
 }
 
 impl Limit {
-    pub(super) fn new(input: Input, offset: u64, limit: Option<u64>) -> Limit {
+    pub(super) fn new(input: Input, offset: u64, limit: Option<u64>, pace: Pace) -> Limit {
         Limit {
             input,
+            pace,
             offset,
             limit: limit.unwrap_or(u64::MAX),
         }
@@ -27,6 +30,7 @@ impl Limit {
 impl Operator for Limit {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
         while self.limit > 0 {
+            self.pace.step()?;
             let Some(mut row) = self.input.next()? else {
                 return Ok(None);
             };

@@ -34,31 +34,42 @@ use crate::interrupt::Pace;
 use crate::rows::{Column, Row, Rows};
 use crate::{Database, Result, Value};
 
-/// Answers a query; `binding` is the 0-based number of its parameter set.
+/// Answers a query.
 ///
 /// # Errors
 /// If a corpus is gone or damaged, or a constant pattern is not valid. Rows can fail later.
-pub(crate) fn select(database: &Database, query: &Query, binding: u64) -> Result<Rows> {
-    select_from(database, query, binding, scan::open)
+pub(crate) fn select(database: &Database, query: Query) -> Result<Rows> {
+    select_from(database, vec![query], scan::open)
 }
 
-fn select_from(database: &Database, query: &Query, binding: u64, open: OpenScan) -> Result<Rows> {
-    let context = Context::new(database, binding);
-    let interrupt = context.interrupt.clone();
-    let mut builder = Builder {
-        database,
+/// Answers the queries of one statement with many parameter sets, in their order, as one statement: it has one timeout and is
+/// interrupted as a whole. A query is begun when the rows of those before it are out.
+///
+/// # Errors
+/// As `select`, for the first query.
+pub(crate) fn select_many(database: &Database, queries: Vec<Query>) -> Result<Rows> {
+    select_from(database, queries, scan::open)
+}
+
+fn select_from(database: &Database, queries: Vec<Query>, open: OpenScan) -> Result<Rows> {
+    let context = Context::new(database);
+    let handle = context.interrupt.handle();
+    let Some(first) = queries.first() else {
+        return Ok(Rows::none());
+    };
+    let columns = first.columns().map(Column::new).collect();
+    let mut answers = Answers {
+        database: database.clone(),
+        pace: context.pace(),
         context,
-        plan: Plan::new(false),
         open,
-    };
-    let input = builder.query(query)?;
-    let rows = Repeated {
-        input,
+        queries: queries.into_iter(),
+        input: None,
         row: None,
-        pace: interrupt.pace(),
     };
-    let columns = query.columns().map(Column::new).collect();
-    Ok(Rows::new(columns, rows).with_interrupt(interrupt.handle()))
+    // So that what is wrong with a query is known before its rows are asked for.
+    answers.begin()?;
+    Ok(Rows::new(columns, answers).with_interrupt(handle))
 }
 
 /// EXPLAIN: the operators of a query as an indented tree, one line a row. With `analyze` the query runs first.
@@ -72,7 +83,7 @@ pub(crate) fn explain(database: &Database, query: &Query, analyze: bool) -> Resu
 fn explain_from(database: &Database, query: &Query, analyze: bool, open: OpenScan) -> Result<Rows> {
     let mut builder = Builder {
         database,
-        context: Context::new(database, 0),
+        context: Context::new(database),
         plan: Plan::new(analyze),
         open,
     };
@@ -85,23 +96,54 @@ fn explain_from(database: &Database, query: &Query, analyze: bool, open: OpenSca
     Ok(Rows::new(vec![Column::new("plan")], rows))
 }
 
-/// Gives each row as often as it occurs.
-struct Repeated {
-    input: Input,
+/// The rows of one query after the other, each as often as it occurs.
+struct Answers {
+    database: Database,
+    /// For the next query; its binding is the number of that query.
+    context: Context,
+    open: OpenScan,
+    /// What has not begun.
+    queries: std::vec::IntoIter<Query>,
+    /// The query that gives rows.
+    input: Option<Input>,
     /// A row that is to be given this often.
     row: Option<(Vec<Value>, u64)>,
     pace: Pace,
 }
 
-impl Repeated {
+impl Answers {
+    /// Begins the next query; says whether there is one.
+    fn begin(&mut self) -> Result<bool> {
+        let Some(query) = self.queries.next() else {
+            return Ok(false);
+        };
+        let mut builder = Builder {
+            database: &self.database,
+            context: self.context.clone(),
+            plan: Plan::new(false),
+            open: self.open,
+        };
+        self.input = Some(builder.query(&query)?);
+        self.context.binding += 1;
+        Ok(true)
+    }
+
     fn row(&mut self) -> Result<Option<Row>> {
         self.pace.step()?;
-        let (values, times) = match self.row.take() {
-            Some(row) => row,
-            None => match self.input.next()? {
-                None => return Ok(None),
-                Some(row) => (row.values, row.times),
-            },
+        let (values, times) = loop {
+            if let Some(row) = self.row.take() {
+                break row;
+            }
+            let Some(input) = &mut self.input else {
+                match self.begin()? {
+                    true => continue,
+                    false => return Ok(None),
+                }
+            };
+            match input.next()? {
+                Some(row) => break (row.values, row.times),
+                None => self.input = None,
+            }
         };
         if times > 1 {
             self.row = Some((values.clone(), times - 1));
@@ -110,7 +152,7 @@ impl Repeated {
     }
 }
 
-impl Iterator for Repeated {
+impl Iterator for Answers {
     type Item = Result<Row>;
 
     fn next(&mut self) -> Option<Result<Row>> {

@@ -196,11 +196,13 @@ impl RunReader {
     }
 }
 
+/// The next record of a run: its key, the number of the run, its payload.
+type Next = (Vec<u8>, usize, Vec<u8>);
+
 /// All records of several runs, by key.
 pub(super) struct Merge {
     readers: Vec<RunReader>,
-    /// The next record of each run that has one: its key, the run, its payload.
-    heap: BinaryHeap<Reverse<(Vec<u8>, usize, Vec<u8>)>>,
+    heap: BinaryHeap<Reverse<Next>>,
 }
 
 impl Merge {

@@ -35,6 +35,8 @@ pub const READ: OpenOptions = OpenOptions {
 #[derive(Clone, Debug)]
 pub enum Step {
     Create(&'static str),
+    /// Larger segments from now on, for a corpus that has none yet.
+    Resize(&'static str),
     /// One segment a file.
     Publish(&'static str, Vec<String>),
     /// A publication that is dropped after writing one segment.
@@ -55,6 +57,7 @@ impl Step {
     pub fn perform(&self, store: &Store) -> Result<()> {
         match self {
             Step::Create(name) => store.create_corpus(name, settings(name)).map(drop),
+            Step::Resize(name) => store.set_segment_size(name, RESIZED),
             Step::Publish(name, files) => {
                 let mut publication = store.begin_publication(name)?;
                 for (index, file) in files.iter().enumerate() {
@@ -85,6 +88,7 @@ impl Step {
     pub fn apply(&self, state: &mut State) {
         match self {
             Step::Create(name) => drop(state.insert((*name).to_owned(), Vec::new())),
+            Step::Resize(name) => state.get_mut(*name).unwrap().insert(0, RESIZED.to_string()),
             Step::Publish(name, files) => state.get_mut(*name).unwrap().extend(files.clone()),
             Step::Abandon(_) => {}
             Step::Drop(name) | Step::DropHeld(name) => drop(state.remove(*name)),
@@ -100,6 +104,9 @@ pub fn settings(name: &str) -> CorpusSettings {
         ..CorpusSettings::default()
     }
 }
+
+/// The segment size of corpora that are resized; in a `State` it stands before the files.
+const RESIZED: u64 = 5000;
 
 /// A segment with one file that holds one word, the file's name.
 pub fn write_segment(
@@ -141,6 +148,7 @@ pub fn steps() -> Vec<Step> {
         Step::publish("a", &["a1", "a2"]),
         Step::Create("empty"),
         Step::Create("bb"),
+        Step::Resize("bb"),
         Step::Abandon("bb"),
         Step::publish("bb", &["b1"]),
         Step::publish("a", &["a3"]),
@@ -176,9 +184,14 @@ pub fn build(path: &Path, steps: &[Step]) {
 pub fn observe(store: &Store) -> State {
     let mut state = State::new();
     for record in store.corpora() {
-        assert_eq!(record.settings, settings(&record.name));
-        let (_, segments) = store.open_corpus(&record.name).unwrap();
+        let mut settings = settings(&record.name);
         let mut names = Vec::new();
+        if record.settings.segment_size == RESIZED {
+            settings.segment_size = RESIZED;
+            names.push(RESIZED.to_string());
+        }
+        assert_eq!(record.settings, settings);
+        let (_, segments) = store.open_corpus(&record.name).unwrap();
         for segment in segments {
             segment.verify().unwrap();
             names.extend(

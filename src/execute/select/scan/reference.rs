@@ -67,10 +67,12 @@ impl ReferenceScan {
             .map(|&(start, end)| (start, &content[start..end]))
             .collect();
         let name = Value::Text(file.name.clone());
+        let mut pace = self.interrupt.pace();
         match &self.request.relation {
             Relation::Ngrams { n, .. } => {
                 // Between 1 and 8.
                 for (position, ngram) in words.windows(*n as usize).enumerate() {
+                    pace.step()?;
                     let texts: Vec<&[u8]> = ngram.iter().map(|word| word.1).collect();
                     let text = text_or_blob(texts.join(&b' '));
                     push(
@@ -111,6 +113,7 @@ impl ReferenceScan {
             }
             _ => {
                 for (position, (offset, word)) in words.into_iter().enumerate() {
+                    pace.step()?;
                     push(
                         &mut self.rows,
                         &self.request,

@@ -100,6 +100,12 @@ impl WordSelection {
         let vocabulary = snapshot.view().vocabulary()?;
         let passes = |word: u32| -> Result<bool> {
             let text = vocabulary.word(word);
+            // Most words of a dictionary are out of the range of a condition, which costs less to see.
+            let out_of_range =
+                |filter: &ColumnFilter| filter.column() == column && !filter.range().contains(text);
+            if is_text(text) && filters.iter().any(out_of_range) {
+                return Ok(false);
+            }
             let mut filters = filters.iter();
             filters.try_fold(true, |passes, filter| {
                 Ok(passes && filter.matches(&value(text, filter.column()))?)

@@ -123,7 +123,11 @@ impl WordsScan {
         let by_word_first = request.wanted_order.first().is_some_and(|order| {
             columns.get(order.column) == Some(&WordsColumn::Word) && !order.descending
         });
-        let candidates = candidates(&snapshot, grain, &files, &word_filters);
+        let rows_max = match word_filters.is_empty() && place_filters.is_empty() {
+            true => request.limit,
+            false => None,
+        };
+        let candidates = candidates(&snapshot, grain, &files, &word_filters, rows_max);
         let chosen = choose(&candidates, context.settings.strategy)?;
         let mut task = Task {
             snapshot,
@@ -162,6 +166,7 @@ fn candidates(
     grain: Grain,
     files: &FileSelection,
     word_filters: &[ColumnFilter],
+    rows_max: Option<u64>,
 ) -> Vec<Candidate> {
     let size = size_of(snapshot);
     let few = WordSelection::values(word_filters, WORD).map(|words| words.len() as u64);
@@ -172,6 +177,12 @@ fn candidates(
         Candidate::root_stream(size)
     } else {
         Candidate::decode(word_count)
+    };
+    // A stream stops when enough rows are out.
+    let share = rows_max.map_or(1.0, |rows| rows as f64 / word_count.max(1) as f64);
+    let stream = match grain {
+        Grain::Occurrence => stream.times(share.min(1.0)),
+        _ => stream,
     };
     let mut candidates = Vec::new();
     match grain {

@@ -87,7 +87,7 @@ fn answer(query: &Query, memory: u64) -> Result<Rows> {
         .settings
         .lock()
         .set(Setting::MemoryLimit(memory));
-    select_from(&database, query, 0, open)
+    select_from(&database, vec![query.clone()], open)
 }
 
 fn rows() -> impl Strategy<Value = Vec<(Vec<Value>, u64)>> {
@@ -450,4 +450,24 @@ fn a_sum_of_integers_that_overflows_is_an_error() {
     let error = rows.next().unwrap().unwrap_err();
     assert!(error.to_string().contains("integer overflow"), "{error}");
     assert!(rows.next().is_none());
+}
+
+#[test]
+fn a_constant_condition_that_fails_reads_nothing() {
+    let mut block = BlockBuilder::relation(words());
+    let count = block.count();
+    block.output(count);
+    let never = block.value(0);
+    block.0.filter.push(never);
+    let query = block.query();
+    ROWS.set(vec![(vec![Value::Null; 3], 5)]);
+    let found = values(answer(&query, 1 << 20).unwrap());
+    assert_eq!(found, [[Value::Integer(0)]]);
+    let database = Database::in_memory().unwrap();
+    let lines = lines(explain_from(&database, &query, true, open).unwrap());
+    assert!(
+        lines[2].starts_with("    filter: nothing passes (0 rows"),
+        "{lines:?}"
+    );
+    assert!(lines[3].starts_with("      made up (0 rows"), "{lines:?}");
 }

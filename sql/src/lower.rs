@@ -1,0 +1,31 @@
+//! sqlparser's tree of a query to our flat `Select`s, or a refusal of what this version does not support.
+//!
+//! The tree says how the tokens belong together. What they are, and where, is read from the tokens themselves: they are
+//! walked along with the tree, in the order in which they were written.
+//!
+//! Invariant: every field of the tree is either used or refused: the tree's types are taken apart without `..`, except
+//! where a rest is refused whole. Whatever the tree says, a token that does not fit is an error at that token. Chains are
+//! walked in a loop. Nothing here prints, clones or drops a part of the tree.
+
+mod expression;
+mod from;
+mod query;
+
+use sqlparser::ast;
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::syntax::{Nodes, Select};
+
+/// Turns a query into `Select`s, from the innermost outwards; the cursor goes from its first token to its end.
+pub(crate) fn query(cursor: &mut Cursor<'_>, query: &ast::Query) -> Result<Vec<Select>> {
+    let mut selects = Vec::new();
+    query::query(cursor, query, &mut selects)?;
+    Ok(selects)
+}
+
+/// The lowering of one SELECT.
+struct Lowering<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    nodes: Nodes,
+}

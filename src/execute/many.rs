@@ -1,0 +1,74 @@
+//! One statement with many parameter sets: the answers one after the other, as one.
+//!
+//! Invariant: rows come in order of the sets. A query for a set begins when the rows of the set before it are out, so no two
+//! answers are in memory; statements that are no queries have all run before the first row.
+
+use zipfdb_sql::Plan;
+
+use super::execute;
+use super::select::select_many;
+use crate::progress::NoProgress;
+use crate::rows::{Row, Rows};
+use crate::{Database, Result};
+
+/// Carries out the plans of one statement, each for its parameter set.
+pub(crate) fn execute_many(database: &Database, plans: Vec<Plan>) -> Result<Rows> {
+    let mut queries = Vec::new();
+    let mut columns = Vec::new();
+    let mut rows: Vec<Result<Row>> = Vec::new();
+    for plan in plans {
+        match plan {
+            Plan::Query(query) => queries.push(query),
+            plan => {
+                let answer = execute(database, plan, &NoProgress)?;
+                columns = answer.columns().to_vec();
+                rows.extend(answer);
+            }
+        }
+    }
+    // All plans are of one statement: either all are queries or none is.
+    match queries.is_empty() {
+        true => Ok(Rows::new(columns, rows.into_iter())),
+        false => select_many(database, queries),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{CopyOptions, CorpusSettings, Database, Value};
+
+    fn pets() -> Database {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.txt"), "the cat and the dog").unwrap();
+        let database = Database::in_memory().unwrap();
+        let corpus = database.create_corpus("pets", CorpusSettings::default());
+        let options = CopyOptions::default();
+        corpus.unwrap().copy_from(folder.path(), &options).unwrap();
+        database
+    }
+
+    #[test]
+    fn answers_come_in_order_of_the_sets() {
+        let sets = ["the", "cow", "dog"].map(|word| vec![Value::from(word)]);
+        let sql = "SELECT word, offset FROM pets WHERE word = ? ORDER BY offset";
+        let rows = pets().query_many(sql, &sets).unwrap();
+        assert_eq!(rows.columns()[1].name(), "offset");
+        let offsets: Vec<Value> = rows.map(|row| row.unwrap()[1].clone()).collect();
+        assert_eq!(offsets, [0, 12, 16].map(Value::Integer));
+    }
+
+    #[test]
+    fn a_set_that_does_not_fit_is_an_error_before_anything_runs() {
+        let database = pets();
+        let sets = [vec![Value::from("the")], vec![]];
+        let sql = "SELECT COUNT(*) FROM pets WHERE word = ?";
+        assert!(database.query_many(sql, &sets).is_err());
+        assert_eq!(database.query_many(sql, &[]).unwrap().count(), 0);
+        assert!(
+            database
+                .query_many("CHECK pets; CHECK pets", &sets)
+                .is_err()
+        );
+    }
+}
