@@ -80,6 +80,8 @@ enum Way {
     Batch,
     /// One by one as SQL with parameters.
     Sql,
+    /// As SQL with many parameter sets.
+    Sets,
 }
 
 /// One engine's turn.
@@ -225,6 +227,7 @@ fn table(runs: &Runs) -> Table {
         (Engine::Ours, Way::Single, "ZipfDB"),
         (Engine::Ours, Way::Batch, "ZipfDB, batches"),
         (Engine::Ours, Way::Sql, "ZipfDB, SQL"),
+        (Engine::Ours, Way::Sets, "ZipfDB, SQL sets"),
         (Engine::Fts5, Way::Single, "SQLite FTS5"),
         (Engine::Tantivy, Way::Single, "tantivy"),
     ];
@@ -283,14 +286,15 @@ fn notes(lookups: &LookupOptions) -> Vec<String> {
     {
         notes.push(match engine {
             Engine::Ours => format!(
-                "{} Single calls: `count_in`, `search_in`, `extract`. Batches: `count_many`, `search_many`, `extract_many` on \
+                "{} Single calls: `count_in`, `search_in`, `extract`, `count_phrase`. Batches: `count_many`, `search_many`, `extract_many` on \
                  {} threads, at most {} questions and about {} million hits at once. SQL: `query_with`, so each question is \
-                 parsed and planned. All counts and phrases were compared with the plain text, and {SAMPLE} searches \
+                 parsed and planned; SQL sets: `query_many` with {} parameter sets at once. All counts and phrases were compared with the plain text, and {SAMPLE} searches \
                  and extracts; they are equal.",
                 engine.configuration(options.threads),
                 options.threads,
                 questions::BATCH_MAX,
                 questions::BATCH_HITS_MAX >> 20,
+                ours::SETS,
             ),
             Engine::Fts5 => format!(
                 "{} Count and search in a file of one row: `MATCH` with `rowid =` and the marks that `highlight` puts into its text; in a \

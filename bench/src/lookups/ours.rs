@@ -4,13 +4,16 @@
 
 use std::time::Instant;
 
-use zipfdb::{Database, Value};
+use zipfdb::{Rows, Value};
 
 use super::measure::{batches, single};
 use super::questions::{Answers, BATCH_MAX, LONG, Questions, SAMPLE, SHORT};
 use super::{Job, Kind, Measured, Run, Way};
 use crate::Result;
 use crate::engines::{self, memory_max};
+
+/// Parameter sets that SQL gets at once.
+pub const SETS: usize = 1_000;
 
 /// Asks everything.
 pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
@@ -115,61 +118,80 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
         keep(kind, Way::Batch, latencies);
     }
 
-    let latencies = single(words.len(), budget, |question| {
-        let (file, word) = words[question];
-        let sql = "SELECT COUNT(*) FROM corpus WHERE file = ? AND word = ?";
-        let count = integer(&database, sql, &[file.into(), word.into()])?;
+    let mut phrases = Vec::with_capacity(questions.phrases.len());
+    let latencies = single(questions.phrases.len(), budget, |question| {
+        let (first, second) = &questions.phrases[question];
+        let count = snapshot.count_phrase(&[first, second])?;
+        if question == phrases.len() {
+            phrases.push(count);
+        }
+        Ok(count)
+    })?;
+    keep(Kind::Phrase, Way::Single, latencies);
+
+    let pairs = words
+        .iter()
+        .map(|&(file, word)| vec![file.into(), word.into()]);
+    let pairs: Vec<Vec<Value>> = pairs.collect();
+    let count_sql = "SELECT COUNT(*) FROM corpus WHERE file = ? AND word = ?";
+    let latencies = single(pairs.len(), budget, |question| {
+        let count = sum(database.query_with(count_sql, &pairs[question])?)?;
         match counts.get(question) {
             Some(&expected) if expected != count => Err("SQL and `count_in` differ".into()),
             _ => Ok(count),
         }
     })?;
     keep(Kind::Count, Way::Sql, latencies);
-    let latencies = single(words.len(), budget, |question| {
-        let (file, word) = words[question];
-        let sql = "SELECT offset FROM corpus WHERE file = ? AND word = ?";
-        let mut hits = 0;
-        for row in database.query_with(sql, &[file.into(), word.into()])? {
-            row?;
-            hits += 1;
-        }
+    let sets: Vec<&[Vec<Value>]> = pairs.chunks(SETS).collect();
+    let latencies = batches(&sets, budget, |sets| {
+        sum(database.query_many(count_sql, sets)?)
+    })?;
+    keep(Kind::Count, Way::Sets, latencies);
+    let search_sql = "SELECT offset FROM corpus WHERE file = ? AND word = ?";
+    let latencies = single(pairs.len(), budget, |question| {
+        let hits = rows(database.query_with(search_sql, &pairs[question])?)?;
         match counts.get(question) {
             Some(&expected) if expected != hits => Err("SQL and `search_in` differ".into()),
             _ => Ok(hits),
         }
     })?;
     keep(Kind::Search, Way::Sql, latencies);
+    let latencies = batches(&sets, budget, |sets| {
+        rows(database.query_many(search_sql, sets)?)
+    })?;
+    keep(Kind::Search, Way::Sets, latencies);
     for (kind, length) in kinds {
         let latencies = single(questions.places.len(), budget, |question| {
             let (number, offset) = questions.places[question];
             let sql = "SELECT substr(content, ?, ?) FROM files('corpus') WHERE file = ?";
             // Offsets and lengths are of files, so far below 2^63.
-            let place = [
-                Value::Integer(offset as i64 + 1),
-                Value::Integer(length as i64),
-            ];
-            let [offset, length] = place;
-            let mut rows = database.query_with(sql, &[offset, length, file(number).into()])?;
-            let row = rows.next().ok_or("no row")??;
-            match &row[0] {
+            let place = (offset as i64 + 1, length as i64);
+            let place = [place.0.into(), place.1.into(), file(number).into()];
+            let mut rows = database.query_with(sql, &place)?;
+            match &rows.next().ok_or("no row")??[0] {
                 Value::Blob(bytes) => Ok(bytes.len() as u64),
-                Value::Text(text) => Ok(text.len() as u64),
                 other => Err(format!("an extract is {other:?}").into()),
             }
         })?;
         keep(kind, Way::Sql, latencies);
     }
-    let mut phrases = Vec::with_capacity(questions.phrases.len());
-    let latencies = single(questions.phrases.len(), budget, |question| {
-        let (first, second) = &questions.phrases[question];
-        let sql = "SELECT COUNT(*) FROM ngrams('corpus', 2) WHERE ngram = ?";
-        let count = integer(&database, sql, &[format!("{first} {second}").into()])?;
-        if question == phrases.len() {
-            phrases.push(count);
+    let texts = questions.phrases.iter();
+    let texts = texts.map(|(first, second)| vec![format!("{first} {second}").into()]);
+    let texts: Vec<Vec<Value>> = texts.collect();
+    let phrase_sql = "SELECT COUNT(*) FROM ngrams('corpus', 2) WHERE ngram = ?";
+    let latencies = single(texts.len(), budget, |question| {
+        let count = sum(database.query_with(phrase_sql, &texts[question])?)?;
+        match phrases.get(question) {
+            Some(&expected) if expected != count => Err("SQL and `count_phrase` differ".into()),
+            _ => Ok(count),
         }
-        Ok(count)
     })?;
     keep(Kind::Phrase, Way::Sql, latencies);
+    let sets: Vec<&[Vec<Value>]> = texts.chunks(SETS).collect();
+    let latencies = batches(&sets, budget, |sets| {
+        sum(database.query_many(phrase_sql, sets)?)
+    })?;
+    keep(Kind::Phrase, Way::Sets, latencies);
 
     let [short, long] = extracts;
     Ok(Run {
@@ -188,11 +210,24 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
     })
 }
 
-fn integer(database: &Database, sql: &str, parameters: &[Value]) -> Result<u64> {
-    let mut rows = database.query_with(sql, parameters)?;
-    let row = rows.next().ok_or("no row")??;
-    match &row[0] {
-        Value::Integer(count) => Ok(u64::try_from(*count)?),
-        other => Err(format!("a count is {other:?}").into()),
+/// All numbers of an answer of one column together.
+fn sum(answer: Rows) -> Result<u64> {
+    let mut sum = 0;
+    for row in answer {
+        match &row?[0] {
+            Value::Integer(count) => sum += u64::try_from(*count)?,
+            other => return Err(format!("a count is {other:?}").into()),
+        }
     }
+    Ok(sum)
+}
+
+/// How many rows an answer has.
+fn rows(answer: Rows) -> Result<u64> {
+    let mut rows = 0;
+    for row in answer {
+        row?;
+        rows += 1;
+    }
+    Ok(rows)
 }
