@@ -13,7 +13,7 @@ use std::io::{BufReader, BufWriter};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::Corpus;
