@@ -273,9 +273,10 @@ fn notes(lookups: &LookupOptions) -> Vec<String> {
             lookups.questions, lookups.seed
         ),
         format!(
-            "Microseconds of single calls on one thread after the first {} questions were asked untimed; caches are warm. \
-             No more questions are asked after {} s: `(n)` says how many were, if not all. `first query`: the first count \
-             after `open`, with all that is built for it.",
+            "One process an engine asks everything once (`--runs` does not count here). Microseconds of single calls on one \
+             thread after the first {} questions were asked untimed; caches are warm. No more questions are asked after \
+             {} s: `(n)` says how many were, if not all. `first query`: the first count after `open`, with all that is \
+             built for it.",
             measure::WARMING,
             lookups.budget
         ),
@@ -286,10 +287,12 @@ fn notes(lookups: &LookupOptions) -> Vec<String> {
     {
         notes.push(match engine {
             Engine::Ours => format!(
-                "{} Single calls: `count_in`, `search_in`, `extract`, `count_phrase`. Batches: `count_many`, `search_many`, `extract_many` on \
-                 {} threads, at most {} questions and about {} million hits at once. SQL: `query_with`, so each question is \
-                 parsed and planned; SQL sets: `query_many` with {} parameter sets at once. All counts and phrases were compared with the plain text, and {SAMPLE} searches \
-                 and extracts; they are equal.",
+                "{} Single calls: `count_in`, `search_in`, `extract`, `count_phrase`. Batches: `count_many`, `search_many`, \
+                 `extract_many` on {} threads, at most {} questions and about {} million hits at once. SQL: `query_with`, \
+                 so each question is parsed and planned; SQL sets: `query_many` with {} parameter sets at once. Every \
+                 count that was asked for one by one was compared with the plain text, of words and of phrases, and so \
+                 were {SAMPLE} searches and extracts of each length; they are equal. Batches, and SQL one by one, were \
+                 compared with those.",
                 engine.configuration(options.threads),
                 options.threads,
                 questions::BATCH_MAX,
@@ -297,10 +300,10 @@ fn notes(lookups: &LookupOptions) -> Vec<String> {
                 ours::SETS,
             ),
             Engine::Fts5 => format!(
-                "{} Count and search in a file of one row: `MATCH` with `rowid =` and the marks that `highlight` puts into its text; in a \
-                 file of more rows: `fts5vocab` of type `instance`, which gives numbers of words, not bytes. Extract: \
-                 `substr` of the text as a BLOB. Phrase: rows that `MATCH` it, not how often. Its words are folded and cut \
-                 otherwise; not compared.",
+                "{} Count and search in a file of one row: `MATCH` with `rowid =` and the marks that `highlight` puts into \
+                 its text; in a file of more rows: `fts5vocab` of type `instance`, which gives numbers of words, not \
+                 bytes. Extract: `substr` of the text as a BLOB. Phrase: rows that `MATCH` it, not how often. Prepared \
+                 statements. Its words are folded and cut otherwise; not compared.",
                 engine.configuration(options.threads)
             ),
             Engine::Tantivy => format!(

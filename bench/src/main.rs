@@ -1,6 +1,6 @@
 //! Comparisons of ZipfDB with other engines and compressors, one suite a subcommand.
 //!
-//! Every suite prints one Markdown table and writes the numbers behind it as JSON. Engines run in child processes of
+//! Every suite prints Markdown tables and writes the numbers behind it as JSON. Engines run in child processes of
 //! this program, one a run, so that their peak memory is their own. What an engine is asked to do is in `engines`, not
 //! here; suites only choose corpora, repeat and lay out.
 
