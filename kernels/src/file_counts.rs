@@ -20,6 +20,7 @@ use rayon::prelude::*;
 
 use crate::bits::bits_of;
 use crate::grammar_view::AHEAD_SYMBOLS;
+use crate::occurrences::Climb;
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
 use crate::{GrammarView, Parents, file_weights, fold_expansions};
@@ -230,14 +231,27 @@ pub fn word_file_counts(
 }
 
 /// For each file the words that occur in it, with counts.
+///
+/// Memory beside the result: with few files 4 bytes a symbol and file, else as
+/// [`word_file_counts`] and its result.
 pub fn file_word_counts(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
 ) -> Result<CountTable, Stopped> {
-    let table = word_file_counts(view, uses, stop)?;
-    check(stop)?;
-    Ok(table.transposed(view.files()))
+    match view.files() {
+        0..=1 => file_rows::<1>(view, uses, stop),
+        2 => file_rows::<2>(view, uses, stop),
+        3..=4 => file_rows::<4>(view, uses, stop),
+        5..=8 => file_rows::<8>(view, uses, stop),
+        9..=16 => file_rows::<16>(view, uses, stop),
+        17..=ROW_FILES_MAX => file_rows::<ROW_FILES_MAX>(view, uses, stop),
+        _ => {
+            let table = word_file_counts(view, uses, stop)?;
+            check(stop)?;
+            Ok(table.transposed(view.files()))
+        }
+    }
 }
 
 /// As [`file_word_counts`], for some files only, each followed on its own: a row
@@ -263,9 +277,57 @@ pub fn file_word_counts_by_file(
     Ok(CountTable { offsets, entries })
 }
 
+/// The files that words of a small set occur in, ascending, with how often any of them does.
+///
+/// Work: O(places of the words and of all rules that contain them + files), upward.
+pub fn set_file_counts(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    words: &[u32],
+    stop: &AtomicBool,
+) -> Result<Vec<(u32, u32)>, Stopped> {
+    let mut climb = Climb::new(view);
+    // By slot, final when the level of the rule is.
+    let mut rule_counts: Vec<u32> = Vec::new();
+    let mut file_counts = vec![0u32; view.files()];
+    let mut rise = |climb: &mut Climb, rule_counts: &mut Vec<u32>, symbol: u32, count: u32| {
+        for &file in uses.files(symbol) {
+            let sum = &mut file_counts[file as usize];
+            *sum = sum.wrapping_add(count);
+        }
+        for &rule in uses.rules(symbol) {
+            let (slot, new) = climb.reach(view, rule);
+            if new {
+                rule_counts.push(0);
+            }
+            let sum = &mut rule_counts[slot as usize];
+            *sum = sum.wrapping_add(count);
+        }
+    };
+    for &word in words {
+        rise(&mut climb, &mut rule_counts, word, 1);
+    }
+    for level in 0..view.levels() {
+        for rules in climb.take_level(level).chunks(TASK_USES) {
+            check(stop)?;
+            for &(rule, slot) in rules {
+                let count = rule_counts[slot as usize];
+                rise(
+                    &mut climb,
+                    &mut rule_counts,
+                    view.terminal_count + rule,
+                    count,
+                );
+            }
+        }
+    }
+    let files = (0..).zip(file_counts).filter(|&(_, count)| count > 0);
+    Ok(files.collect())
+}
+
 /// For each file how often words of a set occur in it.
 ///
-/// Work: O(symbols), bottom-up.
+/// Work: O(symbols), bottom-up: for sets of many words.
 pub fn word_set_counts(view: GrammarView<'_>, in_set: impl Fn(u32) -> bool + Sync) -> Vec<u64> {
     let one = |word| u64::from(in_set(word));
     let counts = fold_expansions(view, one, 0, u64::saturating_add);
@@ -362,6 +424,33 @@ fn count_rows<const FILES: usize>(
     gather_rows(view, uses, stop, |row: &[u32; FILES], entries| {
         let row = (0..).zip(row).filter(|&(_, &count)| count > 0);
         entries.extend(row.map(|(file, &count)| (file, count)));
+    })
+}
+
+/// Gathers the rows of all words, then reads one column a file.
+fn file_rows<const FILES: usize>(
+    view: GrammarView<'_>,
+    uses: &WordUses,
+    stop: &AtomicBool,
+) -> Result<CountTable, Stopped> {
+    let rules: Vec<[u32; FILES]> = rule_rows(view, uses, stop)?;
+    let mut rows = vec![[0; FILES]; view.terminal_count as usize];
+    let parts = uses.parts(0..rows.len());
+    let cuts = offsets_of(parts.iter().map(Range::len));
+    (split_mut(&mut rows, &cuts).into_par_iter().zip(parts)).for_each(|(rows, symbols)| {
+        for (row, symbol) in rows.iter_mut().zip(symbols) {
+            *row = row_of(uses, symbol, &rules, 0);
+        }
+    });
+    check(stop)?;
+    let column = |file: usize| -> Vec<(u32, u32)> {
+        let counts = (0..).zip(rows.iter().map(|row| row[file]));
+        counts.filter(|&(_, count)| count > 0).collect()
+    };
+    let files: Vec<_> = (0..view.files()).into_par_iter().map(column).collect();
+    Ok(CountTable {
+        offsets: offsets_of(files.iter().map(Vec::len)),
+        entries: files.concat(),
     })
 }
 
@@ -521,11 +610,11 @@ impl<E> Lists<E> {
 
     /// Puts the lists of some rules on the way into the cache: memory answers
     /// slowly but many questions at a time.
-    fn look_ahead(&self, rules: &[u32])
+    pub(crate) fn look_ahead(&self, rules: impl Iterator<Item = u32>)
     where
         E: Entry,
     {
-        let touched = rules.iter().fold(0, |touched, &rule| {
+        let touched = rules.fold(0, |touched, rule| {
             let (part, start, _) = self.places[rule as usize];
             let first = self.parts[part as usize].get(start as usize);
             touched ^ first.map_or(0, |entry| entry.file())
@@ -540,17 +629,15 @@ impl Lists<(u32, u32)> {
     /// Lists in this order add up as any others do.
     pub(crate) fn rank_all(&mut self) {
         self.ranked = true;
-        let mut places = self.places.clone();
-        places.sort_unstable();
-        let places = places.chunk_by(|a, b| a.0 == b.0).collect::<Vec<_>>();
-        places
-            .into_par_iter()
-            .zip(&mut self.parts)
-            .for_each(|(places, entries)| {
-                for &(_, start, length) in places {
-                    rank(&mut entries[start as usize..][..length as usize]);
-                }
-            });
+        let mut ranges = vec![Vec::new(); self.parts.len()];
+        for &(part, start, length) in &self.places {
+            ranges[part as usize].push(start as usize..(start + length) as usize);
+        }
+        (ranges.into_par_iter().zip(&mut self.parts)).for_each(|(ranges, entries)| {
+            for range in ranges {
+                rank(&mut entries[range]);
+            }
+        });
     }
 }
 
@@ -722,14 +809,17 @@ fn gather_parts<E: Entry>(
 ) -> Result<Vec<Part<E>>, Stopped> {
     let gather = |tally: &mut Tally<E>, symbols: Range<usize>| {
         check(stop)?;
-        let mut part = Part::default();
+        let mut part = Part {
+            ends: Vec::with_capacity(symbols.len()),
+            entries: Vec::with_capacity(2 * TASK_USES),
+        };
         let last = uses.parents.offsets[symbols.end] as usize;
         let mut looked = uses.parents.offsets[symbols.start] as usize;
         for symbol in symbols {
             let end = uses.parents.offsets[symbol + 1] as usize;
             if end > looked {
                 let ahead = last.min(end + AHEAD_SYMBOLS);
-                lists.look_ahead(&uses.parents.rules[looked..ahead]);
+                lists.look_ahead(uses.parents.rules[looked..ahead].iter().copied());
                 looked = ahead;
             }
             // Symbols are u32.
@@ -764,7 +854,7 @@ mod tests {
                 *counts.entry((word, file)).or_insert(0) += 1;
             }
         }
-        let by_word = word_file_counts(view, &uses, &GO).unwrap();
+        let by_word = word_file_counts(view, &uses, &GO).expect("not stopped");
         let found = (0..by_word.rows()).flat_map(|word| {
             let row = by_word.row(word).iter();
             row.map(move |&(file, count)| ((word as u32, file), count))
@@ -773,10 +863,10 @@ mod tests {
         let lists = gather_lists::<(u32, u32)>(view, &uses, &GO);
         assert_eq!(
             (&by_word.offsets, &by_word.entries),
-            lists.as_ref().map(|l| (&l.0, &l.1)).unwrap()
+            lists.as_ref().map(|l| (&l.0, &l.1)).expect("not stopped")
         );
 
-        let by_file = file_word_counts(view, &uses, &GO).unwrap();
+        let by_file = file_word_counts(view, &uses, &GO).expect("not stopped");
         let mut swapped: Vec<_> = counts
             .iter()
             .map(|(&(word, file), &n)| (file, word, n))
@@ -790,10 +880,10 @@ mod tests {
         let all: Vec<u32> = (0..view.files() as u32).collect();
         for words in [0, u64::MAX] {
             let found = file_word_counts_by_file(view, &all, |_| words, &GO);
-            assert_eq!(found.unwrap(), by_file);
+            assert_eq!(found.expect("not stopped"), by_file);
         }
 
-        let index = inverted_index(view, &uses, &GO).unwrap();
+        let index = inverted_index(view, &uses, &GO).expect("not stopped");
         assert_eq!(index.offsets, by_word.offsets);
         assert!(
             index
@@ -802,7 +892,23 @@ mod tests {
                 .eq(by_word.entries.iter().map(|(file, _)| file))
         );
         let lists = gather_lists::<u32>(view, &uses, &GO);
-        assert_eq!(lists.unwrap(), (index.offsets, index.files));
+        assert_eq!(lists.expect("not stopped"), (index.offsets, index.files));
+
+        for word in 0..view.terminal_count.min(9) {
+            let found = set_file_counts(view, &uses, &[word], &GO);
+            assert_eq!(found.as_deref(), Ok(by_word.row(word as usize)));
+        }
+        let odd: Vec<u32> = (0..view.terminal_count)
+            .filter(|word| word % 2 == 1)
+            .collect();
+        let of_odd = set_file_counts(view, &uses, &odd, &GO).expect("not stopped");
+        let counted = (0..).zip(word_set_counts(view, |word| word % 2 == 1));
+        let counted = counted.filter(|&(_, count)| count > 0);
+        assert!(
+            of_odd
+                .into_iter()
+                .eq(counted.map(|(file, count)| (file, count as u32)))
+        );
 
         let odd = word_set_counts(view, |word| word % 2 == 1);
         let naive = files
@@ -829,8 +935,8 @@ mod tests {
             let grammar = test_grammars::many_files(files);
             let words = grammar.word_grammar();
             let uses = in_pools(|| WordUses::new(words.view()));
-            in_pools(|| file_word_counts(words.view(), &uses, &GO).unwrap());
-            in_pools(|| inverted_index(words.view(), &uses, &GO).unwrap());
+            in_pools(|| file_word_counts(words.view(), &uses, &GO).expect("not stopped"));
+            in_pools(|| inverted_index(words.view(), &uses, &GO).expect("not stopped"));
         }
     }
 

@@ -35,7 +35,7 @@ pub use construct::{
 pub use extract::{Content, SymbolText, expand_file, extract};
 pub use file_counts::{
     CountTable, FileLists, ROW_FILES_MAX, WordUses, file_word_counts, file_word_counts_by_file,
-    inverted_index, word_file_counts, word_set_counts,
+    inverted_index, set_file_counts, word_file_counts, word_set_counts,
 };
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};

@@ -36,7 +36,7 @@ const BUCKET_WINDOWS: usize = 1 << 13;
 const BUCKETS_MAX: usize = 1 << 12;
 
 /// Root or body symbols that one task looks at, at least.
-const TASK_SYMBOLS_MIN: usize = 1 << 14;
+const TASK_SYMBOLS_MIN: usize = 1 << 13;
 
 /// A stop is noticed after so many symbols.
 const STOP_SYMBOLS: usize = 1 << 16;
@@ -541,7 +541,8 @@ impl<K: Key> Finder<'_, K> {
         find: impl Fn(Range<usize>, &mut Sink<'_, T>) + Sync,
     ) -> Result<Found<T>, Stopped> {
         let Shape { n, bits } = self.windows.shape;
-        let tasks = (items / TASK_SYMBOLS_MIN).clamp(1, rayon::current_num_threads());
+        // More than threads, for they take unequally long.
+        let tasks = (items / TASK_SYMBOLS_MIN).clamp(1, rayon::current_num_threads() * 4);
         let part = items.div_ceil(tasks).max(1);
         let task = |task: usize| {
             let range = (task * part).min(items)..((task + 1) * part).min(items);
@@ -587,7 +588,7 @@ where
     let plan = Plan::new(view, weights, shape.n, size_of::<(K, u32)>(), memory);
     let rules = &weights[view.terminal_count as usize..];
     let mut parts = Vec::with_capacity(plan.buckets);
-    for round in plan.rounds.iter().cloned() {
+    for round in &plan.rounds {
         let finder = Finder {
             windows: &windows,
             plan: &plan,
@@ -668,7 +669,7 @@ where
     let windows = Windows::<K>::new(view, shape);
     let plan = Plan::new(view, weights, shape.n, size_of::<(K, u32)>(), memory);
     let mut parts = Vec::with_capacity(plan.buckets);
-    for round in plan.rounds.iter().cloned() {
+    for round in &plan.rounds {
         let finder = Finder {
             windows: &windows,
             plan: &plan,
@@ -715,10 +716,18 @@ fn merge_files<K: Key>(
     offsets.push(0);
     let mut entries: Vec<(u32, u32)> = Vec::with_capacity(room);
     let (mut files, mut rules) = (Vec::new(), Vec::new());
+    let all_bodies = bodies;
+    let mut looked = 0;
     while let Some(key) = least(roots, bodies) {
         let (root, root_rest) = roots.split_at(run(roots, key));
         let (body, body_rest) = bodies.split_at(run(bodies, key));
         (roots, bodies) = (root_rest, body_rest);
+        let passed = all_bodies.len() - bodies.len();
+        if passed > looked {
+            let ahead = all_bodies.len().min(passed + AHEAD_SYMBOLS);
+            lists.look_ahead(all_bodies[looked..ahead].iter().map(|item| item.1));
+            looked = ahead;
+        }
         let start = entries.len();
         if body.is_empty() {
             // Files come in order.
@@ -805,13 +814,13 @@ mod tests {
 
         fn counts(&self, n: usize, memory: usize) -> NgramCounts {
             let (view, weights) = (self.words.view(), self.words.weights());
-            joined(ngram_counts(view, weights, n, memory, &GO).unwrap())
+            joined(ngram_counts(view, weights, n, memory, &GO).expect("not stopped"))
         }
 
         fn file_counts(&self, n: usize, order: FileOrder, memory: usize) -> NgramFiles {
             let (view, weights) = (self.words.view(), self.words.weights());
             let parts = ngram_file_counts(view, weights, &self.uses, n, order, memory, &GO);
-            joined_files(parts.unwrap())
+            joined_files(parts.expect("not stopped"))
         }
 
         fn check(&self, n: usize) {
@@ -885,7 +894,10 @@ mod tests {
                 3 | 4 => count::<u128>(view, weights, shape, usize::MAX, &GO),
                 _ => count::<Wide>(view, weights, shape, usize::MAX, &GO),
             };
-            assert_eq!(joined(found.unwrap()), source.counts(n, usize::MAX));
+            assert_eq!(
+                joined(found.expect("not stopped")),
+                source.counts(n, usize::MAX)
+            );
         }
     }
 

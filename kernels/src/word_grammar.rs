@@ -112,7 +112,7 @@ impl WordGrammar {
         drop(sizes);
         let mut symbols = vec![0; end as usize];
         let cuts: Vec<usize> = (rule_offsets.iter().step_by(SHARE_MIN))
-            .chain((rule_count % SHARE_MIN != 0).then_some(&end))
+            .chain((!rule_count.is_multiple_of(SHARE_MIN)).then_some(&end))
             .map(|&offset| offset as usize)
             .collect();
         (split_mut(&mut symbols, &cuts).into_par_iter())

@@ -202,7 +202,7 @@ fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         .map(|(.., words)| words.iter().map(|(word, _)| &word[..]).collect())
         .collect();
     check_tables(snapshot, &names);
-    let places: Vec<(&str, Vec<(&[u8], u64)>)> = (files.iter())
+    let places: Vec<FileWords<'_>> = (files.iter())
         .map(|(name, _, words)| {
             (
                 *name,
@@ -326,8 +326,11 @@ fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
     }
 }
 
+/// The name of a file, and its words with their offsets.
+type FileWords<'a> = (&'a str, Vec<(&'a [u8], u64)>);
+
 /// Some phrases of each length, against the words of each file with their offsets.
-fn check_phrases(snapshot: &Snapshot, files: &[(&str, Vec<(&[u8], u64)>)]) {
+fn check_phrases(snapshot: &Snapshot, files: &[FileWords<'_>]) {
     let check = |phrase: &[&[u8]]| {
         let mut expected = Vec::new();
         for (name, words) in files {

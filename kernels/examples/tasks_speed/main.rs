@@ -1,5 +1,6 @@
 //! Times the tasks on the grammar against a straight scan: `tasks_speed PATH...`, each a file
-//! or a directory of text. `RAYON_NUM_THREADS` sets the threads of both.
+//! or a directory of text. `RAYON_NUM_THREADS` sets the threads of both, `TASKS` picks the tasks
+//! whose names contain it.
 //!
 //! Answers are compared; each time is the shortest of some runs in turns.
 
@@ -11,8 +12,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::{
-    CountTable, FileLists, FileOrder, NgramCounts, NgramFiles, WordUses, file_word_counts,
-    inverted_index, ngram_counts, ngram_file_counts, weights,
+    CountTable, FileLists, FileOrder, Lengths, NgramCounts, NgramFiles, RuleEnds, WordUses,
+    file_word_counts, inverted_index, ngram_count, ngram_counts, ngram_file_counts,
+    ngram_positions, weights,
 };
 
 use crate::corpus::Corpus;
@@ -20,6 +22,9 @@ use crate::scan::Scan;
 
 /// Runs of each task.
 const RUNS: usize = 5;
+
+/// Phrases of each length.
+const PHRASES: usize = 400;
 
 /// Words of an n-gram.
 const NGRAM_WORDS: usize = 3;
@@ -85,6 +90,8 @@ fn run(path: &str) -> Result<(), Box<dyn Error>> {
     let gathered = || file_word_counts(view, &uses, &GO).expect("not stopped");
     compare("term vector", || scan.file_word_counts(), gathered);
 
+    phrases(&corpus, &uses);
+
     let n = NGRAM_WORDS;
     let scan_counts = scan.word_counts();
     let scanned = || scan.ngram_counts(&scan_counts, n);
@@ -104,6 +111,35 @@ fn run(path: &str) -> Result<(), Box<dyn Error>> {
         || Parts(counted().expect("not stopped")),
     );
     Ok(())
+}
+
+/// Counts and locates phrases of the text itself, taken at even distances.
+fn phrases(corpus: &Corpus, uses: &WordUses) {
+    let view = corpus.grammar.view();
+    let (ends, lengths) = (RuleEnds::new(view), Lengths::new(view, |_| 1));
+    for n in [2, 3, 5] {
+        let step = corpus.words.len() / PHRASES + 1;
+        let phrases = corpus.words.windows(n).step_by(step);
+        let (mut counting, mut locating) = (Vec::new(), Vec::new());
+        for phrase in phrases {
+            let begin = Instant::now();
+            let weights = corpus.grammar.weights();
+            let count = ngram_count(view, uses, &ends, weights, phrase, &GO);
+            counting.push(begin.elapsed().as_secs_f64() * 1e6);
+            let begin = Instant::now();
+            let positions = ngram_positions(view, uses, &ends, &lengths, phrase, &GO);
+            locating.push(begin.elapsed().as_secs_f64() * 1e6);
+            let positions = positions.map(|positions| positions.len() as u64);
+            assert_eq!(positions, count);
+        }
+        counting.sort_by(f64::total_cmp);
+        locating.sort_by(f64::total_cmp);
+        let (middle, most) = (counting.len() / 2, counting.len() * 9 / 10);
+        println!(
+            "phrases of {n} words: count {:.1} us, 9 of 10 under {:.1}, locate {:.1} us, 9 of 10 under {:.1}",
+            counting[middle], counting[most], locating[middle], locating[most]
+        );
+    }
 }
 
 /// Words with their counts, the most frequent first, then by word.

@@ -12,7 +12,7 @@ use zipfdb_sql::query::{
 use super::aggregate::Aggregate;
 use super::aggregate_unique::AggregateUnique;
 use super::context::Context;
-use super::distinct::Distinct;
+use super::distinct::{Distinct, Once};
 use super::explain::{Description, Plan};
 use super::fetch::FetchDeferred;
 use super::filter::Filter;
@@ -103,6 +103,9 @@ impl Builder<'_> {
             let program = self.program(&columns, &Layout::whole(columns.len(), 0))?;
             input = self.sort(input, program, keys, block);
             return Ok(self.limit(input, block));
+        }
+        if block.distinct {
+            input = Box::new(Once(input));
         }
         if !is_sorted {
             input = self.sort(input, program.clone(), block.order_by.clone(), block);

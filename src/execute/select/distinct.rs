@@ -30,6 +30,16 @@ pub(super) struct Distinct {
     context: Context,
 }
 
+/// Rows of which no two are equal: each is given once, however often it occurs.
+pub(super) struct Once(pub(super) Input);
+
+impl Operator for Once {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        let row = self.0.next()?;
+        Ok(row.map(|row| WeightedRow { times: 1, ..row }))
+    }
+}
+
 enum State {
     Taking(Input),
     Giving { rest: Sorted, last: Option<Vec<u8>> },
