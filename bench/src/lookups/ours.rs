@@ -13,7 +13,7 @@ use crate::Result;
 use crate::engines::{self, memory_max};
 
 /// Parameter sets that SQL gets at once.
-pub const SETS: usize = 1_000;
+pub const SETS: usize = 100;
 
 /// Asks everything.
 pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
