@@ -29,7 +29,7 @@ const DIRECTION: [(&str, &[&str]); 7] = [
     ("storage/Cargo.toml", &[]),
     ("kernels/Cargo.toml", &[]),
     ("cli/Cargo.toml", &["zipfdb"]),
-    ("bench/Cargo.toml", &["zipfdb"]),
+    ("bench/Cargo.toml", &["zipfdb", "zipfdb-kernels"]),
     (
         "fuzz/Cargo.toml",
         &["zipfdb", "zipfdb-sql", "zipfdb-storage", "zipfdb-kernels"],

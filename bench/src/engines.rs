@@ -3,17 +3,20 @@
 //! An engine's `ingest` takes a corpus to a durable database in an empty directory; time, memory and the size of that
 //! directory are taken here, the same way for all. What an engine is configured to do is in its own file.
 
-mod fts5;
-mod ours;
-mod tantivy;
+pub mod fts5;
+pub mod ours;
+pub mod tantivy;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 use crate::corpus::Corpus;
 use crate::{Options, Result};
@@ -118,43 +121,73 @@ pub struct Outcome {
     pub disk_bytes_read: Option<u64>,
 }
 
-/// Starts `job` in a process of its own with nothing of the corpus in the page cache, and waits for its outcome.
+/// Where a suite builds the database of one engine, gone when dropped.
+pub fn database_directory(options: &Options) -> Result<TempDir> {
+    Ok(match &options.directory {
+        Some(parent) => tempfile::tempdir_in(parent)?,
+        None => tempfile::tempdir()?,
+    })
+}
+
+/// Builds a database in a process of its own, to be thrown away.
 pub fn run_job(
     engine: Engine,
     purpose: Purpose,
     corpus: &Corpus,
     options: &Options,
 ) -> Result<Outcome> {
-    let directory = match &options.directory {
-        Some(parent) => tempfile::tempdir_in(parent)?,
-        None => tempfile::tempdir()?,
-    };
+    build(
+        engine,
+        purpose,
+        corpus,
+        database_directory(options)?.path(),
+        options,
+    )
+}
+
+/// Builds a database in `directory`, in a process of its own with nothing of the corpus in the page cache.
+pub fn build(
+    engine: Engine,
+    purpose: Purpose,
+    corpus: &Corpus,
+    directory: &Path,
+    options: &Options,
+) -> Result<Outcome> {
     eprintln!("{}: {}", corpus.name, engine.title());
     corpus.drop_cached()?;
-    let output = Command::new(std::env::current_exe()?)
-        .arg("child")
-        .args(["--engine", engine.name()])
-        .args([
-            "--purpose",
-            if purpose == Purpose::Size {
-                "size"
-            } else {
-                "ingest"
-            },
-        ])
-        .arg("--corpus")
-        .arg(&corpus.path)
-        .arg("--directory")
-        .arg(directory.path())
-        .args(["--threads", &options.threads.to_string()])
+    let purpose = match purpose {
+        Purpose::Ingest => "ingest",
+        Purpose::Size => "size",
+    };
+    run_self(
+        "child",
+        &[
+            ("--engine", engine.name().as_ref()),
+            ("--purpose", purpose.as_ref()),
+            ("--corpus", corpus.path.as_os_str()),
+            ("--directory", directory.as_os_str()),
+            ("--threads", options.threads.to_string().as_ref()),
+        ],
+    )
+}
+
+/// Runs a subcommand of this program in a process of its own and waits for the JSON that it prints.
+pub fn run_self<T: DeserializeOwned>(subcommand: &str, arguments: &[(&str, &OsStr)]) -> Result<T> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(subcommand);
+    for (name, value) in arguments {
+        command.arg(name).arg(value);
+    }
+    let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
+        let arguments = arguments.iter().map(|(_, value)| value.to_string_lossy());
+        let arguments: Vec<_> = arguments.collect();
         return Err(format!(
-            "{} on {} failed: {}",
-            engine.title(),
-            corpus.name,
+            "{subcommand} {} failed: {}",
+            arguments.join(" "),
             output.status
         )
         .into());
@@ -210,7 +243,7 @@ pub fn files_below(directory: &Path) -> Result<Vec<(PathBuf, u64)>> {
     Ok(files)
 }
 
-fn directory_size(directory: &Path) -> Result<u64> {
+pub fn directory_size(directory: &Path) -> Result<u64> {
     Ok(files_below(directory)?.iter().map(|(_, size)| size).sum())
 }
 
@@ -230,7 +263,7 @@ fn sizes_by_extension(directory: &Path) -> Result<Vec<(String, u64)>> {
 }
 
 /// Largest resident set of this process. Not `ru_maxrss`: that one starts at the parent's.
-fn memory_max() -> Result<u64> {
+pub fn memory_max() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let kibibytes = status
         .lines()
@@ -238,6 +271,12 @@ fn memory_max() -> Result<u64> {
         .and_then(|value| value.trim().trim_end_matches(" kB").parse::<u64>().ok())
         .ok_or("/proc/self/status: no VmHWM")?;
     Ok(kibibytes * 1024)
+}
+
+/// Lets [`memory_max`] start again from what is resident now, where the system can.
+pub fn reset_memory_max() {
+    // Without it the largest resident set is that of the whole process, which is more and no less true.
+    drop(fs::write("/proc/self/clear_refs", "5"));
 }
 
 fn cpu_seconds() -> Result<f64> {

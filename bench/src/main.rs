@@ -1,15 +1,20 @@
 //! Comparisons of ZipfDB with other engines and compressors, one suite a subcommand.
 //!
-//! Every suite prints one Markdown table and writes the numbers behind it as JSON. Engines run in child processes of
+//! Every suite prints Markdown tables and writes the numbers behind it as JSON. Engines run in child processes of
 //! this program, one a run, so that their peak memory is their own. What an engine is asked to do is in `engines`, not
 //! here; suites only choose corpora, repeat and lay out.
 
+mod calibrate;
 mod compressors;
 mod corpus;
 mod engines;
 mod ingest;
+mod lookups;
 mod report;
+mod scan;
 mod size;
+mod tasks;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,9 +37,21 @@ enum Suite {
     Size(Options),
     /// Text to a durable database: MB/s, by stage, and peak memory of ours, SQLite FTS5 and tantivy.
     Ingest(Options),
+    /// The six tasks of TADOC: ms of ours, a scan of word ids, zstd and a scan, SQLite FTS5 and tantivy.
+    Tasks(Options),
+    /// Random questions: latency and throughput of ours, SQLite FTS5 and tantivy.
+    Lookups(lookups::LookupOptions),
+    /// The constants of `src/strategy.rs`, measured on the corpora and printed as Rust.
+    Calibrate(Options),
     /// One engine's run over one corpus; prints its outcome as JSON. The suites start it.
     #[command(hide = true)]
     Child(engines::Job),
+    /// One run of all tasks; prints its outcome as JSON. The suite starts it.
+    #[command(hide = true)]
+    TasksChild(tasks::Job),
+    /// One engine's answers to all questions; prints its outcome as JSON. The suite starts it.
+    #[command(hide = true)]
+    LookupsChild(lookups::Job),
 }
 
 /// What all suites take.
@@ -52,7 +69,7 @@ struct Options {
     /// Runs of each engine on each corpus where time is measured; the table shows the median.
     #[arg(long, default_value_t = 3, value_name = "N")]
     runs: usize,
-    /// Only these rows, by name: ours, fts5, tantivy, gzip, zstd-3, zstd-19, xz.
+    /// Only these rows, by name: ours, scan, fts5, tantivy, gzip, zstd-3, zstd-19, xz.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
     /// Where databases are built; by default the system's temporary directory.
@@ -70,6 +87,11 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().suite {
         Suite::Size(options) => size::run(&options),
         Suite::Ingest(options) => ingest::run(&options),
+        Suite::Tasks(options) => tasks::run(&options),
+        Suite::TasksChild(job) => tasks::run_child(&job),
+        Suite::Calibrate(options) => calibrate::run(&options),
+        Suite::Lookups(options) => lookups::run(&options),
+        Suite::LookupsChild(job) => lookups::run_child(&job),
         Suite::Child(job) => engines::run_child(&job),
     };
     match outcome {

@@ -1,6 +1,6 @@
 //! What every suite prints and writes: a Markdown table for people, JSON for programs.
 //!
-//! The table has a column a corpus. The JSON says where, when and with what the numbers were made.
+//! A table has a column a corpus, or is about one corpus. The JSON says where, when and with what the numbers were made.
 
 use std::fs;
 use std::path::PathBuf;
@@ -65,9 +65,36 @@ impl Table {
             }
         }
         println!();
-        for note in notes {
-            println!("- {note}");
-        }
+        print_notes(notes);
+    }
+}
+
+/// Prints what a reader must know, a line each.
+pub fn print_notes(notes: &[String]) {
+    for note in notes {
+        println!("- {note}");
+    }
+}
+
+/// Prints the heading of the table of one corpus.
+pub fn heading(corpus: &str, bytes: u64, files: usize) {
+    let size = bytes as f64 / MEGABYTE;
+    let plural = if files == 1 { "" } else { "s" };
+    println!("### {corpus}: {size:.1} MB in {files} file{plural}\n");
+}
+
+/// Seconds as milliseconds with about three digits.
+pub fn milliseconds(seconds: f64) -> String {
+    digits(seconds * 1e3)
+}
+
+/// A number with about three digits.
+pub fn digits(value: f64) -> String {
+    match value {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
 }
 

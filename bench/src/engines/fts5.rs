@@ -1,7 +1,9 @@
 //! SQLite FTS5: the text in an FTS5 table that stores it and answers word lookups with positions.
 
+use std::path::Path;
+
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ToSql};
+use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::{Account, Job, Purpose};
 use crate::Result;
@@ -9,6 +11,9 @@ use crate::corpus::{Corpus, ROW_SIZE_MAX};
 
 /// Page cache, negative as SQLite counts KiB.
 const CACHE_KIBIBYTES: i64 = -262_144;
+
+/// Of the database as it is read.
+const MAPPED_BYTES: i64 = 1 << 30;
 
 /// How it is run, for the table.
 pub fn configuration() -> String {
@@ -48,6 +53,79 @@ pub fn ingest(job: &Job, corpus: &Corpus) -> Result<Account> {
     }
     connection.close().map_err(|(_, error)| error)?;
     Ok(Account::default())
+}
+
+/// A database that was filled by [`ingest`], opened to be asked.
+pub struct Reader {
+    pub connection: Connection,
+}
+
+/// A word of the index with a row that it occurs in and how often: what `fts5vocab` tells, occurrence by occurrence.
+pub struct Posting<'a> {
+    pub term: &'a str,
+    /// As they were filled in, from 0.
+    pub row: usize,
+    pub count: u32,
+}
+
+impl Reader {
+    /// Opens it with tables over its index: `words` has words, `places` occurrences.
+    pub fn open(directory: &Path) -> Result<Reader> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(directory.join("corpus.db"), flags)?;
+        connection.pragma_update(None, "cache_size", CACHE_KIBIBYTES)?;
+        connection.pragma_update(None, "mmap_size", MAPPED_BYTES)?;
+        connection.execute_batch(
+            "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, corpus, row);
+             CREATE VIRTUAL TABLE temp.places USING fts5vocab(main, corpus, instance);",
+        )?;
+        Ok(Reader { connection })
+    }
+
+    /// Each word with its count, as `order` says.
+    pub fn word_counts(&self, order: &str) -> Result<Vec<(String, u64)>> {
+        let mut statement = self
+            .connection
+            .prepare(&format!("SELECT term, cnt FROM words {order}"))?;
+        let rows = statement.query_map((), |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Gives each word with each row that it occurs in, ascending.
+    pub fn for_each_posting(&self, mut take: impl FnMut(Posting<'_>)) -> Result<()> {
+        let mut statement = self.connection.prepare("SELECT term, doc FROM places")?;
+        let mut rows = statement.query(())?;
+        let (mut term, mut row, mut count) = (String::new(), 0, 0);
+        while let Some(next) = rows.next()? {
+            let (next_term, next_row) = (next.get_ref(0)?.as_str()?, next.get::<_, i64>(1)?);
+            // Numbers of rows begin with 1.
+            let next_row = usize::try_from(next_row - 1)?;
+            if count > 0 && (next_row != row || next_term != term) {
+                take(Posting {
+                    term: &term,
+                    row,
+                    count,
+                });
+                count = 0;
+            }
+            if next_term != term {
+                term.clear();
+                term.push_str(next_term);
+            }
+            row = next_row;
+            count += 1;
+        }
+        if count > 0 {
+            take(Posting {
+                term: &term,
+                row,
+                count,
+            });
+        }
+        Ok(())
+    }
 }
 
 /// Bytes bound as TEXT: SQLite does not ask that they are valid UTF-8.

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::time::Instant;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database, SegmentInfo};
+use zipfdb::{CopyOptions, CorpusSettings, Database, SegmentInfo, Snapshot};
 
 use super::{Account, Job, files_below};
 use crate::Result;
 use crate::corpus::Corpus;
+
+/// Its name in the directory of a job.
+const FILE: &str = "corpus.zdb";
 
 /// How it is run, for the table.
 pub fn configuration(threads: usize) -> String {
@@ -26,7 +29,7 @@ pub fn stages() -> String {
 
 /// Fills a new database.
 pub fn ingest(job: &Job, corpus: &Corpus) -> Result<Account> {
-    let path = job.directory.join("corpus.zdb");
+    let path = job.directory.join(FILE);
     let start = Instant::now();
     let database = Database::options().threads(job.threads).open(&path)?;
     let target = database.create_corpus("corpus", CorpusSettings::default())?;
@@ -54,6 +57,14 @@ pub fn ingest(job: &Job, corpus: &Corpus) -> Result<Account> {
             .collect(),
         parts: parts(&path, &report.segments)?,
     })
+}
+
+/// Opens a database that was filled by [`ingest`].
+pub fn open(directory: &Path, threads: usize) -> Result<(Database, Snapshot)> {
+    let options = Database::options().threads(threads).read_only(true);
+    let database = options.open(directory.join(FILE))?;
+    let snapshot = database.corpus("corpus")?.snapshot()?;
+    Ok((database, snapshot))
 }
 
 /// Bytes of each section in all segments, and of everything that is not a segment.

@@ -1,9 +1,17 @@
 //! tantivy: the text in an index that stores it and answers word lookups with positions.
 
-use tantivy::schema::{IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions};
+use std::path::Path;
+use std::sync::Arc;
+
+use tantivy::postings::SegmentPostings;
+use tantivy::schema::{
+    Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions, Value,
+};
 use tantivy::store::{Compressor, ZstdCompressor};
 use tantivy::tokenizer::{LowerCaser, SimpleTokenizer, TextAnalyzer};
-use tantivy::{Index, IndexSettings, IndexWriter, TantivyDocument};
+use tantivy::{
+    DocAddress, Index, IndexSettings, IndexWriter, InvertedIndexReader, Searcher, TantivyDocument,
+};
 
 use super::{Account, Job, Purpose};
 use crate::Result;
@@ -51,12 +59,7 @@ pub fn ingest(job: &Job, corpus: &Corpus) -> Result<Account> {
         .schema(schema.build())
         .settings(settings)
         .create_in_dir(&job.directory)?;
-    index.tokenizers().register(
-        ANALYZER,
-        TextAnalyzer::builder(SimpleTokenizer::default())
-            .filter(LowerCaser)
-            .build(),
-    );
+    register_analyzer(&index);
 
     let mut writer: IndexWriter = index.writer_with_num_threads(job.threads, HEAP_SIZE)?;
     corpus.for_each_row(|row| {
@@ -79,4 +82,71 @@ pub fn ingest(job: &Job, corpus: &Corpus) -> Result<Account> {
         writer.wait_merging_threads()?;
     }
     Ok(Account::default())
+}
+
+fn register_analyzer(index: &Index) {
+    let analyzer = TextAnalyzer::builder(SimpleTokenizer::default()).filter(LowerCaser);
+    index.tokenizers().register(ANALYZER, analyzer.build());
+}
+
+/// An index that was filled by [`ingest`] for size, so of one segment, opened to be asked.
+pub struct Reader {
+    pub searcher: Searcher,
+    pub words: Arc<InvertedIndexReader>,
+    file: Field,
+    number: Field,
+    pub content: Field,
+}
+
+impl Reader {
+    /// Opens it.
+    pub fn open(directory: &Path) -> Result<Reader> {
+        let index = Index::open_in_dir(directory)?;
+        register_analyzer(&index);
+        let schema = index.schema();
+        let searcher = index.reader()?.searcher();
+        let [segment] = searcher.segment_readers() else {
+            return Err("the index has not one segment".into());
+        };
+        let content = schema.get_field("content")?;
+        Ok(Reader {
+            words: segment.inverted_index(content)?,
+            searcher,
+            file: schema.get_field("file")?,
+            number: schema.get_field("number")?,
+            content,
+        })
+    }
+
+    /// For each document the name of its file and its number there.
+    pub fn documents(&self) -> Result<Vec<(String, u64)>> {
+        let documents = 0..self.searcher.segment_reader(0).max_doc();
+        let row = |document| -> Result<(String, u64)> {
+            let row: TantivyDocument = self.searcher.doc(DocAddress::new(0, document))?;
+            let name = row.get_first(self.file).and_then(|value| value.as_str());
+            let number = row.get_first(self.number).and_then(|value| value.as_u64());
+            let name = name.ok_or("a document without a file")?;
+            Ok((
+                name.to_owned(),
+                number.ok_or("a document without a number")?,
+            ))
+        };
+        documents.map(row).collect()
+    }
+
+    /// Gives each word with its documents, ascending, and how often it occurs in each.
+    pub fn for_each_posting(
+        &self,
+        mut take: impl FnMut(&[u8], &mut SegmentPostings),
+    ) -> Result<()> {
+        let mut terms = self.words.terms().stream()?;
+        while terms.advance() {
+            let option = IndexRecordOption::WithFreqs;
+            let mut postings = self
+                .words
+                .read_postings_from_terminfo(terms.value(), option)?;
+            take(terms.key(), &mut postings);
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,172 @@
+//! `calibrate`: the constants at the top of `src/strategy.rs`, measured.
+//!
+//! Nanoseconds of one thread on warm structures, each the median over its repetitions, on every corpus. It prints Rust,
+//! the median of the corpora with the spread above it; nobody is told what to believe, so look before pasting.
+
+use std::hint::black_box;
+use std::io;
+use std::time::Instant;
+
+use zipfdb::Snapshot;
+use zipfdb_kernels::{GrammarView, Parameters, WordUses, construct, file_word_counts, weights};
+
+use crate::corpus::Corpus;
+use crate::engines::{self, Engine, Purpose};
+use crate::lookups::questions::Questions;
+use crate::words::{self, Words};
+use crate::{Options, Result};
+
+/// The constants in order, each with its first line of documentation.
+const CONSTANTS: [(&str, &str); 7] = [
+    ("FILE_COST", "Reading one file's summary."),
+    ("WORD_COST", "Taking a stored count of a word."),
+    (
+        "SYMBOL_COST",
+        "Visiting a symbol of a body or root in order.",
+    ),
+    (
+        "FILE_SYMBOL_COST",
+        "Adding the count of a symbol to a file.",
+    ),
+    ("EXPAND_COST", "Expanding one word."),
+    (
+        "LOOKUP_COST",
+        "Looking a word up in a file by the rules that use it.",
+    ),
+    ("PLACE_COST", "Placing one occurrence that was found so."),
+];
+
+/// Questions that look-ups are taken from.
+const QUESTIONS: usize = 20_000;
+
+/// Rarer words are looked up, and words with so many places are placed.
+const RARE_MAX: u64 = 4;
+const FREQUENT_MIN: u64 = 1_000;
+
+/// Measures on all corpora and prints.
+pub fn run(options: &Options) -> Result<()> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build_global()?;
+    let mut measured: Vec<Vec<f64>> = vec![Vec::new(); CONSTANTS.len()];
+    for path in &options.corpus {
+        let costs = costs(&Corpus::open(path)?, options)?;
+        eprintln!("{}: {costs:.2?}", path.display());
+        for (all, cost) in measured.iter_mut().zip(costs) {
+            all.extend(cost);
+        }
+    }
+    for ((name, documentation), mut costs) in CONSTANTS.into_iter().zip(measured) {
+        costs.sort_by(f64::total_cmp);
+        if let (Some(least), Some(most)) = (costs.first(), costs.last()) {
+            let median = costs[costs.len() / 2];
+            println!(
+                "/// {documentation} Measured {least:.1} to {most:.1} on {} corpora.",
+                costs.len()
+            );
+            println!("const {name}: f64 = {median:.1};");
+        }
+    }
+    Ok(())
+}
+
+/// The constants on one corpus, none where it has nothing to measure.
+fn costs(corpus: &Corpus, options: &Options) -> Result<[Option<f64>; CONSTANTS.len()]> {
+    let directory = engines::database_directory(options)?;
+    engines::build(
+        Engine::Ours,
+        Purpose::Size,
+        corpus,
+        directory.path(),
+        options,
+    )?;
+    let (_database, snapshot) = engines::ours::open(directory.path(), 1)?;
+    let runs = options.runs.max(1);
+    let words = snapshot.word_counts()?;
+    let file = nanoseconds(runs, || {
+        snapshot
+            .files()
+            .iter()
+            .map(|file| file.bytes + file.words)
+            .sum::<u64>()
+    });
+    let word = nanoseconds(runs, || snapshot.word_counts());
+    let expand = nanoseconds(runs, || {
+        let mut files = snapshot.files().iter();
+        files.try_for_each(|file| snapshot.write_content(&file.name, &mut io::sink()))
+    });
+    let (lookup, place) = lookup_costs(corpus, &snapshot)?;
+    let (symbol, file_symbol) = symbol_costs(corpus, runs)?;
+    Ok([
+        Some(file / snapshot.files().len() as f64),
+        Some(word / words.len() as f64),
+        Some(symbol),
+        Some(file_symbol),
+        Some(expand / snapshot.total_words() as f64),
+        lookup,
+        place,
+    ])
+}
+
+/// A look-up and a place.
+fn lookup_costs(corpus: &Corpus, snapshot: &Snapshot) -> Result<(Option<f64>, Option<f64>)> {
+    let (questions, answers) = Questions::draw(corpus, QUESTIONS, 1)?;
+    let (mut lookups, mut places) = (Vec::new(), Vec::new());
+    for ((file, word), &count) in questions.words.iter().zip(&answers.counts) {
+        let file = &questions.files[*file];
+        if (1..=RARE_MAX).contains(&count) {
+            lookups.push(nanoseconds(1, || snapshot.count_in(file, word)));
+        } else if count >= FREQUENT_MIN && places.len() < QUESTIONS / 100 {
+            places.push(nanoseconds(1, || snapshot.search_in(file, word)) / count as f64);
+        }
+    }
+    Ok((median(lookups), median(places)))
+}
+
+/// A symbol and a symbol of a file, on the grammar of the words alone.
+fn symbol_costs(corpus: &Corpus, runs: usize) -> Result<(f64, f64)> {
+    let words = Words::new(&words::read_pieces(corpus)?, corpus.files.len())?;
+    // Words are numbered by u32.
+    let terminal_count = words.dictionary.len() as u32;
+    let parameters = Parameters::default();
+    let built = construct(
+        words.words,
+        &words.file_offsets,
+        terminal_count,
+        &parameters,
+        &mut |_| {},
+    );
+    let view = GrammarView {
+        terminal_count,
+        rule_offsets: &built.rule_offsets,
+        symbols: &built.symbols,
+        level_offsets: &built.level_offsets,
+        root_offsets: &built.root_offsets,
+        root: &built.root,
+    };
+    let symbols = (view.symbols.len() + view.root.len()) as f64;
+    let uses = WordUses::new(view);
+    let go = Default::default();
+    let symbol = nanoseconds(runs, || {
+        weights(view, 0..view.root.len(), u64::from(u32::MAX))
+    });
+    let file_symbol = nanoseconds(runs, || file_word_counts(view, &uses, &go));
+    Ok((symbol / symbols, file_symbol / symbols))
+}
+
+/// The median of `runs` runs after one that is not timed.
+fn nanoseconds<T>(runs: usize, mut run: impl FnMut() -> T) -> f64 {
+    black_box(run());
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let begin = Instant::now();
+        black_box(run());
+        times.push(begin.elapsed().as_secs_f64() * 1e9);
+    }
+    median(times).unwrap_or(0.0)
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}

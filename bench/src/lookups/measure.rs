@@ -1,0 +1,114 @@
+//! The clock around single questions and around batches.
+//!
+//! It knows neither questions nor engines.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::report::digits;
+
+/// Questions that are asked before the clock starts.
+pub const WARMING: usize = 1_000;
+
+/// What questions of one kind took.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Latencies {
+    /// How many were asked.
+    asked: usize,
+    /// All together.
+    seconds: f64,
+    /// Seconds that half of the questions took at most; none of batches.
+    p50: Option<f64>,
+    p99: Option<f64>,
+    /// Occurrences that were counted or found, or bytes.
+    found: u64,
+}
+
+impl Latencies {
+    /// For the table of a suite that asks `wanted` questions.
+    pub fn cell(&self, wanted: usize) -> String {
+        let rate = match self.asked as f64 / self.seconds {
+            rate @ 1e6.. => format!("{}M", digits(rate / 1e6)),
+            rate @ 1e3.. => format!("{}k", digits(rate / 1e3)),
+            rate => digits(rate),
+        };
+        let mut cell = match self.p50.zip(self.p99) {
+            Some((p50, p99)) => format!("{} / {}; {rate}", digits(p50 * 1e6), digits(p99 * 1e6)),
+            None => rate,
+        };
+        if self.asked < wanted {
+            cell += &format!(" ({})", self.asked);
+        }
+        cell
+    }
+}
+
+/// Asks questions one by one until all are asked or time is up. `ask` says how much it found.
+pub fn single(
+    questions: usize,
+    budget: Duration,
+    mut ask: impl FnMut(usize) -> Result<u64>,
+) -> Result<Latencies> {
+    let begin = Instant::now();
+    for question in 0..questions.min(WARMING) {
+        ask(question)?;
+        if begin.elapsed() >= budget {
+            break;
+        }
+    }
+    let mut times = Vec::with_capacity(questions);
+    let mut found = 0;
+    let begin = Instant::now();
+    let mut last = begin;
+    for question in 0..questions {
+        found += ask(question)?;
+        let now = Instant::now();
+        times.push((now - last).as_secs_f64());
+        last = now;
+        if now - begin >= budget {
+            break;
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    let part = |percent: usize| {
+        times
+            .get(times.len().saturating_sub(1) * percent / 100)
+            .copied()
+    };
+    Ok(Latencies {
+        asked: times.len(),
+        seconds: (last - begin).as_secs_f64(),
+        p50: part(50),
+        p99: part(99),
+        found,
+    })
+}
+
+/// Asks batches until all are asked or time is up; the first is asked twice, once untimed.
+pub fn batches<T>(
+    batches: &[&[T]],
+    budget: Duration,
+    mut ask: impl FnMut(&[T]) -> Result<u64>,
+) -> Result<Latencies> {
+    if let Some(first) = batches.first() {
+        ask(first)?;
+    }
+    let (mut asked, mut found) = (0, 0);
+    let begin = Instant::now();
+    for batch in batches {
+        found += ask(batch)?;
+        asked += batch.len();
+        if begin.elapsed() >= budget {
+            break;
+        }
+    }
+    Ok(Latencies {
+        asked,
+        seconds: begin.elapsed().as_secs_f64(),
+        p50: None,
+        p99: None,
+        found,
+    })
+}
