@@ -21,9 +21,9 @@ const FILE_SYMBOL_COST: f64 = 8.0;
 /// Expanding one word.
 const EXPAND_COST: f64 = 6.0;
 /// Looking a word up in a file by the rules that use it.
-const LOOKUP_COST: f64 = 6_000.0;
+const LOOKUP_COST: f64 = 14_000.0;
 /// Placing one occurrence that was found so.
-const PLACE_COST: f64 = 60.0;
+const PLACE_COST: f64 = 200.0;
 
 /// What the segments of a corpus have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

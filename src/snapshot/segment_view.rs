@@ -12,12 +12,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use zipfdb_kernels::{
-    Content, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, RuleEnds, Signatures,
-    Structures, SymbolText, WordGrammar, WordTerminals, WordUses, cost_without_parents,
+    Content, CountTable, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, RuleEnds,
+    Signatures, Structures, SymbolText, WordGrammar, WordTerminals, WordUses, cost_without_parents,
     count_in_file, expand_file, extract, file_weights, locate, locate_in_file, ngram_count,
-    ngram_positions,
+    ngram_positions, word_file_counts,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment};
 
@@ -87,6 +88,10 @@ pub(crate) struct SegmentView {
     parents: OnceLock<Parents>,
     /// About how many nanoseconds queries took because there were no parents.
     spent: AtomicU64,
+    /// For each word its files with counts.
+    word_files: OnceLock<CountTable>,
+    /// How many nanoseconds counts of words in files took because that was not there.
+    spent_counting: AtomicU64,
 }
 
 impl SegmentView {
@@ -129,6 +134,8 @@ impl SegmentView {
             signatures: OnceLock::new(),
             parents: OnceLock::new(),
             spent: AtomicU64::new(0),
+            word_files: OnceLock::new(),
+            spent_counting: AtomicU64::new(0),
         }
     }
 
@@ -383,14 +390,39 @@ impl SegmentView {
                 Ok(u64::from(self.totals()?[number as usize]))
             });
         }
+        if let Some(table) = self.word_files.get() {
+            let number = self.number_of(word)?;
+            let files = number.map_or(&[][..], |number| table.row(number as usize));
+            let found = files.binary_search_by_key(&file, |&(file, _)| file);
+            return Ok(found.map_or(0, |at| u64::from(files[at].1)));
+        }
+        let begin = Instant::now();
         let view = self.view()?;
         let tokens = self.about_tokens(view, file)?;
         let parents = self.parents(view, view.root_range(file), tokens);
         let signatures = self.signatures(view)?;
         let terminals = word.first..word.end;
-        Ok(count_in_file(
-            view, parents, signatures, terminals, file, tokens,
-        ))
+        let count = count_in_file(view, parents, signatures, terminals, file, tokens);
+        self.count_all_if_due(begin)?;
+        Ok(count)
+    }
+
+    /// Counts all words in all files once single counts have taken about as long as that takes: so neither a few of them
+    /// nor a million pay much more than they must. The counter is of time, the answers do not depend on it.
+    fn count_all_if_due(&self, begin: Instant) -> Result<()> {
+        let (symbols, _) = self.size();
+        let price = symbols * COUNT_ALL_SYMBOL_COST;
+        // 500 years fit.
+        let taken = begin.elapsed().as_nanos() as u64;
+        let before = self.spent_counting.fetch_add(taken, Ordering::Relaxed);
+        // Just one query passes the price, so just one thread builds.
+        if before >= price || before + taken < price {
+            return Ok(());
+        }
+        let go = AtomicBool::new(false);
+        let table = word_file_counts(self.word_grammar()?.view(), self.word_uses()?, &go)?;
+        self.word_files.get_or_init(|| table);
+        Ok(())
     }
 
     /// The words that occur in a file, ascending, and how often.
@@ -596,6 +628,9 @@ impl SegmentView {
         Some(self.parents.get_or_init(|| built))
     }
 }
+
+/// Nanoseconds that counting all words in all files takes for each symbol, about.
+const COUNT_ALL_SYMBOL_COST: u64 = 30;
 
 /// What a token of a long gap has.
 const GAP_BYTES: u64 = tokenize::GAP_BYTES_MAX as u64;

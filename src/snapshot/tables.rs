@@ -3,6 +3,7 @@
 //! The invariant: words and n-grams stand in dictionary order of their words, each once, and files are places in
 //! [`crate::Snapshot::files`]. Words are numbers until their bytes are asked for, which stay in the dictionaries.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,15 +41,32 @@ impl WordCounts {
 
     /// As [`WordCounts::iter`], the most frequent first, equal counts in order of the bytes of the word: TADOC's "sort".
     pub fn sorted(&self) -> Vec<(&[u8], u64)> {
-        let ranks = self.view.byte_ranks();
-        let mut order = self.counts.clone();
-        order.sort_unstable_by_key(|&(word, count)| {
-            (std::cmp::Reverse(count), ranks[word as usize])
+        let (words, ranks) = self.view.byte_order();
+        let of = |word: u32, count| (self.view.word(word), count);
+        if self
+            .counts
+            .iter()
+            .any(|&(_, count)| count > u64::from(u32::MAX))
+        {
+            let mut order = self.counts.clone();
+            order.sort_unstable_by_key(|&(word, count)| (Reverse(count), ranks[word as usize]));
+            return order
+                .into_iter()
+                .map(|(word, count)| of(word, count))
+                .collect();
+        }
+        // Counts fit u32 here; count and place in one integer sort faster than pairs that are looked up.
+        let keys = self.counts.iter();
+        let key = |&(word, count): &(u32, u64)| {
+            u64::from(!(count as u32)) << 32 | u64::from(ranks[word as usize])
+        };
+        let mut keys: Vec<u64> = keys.map(key).collect();
+        keys.sort_unstable();
+        let rows = keys.into_iter().map(|key| {
+            let (count, rank) = (!(key >> 32) as u32, key as u32);
+            of(words[rank as usize], u64::from(count))
         });
-        let words = order.into_iter();
-        words
-            .map(|(word, count)| (self.view.word(word), count))
-            .collect()
+        rows.collect()
     }
 
     /// All counts together.

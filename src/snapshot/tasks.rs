@@ -54,6 +54,14 @@ impl CorpusView {
             .byte_ranks()
     }
 
+    /// All words in order of bytes, and the place of each in it; the vocabulary is there.
+    pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
+        let vocabulary = self.vocabulary.get();
+        vocabulary
+            .expect("whoever has numbers of words made the vocabulary")
+            .byte_order()
+    }
+
     /// How often each word occurs; by its number.
     pub(crate) fn totals(&self) -> Result<Vec<u64>> {
         let vocabulary = self.vocabulary()?;

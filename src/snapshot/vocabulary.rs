@@ -29,8 +29,8 @@ pub(crate) struct Vocabulary {
     words: Vec<(u32, u32)>,
     /// For each segment the numbers of its words; empty likewise.
     numbers: Vec<Vec<u32>>,
-    /// The place of each word by its bytes.
-    byte_ranks: OnceLock<Vec<u32>>,
+    /// Words in order of their bytes, and the place of each in it.
+    byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
 }
 
 impl Vocabulary {
@@ -42,7 +42,7 @@ impl Vocabulary {
             segments: segments.to_vec(),
             words: Vec::new(),
             numbers: Vec::new(),
-            byte_ranks: OnceLock::new(),
+            byte_order: OnceLock::new(),
         };
         let counts: Vec<u32> = (segments.par_iter())
             .map(|segment| segment.word_count())
@@ -121,15 +121,20 @@ impl Vocabulary {
 
     /// For each word its place among all words in order of their bytes.
     pub(crate) fn byte_ranks(&self) -> &[u32] {
-        self.byte_ranks.get_or_init(|| {
+        &self.byte_order().1
+    }
+
+    /// All words in order of their bytes, and the place of each in it.
+    pub(crate) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
+        self.byte_order.get_or_init(|| {
             // Numbers are u32.
             let mut order: Vec<u32> = (0..self.len() as u32).collect();
             order.par_sort_unstable_by(|&left, &right| self.word(left).cmp(self.word(right)));
             let mut ranks = vec![0; order.len()];
-            for (rank, word) in (0..).zip(order) {
+            for (rank, &word) in (0..).zip(&order) {
                 ranks[word as usize] = rank;
             }
-            ranks
+            (order, ranks)
         })
     }
 
