@@ -231,6 +231,10 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
+        // A binary search is done before the pool would be awake.
+        if self.view.can_count_now(file) {
+            return self.view.count_in(file, word);
+        }
         self.on_file(file, || self.view.count_in(file, word))
     }
 
@@ -580,6 +584,12 @@ impl CorpusView {
     fn can_search_now(&self, file: usize) -> bool {
         let mut parts = self.index.parts(file).iter();
         parts.all(|part| self.segment(part).can_search_now())
+    }
+
+    /// Whether words of a file are counted by a look-up in a table.
+    fn can_count_now(&self, file: usize) -> bool {
+        let mut parts = self.index.parts(file).iter();
+        parts.all(|part| self.segment(part).can_count_now())
     }
 
     fn can_extract_now(&self, file: usize) -> bool {

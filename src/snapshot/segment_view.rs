@@ -509,6 +509,12 @@ impl SegmentView {
         self.signatures.get().is_some() && self.lengths.get().is_some()
     }
 
+    /// Whether words are counted in files by a look-up in a table.
+    pub(crate) fn can_count_now(&self) -> bool {
+        let is_single = || self.files().is_ok_and(|files| files.len() == 1);
+        self.word_files.get().is_some() || (self.counted.get().is_some() && is_single())
+    }
+
     /// Whether bytes are extracted without building anything first.
     pub(crate) fn can_extract_now(&self) -> bool {
         self.text.get().is_some()
