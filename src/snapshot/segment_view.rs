@@ -373,10 +373,15 @@ impl SegmentView {
 
     /// How often a word occurs in the segment.
     pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
-        let number = self.word_number(word)?;
-        number.map_or(Ok(0), |number| {
-            Ok(u64::from(self.totals()?[number as usize]))
-        })
+        self.count_number(self.word_number(word)?)
+    }
+
+    /// How often the word with a number occurs in the segment; 0 if there is none.
+    fn count_number(&self, number: Option<u32>) -> Result<u64> {
+        match number {
+            None => Ok(0),
+            Some(number) => Ok(u64::from(self.totals()?[number as usize])),
+        }
     }
 
     /// How often a word occurs in a file.
@@ -385,10 +390,7 @@ impl SegmentView {
             return Ok(0);
         }
         if self.files()?.len() == 1 {
-            let number = self.number_of(word)?;
-            return number.map_or(Ok(0), |number| {
-                Ok(u64::from(self.totals()?[number as usize]))
-            });
+            return self.count_number(self.number_of(word)?);
         }
         if let Some(table) = self.word_files.get() {
             let number = self.number_of(word)?;

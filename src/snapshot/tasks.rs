@@ -38,28 +38,25 @@ impl CorpusView {
         Ok(self.vocabulary.get_or_init(|| built))
     }
 
+    /// The vocabulary of whoever has numbers of words.
+    fn known_vocabulary(&self) -> &Vocabulary {
+        let vocabulary = self.vocabulary.get();
+        vocabulary.expect("whoever has numbers of words made the vocabulary")
+    }
+
     /// The word with a number; the vocabulary is there.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
-        let vocabulary = self.vocabulary.get();
-        vocabulary
-            .expect("whoever has numbers of words made the vocabulary")
-            .word(number)
+        self.known_vocabulary().word(number)
     }
 
     /// For each word its place in order of bytes; the vocabulary is there.
     pub(crate) fn byte_ranks(&self) -> &[u32] {
-        let vocabulary = self.vocabulary.get();
-        vocabulary
-            .expect("whoever has numbers of words made the vocabulary")
-            .byte_ranks()
+        &self.byte_order().1
     }
 
     /// All words in order of bytes, and the place of each in it; the vocabulary is there.
     pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
-        let vocabulary = self.vocabulary.get();
-        vocabulary
-            .expect("whoever has numbers of words made the vocabulary")
-            .byte_order()
+        self.known_vocabulary().byte_order()
     }
 
     /// How often each word occurs; by its number.

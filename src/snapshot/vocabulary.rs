@@ -119,11 +119,6 @@ impl Vocabulary {
         Ok(None)
     }
 
-    /// For each word its place among all words in order of their bytes.
-    pub(crate) fn byte_ranks(&self) -> &[u32] {
-        &self.byte_order().1
-    }
-
     /// All words in order of their bytes, and the place of each in it.
     pub(crate) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
         self.byte_order.get_or_init(|| {
@@ -258,7 +253,7 @@ mod tests {
             assert_eq!(vocabulary.find(word.as_bytes()).unwrap(), Some(number));
         }
         assert_eq!(vocabulary.find(b"c").unwrap(), None);
-        assert_eq!(vocabulary.byte_ranks(), [0, 2, 1, 3, 4, 5, 6, 8, 7]);
+        assert_eq!(vocabulary.byte_order().1, [0, 2, 1, 3, 4, 5, 6, 8, 7]);
     }
 
     #[test]

@@ -68,22 +68,8 @@ pub fn fts5(job: &Job, questions: &Questions) -> Result<Run> {
         let hits = hits.collect::<rusqlite::Result<Vec<(i64, i64)>>>()?;
         Ok(hits.len() as u64)
     };
-    let begin = Instant::now();
-    if !questions.words.is_empty() {
-        ask(0, false)?;
-    }
-    let first_query = begin.elapsed().as_secs_f64();
-    let (budget, count) = (job.budget(), questions.words.len());
-    let mut measured = vec![
-        kept(
-            Kind::Count,
-            single(count, budget, |question| ask(question, false))?,
-        ),
-        kept(
-            Kind::Search,
-            single(count, budget, |question| ask(question, true))?,
-        ),
-    ];
+    let budget = job.budget();
+    let (first_query, mut measured) = ask_words(job, questions, &mut ask)?;
     for (kind, length) in [(Kind::ExtractShort, SHORT), (Kind::ExtractLong, LONG)] {
         let mut extract = |question: usize| {
             let mut bytes: Vec<u8> = Vec::new();
@@ -142,7 +128,7 @@ pub fn tantivy(job: &Job, questions: &Questions) -> Result<Run> {
         let term = Term::from_field_text(reader.content, &word.to_lowercase());
         Ok(reader.words.read_postings(&term, option)?)
     };
-    let ask = |question: usize, with_hits: bool| -> Result<u64> {
+    let mut ask = |question: usize, with_hits: bool| -> Result<u64> {
         let (file, word) = &questions.words[question];
         let option = match with_hits {
             true => IndexRecordOption::WithFreqsAndPositions,
@@ -167,22 +153,8 @@ pub fn tantivy(job: &Job, questions: &Questions) -> Result<Run> {
         }
         Ok(if with_hits { hits.len() as u64 } else { count })
     };
-    let begin = Instant::now();
-    if !questions.words.is_empty() {
-        ask(0, false)?;
-    }
-    let first_query = begin.elapsed().as_secs_f64();
-    let (budget, count) = (job.budget(), questions.words.len());
-    let mut measured = vec![
-        kept(
-            Kind::Count,
-            single(count, budget, |question| ask(question, false))?,
-        ),
-        kept(
-            Kind::Search,
-            single(count, budget, |question| ask(question, true))?,
-        ),
-    ];
+    let budget = job.budget();
+    let (first_query, mut measured) = ask_words(job, questions, &mut ask)?;
     for (kind, length) in [(Kind::ExtractShort, SHORT), (Kind::ExtractLong, LONG)] {
         let extract = |question: usize| {
             let mut bytes: Vec<u8> = Vec::new();
@@ -283,6 +255,24 @@ fn pieces(
 /// A phrase of FTS5's query language.
 fn quoted(words: &str) -> String {
     format!("\"{}\"", words.replace('"', "\"\""))
+}
+
+/// The first query, in seconds, then counts and searches; `ask` takes the number of a question and whether hits are wanted.
+fn ask_words(
+    job: &Job,
+    questions: &Questions,
+    ask: &mut dyn FnMut(usize, bool) -> Result<u64>,
+) -> Result<(f64, Vec<Measured>)> {
+    let begin = Instant::now();
+    if !questions.words.is_empty() {
+        ask(0, false)?;
+    }
+    let first_query = begin.elapsed().as_secs_f64();
+    let (budget, count) = (job.budget(), questions.words.len());
+    let counts = single(count, budget, |question| ask(question, false))?;
+    let searches = single(count, budget, |question| ask(question, true))?;
+    let measured = vec![kept(Kind::Count, counts), kept(Kind::Search, searches)];
+    Ok((first_query, measured))
 }
 
 fn kept(kind: Kind, latencies: Latencies) -> Measured {
