@@ -14,11 +14,12 @@ pub(crate) mod select;
 
 use zipfdb_sql::Plan;
 use zipfdb_sql::plan::OnError as PlanOnError;
+use zipfdb_sql::setting::{Device, Setting};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
 use crate::ingest::OnError;
 use crate::rows::Rows;
-use crate::{Database, Progress, Result};
+use crate::{Database, Error, Progress, Result};
 
 pub(crate) use check::check;
 pub(crate) use copy_from::copy_from;
@@ -98,6 +99,10 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             export::export(rows, path.as_ref(), format)?;
             Ok(Rows::none())
         }
+        Plan::Set(Setting::Device(Device::Cuda(_))) => Err(Error::Invalid {
+            subject: "device".into(),
+            reason: "this version has no support for GPUs; hint: SET device = 'cpu'".into(),
+        }),
         Plan::Set(setting) => {
             database.shared().settings.lock().set(setting);
             Ok(Rows::none())
