@@ -157,7 +157,7 @@ impl TableFunction {
 
 /// Settings and options with the values they can have as text.
 pub const VALUES: &[(&str, &[&str])] = &[
-    ("device", &["auto", "cpu", "cuda"]),
+    ("device", &["auto", "cpu"]),
     ("format", &["csv", "json", "jsonl", "tsv"]),
     ("memory_limit", &["256MiB", "1GiB", "4GiB"]),
     ("on_error", &["skip", "stop"]),
