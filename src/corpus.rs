@@ -8,14 +8,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use zipfdb_storage::{CorpusSettings, Segment, SegmentInfo};
+use zipfdb_storage::{CorpusRecord, CorpusSettings, Segment, SegmentInfo};
 
 use crate::Result;
 use crate::database::Shared;
 use crate::execute;
 use crate::ingest::{OnError, Report};
+use crate::overlay::Overlay;
 use crate::progress::{NoProgress, Progress};
-use crate::snapshot::{CorpusView, FileSummary, SegmentView, Snapshot};
+use crate::snapshot::{CorpusView, FileSummary, SegmentView, Snapshot, StoredView};
 
 /// A corpus of a database; made by [`crate::Database::corpus`] or
 /// [`crate::Database::create_corpus`].
@@ -115,28 +116,53 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped, or a segment file cannot be opened or its file table is damaged.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        let (record, segments) = self.shared.store.open_corpus(&self.name)?;
+        let (record, segments, overlay) = self.current()?;
         let known = self.shared.views.lock().get(&record.name).cloned();
+        let mut stored = None;
         let mut kept: HashMap<u64, Arc<SegmentView>> = HashMap::new();
         if let Some(known) = known {
             let ids = known.segments().iter().map(|segment| segment.id());
             if ids.eq(segments.iter().map(|segment| segment.id())) {
-                return Ok(Snapshot::new(self.shared.clone(), known));
+                if known.overlay().is_same(&overlay) {
+                    return Ok(Snapshot::new(self.shared.clone(), known));
+                }
+                stored = Some(known.stored().clone());
+            } else {
+                let views = known.segments().iter();
+                kept.extend(views.map(|view| (view.id(), view.clone())));
             }
-            kept.extend(
-                known
-                    .segments()
-                    .iter()
-                    .map(|view| (view.id(), view.clone())),
-            );
         }
-        let views = segments.into_iter().map(|segment| {
-            let known = kept.remove(&segment.id());
-            known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
-        });
-        let view = Arc::new(CorpusView::new(record.name.clone(), views.collect())?);
+        let stored = match stored {
+            Some(stored) => stored,
+            None => {
+                let views = segments.into_iter().map(|segment| {
+                    let known = kept.remove(&segment.id());
+                    known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
+                });
+                Arc::new(StoredView::new(record.name.clone(), views.collect())?)
+            }
+        };
+        let tokenizer = record.settings.tokenizer;
+        let pool = &self.shared.pool;
+        let view = pool.install(|| CorpusView::new(stored, overlay, tokenizer))?;
+        let view = Arc::new(view);
         self.shared.views.lock().insert(record.name, view.clone());
         Ok(Snapshot::new(self.shared.clone(), view))
+    }
+
+    /// The segments and edits as they are at one moment.
+    fn current(&self) -> Result<(CorpusRecord, Vec<Arc<Segment>>, Overlay)> {
+        loop {
+            let record = self.shared.store.corpus(&self.name)?;
+            let overlay =
+                (self.shared.overlays.lock().get(&record.id).cloned()).unwrap_or_default();
+            let (record, segments) = self.shared.store.open_corpus(&self.name)?;
+            if overlay.rests_on(&record.segments) {
+                return Ok((record, segments, overlay));
+            }
+            // Segments were replaced just now, and their edits are about to be.
+            std::thread::yield_now();
+        }
     }
 
     /// The names and sizes of all files, in order of name.

@@ -16,6 +16,7 @@ use zipfdb_storage::{CorpusSettings, OpenOptions, Section, Store};
 
 use crate::corpus::Corpus;
 use crate::interrupt::{InterruptHandle, Interrupts};
+use crate::overlay::Overlay;
 use crate::progress::{NoProgress, Progress};
 use crate::rows::Rows;
 use crate::settings::Settings;
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) writing: Mutex<()>,
     /// The newest view of each corpus, by name, so that what was decoded for one query serves the next.
     pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
+    /// Edits that are not merged yet, by the number of their corpus.
+    pub(crate) overlays: Mutex<HashMap<u64, Overlay>>,
     /// What SET has changed.
     pub(crate) settings: Mutex<Settings>,
     pub(crate) interrupts: Interrupts,
@@ -134,6 +137,7 @@ impl DatabaseOptions {
                 pool,
                 writing: Mutex::new(()),
                 views: Mutex::new(HashMap::new()),
+                overlays: Mutex::new(HashMap::new()),
                 settings: Mutex::default(),
                 interrupts: Interrupts::default(),
             }),

@@ -31,6 +31,7 @@ mod expression;
 pub mod fuzzing;
 mod ingest;
 mod interrupt;
+mod overlay;
 mod progress;
 mod rows;
 mod settings;

@@ -8,8 +8,11 @@
 //!
 //! It neither writes nor knows which statement asks.
 
+mod corpus_view;
 mod file_index;
+mod pending;
 mod segment_view;
+mod stored_view;
 mod stream;
 mod tables;
 mod tasks;
@@ -21,19 +24,18 @@ mod word_order;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
-use rayon::prelude::*;
-use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX, NgramFiles, WordTerminals};
+use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX, NgramFiles};
 
 use crate::database::Shared;
 use crate::{Error, Result};
-use file_index::{FileIndex, Part};
-use vocabulary::Vocabulary;
 
+pub(crate) use corpus_view::CorpusView;
 pub use file_index::FileSummary;
 pub(crate) use segment_view::SegmentView;
+pub(crate) use stored_view::StoredView;
 pub(crate) use stream::{Occurrence, WordStream};
 pub use tables::{FileCounts, Ngram, NgramCounts, TermVectors, WordCounts};
 
@@ -93,12 +95,12 @@ impl Snapshot {
 
     /// All files, in order of name.
     pub fn files(&self) -> &[FileSummary] {
-        self.view.index.files()
+        self.view.files()
     }
 
     /// The file called `name`, if there is one. Cost: about one comparison.
     pub fn file(&self, name: &str) -> Option<&FileSummary> {
-        self.view.index.find(name).map(|file| &self.files()[file])
+        self.view.find_file(name).map(|file| &self.files()[file])
     }
 
     /// How many words the corpus has.
@@ -159,11 +161,12 @@ impl Snapshot {
     pub fn inverted_index(&self) -> Result<FileCounts> {
         let never = AtomicBool::new(false);
         let table = self.install(|| self.view.word_files(&never))?;
-        let part = NgramFiles {
-            // Words are numbered by u32.
-            words: (0..table.rows() as u32).collect(),
-            files: table,
-        };
+        // Words are numbered by u32. Edits may leave some without files.
+        let words = (0..table.rows() as u32).filter(|&word| !table.row(word as usize).is_empty());
+        let words: Vec<u32> = words.collect();
+        let mut files = table;
+        files.offsets.dedup();
+        let part = NgramFiles { words, files };
         Ok(FileCounts::new(self.view.clone(), 1, vec![part]))
     }
 
@@ -422,7 +425,7 @@ impl Snapshot {
 
     /// Checks the words of a segment that is part of this snapshot.
     pub(crate) fn check_words(&self, segment: u64) -> Result<()> {
-        let mut segments = self.view.segments.iter();
+        let mut segments = self.view.segments().iter();
         let found = segments.find(|view| view.id() == segment);
         found.map_or(Ok(()), |view| self.install(|| view.dictionary().map(drop)))
     }
@@ -430,7 +433,7 @@ impl Snapshot {
     /// Builds what expanding needs of every segment, so that threads that start
     /// to expand together do not each build it.
     pub(crate) fn prepare_content(&self) -> Result<()> {
-        let mut segments = self.view.segments.iter();
+        let mut segments = self.view.segments().iter();
         segments.try_for_each(|segment| segment.content().map(drop))
     }
 
@@ -474,8 +477,8 @@ impl fmt::Debug for Snapshot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Snapshot")
-            .field("corpus", &self.view.name)
-            .field("segments", &self.view.segments.len())
+            .field("files", &self.files().len())
+            .field("segments", &self.view.segments().len())
             .finish_non_exhaustive()
     }
 }
@@ -483,366 +486,4 @@ impl fmt::Debug for Snapshot {
 fn owned(counts: &WordCounts) -> Vec<(Vec<u8>, u64)> {
     let counts = counts.iter();
     counts.map(|(word, count)| (word.to_vec(), count)).collect()
-}
-
-/// The segments of a corpus and where each of its files lies in them. Files are
-/// named by their place in order of name; parallel work runs in the current pool.
-pub(crate) struct CorpusView {
-    name: String,
-    segments: Vec<Arc<SegmentView>>,
-    index: FileIndex,
-    vocabulary: OnceLock<Vocabulary>,
-}
-
-/// With at least so many counts for one file in a batch, all its words are
-/// counted at once.
-const COUNTS_AT_ONCE_MIN: usize = 8;
-
-/// Questions of a batch that one task answers at least.
-const TASK_QUESTIONS_MIN: usize = 16;
-
-/// Names that are compared to find the most similar one, at most.
-const COMPARED_NAMES_MAX: usize = 10_000;
-
-/// Longer names are compared with none.
-const COMPARED_BYTES_MAX: usize = 128;
-
-impl CorpusView {
-    /// Reads the file tables of the segments.
-    ///
-    /// # Errors
-    /// If one is damaged, or the parts of a file do not fit together.
-    pub(crate) fn new(name: String, segments: Vec<Arc<SegmentView>>) -> Result<CorpusView> {
-        let tables = segments.iter().map(|segment| segment.files());
-        let index = FileIndex::new(&tables.collect::<Result<Vec<_>>>()?);
-        let index = index
-            .map_err(|misfit| segments[misfit.segment as usize].inconsistent(misfit.reason))?;
-        Ok(CorpusView {
-            name,
-            segments,
-            index,
-            vocabulary: OnceLock::new(),
-        })
-    }
-
-    pub(crate) fn segments(&self) -> &[Arc<SegmentView>] {
-        &self.segments
-    }
-
-    fn segment(&self, part: &Part) -> &SegmentView {
-        &self.segments[part.segment as usize]
-    }
-
-    /// The file of a name.
-    pub(crate) fn find_file(&self, name: &str) -> Option<usize> {
-        self.index.find(name)
-    }
-
-    fn find(&self, name: &str) -> Result<usize> {
-        (self.index.find(name)).ok_or_else(|| self.no_such_file(name))
-    }
-
-    /// As `find` for each of a batch.
-    fn find_many<'a>(
-        &self,
-        names: impl IndexedParallelIterator<Item = &'a str>,
-    ) -> Result<Vec<usize>> {
-        let names = names.with_min_len(TASK_QUESTIONS_MIN);
-        // Names are compared for the first unknown one only.
-        let found: Vec<_> = names
-            .map(|name| self.index.find(name).ok_or(name))
-            .collect();
-        let found = found.into_iter().collect::<std::result::Result<_, &str>>();
-        found.map_err(|name| self.no_such_file(name))
-    }
-
-    fn no_such_file(&self, name: &str) -> Error {
-        Error::NoSuchFile {
-            corpus: self.name.clone(),
-            file: name.to_owned(),
-            nearest: self.nearest(name),
-        }
-    }
-
-    /// The most similar of the files' names, if it is probably what was meant.
-    fn nearest(&self, name: &str) -> Option<String> {
-        if name.len() > COMPARED_BYTES_MAX {
-            return None;
-        }
-        let lower = name.to_lowercase();
-        let distance_max = (lower.chars().count() / 4).clamp(1, 3);
-        let names = self.index.files().iter().map(|file| &file.name);
-        let (distance, nearest) = names
-            .filter(|name| name.len() <= COMPARED_BYTES_MAX)
-            .take(COMPARED_NAMES_MAX)
-            .map(|name| (strsim::osa_distance(&lower, &name.to_lowercase()), name))
-            .min_by_key(|&(distance, _)| distance)?;
-        (distance <= distance_max).then(|| nearest.clone())
-    }
-
-    /// Whether words are found in a file without anything being built first.
-    fn can_search_now(&self, file: usize) -> bool {
-        let mut parts = self.index.parts(file).iter();
-        parts.all(|part| self.segment(part).can_search_now())
-    }
-
-    /// Whether words of a file are counted by a look-up in a table.
-    fn can_count_now(&self, file: usize) -> bool {
-        let mut parts = self.index.parts(file).iter();
-        parts.all(|part| self.segment(part).can_count_now())
-    }
-
-    fn can_extract_now(&self, file: usize) -> bool {
-        let mut parts = self.index.parts(file).iter();
-        parts.all(|part| self.segment(part).can_extract_now())
-    }
-
-    fn count(&self, word: &[u8]) -> Result<u64> {
-        let segments = self.segments.par_iter();
-        let counts = segments.map(|segment| segment.count(word));
-        counts.try_reduce(|| 0, |left, right| Ok(left + right))
-    }
-
-    /// How often a word occurs in a file.
-    pub(crate) fn count_in(&self, file: usize, word: &[u8]) -> Result<u64> {
-        let parts = self.index.parts(file).iter();
-        let counts = parts.map(|part| {
-            let segment = self.segment(part);
-            segment.count_in_file(part.file, segment.find_word(word)?)
-        });
-        counts.sum()
-    }
-
-    fn count_words<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<Vec<u64>> {
-        for segment in &self.segments {
-            segment.totals()?;
-        }
-        let count = |word: &W| {
-            let segments = self.segments.iter();
-            let counts = segments.map(|segment| segment.count(word.as_ref()));
-            counts.sum()
-        };
-        let words = words.par_iter().with_min_len(TASK_QUESTIONS_MIN);
-        words.map(count).collect()
-    }
-
-    fn count_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>
-    where
-        F: AsRef<str> + Sync,
-        W: AsRef<[u8]> + Sync,
-    {
-        let lookups = self.look_up(questions)?;
-        self.prepare(&lookups, SegmentView::prepare_counts)?;
-        let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
-        let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
-        let found: Vec<Vec<u64>> = (parts.par_iter())
-            .map(|lookups| self.count_in_part(lookups))
-            .collect::<Result<_>>()?;
-        let mut counts = vec![0; questions.len()];
-        for (lookup, count) in lookups.iter().zip(found.iter().flatten()) {
-            counts[lookup.question] += count;
-        }
-        Ok(counts)
-    }
-
-    /// The counts of words in one and the same part.
-    fn count_in_part(&self, lookups: &[Lookup]) -> Result<Vec<u64>> {
-        let part = lookups[0].part;
-        let segment = self.segment(&part);
-        if lookups.len() < COUNTS_AT_ONCE_MIN {
-            return (lookups.iter())
-                .map(|lookup| segment.count_in_file(part.file, lookup.word))
-                .collect();
-        }
-        let counts = segment.word_counts(part.file)?;
-        let count = |lookup: &Lookup| {
-            let Some(word) = segment.number_of(lookup.word)? else {
-                return Ok(0);
-            };
-            let found = counts.binary_search_by_key(&word, |&(word, _)| word);
-            Ok(found.map_or(0, |at| counts[at].1))
-        };
-        lookups.iter().map(count).collect()
-    }
-
-    /// The files that have a word, each with its offsets.
-    pub(crate) fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>> {
-        let found: Vec<Vec<(u32, Vec<u64>)>> = (self.segments.par_iter())
-            .map(|segment| segment.locate(segment.find_word(word)?))
-            .collect::<Result<_>>()?;
-        let mut parts: Vec<(usize, u64, Vec<u64>)> = Vec::new();
-        for (segment, files) in (0..).zip(found) {
-            for (number, offsets) in files {
-                let file = self.index.file_of(segment, number);
-                let mut same = self.index.parts(file).iter();
-                let part = same.find(|part| (part.segment, part.file) == (segment, number));
-                let part = part.expect("a file has the parts that belong to it");
-                parts.push((file, part.first_byte, offsets));
-            }
-        }
-        parts.sort_unstable_by_key(|&(file, first_byte, _)| (file, first_byte));
-        let mut files: Vec<FileOffsets> = Vec::with_capacity(parts.len());
-        for (file, first_byte, found) in parts {
-            match files.last_mut() {
-                Some((last, offsets)) if *last == file => append(offsets, found, first_byte),
-                _ => {
-                    let mut offsets = Vec::new();
-                    append(&mut offsets, found, first_byte);
-                    files.push((file, offsets));
-                }
-            }
-        }
-        Ok(files)
-    }
-
-    fn search_in(&self, file: usize, word: &[u8]) -> Result<Vec<u64>> {
-        let mut offsets = Vec::new();
-        for part in self.index.parts(file) {
-            let segment = self.segment(part);
-            let found = segment.locate_in_file(part.file, segment.find_word(word)?)?;
-            append(&mut offsets, found, part.first_byte);
-        }
-        Ok(offsets)
-    }
-
-    fn search_words<W>(&self, words: &[W]) -> Result<Vec<Vec<FileOffsets>>>
-    where
-        W: AsRef<[u8]> + Sync,
-    {
-        for segment in &self.segments {
-            segment.prepare_offsets()?;
-        }
-        let words = words.par_iter();
-        words.map(|word| self.search(word.as_ref())).collect()
-    }
-
-    fn search_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
-    where
-        F: AsRef<str> + Sync,
-        W: AsRef<[u8]> + Sync,
-    {
-        let lookups = self.look_up(questions)?;
-        self.prepare(&lookups, SegmentView::prepare_offsets)?;
-        let mut found: Vec<(&Lookup, Vec<u64>)> = (lookups.par_iter())
-            .map(|lookup| {
-                let segment = self.segment(&lookup.part);
-                let offsets = segment.locate_in_file(lookup.part.file, lookup.word)?;
-                Ok((lookup, offsets))
-            })
-            .collect::<Result<_>>()?;
-        found.sort_unstable_by_key(|(lookup, _)| (lookup.question, lookup.part.first_byte));
-        let mut offsets = vec![Vec::new(); questions.len()];
-        for (lookup, found) in found {
-            append(&mut offsets[lookup.question], found, lookup.part.first_byte);
-        }
-        Ok(offsets)
-    }
-
-    fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let end = offset.saturating_add(length);
-        let parts = self.index.parts(file);
-        let first = parts.partition_point(|part| part.first_byte + part.bytes <= offset);
-        let mut bytes = Vec::new();
-        for part in parts[first..]
-            .iter()
-            .take_while(|part| part.first_byte < end)
-        {
-            let from = offset.max(part.first_byte);
-            let segment = self.segment(part);
-            let extracted = segment.extract(part.file, from - part.first_byte, end - from)?;
-            if bytes.is_empty() {
-                bytes = extracted;
-            } else {
-                bytes.extend_from_slice(&extracted);
-            }
-        }
-        Ok(bytes)
-    }
-
-    fn extract_many<F: AsRef<str> + Sync>(&self, ranges: &[(F, u64, u64)]) -> Result<Vec<Vec<u8>>> {
-        let files = self.find_many(ranges.par_iter().map(|(file, ..)| file.as_ref()))?;
-        let mut wanted = vec![false; self.segments.len()];
-        for &file in &files {
-            for part in self.index.parts(file) {
-                wanted[part.segment as usize] = true;
-            }
-        }
-        for (segment, wanted) in self.segments.iter().zip(wanted) {
-            if wanted {
-                segment.content()?;
-            }
-        }
-        let ranges = ranges.par_iter().with_min_len(TASK_QUESTIONS_MIN);
-        let extracts = (ranges.zip(&files))
-            .map(|(&(_, offset, length), &file)| self.extract(file, offset, length));
-        extracts.collect()
-    }
-
-    /// Writes a file; the inner error is the target's.
-    fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>> {
-        for part in self.index.parts(file) {
-            if let Err(error) = self.segment(part).write_content(part.file, target)? {
-                return Ok(Err(error));
-            }
-        }
-        Ok(Ok(()))
-    }
-
-    /// Finds files and words of a batch; sorted by segment and file.
-    fn look_up<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Lookup>>
-    where
-        F: AsRef<str> + Sync,
-        W: AsRef<[u8]> + Sync,
-    {
-        let files = self.find_many(questions.par_iter().map(|(file, _)| file.as_ref()))?;
-        let questions = questions.par_iter().with_min_len(TASK_QUESTIONS_MIN);
-        let lookups = (questions.zip(files).enumerate()).map(|(question, ((_, word), file))| {
-            let parts = self.index.parts(file).iter().map(|&part| {
-                let word = self.segment(&part).find_word(word.as_ref())?;
-                Ok(Lookup {
-                    part,
-                    word,
-                    question,
-                })
-            });
-            parts.collect::<Result<Vec<Lookup>>>()
-        });
-        let mut lookups = lookups.collect::<Result<Vec<_>>>()?.concat();
-        lookups.par_sort_unstable_by_key(|lookup| {
-            (lookup.part.segment, lookup.part.file, lookup.question)
-        });
-        Ok(lookups)
-    }
-
-    /// Builds what the segments of these look-ups, sorted by segment, need:
-    /// before their tasks start, so that no two of them build the same.
-    fn prepare(
-        &self,
-        lookups: &[Lookup],
-        prepare: impl Fn(&SegmentView) -> Result<()>,
-    ) -> Result<()> {
-        let same_segment = |left: &Lookup, right: &Lookup| left.part.segment == right.part.segment;
-        for lookups in lookups.chunk_by(same_segment) {
-            prepare(self.segment(&lookups[0].part))?;
-        }
-        Ok(())
-    }
-}
-
-/// A word to look for in a part of a file.
-#[derive(Clone, Copy, Debug)]
-struct Lookup {
-    part: Part,
-    word: WordTerminals,
-    /// The question of the batch that it belongs to.
-    question: usize,
-}
-
-/// Appends offsets that count from `first_byte`.
-fn append(offsets: &mut Vec<u64>, found: Vec<u64>, first_byte: u64) {
-    if offsets.is_empty() && first_byte == 0 {
-        *offsets = found;
-    } else {
-        offsets.extend(found.into_iter().map(|offset| first_byte + offset));
-    }
 }

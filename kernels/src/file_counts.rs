@@ -128,6 +128,20 @@ pub struct CountTable {
 }
 
 impl CountTable {
+    /// A table of these rows.
+    pub fn of_rows(rows: Vec<Vec<(u32, u32)>>) -> CountTable {
+        let mut table = CountTable {
+            offsets: Vec::with_capacity(rows.len() + 1),
+            entries: Vec::with_capacity(rows.iter().map(Vec::len).sum()),
+        };
+        table.offsets.push(0);
+        for row in rows {
+            table.entries.extend(row);
+            table.offsets.push(table.entries.len());
+        }
+        table
+    }
+
     /// The columns and counts of a row.
     pub fn row(&self, row: usize) -> &[(u32, u32)] {
         &self.entries[self.offsets[row]..self.offsets[row + 1]]

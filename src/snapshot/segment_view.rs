@@ -94,6 +94,27 @@ pub(crate) struct SegmentView {
     spent_counting: AtomicU64,
 }
 
+/// The token that holds `place` of the segment, which lies in `file`, by lengths in one unit: where it begins in another
+/// unit, the token, and how far in it the place is.
+fn descend(
+    view: GrammarView<'_>,
+    lengths: &Lengths,
+    others: &Lengths,
+    file: u32,
+    place: u64,
+) -> (u64, u32, u64) {
+    let (root_position, mut rest) = lengths.find_in_root(view, file, place);
+    let mut start = others.root_start(view, root_position);
+    let mut symbol = view.root[root_position];
+    while let Some(rule) = view.rule(symbol) {
+        let index;
+        (index, rest) = lengths.find_in_body(view, rule, rest);
+        start += others.body_start(view, rule, index);
+        symbol = view.body(rule)[index];
+    }
+    (start, symbol, rest)
+}
+
 impl SegmentView {
     /// A view of a stored segment, of which nothing is looked at yet.
     pub(crate) fn new(segment: Arc<Segment>) -> SegmentView {
@@ -345,9 +366,32 @@ impl SegmentView {
     /// Work: one step down the grammar a level.
     pub(crate) fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
         let view = self.view()?;
-        let (dictionary, bytes) = (self.dictionary()?, self.lengths(view)?);
-        let word_tokens = dictionary.word_tokens();
-        let words = build_once(&self.token_words, || {
+        let (words, bytes) = (self.token_words(view)?, self.lengths(view)?);
+        let start = words.file_range(file).start;
+        let (offset, token, _) = descend(view, words, bytes, file, start + position);
+        let space = u64::from(self.dictionary()?.has_glued_space(token));
+        Ok(offset - bytes.file_range(file).start + space)
+    }
+
+    /// How many words of a file begin before byte `offset` of it, which the file has.
+    ///
+    /// Work: one step down the grammar a level.
+    pub(crate) fn words_before(&self, file: u32, offset: u64) -> Result<u64> {
+        let view = self.view()?;
+        let (words, bytes) = (self.token_words(view)?, self.lengths(view)?);
+        let start = bytes.file_range(file).start;
+        let (before, token, rest) = descend(view, bytes, words, file, start + offset);
+        let before = before - words.file_range(file).start;
+        let dictionary = self.dictionary()?;
+        let is_word = token < dictionary.word_tokens();
+        let space = u64::from(is_word && dictionary.has_glued_space(token));
+        Ok(before + u64::from(is_word && rest > space))
+    }
+
+    /// Lengths of the grammar over tokens, in words.
+    fn token_words(&self, view: GrammarView<'_>) -> Result<&Lengths> {
+        build_once(&self.token_words, || {
+            let word_tokens = self.dictionary()?.word_tokens();
             let words = Lengths::new(view, |token| u64::from(token < word_tokens));
             let counted = words
                 .file_starts
@@ -357,18 +401,7 @@ impl SegmentView {
                 true => Ok(words),
                 false => Err(self.inconsistent("a file has not as many words as it says")),
             }
-        })?;
-        let start = words.file_range(file).start;
-        let (root_position, mut rest) = words.find_in_root(view, file, start + position);
-        let mut offset = bytes.root_start(view, root_position) - bytes.file_range(file).start;
-        let mut symbol = view.root[root_position];
-        while let Some(rule) = view.rule(symbol) {
-            let index;
-            (index, rest) = words.find_in_body(view, rule, rest);
-            offset += bytes.body_start(view, rule, index);
-            symbol = view.body(rule)[index];
-        }
-        Ok(offset + u64::from(dictionary.has_glued_space(symbol)))
+        })
     }
 
     /// How often a word occurs in the segment.

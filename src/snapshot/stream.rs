@@ -8,6 +8,7 @@ use std::sync::Arc;
 use zipfdb_kernels::GrammarView;
 
 use super::CorpusView;
+use super::stored_view::StoredView;
 use crate::Result;
 
 /// A word where it stands.
@@ -28,6 +29,118 @@ pub(crate) struct WordStream {
     view: Arc<CorpusView>,
     /// Files to come, the next one last.
     files: Vec<u32>,
+    /// The file at hand.
+    current: Option<Current>,
+    /// Stored words that were read ahead.
+    buffer: Vec<Occurrence>,
+}
+
+/// A file of a stream.
+struct Current {
+    file: u32,
+    /// Its stored words; none if it rests on no stored file, or when they are all read.
+    stored: Option<StoredStream>,
+    /// How many of its regions have been given.
+    regions: usize,
+}
+
+/// Stored words of an edited file that are read at a time.
+const STORED_WORDS: usize = 256;
+
+impl WordStream {
+    /// Over `files`, in the order given.
+    pub(crate) fn new(view: Arc<CorpusView>, mut files: Vec<u32>) -> WordStream {
+        files.reverse();
+        WordStream {
+            view,
+            files,
+            current: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Appends words to `buffer` until it holds at least `length` or there are no more, which it says by `false`.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
+        while buffer.len() < length {
+            if self.current.is_none() {
+                let Some(file) = self.files.pop() else {
+                    return Ok(false);
+                };
+                let stored = match self.view.pending() {
+                    None => Some(file),
+                    Some(pending) => pending.origin(file),
+                };
+                let view = self.view.stored();
+                self.current = Some(Current {
+                    file,
+                    stored: stored.map(|file| StoredStream::new(view.clone(), vec![file])),
+                    regions: 0,
+                });
+            }
+            if !self.read(buffer, length)? {
+                self.current = None;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Appends words of the file at hand; `false` if it has no more.
+    fn read(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
+        let current = self.current.as_mut().expect("a file is at hand");
+        let Some(pending) = self.view.pending() else {
+            return (current.stored.as_mut()).map_or(Ok(false), |words| words.fill(buffer, length));
+        };
+        let file = current.file;
+        let edited = pending.edited_words(file as usize);
+        self.buffer.clear();
+        let has_more = match &mut current.stored {
+            None => false,
+            Some(stored) => stored.fill(&mut self.buffer, STORED_WORDS)?,
+        };
+        let mut give = |word, position, offset| {
+            buffer.push(Occurrence {
+                file,
+                word,
+                position,
+                offset,
+            });
+        };
+        for stored in self.buffer.drain(..) {
+            let Some(edited) = &edited else {
+                give(pending.number(stored.word), stored.position, stored.offset);
+                continue;
+            };
+            while edited.starts_before(current.regions, stored.offset) {
+                for (word, position, offset) in edited.words(current.regions) {
+                    give(word, position, offset);
+                }
+                current.regions += 1;
+            }
+            if let Some((position, offset)) =
+                edited.moved(current.regions, stored.position, stored.offset)
+            {
+                give(pending.number(stored.word), position, offset);
+            }
+        }
+        if has_more {
+            return Ok(true);
+        }
+        if let Some(edited) = &edited {
+            for region in current.regions..edited.len() {
+                for (word, position, offset) in edited.words(region) {
+                    give(word, position, offset);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// All words of some files as they are stored.
+struct StoredStream {
+    view: Arc<StoredView>,
+    /// Files to come, the next one last.
+    files: Vec<u32>,
     /// The file at hand, and which of its parts.
     current: Option<(u32, usize)>,
     /// What is left of the root of that part, and of the bodies within: `[start, end)` in root or bodies.
@@ -36,11 +149,11 @@ pub(crate) struct WordStream {
     offset: u64,
 }
 
-impl WordStream {
+impl StoredStream {
     /// Over `files`, in the order given.
-    pub(crate) fn new(view: Arc<CorpusView>, mut files: Vec<u32>) -> WordStream {
+    fn new(view: Arc<StoredView>, mut files: Vec<u32>) -> StoredStream {
         files.reverse();
-        WordStream {
+        StoredStream {
             view,
             files,
             current: None,
@@ -51,7 +164,7 @@ impl WordStream {
     }
 
     /// Appends words to `buffer` until it holds `length` or there are no more, which it says by `false`.
-    pub(crate) fn fill(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
+    fn fill(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
         let view = self.view.clone();
         let vocabulary = view.vocabulary()?;
         while buffer.len() < length {

@@ -12,8 +12,9 @@ use zipfdb_kernels::{
     ngram_file_counts, word_file_counts, word_set_counts,
 };
 
-use super::CorpusView;
+use super::file_index::Part;
 use super::segment_view::SegmentView;
+use super::stored_view::StoredView;
 use super::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
@@ -28,7 +29,7 @@ pub(crate) struct Ngrams<T> {
     pub(crate) values: Vec<T>,
 }
 
-impl CorpusView {
+impl StoredView {
     /// All words, numbered.
     pub(crate) fn vocabulary(&self) -> Result<&Vocabulary> {
         if let Some(vocabulary) = self.vocabulary.get() {
@@ -39,24 +40,9 @@ impl CorpusView {
     }
 
     /// The vocabulary of whoever has numbers of words.
-    fn known_vocabulary(&self) -> &Vocabulary {
+    pub(super) fn known_vocabulary(&self) -> &Vocabulary {
         let vocabulary = self.vocabulary.get();
         vocabulary.expect("whoever has numbers of words made the vocabulary")
-    }
-
-    /// The word with a number; the vocabulary is there.
-    pub(crate) fn word(&self, number: u32) -> &[u8] {
-        self.known_vocabulary().word(number)
-    }
-
-    /// For each word its place in order of bytes; the vocabulary is there.
-    pub(crate) fn byte_ranks(&self) -> &[u32] {
-        &self.byte_order().1
-    }
-
-    /// All words in order of bytes, and the place of each in it; the vocabulary is there.
-    pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
-        self.known_vocabulary().byte_order()
     }
 
     /// How often each word occurs; by its number.
@@ -152,7 +138,7 @@ impl CorpusView {
 
     /// Where a word stands in a file: offsets of its first bytes, ascending.
     pub(crate) fn offsets_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
-        self.search_in(file, self.word(word))
+        self.search_in(file, self.known_vocabulary().word(word))
     }
 
     /// Where a word stands in a file, counted in words; ascending.
@@ -160,7 +146,7 @@ impl CorpusView {
         let (mut positions, mut before) = (Vec::new(), 0);
         for part in self.index.parts(file) {
             let segment = self.segment(part);
-            let tokens = segment.find_word(self.word(word))?;
+            let tokens = segment.find_word(self.known_vocabulary().word(word))?;
             let found = segment.positions_in_file(part.file, tokens)?.into_iter();
             positions.extend(found.map(|position| before + position));
             before += segment.files()?[part.file as usize].words;
@@ -254,7 +240,7 @@ impl CorpusView {
         })?;
         Ok(vec![NgramFiles {
             words: merged.words,
-            files: table_of(merged.values),
+            files: CountTable::of_rows(merged.values),
         }])
     }
 
@@ -347,7 +333,7 @@ impl CorpusView {
             for (place, part) in parts.iter().enumerate().take(parts.len() - 1) {
                 let segment = self.segment(part);
                 end += segment.files()?[part.file as usize].words;
-                let numbers = |part: &super::Part, from_end| -> Result<Vec<u32>> {
+                let numbers = |part: &Part, from_end| -> Result<Vec<u32>> {
                     let view = self.segment(part).word_grammar()?.view();
                     let words = edge_words(view, part.file, n - 1, from_end).into_iter();
                     let number = |word| vocabulary.number(part.segment as usize, word);
@@ -401,8 +387,13 @@ impl From<zipfdb_kernels::Stopped> for Error {
 }
 
 /// The first `count` words of a file, or with `from_end` the last ones; in order of the text.
-fn edge_words(view: GrammarView<'_>, file: u32, count: usize, from_end: bool) -> Vec<u32> {
-    let mut words = Vec::with_capacity(count);
+pub(super) fn edge_words(
+    view: GrammarView<'_>,
+    file: u32,
+    count: usize,
+    from_end: bool,
+) -> Vec<u32> {
+    let mut words = Vec::with_capacity(count.min(64));
     let mut stack = vec![view.file_root(file)];
     while let Some(symbols) = stack.last_mut() {
         if words.len() == count {
@@ -460,20 +451,7 @@ fn merge(
             Ok(merged)
         })
         .collect::<Result<_>>()?;
-    Ok(table_of(rows))
-}
-
-fn table_of(rows: Vec<Vec<(u32, u32)>>) -> CountTable {
-    let mut table = CountTable {
-        offsets: Vec::with_capacity(rows.len() + 1),
-        entries: Vec::with_capacity(rows.iter().map(Vec::len).sum()),
-    };
-    table.offsets.push(0);
-    for row in rows {
-        table.entries.extend(row);
-        table.offsets.push(table.entries.len());
-    }
-    table
+    Ok(CountTable::of_rows(rows))
 }
 
 /// Sorts a row by column and adds up the counts of each.

@@ -8,13 +8,16 @@ use std::fs;
 use tempfile::TempDir;
 use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer};
 
+use rayon::prelude::*;
+
 use super::*;
 use crate::ingest::{NewSegment, OnError, ingest};
+use crate::overlay::Overlay;
 use crate::sources::list_sources;
 use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Database, NoProgress};
 
-type Texts = BTreeMap<String, Vec<u8>>;
+pub(super) type Texts = BTreeMap<String, Vec<u8>>;
 
 /// The oracle: the words of a text and where they begin.
 struct Words(Tokenizer, Vec<(Vec<u8>, u64)>);
@@ -35,10 +38,10 @@ fn words(tokenizer: Tokenizer, text: &[u8]) -> Vec<(Vec<u8>, u64)> {
 }
 
 /// A small generator of numbers that are the same everywhere (splitmix64).
-struct Numbers(u64);
+pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -68,7 +71,7 @@ const VOCABULARY: [&str; 16] = [
 const GAPS: [&str; 8] = [" ", " ", " ", ", ", "\n", "  ", ".", "\r\n\t-- "];
 
 /// Text of about `size` bytes: random words, and phrases that came before.
-fn text(numbers: &mut Numbers, size: usize) -> Vec<u8> {
+pub(super) fn text(numbers: &mut Numbers, size: usize) -> Vec<u8> {
     let mut text = Vec::new();
     while text.len() < size {
         if numbers.below(20) == 0 && text.len() > 50 {
@@ -85,7 +88,7 @@ fn text(numbers: &mut Numbers, size: usize) -> Vec<u8> {
     text
 }
 
-fn texts(seed: u64, sizes: &[usize]) -> Texts {
+pub(super) fn texts(seed: u64, sizes: &[usize]) -> Texts {
     let mut numbers = Numbers(seed);
     (sizes.iter().enumerate())
         .map(|(number, &size)| (format!("dir/file{number}.txt"), text(&mut numbers, size)))
@@ -93,7 +96,11 @@ fn texts(seed: u64, sizes: &[usize]) -> Texts {
 }
 
 /// The segments that ingesting the texts gives.
-fn segments_of(texts: &Texts, tokenizer: Tokenizer, segment_size: u64) -> Vec<NewSegment> {
+pub(super) fn segments_of(
+    texts: &Texts,
+    tokenizer: Tokenizer,
+    segment_size: u64,
+) -> Vec<NewSegment> {
     let directory = TempDir::new().unwrap();
     for (name, text) in texts {
         let path = directory.path().join(name);
@@ -137,8 +144,9 @@ fn view((id, segment): (usize, NewSegment)) -> Arc<SegmentView> {
     Arc::new(view)
 }
 
-fn corpus(segments: Vec<NewSegment>) -> Result<CorpusView> {
-    CorpusView::new(
+/// The segments as a corpus.
+pub(super) fn stored(segments: Vec<NewSegment>) -> Result<StoredView> {
+    StoredView::new(
         "c".into(),
         segments.into_iter().enumerate().map(view).collect(),
     )
@@ -146,15 +154,19 @@ fn corpus(segments: Vec<NewSegment>) -> Result<CorpusView> {
 
 /// A snapshot whose parallel work runs on so many threads.
 fn snapshot_on(threads: usize, segments: Vec<NewSegment>) -> Snapshot {
+    let stored = Arc::new(stored(segments).unwrap());
+    let view = CorpusView::new(stored, Overlay::default(), Tokenizer::Unicode);
+    snapshot_of(threads, view.unwrap())
+}
+
+/// A snapshot of a view whose parallel work runs on so many threads.
+pub(super) fn snapshot_of(threads: usize, view: CorpusView) -> Snapshot {
     let directory = TempDir::new().unwrap();
     let database = Database::options().threads(threads);
     let database = database.open(directory.path().join("d")).unwrap();
     // The threads are those of a corpus on disk.
     let other = database.create_corpus("other", CorpusSettings::default());
-    Snapshot::new(
-        other.unwrap().shared().clone(),
-        Arc::new(corpus(segments).unwrap()),
-    )
+    Snapshot::new(other.unwrap().shared().clone(), Arc::new(view))
 }
 
 fn snapshot(segments: Vec<NewSegment>) -> Snapshot {
@@ -162,7 +174,7 @@ fn snapshot(segments: Vec<NewSegment>) -> Snapshot {
 }
 
 /// Everything there is to ask, against the texts.
-fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
+pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
     type File<'a> = (&'a str, &'a [u8], Vec<(Vec<u8>, u64)>);
     let files: Vec<File<'_>> = (texts.iter())
         .map(|(name, text)| (&name[..], &text[..], words(tokenizer, text)))
@@ -259,8 +271,10 @@ fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
     let mut expected = Vec::new();
     for (name, text, _) in &files {
         let size = text.len() as u64;
-        let parts = snapshot.view.index.parts(snapshot.view.find(name).unwrap());
-        let borders = parts.iter().map(|part| part.first_byte);
+        let stored = snapshot.view.stored();
+        let parts = stored.find_file(name).map(|file| stored.index.parts(file));
+        let parts = parts.unwrap_or_default().iter();
+        let borders = parts.map(|part| part.first_byte);
         let mut offsets: Vec<u64> = borders
             .flat_map(|border| border.saturating_sub(3)..border + 4)
             .chain((0..size).step_by(1 + text.len() / 20))
@@ -408,7 +422,8 @@ fn check_word_counts(found: &WordCounts, expected: &BTreeMap<&[u8], u64>) {
     assert_eq!(found.is_empty(), expected.is_empty());
 }
 
-const TOKENIZERS: [Tokenizer; 3] = [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace];
+pub(super) const TOKENIZERS: [Tokenizer; 3] =
+    [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace];
 
 #[test]
 fn all_answers_are_those_of_a_scan_of_the_text_with_any_tokenizer() {
@@ -503,7 +518,7 @@ fn answers_stay_the_same_once_parents_are_there() {
     let texts = texts(30, &[40_000, 2_000, 9_000]);
     let segments = segments_of(&texts, Tokenizer::Unicode, 1 << 30);
     let snapshot = snapshot(segments);
-    let segment = &snapshot.view.segments[0];
+    let segment = &snapshot.view.segments()[0];
     assert!(!segment.has_parents());
     while !segment.has_parents() {
         snapshot.search("york").unwrap();
@@ -615,7 +630,7 @@ fn a_segment_that_contradicts_its_file_table_is_an_error() {
     let no_tokens = broken(&|segment| segment.dictionary = Dictionary::default());
     assert!(is_inconsistent(no_tokens.word_count().unwrap_err()));
     let missing_part = edited(&|segment| segment.files[0].last_part = false);
-    assert!(is_inconsistent(corpus(vec![missing_part]).err().unwrap()));
+    assert!(is_inconsistent(stored(vec![missing_part]).err().unwrap()));
 }
 
 #[test]
@@ -642,7 +657,7 @@ fn words_that_are_not_in_order_are_an_error() {
             snapshot.search("a").unwrap_err(),
             snapshot.word_counts().unwrap_err(),
             snapshot
-                .check_words(snapshot.view.segments[0].id())
+                .check_words(snapshot.view.segments()[0].id())
                 .unwrap_err(),
         ] {
             assert!(error.to_string().contains(fault), "{tokens:?}: {error}");

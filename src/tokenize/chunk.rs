@@ -29,8 +29,9 @@ pub fn chunk_end(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
         .or_else(|| last_certain_token(tokenizer, text))
 }
 
-/// Whether words of every tokenizer end or start at `place` for reasons visible around it.
-fn is_word_edge(text: &[u8], place: usize) -> bool {
+/// Whether words of every tokenizer end or start at `place`, which is neither start nor end of `text`, for reasons visible
+/// around it: the character before and the one after say so, whatever else the text holds.
+pub fn is_word_edge(text: &[u8], place: usize) -> bool {
     // Nothing joins white space to an alphanumeric character before it, and nothing at all crosses a line feed.
     match (text[place - 1], text[place]) {
         (before, b' ' | b'\t' | b'\n' | b'\r') => {

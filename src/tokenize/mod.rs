@@ -16,7 +16,7 @@ mod interner;
 mod runs;
 mod unicode;
 
-pub use chunk::chunk_end;
+pub use chunk::{chunk_end, is_word_edge};
 pub use dictionary::merge;
 pub use fold::fold;
 pub use interner::{Interner, LocalDictionary};

@@ -1,0 +1,266 @@
+//! Edits that are not merged into segments yet.
+//!
+//! The invariant: an overlay says for every file it names what its text is now, and of all others that they are as
+//! stored; a batch of edits applies whole or, with an error, not at all. It is persistent: a clone is cheap and never
+//! changes, so a snapshot holds one.
+//!
+//! [`pieces`] knows texts as bytes only and costs what an edit changes; [`regions`] finds the words around edits when a
+//! query first asks. Neither writes anything: the record log makes edits durable.
+
+mod pieces;
+mod regions;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use imbl::OrdMap;
+
+use crate::{Error, Result};
+
+pub(crate) use pieces::{Piece, Pieces};
+pub(crate) use regions::{Region, RegionWord, Regions, StoredText};
+
+/// Edits of a corpus that are made together. Rows of one see the text as it was before all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Edits {
+    /// Texts to insert. Equal offsets keep the order of rows.
+    Insert(Vec<Insertion>),
+    /// Files that get a new text, or are created; the last one of a name counts.
+    Replace(Vec<(Arc<str>, Bytes)>),
+    /// Files to delete.
+    Delete(Vec<Arc<str>>),
+}
+
+/// A text to insert into a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Insertion {
+    pub(crate) file: Arc<str>,
+    /// Before which byte; none for the end of the file, which is then created if it is not there.
+    pub(crate) offset: Option<u64>,
+    pub(crate) text: Bytes,
+}
+
+/// What is asked of the files as they are stored.
+pub(crate) trait StoredFiles {
+    /// The size of a file; none if it is not stored.
+    fn bytes(&self, file: &str) -> Option<u64>;
+
+    /// What to say of a file that is not there.
+    fn no_such_file(&self, file: &str) -> Error;
+}
+
+/// What became of a file.
+#[derive(Clone, Debug)]
+pub(crate) enum FileState {
+    /// It was stored and is there no longer.
+    Deleted,
+    /// It has another text than the one that is stored, if one is.
+    Edited(Arc<EditedFile>),
+}
+
+/// A file and its edits.
+#[derive(Debug)]
+pub(crate) struct EditedFile {
+    /// Whether the text rests on the stored one; else all of it is new.
+    pub(crate) is_stored: bool,
+    pub(crate) pieces: Pieces,
+    /// The words around the edits, once somebody asked.
+    regions: OnceLock<Arc<Regions>>,
+}
+
+/// The edits of a corpus.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overlay {
+    files: OrdMap<Arc<str>, FileState>,
+    pending_bytes: u64,
+    /// The segments that the edits rest on, ascending.
+    base: Arc<[u64]>,
+}
+
+/// What an edit costs in memory beside its text, about.
+const EDIT_BYTES: u64 = 64;
+
+impl Clone for EditedFile {
+    /// A copy to be edited: what was derived does not hold for it.
+    fn clone(&self) -> EditedFile {
+        EditedFile {
+            is_stored: self.is_stored,
+            pieces: self.pieces.clone(),
+            regions: OnceLock::new(),
+        }
+    }
+}
+
+impl EditedFile {
+    fn new(is_stored: bool, pieces: Pieces) -> EditedFile {
+        EditedFile {
+            is_stored,
+            pieces,
+            regions: OnceLock::new(),
+        }
+    }
+
+    /// The words around the edits.
+    pub(crate) fn regions(&self, stored: &dyn StoredText) -> Result<&Arc<Regions>> {
+        if let Some(regions) = self.regions.get() {
+            return Ok(regions);
+        }
+        let found = Regions::new(&self.pieces, stored)?;
+        Ok(self.regions.get_or_init(|| Arc::new(found)))
+    }
+}
+
+impl Overlay {
+    /// Whether every file is as stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// No edits of files in these segments, which ascend.
+    pub(crate) fn new(base: Arc<[u64]>) -> Overlay {
+        Overlay {
+            base,
+            ..Overlay::default()
+        }
+    }
+
+    /// Whether the edits rest on segments that are all among `segments`, which ascend.
+    pub(crate) fn rests_on(&self, segments: &[u64]) -> bool {
+        (self.base.iter()).all(|segment| segments.binary_search(segment).is_ok())
+    }
+
+    /// Whether it is a clone of the other.
+    pub(crate) fn is_same(&self, other: &Overlay) -> bool {
+        self.files.ptr_eq(&other.files)
+    }
+
+    /// The files that are not as stored, in order of name.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<str>, &FileState)> {
+        self.files.iter()
+    }
+
+    /// What became of a file; none if it is as stored.
+    pub(crate) fn file(&self, name: &str) -> Option<&FileState> {
+        self.files.get(name)
+    }
+
+    /// About how much is pending: bytes inserted and deleted, and what keeping them costs.
+    pub(crate) fn pending_bytes(&self) -> u64 {
+        self.pending_bytes
+    }
+
+    /// Applies edits that belong together.
+    ///
+    /// # Errors
+    /// If a row names a file that is not there or a place outside its file; then nothing has happened.
+    pub(crate) fn apply(&mut self, edits: &Edits, stored: &dyn StoredFiles) -> Result<()> {
+        let mut edited = self.clone();
+        match edits {
+            Edits::Insert(rows) => edited.insert(rows, stored)?,
+            Edits::Replace(rows) => edited.replace(rows, stored),
+            Edits::Delete(files) => edited.delete(files, stored)?,
+        }
+        *self = edited;
+        Ok(())
+    }
+
+    fn insert(&mut self, rows: &[Insertion], stored: &dyn StoredFiles) -> Result<()> {
+        let mut by_file: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (row, insertion) in rows.iter().enumerate() {
+            by_file.entry(&insertion.file).or_default().push(row);
+        }
+        // In order of rows, so that the first wrong row is the one that is told.
+        let mut files: Vec<Vec<usize>> = by_file.into_values().collect();
+        files.sort_unstable_by_key(|rows| rows[0]);
+        for of_file in files {
+            let name = &rows[of_file[0]].file;
+            let known = self.to_edit(name, stored);
+            let is_there = known.is_some();
+            let mut file = known.unwrap_or_else(|| EditedFile::new(false, Pieces::default()));
+            let before = file.pieces.bytes();
+            let mut places = Vec::with_capacity(of_file.len());
+            for row in of_file {
+                let offset = match rows[row].offset {
+                    Some(_) if !is_there => return Err(at_row(row, stored.no_such_file(name))),
+                    Some(offset) if offset > before => {
+                        return Err(Error::Invalid {
+                            subject: format!("row {}", row + 1),
+                            reason: format!(
+                                "offset {offset} is past the end of file \"{name}\", which has {before} bytes"
+                            ),
+                        });
+                    }
+                    Some(offset) => offset,
+                    None => before,
+                };
+                places.push((offset, row));
+            }
+            // From the end, so that no offset moves before it is used; of equal offsets the last row first.
+            places.sort_unstable();
+            for (offset, row) in places.into_iter().rev() {
+                let text = &rows[row].text;
+                self.pending_bytes += text.len() as u64 + EDIT_BYTES;
+                file.pieces.insert(offset, text.clone());
+            }
+            self.files
+                .insert(name.clone(), FileState::Edited(Arc::new(file)));
+        }
+        Ok(())
+    }
+
+    /// A copy of a file to be changed; none if it is not there.
+    fn to_edit(&self, name: &str, stored: &dyn StoredFiles) -> Option<EditedFile> {
+        match self.files.get(name) {
+            Some(FileState::Deleted) => None,
+            Some(FileState::Edited(file)) => Some(EditedFile::clone(file)),
+            None => {
+                let bytes = stored.bytes(name)?;
+                Some(EditedFile::new(true, Pieces::stored(bytes)))
+            }
+        }
+    }
+
+    fn replace(&mut self, rows: &[(Arc<str>, Bytes)], stored: &dyn StoredFiles) {
+        for (name, text) in rows {
+            self.pending_bytes += stored.bytes(name).unwrap_or(0) + text.len() as u64 + EDIT_BYTES;
+            let mut pieces = Pieces::default();
+            pieces.insert(0, text.clone());
+            let file = EditedFile::new(false, pieces);
+            self.files
+                .insert(name.clone(), FileState::Edited(Arc::new(file)));
+        }
+    }
+
+    fn delete(&mut self, files: &[Arc<str>], stored: &dyn StoredFiles) -> Result<()> {
+        for (row, name) in files.iter().enumerate() {
+            let bytes = stored.bytes(name);
+            let is_there = match self.files.get(name) {
+                Some(FileState::Deleted) => false,
+                Some(FileState::Edited(_)) => true,
+                None => bytes.is_some(),
+            };
+            if !is_there {
+                return Err(at_row(row, stored.no_such_file(name)));
+            }
+            match bytes {
+                Some(bytes) => {
+                    self.pending_bytes += bytes + EDIT_BYTES;
+                    self.files.insert(name.clone(), FileState::Deleted);
+                }
+                None => {
+                    self.files.remove(name);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error that says which row it is about.
+fn at_row(row: usize, error: Error) -> Error {
+    Error::Invalid {
+        subject: format!("row {}", row + 1),
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,252 @@
+//! The text of a file as pieces: stretches of what is stored, and inserted text.
+//!
+//! The invariant: the pieces one after the other are the text; stored pieces ascend and are together the whole stored
+//! text, since nothing but whole files is ever deleted; no piece is empty. A clone shares what it can, and a change
+//! copies one leaf.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// A stretch of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Bytes of the file as it is stored.
+    Stored(Range<u64>),
+    /// Bytes that were inserted.
+    Inserted(Bytes),
+}
+
+/// Pieces of a leaf; a full one is split in two.
+const LEAF_PIECES_MAX: usize = 128;
+
+/// A text in pieces.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pieces {
+    /// The size of each leaf, in bytes of text.
+    sizes: Vec<u64>,
+    leaves: Vec<Arc<Vec<Piece>>>,
+    bytes: u64,
+}
+
+impl Piece {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Piece::Stored(range) => range.end - range.start,
+            Piece::Inserted(text) => text.len() as u64,
+        }
+    }
+
+    /// The bytes in front of `at` and those from it on; `at` lies inside.
+    fn split(&self, at: u64) -> (Piece, Piece) {
+        match self {
+            Piece::Stored(range) => {
+                let middle = range.start + at;
+                (
+                    Piece::Stored(range.start..middle),
+                    Piece::Stored(middle..range.end),
+                )
+            }
+            // Less than the length, which is a usize.
+            Piece::Inserted(text) => (
+                Piece::Inserted(text.slice(..at as usize)),
+                Piece::Inserted(text.slice(at as usize..)),
+            ),
+        }
+    }
+
+    /// Some of its bytes.
+    fn slice(&self, range: Range<u64>) -> Piece {
+        match self {
+            Piece::Stored(stored) => {
+                Piece::Stored(stored.start + range.start..stored.start + range.end)
+            }
+            // Within the length, which is a usize.
+            Piece::Inserted(text) => {
+                Piece::Inserted(text.slice(range.start as usize..range.end as usize))
+            }
+        }
+    }
+}
+
+impl Pieces {
+    /// A text that is stored.
+    pub(crate) fn stored(bytes: u64) -> Pieces {
+        let mut pieces = Pieces::default();
+        if bytes > 0 {
+            pieces.sizes.push(bytes);
+            pieces.leaves.push(Arc::new(vec![Piece::Stored(0..bytes)]));
+            pieces.bytes = bytes;
+        }
+        pieces
+    }
+
+    /// How many bytes the text has.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Inserts `text` before byte `at`, at most [`Pieces::bytes`].
+    ///
+    /// Work: O(leaves), of which a hundredth as many as pieces, and a copy of a leaf that is shared.
+    pub(crate) fn insert(&mut self, at: u64, text: Bytes) {
+        debug_assert!(at <= self.bytes);
+        if text.is_empty() {
+            return;
+        }
+        let size = text.len() as u64;
+        let piece = Piece::Inserted(text);
+        if self.leaves.is_empty() {
+            self.leaves.push(Arc::new(Vec::new()));
+            self.sizes.push(0);
+        }
+        let (mut leaf, mut before) = (0, 0);
+        if at == self.bytes {
+            // Texts grow at their end more often than anywhere else.
+            leaf = self.leaves.len() - 1;
+            before = self.bytes - self.sizes[leaf];
+        }
+        while at > before + self.sizes[leaf] {
+            before += self.sizes[leaf];
+            leaf += 1;
+        }
+        let pieces = Arc::make_mut(&mut self.leaves[leaf]);
+        let mut place = 0;
+        while place < pieces.len() && at >= before + pieces[place].len() {
+            before += pieces[place].len();
+            place += 1;
+        }
+        if at > before {
+            let (front, back) = pieces[place].split(at - before);
+            pieces.splice(place..=place, [front, piece, back]);
+        } else {
+            pieces.insert(place, piece);
+        }
+        self.sizes[leaf] += size;
+        self.bytes += size;
+        if pieces.len() > LEAF_PIECES_MAX {
+            // A text that grows at its end leaves full leaves behind.
+            let keep = match leaf + 1 == self.leaves.len() && at + size == self.bytes {
+                true => LEAF_PIECES_MAX,
+                false => LEAF_PIECES_MAX / 2,
+            };
+            let pieces = Arc::make_mut(&mut self.leaves[leaf]);
+            let split = pieces.split_off(keep);
+            let moved = split.iter().map(Piece::len).sum();
+            self.leaves.insert(leaf + 1, Arc::new(split));
+            self.sizes[leaf] -= moved;
+            self.sizes.insert(leaf + 1, moved);
+        }
+    }
+
+    /// All pieces, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Piece> {
+        self.leaves.iter().flat_map(|leaf| leaf.iter())
+    }
+
+    /// The pieces of a range, cut where it begins and ends; the range may go beyond the end of the text.
+    pub(crate) fn slice(&self, range: Range<u64>) -> Vec<Piece> {
+        let mut found = Vec::new();
+        let end = range.end.min(self.bytes);
+        let mut before = 0;
+        for (leaf, &size) in self.leaves.iter().zip(&self.sizes) {
+            if before >= end {
+                break;
+            }
+            if before + size <= range.start {
+                before += size;
+                continue;
+            }
+            for piece in leaf.iter() {
+                let after = before + piece.len();
+                if after > range.start && before < end {
+                    let from = range.start.saturating_sub(before);
+                    found.push(piece.slice(from..end.min(after) - before));
+                }
+                before = after;
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text, where `stored` is stored.
+    fn text_of(pieces: impl Iterator<Item = Piece>, stored: &[u8]) -> Vec<u8> {
+        let mut text = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Stored(range) => {
+                    text.extend_from_slice(&stored[range.start as usize..range.end as usize]);
+                }
+                Piece::Inserted(bytes) => text.extend_from_slice(&bytes),
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn pieces_are_the_text_after_any_insertions() {
+        let mut state = 7u64;
+        let mut below = |limit: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize % limit
+        };
+        for stored in [&b""[..], b"a", b"the cat sat on the mat"] {
+            let mut pieces = Pieces::stored(stored.len() as u64);
+            let mut text = stored.to_vec();
+            for step in 0..1500 {
+                let at = match below(4) {
+                    0 => text.len(),
+                    _ => below(text.len() + 1),
+                };
+                let inserted: Vec<u8> = (0..below(4)).map(|_| b'A' + below(26) as u8).collect();
+                text.splice(at..at, inserted.iter().copied());
+                let older = pieces.clone();
+                pieces.insert(at as u64, Bytes::from(inserted));
+                assert_eq!(pieces.bytes(), text.len() as u64);
+                if step % 50 == 0 {
+                    assert_eq!(text_of(pieces.iter().cloned(), stored), text);
+                    let from = below(text.len() + 1);
+                    let to = from + below(40);
+                    let part = pieces.slice(from as u64..to as u64);
+                    assert!(part.iter().all(|piece| piece.len() > 0));
+                    let expected = &text[from..to.min(text.len())];
+                    assert_eq!(text_of(part.into_iter(), stored), expected);
+                    assert!(older.bytes() <= pieces.bytes());
+                }
+            }
+            let mut next = 0;
+            for piece in pieces.iter() {
+                if let Piece::Stored(range) = piece {
+                    assert_eq!(range.start, next);
+                    next = range.end;
+                }
+            }
+            assert_eq!(next, stored.len() as u64);
+            assert!(
+                pieces
+                    .leaves
+                    .iter()
+                    .all(|leaf| leaf.len() <= LEAF_PIECES_MAX)
+            );
+        }
+    }
+
+    #[test]
+    fn a_clone_keeps_the_text_it_was_made_of() {
+        let mut pieces = Pieces::stored(4);
+        pieces.insert(2, Bytes::from_static(b"xx"));
+        let before = pieces.clone();
+        pieces.insert(3, Bytes::from_static(b"yy"));
+        assert_eq!(text_of(before.iter().cloned(), b"abcd"), b"abxxcd");
+        assert_eq!(text_of(pieces.iter().cloned(), b"abcd"), b"abxyyxcd");
+    }
+}

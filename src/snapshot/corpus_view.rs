@@ -1,0 +1,227 @@
+//! A corpus as it is at one moment: what is stored, and edits that are pending.
+//!
+//! The invariant: files are named by their place in order of name, words by their place in dictionary order; every method
+//! answers for the texts as they are at that moment. Without edits it costs what the segments cost. Parallel work runs in
+//! the current pool.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
+use zipfdb_storage::Tokenizer;
+
+use super::pending::PendingView;
+use super::segment_view::SegmentView;
+use super::stored_view::StoredView;
+use super::tasks::Ngrams;
+use super::vocabulary::Vocabulary;
+use super::{FileOffsets, FileSummary};
+use crate::overlay::Overlay;
+use crate::{Error, Result};
+
+/// A corpus as it is at one moment.
+pub(crate) struct CorpusView {
+    stored: Arc<StoredView>,
+    overlay: Overlay,
+    pending: Option<PendingView>,
+}
+
+/// All words of a corpus, numbered in dictionary order.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'a> {
+    stored: &'a Vocabulary,
+    pending: Option<&'a PendingView>,
+}
+
+impl Words<'_> {
+    /// How many there are. Edits may have left some that no file has any more.
+    pub(crate) fn len(&self) -> usize {
+        match self.pending {
+            None => self.stored.len(),
+            Some(pending) => pending.numbering().len(),
+        }
+    }
+
+    /// The word with a number.
+    pub(crate) fn word(&self, number: u32) -> &[u8] {
+        match self.pending {
+            None => self.stored.word(number),
+            Some(pending) => pending.word(number),
+        }
+    }
+
+    /// The number of a word.
+    pub(crate) fn find(&self, word: &[u8]) -> Result<Option<u32>> {
+        match self.pending {
+            None => self.stored.find(word),
+            Some(pending) => pending.find_word(word),
+        }
+    }
+}
+
+/// The same question to the segments or to what edits make of them.
+macro_rules! answered {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident $(<$($generic:ident: $bound:path),*>)? (&self $(, $argument:ident: $type:ty)*) -> $answer:ty;
+    )*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) fn $name $(<$($generic),*>)? (&self $(, $argument: $type)*) -> $answer
+            $(where $($generic: $bound + Sync),*)?
+            {
+                match &self.pending {
+                    None => self.stored.$name($($argument),*),
+                    Some(pending) => pending.$name($($argument),*),
+                }
+            }
+        )*
+    };
+}
+
+impl CorpusView {
+    /// What is stored, with edits.
+    ///
+    /// # Errors
+    /// If there are edits and a segment is damaged.
+    pub(crate) fn new(
+        stored: Arc<StoredView>,
+        overlay: Overlay,
+        tokenizer: Tokenizer,
+    ) -> Result<CorpusView> {
+        let pending = match overlay.is_empty() {
+            true => None,
+            false => Some(PendingView::new(stored.clone(), &overlay, tokenizer)?),
+        };
+        Ok(CorpusView {
+            stored,
+            overlay,
+            pending,
+        })
+    }
+
+    /// The corpus without the edits.
+    pub(crate) fn stored(&self) -> &Arc<StoredView> {
+        &self.stored
+    }
+
+    /// The edits.
+    pub(crate) fn overlay(&self) -> &Overlay {
+        &self.overlay
+    }
+
+    pub(super) fn pending(&self) -> Option<&PendingView> {
+        self.pending.as_ref()
+    }
+
+    pub(crate) fn segments(&self) -> &[Arc<SegmentView>] {
+        self.stored.segments()
+    }
+
+    /// The file of a name, which must be there.
+    pub(super) fn find(&self, name: &str) -> Result<usize> {
+        self.find_file(name).ok_or_else(|| self.no_such_file(name))
+    }
+
+    fn no_such_file(&self, name: &str) -> Error {
+        match &self.pending {
+            None => self.stored.no_such_file(name),
+            Some(pending) => pending.no_such_file(name),
+        }
+    }
+
+    /// All words.
+    pub(crate) fn vocabulary(&self) -> Result<Words<'_>> {
+        Ok(Words {
+            stored: self.stored.vocabulary()?,
+            pending: self.pending.as_ref(),
+        })
+    }
+
+    /// The word with a number; the vocabulary is there.
+    pub(crate) fn word(&self, number: u32) -> &[u8] {
+        match &self.pending {
+            None => self.stored.known_vocabulary().word(number),
+            Some(pending) => pending.word(number),
+        }
+    }
+
+    /// All words in order of bytes, and the place of each in it; the vocabulary is there.
+    pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
+        match &self.pending {
+            None => self.stored.known_vocabulary().byte_order(),
+            Some(pending) => pending.byte_order(),
+        }
+    }
+
+    /// For each word its place in order of bytes; the vocabulary is there.
+    pub(crate) fn byte_ranks(&self) -> &[u32] {
+        &self.byte_order().1
+    }
+
+    answered! {
+        /// All files, in order of name.
+        fn files(&self) -> &[FileSummary];
+        /// The file of a name.
+        fn find_file(&self, name: &str) -> Option<usize>;
+
+        /// Whether words are found in a file without anything being built first.
+        fn can_search_now(&self, file: usize) -> bool;
+        /// Whether words of a file are counted by a look-up in a table.
+        fn can_count_now(&self, file: usize) -> bool;
+        /// Whether bytes of a file are extracted without anything being built first.
+        fn can_extract_now(&self, file: usize) -> bool;
+
+        /// How often each word occurs; by its number.
+        fn totals(&self) -> Result<Vec<u64>>;
+        /// The words of a file and how often each occurs there, ascending.
+        fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>>;
+        /// A row for each file: its words with counts.
+        fn file_words(&self, stop: &AtomicBool) -> Result<CountTable>;
+        /// A row for each word: its files with counts.
+        fn word_files(&self, stop: &AtomicBool) -> Result<CountTable>;
+        /// For each file how often words of a set, told by their numbers, occur in it.
+        fn word_set_counts(&self, in_set: &[bool]) -> Result<Vec<u64>>;
+
+        /// How often a word occurs.
+        fn count(&self, word: &[u8]) -> Result<u64>;
+        /// How often each of some words occurs.
+        fn count_words<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Vec<u64>>;
+        /// How often a word occurs in a file.
+        fn count_in(&self, file: usize, word: &[u8]) -> Result<u64>;
+        /// How often each word occurs in its file.
+        fn count_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>;
+
+        /// All n-grams with their counts, in parts that follow each other.
+        fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Ngrams<u64>>>;
+        /// All n-grams, and for each a row of files with counts, in parts that follow each other.
+        fn ngram_files(&self, n: usize, order: FileOrder, stop: &AtomicBool) -> Result<Vec<NgramFiles>>;
+        /// How often an n-gram occurs, told by the numbers of its words.
+        fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64>;
+        /// Where an n-gram occurs: file, and number of its first word in it; ascending.
+        fn ngram_positions(&self, words: &[u32], stop: &AtomicBool) -> Result<Vec<(u32, u64)>>;
+
+        /// The offset of the own first byte of a word, told by its number in its file.
+        fn offset_of_word(&self, file: u32, position: u64) -> Result<u64>;
+        /// Where a word, told by its number, stands in a file: offsets of its first bytes, ascending.
+        fn offsets_of(&self, file: usize, word: u32) -> Result<Vec<u64>>;
+        /// Where a word, told by its number, stands in a file, counted in words; ascending.
+        fn positions_of(&self, file: usize, word: u32) -> Result<Vec<u64>>;
+        /// The files that have a word, each with its offsets.
+        fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>>;
+        /// For each word the files that have it, each with its offsets.
+        fn search_words<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Vec<Vec<FileOffsets>>>;
+        /// Where a word stands in a file: offsets of its first bytes, ascending.
+        fn search_in(&self, file: usize, word: &[u8]) -> Result<Vec<u64>>;
+        /// For each file and word the offsets.
+        fn search_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>;
+
+        /// The bytes `offset..offset + length` of a file, as far as it goes.
+        fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>>;
+        /// The bytes of many ranges of files.
+        fn extract_many<F: AsRef<str>>(&self, ranges: &[(F, u64, u64)]) -> Result<Vec<Vec<u8>>>;
+        /// Writes a file; the inner error is the target's.
+        fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>>;
+    }
+}

@@ -1,0 +1,248 @@
+//! Counts of words.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+use zipfdb_kernels::CountTable;
+
+use super::{Edit, NONE, PendingView};
+use crate::{Error, Result};
+
+impl PendingView {
+    /// How much more or less often each word occurs than in the stored files; ascending.
+    fn changes(&self) -> Result<&[(u32, i64)]> {
+        if let Some(changes) = self.changes.get() {
+            return Ok(changes);
+        }
+        let mut changes: Vec<(u32, i64)> = self.edits.iter().flat_map(Edit::changes).collect();
+        for &file in &self.gone {
+            let counts = self.stored.totals_of(file as usize)?.into_iter();
+            // Counts are below 2^63.
+            changes.extend(counts.map(|(word, n)| (self.numbering.number(word), -(n as i64))));
+        }
+        changes.par_sort_unstable();
+        changes.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
+        changes.retain(|&(_, change)| change != 0);
+        Ok(self.changes.get_or_init(|| changes))
+    }
+
+    /// As [`super::StoredView::totals`].
+    pub(crate) fn totals(&self) -> Result<Vec<u64>> {
+        let stored = self.stored.totals()?;
+        let mut totals = match self.numbering.numbers() {
+            None => stored,
+            Some(numbers) => {
+                let mut totals = vec![0; self.numbering.len()];
+                for (&number, count) in numbers.iter().zip(stored) {
+                    totals[number as usize] = count;
+                }
+                totals
+            }
+        };
+        for &(word, change) in self.changes()? {
+            add(&mut totals[word as usize], change);
+        }
+        Ok(totals)
+    }
+
+    /// As [`super::StoredView::totals_of`].
+    pub(crate) fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>> {
+        let mut counts = match self.stored_file(file) {
+            None => Vec::new(),
+            Some(stored) => self.stored.totals_of(stored)?,
+        };
+        for (word, _) in &mut counts {
+            *word = self.numbering.number(*word);
+        }
+        let Some(edit) = self.edit(file) else {
+            return Ok(counts);
+        };
+        let mut merged = Vec::with_capacity(counts.len() + edit.regions.changes.len());
+        let mut rest = counts.into_iter().peekable();
+        for (word, change) in edit.changes() {
+            while let Some(count) = rest.next_if(|count| count.0 < word) {
+                merged.push(count);
+            }
+            let mut count = rest.next_if(|count| count.0 == word).map_or(0, |c| c.1);
+            add(&mut count, change);
+            if count > 0 {
+                merged.push((word, count));
+            }
+        }
+        merged.extend(rest);
+        Ok(merged)
+    }
+
+    /// As [`super::StoredView::file_words`].
+    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<CountTable> {
+        let stored = self.stored.file_words(stop)?;
+        let rows = (0..self.files.len()).into_par_iter().map(|file| {
+            let row = match self.stored_file(file) {
+                None => &[][..],
+                Some(stored_file) => stored.row(stored_file),
+            };
+            let number = |&(word, count): &(u32, u32)| (self.numbering.number(word), count);
+            let row: Vec<(u32, u32)> = row.iter().map(number).collect();
+            match self.edit(file) {
+                None => Ok(row),
+                Some(edit) => corrected(&row, edit.changes()),
+            }
+        });
+        self.numbering.numbers();
+        let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
+        Ok(CountTable::of_rows(rows))
+    }
+
+    /// As [`super::StoredView::word_files`].
+    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<CountTable> {
+        let stored = self.stored.word_files(stop)?;
+        let mut changes: Vec<(u32, u32, i64)> = Vec::new();
+        for edit in &self.edits {
+            changes.extend(
+                edit.changes()
+                    .map(|(word, change)| (word, edit.file, change)),
+            );
+        }
+        changes.par_sort_unstable();
+        let words = (0..self.numbering.len() as u32).into_par_iter();
+        let rows = words.map(|word| {
+            let row = match self.numbering.source(word) {
+                super::Source::Fresh(_) => &[][..],
+                super::Source::Stored(stored_word) => stored.row(stored_word as usize),
+            };
+            let row: Vec<(u32, u32)> = self.files_now(row).collect();
+            let from = changes.partition_point(|&(changed, ..)| changed < word);
+            let of_word = changes[from..].iter();
+            let of_word = of_word.take_while(|&&(changed, ..)| changed == word);
+            corrected(&row, of_word.map(|&(_, file, change)| (file, change)))
+        });
+        let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
+        Ok(CountTable::of_rows(rows))
+    }
+
+    /// Stored files with counts, by their numbers now, without those that are gone.
+    pub(super) fn files_now(&self, row: &[(u32, u32)]) -> impl Iterator<Item = (u32, u32)> {
+        let now = row
+            .iter()
+            .map(|&(file, count)| (self.number_of[file as usize], count));
+        now.filter(|&(file, _)| file != NONE)
+    }
+
+    /// As [`super::StoredView::word_set_counts`].
+    pub(crate) fn word_set_counts(&self, in_set: &[bool]) -> Result<Vec<u64>> {
+        let found = match self.numbering.numbers() {
+            None => self.stored.word_set_counts(in_set)?,
+            Some(numbers) => {
+                let stored: Vec<bool> = (numbers.iter())
+                    .map(|&number| in_set[number as usize])
+                    .collect();
+                self.stored.word_set_counts(&stored)?
+            }
+        };
+        let mut counts: Vec<u64> = (0..self.files.len())
+            .map(|file| self.stored_file(file).map_or(0, |stored| found[stored]))
+            .collect();
+        for edit in &self.edits {
+            for (_, change) in edit.changes().filter(|&(word, _)| in_set[word as usize]) {
+                add(&mut counts[edit.file as usize], change);
+            }
+        }
+        Ok(counts)
+    }
+
+    /// How often a word occurs.
+    pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
+        let mut count = self.stored.count(word)?;
+        if let Some(number) = self.find_word(word)? {
+            let changes = self.changes()?;
+            let found = changes.binary_search_by_key(&number, |&(word, _)| word);
+            add(&mut count, found.map_or(0, |at| changes[at].1));
+        }
+        Ok(count)
+    }
+
+    /// How often each of some words occurs.
+    pub(crate) fn count_words<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<Vec<u64>> {
+        self.changes()?;
+        words
+            .par_iter()
+            .map(|word| self.count(word.as_ref()))
+            .collect()
+    }
+
+    /// How often a word occurs in a file.
+    pub(crate) fn count_in(&self, file: usize, word: &[u8]) -> Result<u64> {
+        let mut count = match self.stored_file(file) {
+            None => 0,
+            Some(stored) => self.stored.count_in(stored, word)?,
+        };
+        if let Some(edit) = self.edit(file) {
+            add(&mut count, edit.change_of(word));
+        }
+        Ok(count)
+    }
+
+    /// How often each word occurs in its file.
+    pub(crate) fn count_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let files = self.find_files(questions.iter().map(|(file, _)| file.as_ref()))?;
+        let stored = |&(_, &file): &(&(F, W), &usize)| self.stored_file(file).is_some();
+        let asked = questions.iter().zip(&files).filter(stored);
+        let asked: Vec<(&str, &[u8])> = asked
+            .map(|((file, word), _)| (file.as_ref(), word.as_ref()))
+            .collect();
+        let mut found = self.stored.count_many(&asked)?.into_iter();
+        let mut counts = Vec::with_capacity(questions.len());
+        for ((_, word), &file) in questions.iter().zip(&files) {
+            let mut count = match self.stored_file(file) {
+                None => 0,
+                Some(_) => found.next().expect("each stored file was asked"),
+            };
+            if let Some(edit) = self.edit(file) {
+                add(&mut count, edit.change_of(word.as_ref()));
+            }
+            counts.push(count);
+        }
+        Ok(counts)
+    }
+}
+
+/// A row of a table with changes, both ascending; what becomes 0 goes.
+pub(super) fn corrected(
+    row: &[(u32, u32)],
+    changes: impl Iterator<Item = (u32, i64)>,
+) -> Result<Vec<(u32, u32)>> {
+    let mut merged = Vec::with_capacity(row.len());
+    let mut rest = row.iter().copied().peekable();
+    for (column, change) in changes {
+        while let Some(entry) = rest.next_if(|entry| entry.0 < column) {
+            merged.push(entry);
+        }
+        let count = rest
+            .next_if(|entry| entry.0 == column)
+            .map_or(0, |entry| entry.1);
+        let count = u32::try_from(i64::from(count) + change).map_err(|_| Error::Invalid {
+            subject: "count".into(),
+            reason: "a word or n-gram occurs more than 4294967295 times in one file".into(),
+        })?;
+        if count > 0 {
+            merged.push((column, count));
+        }
+    }
+    merged.extend(rest);
+    Ok(merged)
+}
+
+/// Changes a count, which stays 0 or more: nothing goes that was not there.
+fn add(count: &mut u64, change: i64) {
+    *count = count.saturating_add_signed(change);
+}

@@ -1,0 +1,319 @@
+//! A corpus with edits that are not merged yet: what is stored, corrected where edits touch it.
+//!
+//! The invariant: answers equal those on the texts as they are now. Counts are those of the stored files, plus the words
+//! that regions ([`crate::overlay::Regions`]) have now, less those they had; places move by what was inserted before
+//! them. So an answer costs what it costs on the stored files, and something for each edit it meets. Files that are gone
+//! are taken off whole.
+//!
+//! Files and words are numbered as everywhere, in order of name and of the dictionary, edits included. `counts` has words,
+//! `ngrams` n-grams, `places` offsets and bytes.
+
+mod counts;
+mod ngrams;
+mod numbering;
+mod places;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use rayon::prelude::*;
+use zipfdb_kernels::NGRAM_WORDS_MAX;
+use zipfdb_storage::Tokenizer;
+
+use super::FileSummary;
+use super::stored_view::StoredView;
+use super::word_order::compare;
+use crate::overlay::{EditedFile, FileState, Overlay, Regions, StoredText};
+use crate::{Error, Result};
+
+use ngrams::WindowChanges;
+pub(super) use numbering::{Numbering, Source};
+
+/// No file: one that is not stored, or that is gone.
+const NONE: u32 = u32::MAX;
+
+/// The stored files of a corpus, and what edits make of them.
+pub(crate) struct PendingView {
+    stored: Arc<StoredView>,
+    /// All files as they are now, in order of name.
+    files: Vec<FileSummary>,
+    /// For each of them the stored file it rests on, or [`NONE`].
+    stored_of: Vec<u32>,
+    /// For each of them its place in `edits`, or [`NONE`].
+    edit_of: Vec<u32>,
+    /// For each stored file its number now, or [`NONE`].
+    number_of: Vec<u32>,
+    /// Stored files that no file rests on any more.
+    gone: Vec<u32>,
+    /// In order of file.
+    edits: Vec<Edit>,
+    numbering: Numbering,
+    byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
+    /// How much more or less often each word occurs than in the stored files; ascending, no change is 0.
+    changes: OnceLock<Vec<(u32, i64)>>,
+    /// For each n what edits do to n-grams of n words.
+    windows: [OnceLock<WindowChanges>; NGRAM_WORDS_MAX + 1],
+}
+
+/// A file that is not as stored.
+struct Edit {
+    /// Its number.
+    file: u32,
+    edited: Arc<EditedFile>,
+    regions: Arc<Regions>,
+    /// For each word of the regions its number.
+    numbers: Vec<u32>,
+}
+
+/// A stored file, or none, as text that edits rest on.
+struct BaseText<'a> {
+    view: &'a StoredView,
+    name: &'a str,
+    tokenizer: Tokenizer,
+    file: Option<usize>,
+}
+
+impl StoredText for BaseText<'_> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn tokenizer(&self) -> Tokenizer {
+        self.tokenizer
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.map_or(0, |file| self.view.files()[file].bytes)
+    }
+
+    fn words(&self) -> u64 {
+        self.file.map_or(0, |file| self.view.files()[file].words)
+    }
+
+    fn extract(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        match self.file {
+            Some(file) if range.start < range.end => {
+                self.view
+                    .extract(file, range.start, range.end - range.start)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn words_before(&self, offset: u64) -> Result<u64> {
+        self.file
+            .map_or(Ok(0), |file| self.view.words_before(file, offset))
+    }
+
+    fn find(&self, word: &[u8]) -> Result<Option<u32>> {
+        self.view.vocabulary()?.find(word)
+    }
+
+    fn compare(&self, left: &[u8], right: &[u8]) -> std::cmp::Ordering {
+        compare(left, right)
+    }
+}
+
+impl PendingView {
+    /// Finds the words around all edits that nobody has asked for before, and numbers files and words.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn new(
+        stored: Arc<StoredView>,
+        overlay: &Overlay,
+        tokenizer: Tokenizer,
+    ) -> Result<PendingView> {
+        // What regions need is built once, not by each thread.
+        stored.prepare_edits()?;
+        let states: Vec<(&Arc<str>, &FileState)> = overlay.files().collect();
+        let found: Vec<Option<Arc<Regions>>> = (states.par_iter())
+            .map(|&(name, state)| {
+                let FileState::Edited(edited) = state else {
+                    return Ok(None);
+                };
+                let file = edited.is_stored.then(|| stored.find_file(name)).flatten();
+                let base = BaseText {
+                    view: &stored,
+                    name,
+                    tokenizer,
+                    file,
+                };
+                Ok(Some(edited.regions(&base)?.clone()))
+            })
+            .collect::<Result<_>>()?;
+
+        let mut fresh = Vec::new();
+        for regions in found.iter().flatten() {
+            let words = regions.dictionary.iter().zip(&regions.stored_numbers);
+            fresh.extend(
+                words
+                    .filter(|(_, number)| number.is_none())
+                    .map(|(word, _)| word.clone()),
+            );
+        }
+        let numbering = Numbering::new(stored.vocabulary()?, fresh);
+        let mut view = PendingView {
+            files: Vec::with_capacity(stored.files().len() + states.len()),
+            stored_of: Vec::new(),
+            edit_of: Vec::new(),
+            number_of: vec![NONE; stored.files().len()],
+            gone: Vec::new(),
+            edits: Vec::new(),
+            numbering,
+            byte_order: OnceLock::new(),
+            changes: OnceLock::new(),
+            windows: Default::default(),
+            stored: stored.clone(),
+        };
+        let mut rest = (0..).zip(stored.files()).peekable();
+        for ((name, state), regions) in states.into_iter().zip(found) {
+            while let Some((file, summary)) = rest.next_if(|(_, file)| *file.name < **name) {
+                view.push(summary.clone(), file, NONE);
+            }
+            let same = rest.next_if(|(_, file)| *file.name == **name);
+            let same = same.map_or(NONE, |(file, _)| file);
+            match (state, regions) {
+                (FileState::Edited(edited), Some(regions)) => {
+                    let edit = view.edits.len() as u32;
+                    let summary = FileSummary {
+                        name: name.to_string(),
+                        bytes: regions.bytes,
+                        words: regions.word_count,
+                    };
+                    let base = if edited.is_stored { same } else { NONE };
+                    if base != same {
+                        view.gone.push(same);
+                    }
+                    let numbers = view.numbers_of(&regions);
+                    view.edits.push(Edit {
+                        // Files are numbered by u32.
+                        file: view.files.len() as u32,
+                        edited: edited.clone(),
+                        numbers,
+                        regions,
+                    });
+                    view.push(summary, base, edit);
+                }
+                _ if same != NONE => view.gone.push(same),
+                _ => {}
+            }
+        }
+        for (file, summary) in rest {
+            view.push(summary.clone(), file, NONE);
+        }
+        Ok(view)
+    }
+
+    fn push(&mut self, summary: FileSummary, stored: u32, edit: u32) {
+        if stored != NONE {
+            self.number_of[stored as usize] = self.files.len() as u32;
+        }
+        self.files.push(summary);
+        self.stored_of.push(stored);
+        self.edit_of.push(edit);
+    }
+
+    fn numbers_of(&self, regions: &Regions) -> Vec<u32> {
+        let words = regions.dictionary.iter().zip(&regions.stored_numbers);
+        words
+            .map(|(word, stored)| match stored {
+                Some(stored) => self.numbering.number(*stored),
+                None => (self.numbering.find_fresh(word)).expect("all new words were numbered"),
+            })
+            .collect()
+    }
+
+    /// All files as they are now, in order of name.
+    pub(crate) fn files(&self) -> &[FileSummary] {
+        &self.files
+    }
+
+    /// The file of a name.
+    pub(crate) fn find_file(&self, name: &str) -> Option<usize> {
+        let found = (self.files).binary_search_by(|file| file.name.as_str().cmp(name));
+        found.ok()
+    }
+
+    pub(super) fn numbering(&self) -> &Numbering {
+        &self.numbering
+    }
+
+    /// All words in order of bytes, and the place of each in it.
+    pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
+        self.byte_order.get_or_init(|| {
+            let vocabulary = self.stored.known_vocabulary();
+            (self.numbering).byte_order(vocabulary, vocabulary.byte_order())
+        })
+    }
+
+    /// The word with a number.
+    pub(super) fn word(&self, number: u32) -> &[u8] {
+        match self.numbering.source(number) {
+            Source::Fresh(word) => word,
+            Source::Stored(word) => self.stored.known_vocabulary().word(word),
+        }
+    }
+
+    /// The number of a word.
+    pub(super) fn find_word(&self, word: &[u8]) -> Result<Option<u32>> {
+        let stored = self.stored.vocabulary()?.find(word)?;
+        let stored = stored.map(|word| self.numbering.number(word));
+        Ok(stored.or_else(|| self.numbering.find_fresh(word)))
+    }
+
+    /// The stored file that a file rests on.
+    fn stored_file(&self, file: usize) -> Option<usize> {
+        let stored = self.stored_of[file];
+        (stored != NONE).then_some(stored as usize)
+    }
+
+    /// The edits of a file.
+    fn edit(&self, file: usize) -> Option<&Edit> {
+        self.edits.get(self.edit_of[file] as usize)
+    }
+
+    /// For each file by name, which must all be there.
+    fn find_files<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<usize>> {
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        names
+            .map(|name| match known.get(name) {
+                Some(&file) => Ok(file),
+                None => {
+                    let file = self.find_file(name);
+                    let file = file.ok_or_else(|| self.no_such_file(name))?;
+                    known.insert(name, file);
+                    Ok(file)
+                }
+            })
+            .collect()
+    }
+
+    /// What to say of a file that is not there.
+    pub(super) fn no_such_file(&self, name: &str) -> Error {
+        self.stored.no_such_file_of(name, &self.files)
+    }
+}
+
+impl Edit {
+    /// How much more or less often a word occurs than in the stored file.
+    fn change_of(&self, word: &[u8]) -> i64 {
+        let found = (self.regions.dictionary).binary_search_by(|known| compare(known, word));
+        let change = found.ok().and_then(|at| {
+            let changes = &self.regions.changes;
+            // Words of regions are numbered by u32.
+            let found = changes.binary_search_by_key(&(at as u32), |&(word, _)| word);
+            found.ok().map(|at| changes[at].1)
+        });
+        change.unwrap_or(0)
+    }
+
+    /// As [`Edit::change_of`] for all words that change, ascending.
+    fn changes(&self) -> impl Iterator<Item = (u32, i64)> {
+        let changes = self.regions.changes.iter();
+        changes.map(|&(word, change)| (self.numbers[word as usize], change))
+    }
+}

@@ -1,0 +1,377 @@
+//! N-grams: those of the stored files, without the windows that edits broke and with those they made.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+use zipfdb_kernels::{CountTable, FileOrder, NGRAM_WORDS_MAX, NgramFiles};
+
+use super::counts::corrected;
+use super::{Edit, NONE, PendingView};
+use crate::overlay::{Region, RegionWord};
+use crate::snapshot::tasks::Ngrams;
+use crate::{Error, Result};
+
+/// Up to eight words; zeros behind the last.
+type Window = [u32; NGRAM_WORDS_MAX];
+
+/// How much more or less often n-grams occur in edited files than in the stored ones.
+pub(super) struct WindowChanges {
+    /// N-gram, file, change: ascending, each n-gram and file once, no change is 0.
+    changes: Vec<(Window, u32, i64)>,
+    /// N-gram, file, number of its first word: ascending, for each window that an edit made.
+    places: Vec<(Window, u32, u64)>,
+}
+
+fn window_of(words: impl Iterator<Item = u32>) -> Window {
+    let mut window = Window::default();
+    for (place, word) in window.iter_mut().zip(words) {
+        *place = word;
+    }
+    window
+}
+
+fn add_up(changes: &mut Vec<(Window, u32, i64)>) {
+    changes.par_sort_unstable();
+    changes.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        if same {
+            kept.2 += next.2;
+        }
+        same
+    });
+    changes.retain(|&(.., change)| change != 0);
+}
+
+impl Edit {
+    /// The first words of the windows of a region's words, or of its stored words, that are not on both sides.
+    fn changed_windows(&self, region: &Region, n: usize) -> [(Range<usize>, &[RegionWord]); 2] {
+        let (front, back) = self.regions.unchanged(region);
+        let lists = [
+            self.regions.words_of(region),
+            self.regions.stored_words_of(region),
+        ];
+        lists.map(|words| {
+            let last = words.len().saturating_sub(n - 1);
+            // Windows wholly in front of what changed, or behind it, are on both sides.
+            let from = (front + 1).saturating_sub(n);
+            let to = (words.len() - back).min(last);
+            (from..to.max(from), words)
+        })
+    }
+
+    fn window(&self, words: &[RegionWord], first: usize, n: usize) -> Window {
+        let words = words[first..first + n].iter();
+        window_of(words.map(|word| self.numbers[word.word as usize]))
+    }
+}
+
+impl PendingView {
+    fn windows(&self, n: usize) -> &WindowChanges {
+        self.windows[n].get_or_init(|| {
+            let of_edit = |edit: &Edit| {
+                let (mut changes, mut places) = (Vec::new(), Vec::new());
+                for region in &edit.regions.regions {
+                    let [(now, words), (before, stored)] = edit.changed_windows(region, n);
+                    for first in now {
+                        let window = edit.window(words, first, n);
+                        changes.push((window, edit.file, 1));
+                        places.push((window, edit.file, region.words.start + first as u64));
+                    }
+                    for first in before {
+                        changes.push((edit.window(stored, first, n), edit.file, -1));
+                    }
+                }
+                (changes, places)
+            };
+            let (changes, places): (Vec<_>, Vec<_>) = self.edits.par_iter().map(of_edit).unzip();
+            let (mut changes, mut places) = (changes.concat(), places.concat());
+            add_up(&mut changes);
+            places.par_sort_unstable();
+            WindowChanges { changes, places }
+        })
+    }
+
+    /// The changes of one n-gram.
+    fn windows_of(&self, words: &[u32]) -> &[(Window, u32, i64)] {
+        let window = window_of(words.iter().copied());
+        range_of(
+            &self.windows(words.len()).changes,
+            |change| &change.0,
+            window,
+        )
+    }
+
+    /// As [`super::StoredView::ngrams`].
+    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Ngrams<u64>>> {
+        let mut parts = self.stored.ngrams(n, stop)?;
+        if parts.is_empty() {
+            parts.push(Ngrams {
+                words: Vec::new(),
+                values: Vec::new(),
+            });
+        }
+        self.to_numbers(parts.iter_mut().map(|part| &mut part.words));
+        let mut changes = self.windows(n).changes.clone();
+        for change in &mut changes {
+            change.1 = NONE;
+        }
+        for &file in &self.gone {
+            let words = self.stored.words_of(file as usize)?;
+            let words: Vec<u32> = words.iter().map(|&w| self.numbering.number(w)).collect();
+            let windows = words.windows(n);
+            changes.extend(windows.map(|words| (window_of(words.iter().copied()), NONE, -1)));
+        }
+        add_up(&mut changes);
+        let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, &changes);
+        let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
+            let changes = &changes[range];
+            if changes.is_empty() {
+                return part;
+            }
+            let mut merged = Ngrams {
+                words: Vec::with_capacity(part.words.len() + changes.len() * n),
+                values: Vec::with_capacity(part.values.len() + changes.len()),
+            };
+            merge(&part.words, n, changes, |words, row, changes| {
+                let change: i64 = changes.iter().map(|change| change.2).sum();
+                let before = row.map_or(0, |row| part.values[row]);
+                let count = before.saturating_add_signed(change);
+                if count > 0 {
+                    merged.words.extend_from_slice(words);
+                    merged.values.push(count);
+                }
+                Ok(())
+            })
+            .expect("nothing here fails");
+            merged
+        });
+        Ok(merged_parts.collect())
+    }
+
+    /// As [`super::StoredView::ngram_files`].
+    pub(crate) fn ngram_files(
+        &self,
+        n: usize,
+        order: FileOrder,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramFiles>> {
+        let mut parts = self.stored.ngram_files(n, order, stop)?;
+        if parts.is_empty() {
+            parts.push(NgramFiles {
+                words: Vec::new(),
+                files: CountTable::of_rows(Vec::new()),
+            });
+        }
+        self.to_numbers(parts.iter_mut().map(|part| &mut part.words));
+        let changes = &self.windows(n).changes[..];
+        let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, changes);
+        let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
+            let mut words = Vec::with_capacity(part.words.len());
+            let mut files = CountTable::default();
+            files.offsets.push(0);
+            merge(&part.words, n, &changes[range], |ngram, row, changes| {
+                let stored = row.map_or(&[][..], |row| part.files.row(row));
+                let before = files.entries.len();
+                if changes.is_empty() {
+                    files.entries.extend(self.files_now(stored));
+                } else {
+                    let mut now: Vec<(u32, u32)> = self.files_now(stored).collect();
+                    now.sort_unstable();
+                    let of_files = changes.iter().map(|&(_, file, change)| (file, change));
+                    let mut row = corrected(&now, of_files)?;
+                    if order == FileOrder::Count {
+                        row.sort_unstable_by_key(|&(file, count)| (Reverse(count), file));
+                    }
+                    files.entries.extend(row);
+                }
+                if files.entries.len() > before {
+                    words.extend_from_slice(ngram);
+                    files.offsets.push(files.entries.len());
+                }
+                Ok(())
+            })?;
+            Ok(NgramFiles { words, files })
+        });
+        merged_parts.collect()
+    }
+
+    /// Gives n-grams of stored words the numbers they have now.
+    fn to_numbers<'a>(&self, lists: impl Iterator<Item = &'a mut Vec<u32>>) {
+        if let Some(numbers) = self.numbering.numbers() {
+            for words in lists {
+                let words = words.par_iter_mut();
+                words.for_each(|word| *word = numbers[*word as usize]);
+            }
+        }
+    }
+
+    /// As [`super::StoredView::ngram_count`].
+    pub(crate) fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64> {
+        let change: i64 = (self.windows_of(words).iter()).map(|change| change.2).sum();
+        let stored = match self.numbering.to_stored(words) {
+            None => 0,
+            Some(words) if self.gone.is_empty() => self.stored.ngram_count(&words, stop)?,
+            Some(words) => {
+                let places = self.stored.ngram_positions(&words, stop)?.into_iter();
+                let stays = |&(file, _): &(u32, u64)| self.number_of[file as usize] != NONE;
+                places.filter(stays).count() as u64
+            }
+        };
+        Ok(stored.saturating_add_signed(change))
+    }
+
+    /// As [`super::StoredView::ngram_positions`].
+    pub(crate) fn ngram_positions(
+        &self,
+        words: &[u32],
+        stop: &AtomicBool,
+    ) -> Result<Vec<(u32, u64)>> {
+        let n = words.len();
+        let mut places = Vec::new();
+        if let Some(words) = self.numbering.to_stored(words) {
+            for (stored, position) in self.stored.ngram_positions(&words, stop)? {
+                let file = self.number_of[stored as usize];
+                if file == NONE {
+                    continue;
+                }
+                match self.edit(file as usize) {
+                    None => places.push((file, position)),
+                    Some(edit) => {
+                        let now = edit.moved_window(position, n);
+                        places.extend(now.map(|position| (file, position)));
+                    }
+                }
+            }
+        }
+        let window = window_of(words.iter().copied());
+        let made = range_of(&self.windows(n).places, |place| &place.0, window);
+        places.extend(made.iter().map(|&(_, file, position)| (file, position)));
+        places.sort_unstable();
+        Ok(places)
+    }
+
+    /// The offset of the own first byte of a word, told by its number in its file.
+    pub(crate) fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
+        let stored = self.stored_file(file as usize);
+        let Some(edit) = self.edit(file as usize) else {
+            return self
+                .stored
+                .offset_of_word(self.stored_of[file as usize], position);
+        };
+        let regions = &edit.regions;
+        let next = regions
+            .regions
+            .partition_point(|region| region.words.end <= position);
+        if let Some(region) = regions.regions.get(next)
+            && region.words.contains(&position)
+        {
+            // Within the words of a region, which lie in memory.
+            let word = regions.words_of(region)[(position - region.words.start) as usize];
+            return Ok(region.bytes.start + u64::from(word.offset));
+        }
+        let (Some(stored), true) = (stored, position < regions.word_count) else {
+            return Err(Error::Invalid {
+                subject: self.files[file as usize].name.clone(),
+                reason: format!("it has no word number {position}"),
+            });
+        };
+        let before = match next.checked_sub(1) {
+            None => position,
+            Some(last) => {
+                let last = &regions.regions[last];
+                position - last.words.end + last.stored_words.end
+            }
+        };
+        let offset = self.stored.offset_of_word(stored as u32, before)?;
+        Ok(regions.moved_byte(offset, next))
+    }
+}
+
+impl Edit {
+    /// Where a window of `n` stored words is now; none if an edit broke it.
+    fn moved_window(&self, position: u64, n: usize) -> Option<u64> {
+        let regions = &self.regions.regions;
+        let end = position + n as u64;
+        // What changed in a region that begins before the window's end and ends behind its start.
+        let next = regions.partition_point(|region| region.stored_words.end <= position);
+        for region in regions[next..]
+            .iter()
+            .take_while(|region| region.stored_words.start < end)
+        {
+            let (front, back) = self.regions.unchanged(region);
+            if self.regions.words_of(region).len() == front && region_is_same(region) {
+                continue;
+            }
+            let changed_start = region.stored_words.start + front as u64;
+            let changed_end = region.stored_words.end - back as u64;
+            if position >= changed_end {
+                // Behind what changed, in the same region: words move as at its end.
+                return Some(position + region.words.end - region.stored_words.end);
+            }
+            if end > changed_start {
+                return None;
+            }
+        }
+        Some(self.regions.moved_word(position, next))
+    }
+}
+
+/// Whether a region has as many words as before.
+fn region_is_same(region: &Region) -> bool {
+    region.words.end - region.words.start == region.stored_words.end - region.stored_words.start
+}
+
+/// The items of an n-gram in a list that ascends by n-gram.
+fn range_of<T>(list: &[T], window_of: impl Fn(&T) -> &Window, window: Window) -> &[T] {
+    let from = list.partition_point(|item| *window_of(item) < window);
+    let count = list[from..].partition_point(|item| *window_of(item) == window);
+    &list[from..from + count]
+}
+
+/// For each part the changes of n-grams from its first one up to that of the next; the first part has those before it too.
+fn ranges_of<'a>(
+    parts: impl Iterator<Item = &'a [u32]>,
+    n: usize,
+    changes: &[(Window, u32, i64)],
+) -> Vec<Range<usize>> {
+    let firsts: Vec<Option<Window>> = parts
+        .map(|words| (!words.is_empty()).then(|| window_of(words[..n].iter().copied())))
+        .collect();
+    let mut ranges = vec![0..0; firsts.len()];
+    let mut end = changes.len();
+    for (range, first) in ranges.iter_mut().zip(&firsts).rev() {
+        let start = match first {
+            None => end,
+            Some(first) => changes.partition_point(|change| change.0 < *first).min(end),
+        };
+        *range = start..end;
+        end = start;
+    }
+    if let Some(first) = ranges.first_mut() {
+        first.start = 0;
+    }
+    ranges
+}
+
+/// Goes through n-grams and changes in order: calls `visit` with each n-gram, its row if it is stored, and its changes.
+fn merge(
+    words: &[u32],
+    n: usize,
+    changes: &[(Window, u32, i64)],
+    mut visit: impl FnMut(&[u32], Option<usize>, &[(Window, u32, i64)]) -> Result<()>,
+) -> Result<()> {
+    let mut rest = changes.chunk_by(|left, right| left.0 == right.0).peekable();
+    for (row, ngram) in words.chunks_exact(n).enumerate() {
+        while let Some(changes) = rest.next_if(|changes| changes[0].0[..n] < *ngram) {
+            visit(&changes[0].0[..n], None, changes)?;
+        }
+        let same = rest.next_if(|changes| changes[0].0[..n] == *ngram);
+        visit(ngram, Some(row), same.unwrap_or_default())?;
+    }
+    for changes in rest {
+        visit(&changes[0].0[..n], None, changes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Numbers of words when edits bring words that are not stored.
+//!
+//! The invariant: numbers follow dictionary order, as those of the stored words do; the new words stand between them, so
+//! a stored word's number grows by as many new words as come before it.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use rayon::prelude::*;
+
+use crate::snapshot::vocabulary::Vocabulary;
+use crate::snapshot::word_order::compare;
+
+/// The words of the stored files and those that only edits have, numbered together.
+pub(crate) struct Numbering {
+    /// The words that are not stored, in dictionary order.
+    fresh: Vec<Box<[u8]>>,
+    /// For each of them how many stored words come before it.
+    stored_before: Vec<u32>,
+    stored_count: u32,
+    /// The number of each stored word, once many are asked for.
+    numbers: OnceLock<Vec<u32>>,
+}
+
+/// Where a word comes from.
+pub(crate) enum Source<'a> {
+    /// The stored word with a number.
+    Stored(u32),
+    /// A new word.
+    Fresh(&'a [u8]),
+}
+
+impl Numbering {
+    /// Numbers new words, none of which is stored, among the stored ones. They may come in any order and more than once.
+    pub(crate) fn new(vocabulary: &Vocabulary, mut fresh: Vec<Box<[u8]>>) -> Numbering {
+        fresh.par_sort_unstable_by(|left, right| compare(left, right));
+        fresh.dedup();
+        // Words are numbered by u32.
+        let stored_count = vocabulary.len() as u32;
+        let before = |word: &Box<[u8]>| {
+            let (mut low, mut high) = (0, stored_count);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                match compare(vocabulary.word(middle), word).is_lt() {
+                    true => low = middle + 1,
+                    false => high = middle,
+                }
+            }
+            low
+        };
+        Numbering {
+            stored_before: fresh.par_iter().map(before).collect(),
+            fresh,
+            stored_count,
+            numbers: OnceLock::new(),
+        }
+    }
+
+    /// How many words there are.
+    pub(crate) fn len(&self) -> usize {
+        self.stored_count as usize + self.fresh.len()
+    }
+
+    /// Whether stored words keep their numbers.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.fresh.is_empty()
+    }
+
+    /// The number of a stored word.
+    pub(crate) fn number(&self, stored: u32) -> u32 {
+        match self.numbers.get() {
+            Some(numbers) => numbers[stored as usize],
+            None => {
+                let before = (self.stored_before).partition_point(|&before| before <= stored);
+                stored + before as u32
+            }
+        }
+    }
+
+    /// The numbers of all stored words; none if they keep theirs.
+    pub(crate) fn numbers(&self) -> Option<&[u32]> {
+        if self.is_stored() {
+            return None;
+        }
+        let numbers = self.numbers.get_or_init(|| {
+            let mut numbers = Vec::with_capacity(self.stored_count as usize);
+            let mut shift = 0;
+            for (index, &before) in (0..).zip(&self.stored_before) {
+                numbers.extend((numbers.len() as u32..before).map(|stored| stored + index));
+                shift = index + 1;
+            }
+            numbers.extend((numbers.len() as u32..self.stored_count).map(|stored| stored + shift));
+            numbers
+        });
+        Some(numbers)
+    }
+
+    /// Where the word with a number comes from.
+    pub(crate) fn source(&self, number: u32) -> Source<'_> {
+        let at = |index: usize| self.stored_before[index] + index as u32;
+        let (mut low, mut high) = (0, self.fresh.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match at(middle) < number {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        if low < self.fresh.len() && at(low) == number {
+            return Source::Fresh(&self.fresh[low]);
+        }
+        Source::Stored(number - low as u32)
+    }
+
+    /// The number of a word that is not stored.
+    pub(crate) fn find_fresh(&self, word: &[u8]) -> Option<u32> {
+        let found = self.fresh.binary_search_by(|fresh| compare(fresh, word));
+        found.ok().map(|at| self.stored_before[at] + at as u32)
+    }
+
+    /// All words in order of bytes, and the place of each in it, from those of the stored words.
+    pub(crate) fn byte_order(
+        &self,
+        vocabulary: &Vocabulary,
+        stored: &(Vec<u32>, Vec<u32>),
+    ) -> (Vec<u32>, Vec<u32>) {
+        let mut fresh: Vec<(&[u8], u32)> = (self.fresh.iter().zip(&self.stored_before))
+            .zip(0..)
+            .map(|((word, &before), index)| (&word[..], before + index))
+            .collect();
+        fresh.sort_unstable();
+        let mut order = Vec::with_capacity(self.len());
+        let mut rest = &stored.0[..];
+        for (word, number) in fresh {
+            let before = rest.partition_point(|&stored| vocabulary.word(stored) < word);
+            let (front, back) = rest.split_at(before);
+            order.extend(front.iter().map(|&stored| self.number(stored)));
+            order.push(number);
+            rest = back;
+        }
+        order.extend(rest.iter().map(|&stored| self.number(stored)));
+        let mut ranks = vec![0; order.len()];
+        for (rank, &word) in (0..).zip(&order) {
+            ranks[word as usize] = rank;
+        }
+        (order, ranks)
+    }
+
+    /// The words among `words` as stored words' numbers; none if one of them is new.
+    pub(crate) fn to_stored<'a>(&self, words: &'a [u32]) -> Option<Cow<'a, [u32]>> {
+        if self.is_stored() {
+            return Some(Cow::Borrowed(words));
+        }
+        let stored = words.iter().map(|&word| match self.source(word) {
+            Source::Stored(word) => Some(word),
+            Source::Fresh(_) => None,
+        });
+        stored.collect::<Option<Vec<u32>>>().map(Cow::Owned)
+    }
+}

@@ -1,0 +1,310 @@
+//! Where words are, and the bytes of files.
+
+use std::io::{self, Write};
+
+use rayon::prelude::*;
+
+use super::{Edit, NONE, PendingView};
+use crate::Result;
+use crate::overlay::{Piece, Region, RegionWord};
+use crate::snapshot::FileOffsets;
+use crate::snapshot::word_order::compare;
+
+/// Bytes of a stored stretch that are written at a time.
+const PIECE_BYTES: u64 = 1 << 20;
+
+impl PendingView {
+    /// The files that have a word, each with its offsets.
+    pub(crate) fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>> {
+        let stored = self.stored.search(word)?.into_iter();
+        let mut found: Vec<FileOffsets> = stored
+            .filter_map(|(stored, offsets)| {
+                let file = self.number_of[stored];
+                // Edited files are looked through below.
+                let is_plain = file != NONE && self.edit_of[file as usize] == NONE;
+                is_plain.then_some((file as usize, offsets))
+            })
+            .collect();
+        let edited: Vec<FileOffsets> = (self.edits.par_iter())
+            .map(|edit| {
+                let file = edit.file as usize;
+                Ok((file, self.search_in(file, word)?))
+            })
+            .collect::<Result<_>>()?;
+        found.extend(
+            edited
+                .into_iter()
+                .filter(|(_, offsets)| !offsets.is_empty()),
+        );
+        found.sort_unstable_by_key(|&(file, _)| file);
+        Ok(found)
+    }
+
+    /// For each word what [`PendingView::search`] gives.
+    pub(crate) fn search_words<W>(&self, words: &[W]) -> Result<Vec<Vec<FileOffsets>>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        self.stored.prepare_edits()?;
+        let words = words.par_iter();
+        words.map(|word| self.search(word.as_ref())).collect()
+    }
+
+    /// Where a word stands in a file: offsets of its first bytes, ascending.
+    pub(crate) fn search_in(&self, file: usize, word: &[u8]) -> Result<Vec<u64>> {
+        let stored = match self.stored_file(file) {
+            None => Vec::new(),
+            Some(stored) => self.stored.search_in(stored, word)?,
+        };
+        Ok(self.moved_offsets(file, word, stored))
+    }
+
+    /// For each file and word what [`PendingView::search_in`] gives.
+    pub(crate) fn search_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let files = self.find_files(questions.iter().map(|(file, _)| file.as_ref()))?;
+        let asked = questions.iter().zip(&files);
+        let asked: Vec<(&str, &[u8])> = asked
+            .filter(|&(_, &file)| self.stored_file(file).is_some())
+            .map(|((file, word), _)| (file.as_ref(), word.as_ref()))
+            .collect();
+        let mut found = self.stored.search_many(&asked)?.into_iter();
+        let offsets = questions.iter().zip(&files).map(|((_, word), &file)| {
+            let stored = match self.stored_file(file) {
+                None => Vec::new(),
+                Some(_) => found.next().expect("each stored file was asked"),
+            };
+            self.moved_offsets(file, word.as_ref(), stored)
+        });
+        Ok(offsets.collect())
+    }
+
+    /// Where a word stands in a file, told by its number.
+    pub(crate) fn offsets_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
+        self.search_in(file, self.word(word))
+    }
+
+    /// Where a word stands in a file, counted in words; ascending.
+    pub(crate) fn positions_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
+        let stored = match (self.stored_file(file), self.numbering.source(word)) {
+            (Some(stored), super::Source::Stored(word)) => {
+                self.stored.positions_of(stored, word)?
+            }
+            _ => Vec::new(),
+        };
+        let Some(edit) = self.edit(file) else {
+            return Ok(stored);
+        };
+        let regions = &edit.regions.regions;
+        let mut positions = Vec::with_capacity(stored.len());
+        let mut next = 0;
+        for position in stored {
+            while (regions.get(next)).is_some_and(|region| region.stored_words.end <= position) {
+                next += 1;
+            }
+            if (regions.get(next)).is_none_or(|region| position < region.stored_words.start) {
+                positions.push(edit.regions.moved_word(position, next));
+            }
+        }
+        let found = edit.places_of(self.word(word));
+        let before = positions.len();
+        positions.extend(found.map(|(region, index, _)| region.words.start + index as u64));
+        if before > 0 {
+            positions.sort_unstable();
+        }
+        Ok(positions)
+    }
+
+    /// Offsets of a word in the stored file as they are now, with those in regions.
+    fn moved_offsets(&self, file: usize, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
+        let Some(edit) = self.edit(file) else {
+            return stored;
+        };
+        let regions = &edit.regions.regions;
+        let mut offsets = Vec::with_capacity(stored.len());
+        let mut next = 0;
+        for offset in stored {
+            while (regions.get(next)).is_some_and(|region| region.stored_bytes.end <= offset) {
+                next += 1;
+            }
+            if (regions.get(next)).is_none_or(|region| offset < region.stored_bytes.start) {
+                offsets.push(edit.regions.moved_byte(offset, next));
+            }
+        }
+        let before = offsets.len();
+        let found = edit.places_of(word);
+        offsets.extend(found.map(|(region, _, at)| region.bytes.start + u64::from(at.offset)));
+        if before > 0 {
+            offsets.sort_unstable();
+        }
+        offsets
+    }
+
+    /// The bytes `offset..offset + length` of a file, as far as it goes.
+    pub(crate) fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let Some(edit) = self.edit(file) else {
+            let stored = self.stored_of[file] as usize;
+            return self.stored.extract(stored, offset, length);
+        };
+        let mut bytes = Vec::new();
+        for piece in (edit.edited.pieces).slice(offset..offset.saturating_add(length)) {
+            match piece {
+                Piece::Inserted(text) => bytes.extend_from_slice(&text),
+                Piece::Stored(range) => {
+                    let stored = self.stored_of[file] as usize;
+                    let length = range.end - range.start;
+                    bytes.extend(self.stored.extract(stored, range.start, length)?);
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of many ranges.
+    pub(crate) fn extract_many<F>(&self, ranges: &[(F, u64, u64)]) -> Result<Vec<Vec<u8>>>
+    where
+        F: AsRef<str> + Sync,
+    {
+        let files = self.find_files(ranges.iter().map(|(file, ..)| file.as_ref()))?;
+        self.stored.prepare_edits()?;
+        let ranges = ranges.par_iter().with_min_len(TASK_RANGES).zip(&files);
+        ranges
+            .map(|(&(_, offset, length), &file)| self.extract(file, offset, length))
+            .collect()
+    }
+
+    /// Writes a file; the inner error is the target's.
+    pub(crate) fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>> {
+        let Some(edit) = self.edit(file) else {
+            return self
+                .stored
+                .write_file(self.stored_of[file] as usize, target);
+        };
+        for piece in edit.edited.pieces.iter() {
+            let written = match piece {
+                Piece::Inserted(text) => target.write_all(text),
+                Piece::Stored(range) => {
+                    let stored = self.stored_of[file] as usize;
+                    let mut from = range.start;
+                    let mut written = Ok(());
+                    while from < range.end && written.is_ok() {
+                        let length = PIECE_BYTES.min(range.end - from);
+                        written = target.write_all(&self.stored.extract(stored, from, length)?);
+                        from += length;
+                    }
+                    written
+                }
+            };
+            if let Err(error) = written {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whether words are found in a file without anything being built first.
+    pub(crate) fn can_search_now(&self, file: usize) -> bool {
+        (self.stored_file(file)).is_none_or(|stored| self.stored.can_search_now(stored))
+    }
+
+    /// Whether words of a file are counted by a look-up in a table.
+    pub(crate) fn can_count_now(&self, file: usize) -> bool {
+        (self.stored_file(file)).is_none_or(|stored| self.stored.can_count_now(stored))
+    }
+
+    /// Whether bytes of a file are extracted without anything being built first.
+    pub(crate) fn can_extract_now(&self, file: usize) -> bool {
+        (self.stored_file(file)).is_none_or(|stored| self.stored.can_extract_now(stored))
+    }
+
+    /// Every word of a file's regions, by number, in order of place: region, number in the file, offset.
+    pub(in crate::snapshot) fn edited_words(&self, file: usize) -> Option<EditedWords<'_>> {
+        self.edit(file).map(|edit| EditedWords { edit })
+    }
+
+    /// The number now of a stored word.
+    pub(in crate::snapshot) fn number(&self, stored: u32) -> u32 {
+        self.numbering.number(stored)
+    }
+
+    /// The stored file that a file rests on.
+    pub(in crate::snapshot) fn origin(&self, file: u32) -> Option<u32> {
+        let stored = self.stored_of[file as usize];
+        (stored != NONE).then_some(stored)
+    }
+}
+
+/// Extracts that one task makes at least.
+const TASK_RANGES: usize = 16;
+
+/// The regions of a file, for going through its words.
+pub(in crate::snapshot) struct EditedWords<'a> {
+    edit: &'a Edit,
+}
+
+impl EditedWords<'_> {
+    /// How many regions there are.
+    pub(in crate::snapshot) fn len(&self) -> usize {
+        self.edit.regions.regions.len()
+    }
+
+    /// Whether a stored byte lies behind the start of region `next`, whose words come first then.
+    pub(in crate::snapshot) fn starts_before(&self, next: usize, offset: u64) -> bool {
+        (self.edit.regions.regions.get(next))
+            .is_some_and(|region| region.stored_bytes.start <= offset)
+    }
+
+    /// The words of region `index`: number, position, offset.
+    pub(in crate::snapshot) fn words(
+        &self,
+        index: usize,
+    ) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        let region = &self.edit.regions.regions[index];
+        let words = (0..).zip(self.edit.regions.words_of(region));
+        words.map(|(place, word)| {
+            let offset = region.bytes.start + u64::from(word.offset);
+            let number = self.edit.numbers[word.word as usize];
+            (number, region.words.start + place, offset)
+        })
+    }
+
+    /// Where a stored word is now, with regions before `next` in front of it; none if it lies in the last of them.
+    pub(in crate::snapshot) fn moved(
+        &self,
+        next: usize,
+        position: u64,
+        offset: u64,
+    ) -> Option<(u64, u64)> {
+        let regions = &self.edit.regions;
+        let last = next.checked_sub(1).map(|last| &regions.regions[last]);
+        let is_in = last.is_some_and(|region| offset < region.stored_bytes.end);
+        (!is_in).then(|| {
+            (
+                regions.moved_word(position, next),
+                regions.moved_byte(offset, next),
+            )
+        })
+    }
+}
+
+impl Edit {
+    /// The places of a word in the regions: region, index among its words, place.
+    fn places_of(&self, word: &[u8]) -> impl Iterator<Item = (&Region, usize, RegionWord)> {
+        let found = (self.regions.dictionary).binary_search_by(|known| compare(known, word));
+        let regions = match found {
+            Ok(_) => &self.regions.regions[..],
+            Err(_) => &[],
+        };
+        // Words of regions are numbered by u32.
+        let number = found.map_or(NONE, |at| at as u32);
+        regions.iter().flat_map(move |region| {
+            let words = self.regions.words_of(region).iter().enumerate();
+            words
+                .filter(move |(_, place)| place.word == number)
+                .map(move |(index, place)| (region, index, *place))
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! Edits against plain texts that are edited the same way: all answers, after every few edits.
+
+#![allow(clippy::unwrap_used)]
+
+use bytes::Bytes;
+
+use super::*;
+use crate::overlay::{Edits, Insertion, StoredFiles};
+use crate::snapshot::CorpusView;
+use crate::snapshot::tests::{
+    Numbers, TOKENIZERS, Texts, check, segments_of, snapshot_of, stored, text, texts,
+};
+
+impl StoredFiles for StoredView {
+    fn bytes(&self, file: &str) -> Option<u64> {
+        self.find_file(file).map(|file| self.files()[file].bytes)
+    }
+
+    fn no_such_file(&self, file: &str) -> Error {
+        StoredView::no_such_file(self, file)
+    }
+}
+
+/// The same edits on plain texts: rows of one batch see the texts before it.
+fn edit(texts: &mut Texts, edits: &Edits) {
+    match edits {
+        Edits::Insert(rows) => {
+            let before = texts.clone();
+            let mut rows: Vec<(u64, &Insertion)> = (rows.iter())
+                .map(|row| {
+                    let end = before.get(&*row.file).map_or(0, |text| text.len() as u64);
+                    (row.offset.unwrap_or(end), row)
+                })
+                .collect();
+            rows.sort_by_key(|&(offset, _)| offset);
+            for (offset, row) in rows.into_iter().rev() {
+                let at = offset as usize;
+                let text = texts.entry(row.file.to_string()).or_default();
+                text.splice(at..at, row.text.iter().copied());
+            }
+        }
+        Edits::Replace(rows) => {
+            for (file, text) in rows {
+                texts.insert(file.to_string(), text.to_vec());
+            }
+        }
+        Edits::Delete(files) => {
+            for file in files {
+                texts.remove(&**file);
+            }
+        }
+    }
+}
+
+/// Pieces that join, split and make words of every tokenizer's kind.
+const SNIPPETS: [&str; 24] = [
+    "x",
+    " ",
+    "  ",
+    "the",
+    " york ",
+    "\n",
+    "'",
+    ".",
+    "3.1",
+    ",4",
+    "new words",
+    " fresh ",
+    "\u{301}",
+    "\u{e9}",
+    "e\u{301}",
+    "\u{1f1e9}",
+    "\u{1f1ea} ",
+    "\u{200d}",
+    "_",
+    "\u{cca}",
+    "\r\n",
+    "\u{5d0}\"",
+    "\u{202f}",
+    "the new york times",
+];
+
+fn snippet(numbers: &mut Numbers) -> Vec<u8> {
+    match numbers.below(30) {
+        0 => vec![0xff, b'a'],
+        1 => "\u{e9}".as_bytes()[..1].to_vec(),
+        2 => text(numbers, 200),
+        3 => Vec::new(),
+        _ => SNIPPETS[numbers.below(SNIPPETS.len() as u64) as usize].into(),
+    }
+}
+
+fn some_edits(numbers: &mut Numbers, texts: &Texts) -> Edits {
+    let names: Vec<&String> = texts.keys().collect();
+    let any = |numbers: &mut Numbers| -> Arc<str> {
+        match names.len() {
+            0 => "dir/new0".into(),
+            count => names[numbers.below(count as u64) as usize].as_str().into(),
+        }
+    };
+    match numbers.below(12) {
+        0 if !names.is_empty() => Edits::Delete(vec![any(numbers)]),
+        1 => Edits::Replace(vec![(any(numbers), text(numbers, 300).into())]),
+        2 => {
+            let name = format!("dir/new{}", numbers.below(4));
+            Edits::Insert(vec![Insertion {
+                file: name.into(),
+                offset: None,
+                text: text(numbers, 100).into(),
+            }])
+        }
+        _ => {
+            let rows = 1 + numbers.below(6);
+            let row = |numbers: &mut Numbers| {
+                let file = any(numbers);
+                let size = texts.get(&*file).map_or(0, |text| text.len() as u64);
+                let offset = match numbers.below(5) {
+                    0 => None,
+                    _ if !texts.contains_key(&*file) => None,
+                    // Some edits near each other, some at the very ends.
+                    1 => Some(numbers.below(size + 1) / 16 * 16),
+                    2 => Some(0),
+                    _ => Some(numbers.below(size + 1)),
+                };
+                Insertion {
+                    file,
+                    offset,
+                    text: Bytes::from(snippet(numbers)),
+                }
+            };
+            Edits::Insert((0..rows).map(|_| row(numbers)).collect())
+        }
+    }
+}
+
+/// Makes random edits, some at a time, and asks everything after each time.
+fn check_edits(seed: u64, sizes: &[usize], tokenizer: Tokenizer, segment_size: u64, rounds: usize) {
+    println!("seed {seed}");
+    let mut numbers = Numbers(seed);
+    let mut texts = texts(seed, sizes);
+    let segments = match sizes.is_empty() {
+        true => Vec::new(),
+        false => segments_of(&texts, tokenizer, segment_size),
+    };
+    let stored = Arc::new(stored(segments).unwrap());
+    let mut overlay = Overlay::default();
+    for round in 0..rounds {
+        for _ in 0..1 + round * 2 {
+            let edits = some_edits(&mut numbers, &texts);
+            overlay.apply(&edits, &*stored).unwrap();
+            edit(&mut texts, &edits);
+        }
+        let view = CorpusView::new(stored.clone(), overlay.clone(), tokenizer).unwrap();
+        check(&snapshot_of(2, view), &texts, tokenizer);
+    }
+}
+
+#[test]
+fn all_answers_are_those_on_the_edited_texts_with_any_tokenizer() {
+    for (seed, tokenizer) in (100..).zip(TOKENIZERS) {
+        check_edits(seed, &[0, 1, 40, 3_000, 400], tokenizer, 1 << 30, 5);
+    }
+}
+
+#[test]
+fn edits_of_files_in_parts_and_several_segments_are_answered_exactly() {
+    for (seed, tokenizer) in (200..).zip(TOKENIZERS) {
+        check_edits(seed, &[900, 6_000, 50, 0, 3_000], tokenizer, 2 << 10, 3);
+    }
+}
+
+#[test]
+fn a_corpus_of_which_nothing_is_stored_answers_for_its_edits() {
+    check_edits(300, &[], Tokenizer::Unicode, 1 << 30, 6);
+}
