@@ -19,6 +19,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
+mod word_numbers;
 mod word_order;
 
 use std::fmt;

@@ -67,6 +67,8 @@ pub(crate) struct EditedFile {
     pub(crate) pieces: Pieces,
     /// The words around the edits, once somebody asked.
     regions: OnceLock<Arc<Regions>>,
+    /// Those of an earlier state, most of which are the same.
+    earlier: Option<Arc<Regions>>,
 }
 
 /// The edits of a corpus.
@@ -82,12 +84,13 @@ pub(crate) struct Overlay {
 const EDIT_BYTES: u64 = 64;
 
 impl Clone for EditedFile {
-    /// A copy to be edited: what was derived does not hold for it.
+    /// A copy to be edited: what was derived holds for most of it only.
     fn clone(&self) -> EditedFile {
         EditedFile {
             is_stored: self.is_stored,
             pieces: self.pieces.clone(),
             regions: OnceLock::new(),
+            earlier: self.regions.get().or(self.earlier.as_ref()).cloned(),
         }
     }
 }
@@ -98,6 +101,7 @@ impl EditedFile {
             is_stored,
             pieces,
             regions: OnceLock::new(),
+            earlier: None,
         }
     }
 
@@ -106,7 +110,7 @@ impl EditedFile {
         if let Some(regions) = self.regions.get() {
             return Ok(regions);
         }
-        let found = Regions::new(&self.pieces, stored)?;
+        let found = Regions::new(&self.pieces, stored, self.earlier.as_deref())?;
         Ok(self.regions.get_or_init(|| Arc::new(found)))
     }
 }

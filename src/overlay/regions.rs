@@ -9,9 +9,10 @@
 //! ([`tokenize::is_word_edge`]), so nothing outside of it has to be tokenized again. Work and memory grow with the edits,
 //! not with the file, unless it has no such place for long stretches.
 
-use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use rayon::prelude::*;
 use zipfdb_kernels::NGRAM_WORDS_MAX;
 use zipfdb_storage::Tokenizer;
@@ -34,10 +35,8 @@ pub(crate) trait StoredText: Sync {
     fn extract(&self, range: Range<u64>) -> Result<Vec<u8>>;
     /// How many of its words begin before a byte.
     fn words_before(&self, offset: u64) -> Result<u64>;
-    /// The number of a word among those of all stored files.
-    fn find(&self, word: &[u8]) -> Result<Option<u32>>;
-    /// Compares two words as dictionaries do.
-    fn compare(&self, left: &[u8], right: &[u8]) -> std::cmp::Ordering;
+    /// A number for a word, the same for every text on the same segments.
+    fn number(&self, word: &[u8]) -> Result<u32>;
 }
 
 /// At least so many words at either end of a region are as they were.
@@ -52,26 +51,42 @@ const REACH_BYTES: u64 = 128;
 /// A word of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegionWord {
-    /// Its number in [`Regions::dictionary`].
+    /// Its number, see [`StoredText::number`].
     pub(crate) word: u32,
     /// The offset of its first own byte in the region's text.
     pub(crate) offset: u32,
 }
 
 /// A stretch of a file around edits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Region {
     /// The stored bytes it stands for.
     pub(crate) stored_bytes: Range<u64>,
-    /// The stored words it stands for, by their numbers in the stored file.
+    /// The stored words it stands for, by their places in the stored file.
     pub(crate) stored_words: Range<u64>,
     /// The bytes of the file's text that it is now.
     pub(crate) bytes: Range<u64>,
     /// The words of the file that it is now.
     pub(crate) words: Range<u64>,
-    /// Where its words lie in [`Regions::words`], and its stored ones in [`Regions::stored`].
-    pub(crate) at: usize,
-    pub(crate) stored_at: usize,
+    pub(crate) text: Arc<RegionText>,
+}
+
+/// The words of a region, wherever in its file it has moved to.
+#[derive(Debug)]
+pub(crate) struct RegionText {
+    /// Its words as they are now.
+    pub(crate) words: Vec<RegionWord>,
+    /// Its words as they are stored.
+    pub(crate) stored: Vec<RegionWord>,
+    /// How many words at its start are the same in both, and how many of the others at its end.
+    pub(crate) same_front: usize,
+    pub(crate) same_back: usize,
+    /// How many bytes it has now.
+    bytes: u64,
+    /// How many words of the stored file are in front of it.
+    words_before: u64,
+    /// What was inserted in it.
+    inserts: Vec<Insert>,
 }
 
 /// All regions of a file.
@@ -79,142 +94,134 @@ pub(crate) struct Region {
 pub(crate) struct Regions {
     /// Ascending; they do not overlap.
     pub(crate) regions: Vec<Region>,
-    /// The words of the regions as they are now.
-    pub(crate) words: Vec<RegionWord>,
-    /// The words of the regions as they are stored.
-    pub(crate) stored: Vec<RegionWord>,
-    /// The distinct words of both, in dictionary order.
-    pub(crate) dictionary: Vec<Box<[u8]>>,
-    /// For each of them its number among the words of all stored files, if it is one.
-    pub(crate) stored_numbers: Vec<Option<u32>>,
     /// How much more or less often words occur than in the stored file; ascending, without those where nothing changed.
     pub(crate) changes: Vec<(u32, i64)>,
     /// How many bytes and words the file has now.
     pub(crate) bytes: u64,
     pub(crate) word_count: u64,
+    /// For each place of an insert, ascending, the stored bytes around it that are in its region.
+    reaches: Vec<(u64, Range<u64>)>,
 }
 
 /// Text inserted at one place of the stored text.
+#[derive(Debug)]
 struct Insert {
     at: u64,
-    text: Vec<u8>,
+    texts: Vec<Bytes>,
+}
+
+impl Insert {
+    /// Whether it inserts the very same texts at the same place.
+    fn is_same(&self, other: &Insert) -> bool {
+        let place = |text: &Bytes| (text.as_ptr(), text.len());
+        self.at == other.at && (self.texts.iter().map(place)).eq(other.texts.iter().map(place))
+    }
 }
 
 impl Regions {
-    /// Finds the regions of a text that rests on `stored`.
+    /// Finds the regions of a text that rests on `stored`. Those that `before`, of an earlier text on the same `stored`, has
+    /// too are taken from there.
     ///
-    /// Work: O(inserted bytes), and for each place of an insert a few extracts.
+    /// Work: O(inserted bytes) and for each place of an insert a few extracts, where it is not in `before`.
     ///
     /// # Errors
     /// If the segment of the file is damaged, or a region has 4 GiB or more.
-    pub(crate) fn new(pieces: &Pieces, stored: &dyn StoredText) -> Result<Regions> {
+    pub(crate) fn new(
+        pieces: &Pieces,
+        stored: &dyn StoredText,
+        before: Option<&Regions>,
+    ) -> Result<Regions> {
         let inserts = inserts(pieces);
-        let reaches: Vec<Range<u64>> = (inserts.par_iter().with_min_len(TASK_INSERTS))
-            .map(|insert| reach(insert.at, stored))
+        let known = before.map_or(&[][..], |before| &before.reaches);
+        let reaches: Vec<(u64, Range<u64>)> = (inserts.par_iter().with_min_len(TASK_INSERTS))
+            .map(|insert| {
+                let found = known.binary_search_by_key(&insert.at, |&(at, _)| at);
+                let reach = match found {
+                    Ok(found) => known[found].1.clone(),
+                    Err(_) => reach(insert.at, stored)?,
+                };
+                Ok((insert.at, reach))
+            })
             .collect::<Result<_>>()?;
+
+        // Inserts whose reaches meet are one region.
+        let mut groups: Vec<(Range<u64>, Vec<Insert>)> = Vec::new();
+        for (insert, (_, reach)) in inserts.into_iter().zip(&reaches) {
+            match groups.last_mut() {
+                Some((range, group)) if reach.start < range.end => {
+                    range.end = range.end.max(reach.end);
+                    group.push(insert);
+                }
+                _ => groups.push((reach.clone(), vec![insert])),
+            }
+        }
+        let known = before.map_or(&[][..], |before| &before.regions);
+        let texts = groups.into_par_iter().with_min_len(TASK_INSERTS);
+        let texts: Vec<(Range<u64>, Arc<RegionText>)> = texts
+            .map(|(range, inserts)| {
+                let found =
+                    known.binary_search_by_key(&range.start, |region| region.stored_bytes.start);
+                let same = found.ok().map(|found| &known[found]).filter(|region| {
+                    let pairs = region.text.inserts.iter().zip(&inserts);
+                    region.stored_bytes == range
+                        && region.text.inserts.len() == inserts.len()
+                        && pairs.into_iter().all(|(left, right)| left.is_same(right))
+                });
+                let text = match same {
+                    Some(region) => region.text.clone(),
+                    None => Arc::new(RegionText::new(&range, inserts, stored)?),
+                };
+                Ok((range, text))
+            })
+            .collect::<Result<_>>()?;
+
         let mut found = Regions {
             bytes: pieces.bytes(),
+            word_count: stored.words(),
+            reaches,
             ..Regions::default()
         };
-        let mut interner = HashMap::new();
-        let mut next = 0;
-        // How many bytes and words were inserted before, less those that went.
+        // Words of stored and edited text have moved by so many bytes and words at the region at hand.
         let (mut bytes_more, mut words_more) = (0u64, 0i64);
-        while next < inserts.len() {
-            let mut range = reaches[next].clone();
-            let first = next;
-            next += 1;
-            while next < inserts.len() && reaches[next].start < range.end {
-                range.end = range.end.max(reaches[next].end);
-                next += 1;
-            }
-            let before = stored.extract(range.clone())?;
-            let now = spliced(&before, range.start, &inserts[first..next]);
-            if u32::try_from(now.len()).is_err() {
-                return Err(Error::Invalid {
-                    subject: stored.name().to_owned(),
-                    reason: "4 GiB or more of it are pending; hint: RECOMPRESS the corpus".into(),
-                });
-            }
-            let (at, stored_at) = (found.words.len(), found.stored.len());
-            let tokenizer = stored.tokenizer();
-            collect(tokenizer, &before, &mut interner, &mut found.stored);
-            collect(tokenizer, &now, &mut interner, &mut found.words);
-            let stored_first = match range.start {
-                0 => 0,
-                start => stored.words_before(start)?,
-            };
-            let stored_count = (found.stored.len() - stored_at) as u64;
-            let count = (found.words.len() - at) as u64;
-            // Words are counted by u64, and there are fewer than 2^63.
-            let first_word = stored_first.wrapping_add_signed(words_more);
+        for (range, text) in texts {
             let first_byte = range.start + bytes_more;
+            bytes_more += text.bytes - (range.end - range.start);
+            let first_word = text.words_before.wrapping_add_signed(words_more);
+            // Lengths are below 2^63.
+            words_more += text.words.len() as i64 - text.stored.len() as i64;
             found.regions.push(Region {
-                stored_words: stored_first..stored_first + stored_count,
-                bytes: first_byte..first_byte + now.len() as u64,
-                words: first_word..first_word + count,
-                at,
-                stored_at,
+                stored_words: text.words_before..text.words_before + text.stored.len() as u64,
+                bytes: first_byte..first_byte + text.bytes,
+                words: first_word..first_word + text.words.len() as u64,
                 stored_bytes: range,
+                text,
             });
-            bytes_more += (now.len() - before.len()) as u64;
-            words_more += count as i64 - stored_count as i64;
         }
-        found.word_count = stored.words().wrapping_add_signed(words_more);
-        found.sort_words(interner, stored)?;
+        found.word_count = found.word_count.wrapping_add_signed(words_more);
+        found.count_changes();
         Ok(found)
     }
 
-    /// Numbers the words in dictionary order, and counts them.
-    fn sort_words(
-        &mut self,
-        interner: HashMap<Box<[u8]>, u32>,
-        stored: &dyn StoredText,
-    ) -> Result<()> {
-        let mut words: Vec<(Box<[u8]>, u32)> = interner.into_iter().collect();
-        words.sort_unstable_by(|(left, _), (right, _)| stored.compare(left, right));
-        let mut numbers = vec![0; words.len()];
-        for (number, (_, first)) in (0..).zip(&words) {
-            numbers[*first as usize] = number;
+    fn count_changes(&mut self) {
+        let mut changes: Vec<(u32, i64)> = Vec::new();
+        for region in &self.regions {
+            let text = &region.text;
+            let now = text.changed(&text.words).iter().map(|word| (word.word, 1));
+            changes.extend(now);
+            let before = text.changed(&text.stored).iter();
+            changes.extend(before.map(|word| (word.word, -1)));
         }
-        let mut changes: Vec<(u32, i64)> = (0..words.len() as u32).map(|word| (word, 0)).collect();
-        for (list, sign) in [(&mut self.words, 1), (&mut self.stored, -1)] {
-            for word in list {
-                word.word = numbers[word.word as usize];
-                changes[word.word as usize].1 += sign;
+        changes.sort_unstable();
+        changes.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
             }
-        }
+            same
+        });
         changes.retain(|&(_, change)| change != 0);
+        changes.shrink_to_fit();
         self.changes = changes;
-        self.dictionary = words.into_iter().map(|(word, _)| word).collect();
-        let numbers = self.dictionary.iter().map(|word| stored.find(word));
-        self.stored_numbers = numbers.collect::<Result<_>>()?;
-        Ok(())
-    }
-
-    /// The words of a region as they are now.
-    pub(crate) fn words_of(&self, region: &Region) -> &[RegionWord] {
-        let count = region.words.end - region.words.start;
-        // As many as lie in memory.
-        &self.words[region.at..region.at + count as usize]
-    }
-
-    /// The words of a region as they are stored.
-    pub(crate) fn stored_words_of(&self, region: &Region) -> &[RegionWord] {
-        let count = region.stored_words.end - region.stored_words.start;
-        &self.stored[region.stored_at..region.stored_at + count as usize]
-    }
-
-    /// The place among the words of a region where they begin to differ from the stored ones, and how many at its end are
-    /// the same again.
-    pub(crate) fn unchanged(&self, region: &Region) -> (usize, usize) {
-        let (now, before) = (self.words_of(region), self.stored_words_of(region));
-        let same = |pair: &(&RegionWord, &RegionWord)| pair.0.word == pair.1.word;
-        let front = now.iter().zip(before).take_while(same).count();
-        let rest = now.len().min(before.len()) - front;
-        let (now, before) = (now.iter().rev(), before.iter().rev());
-        let back = now.zip(before).take(rest).take_while(same).count();
-        (front, back)
     }
 
     /// The place in the text of a stored byte that lies in no region, the first of which behind it is `next`.
@@ -240,31 +247,70 @@ impl Regions {
     }
 }
 
+impl RegionText {
+    fn new(
+        range: &Range<u64>,
+        inserts: Vec<Insert>,
+        stored: &dyn StoredText,
+    ) -> Result<RegionText> {
+        let before = stored.extract(range.clone())?;
+        let now = spliced(&before, range.start, &inserts);
+        if u32::try_from(now.len()).is_err() {
+            return Err(Error::Invalid {
+                subject: stored.name().to_owned(),
+                reason: "4 GiB or more of it are pending; hint: RECOMPRESS the corpus".into(),
+            });
+        }
+        let words_before = match range.start {
+            0 => 0,
+            start => stored.words_before(start)?,
+        };
+        let (words, stored_words) = (words_of(&now, stored)?, words_of(&before, stored)?);
+        let same = |pair: &(&RegionWord, &RegionWord)| pair.0.word == pair.1.word;
+        let pairs = words.iter().zip(&stored_words);
+        let same_front = pairs.take_while(same).count();
+        let rest = words.len().min(stored_words.len()) - same_front;
+        let pairs = words.iter().rev().zip(stored_words.iter().rev());
+        let same_back = pairs.take(rest).take_while(same).count();
+        Ok(RegionText {
+            words,
+            stored: stored_words,
+            same_front,
+            same_back,
+            bytes: now.len() as u64,
+            words_before,
+            inserts,
+        })
+    }
+
+    /// Those of the region's words, now or stored, that are not the same at its start or end.
+    fn changed<'a>(&self, words: &'a [RegionWord]) -> &'a [RegionWord] {
+        &words[self.same_front..words.len() - self.same_back]
+    }
+
+    /// Whether all words are the same.
+    pub(crate) fn is_same(&self) -> bool {
+        self.words.len() == self.stored.len() && self.same_front == self.words.len()
+    }
+}
+
 /// Inserts that one task looks around at least.
 const TASK_INSERTS: usize = 64;
 
-/// What was inserted where, in order; texts that follow each other are one.
+/// What was inserted where, in order.
 fn inserts(pieces: &Pieces) -> Vec<Insert> {
     let mut inserts: Vec<Insert> = Vec::new();
     let mut at = 0;
-    let mut is_open = false;
     for piece in pieces.iter() {
         match piece {
-            Piece::Stored(range) => {
-                at = range.end;
-                is_open = false;
-            }
-            Piece::Inserted(text) => {
-                if !is_open {
-                    inserts.push(Insert {
-                        at,
-                        text: Vec::new(),
-                    });
-                    is_open = true;
-                }
-                let insert = inserts.last_mut().expect("one was just pushed");
-                insert.text.extend_from_slice(text);
-            }
+            Piece::Stored(range) => at = range.end,
+            Piece::Inserted(text) => match inserts.last_mut() {
+                Some(insert) if insert.at == at => insert.texts.push(text.clone()),
+                _ => inserts.push(Insert {
+                    at,
+                    texts: vec![text.clone()],
+                }),
+            },
         }
     }
     inserts
@@ -272,14 +318,17 @@ fn inserts(pieces: &Pieces) -> Vec<Insert> {
 
 /// `before`, which stands at `start` of the stored text, with the inserts in it.
 fn spliced(before: &[u8], start: u64, inserts: &[Insert]) -> Vec<u8> {
-    let more: usize = inserts.iter().map(|insert| insert.text.len()).sum();
+    let texts = inserts.iter().flat_map(|insert| &insert.texts);
+    let more: usize = texts.map(Bytes::len).sum();
     let mut now = Vec::with_capacity(before.len() + more);
     let mut done = 0;
     for insert in inserts {
         // Within `before`, which lies in memory.
         let at = (insert.at - start) as usize;
         now.extend_from_slice(&before[done..at]);
-        now.extend_from_slice(&insert.text);
+        for text in &insert.texts {
+            now.extend_from_slice(text);
+        }
         done = at;
     }
     now.extend_from_slice(&before[done..]);
@@ -357,47 +406,35 @@ fn enough_words(edges: impl Iterator<Item = (usize, bool)>) -> Option<usize> {
     None
 }
 
-/// Appends the words of a text, numbered as they are first met.
-fn collect(
-    tokenizer: Tokenizer,
-    text: &[u8],
-    interner: &mut HashMap<Box<[u8]>, u32>,
-    words: &mut Vec<RegionWord>,
-) {
+/// The words of a text.
+fn words_of(text: &[u8], stored: &dyn StoredText) -> Result<Vec<RegionWord>> {
     struct Collect<'a> {
-        tokenizer: Tokenizer,
-        interner: &'a mut HashMap<Box<[u8]>, u32>,
-        words: &'a mut Vec<RegionWord>,
+        stored: &'a dyn StoredText,
+        words: Result<Vec<RegionWord>>,
     }
     impl Sink for Collect<'_> {
         fn word(&mut self, text: &[u8], start: usize, end: usize) {
-            let start = start + usize::from(has_glued_space(self.tokenizer, &text[start..end]));
-            let word = &text[start..end];
-            let number = match self.interner.get(word) {
-                Some(&number) => number,
-                None => {
-                    // Fewer words than bytes of a region.
-                    let number = self.interner.len() as u32;
-                    self.interner.insert(word.into(), number);
-                    number
-                }
+            let Ok(words) = &mut self.words else {
+                return;
             };
-            self.words.push(RegionWord {
-                word: number,
-                // Regions have less than 4 GiB.
-                offset: start as u32,
-            });
+            let is_glued = has_glued_space(self.stored.tokenizer(), &text[start..end]);
+            let start = start + usize::from(is_glued);
+            match self.stored.number(&text[start..end]) {
+                Ok(word) => words.push(RegionWord {
+                    word,
+                    // Regions have less than 4 GiB.
+                    offset: start as u32,
+                }),
+                Err(error) => self.words = Err(error),
+            }
         }
 
         fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
     }
-    tokenize::tokenize(
-        tokenizer,
-        text,
-        &mut Collect {
-            tokenizer,
-            interner,
-            words,
-        },
-    );
+    let mut collect = Collect {
+        stored,
+        words: Ok(Vec::new()),
+    };
+    tokenize::tokenize(stored.tokenizer(), text, &mut collect);
+    collect.words
 }

@@ -13,6 +13,7 @@ use super::file_index::{FileIndex, Part};
 use super::segment_view::SegmentView;
 use super::tasks::edge_words;
 use super::vocabulary::Vocabulary;
+use super::word_numbers::WordNumbers;
 use super::{FileOffsets, FileSummary};
 use crate::{Error, Result};
 
@@ -23,6 +24,8 @@ pub(crate) struct StoredView {
     pub(super) segments: Vec<Arc<SegmentView>>,
     pub(super) index: FileIndex,
     pub(super) vocabulary: OnceLock<Vocabulary>,
+    /// Words that edits met.
+    pub(super) word_numbers: WordNumbers,
 }
 
 /// With at least so many counts for one file in a batch, all its words are
@@ -53,6 +56,7 @@ impl StoredView {
             segments,
             index,
             vocabulary: OnceLock::new(),
+            word_numbers: WordNumbers::new(),
         })
     }
 

@@ -63,7 +63,7 @@ impl PendingView {
         let Some(edit) = self.edit(file) else {
             return Ok(counts);
         };
-        let mut merged = Vec::with_capacity(counts.len() + edit.regions.changes.len());
+        let mut merged = Vec::with_capacity(counts.len() + edit.changes.len());
         let mut rest = counts.into_iter().peekable();
         for (word, change) in edit.changes() {
             while let Some(count) = rest.next_if(|count| count.0 < word) {
@@ -183,7 +183,7 @@ impl PendingView {
             Some(stored) => self.stored.count_in(stored, word)?,
         };
         if let Some(edit) = self.edit(file) {
-            add(&mut count, edit.change_of(word));
+            add(&mut count, edit.change_of(self.find_word(word)?));
         }
         Ok(count)
     }
@@ -208,7 +208,7 @@ impl PendingView {
                 Some(_) => found.next().expect("each stored file was asked"),
             };
             if let Some(edit) = self.edit(file) {
-                add(&mut count, edit.change_of(word.as_ref()));
+                add(&mut count, edit.change_of(self.find_word(word.as_ref())?));
             }
             counts.push(count);
         }

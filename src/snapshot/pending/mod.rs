@@ -25,7 +25,6 @@ use zipfdb_storage::Tokenizer;
 
 use super::FileSummary;
 use super::stored_view::StoredView;
-use super::word_order::compare;
 use crate::overlay::{EditedFile, FileState, Overlay, Regions, StoredText};
 use crate::{Error, Result};
 
@@ -64,8 +63,8 @@ struct Edit {
     file: u32,
     edited: Arc<EditedFile>,
     regions: Arc<Regions>,
-    /// For each word of the regions its number.
-    numbers: Vec<u32>,
+    /// How much more or less often words occur than in the stored file; by number, ascending.
+    changes: Vec<(u32, i64)>,
 }
 
 /// A stored file, or none, as text that edits rest on.
@@ -108,12 +107,9 @@ impl StoredText for BaseText<'_> {
             .map_or(Ok(0), |file| self.view.words_before(file, offset))
     }
 
-    fn find(&self, word: &[u8]) -> Result<Option<u32>> {
-        self.view.vocabulary()?.find(word)
-    }
-
-    fn compare(&self, left: &[u8], right: &[u8]) -> std::cmp::Ordering {
-        compare(left, right)
+    fn number(&self, word: &[u8]) -> Result<u32> {
+        let vocabulary = self.view.vocabulary()?;
+        self.view.word_numbers.number(vocabulary, word)
     }
 }
 
@@ -146,16 +142,14 @@ impl PendingView {
             })
             .collect::<Result<_>>()?;
 
-        let mut fresh = Vec::new();
-        for regions in found.iter().flatten() {
-            let words = regions.dictionary.iter().zip(&regions.stored_numbers);
-            fresh.extend(
-                words
-                    .filter(|(_, number)| number.is_none())
-                    .map(|(word, _)| word.clone()),
-            );
-        }
-        let numbering = Numbering::new(stored.vocabulary()?, fresh);
+        let words = found.iter().flatten().flat_map(|regions| &regions.changes);
+        let numbering = stored.word_numbers.with_fresh(|fresh| {
+            Numbering::new(
+                stored.known_vocabulary(),
+                fresh,
+                words.map(|&(word, _)| word),
+            )
+        });
         let mut view = PendingView {
             files: Vec::with_capacity(stored.files().len() + states.len()),
             stored_of: Vec::new(),
@@ -188,12 +182,12 @@ impl PendingView {
                     if base != same {
                         view.gone.push(same);
                     }
-                    let numbers = view.numbers_of(&regions);
+                    let changes = view.to_numbers(&regions.changes);
                     view.edits.push(Edit {
                         // Files are numbered by u32.
                         file: view.files.len() as u32,
                         edited: edited.clone(),
-                        numbers,
+                        changes,
                         regions,
                     });
                     view.push(summary, base, edit);
@@ -217,14 +211,13 @@ impl PendingView {
         self.edit_of.push(edit);
     }
 
-    fn numbers_of(&self, regions: &Regions) -> Vec<u32> {
-        let words = regions.dictionary.iter().zip(&regions.stored_numbers);
-        words
-            .map(|(word, stored)| match stored {
-                Some(stored) => self.numbering.number(*stored),
-                None => (self.numbering.find_fresh(word)).expect("all new words were numbered"),
-            })
-            .collect()
+    /// Gives words that edits met the numbers they have here.
+    fn to_numbers(&self, changes: &[(u32, i64)]) -> Vec<(u32, i64)> {
+        let changes = changes.iter();
+        let number = |&(word, change): &(u32, i64)| (self.numbering.number_met(word), change);
+        let mut changes: Vec<(u32, i64)> = changes.map(number).collect();
+        changes.sort_unstable_by_key(|&(word, _)| word);
+        changes
     }
 
     /// All files as they are now, in order of name.
@@ -260,9 +253,9 @@ impl PendingView {
 
     /// The number of a word.
     pub(super) fn find_word(&self, word: &[u8]) -> Result<Option<u32>> {
-        let stored = self.stored.vocabulary()?.find(word)?;
-        let stored = stored.map(|word| self.numbering.number(word));
-        Ok(stored.or_else(|| self.numbering.find_fresh(word)))
+        let vocabulary = self.stored.vocabulary()?;
+        let met = self.stored.word_numbers.find(vocabulary, word)?;
+        Ok(met.and_then(|word| self.numbering.find_met(word)))
     }
 
     /// The stored file that a file rests on.
@@ -299,21 +292,15 @@ impl PendingView {
 }
 
 impl Edit {
-    /// How much more or less often a word occurs than in the stored file.
-    fn change_of(&self, word: &[u8]) -> i64 {
-        let found = (self.regions.dictionary).binary_search_by(|known| compare(known, word));
-        let change = found.ok().and_then(|at| {
-            let changes = &self.regions.changes;
-            // Words of regions are numbered by u32.
-            let found = changes.binary_search_by_key(&(at as u32), |&(word, _)| word);
-            found.ok().map(|at| changes[at].1)
-        });
-        change.unwrap_or(0)
+    /// How much more or less often a word, told by its number, occurs than in the stored file.
+    fn change_of(&self, word: Option<u32>) -> i64 {
+        let Some(word) = word else { return 0 };
+        let found = (self.changes).binary_search_by_key(&word, |&(word, _)| word);
+        found.map_or(0, |at| self.changes[at].1)
     }
 
     /// As [`Edit::change_of`] for all words that change, ascending.
     fn changes(&self) -> impl Iterator<Item = (u32, i64)> {
-        let changes = self.regions.changes.iter();
-        changes.map(|&(word, change)| (self.numbers[word as usize], change))
+        self.changes.iter().copied()
     }
 }

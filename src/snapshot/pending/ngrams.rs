@@ -46,41 +46,40 @@ fn add_up(changes: &mut Vec<(Window, u32, i64)>) {
 
 impl Edit {
     /// The first words of the windows of a region's words, or of its stored words, that are not on both sides.
-    fn changed_windows(&self, region: &Region, n: usize) -> [(Range<usize>, &[RegionWord]); 2] {
-        let (front, back) = self.regions.unchanged(region);
-        let lists = [
-            self.regions.words_of(region),
-            self.regions.stored_words_of(region),
-        ];
-        lists.map(|words| {
+    fn changed_windows<'a>(
+        &self,
+        region: &'a Region,
+        n: usize,
+    ) -> [(Range<usize>, &'a [RegionWord]); 2] {
+        let text = &region.text;
+        [&text.words, &text.stored].map(|words| {
             let last = words.len().saturating_sub(n - 1);
             // Windows wholly in front of what changed, or behind it, are on both sides.
-            let from = (front + 1).saturating_sub(n);
-            let to = (words.len() - back).min(last);
-            (from..to.max(from), words)
+            let from = (text.same_front + 1).saturating_sub(n);
+            let to = (words.len() - text.same_back).min(last);
+            (from..to.max(from), &words[..])
         })
-    }
-
-    fn window(&self, words: &[RegionWord], first: usize, n: usize) -> Window {
-        let words = words[first..first + n].iter();
-        window_of(words.map(|word| self.numbers[word.word as usize]))
     }
 }
 
 impl PendingView {
     fn windows(&self, n: usize) -> &WindowChanges {
         self.windows[n].get_or_init(|| {
+            let window = |words: &[RegionWord], first: usize| {
+                let words = words[first..first + n].iter();
+                window_of(words.map(|word| self.numbering.number_met(word.word)))
+            };
             let of_edit = |edit: &Edit| {
                 let (mut changes, mut places) = (Vec::new(), Vec::new());
                 for region in &edit.regions.regions {
                     let [(now, words), (before, stored)] = edit.changed_windows(region, n);
                     for first in now {
-                        let window = edit.window(words, first, n);
+                        let window = window(words, first);
                         changes.push((window, edit.file, 1));
                         places.push((window, edit.file, region.words.start + first as u64));
                     }
                     for first in before {
-                        changes.push((edit.window(stored, first, n), edit.file, -1));
+                        changes.push((window(stored, first), edit.file, -1));
                     }
                 }
                 (changes, places)
@@ -112,7 +111,7 @@ impl PendingView {
                 values: Vec::new(),
             });
         }
-        self.to_numbers(parts.iter_mut().map(|part| &mut part.words));
+        self.renumber(parts.iter_mut().map(|part| &mut part.words));
         let mut changes = self.windows(n).changes.clone();
         for change in &mut changes {
             change.1 = NONE;
@@ -164,7 +163,7 @@ impl PendingView {
                 files: CountTable::of_rows(Vec::new()),
             });
         }
-        self.to_numbers(parts.iter_mut().map(|part| &mut part.words));
+        self.renumber(parts.iter_mut().map(|part| &mut part.words));
         let changes = &self.windows(n).changes[..];
         let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, changes);
         let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
@@ -198,7 +197,7 @@ impl PendingView {
     }
 
     /// Gives n-grams of stored words the numbers they have now.
-    fn to_numbers<'a>(&self, lists: impl Iterator<Item = &'a mut Vec<u32>>) {
+    fn renumber<'a>(&self, lists: impl Iterator<Item = &'a mut Vec<u32>>) {
         if let Some(numbers) = self.numbering.numbers() {
             for words in lists {
                 let words = words.par_iter_mut();
@@ -268,7 +267,7 @@ impl PendingView {
             && region.words.contains(&position)
         {
             // Within the words of a region, which lie in memory.
-            let word = regions.words_of(region)[(position - region.words.start) as usize];
+            let word = region.text.words[(position - region.words.start) as usize];
             return Ok(region.bytes.start + u64::from(word.offset));
         }
         let (Some(stored), true) = (stored, position < regions.word_count) else {
@@ -300,12 +299,11 @@ impl Edit {
             .iter()
             .take_while(|region| region.stored_words.start < end)
         {
-            let (front, back) = self.regions.unchanged(region);
-            if self.regions.words_of(region).len() == front && region_is_same(region) {
+            if region.text.is_same() {
                 continue;
             }
-            let changed_start = region.stored_words.start + front as u64;
-            let changed_end = region.stored_words.end - back as u64;
+            let changed_start = region.stored_words.start + region.text.same_front as u64;
+            let changed_end = region.stored_words.end - region.text.same_back as u64;
             if position >= changed_end {
                 // Behind what changed, in the same region: words move as at its end.
                 return Some(position + region.words.end - region.stored_words.end);
@@ -316,11 +314,6 @@ impl Edit {
         }
         Some(self.regions.moved_word(position, next))
     }
-}
-
-/// Whether a region has as many words as before.
-fn region_is_same(region: &Region) -> bool {
-    region.words.end - region.words.start == region.stored_words.end - region.stored_words.start
 }
 
 /// The items of an n-gram in a list that ascends by n-gram.

@@ -11,6 +11,9 @@ use rayon::prelude::*;
 use crate::snapshot::vocabulary::Vocabulary;
 use crate::snapshot::word_order::compare;
 
+/// No place.
+const NONE: u32 = u32::MAX;
+
 /// The words of the stored files and those that only edits have, numbered together.
 pub(crate) struct Numbering {
     /// The words that are not stored, in dictionary order.
@@ -18,6 +21,8 @@ pub(crate) struct Numbering {
     /// For each of them how many stored words come before it.
     stored_before: Vec<u32>,
     stored_count: u32,
+    /// For each word that edits met and that is not stored its place in `fresh`, or [`NONE`].
+    met: Vec<u32>,
     /// The number of each stored word, once many are asked for.
     numbers: OnceLock<Vec<u32>>,
 }
@@ -31,12 +36,29 @@ pub(crate) enum Source<'a> {
 }
 
 impl Numbering {
-    /// Numbers new words, none of which is stored, among the stored ones. They may come in any order and more than once.
-    pub(crate) fn new(vocabulary: &Vocabulary, mut fresh: Vec<Box<[u8]>>) -> Numbering {
-        fresh.par_sort_unstable_by(|left, right| compare(left, right));
-        fresh.dedup();
+    /// Numbers words that edits met, told as [`super::WordNumbers`] does, among the stored ones. `met` are all that are not
+    /// stored, of which `words` says which count; they may come in any order and more than once.
+    pub(crate) fn new(
+        vocabulary: &Vocabulary,
+        met: &[Box<[u8]>],
+        words: impl Iterator<Item = u32>,
+    ) -> Numbering {
         // Words are numbered by u32.
         let stored_count = vocabulary.len() as u32;
+        let mut is_used = vec![false; met.len()];
+        for word in words.filter(|&word| word >= stored_count) {
+            is_used[(word - stored_count) as usize] = true;
+        }
+        let mut used: Vec<u32> = (0..met.len() as u32)
+            .filter(|&word| is_used[word as usize])
+            .collect();
+        let word_of = |word: u32| &met[word as usize][..];
+        used.par_sort_unstable_by(|&left, &right| compare(word_of(left), word_of(right)));
+        let mut places = vec![NONE; met.len()];
+        for (place, &word) in (0..).zip(&used) {
+            places[word as usize] = place;
+        }
+        let fresh: Vec<Box<[u8]>> = used.iter().map(|&word| word_of(word).into()).collect();
         let before = |word: &Box<[u8]>| {
             let (mut low, mut high) = (0, stored_count);
             while low < high {
@@ -52,6 +74,7 @@ impl Numbering {
             stored_before: fresh.par_iter().map(before).collect(),
             fresh,
             stored_count,
+            met: places,
             numbers: OnceLock::new(),
         }
     }
@@ -97,7 +120,15 @@ impl Numbering {
 
     /// Where the word with a number comes from.
     pub(crate) fn source(&self, number: u32) -> Source<'_> {
-        let at = |index: usize| self.stored_before[index] + index as u32;
+        match self.place(number) {
+            Ok(place) => Source::Fresh(&self.fresh[place]),
+            Err(stored) => Source::Stored(stored),
+        }
+    }
+
+    /// The place in `fresh` of the word with a number, or which stored word it is.
+    fn place(&self, number: u32) -> Result<usize, u32> {
+        let at = |place: usize| self.stored_before[place] + place as u32;
         let (mut low, mut high) = (0, self.fresh.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -106,16 +137,37 @@ impl Numbering {
                 false => high = middle,
             }
         }
-        if low < self.fresh.len() && at(low) == number {
-            return Source::Fresh(&self.fresh[low]);
+        match low < self.fresh.len() && at(low) == number {
+            true => Ok(low),
+            false => Err(number - low as u32),
         }
-        Source::Stored(number - low as u32)
     }
 
-    /// The number of a word that is not stored.
-    pub(crate) fn find_fresh(&self, word: &[u8]) -> Option<u32> {
-        let found = self.fresh.binary_search_by(|fresh| compare(fresh, word));
-        found.ok().map(|at| self.stored_before[at] + at as u32)
+    /// The number here of a word that edits met, told as [`super::WordNumbers`] does; none if no edit of this snapshot has it.
+    pub(crate) fn find_met(&self, word: u32) -> Option<u32> {
+        let Some(fresh) = word.checked_sub(self.stored_count) else {
+            return Some(self.number(word));
+        };
+        // Words may have been met after this snapshot was taken.
+        let place = *self.met.get(fresh as usize)?;
+        (place != NONE).then(|| self.stored_before[place as usize] + place)
+    }
+
+    /// As [`Numbering::find_met`] for a word that counts.
+    pub(crate) fn number_met(&self, word: u32) -> u32 {
+        (self.find_met(word)).expect("all words that edits of the snapshot brought are numbered")
+    }
+
+    /// The word here as edits that met it tell it: the reverse of [`Numbering::find_met`].
+    pub(crate) fn met(&self, number: u32) -> u32 {
+        match self.place(number) {
+            Err(stored) => stored,
+            Ok(place) => {
+                let met = self.met.iter().position(|&other| other as usize == place);
+                // One for each place.
+                self.stored_count + met.expect("new words were met") as u32
+            }
+        }
     }
 
     /// All words in order of bytes, and the place of each in it, from those of the stored words.

@@ -4,11 +4,10 @@ use std::io::{self, Write};
 
 use rayon::prelude::*;
 
-use super::{Edit, NONE, PendingView};
+use super::{Edit, NONE, Numbering, PendingView};
 use crate::Result;
 use crate::overlay::{Piece, Region, RegionWord};
 use crate::snapshot::FileOffsets;
-use crate::snapshot::word_order::compare;
 
 /// Bytes of a stored stretch that are written at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -56,7 +55,7 @@ impl PendingView {
             None => Vec::new(),
             Some(stored) => self.stored.search_in(stored, word)?,
         };
-        Ok(self.moved_offsets(file, word, stored))
+        self.moved_offsets(file, word, stored)
     }
 
     /// For each file and word what [`PendingView::search_in`] gives.
@@ -79,7 +78,7 @@ impl PendingView {
             };
             self.moved_offsets(file, word.as_ref(), stored)
         });
-        Ok(offsets.collect())
+        offsets.collect()
     }
 
     /// Where a word stands in a file, told by its number.
@@ -109,7 +108,7 @@ impl PendingView {
                 positions.push(edit.regions.moved_word(position, next));
             }
         }
-        let found = edit.places_of(self.word(word));
+        let found = edit.places_of(Some(self.numbering.met(word)));
         let before = positions.len();
         positions.extend(found.map(|(region, index, _)| region.words.start + index as u64));
         if before > 0 {
@@ -119,9 +118,9 @@ impl PendingView {
     }
 
     /// Offsets of a word in the stored file as they are now, with those in regions.
-    fn moved_offsets(&self, file: usize, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
+    fn moved_offsets(&self, file: usize, word: &[u8], stored: Vec<u64>) -> Result<Vec<u64>> {
         let Some(edit) = self.edit(file) else {
-            return stored;
+            return Ok(stored);
         };
         let regions = &edit.regions.regions;
         let mut offsets = Vec::with_capacity(stored.len());
@@ -135,12 +134,13 @@ impl PendingView {
             }
         }
         let before = offsets.len();
-        let found = edit.places_of(word);
+        let vocabulary = self.stored.vocabulary()?;
+        let found = edit.places_of(self.stored.word_numbers.find(vocabulary, word)?);
         offsets.extend(found.map(|(region, _, at)| region.bytes.start + u64::from(at.offset)));
         if before > 0 {
             offsets.sort_unstable();
         }
-        offsets
+        Ok(offsets)
     }
 
     /// The bytes `offset..offset + length` of a file, as far as it goes.
@@ -222,7 +222,8 @@ impl PendingView {
 
     /// Every word of a file's regions, by number, in order of place: region, number in the file, offset.
     pub(in crate::snapshot) fn edited_words(&self, file: usize) -> Option<EditedWords<'_>> {
-        self.edit(file).map(|edit| EditedWords { edit })
+        let numbering = &self.numbering;
+        self.edit(file).map(|edit| EditedWords { edit, numbering })
     }
 
     /// The number now of a stored word.
@@ -243,6 +244,7 @@ const TASK_RANGES: usize = 16;
 /// The regions of a file, for going through its words.
 pub(in crate::snapshot) struct EditedWords<'a> {
     edit: &'a Edit,
+    numbering: &'a Numbering,
 }
 
 impl EditedWords<'_> {
@@ -263,10 +265,10 @@ impl EditedWords<'_> {
         index: usize,
     ) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
         let region = &self.edit.regions.regions[index];
-        let words = (0..).zip(self.edit.regions.words_of(region));
+        let words = (0..).zip(&region.text.words);
         words.map(|(place, word)| {
             let offset = region.bytes.start + u64::from(word.offset);
-            let number = self.edit.numbers[word.word as usize];
+            let number = self.numbering.number_met(word.word);
             (number, region.words.start + place, offset)
         })
     }
@@ -292,18 +294,15 @@ impl EditedWords<'_> {
 
 impl Edit {
     /// The places of a word in the regions: region, index among its words, place.
-    fn places_of(&self, word: &[u8]) -> impl Iterator<Item = (&Region, usize, RegionWord)> {
-        let found = (self.regions.dictionary).binary_search_by(|known| compare(known, word));
-        let regions = match found {
-            Ok(_) => &self.regions.regions[..],
-            Err(_) => &[],
+    fn places_of(&self, word: Option<u32>) -> impl Iterator<Item = (&Region, usize, RegionWord)> {
+        let regions = match word {
+            Some(_) => &self.regions.regions[..],
+            None => &[],
         };
-        // Words of regions are numbered by u32.
-        let number = found.map_or(NONE, |at| at as u32);
         regions.iter().flat_map(move |region| {
-            let words = self.regions.words_of(region).iter().enumerate();
+            let words = region.text.words.iter().enumerate();
             words
-                .filter(move |(_, place)| place.word == number)
+                .filter(move |(_, place)| Some(place.word) == word)
                 .map(move |(index, place)| (region, index, *place))
         })
     }

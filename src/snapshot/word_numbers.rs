@@ -1,0 +1,75 @@
+//! Words that edits meet, and their numbers.
+//!
+//! The invariant: a word that is stored has its number in the vocabulary; any other has one from the end of the vocabulary
+//! on, in the order in which they were first met, and keeps it as long as the segments stay the same. So what was told of
+//! the words around an edit holds for every later snapshot.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use parking_lot::RwLock;
+
+use super::vocabulary::Vocabulary;
+use crate::Result;
+
+/// Maps of words; a power of two.
+const SHARDS: usize = 16;
+
+/// Numbers of words that were asked for.
+pub(crate) struct WordNumbers {
+    hasher: RandomState,
+    maps: [RwLock<HashMap<Box<[u8]>, u32>>; SHARDS],
+    /// The words that are not stored.
+    fresh: RwLock<Vec<Box<[u8]>>>,
+}
+
+impl WordNumbers {
+    /// No words yet.
+    pub(crate) fn new() -> WordNumbers {
+        WordNumbers {
+            hasher: RandomState::new(),
+            maps: Default::default(),
+            fresh: RwLock::default(),
+        }
+    }
+
+    /// The number of a word, which gets one if it is new.
+    pub(crate) fn number(&self, vocabulary: &Vocabulary, word: &[u8]) -> Result<u32> {
+        let map = self.map(word);
+        if let Some(&number) = map.read().get(word) {
+            return Ok(number);
+        }
+        let stored = vocabulary.find(word)?;
+        let mut map = map.write();
+        if let Some(&number) = map.get(word) {
+            return Ok(number);
+        }
+        let number = stored.unwrap_or_else(|| {
+            let mut fresh = self.fresh.write();
+            fresh.push(word.into());
+            // Words are numbered by u32, those in memory too.
+            (vocabulary.len() + fresh.len() - 1) as u32
+        });
+        map.insert(word.into(), number);
+        Ok(number)
+    }
+
+    /// The number of a word that is stored or was met.
+    pub(crate) fn find(&self, vocabulary: &Vocabulary, word: &[u8]) -> Result<Option<u32>> {
+        if let Some(&number) = self.map(word).read().get(word) {
+            return Ok(Some(number));
+        }
+        vocabulary.find(word)
+    }
+
+    /// The words that are not stored, by their numbers less that of the first.
+    pub(crate) fn with_fresh<A>(&self, read: impl FnOnce(&[Box<[u8]>]) -> A) -> A {
+        read(&self.fresh.read())
+    }
+
+    fn map(&self, word: &[u8]) -> &RwLock<HashMap<Box<[u8]>, u32>> {
+        // Below the number of maps.
+        let shard = self.hasher.hash_one(word) as usize % SHARDS;
+        &self.maps[shard]
+    }
+}
