@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipfdb_sql::{Schema, Statement, StatementText, Value};
+use zipfdb_sql::{Schema, StatementText, Value};
 use zipfdb_storage::{CorpusSettings, OpenOptions, Section, Store};
 
 use crate::corpus::Corpus;
@@ -20,7 +20,8 @@ use crate::progress::{NoProgress, Progress};
 use crate::rows::Rows;
 use crate::settings::Settings;
 use crate::snapshot::CorpusView;
-use crate::{Error, Result, execute};
+use crate::statement::Statement;
+use crate::{Error, Result};
 
 /// A database: named corpora of compressed text in one directory.
 ///
@@ -215,6 +216,18 @@ impl Database {
         records.into_iter().map(|record| record.name).collect()
     }
 
+    /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing.
+    ///
+    /// # Errors
+    /// If the text is not valid SQL, or has several statements.
+    pub fn prepare(&self, sql: &str) -> Result<Statement> {
+        let mut statements = zipfdb_sql::parse(sql)?;
+        match statements.len() {
+            0 | 1 => Ok(Statement::new(self, statements.pop())),
+            count => Err(too_many(count)),
+        }
+    }
+
     /// Runs one statement and returns its rows.
     ///
     /// # Errors
@@ -228,7 +241,7 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::query`], and if the number of parameters is not the
-    /// number of values.
+    /// number of values. [`Database::prepare`] parses once for many runs.
     pub fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Rows> {
         self.query_with_progress(sql, parameters, &NoProgress)
     }
@@ -253,19 +266,7 @@ impl Database {
     /// If the text is not exactly one valid statement, or a set does not fit it; nothing has run then. Rows can fail later,
     /// and end with the first that does.
     pub fn query_many(&self, sql: &str, parameters: &[Vec<Value>]) -> Result<Rows> {
-        let mut statements = zipfdb_sql::parse(sql)?;
-        if statements.is_empty() || parameters.is_empty() {
-            return Ok(Rows::none());
-        }
-        if statements.len() > 1 {
-            return Err(too_many(statements.len()));
-        }
-        let statement = statements.remove(0);
-        let plans = parameters.iter().map(|set| {
-            let plan = zipfdb_sql::bind(&statement, &Names(self), set)?;
-            Ok(plan)
-        });
-        execute::execute_many(self, plans.collect::<Result<_>>()?)
+        self.prepare(sql)?.query_many(parameters)
     }
 
     /// Runs one statement and reports the progress of long work.
@@ -278,12 +279,7 @@ impl Database {
         parameters: &[Value],
         progress: &dyn Progress,
     ) -> Result<Rows> {
-        let mut statements = zipfdb_sql::parse(sql)?;
-        match statements.len() {
-            0 => Ok(Rows::none()),
-            1 => self.run(&statements.remove(0), parameters, progress),
-            count => Err(too_many(count)),
-        }
+        self.prepare(sql)?.query_with_progress(parameters, progress)
     }
 
     /// Runs one statement that a [`crate::StatementStream`] has cut out of a longer text;
@@ -297,7 +293,8 @@ impl Database {
         parameters: &[Value],
         progress: &dyn Progress,
     ) -> Result<Rows> {
-        self.run(&zipfdb_sql::parse_statement(text)?, parameters, progress)
+        let parsed = zipfdb_sql::parse_statement(text)?;
+        Statement::new(self, Some(parsed)).query_with_progress(parameters, progress)
     }
 
     /// Runs all statements of a text, in order, and drops their rows.
@@ -305,8 +302,8 @@ impl Database {
     /// # Errors
     /// Of the first statement that fails; those before it have taken effect.
     pub fn execute(&self, sql: &str) -> Result<()> {
-        for statement in zipfdb_sql::parse(sql)? {
-            for row in self.run(&statement, &[], &NoProgress)? {
+        for parsed in zipfdb_sql::parse(sql)? {
+            for row in Statement::new(self, Some(parsed)).query(&[])? {
                 row?;
             }
         }
@@ -320,16 +317,6 @@ impl Database {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
-    }
-
-    fn run(
-        &self,
-        statement: &Statement,
-        parameters: &[Value],
-        progress: &dyn Progress,
-    ) -> Result<Rows> {
-        let plan = zipfdb_sql::bind(statement, &Names(self), parameters)?;
-        execute::execute(self, plan, progress)
     }
 }
 

@@ -322,7 +322,7 @@ impl Binder<'_> {
 
     /// As in SQLite, a negative number is as if the clause were missing.
     fn row_count(&self, operand: Option<&Operand>, clause: &str) -> Result<Option<u64>> {
-        let Some(operand) = operand else {
+        let Some(operand) = operand.filter(|operand| self.is_known(operand)) else {
             return Ok(None);
         };
         match self.value(&operand.kind) {
