@@ -15,7 +15,7 @@ use zipfdb_sql::{Schema, StatementText, Value};
 use zipfdb_storage::{CorpusSettings, OpenOptions, Section, Store};
 
 use crate::corpus::Corpus;
-use crate::interrupt::{InterruptHandle, Interrupts};
+use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
 use crate::progress::{NoProgress, Progress};
 use crate::rows::Rows;
 use crate::settings::Settings;
@@ -57,6 +57,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// For a statement that begins now.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        let timeout = self.settings.lock().statement_timeout;
+        self.interrupts.begin(timeout)
+    }
+
     /// The directory of the database; none if it lives in memory.
     pub(crate) fn directory(&self) -> Option<&Path> {
         (!self.in_memory).then(|| self.store.path())

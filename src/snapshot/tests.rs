@@ -10,6 +10,7 @@ use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer
 
 use super::*;
 use crate::ingest::{NewSegment, OnError, ingest};
+use crate::interrupt::NEVER;
 use crate::sources::list_sources;
 use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Database, NoProgress};
@@ -110,8 +111,16 @@ fn segments_of(texts: &Texts, tokenizer: Tokenizer, segment_size: u64) -> Vec<Ne
         segments.push(segment);
         Ok(no_info())
     };
-    let listing = list_sources(directory.path(), None).unwrap();
-    ingest(listing, &settings, OnError::Stop, &NoProgress, &mut publish).unwrap();
+    let listing = list_sources(directory.path(), None, &NEVER).unwrap();
+    ingest(
+        listing,
+        &settings,
+        OnError::Stop,
+        &NoProgress,
+        &NEVER,
+        &mut publish,
+    )
+    .unwrap();
     segments
 }
 
