@@ -11,17 +11,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipfdb_sql::{Schema, Statement, StatementText, Value};
+use zipfdb_sql::{Schema, StatementText, Value};
 use zipfdb_storage::{CorpusSettings, OpenOptions, Section, Store};
 
 use crate::corpus::Corpus;
-use crate::interrupt::{InterruptHandle, Interrupts};
+use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
 use crate::overlay::Overlay;
 use crate::progress::{NoProgress, Progress};
 use crate::rows::Rows;
 use crate::settings::Settings;
 use crate::snapshot::CorpusView;
-use crate::{Error, Result, execute};
+use crate::statement::Statement;
+use crate::{Error, Result};
 
 /// A database: named corpora of compressed text in one directory.
 ///
@@ -59,6 +60,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// For a statement that begins now.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        let timeout = self.settings.lock().statement_timeout;
+        self.interrupts.begin(timeout)
+    }
+
     /// The directory of the database; none if it lives in memory.
     pub(crate) fn directory(&self) -> Option<&Path> {
         (!self.in_memory).then(|| self.store.path())
@@ -219,6 +226,18 @@ impl Database {
         records.into_iter().map(|record| record.name).collect()
     }
 
+    /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing.
+    ///
+    /// # Errors
+    /// If the text is not valid SQL, or has several statements.
+    pub fn prepare(&self, sql: &str) -> Result<Statement> {
+        let mut statements = zipfdb_sql::parse(sql)?;
+        match statements.len() {
+            0 | 1 => Ok(Statement::new(self, statements.pop())),
+            count => Err(too_many(count)),
+        }
+    }
+
     /// Runs one statement and returns its rows.
     ///
     /// # Errors
@@ -232,7 +251,7 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::query`], and if the number of parameters is not the
-    /// number of values.
+    /// number of values. [`Database::prepare`] parses once for many runs.
     pub fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Rows> {
         self.query_with_progress(sql, parameters, &NoProgress)
     }
@@ -257,19 +276,7 @@ impl Database {
     /// If the text is not exactly one valid statement, or a set does not fit it; nothing has run then. Rows can fail later,
     /// and end with the first that does.
     pub fn query_many(&self, sql: &str, parameters: &[Vec<Value>]) -> Result<Rows> {
-        let mut statements = zipfdb_sql::parse(sql)?;
-        if statements.is_empty() || parameters.is_empty() {
-            return Ok(Rows::none());
-        }
-        if statements.len() > 1 {
-            return Err(too_many(statements.len()));
-        }
-        let statement = statements.remove(0);
-        let plans = parameters.iter().map(|set| {
-            let plan = zipfdb_sql::bind(&statement, &Names(self), set)?;
-            Ok(plan)
-        });
-        execute::execute_many(self, plans.collect::<Result<_>>()?)
+        self.prepare(sql)?.query_many(parameters)
     }
 
     /// Runs one statement and reports the progress of long work.
@@ -282,12 +289,7 @@ impl Database {
         parameters: &[Value],
         progress: &dyn Progress,
     ) -> Result<Rows> {
-        let mut statements = zipfdb_sql::parse(sql)?;
-        match statements.len() {
-            0 => Ok(Rows::none()),
-            1 => self.run(&statements.remove(0), parameters, progress),
-            count => Err(too_many(count)),
-        }
+        self.prepare(sql)?.query_with_progress(parameters, progress)
     }
 
     /// Runs one statement that a [`crate::StatementStream`] has cut out of a longer text;
@@ -301,7 +303,8 @@ impl Database {
         parameters: &[Value],
         progress: &dyn Progress,
     ) -> Result<Rows> {
-        self.run(&zipfdb_sql::parse_statement(text)?, parameters, progress)
+        let parsed = zipfdb_sql::parse_statement(text)?;
+        Statement::new(self, Some(parsed)).query_with_progress(parameters, progress)
     }
 
     /// Runs all statements of a text, in order, and drops their rows.
@@ -309,8 +312,8 @@ impl Database {
     /// # Errors
     /// Of the first statement that fails; those before it have taken effect.
     pub fn execute(&self, sql: &str) -> Result<()> {
-        for statement in zipfdb_sql::parse(sql)? {
-            for row in self.run(&statement, &[], &NoProgress)? {
+        for parsed in zipfdb_sql::parse(sql)? {
+            for row in Statement::new(self, Some(parsed)).query(&[])? {
                 row?;
             }
         }
@@ -324,16 +327,6 @@ impl Database {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
-    }
-
-    fn run(
-        &self,
-        statement: &Statement,
-        parameters: &[Value],
-        progress: &dyn Progress,
-    ) -> Result<Rows> {
-        let plan = zipfdb_sql::bind(statement, &Names(self), parameters)?;
-        execute::execute(self, plan, progress)
     }
 }
 

@@ -11,14 +11,16 @@ mod draft;
 mod fill;
 mod read;
 
+use crate::interrupt::check;
 use crate::sources::{Listing, Source, Unreadable};
 use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
 use draft::{Draft, Limits};
 use fill::Filling;
 use rayon::prelude::*;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use zipfdb_kernels::{Parameters, Stage, construct};
+use zipfdb_kernels::{Parameters, Stage, construct_observed};
 use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
 /// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
@@ -100,12 +102,14 @@ pub struct Times {
 ///
 /// # Errors
 /// [`Error::Unreadable`] for files that cannot be read, unless `on_error` says to skip them; [`Error::Io`] if reading
-/// fails in the middle of a file that is larger than a chunk; whatever `publish` fails with.
+/// fails in the middle of a file that is larger than a chunk; whatever `publish` fails with; [`Error::Interrupted`] soon
+/// after `stop` is set, unless a segment is being published: that ends first.
 pub fn ingest(
     listing: Listing,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
+    stop: &AtomicBool,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     let limits = Limits {
@@ -114,7 +118,7 @@ pub fn ingest(
         entries: SEGMENT_ENTRIES_MAX,
         entry_bytes: SEGMENT_ENTRY_BYTES_MAX,
     };
-    ingest_within(limits, listing, settings, on_error, progress, publish)
+    ingest_within(limits, listing, settings, on_error, progress, stop, publish)
 }
 
 fn ingest_within(
@@ -123,6 +127,7 @@ fn ingest_within(
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
+    stop: &AtomicBool,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
@@ -142,7 +147,7 @@ fn ingest_within(
     let mut bytes_left = sizes.fold(0, u64::saturating_add);
     loop {
         progress.begin("tokenize", bytes_left);
-        let filled = filling.fill(progress)?;
+        let filled = filling.fill(progress, stop)?;
         progress.end();
         let Some((draft, is_last)) = filled else {
             break;
@@ -157,8 +162,9 @@ fn ingest_within(
             is_last,
             settings,
             progress,
+            stop,
             &mut report,
-        );
+        )?;
         report.count(&segment);
         progress.begin("write", bytes);
         let start = Instant::now();
@@ -197,8 +203,9 @@ fn build(
     is_last: bool,
     settings: &CorpusSettings,
     progress: &dyn Progress,
+    stop: &AtomicBool,
     report: &mut Report,
-) -> NewSegment {
+) -> Result<NewSegment> {
     progress.begin("dictionary", bytes);
     let start = Instant::now();
     let (dictionary, tokens) = renumber(settings.tokenizer, draft);
@@ -231,15 +238,18 @@ fn build(
         }
         stage = next.map(|next| (next, now));
     };
-    let constructed = construct(
+    let constructed = construct_observed(
         tokens,
         &file_offsets,
         terminal_count,
         &parameters,
         &mut |stage| end_stage(Some(stage)),
-    );
+        &mut |_| {},
+        stop,
+    )?;
     end_stage(None);
-    NewSegment {
+    check(stop)?;
+    Ok(NewSegment {
         files,
         dictionary,
         grammar: Grammar {
@@ -251,7 +261,7 @@ fn build(
             root: constructed.root,
         },
         is_last,
-    }
+    })
 }
 
 /// The dictionary of a draft, and the tokens of all its files numbered by it.

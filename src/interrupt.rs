@@ -1,4 +1,4 @@
-//! Ending a query early: because somebody asks for it, or because its time is up.
+//! Ending a statement early: because somebody asks for it, or because its time is up.
 //!
 //! Invariant: `Interrupt::check` never waits and costs two loads and, with a timeout, a look at the clock, so whatever may
 //! take long calls it every few thousand steps. What was interrupted is not resumed.
@@ -7,13 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
+
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
-/// Interrupts queries from another thread; made by [`crate::Rows::interrupt_handle`] for one query, and by
+/// Interrupts statements from another thread; made by [`crate::Rows::interrupt_handle`] for one query, and by
 /// [`crate::Database::interrupt_handle`] for all that run at that moment.
 ///
-/// An interrupted query ends with [`Error::Interrupted`], usually within milliseconds. One that is over already is not
+/// What is interrupted ends with [`Error::Interrupted`], usually within milliseconds; a COPY that is writing a segment ends
+/// that first, and publishes nothing. What is over already is not
 /// affected, and neither is one that starts later.
 ///
 /// ```
@@ -142,6 +145,19 @@ impl Interrupt {
         }
     }
 
+    /// Waits for a lock, but not longer than the query may take.
+    ///
+    /// # Errors
+    /// As `check`.
+    pub(crate) fn lock<'a>(&self, mutex: &'a Mutex<()>) -> Result<MutexGuard<'a, ()>> {
+        loop {
+            if let Some(guard) = mutex.try_lock_for(Interrupt::WATCH_INTERVAL) {
+                return Ok(guard);
+            }
+            self.check()?;
+        }
+    }
+
     const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 
     /// Something that checks at every 64th step.
@@ -152,6 +168,22 @@ impl Interrupt {
         }
     }
 }
+
+/// Goes on unless a flag that `Interrupt::watch` gave is set.
+///
+/// # Errors
+/// `Interrupted`.
+pub(crate) fn check(stop: &AtomicBool) -> Result<()> {
+    // The flag guards no other memory.
+    match stop.load(Ordering::Relaxed) {
+        false => Ok(()),
+        true => Err(Error::Interrupted),
+    }
+}
+
+/// Of work that nobody ends early.
+#[cfg(test)]
+pub(crate) static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Counts the steps of a loop and checks for an interrupt now and then, the first time at the first step.
 #[derive(Debug)]

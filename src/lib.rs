@@ -37,6 +37,7 @@ mod rows;
 mod settings;
 mod snapshot;
 mod sources;
+mod statement;
 mod strategy;
 mod tokenize;
 
@@ -51,5 +52,6 @@ pub use snapshot::{
     FileCounts, FileSummary, Ngram, NgramCounts, Snapshot, TermVectors, WordCounts,
 };
 pub use sources::Unreadable;
+pub use statement::Statement;
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
 pub use zipfdb_storage::{CorpusSettings, Error as StorageError, Section, SegmentInfo, Tokenizer};

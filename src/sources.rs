@@ -3,6 +3,7 @@
 //! Nothing is opened here but directories. The invariant: names are UTF-8 with `/` between directories, sorted, and no
 //! two are equal. What cannot become a file of a corpus is reported with its reason, never silently left out.
 
+use crate::interrupt::check;
 use crate::{Error, Result};
 use glob::{MatchOptions, Pattern};
 use std::ffi::OsStr;
@@ -10,6 +11,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
 /// A file to copy into a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +61,9 @@ const MATCHING: MatchOptions = MatchOptions {
 /// over: its files change while they are read.
 ///
 /// # Errors
-/// [`Error::Io`] if there is nothing at the path, [`Error::Invalid`] for a malformed glob or one that matches nothing.
-pub fn list_sources(path: &Path, database: Option<&Path>) -> Result<Listing> {
+/// [`Error::Io`] if there is nothing at the path, [`Error::Invalid`] for a malformed glob or one that matches nothing,
+/// [`Error::Interrupted`] once `stop` is set.
+pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> Result<Listing> {
     let mut walk = Walk {
         database: database.and_then(|path| fs::canonicalize(path).ok()),
         ..Walk::default()
@@ -68,7 +71,7 @@ pub fn list_sources(path: &Path, database: Option<&Path>) -> Result<Listing> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             walk.directories.push(Directory::top(path)?);
-            walk.run(&Filter::All);
+            walk.run(&Filter::All, stop)?;
         }
         Ok(metadata) => {
             let name = path.file_name().unwrap_or(path.as_os_str());
@@ -80,7 +83,7 @@ pub fn list_sources(path: &Path, database: Option<&Path>) -> Result<Listing> {
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_glob(path.as_os_str()) => {
             let (top, filter) = Filter::glob(path)?;
             walk.directories.push(Directory::top(&top)?);
-            walk.run(&filter);
+            walk.run(&filter, stop)?;
             if walk.listing.sources.is_empty() && walk.listing.unreadable.is_empty() {
                 return Err(invalid_glob(path, "no file matches"));
             }
@@ -244,7 +247,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn run(&mut self, filter: &Filter) {
+    fn run(&mut self, filter: &Filter, stop: &AtomicBool) -> Result<()> {
         while let Some(directory) = self.directories.pop() {
             let entries = match fs::read_dir(&directory.path) {
                 Ok(entries) => entries,
@@ -254,12 +257,14 @@ impl Walk {
                 }
             };
             for entry in entries {
+                check(stop)?;
                 match entry {
                     Ok(entry) => self.entry(&directory, &entry, filter),
                     Err(error) => self.refuse(directory.path.clone(), error.to_string()),
                 }
             }
         }
+        Ok(())
     }
 
     fn entry(&mut self, directory: &Directory, entry: &fs::DirEntry, filter: &Filter) {
@@ -338,6 +343,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::interrupt::NEVER;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
@@ -354,7 +360,7 @@ mod tests {
     }
 
     fn names(path: &Path) -> Vec<String> {
-        let listing = list_sources(path, None).unwrap();
+        let listing = list_sources(path, None, &NEVER).unwrap();
         assert_eq!(listing.unreadable, []);
         let names = listing.sources.into_iter().map(|source| {
             let content = fs::read_to_string(&source.path).unwrap();
@@ -366,7 +372,7 @@ mod tests {
     }
 
     fn refused(path: &Path) -> Vec<(String, String)> {
-        let listing = list_sources(path, None).unwrap();
+        let listing = list_sources(path, None, &NEVER).unwrap();
         let refused = listing.unreadable.into_iter().map(|unreadable| {
             let last = unreadable.path.file_name().unwrap();
             (last.to_string_lossy().into_owned(), unreadable.reason)
@@ -408,7 +414,7 @@ mod tests {
         let database = top.path().join("a/../db.zdb");
         symlink(top.path().join("db.zdb"), top.path().join("a/link")).unwrap();
         for path in [top.path().to_owned(), top.path().join("**/*")] {
-            let listing = list_sources(&path, Some(&database)).unwrap();
+            let listing = list_sources(&path, Some(&database), &NEVER).unwrap();
             let names: Vec<_> = listing.sources.iter().map(|source| &source.name).collect();
             assert_eq!(names, ["a/x", "db.zdb.txt"]);
             assert_eq!(listing.unreadable, []);
@@ -424,11 +430,11 @@ mod tests {
     #[test]
     fn a_glob_without_files_and_a_missing_path_are_errors() {
         let top = tree(&["a"]);
-        let error = list_sources(&top.path().join("*.txt"), None).unwrap_err();
+        let error = list_sources(&top.path().join("*.txt"), None, &NEVER).unwrap_err();
         assert!(error.to_string().ends_with("*.txt: no file matches"));
-        let error = list_sources(&top.path().join("["), None).unwrap_err();
+        let error = list_sources(&top.path().join("["), None, &NEVER).unwrap_err();
         assert!(matches!(error, Error::Invalid { .. }));
-        let error = list_sources(&top.path().join("b"), None).unwrap_err();
+        let error = list_sources(&top.path().join("b"), None, &NEVER).unwrap_err();
         assert!(error.to_string().starts_with("cannot open "));
         assert_eq!(names(&top.path().join("a")), ["a"]);
     }
@@ -441,7 +447,7 @@ mod tests {
         symlink("a", top.path().join("again")).unwrap();
         symlink("nowhere", top.path().join("broken")).unwrap();
         symlink("d", top.path().join("e")).unwrap();
-        let listing = list_sources(top.path(), None).unwrap();
+        let listing = list_sources(top.path(), None, &NEVER).unwrap();
         let names: Vec<&str> = listing
             .sources
             .iter()
@@ -464,7 +470,7 @@ mod tests {
         let top = tree(&["a"]);
         fs::write(top.path().join(OsStr::from_bytes(b"b\xff")), "").unwrap();
         let _socket = UnixListener::bind(top.path().join("socket")).unwrap();
-        let listing = list_sources(top.path(), None).unwrap();
+        let listing = list_sources(top.path(), None, &NEVER).unwrap();
         assert_eq!(listing.sources.len(), 1);
         assert_eq!(
             refused(top.path()),

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::{Parameters, Round, construct_observed};
@@ -58,7 +59,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         &Parameters::default(),
         &mut on_stage,
         &mut on_round,
-    );
+        &AtomicBool::new(false),
+    )?;
     println!("{:7.1} ms: done", begin.elapsed().as_secs_f64() * 1e3);
     println!(
         "{} rules of {} symbols, {} levels, root {}; {} symbols in all",

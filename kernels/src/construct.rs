@@ -10,11 +10,14 @@
 //! [`prune`]: crate::prune
 //! [`renumber`]: crate::renumber
 
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
 
 use crate::pair_rounds;
 use crate::prune;
 use crate::renumber;
+use crate::stop::{self, Stopped};
 
 /// What a user may choose about construction; part of a corpus' settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,17 +104,24 @@ pub fn construct(
     on_stage: &mut dyn FnMut(Stage),
 ) -> Constructed {
     let on_round = &mut |_: &Round| {};
-    construct_observed(
+    let never = AtomicBool::new(false);
+    let constructed = construct_observed(
         tokens,
         file_offsets,
         terminal_count,
         parameters,
         on_stage,
         on_round,
-    )
+        &never,
+    );
+    constructed.expect("nobody sets the flag")
 }
 
-/// As [`construct`], and tells `on_round` of each round when it is over.
+/// As [`construct`], tells `on_round` of each round when it is over, and ends early when `stop` is set.
+///
+/// # Errors
+///
+/// [`Stopped`], some passes over the tokens after `stop` was set: the flag is looked at between passes.
 pub fn construct_observed(
     mut tokens: Vec<u32>,
     file_offsets: &[u32],
@@ -119,16 +129,19 @@ pub fn construct_observed(
     parameters: &Parameters,
     on_stage: &mut dyn FnMut(Stage),
     on_round: &mut dyn FnMut(&Round),
-) -> Constructed {
+    stop: &AtomicBool,
+) -> Result<Constructed, Stopped> {
     check(&tokens, file_offsets, terminal_count, parameters);
     on_stage(Stage::Rounds);
     let files = file_offsets.len() - 1;
     pair_rounds::insert_separators(&mut tokens, file_offsets);
-    let paired = pair_rounds::pair_rounds(tokens, files, terminal_count, parameters, on_round);
+    let paired =
+        pair_rounds::pair_rounds(tokens, files, terminal_count, parameters, on_round, stop)?;
     on_stage(Stage::Prune);
     let rounds = paired.rounds;
     let pruned = prune::prune(paired, terminal_count);
-    renumber::renumber(pruned, terminal_count, rounds)
+    stop::check(stop)?;
+    Ok(renumber::renumber(pruned, terminal_count, rounds))
 }
 
 fn check(tokens: &[u32], file_offsets: &[u32], terminal_count: u32, parameters: &Parameters) {

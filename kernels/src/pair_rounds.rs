@@ -42,13 +42,14 @@
 //! ([`number`]). A GPU may as well count everything anew each round: numbers
 //! never reach the result.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use rayon::prelude::*;
 
 use crate::bits::{Bits, bits_of};
 use crate::construct::{Parameters, Round};
+use crate::stop::{self, Stopped};
 
 use chunked::Chunked;
 use select::Priorities;
@@ -119,10 +120,11 @@ pub(crate) fn pair_rounds(
     terminal_count: u32,
     parameters: &Parameters,
     on_round: &mut dyn FnMut(&Round),
-) -> Paired {
+    stop: &AtomicBool,
+) -> Result<Paired, Stopped> {
     let chunked = Chunked::new(&sequence, chunked::CHUNK_MIN);
     drop(sequence);
-    rounds_in_chunks(chunked, files, terminal_count, parameters, on_round)
+    rounds_in_chunks(chunked, files, terminal_count, parameters, on_round, stop)
 }
 
 fn rounds_in_chunks(
@@ -131,7 +133,8 @@ fn rounds_in_chunks(
     terminal_count: u32,
     parameters: &Parameters,
     on_round: &mut dyn FnMut(&Round),
-) -> Paired {
+    stop: &AtomicBool,
+) -> Result<Paired, Stopped> {
     let mut rules = Rules::new(terminal_count);
     let mut counts = number::number_all(&mut chunked, terminal_count);
     chunked.refresh();
@@ -140,6 +143,7 @@ fn rounds_in_chunks(
     let mut threshold = u32::MAX;
     let mut rounds = 0;
     loop {
+        stop::check(stop)?;
         let most = counts.par_iter().with_min_len(1 << 14).max();
         let most = most.copied().unwrap_or(0);
         if most < 2 {
@@ -159,6 +163,7 @@ fn rounds_in_chunks(
             mix_only: rules.depth_max > DEPTH_MAX,
         };
         let mut taken = select::select(&chunked, &priorities, &uses);
+        stop::check(stop)?;
         let mut new = taken_again(&chunked.symbols, &hot, &uses);
         new.par_sort_unstable();
         rules.name(&new, &uses);
@@ -171,6 +176,7 @@ fn rounds_in_chunks(
         drop(new);
         let fresh = replace::replace(&mut chunked, &taken, &live, &mut counts);
         drop(taken);
+        stop::check(stop)?;
         chunked.refresh();
         number::number_fresh(&mut chunked, &fresh, &mut counts);
         drop(fresh);
@@ -193,11 +199,11 @@ fn rounds_in_chunks(
             threshold = (threshold / 2).max(2);
         }
     }
-    Paired {
+    Ok(Paired {
         pairs: rules.pairs,
         sequence: chunked.into_sequence(),
         rounds,
-    }
+    })
 }
 
 impl Parameters {
@@ -293,7 +299,9 @@ mod tests {
             terminal_count,
             &Parameters::default(),
             &mut |_| {},
-        );
+            &AtomicBool::new(false),
+        )
+        .unwrap();
         (paired.pairs, paired.sequence)
     }
 

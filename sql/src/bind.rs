@@ -85,6 +85,24 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Value]) ->
     }
 }
 
+/// The names of the columns of a SELECT, in any of its answers; none for other statements. Needs no values for parameters.
+///
+/// # Errors
+/// As `bind`, but for what depends on the values of parameters.
+pub fn columns(statement: &Statement, schema: &dyn Schema) -> Result<Vec<String>> {
+    let binder = Binder {
+        source: &statement.source,
+        schema,
+        parameters: &[],
+    };
+    match &statement.kind {
+        StatementKind::Select(query) => {
+            Ok(binder.query(query)?.columns().map(str::to_owned).collect())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Whether a corpus may have this name: 1 to 255 bytes, no control characters, no space at either end.
 pub fn is_corpus_name(name: &str) -> bool {
     !name.is_empty()
@@ -161,9 +179,17 @@ impl Binder<'_> {
         }
     }
 
-    /// Parameter numbers begin at 1, and `bind` has compared the highest with the number of values.
+    /// Parameter numbers begin at 1. Where there are no values, which is so only in `columns`, all are NULL.
     fn parameter(&self, number: usize) -> &Value {
-        &self.parameters[number - 1]
+        self.parameters.get(number - 1).unwrap_or(&Value::Null)
+    }
+
+    /// Whether an operand has a value; otherwise it may be any.
+    fn is_known(&self, operand: &Operand) -> bool {
+        match operand.kind {
+            OperandKind::Literal(_) => true,
+            OperandKind::Parameter(number) => number <= self.parameters.len(),
+        }
     }
 
     fn wrong_type(

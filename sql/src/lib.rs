@@ -49,7 +49,7 @@ mod syntax;
 mod translate;
 mod value;
 
-pub use bind::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, bind, is_corpus_name};
+pub use bind::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, bind, columns, is_corpus_name};
 pub use error::{Error, Hint, NameKind, ParserFailure, Place, Position, Result};
 pub use parse::{parse, parse_statement};
 pub use plan::Plan;

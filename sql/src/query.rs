@@ -349,6 +349,8 @@ pub enum Expression {
         function: Function,
         /// Its arguments.
         arguments: Vec<ExpressionId>,
+        /// How texts compare: for [`Function::Max`], [`Function::Min`] and [`Function::NullIf`].
+        collation: Collation,
     },
 }
 

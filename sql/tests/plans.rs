@@ -274,6 +274,10 @@ fn grouping() {
         SELECT offset % ?1 FROM reviews GROUP BY offset % 3;
         SELECT COUNT(*);
         SELECT MIN(1, 2), MIN(1);
+        SELECT DISTINCT word COLLATE NOCASE AS w, COUNT(*) FROM reviews GROUP BY word ORDER BY w LIMIT 2 OFFSET 1;
+        SELECT word, SUM(length) FROM reviews WHERE offset > 1 GROUP BY word HAVING (word > 'a' AND COUNT(*) > 1) AND word < 'b';
+        SELECT word FROM reviews GROUP BY word COLLATE NOCASE HAVING word > 'a';
+        SELECT max(word, 'a' COLLATE NOCASE), min('a', 'B' COLLATE NOCASE, word), nullif(word COLLATE NOCASE, 'a') FROM reviews;
         ",
         &[Value::Integer(3)],
     ));

@@ -8,6 +8,7 @@ use crate::{Error, Progress, Result, Value};
 
 /// Checks every segment of a corpus, in order of id.
 pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
+    let interrupt = corpus.shared().interrupt();
     let readers = corpus.readers()?;
     // What the store cannot see: parts of files that do not fit together, words in an order that is not ours.
     let snapshot = corpus.snapshot();
@@ -16,6 +17,7 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
         readers.iter().map(|reader| reader.info().bytes).sum(),
     );
     let checks = readers.into_iter().map(|reader| {
+        interrupt.check()?;
         let info = reader.info().clone();
         let stored = corpus.shared().pool.install(|| reader.verify());
         let problem = match (stored, &snapshot) {
@@ -24,14 +26,14 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
             (Ok(()), Err(_)) => None,
         };
         progress.advance(info.bytes);
-        SegmentCheck {
+        Ok(SegmentCheck {
             segment: info.segment_id,
             files: info.files.into(),
             bytes: info.bytes,
             problem: problem.map(|error| describe(&error)),
-        }
+        })
     });
-    let mut checks: Vec<SegmentCheck> = checks.collect();
+    let mut checks: Vec<SegmentCheck> = checks.collect::<Result<_>>()?;
     progress.end();
     if let Err(error) = snapshot {
         let is_at_fault = |check: &SegmentCheck| match &error {

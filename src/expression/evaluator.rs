@@ -268,6 +268,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             Expression::Call {
                 function: Function::Coalesce | Function::IfNull,
                 arguments,
+                ..
             } => {
                 for (index, &argument) in arguments.iter().enumerate().skip(progress) {
                     let value = need!(argument, index);
@@ -280,6 +281,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             Expression::Call {
                 function: Function::Iif,
                 arguments,
+                ..
             } => {
                 let Some(&condition) = arguments.first() else {
                     return Ok(Step::Done(Value::Null));
@@ -297,6 +299,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             Expression::Call {
                 function,
                 arguments,
+                collation,
             } => {
                 for (index, &argument) in arguments.iter().enumerate().skip(progress) {
                     need!(argument, index);
@@ -305,7 +308,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                     .iter()
                     .filter_map(|&argument| self.ready(row, argument))
                     .collect();
-                call(*function, &values, self.program.binding)?
+                call(*function, &values, *collation, self.program.binding)?
             }
         };
         Ok(Step::Done(value))

@@ -5,16 +5,22 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use zipfdb_sql::query::Function;
+use zipfdb_sql::query::{Collation, Function};
 use zipfdb_sql::substr_range;
 
+use super::compare::compare;
 use super::convert::{from_count, to_bytes, to_integer, to_real};
 use super::number::{number_prefix, real_to_literal, round};
 use super::text;
 use crate::{Error, Result, Value};
 
 /// The value of `function(arguments)`; `binding` is the number of the parameter set.
-pub(crate) fn call(function: Function, arguments: &[&Value], binding: u64) -> Result<Value> {
+pub(crate) fn call(
+    function: Function,
+    arguments: &[&Value],
+    collation: Collation,
+    binding: u64,
+) -> Result<Value> {
     let first = arguments.first().copied().unwrap_or(&Value::Null);
     let second = arguments.get(1).copied();
     let is_null = |value: &&Value| matches!(value, Value::Null);
@@ -30,10 +36,12 @@ pub(crate) fn call(function: Function, arguments: &[&Value], binding: u64) -> Re
         Function::Hex => Value::Text(hex(&to_bytes(first).unwrap_or_default())),
         Function::Quote => quote(first),
         Function::TypeOf => Value::Text(first.type_name().to_ascii_lowercase()),
-        Function::NullIf => match second.is_some_and(|second| first.compare(second).is_eq()) {
-            true => Value::Null,
-            false => first.clone(),
-        },
+        Function::NullIf => {
+            match second.is_some_and(|second| compare(first, second, collation).is_eq()) {
+                true => Value::Null,
+                false => first.clone(),
+            }
+        }
         // The second argument of replace may decide before the third is looked at.
         Function::Replace => text::replace(first, second, arguments.get(2).copied()),
         // All that follow are NULL if an argument is.
@@ -48,8 +56,8 @@ pub(crate) fn call(function: Function, arguments: &[&Value], binding: u64) -> Re
         Function::RightTrim => text::trim(first, second, false, true),
         Function::Trim => text::trim(first, second, true, true),
         // Of equal ones `max` takes the first and `min` the last.
-        Function::Max => extreme(arguments, Ordering::is_lt),
-        Function::Min => extreme(arguments, Ordering::is_ge),
+        Function::Max => extreme(arguments, collation, Ordering::is_lt),
+        Function::Min => extreme(arguments, collation, Ordering::is_ge),
         Function::Round => Value::Real(round(to_real(first), second.map_or(0, to_integer))),
         Function::Sign => sign(first),
         Function::Substr => substr(first, arguments),
@@ -73,14 +81,13 @@ fn abs(value: &Value) -> Result<Value> {
 }
 
 /// The argument that is left when each next one replaces the best if `replaces` says so of (best, next).
-fn extreme(arguments: &[&Value], replaces: fn(Ordering) -> bool) -> Value {
-    let best = arguments
-        .iter()
-        .copied()
-        .reduce(|best, next| match replaces(best.compare(next)) {
+fn extreme(arguments: &[&Value], collation: Collation, replaces: fn(Ordering) -> bool) -> Value {
+    let best = arguments.iter().copied().reduce(|best, next| {
+        match replaces(compare(best, next, collation)) {
             true => next,
             false => best,
-        });
+        }
+    });
     best.cloned().unwrap_or(Value::Null)
 }
 

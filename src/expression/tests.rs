@@ -49,6 +49,7 @@ fn expressions(name: &str, operands: Vec<Expression>) -> Vec<Expression> {
     let call = |function| Expression::Call {
         function,
         arguments: ids(0..count),
+        collation: Collation::Binary,
     };
     let mut expressions = operands;
     let affinity = match name {
@@ -209,6 +210,7 @@ fn what_is_not_needed_is_not_evaluated() {
             Expression::Call {
                 function: Function::Abs,
                 arguments: vec![id(0)],
+                collation: Collation::Binary,
             },
             Expression::Value(Value::Integer(0)),
             Expression::Value(Value::Integer(1)),
@@ -217,6 +219,7 @@ fn what_is_not_needed_is_not_evaluated() {
     let call = |function, arguments: &[usize]| Expression::Call {
         function,
         arguments: arguments.iter().map(|&index| id(index)).collect(),
+        collation: Collation::Binary,
     };
     let binary = |operator, left, right| Expression::Binary {
         operator,
@@ -285,6 +288,7 @@ fn case_of_all_of_unicode_is_known() {
         let call = Expression::Call {
             function,
             arguments: vec![id(0)],
+            collation: Collation::Binary,
         };
         evaluate_on(&[Expression::Column(0), call], &[Value::from(text)]).unwrap()
     };

@@ -7,6 +7,7 @@
 use super::OnError;
 use super::draft::{Draft, Drafts, Limits, Piece, TokenizedChunk};
 use super::read::{Chunk, Failure, Reader, read_file};
+use crate::interrupt::check;
 use crate::sources::{Source, Unreadable};
 use crate::tokenize::{Interner, LocalDictionary, tokenize};
 use crate::{Error, Progress, Result};
@@ -14,6 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 use zipfdb_storage::CorpusSettings;
@@ -116,8 +118,13 @@ impl<'a> Filling<'a> {
     /// Uses the current rayon pool. After an error there is no next draft.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] and [`Error::Io`] for the first file that cannot be read and must not be skipped.
-    pub fn fill(&mut self, progress: &dyn Progress) -> Result<Option<(Draft, bool)>> {
+    /// [`Error::Unreadable`] and [`Error::Io`] for the first file that cannot be read and must not be skipped;
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub fn fill(
+        &mut self,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> Result<Option<(Draft, bool)>> {
         let start = Instant::now();
         let mut no_more = false;
         if !self.arrivals.get_mut().drafts.has_full() {
@@ -125,9 +132,10 @@ impl<'a> Filling<'a> {
             let mut workers = mem::take(&mut self.workers);
             workers.par_iter_mut().for_each(|worker| {
                 let _stop = StopOnPanic(self);
-                self.work(worker, progress);
+                self.work(worker, progress, stop);
             });
             self.workers = workers;
+            check(stop)?;
             // Nobody stopped the workers, so they ran out of files.
             no_more = !self.arrivals.get_mut().stop;
         }
@@ -151,8 +159,11 @@ impl<'a> Filling<'a> {
     }
 
     /// Reads and tokenizes chunks until a draft is full or there are no more.
-    fn work(&self, worker: &mut Worker, progress: &dyn Progress) {
+    fn work(&self, worker: &mut Worker, progress: &dyn Progress, stop: &AtomicBool) {
         loop {
+            if check(stop).is_err() {
+                return self.stop();
+            }
             let (number, chunk, read) = {
                 let mut reading = self.reading.lock();
                 if self.arrivals.lock().stop {
@@ -184,6 +195,9 @@ impl<'a> Filling<'a> {
             match chunk {
                 Chunk::Files(files) => {
                     for source in files {
+                        if check(stop).is_err() {
+                            return self.stop();
+                        }
                         let start = Instant::now();
                         let result = read_file(&self.sources[source], &mut worker.text);
                         made.read += start.elapsed();
@@ -211,6 +225,12 @@ impl<'a> Filling<'a> {
             progress.advance(made.tokenized.pieces.iter().map(|piece| piece.bytes).sum());
             self.arrive(number, made);
         }
+    }
+
+    /// Lets nobody start another chunk.
+    fn stop(&self) {
+        self.arrivals.lock().stop = true;
+        self.arrived.notify_all();
     }
 
     /// Keeps fast threads from piling up chunks behind a slow one.
@@ -313,8 +333,7 @@ struct StopOnPanic<'a, 'b>(&'a Filling<'b>);
 impl Drop for StopOnPanic<'_, '_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.arrivals.lock().stop = true;
-            self.0.arrived.notify_all();
+            self.0.stop();
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::NoProgress;
+use crate::interrupt::NEVER;
 use crate::sources::list_sources;
 use crate::tokenize::{Sink, tokenize};
 use parking_lot::Mutex;
@@ -72,6 +73,7 @@ fn run_within(
             settings,
             on_error,
             &NoProgress,
+            &NEVER,
             &mut publish,
         )
     })?;
@@ -79,7 +81,7 @@ fn run_within(
 }
 
 fn run(path: &Path, settings: &CorpusSettings) -> (Report, Vec<NewSegment>) {
-    let listing = list_sources(path, None).unwrap();
+    let listing = list_sources(path, None, &NEVER).unwrap();
     run_within(NO_LIMITS, listing, settings, OnError::Stop, 2).unwrap()
 }
 
@@ -145,7 +147,7 @@ fn check(top: &Path, settings: &CorpusSettings, report: &Report, segments: &[New
         }
     }
     assert!(!is_open);
-    let listing = list_sources(top, None).unwrap();
+    let listing = list_sources(top, None, &NEVER).unwrap();
     assert_eq!(files.len(), listing.sources.len());
     for (source, (name, text, word_count)) in listing.sources.iter().zip(&files) {
         assert_eq!(*name, source.name);
@@ -228,7 +230,7 @@ fn segments_do_not_depend_on_the_number_of_threads() {
                 ..NO_LIMITS
             };
             let run = |threads| {
-                let listing = list_sources(top.path(), None).unwrap();
+                let listing = list_sources(top.path(), None, &NEVER).unwrap();
                 run_within(limits, listing, &settings, OnError::Stop, threads).unwrap()
             };
             let (report, one) = run(1);
@@ -269,7 +271,7 @@ fn few_tokens_a_segment_cut_a_file_that_has_more() {
         tokens: 3_000_000,
         ..NO_LIMITS
     };
-    let listing = list_sources(top.path(), None).unwrap();
+    let listing = list_sources(top.path(), None, &NEVER).unwrap();
     let (report, segments) = run_within(limits, listing, &settings, OnError::Stop, 2).unwrap();
     check(top.path(), &settings, &report, &segments);
     let names: Vec<Vec<&str>> = segments
@@ -297,7 +299,7 @@ fn nothing_makes_no_segment() {
 fn a_file_that_changes_or_vanishes_is_an_error_or_left_out() {
     for segment_size in [10_000, 1 << 30] {
         let top = difficult_files();
-        let listing = list_sources(top.path(), None).unwrap();
+        let listing = list_sources(top.path(), None, &NEVER).unwrap();
         fs::write(top.path().join("a/crlf"), "shorter").unwrap();
         fs::write(top.path().join("c/prose"), prose(2001)).unwrap();
         fs::remove_file(top.path().join("d")).unwrap();
@@ -335,7 +337,7 @@ fn unreadable_paths_of_the_listing_stop_or_are_reported() {
     std::os::unix::fs::symlink("nowhere", top.path().join("b/link")).unwrap();
     std::os::unix::fs::symlink("nowhere", top.path().join("c/link")).unwrap();
     let settings = CorpusSettings::default();
-    let listing = list_sources(top.path(), None).unwrap();
+    let listing = list_sources(top.path(), None, &NEVER).unwrap();
     let error = run_within(NO_LIMITS, listing.clone(), &settings, OnError::Stop, 2).unwrap_err();
     assert!(
         matches!(error, Error::Unreadable { more: 1, .. }),
@@ -351,10 +353,11 @@ fn the_first_error_of_publish_ends_the_ingest() {
     let top = difficult_files();
     let mut calls = 0;
     let result = ingest(
-        list_sources(top.path(), None).unwrap(),
+        list_sources(top.path(), None, &NEVER).unwrap(),
         &settings(Tokenizer::Unicode, 10_000),
         OnError::Stop,
         &NoProgress,
+        &NEVER,
         &mut |segment| {
             calls += 1;
             match calls {
@@ -395,10 +398,11 @@ fn every_stage_tells_its_progress_in_bytes() {
     let top = difficult_files();
     let watch = Watch::default();
     let report = ingest(
-        list_sources(top.path(), None).unwrap(),
+        list_sources(top.path(), None, &NEVER).unwrap(),
         &settings(Tokenizer::Unicode, 40_000),
         OnError::Stop,
         &watch,
+        &NEVER,
         &mut |segment| Ok(info(&segment)),
     )
     .unwrap();

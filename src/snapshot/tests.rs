@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use super::*;
 use crate::ingest::{NewSegment, OnError, ingest};
+use crate::interrupt::NEVER;
 use crate::overlay::Overlay;
 use crate::sources::list_sources;
 use crate::tokenize::{Sink, has_glued_space, tokenize};
@@ -117,8 +118,16 @@ pub(super) fn segments_of(
         segments.push(segment);
         Ok(no_info())
     };
-    let listing = list_sources(directory.path(), None).unwrap();
-    ingest(listing, &settings, OnError::Stop, &NoProgress, &mut publish).unwrap();
+    let listing = list_sources(directory.path(), None, &NEVER).unwrap();
+    ingest(
+        listing,
+        &settings,
+        OnError::Stop,
+        &NoProgress,
+        &NEVER,
+        &mut publish,
+    )
+    .unwrap();
     segments
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 
-use crate::query::{Block, Expression, ExpressionId};
+use crate::query::{Block, Expression, ExpressionId, GroupKey};
 use crate::value::Value;
 
 #[derive(Debug, Default)]
@@ -33,6 +33,25 @@ impl Arena {
         }
         self.expressions.push(expression);
         next
+    }
+
+    /// By expression: the same with what is grouped by in place of keys; none for what needs an aggregate.
+    pub(super) fn without_keys(&mut self, keys: &[GroupKey]) -> Vec<Option<ExpressionId>> {
+        let mut found: Vec<Option<ExpressionId>> = Vec::with_capacity(self.expressions.len());
+        for index in 0..self.expressions.len() {
+            let mut expression = self.expressions[index].clone();
+            let mut is_known = true;
+            for_each_operand(&mut expression, |id| match found[id.0 as usize] {
+                Some(same) => *id = same,
+                None => is_known = false,
+            });
+            found.push(match expression {
+                Expression::Key(key) => Some(keys[key].expression),
+                Expression::Aggregate(_) => None,
+                expression => is_known.then(|| self.add(expression)),
+            });
+        }
+        found
     }
 
     /// Keeps what the block refers to, and changes its ids accordingly.
@@ -189,7 +208,8 @@ fn fingerprint(expression: &Expression) -> u64 {
         Expression::Call {
             function,
             arguments,
-        } => (function, arguments).hash(state),
+            collation,
+        } => (function, arguments, collation).hash(state),
     }
     hasher.finish()
 }

@@ -161,16 +161,6 @@ impl Expressions<'_> {
             let message = format!("{lower}() is no aggregate and cannot have {word}");
             return Err(self.binder.conflict(at, message, Hint::NONE));
         }
-        let is_extreme = matches!(named, Named::Extreme(..));
-        let rule = operands
-            .iter()
-            .find_map(|operand| self.operand(*operand).collation);
-        if is_extreme && rule.is_some_and(|rule| rule.collation != Collation::Binary) {
-            let lower = name.to_ascii_lowercase();
-            let what = format!("COLLATE in {lower}() of several arguments");
-            let hint = Hint::new("compare with CASE");
-            return Err(self.binder.not_supported(node.at, what, hint));
-        }
         Ok(())
     }
 

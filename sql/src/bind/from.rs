@@ -327,6 +327,9 @@ impl<'c> TableCall<'c> {
 
     fn corpus(&self, operand: Option<&Operand>, expected: &'static str) -> Result<String> {
         let operand = operand.ok_or_else(|| self.wrong_arguments(expected))?;
+        if !self.binder.is_known(operand) {
+            return Ok(String::new());
+        }
         let what = format!("the corpus of {}", self.function());
         let corpus = self.binder.text(operand, &what)?;
         self.binder.corpus(&corpus, operand.at)
@@ -334,6 +337,8 @@ impl<'c> TableCall<'c> {
 
     fn integer(&self, operand: &Operand, name: &str) -> Result<i64> {
         match self.binder.value(&operand.kind) {
+            // Any value within the bounds will do.
+            _ if !self.binder.is_known(operand) => Ok(1),
             Value::Integer(value) => Ok(*value),
             _ => {
                 let what = format!("{name} of {}", self.function());

@@ -131,12 +131,15 @@ impl Expressions<'_> {
                     escape: ids.get(2).copied(),
                     negated: false,
                 },
-                Some(Named::Scalar(Function::NullIf)) => {
-                    return self.null_if(operands, ids);
-                }
                 Some(Named::Scalar(function) | Named::Extreme(_, function)) => Expression::Call {
                     function: *function,
                     arguments: ids.to_vec(),
+                    collation: match function {
+                        Function::Max | Function::Min | Function::NullIf => {
+                            self.first_collation(operands)
+                        }
+                        _ => Collation::Binary,
+                    },
                 },
                 Some(Named::Aggregate(_)) | None => {
                     unreachable!("aggregates are bound apart, unknown functions refused")
@@ -146,26 +149,14 @@ impl Expressions<'_> {
         self.arena.add(expression)
     }
 
-    /// `nullif(x, y)` compares without affinities, but with a collation, which a call cannot say.
-    fn null_if(&mut self, operands: &[NodeId], ids: &[ExpressionId]) -> ExpressionId {
-        let collation = self.collation_of(operands[0], operands[1]);
-        if collation == Collation::Binary {
-            return self.arena.add(Expression::Call {
-                function: Function::NullIf,
-                arguments: ids.to_vec(),
-            });
-        }
-        let condition = self.arena.add(Expression::Compare {
-            comparison: Comparison::Equal,
-            left: ids[0],
-            right: ids[1],
-            collation,
-        });
-        let null = self.value(Value::Null);
-        self.arena.add(Expression::Case {
-            branches: vec![(condition, null)],
-            otherwise: Some(ids[0]),
-        })
+    /// The collation of a function that compares its arguments: of the first one that has any, as every column has.
+    fn first_collation(&self, operands: &[NodeId]) -> Collation {
+        let mut rules = operands
+            .iter()
+            .filter_map(|operand| self.operand(*operand).collation);
+        rules
+            .next()
+            .map_or(Collation::Binary, |rule| rule.collation)
     }
 
     /// A comparison of two operands, each a node and its expression: datatype3.html, sections 4.2 and 7.1.
@@ -175,6 +166,19 @@ impl Expressions<'_> {
         (left_node, left): (NodeId, ExpressionId),
         (right_node, right): (NodeId, ExpressionId),
     ) -> ExpressionId {
+        if let Comparison::Is | Comparison::IsNot = comparison {
+            let is_null = |id| *self.arena.get(id) == Expression::Value(Value::Null);
+            let operand = match (is_null(left), is_null(right)) {
+                (_, true) => Some(left),
+                (true, false) => Some(right),
+                (false, false) => None,
+            };
+            // However it is written, there is one expression for it.
+            if let Some(operand) = operand {
+                let negated = comparison == Comparison::IsNot;
+                return self.arena.add(Expression::IsNull { operand, negated });
+            }
+        }
         let left_affinity = self.operand(left_node).affinity;
         let right_affinity = self.operand(right_node).affinity;
         let is_number = |affinity| matches!(affinity, Affinity::Integer | Affinity::Real);

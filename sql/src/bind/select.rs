@@ -25,6 +25,12 @@ impl Binder<'_> {
             let scope = self.from(select.from.as_ref(), columns)?;
             let (block, outputs) = self.select(select, scope)?;
             blocks.push(block);
+            let collated = outputs
+                .iter()
+                .any(|column| column.collation != Collation::Binary);
+            if select.distinct && collated {
+                distinct(&mut blocks, &outputs);
+            }
             columns = outputs;
         }
         Ok(Query { blocks })
@@ -34,7 +40,7 @@ impl Binder<'_> {
         let source = scope.source.clone();
         let slots = self.slots(select, &scope)?;
         let mut expressions = Expressions::new(self, select, scope, slots);
-        let filter = match select.filter {
+        let mut filter = match select.filter {
             Some(root) => {
                 let bound = expressions.bind(root, Form::Row, true)?;
                 let hint = "HAVING takes conditions on groups";
@@ -62,6 +68,8 @@ impl Binder<'_> {
         }
         expressions.outputs = bounds;
         let having = self.having(select, &mut expressions)?;
+        let mut having = conjuncts(&expressions, having);
+        filter.extend(conditions_on_rows(&mut expressions, &keys, &mut having));
         let mut order_by = Vec::with_capacity(select.order_by.len());
         for term in &select.order_by {
             order_by.push(self.order_term(&mut expressions, term, form)?);
@@ -97,7 +105,7 @@ impl Binder<'_> {
                 keys,
                 aggregates: std::mem::take(&mut expressions.aggregates),
             }),
-            having: conjuncts(&expressions, having),
+            having,
             outputs,
             distinct: select.distinct,
             order_by,
@@ -106,9 +114,6 @@ impl Binder<'_> {
                 .row_count(select.offset.as_ref(), "OFFSET")?
                 .unwrap_or(0),
         };
-        if select.distinct {
-            self.distinct(select, &mut expressions, &mut block)?;
-        }
         expressions.arena.finish(&mut block);
         Ok((block, columns))
     }
@@ -296,50 +301,6 @@ impl Binder<'_> {
         })
     }
 
-    /// DISTINCT compares by bytes. If an output asks for another collation, its rows are grouped instead.
-    fn distinct(
-        &self,
-        select: &Select,
-        expressions: &mut Expressions<'_>,
-        block: &mut Block,
-    ) -> Result<()> {
-        let collations: Vec<Collation> = expressions.outputs.iter().map(Bound::collation).collect();
-        if collations.iter().all(|known| *known == Collation::Binary) {
-            return Ok(());
-        }
-        if block.aggregation.is_some() {
-            let hint = Hint::new("group in a subquery in FROM");
-            let what = "COLLATE with DISTINCT and GROUP BY";
-            return Err(self.not_supported(select.at, what, hint));
-        }
-        let mut keys: Vec<GroupKey> = Vec::new();
-        for (output, collation) in block.outputs.iter().zip(collations) {
-            let expression = output.expression;
-            let next = keys.len();
-            if *expressions.keys.entry(expression).or_insert(next) == next {
-                keys.push(GroupKey {
-                    expression,
-                    collation,
-                });
-            }
-        }
-        let outputs = block
-            .outputs
-            .iter_mut()
-            .map(|output| &mut output.expression);
-        let order_by = block.order_by.iter_mut().map(|key| &mut key.expression);
-        for id in outputs.chain(order_by) {
-            let key = expressions.keys[id];
-            *id = expressions.arena.add(Expression::Key(key));
-        }
-        block.aggregation = Some(Aggregation {
-            keys,
-            aggregates: Vec::new(),
-        });
-        block.distinct = false;
-        Ok(())
-    }
-
     fn constant(&self, at: usize, clause: &str) -> Error {
         let hint = Hint::new("name a column, an alias or the number of a column");
         self.conflict(at, format!("{clause} a constant"), hint)
@@ -361,7 +322,7 @@ impl Binder<'_> {
 
     /// As in SQLite, a negative number is as if the clause were missing.
     fn row_count(&self, operand: Option<&Operand>, clause: &str) -> Result<Option<u64>> {
-        let Some(operand) = operand else {
+        let Some(operand) = operand.filter(|operand| self.is_known(operand)) else {
             return Ok(None);
         };
         match self.value(&operand.kind) {
@@ -371,12 +332,34 @@ impl Binder<'_> {
     }
 }
 
+/// Takes those conditions on groups which only tell of keys, as conditions on rows of the source: as in SQLite, they are asked
+/// before groups are made. Keys by another collation show one text of several, so what is asked of those is not known of a row.
+fn conditions_on_rows(
+    expressions: &mut Expressions<'_>,
+    keys: &[GroupKey],
+    having: &mut Vec<ExpressionId>,
+) -> Vec<ExpressionId> {
+    let is_binary = |key: &GroupKey| key.collation == Collation::Binary;
+    if having.is_empty() || keys.is_empty() || !keys.iter().all(is_binary) {
+        return Vec::new();
+    }
+    let of_rows = expressions.arena.without_keys(keys);
+    let mut rows = Vec::new();
+    having.retain(|id| {
+        let row = of_rows[id.0 as usize];
+        rows.extend(row);
+        row.is_none()
+    });
+    rows
+}
+
 /// The parts of conditions between their ANDs.
 fn conjuncts(expressions: &Expressions<'_>, conditions: Vec<ExpressionId>) -> Vec<ExpressionId> {
     let mut found = Vec::new();
     // A condition may be there twice, by an alias. Once is enough, and keeps this linear.
     let mut seen = HashSet::new();
     let mut pending = conditions;
+    pending.reverse();
     while let Some(id) = pending.pop() {
         match expressions.arena.get(id) {
             _ if !seen.insert(id) => {}
@@ -389,4 +372,56 @@ fn conjuncts(expressions: &Expressions<'_>, conditions: Vec<ExpressionId>) -> Ve
         }
     }
     found
+}
+
+/// DISTINCT compares by bytes. Where the columns of the newest block ask for another collation, a block around it groups what
+/// is left, and sorts and cuts it.
+fn distinct(blocks: &mut Vec<Block>, columns: &[Column]) {
+    let Some(inner) = blocks.last_mut() else {
+        return;
+    };
+    // A block has at most COLUMNS_MAX outputs.
+    let id = |index: usize| ExpressionId(index as u32);
+    let width = columns.len();
+    let source = (0..width).map(Expression::Column);
+    let order_by = inner.order_by.drain(..).map(|key| {
+        let same = |output: &Output| output.expression == key.expression;
+        let output = inner.outputs.iter().position(same);
+        SortKey {
+            expression: id(width + output.expect("what is sorted by has been found selected")),
+            ..key
+        }
+    });
+    let order_by = order_by.collect();
+    let outer = Block {
+        source: Source::Block,
+        expressions: source.chain((0..width).map(Expression::Key)).collect(),
+        filter: Vec::new(),
+        aggregation: Some(Aggregation {
+            keys: columns
+                .iter()
+                .enumerate()
+                .map(|(index, column)| GroupKey {
+                    expression: id(index),
+                    collation: column.collation,
+                })
+                .collect(),
+            aggregates: Vec::new(),
+        }),
+        having: Vec::new(),
+        outputs: inner
+            .outputs
+            .iter()
+            .enumerate()
+            .map(|(index, output)| Output {
+                name: output.name.clone(),
+                expression: id(width + index),
+            })
+            .collect(),
+        distinct: false,
+        order_by,
+        limit: inner.limit.take(),
+        offset: std::mem::take(&mut inner.offset),
+    };
+    blocks.push(outer);
 }

@@ -312,10 +312,11 @@ impl Printer<'_> {
             Expression::Call {
                 function,
                 arguments,
+                collation,
             } => {
                 let mut written: Vec<String> = arguments.iter().map(of).collect();
                 if let Function::Max | Function::Min | Function::NullIf = function {
-                    written[0] = self.collated(arguments[0], Collation::Binary);
+                    written[0] = self.collated(arguments[0], *collation);
                 }
                 format!("{}({})", function_name(*function), written.join(", "))
             }

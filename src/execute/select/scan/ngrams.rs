@@ -16,7 +16,7 @@ use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::selection::{FileSelection, WordSelection};
-use super::words::{Grain, describe_strategy, size_of};
+use super::words::{Grain, describe_strategy, size_of_segments};
 use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
@@ -100,7 +100,7 @@ impl NgramsScan {
         let files = FileSelection::new(&snapshot, &file_filters)?;
         let asks = |wanted| columns.contains(&wanted);
         let asks_place = asks(NgramsColumn::Position) || asks(NgramsColumn::Offset);
-        let grain = if asks_place || !place_filters.is_empty() || !request.merge {
+        let mut grain = if asks_place || !place_filters.is_empty() || !request.merge {
             Grain::Occurrence
         } else {
             match (asks(NgramsColumn::File), asks(NgramsColumn::Ngram)) {
@@ -110,15 +110,27 @@ impl NgramsScan {
                 (true, true) => Grain::FileWord,
             }
         };
-        let candidates = candidates(&snapshot, grain, &files, &ngram_filters);
-        let chosen = choose(&candidates, context.settings.strategy)?;
+        let mut options = candidates(&snapshot, grain, &files, &ngram_filters);
+        let mut chosen = choose(&options, context.settings.strategy)?;
+        let is_table = !matches!(chosen.strategy, Strategy::Totals | Strategy::Parents);
+        let limit = context.settings.memory_limit;
+        let is_large = grain != Grain::Occurrence
+            && context.settings.strategy.is_none()
+            && is_table
+            && table_bytes(&snapshot, grain, &files, u64::from(n)) > limit;
+        if is_large {
+            // Each n-gram of the text is a row; who merges them above keeps to the limit.
+            grain = Grain::Occurrence;
+            options = candidates(&snapshot, grain, &files, &ngram_filters);
+            chosen = choose(&options, None)?;
+        }
         let what = match WordSelection::values(&ngram_filters, NGRAM) {
             Some(values) => format!("{} of {n} words", values.len()),
             None => format!("of {n} words"),
         };
         let detail = format!("{what} in {} files", files.len());
         let mut description = Description::new("n-grams", detail, None);
-        description.lines = describe_strategy(chosen, &candidates);
+        description.lines = describe_strategy(chosen, &options);
         Ok(NgramsScan {
             task: Task {
                 snapshot,
@@ -138,6 +150,22 @@ impl NgramsScan {
     }
 }
 
+/// What a table of n-grams takes at most, as the kernels make it and as rows. There are no more n-grams than places for them;
+/// and every one that is not in a rule of its own crosses from one symbol of a body or root to the next.
+fn table_bytes(snapshot: &Snapshot, grain: Grain, files: &FileSelection, n: u64) -> u64 {
+    let size = size_of_segments(snapshot);
+    let places = files.words(snapshot);
+    let rows = match grain {
+        Grain::All | Grain::Word if n == 1 => places.min(size.tokens),
+        Grain::All | Grain::Word => places.min(size.symbols.saturating_mul(n - 1)),
+        Grain::File | Grain::FileWord | Grain::Occurrence => places,
+    };
+    // The words twice, a count, two counts of references, and the row.
+    let words = size_of::<u32>() as u64 * n;
+    let row = 2 * words + (3 * size_of::<u64>() + size_of::<Counted>()) as u64;
+    rows.saturating_mul(row)
+}
+
 /// The strategies that can answer, with what they are estimated to cost.
 fn candidates(
     snapshot: &Snapshot,
@@ -145,7 +173,7 @@ fn candidates(
     files: &FileSelection,
     ngram_filters: &[ColumnFilter],
 ) -> Vec<Candidate> {
-    let size = size_of(snapshot);
+    let size = size_of_segments(snapshot);
     let (file_count, word_count) = (files.len() as u64, files.words(snapshot));
     let few = WordSelection::values(ngram_filters, NGRAM).map(|ngrams| ngrams.len() as u64);
     let mut candidates = Vec::new();

@@ -141,6 +141,7 @@ fn computed_columns(
         let Expression::Call {
             function,
             arguments,
+            ..
         } = expression
         else {
             return plain(expression);

@@ -12,7 +12,7 @@ use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::selection::FileSelection;
-use super::words::{describe_strategy, size_of};
+use super::words::{describe_strategy, size_of_segments};
 use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
@@ -47,7 +47,7 @@ impl TermVectorsScan {
         let (of_files, filters) =
             (request.filters.into_iter()).partition::<Vec<_>, _>(|filter| filter.column() == file);
         let files = FileSelection::new(&snapshot, &of_files)?;
-        let (size, words) = (size_of(&snapshot), files.words(&snapshot));
+        let (size, words) = (size_of_segments(&snapshot), files.words(&snapshot));
         let candidates = [Candidate::file_weights(size, files.len() as u64, words)];
         let chosen = choose(&candidates, context.settings.strategy)?;
         let columns = request.columns.iter();

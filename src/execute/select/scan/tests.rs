@@ -282,3 +282,48 @@ fn ngrams_by_every_strategy_are_those_of_the_plain_text() {
         }
     }
 }
+
+/// The plan of a query as EXPLAIN shows it, and its rows.
+fn explained(database: &Database, sql: &str) -> (String, Vec<String>) {
+    let lines = values(database.query(&format!("EXPLAIN {sql}")).unwrap());
+    let rows = sorted(values(database.query(sql).unwrap()));
+    (format!("{lines:?}"), rows)
+}
+
+#[test]
+fn tables_that_would_not_fit_the_memory_limit_are_not_built() {
+    let database = database(Tokenizer::Unicode, 1 << 30, &[0, 40, 60_000, 20_000]);
+    for (sql, table, stream) in [
+        (
+            "SELECT ngram, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram",
+            "strategy: weights",
+            "strategy: root_stream",
+        ),
+        (
+            "SELECT ngram, file, COUNT(*) FROM ngrams('c', 2) GROUP BY ngram, file",
+            "strategy: ",
+            "strategy: root_stream",
+        ),
+    ] {
+        database.execute("SET memory_limit = '1GiB'").unwrap();
+        let (plan, expected) = explained(&database, sql);
+        assert!(plan.contains(table), "{plan}");
+        database.execute("SET memory_limit = '1MiB'").unwrap();
+        let (plan, found) = explained(&database, sql);
+        assert!(plan.contains(stream), "{plan}");
+        assert!(found == expected, "{sql}");
+    }
+    // Few words, many files.
+    let database = self::database(Tokenizer::Unicode, 1 << 30, &[30; 3000]);
+    for sql in [
+        "SELECT word, file, COUNT(*) FROM c GROUP BY word, file ORDER BY word, file",
+        "SELECT file, word FROM c WHERE word GLOB 't*' GROUP BY file, word",
+    ] {
+        database.execute("SET memory_limit = '1GiB'").unwrap();
+        let (_, expected) = explained(&database, sql);
+        database.execute("SET memory_limit = '1MiB'").unwrap();
+        let (plan, found) = explained(&database, sql);
+        assert!(plan.contains("strategy: root_stream"), "{plan}");
+        assert!(found == expected, "{sql}");
+    }
+}

@@ -54,6 +54,8 @@ struct Task {
     place_filters: Vec<ColumnFilter>,
     /// Whether words come in order of their bytes; else in order of their numbers.
     by_bytes: bool,
+    /// Rows of all files would not fit the memory limit: they are made file by file.
+    is_large: bool,
 }
 
 /// A file and a word, by number, and how often; a number that rows do not tell is 0.
@@ -67,6 +69,12 @@ struct Counted {
 /// Where rows come from, once they have begun.
 enum Rows {
     Counted(std::vec::IntoIter<Counted>),
+    /// The words of one file after the other.
+    ByFile {
+        files: std::vec::IntoIter<u32>,
+        counting: Counting,
+        rows: std::vec::IntoIter<Counted>,
+    },
     /// Occurrences of all words that are wanted, if some are not, in order of place.
     Stream {
         stream: WordStream,
@@ -127,8 +135,17 @@ impl WordsScan {
             true => request.limit,
             false => None,
         };
-        let candidates = candidates(&snapshot, grain, &files, &word_filters, rows_max);
-        let chosen = choose(&candidates, context.settings.strategy)?;
+        let mut candidates = candidates(&snapshot, grain, &files, &word_filters, rows_max);
+        let mut chosen = choose(&candidates, context.settings.strategy)?;
+        let is_large = grain == Grain::FileWord
+            && context.settings.strategy.is_none()
+            && chosen.strategy != Strategy::Parents
+            && pairs_bytes(&snapshot, &files) > context.settings.memory_limit;
+        if is_large {
+            let is_table = |candidate: &Candidate| candidate.strategy == Strategy::FileWeights;
+            candidates.retain(|candidate| !is_table(candidate));
+            chosen = choose(&candidates, None)?;
+        }
         let mut task = Task {
             snapshot,
             columns,
@@ -137,7 +154,8 @@ impl WordsScan {
             files,
             word_filters,
             place_filters,
-            by_bytes: by_word_first,
+            by_bytes: by_word_first && !is_large,
+            is_large,
         };
         let properties = task.properties();
         // Sorting by bytes costs: only where it saves sorting above.
@@ -168,7 +186,7 @@ fn candidates(
     word_filters: &[ColumnFilter],
     rows_max: Option<u64>,
 ) -> Vec<Candidate> {
-    let size = size_of(snapshot);
+    let size = size_of_segments(snapshot);
     let few = WordSelection::values(word_filters, WORD).map(|words| words.len() as u64);
     let (file_count, word_count) = (files.len() as u64, files.words(snapshot));
     // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
@@ -205,8 +223,19 @@ fn candidates(
     candidates
 }
 
+/// What (file, word) rows take at most, as a table and as rows: no file has more of them than words, or than there are tokens.
+fn pairs_bytes(snapshot: &Snapshot, files: &FileSelection) -> u64 {
+    const PAIR_BYTES: u64 = (size_of::<(u32, u32)>() + size_of::<Counted>()) as u64;
+    let tokens = size_of_segments(snapshot).tokens;
+    let words = |file: u32| snapshot.files()[file as usize].words.min(tokens);
+    let pairs = files.numbers().into_iter().map(words);
+    pairs
+        .fold(0, u64::saturating_add)
+        .saturating_mul(PAIR_BYTES)
+}
+
 /// What the segments of a snapshot have.
-pub(super) fn size_of(snapshot: &Snapshot) -> Size {
+pub(super) fn size_of_segments(snapshot: &Snapshot) -> Size {
     let mut size = Size {
         files: snapshot.files().len() as u64,
         words: snapshot.total_words(),
@@ -303,13 +332,27 @@ impl Task {
                 },
             });
         }
+        if self.is_large && self.strategy != Strategy::Parents {
+            return Ok(Rows::ByFile {
+                files: files.into_iter(),
+                counting: Counting::new(&self.snapshot, self.marked(words)?)?,
+                rows: Vec::new().into_iter(),
+            });
+        }
         let mut counted = match self.strategy {
             Strategy::Totals => self.stored_totals(&files),
             Strategy::Weights => self.weights(words)?,
             Strategy::LocalTables => self.local_tables(&files, words)?,
             Strategy::Parents => self.look_up(&files, words.unwrap_or_default(), interrupt)?,
             Strategy::FileWeights => self.file_weights(&files, words, interrupt)?,
-            Strategy::RootStream | Strategy::Decode => self.expand(files, words, interrupt)?,
+            Strategy::RootStream | Strategy::Decode => {
+                let mut counting = Counting::new(&self.snapshot, self.marked(words)?)?;
+                let mut counted = Vec::new();
+                for file in files {
+                    counted.append(&mut counting.count(file, interrupt)?);
+                }
+                counted
+            }
         };
         match self.grain {
             Grain::All => {
@@ -435,44 +478,6 @@ impl Task {
         Ok(counted)
     }
 
-    /// Counts by expanding the files.
-    fn expand(
-        &self,
-        files: Vec<u32>,
-        words: Option<Vec<u32>>,
-        interrupt: &Interrupt,
-    ) -> Result<Vec<Counted>> {
-        let view = self.snapshot.view();
-        let marked = self.marked(words)?;
-        let mut counts = vec![0u64; view.vocabulary()?.len()];
-        let mut counted = Vec::new();
-        for file in files {
-            let mut stream = WordStream::new(view.clone(), vec![file]);
-            let (mut met, mut buffer, mut has_more) = (Vec::new(), Vec::new(), true);
-            while has_more {
-                interrupt.check()?;
-                buffer.clear();
-                has_more = stream.fill(&mut buffer, BUFFER)?;
-                for occurrence in &buffer {
-                    let word = occurrence.word as usize;
-                    if marked.as_ref().is_none_or(|marked| marked[word]) {
-                        if counts[word] == 0 {
-                            met.push(occurrence.word);
-                        }
-                        counts[word] += 1;
-                    }
-                }
-            }
-            met.sort_unstable();
-            counted.extend(met.into_iter().map(|word| Counted {
-                file,
-                word,
-                times: std::mem::take(&mut counts[word as usize]),
-            }));
-        }
-        Ok(counted)
-    }
-
     fn value(&self, column: WordsColumn, occurrence: Occurrence) -> Value {
         let word = || self.snapshot.view().word(occurrence.word);
         match column {
@@ -532,6 +537,53 @@ impl Task {
     }
 }
 
+/// Counts the words of files by expanding them.
+struct Counting {
+    snapshot: Snapshot,
+    /// For each word whether it is wanted; none if all are.
+    marked: Option<Vec<bool>>,
+    /// By word; zeros between files.
+    counts: Vec<u64>,
+}
+
+impl Counting {
+    fn new(snapshot: &Snapshot, marked: Option<Vec<bool>>) -> Result<Counting> {
+        Ok(Counting {
+            snapshot: snapshot.clone(),
+            marked,
+            counts: vec![0; snapshot.view().vocabulary()?.len()],
+        })
+    }
+
+    /// The words of a file, ascending.
+    fn count(&mut self, file: u32, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+        let mut stream = WordStream::new(self.snapshot.view().clone(), vec![file]);
+        let (mut met, mut buffer, mut has_more) = (Vec::new(), Vec::new(), true);
+        while has_more {
+            interrupt.check()?;
+            buffer.clear();
+            has_more = stream.fill(&mut buffer, BUFFER)?;
+            for occurrence in &buffer {
+                let word = occurrence.word as usize;
+                if self.marked.as_ref().is_none_or(|marked| marked[word]) {
+                    if self.counts[word] == 0 {
+                        met.push(occurrence.word);
+                    }
+                    self.counts[word] += 1;
+                }
+            }
+        }
+        met.sort_unstable();
+        let counts = &mut self.counts;
+        let counted = met.into_iter().map(|word| Counted {
+            file,
+            word,
+            times: std::mem::take(&mut counts[word as usize]),
+        });
+        Ok(counted.collect())
+    }
+}
+
 /// Adds up the rows of equal keys.
 fn sum_by(rows: &mut Vec<Counted>, key: impl Fn(&Counted) -> u32) {
     rows.sort_by_key(&key);
@@ -580,6 +632,25 @@ impl Operator for WordsScan {
                         offset: 0,
                     };
                     return self.task.row(occurrence, times);
+                }
+                Rows::ByFile {
+                    files,
+                    counting,
+                    rows,
+                } => {
+                    if let Some(Counted { file, word, times }) = rows.next() {
+                        let occurrence = Occurrence {
+                            file,
+                            word,
+                            position: 0,
+                            offset: 0,
+                        };
+                        return self.task.row(occurrence, times);
+                    }
+                    let Some(file) = files.next() else {
+                        return Ok(None);
+                    };
+                    *rows = counting.count(file, &self.interrupt)?.into_iter();
                 }
                 Rows::Stream {
                     stream,

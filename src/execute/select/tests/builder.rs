@@ -63,6 +63,7 @@ impl BlockBuilder {
         self.add(Expression::Call {
             function,
             arguments: arguments.to_vec(),
+            collation: Collation::Binary,
         })
     }
 
