@@ -10,9 +10,10 @@
 mod draft;
 mod fill;
 mod read;
+mod texts;
 
 use crate::interrupt::check;
-use crate::sources::{Listing, Source, Unreadable};
+use crate::sources::{Listing, Unreadable};
 use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
 use draft::{Draft, Limits};
@@ -20,6 +21,8 @@ use fill::Filling;
 use rayon::prelude::*;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use texts::Texts;
+pub use texts::ViewTexts;
 use zipfdb_kernels::{Parameters, Stage, construct_observed};
 use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
@@ -112,12 +115,7 @@ pub fn ingest(
     stop: &AtomicBool,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
-    let limits = Limits {
-        bytes: settings.segment_size,
-        tokens: SEGMENT_TOKENS_MAX,
-        entries: SEGMENT_ENTRIES_MAX,
-        entry_bytes: SEGMENT_ENTRY_BYTES_MAX,
-    };
+    let limits = limits(settings);
     ingest_within(limits, listing, settings, on_error, progress, stop, publish)
 }
 
@@ -137,13 +135,67 @@ fn ingest_within(
             more: listing.unreadable.len() - 1,
         });
     }
-    let mut report = Report {
-        unreadable: listing.unreadable,
-        ..Report::default()
-    };
-    let mut filling = Filling::new(&listing.sources, settings, limits, on_error);
-    let mut files = Files::new(&listing.sources);
-    let sizes = listing.sources.iter().map(|source| source.bytes);
+    let mut report = make_segments(
+        limits,
+        &listing.sources,
+        settings,
+        on_error,
+        progress,
+        stop,
+        publish,
+    )?;
+    report.unreadable.extend(listing.unreadable);
+    report
+        .unreadable
+        .sort_unstable_by(|left, right| left.path.cmp(&right.path));
+    Ok(report)
+}
+
+/// As [`ingest`], of any texts.
+///
+/// # Errors
+/// As [`ingest`].
+pub fn ingest_texts(
+    texts: &dyn Texts,
+    settings: &CorpusSettings,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+    publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
+) -> Result<Report> {
+    let on_error = OnError::Stop;
+    make_segments(
+        limits(settings),
+        texts,
+        settings,
+        on_error,
+        progress,
+        stop,
+        publish,
+    )
+}
+
+fn limits(settings: &CorpusSettings) -> Limits {
+    Limits {
+        bytes: settings.segment_size,
+        tokens: SEGMENT_TOKENS_MAX,
+        entries: SEGMENT_ENTRIES_MAX,
+        entry_bytes: SEGMENT_ENTRY_BYTES_MAX,
+    }
+}
+
+fn make_segments(
+    limits: Limits,
+    texts: &dyn Texts,
+    settings: &CorpusSettings,
+    on_error: OnError,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+    publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
+) -> Result<Report> {
+    let mut report = Report::default();
+    let mut filling = Filling::new(texts, settings, limits, on_error);
+    let mut files = Files::new(texts);
+    let sizes = (0..texts.len()).map(|text| texts.bytes(text));
     let mut bytes_left = sizes.fold(0, u64::saturating_add);
     loop {
         progress.begin("tokenize", bytes_left);
@@ -178,10 +230,7 @@ fn ingest_within(
     }
     report.times.read = filling.read_time;
     report.times.tokenize = filling.tokenize_time;
-    report.unreadable.append(&mut filling.take_unreadable());
-    report
-        .unreadable
-        .sort_unstable_by(|left, right| left.path.cmp(&right.path));
+    report.unreadable = filling.take_unreadable();
     Ok(report)
 }
 
@@ -296,15 +345,15 @@ fn renumber(tokenizer: Tokenizer, draft: Draft) -> (Dictionary, Vec<u32>) {
 
 /// Makes the file entries of one draft after the other.
 struct Files<'a> {
-    sources: &'a [Source],
+    texts: &'a dyn Texts,
     /// Words of a file that is not complete yet.
     words_before: u64,
 }
 
 impl<'a> Files<'a> {
-    fn new(sources: &'a [Source]) -> Files<'a> {
+    fn new(texts: &'a dyn Texts) -> Files<'a> {
         Files {
-            sources,
+            texts,
             words_before: 0,
         }
     }
@@ -329,7 +378,7 @@ impl<'a> Files<'a> {
                 self.words_before = 0;
             }
             entries.push(FileEntry {
-                name: self.sources[file.source].name.clone(),
+                name: self.texts.name(file.source).to_owned(),
                 bytes: file.bytes,
                 words: file.words,
                 crc32: file.crc32.finalize(),

@@ -7,8 +7,9 @@
 use super::OnError;
 use super::draft::{Draft, Drafts, Limits, Piece, TokenizedChunk};
 use super::read::{Chunk, Failure, Reader, read_file};
+use super::texts::Texts;
 use crate::interrupt::check;
-use crate::sources::{Source, Unreadable};
+use crate::sources::Unreadable;
 use crate::tokenize::{Interner, LocalDictionary, tokenize};
 use crate::{Error, Progress, Result};
 use parking_lot::{Condvar, Mutex};
@@ -31,7 +32,7 @@ const CHUNKS_AHEAD: usize = 4;
 
 /// Fills one draft after the other with the chunks of all files.
 pub struct Filling<'a> {
-    sources: &'a [Source],
+    texts: &'a dyn Texts,
     settings: &'a CorpusSettings,
     on_error: OnError,
     workers: Vec<Worker>,
@@ -78,7 +79,7 @@ struct Arrivals {
 impl<'a> Filling<'a> {
     /// Reads nothing yet.
     pub fn new(
-        sources: &'a [Source],
+        texts: &'a dyn Texts,
         settings: &'a CorpusSettings,
         limits: Limits,
         on_error: OnError,
@@ -87,14 +88,14 @@ impl<'a> Filling<'a> {
             .unwrap_or(CHUNK_BYTES_MAX)
             .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         Filling {
-            sources,
+            texts,
             settings,
             on_error,
             workers: (0..rayon::current_num_threads())
                 .map(|_| Worker::default())
                 .collect(),
             reading: Mutex::new(Reading {
-                reader: Reader::new(sources, settings.tokenizer, chunk_bytes),
+                reader: Reader::new(texts, settings.tokenizer, chunk_bytes),
                 chunks: 0,
             }),
             arrivals: Mutex::new(Arrivals {
@@ -199,7 +200,7 @@ impl<'a> Filling<'a> {
                             return self.stop();
                         }
                         let start = Instant::now();
-                        let result = read_file(&self.sources[source], &mut worker.text);
+                        let result = read_file(self.texts, source, &mut worker.text);
                         made.read += start.elapsed();
                         match result {
                             Ok(()) => made.push(self, worker, source, 0, true),
@@ -258,7 +259,7 @@ impl<'a> Filling<'a> {
 
     /// Notes that a file of chunk `number` cannot be read.
     fn fail(&self, number: usize, failure: Failure) {
-        let path = self.sources[failure.source].path.clone();
+        let path = self.texts.path(failure.source);
         let mut arrivals = self.arrivals.lock();
         if self.on_error == OnError::Skip && !failure.is_partly_read {
             let reason = failure.error.to_string();
@@ -315,7 +316,7 @@ impl MadeChunk {
         crc32.update(&worker.text);
         self.tokenized.pieces.push(Piece {
             source,
-            source_bytes: filling.sources[source].bytes,
+            source_bytes: filling.texts.bytes(source),
             first_byte,
             is_last,
             bytes: worker.text.len() as u64,

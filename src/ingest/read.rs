@@ -1,17 +1,12 @@
 //! Files to chunks of text, in order.
 //!
 //! A chunk is a few small files or a stretch of one large file that ends where [`chunk_end`] allows. Which is which
-//! depends on the files alone: on their order, sizes and bytes. The invariant: a file that is not the same from its
-//! listing to the end of its reading is an error, so a chunk never holds a mixture of versions.
-//!
-//! Plain reads only: a file that shrinks while it is mapped would kill the process.
+//! depends on the files alone: on their order, sizes and bytes, never on where they come from ([`Texts`]).
 
-use crate::sources::Source;
+use super::texts::{OpenText, Texts, changed};
 use crate::tokenize::chunk_end;
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::time::SystemTime;
 use zipfdb_storage::Tokenizer;
 
 /// A stretch of a large file without a place to cut grows up to this, then it is cut where it is, perhaps in a word.
@@ -37,12 +32,12 @@ pub enum Chunk {
 
 /// Hands out the chunks of all files.
 pub struct Reader<'a> {
-    sources: &'a [Source],
+    texts: &'a dyn Texts,
     tokenizer: Tokenizer,
     chunk_bytes: usize,
     next_source: usize,
     /// The large file that is being read.
-    large: Option<Large>,
+    large: Option<Large<'a>>,
 }
 
 /// Why a file could not be read: which, and what happened.
@@ -55,8 +50,8 @@ pub struct Failure {
     pub is_partly_read: bool,
 }
 
-struct Large {
-    opened: Opened,
+struct Large<'a> {
+    opened: Opened<'a>,
     source: usize,
     /// How much of the file has been handed out.
     first_byte: u64,
@@ -65,10 +60,10 @@ struct Large {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of `sources` whose chunks have about `chunk_bytes` bytes at most.
-    pub fn new(sources: &'a [Source], tokenizer: Tokenizer, chunk_bytes: usize) -> Reader<'a> {
+    /// A reader of `texts` whose chunks have about `chunk_bytes` bytes at most.
+    pub fn new(texts: &'a dyn Texts, tokenizer: Tokenizer, chunk_bytes: usize) -> Reader<'a> {
         Reader {
-            sources,
+            texts,
             tokenizer,
             chunk_bytes,
             next_source: 0,
@@ -84,8 +79,8 @@ impl<'a> Reader<'a> {
         if self.large.is_none() {
             let first = self.next_source;
             let mut bytes = 0;
-            for source in self.sources[first..].iter().take(FILES_MAX) {
-                bytes += source.bytes;
+            for text in (first..self.texts.len()).take(FILES_MAX) {
+                bytes += self.texts.bytes(text);
                 if bytes > self.chunk_bytes as u64 {
                     break;
                 }
@@ -94,11 +89,11 @@ impl<'a> Reader<'a> {
             if self.next_source > first {
                 return Ok(Some(Chunk::Files(first..self.next_source)));
             }
-            let Some(source) = self.sources.get(first) else {
+            if first == self.texts.len() {
                 return Ok(None);
-            };
+            }
             self.next_source += 1;
-            let opened = Opened::open(source).map_err(|error| Failure {
+            let opened = Opened::open(self.texts, first).map_err(|error| Failure {
                 source: first,
                 error,
                 is_partly_read: false,
@@ -127,7 +122,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Large {
+impl Large<'_> {
     fn next(
         &mut self,
         text: &mut Vec<u8>,
@@ -141,7 +136,7 @@ impl Large {
         let is_last = loop {
             self.opened.read(text, size.saturating_sub(text.len()))?;
             if self.opened.bytes_left == 0 {
-                self.opened.finish()?;
+                self.opened.text.finish()?;
                 break true;
             }
             let end = chunk_end(tokenizer, text).or((size >= UNCUT_BYTES_MAX).then_some(size));
@@ -162,33 +157,24 @@ impl Large {
 }
 
 /// Reads a whole file into `text`, which is cleared before.
-pub fn read_file(source: &Source, text: &mut Vec<u8>) -> io::Result<()> {
+pub fn read_file(texts: &dyn Texts, source: usize, text: &mut Vec<u8>) -> io::Result<()> {
     text.clear();
-    let mut opened = Opened::open(source)?;
+    let mut opened = Opened::open(texts, source)?;
     opened.read(text, usize::MAX)?;
-    opened.finish()
+    opened.text.finish()
 }
 
-/// A file that is read from its start to its end and must not change meanwhile.
-struct Opened {
-    file: File,
-    bytes: u64,
+/// A file that is read from its start to its end.
+struct Opened<'a> {
+    text: Box<dyn OpenText + 'a>,
     bytes_left: u64,
-    modified: SystemTime,
 }
 
-impl Opened {
-    fn open(source: &Source) -> io::Result<Opened> {
-        let file = File::open(&source.path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() != source.bytes {
-            return Err(changed());
-        }
+impl<'a> Opened<'a> {
+    fn open(texts: &'a dyn Texts, text: usize) -> io::Result<Opened<'a>> {
         Ok(Opened {
-            file,
-            bytes: source.bytes,
-            bytes_left: source.bytes,
-            modified: metadata.modified()?,
+            text: texts.open(text)?,
+            bytes_left: texts.bytes(text),
         })
     }
 
@@ -196,23 +182,10 @@ impl Opened {
     fn read(&mut self, text: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
         let bytes = self.bytes_left.min(bytes as u64);
         text.reserve(bytes as usize);
-        let read = (&self.file).take(bytes).read_to_end(text)? as u64;
+        let read = (&mut self.text).take(bytes).read_to_end(text)? as u64;
         self.bytes_left -= read;
         if read < bytes { Err(changed()) } else { Ok(()) }
     }
-
-    /// Makes sure that the file is still what was opened.
-    fn finish(&self) -> io::Result<()> {
-        let metadata = self.file.metadata()?;
-        if metadata.len() != self.bytes || metadata.modified()? != self.modified {
-            return Err(changed());
-        }
-        Ok(())
-    }
-}
-
-fn changed() -> io::Error {
-    io::Error::other("it changed while it was read")
 }
 
 #[cfg(test)]
@@ -220,9 +193,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use std::fs;
+    use crate::sources::Source;
+    use std::fs::{self, File};
     use std::path::PathBuf;
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
     use tempfile::TempDir;
 
     fn source(top: &TempDir, name: &str, content: &[u8]) -> Source {
@@ -238,7 +212,7 @@ mod tests {
     /// Reads two chunks of a file, changes it, and reads on until it fails.
     fn failure_after(change: impl Fn(&Source)) -> Failure {
         let top = TempDir::new().unwrap();
-        let sources = [source(&top, "file", &b"some words ".repeat(1000))];
+        let sources = vec![source(&top, "file", &b"some words ".repeat(1000))];
         let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
         let mut text = Vec::new();
         for _ in 0..2 {
@@ -280,7 +254,7 @@ mod tests {
     fn small_files_share_a_chunk_and_large_ones_have_several() {
         let top = TempDir::new().unwrap();
         let large = b"some words ".repeat(230);
-        let sources = [
+        let sources = vec![
             source(&top, "a", b"one"),
             source(&top, "b", b""),
             source(&top, "c", &large),
@@ -316,7 +290,7 @@ mod tests {
     fn a_stretch_without_a_place_to_cut_grows() {
         let top = TempDir::new().unwrap();
         let content = [&b"x".repeat(10_000)[..], &b" y".repeat(9000)].concat();
-        let sources = [source(&top, "file", &content)];
+        let sources = vec![source(&top, "file", &content)];
         let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
         let mut text = Vec::new();
         assert!(reader.next(&mut text).is_ok());
