@@ -1,7 +1,7 @@
 //! The one error type of this crate.
 //!
 //! Every message says where, what, and what to do next where there is something to do. Damage is always told apart
-//! from an I/O failure: [`Error::Corrupt`] and [`Error::Checksum`] mean that bytes were read and are wrong.
+//! from an I/O failure: [`Error::Corrupt`], [`Error::CorruptLog`] and [`Error::Checksum`] mean that bytes were read and are wrong.
 
 use std::fmt;
 use std::io;
@@ -45,6 +45,16 @@ pub enum Error {
         path: PathBuf,
         /// The part of the file: a section's name, `footer`, ...
         part: &'static str,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// A part of the record log that was durable once and cannot be read any more.
+    #[error("{path}: corrupt record log at byte {offset}: {fault}", path = path.display())]
+    CorruptLog {
+        /// The damaged file.
+        path: PathBuf,
+        /// Where in the file the first record starts that cannot be read.
+        offset: u64,
         /// What is wrong with it.
         fault: &'static str,
     },

@@ -1,6 +1,6 @@
 //! What is on disk, and how it survives a crash.
 //!
-//! Everything a database directory holds is written and read here: segment files, the catalog and the lock. The
+//! Everything a database directory holds is written and read here: segment files, the record log, the catalog and the lock. The
 //! invariant: bytes that come from disk are verified before they are trusted, so a damaged file is an [`Error`], never
 //! a panic and never a wrong answer. This crate knows no query, no SQL and no GPU.
 
@@ -9,6 +9,7 @@ mod catalog;
 mod error;
 mod grammar;
 mod lock;
+mod log;
 mod segment;
 mod settings;
 mod store;
@@ -17,6 +18,7 @@ pub use backend::{Backend, BackendFile, Bytes, FileBackend, MemoryBackend, ReadO
 pub use catalog::CorpusRecord;
 pub use error::{Error, Result};
 pub use grammar::Grammar;
+pub use log::{Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX};
 pub use segment::{
     Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader, SegmentWriter,
 };

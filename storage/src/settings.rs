@@ -1,7 +1,7 @@
-//! Settings of a corpus, fixed when it is created.
+//! Settings of a corpus.
 //!
-//! They are recorded in every segment header, so a corpus can be rebuilt from its segments alone. What a tokenizer
-//! does with text is not decided here.
+//! Those that shape segments are recorded in every segment header, so a corpus can be rebuilt from its segments alone.
+//! What a tokenizer does with text is not decided here.
 
 use crate::{Error, Result};
 use std::fmt;
@@ -64,7 +64,7 @@ impl FromStr for Tokenizer {
     }
 }
 
-/// What `CREATE CORPUS ... WITH (...)` fixes for the life of a corpus.
+/// What `CREATE CORPUS ... WITH (...)` says of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CorpusSettings {
     /// Which byte ranges are words.
@@ -76,6 +76,22 @@ pub struct CorpusSettings {
     pub alpha_numerator: u32,
     /// Denominator of alpha.
     pub alpha_denominator: u32,
+    /// Bytes of records from which on they are merged into segments. Says nothing about a segment, so headers of
+    /// segments do not have it: there it is always the default.
+    pub recompress_threshold: u64,
+}
+
+impl CorpusSettings {
+    /// What a corpus has that does not say, and one that is known from its segments only.
+    pub const RECOMPRESS_THRESHOLD_DEFAULT: u64 = 64 << 20;
+
+    /// As the headers of segments have them.
+    pub(crate) fn of_segments(&self) -> CorpusSettings {
+        CorpusSettings {
+            recompress_threshold: Self::RECOMPRESS_THRESHOLD_DEFAULT,
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for CorpusSettings {
@@ -85,6 +101,7 @@ impl Default for CorpusSettings {
             segment_size: 1 << 30,
             alpha_numerator: 1,
             alpha_denominator: 10,
+            recompress_threshold: CorpusSettings::RECOMPRESS_THRESHOLD_DEFAULT,
         }
     }
 }
@@ -125,6 +142,9 @@ pub(crate) fn check_settings(settings: &CorpusSettings) -> Result<()> {
     };
     if settings.segment_size == 0 {
         return invalid("segment size is 0");
+    }
+    if settings.recompress_threshold == 0 {
+        return invalid("recompress threshold is 0");
     }
     if settings.alpha_numerator == 0 || settings.alpha_numerator > settings.alpha_denominator {
         return invalid("alpha is not above 0 and at most 1");

@@ -1,9 +1,15 @@
-//! One open database directory: corpora, segments, and how they change.
+//! One open database directory: corpora, segments, the record log, and how they change.
 //!
 //! Invariant: a change is visible, in this process and to those that open the directory later, as a whole or not at
-//! all, and once a call that makes one returns, it survives a crash and a power cut. The order that ensures it is the
-//! same for creating, publishing and dropping: files complete and synced under a temporary name; renamed, directory
-//! synced (from here on it has happened); catalog; visible. `store/recovery.rs` finishes what a crash interrupts.
+//! all, and once a call that makes one returns, it survives a crash and a power cut (a commit of records: as far as its
+//! durability says). The order that ensures it is the same for creating, publishing and dropping: files complete and
+//! synced under a temporary name; renamed, directory synced (from here on it has happened); catalog; visible. A
+//! recompression has happened when the log says so, before the renames: it takes segments away as well.
+//! `store/recovery.rs` finishes what a crash interrupts.
+//!
+//! Changes have one order, that in which they are made: each makes the log before it durable first. Records and
+//! publications are replayed apart, segments first, so a publication must not hold a file that records before it speak
+//! of: not one that exists, and not one that they have deleted. Whoever publishes recompresses first in that case.
 //!
 //! It knows segments by their headers only and neither decodes nor merges them.
 
@@ -11,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -19,6 +25,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::{Catalog, Corpora, CorpusRecord};
 use crate::lock::DirectoryLock;
+use crate::log::{Durability, Log, LogFile, LogPosition, LogRecord, Scan};
 use crate::segment::SegmentReader;
 use crate::settings::{CorpusSettings, check_name, check_settings};
 use crate::{Error, Result};
@@ -57,7 +64,7 @@ pub struct Store {
 
 /// A live segment, opened.
 ///
-/// If its corpus is dropped meanwhile, its file is removed when the last handle goes.
+/// If its corpus is dropped or it is replaced meanwhile, its file is removed when the last handle goes.
 #[derive(Debug)]
 pub struct Segment {
     id: u64,
@@ -75,8 +82,16 @@ struct Shared {
     warnings: Vec<String>,
     /// The next number for a corpus, publication or segment.
     next_id: AtomicU64,
-    /// Held while anything is changed. Taken before `visible`, never after it.
+    /// A change failed half way: no more are made.
+    poisoned: Arc<AtomicBool>,
+    /// Held while anything but the log is changed. Of several locks this comes first, then `tidying`, then those within
+    /// the log, then `visible`.
     writer: Mutex<Writer>,
+    log: Log,
+    /// Held while files of the log are removed or opened.
+    tidying: Mutex<()>,
+    /// The open could not remove what it should: what speaks for it must stay.
+    untidy: bool,
     visible: Mutex<Visible>,
     /// Last, so that the catalog is closed before the lock is released.
     _lock: Option<DirectoryLock>,
@@ -86,8 +101,7 @@ struct Shared {
 struct Writer {
     /// `None` in memory and read-only.
     catalog: Option<Catalog>,
-    /// An earlier change failed half way.
-    poisoned: bool,
+    poisoned: Arc<AtomicBool>,
 }
 
 /// What queries see. Held for moments only, never during I/O other than opening a segment.
@@ -95,8 +109,10 @@ struct Writer {
 struct Visible {
     corpora: Corpora,
     open: HashMap<u64, Weak<Segment>>,
-    /// Dropped corpora and those of their segments that still have a file.
+    /// Segments of dropped corpora, and replaced ones of others, that still have a file.
     doomed: BTreeMap<u64, BTreeSet<u64>>,
+    /// Dropped corpora that still have a tombstone.
+    buried: BTreeSet<u64>,
 }
 
 impl Store {
@@ -138,10 +154,12 @@ impl Store {
         let backend = Arc::new(MemoryBackend::new());
         let path = PathBuf::from(":memory:");
         let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
-        backend
-            .create_directory(directory.path())
-            .expect("memory refuses no directory");
-        let shared = Shared::new(backend, path, directory, Corpora::new());
+        for path in [&path, directory.path()] {
+            backend
+                .create_directory(path)
+                .expect("memory refuses no directory");
+        }
+        let shared = Shared::new(backend, path, directory, Corpora::new(), Scan::default());
         Store {
             shared: Arc::new(shared),
         }
@@ -181,7 +199,7 @@ impl Store {
         check_name(name)?;
         check_settings(&settings)?;
         let shared = &self.shared;
-        let mut writer = shared.writer()?;
+        let mut writer = shared.change()?;
         let mut corpora = shared.visible.lock().corpora.clone();
         if let Some(existing) = corpora.values().find(|record| record.answers_to(name)) {
             return Err(Error::CorpusExists {
@@ -192,6 +210,7 @@ impl Store {
             id: shared.take_id(),
             name: name.to_owned(),
             settings,
+            merged_position: LogPosition::START,
             segments: Vec::new(),
         };
         shared.directory.write_marker(&*shared.backend, &record)?;
@@ -211,12 +230,24 @@ impl Store {
     /// [`Error::NoSuchCorpus`]; [`Error::Invalid`] for a size that cannot be; [`Error::ReadOnly`], [`Error::Poisoned`],
     /// [`Error::Io`].
     pub fn set_segment_size(&self, name: &str, segment_size: u64) -> Result<()> {
+        self.change_settings(name, |settings| settings.segment_size = segment_size)
+    }
+
+    /// Changes how many bytes of records a corpus gathers before they are merged. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCorpus`]; [`Error::Invalid`] for 0; [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Io`].
+    pub fn set_recompress_threshold(&self, name: &str, bytes: u64) -> Result<()> {
+        self.change_settings(name, |settings| settings.recompress_threshold = bytes)
+    }
+
+    fn change_settings(&self, name: &str, set: impl FnOnce(&mut CorpusSettings)) -> Result<()> {
         let shared = &self.shared;
-        let mut writer = shared.writer()?;
+        let mut writer = shared.change()?;
         let mut corpora = shared.visible.lock().corpora.clone();
         let id = shared.visible.lock().corpus(name)?.id;
         let record = corpora.get_mut(&id).expect("found under the writer lock");
-        record.settings.segment_size = segment_size;
+        set(&mut record.settings);
         check_settings(&record.settings)?;
         // A marker holds no segments: they are found by their footers.
         shared.directory.write_marker(&*shared.backend, record)?;
@@ -237,7 +268,7 @@ impl Store {
     /// [`Error::NoSuchCorpus`], [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Io`].
     pub fn drop_corpus(&self, name: &str) -> Result<()> {
         let shared = &self.shared;
-        let mut writer = shared.writer()?;
+        let mut writer = shared.change()?;
         let mut corpora = shared.visible.lock().corpora.clone();
         let id = shared.visible.lock().corpus(name)?.id;
         let record = corpora.remove(&id).expect("found under the writer lock");
@@ -253,12 +284,8 @@ impl Store {
 
         let mut visible = shared.visible.lock();
         visible.corpora = corpora;
-        visible
-            .doomed
-            .insert(id, record.segments.iter().copied().collect());
-        let idle: Vec<u64> = (record.segments.iter().copied())
-            .filter(|segment| !visible.is_open(*segment))
-            .collect();
+        visible.buried.insert(id);
+        let idle = visible.doom(id, &record.segments);
         drop(visible);
         shared.remove_doomed(id, &idle);
         Ok(())
@@ -272,6 +299,120 @@ impl Store {
         drop(self.shared.writer()?);
         let record = self.corpus(corpus)?;
         Ok(Publication::new(Arc::clone(&self.shared), record))
+    }
+
+    /// Starts a publication that takes the place of the live segments `replaced`, all or some of those of a corpus, and
+    /// holds besides what they do the edits of the corpus' records up to `merged`.
+    ///
+    /// It may add no segment at all. Nothing changes before [`Publication::commit`].
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCorpus`]; [`Error::Invalid`] for a position after the end of the log; [`Error::ReadOnly`],
+    /// [`Error::Poisoned`].
+    pub fn begin_recompression(
+        &self,
+        corpus: &str,
+        replaced: &[u64],
+        merged: LogPosition,
+    ) -> Result<Publication> {
+        if merged > self.shared.log.end() {
+            return Err(Error::Invalid {
+                what: "recompression",
+                fault: "it has merged more than the log holds",
+            });
+        }
+        let publication = self.begin_publication(corpus)?;
+        Ok(publication.replacing(replaced, merged))
+    }
+
+    /// Appends a commit of `records` to the log, behind all others: they count together or not at all. Returns its
+    /// position at once; see [`Store::ensure_durable`].
+    ///
+    /// Costs a checksum and a copy of the bytes, and now and then a new log file. Without records it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCorpus`] if the corpus of a record is gone, [`Error::ReadOnly`]: then nothing has happened.
+    /// [`Error::Poisoned`], [`Error::Io`].
+    pub fn append(&self, records: &[LogRecord<'_>]) -> Result<LogPosition> {
+        self.shared.refuse_reader()?;
+        let is_live = |corpus| self.shared.visible.lock().corpora.contains_key(&corpus);
+        self.shared.log.append(records, is_live)
+    }
+
+    /// Returns once the commit at `position`, and with it all before it, is as durable as asked.
+    ///
+    /// Threads that wait at the same time share one write and one sync.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::Poisoned`] for whom waited beside: what is left of the commits since the last one
+    /// that was acknowledged shows when the database is opened again.
+    pub fn ensure_durable(&self, position: LogPosition, durability: Durability) -> Result<()> {
+        self.shared.log.ensure(position, durability)
+    }
+
+    /// Appends a commit and returns its position once it is as durable as asked: [`Store::append`], then
+    /// [`Store::ensure_durable`].
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub fn append_commit(
+        &self,
+        records: &[LogRecord<'_>],
+        durability: Durability,
+    ) -> Result<LogPosition> {
+        let position = self.append(records)?;
+        self.ensure_durable(position, durability)?;
+        Ok(position)
+    }
+
+    /// Makes all commits durable.
+    ///
+    /// # Errors
+    /// Those of [`Store::ensure_durable`].
+    pub fn sync_log(&self) -> Result<()> {
+        self.shared.log.sync()
+    }
+
+    /// The end of the log: after the last commit, and not before the merged position of any corpus.
+    pub fn log_position(&self) -> LogPosition {
+        self.shared.log.end()
+    }
+
+    /// Bytes of a log file from which on the next commit begins another. 8 MiB if nobody says otherwise.
+    pub fn set_log_file_size(&self, bytes: u64) {
+        self.shared.log.set_file_size(bytes);
+    }
+
+    /// Gives all records that are not merged, of corpora that exist, in the order of the log: the position of the
+    /// commit, the record. Commits are there as a whole or not at all.
+    ///
+    /// Reads the log anew each time. What others commit meanwhile may be missing, what they merge be there.
+    ///
+    /// # Errors
+    /// Those of `visit`; [`Error::Io`] or [`Error::CorruptLog`] if a file of the log was changed by somebody else since
+    /// it was opened.
+    pub fn replay<E: From<Error>>(
+        &self,
+        mut visit: impl FnMut(LogPosition, LogRecord<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let shared = &self.shared;
+        // If it fails, what was acknowledged before can still be read.
+        let _ = shared.log.ensure(shared.log.end(), Durability::Normal);
+        let tidying = shared.tidying.lock();
+        let visible = shared.visible.lock();
+        let merged: HashMap<u64, LogPosition> = (visible.corpora.values())
+            .map(|record| (record.id, record.merged_position))
+            .collect();
+        drop(visible);
+        let files = shared.log.read()?;
+        drop(tidying);
+        for file in &files {
+            file.replay(|position, record| match merged.get(&record.corpus()) {
+                Some(merged) if position > *merged => visit(position, record),
+                _ => Ok(()),
+            })?;
+        }
+        Ok(())
     }
 
     /// Opens a live segment; all handles of it share what was decoded.
@@ -340,7 +481,17 @@ impl Shared {
         path: PathBuf,
         directory: SegmentDirectory,
         corpora: Corpora,
+        found: Scan,
     ) -> Shared {
+        let poisoned = Arc::<AtomicBool>::default();
+        let merged = corpora.values().map(|record| record.merged_position).max();
+        let log = Log::new(
+            Arc::clone(&backend),
+            &path,
+            found,
+            merged.unwrap_or_default(),
+            Arc::clone(&poisoned),
+        );
         Shared {
             backend,
             path,
@@ -348,14 +499,19 @@ impl Shared {
             read_only: false,
             warnings: Vec::new(),
             next_id: AtomicU64::new(1),
+            poisoned: Arc::clone(&poisoned),
             writer: Mutex::new(Writer {
                 catalog: None,
-                poisoned: false,
+                poisoned,
             }),
+            log,
+            tidying: Mutex::default(),
+            untidy: false,
             visible: Mutex::new(Visible {
                 corpora,
                 open: HashMap::new(),
                 doomed: BTreeMap::new(),
+                buried: BTreeSet::new(),
             }),
             _lock: None,
         }
@@ -365,19 +521,31 @@ impl Shared {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The right to change something.
-    fn writer(&self) -> Result<MutexGuard<'_, Writer>> {
+    fn refuse_reader(&self) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly {
                 path: self.path.clone(),
             });
         }
+        Ok(())
+    }
+
+    /// The right to change something.
+    fn writer(&self) -> Result<MutexGuard<'_, Writer>> {
+        self.refuse_reader()?;
         let writer = self.writer.lock();
-        if writer.poisoned {
+        if self.poisoned.load(Ordering::Acquire) {
             return Err(Error::Poisoned {
                 path: self.path.clone(),
             });
         }
+        Ok(writer)
+    }
+
+    /// The right to change something, with all commits before that durable.
+    fn change(&self) -> Result<MutexGuard<'_, Writer>> {
+        let writer = self.writer()?;
+        self.log.sync()?;
         Ok(writer)
     }
 
@@ -423,8 +591,7 @@ impl Shared {
         }
     }
 
-    /// Removes segments of a dropped corpus, and with the last of them its tombstone. What fails is left to the next
-    /// open.
+    /// Removes doomed segments of a corpus, and what spoke for them. What fails is left to the next open.
     fn remove_doomed(&self, corpus: u64, segments: &[u64]) {
         for &segment in segments {
             let path = self.directory.segment(segment);
@@ -436,21 +603,40 @@ impl Shared {
                 _ => {}
             }
         }
+        // A tombstone, or the record of their replacement, speaks for them until they are gone for good.
+        if !segments.is_empty() && self.directory.sync(&*self.backend).is_err() {
+            return;
+        }
         let mut visible = self.visible.lock();
-        let Some(left) = visible.doomed.get_mut(&corpus) else {
-            return;
-        };
-        for segment in segments {
-            left.remove(segment);
+        if let Some(left) = visible.doomed.get_mut(&corpus) {
+            left.retain(|segment| !segments.contains(segment));
+            if left.is_empty() {
+                visible.doomed.remove(&corpus);
+            }
         }
-        if !left.is_empty() {
-            return;
-        }
-        visible.doomed.remove(&corpus);
         drop(visible);
-        // The tombstone speaks for the segments until they are gone for good.
-        if self.directory.sync(&*self.backend).is_ok() {
-            let _ = self.backend.remove(&self.directory.tombstone(corpus));
+        self.tidy();
+    }
+
+    /// Removes log files that nobody needs and tombstones that speak for nothing any more. What fails is left to the
+    /// next open.
+    fn tidy(&self) {
+        if self.untidy {
+            return;
+        }
+        let _tidying = self.tidying.lock();
+        if let Err(error) = self.log.remove_files(|file| self.visible.lock().need(file)) {
+            tracing::warn!("the record log could not be cleaned up: {error}");
+        }
+        let visible = self.visible.lock();
+        let idle = |corpus: &u64| !visible.doomed.contains_key(corpus);
+        let tombstones: Vec<u64> = visible.buried.iter().copied().filter(idle).collect();
+        drop(visible);
+        for corpus in tombstones {
+            if !self.log.mentions(corpus) {
+                let _ = self.backend.remove(&self.directory.tombstone(corpus));
+                self.visible.lock().buried.remove(&corpus);
+            }
         }
     }
 }
@@ -460,7 +646,9 @@ impl Writer {
     /// disk is decided by the next open.
     fn change(&mut self, run: impl FnOnce(Option<&mut Catalog>) -> Result<()>) -> Result<()> {
         let changed = run(self.catalog.as_mut());
-        self.poisoned |= changed.is_err();
+        if changed.is_err() {
+            self.poisoned.store(true, Ordering::Release);
+        }
         changed
     }
 }
@@ -482,6 +670,32 @@ impl Visible {
         self.open
             .get(&segment)
             .is_some_and(|handle| handle.strong_count() > 0)
+    }
+
+    /// Notes segments of a corpus that are not live any more; those that nobody holds can be removed.
+    fn doom(&mut self, corpus: u64, segments: &[u64]) -> Vec<u64> {
+        if !segments.is_empty() {
+            self.doomed.entry(corpus).or_default().extend(segments);
+        }
+        let segments = segments.iter().copied();
+        segments.filter(|id| !self.is_open(*id)).collect()
+    }
+
+    /// Whether a file of the log holds records that are not merged, or of a corpus that nothing else is known of, or
+    /// tells of segments that still have a file that they are replaced.
+    fn need(&self, file: &LogFile) -> bool {
+        let unmerged = |(corpus, end): (&u64, &u64)| match self.corpora.get(corpus) {
+            Some(record) => {
+                let last = LogPosition {
+                    file: file.number,
+                    offset: *end,
+                };
+                record.merged_position < last
+            }
+            None => !self.buried.contains(corpus),
+        };
+        let speaks_for = |segments: &BTreeSet<u64>| !segments.is_disjoint(&file.replaced);
+        file.corpora.iter().any(unmerged) || self.doomed.values().any(speaks_for)
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a database knows about a corpus, and its bytes.
 //!
-//! The same bytes stand in the catalog and in the marker file of a corpus. Integers are little-endian; decoding
-//! accepts exactly what encoding makes. Checksums are the business of whoever stores the bytes.
+//! The catalog has all of it, the marker file of a corpus its identity: what it is, not what it holds. Integers are
+//! little-endian; decoding accepts exactly what encoding makes. Checksums are the business of whoever stores the bytes.
 
-use crate::settings::{check_name, check_settings};
+use crate::log::LogPosition;
+use crate::settings::{ID_MAX, check_name, check_settings};
 use crate::{CorpusSettings, Tokenizer};
 
 /// A corpus as the catalog has it.
@@ -13,8 +14,10 @@ pub struct CorpusRecord {
     pub id: u64,
     /// The name as it was created. See [`CorpusRecord::answers_to`] for looking it up.
     pub name: String,
-    /// Fixed at creation.
+    /// What it was created with, or has been set to since.
     pub settings: CorpusSettings,
+    /// Its records of the log up to here are in the segments.
+    pub merged_position: LogPosition,
     /// The live segments, rising, which is the order they were published in.
     pub segments: Vec<u64>,
 }
@@ -27,13 +30,14 @@ impl CorpusRecord {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// Appends the record without its segments.
+    /// Appends what a marker has: all but the merged position and the segments.
     pub(crate) fn encode_identity(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.id.to_le_bytes());
         bytes.push(self.settings.tokenizer.to_disk());
         bytes.extend(self.settings.segment_size.to_le_bytes());
         bytes.extend(self.settings.alpha_numerator.to_le_bytes());
         bytes.extend(self.settings.alpha_denominator.to_le_bytes());
+        bytes.extend(self.settings.recompress_threshold.to_le_bytes());
         let size =
             u8::try_from(self.name.len()).expect("names were checked to be at most 255 bytes");
         bytes.push(size);
@@ -43,38 +47,58 @@ impl CorpusRecord {
     /// Appends the record. The segments stand last, so that a new segment only adds bytes.
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         self.encode_identity(bytes);
+        bytes.extend(self.merged_position.file.to_le_bytes());
+        bytes.extend(self.merged_position.offset.to_le_bytes());
         for segment in &self.segments {
             bytes.extend(segment.to_le_bytes());
         }
     }
 
-    /// Reads what [`CorpusRecord::encode`] wrote, or with no segments what [`CorpusRecord::encode_identity`] wrote.
+    /// Reads what [`CorpusRecord::encode_identity`] wrote.
+    pub(crate) fn decode_identity(mut bytes: &[u8]) -> Option<CorpusRecord> {
+        let record = CorpusRecord::take_identity(&mut bytes)?;
+        bytes.is_empty().then_some(record)
+    }
+
+    /// Reads what [`CorpusRecord::encode`] wrote.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<CorpusRecord> {
-        let id = u64::from_le_bytes(take(&mut bytes)?);
-        let [tokenizer] = take(&mut bytes)?;
-        let settings = CorpusSettings {
-            tokenizer: Tokenizer::from_disk(tokenizer)?,
-            segment_size: u64::from_le_bytes(take(&mut bytes)?),
-            alpha_numerator: u32::from_le_bytes(take(&mut bytes)?),
-            alpha_denominator: u32::from_le_bytes(take(&mut bytes)?),
+        let mut record = CorpusRecord::take_identity(&mut bytes)?;
+        record.merged_position = LogPosition {
+            file: u64::from_le_bytes(take(&mut bytes)?),
+            offset: u64::from_le_bytes(take(&mut bytes)?),
         };
-        check_settings(&settings).ok()?;
-        let [size] = take(&mut bytes)?;
-        let (name, segments) = bytes.split_at_checked(usize::from(size))?;
-        let name = std::str::from_utf8(name).ok()?.to_owned();
-        check_name(&name).ok()?;
-        let (segments, []) = segments.as_chunks::<8>() else {
-            return None;
-        };
-        let segments: Vec<u64> = segments.iter().map(|id| u64::from_le_bytes(*id)).collect();
-        if !segments.is_sorted_by(|a, b| a < b) {
+        if record.merged_position.file > ID_MAX {
             return None;
         }
+        let (segments, []) = bytes.as_chunks::<8>() else {
+            return None;
+        };
+        record.segments = segments.iter().map(|id| u64::from_le_bytes(*id)).collect();
+        (record.segments.is_sorted_by(|a, b| a < b)).then_some(record)
+    }
+
+    fn take_identity(bytes: &mut &[u8]) -> Option<CorpusRecord> {
+        let id = u64::from_le_bytes(take(bytes)?);
+        let [tokenizer] = take(bytes)?;
+        let settings = CorpusSettings {
+            tokenizer: Tokenizer::from_disk(tokenizer)?,
+            segment_size: u64::from_le_bytes(take(bytes)?),
+            alpha_numerator: u32::from_le_bytes(take(bytes)?),
+            alpha_denominator: u32::from_le_bytes(take(bytes)?),
+            recompress_threshold: u64::from_le_bytes(take(bytes)?),
+        };
+        check_settings(&settings).ok()?;
+        let [size] = take(bytes)?;
+        let (name, rest) = bytes.split_at_checked(usize::from(size))?;
+        *bytes = rest;
+        let name = std::str::from_utf8(name).ok()?.to_owned();
+        check_name(&name).ok()?;
         Some(CorpusRecord {
             id,
             name,
             settings,
-            segments,
+            merged_position: LogPosition::START,
+            segments: Vec::new(),
         })
     }
 }
@@ -97,14 +121,19 @@ mod tests {
             settings: CorpusSettings {
                 tokenizer: Tokenizer::Whitespace,
                 segment_size: 4096,
+                recompress_threshold: 1 << 20,
                 ..CorpusSettings::default()
+            },
+            merged_position: LogPosition {
+                file: 3,
+                offset: 99,
             },
             segments: vec![9, 10, 1 << 40],
         }
     }
 
     #[test]
-    fn a_record_comes_back_with_and_without_its_segments() {
+    fn a_record_comes_back_and_so_does_its_identity() {
         let mut bytes = Vec::new();
         record().encode(&mut bytes);
         assert_eq!(CorpusRecord::decode(&bytes), Some(record()));
@@ -113,10 +142,15 @@ mod tests {
         record().encode_identity(&mut identity);
         assert!(bytes.starts_with(&identity));
         let without = CorpusRecord {
+            merged_position: LogPosition::START,
             segments: Vec::new(),
             ..record()
         };
-        assert_eq!(CorpusRecord::decode(&identity), Some(without));
+        assert_eq!(CorpusRecord::decode_identity(&identity), Some(without));
+        assert_eq!(CorpusRecord::decode_identity(&bytes), None);
+        for size in 0..identity.len() {
+            assert_eq!(CorpusRecord::decode_identity(&identity[..size]), None);
+        }
     }
 
     #[test]

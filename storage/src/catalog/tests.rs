@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::backend::FileBackend;
-use crate::{CorpusSettings, Tokenizer};
+use crate::{CorpusSettings, LogPosition, Tokenizer};
 
 fn corpus(id: u64, name: &str, segments: impl IntoIterator<Item = u64>) -> CorpusRecord {
     CorpusRecord {
@@ -14,6 +14,7 @@ fn corpus(id: u64, name: &str, segments: impl IntoIterator<Item = u64>) -> Corpu
             tokenizer: Tokenizer::Alnum,
             ..CorpusSettings::default()
         },
+        merged_position: LogPosition::START,
         segments: segments.into_iter().collect(),
     }
 }

@@ -190,6 +190,7 @@ fn read_footer(mut input: &[u8]) -> Result<Frame, FrameFault> {
         segment_size: u64::from_le_bytes(fixed(input)?),
         alpha_numerator: u32::from_le_bytes(fixed(input)?),
         alpha_denominator: u32::from_le_bytes(fixed(input)?),
+        recompress_threshold: CorpusSettings::RECOMPRESS_THRESHOLD_DEFAULT,
     };
     let [name_size] = fixed(input)?;
     let (name, rest) = input

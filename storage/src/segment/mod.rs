@@ -12,6 +12,8 @@ mod symbols;
 mod tokens;
 mod writer;
 
+pub(crate) use coding::{Fault, varint};
+
 pub use dictionary::Dictionary;
 pub use reader::SegmentReader;
 pub use writer::SegmentWriter;
@@ -24,7 +26,7 @@ use std::fmt;
 pub struct SegmentHeader {
     /// The corpus the segment belongs to.
     pub corpus: String,
-    /// The settings of that corpus.
+    /// The settings of that corpus, of which a segment file has all but the recompress threshold.
     pub settings: CorpusSettings,
     /// The segment's own number, unique in its database.
     pub segment_id: u64,

@@ -65,6 +65,19 @@ pub(crate) struct Listing {
     pub(crate) largest: u64,
 }
 
+impl Listing {
+    /// Whether one of these segments has not got its name yet.
+    pub(crate) fn is_unfinished(&self, ids: &[u64]) -> bool {
+        ids.iter().any(|id| self.temporary_segment(*id).is_some())
+    }
+
+    /// The name that segment `id` has while it is written, if there is such a file.
+    pub(crate) fn temporary_segment(&self, id: u64) -> Option<&String> {
+        self.temporary
+            .get(&format!("{id:08}.seg{TEMPORARY_SUFFIX}"))
+    }
+}
+
 /// The `segments` directory of one database.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentDirectory {
@@ -173,8 +186,8 @@ impl SegmentDirectory {
                 supported: MARKER_MAGIC[7].into(),
             });
         }
-        CorpusRecord::decode(identity)
-            .filter(|record| record.segments.is_empty() && record.id == id)
+        CorpusRecord::decode_identity(identity)
+            .filter(|record| record.id == id)
             .ok_or_else(|| corrupt("its record is not of this corpus"))
     }
 
@@ -195,6 +208,14 @@ impl SegmentDirectory {
     /// Gives a marker that was written its name. Durable once the directory is synced.
     pub(crate) fn place_marker(&self, backend: &dyn Backend, id: u64) -> Result<()> {
         let path = self.marker(id);
+        backend
+            .rename(&temporary(&path), &path)
+            .map_err(self.failed(&path, "rename"))
+    }
+
+    /// Gives a segment that was written its name. Durable once the directory is synced.
+    pub(crate) fn place_segment(&self, backend: &dyn Backend, id: u64) -> Result<()> {
+        let path = self.segment(id);
         backend
             .rename(&temporary(&path), &path)
             .map_err(self.failed(&path, "rename"))
@@ -256,6 +277,7 @@ fn parse(name: &OsStr) -> Option<(u64, Kind)> {
 mod tests {
     use super::*;
     use crate::CorpusSettings;
+    use crate::LogPosition;
     use crate::backend::MemoryBackend;
 
     fn directory(backend: &MemoryBackend) -> SegmentDirectory {
@@ -269,6 +291,7 @@ mod tests {
             id: 12,
             name: "reviews".to_owned(),
             settings: CorpusSettings::default(),
+            merged_position: LogPosition::START,
             segments: Vec::new(),
         }
     }

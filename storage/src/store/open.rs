@@ -10,21 +10,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use parking_lot::Mutex;
-
 use crate::backend::{Backend, ReadOnlyBackend};
 use crate::catalog::{self, Catalog, CorpusRecord, Fault};
 use crate::lock::{DirectoryLock, LOCK_NAME};
+use crate::log::{self, LOG_NAME, Scan};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::{Listing, SegmentDirectory};
-use crate::store::recovery::{Facts, Recovered, recover};
-use crate::store::{SEGMENTS_NAME, Shared, Writer, io_error};
+use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
+use crate::store::{SEGMENTS_NAME, Shared, io_error};
 use crate::{Error, Result};
 
 const CATALOG_NAME: &str = "catalog";
 
 /// How often a read-only open starts over because a writer changed the directory under it.
 const READ_ATTEMPTS_MAX: u32 = 50;
+
+/// How often a log that seems damaged is read.
+const LOG_ATTEMPTS_MAX: u32 = 3;
 
 /// Opens for writing: takes the lock, recovers, cleans up.
 pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) -> Result<Shared> {
@@ -48,10 +50,15 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
         backend: &*backend,
         directory: &directory,
     };
-    let recovered = recover(known.as_ref(), &listing, &facts)?;
+    let found = Scan::read(&*backend, &path.join(LOG_NAME))?;
+    sync_log(&*backend, path, &found)?;
+    let recovered = recover(known.as_ref(), &listing, &found, Unfinished::Finish, &facts)?;
     for &id in &recovered.unmarked {
         directory.write_marker(&*backend, &recovered.corpora[&id])?;
         directory.place_marker(&*backend, id)?;
+    }
+    for &id in &recovered.unplaced {
+        directory.place_segment(&*backend, id)?;
     }
     if known.as_ref() != Some(&recovered.corpora) {
         // A process that was killed may have renamed without syncing: the catalog must not know more than the disk.
@@ -79,24 +86,52 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     };
     catalog.store(&recovered.corpora)?;
     warnings.extend(recovered.notes.iter().chain(&recovered.warnings).cloned());
-    clean_up(&*backend, &directory, &recovered, &mut warnings)?;
+    let tidy = clean_up(&*backend, &directory, &recovered, &mut warnings)?;
 
     let largest = (recovered.corpora.values())
         .flat_map(|record| record.segments.last())
         .chain(recovered.corpora.keys())
+        .chain([&listing.largest, &found.largest])
         .max();
-    let largest = listing.largest.max(largest.copied().unwrap_or(0));
-    let shared = Shared::new(backend, path.to_path_buf(), directory, recovered.corpora);
-    Ok(Shared {
+    let largest = largest.copied().unwrap_or(0);
+    let torn = found.torn.is_some();
+    warnings.extend(found.torn.clone());
+    let shared = Shared::new(
+        backend,
+        path.to_path_buf(),
+        directory,
+        recovered.corpora,
+        found,
+    );
+    if torn {
+        // Its header tells for ever where the commits of the file before end.
+        shared.log.begin_file()?;
+    }
+    shared.writer.lock().catalog = Some(catalog);
+    shared.visible.lock().buried = recovered.tombstones;
+    let shared = Shared {
         warnings,
         next_id: AtomicU64::new(largest + 1),
-        writer: Mutex::new(Writer {
-            catalog: Some(catalog),
-            poisoned: false,
-        }),
+        untidy: !tidy || recovered.left,
         _lock: Some(lock),
         ..shared
-    })
+    };
+    shared.tidy();
+    Ok(shared)
+}
+
+/// Makes the log durable as it was found: a process that was killed may have written without syncing, and what is done
+/// now, on the ground of what it wrote, must not outlive it.
+fn sync_log(backend: &dyn Backend, path: &Path, found: &Scan) -> Result<()> {
+    let Some(newest) = found.files.back() else {
+        return Ok(());
+    };
+    let directory = path.join(LOG_NAME);
+    let newest = log::path_of(&directory, newest.number);
+    backend
+        .sync_file(&newest)
+        .map_err(io_error(&newest, "sync"))?;
+    sync_directory(backend, &directory)
 }
 
 /// Opens for reading: the same decisions as for writing, none of them carried out.
@@ -117,16 +152,19 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
     {
         return Err(not_a_database(path, "this directory is not a database"));
     }
+    let mut last = None;
     for attempt in 1.. {
-        let (listing, recovered, warnings) = match read_state(&*backend, path, &directory) {
+        backend.unpin();
+        let (listing, found, recovered, warnings) = match read_state(&backend, path, &directory) {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempt < READ_ATTEMPTS_MAX =>
             {
                 continue;
             }
+            // Two files may have come while the log was listed, and only the second be in the list.
+            Err(Error::CorruptLog { .. }) if attempt < LOG_ATTEMPTS_MAX => continue,
             other => other?,
         };
-        backend.unpin();
         let live = recovered
             .corpora
             .values()
@@ -135,11 +173,20 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
             .filter(|id| listing.segments.contains(id))
             .try_for_each(|id| backend.pin(&directory.segment(*id)));
         let at_rest = pinned.is_ok() && directory.list(&*backend)? == listing;
-        if !at_rest && attempt < READ_ATTEMPTS_MAX {
+        // What is missing may have been replaced after the catalog was read, and the log no longer tell of it.
+        let settled = !recovered.incomplete || last.as_ref() == Some(&recovered);
+        if !(at_rest && settled) && attempt < READ_ATTEMPTS_MAX {
+            last = Some(recovered);
             continue;
         }
         pinned.map_err(io_error(segments, "open the segments in"))?;
-        let shared = Shared::new(backend, path.to_path_buf(), directory, recovered.corpora);
+        let shared = Shared::new(
+            backend,
+            path.to_path_buf(),
+            directory,
+            recovered.corpora,
+            found,
+        );
         return Ok(Shared {
             read_only: true,
             warnings,
@@ -149,11 +196,12 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
     unreachable!("the last attempt returns")
 }
 
+/// The log is read after the files are listed, so it is never older than they are. Its files are pinned.
 fn read_state(
-    backend: &dyn Backend,
+    backend: &ReadOnlyBackend,
     path: &Path,
     directory: &SegmentDirectory,
-) -> Result<(Listing, Recovered, Vec<String>)> {
+) -> Result<(Listing, Scan, Recovered, Vec<String>)> {
     let catalog_path = path.join(CATALOG_NAME);
     let (known, damage) = match catalog::read_only(&catalog_path) {
         Ok(corpora) => (Some(corpora), None),
@@ -166,7 +214,14 @@ fn read_state(
         Err(fault) => (None, Some(fault)),
     };
     let listing = directory.list_at_rest(backend)?;
-    let recovered = recover(known.as_ref(), &listing, &FileFacts { backend, directory })?;
+    let log = path.join(LOG_NAME);
+    for number in log::list(backend, &log)? {
+        let path = log::path_of(&log, number);
+        backend.pin(&path).map_err(io_error(&path, "read"))?;
+    }
+    let found = Scan::read(backend, &log)?;
+    let facts = FileFacts { backend, directory };
+    let recovered = recover(known.as_ref(), &listing, &found, Unfinished::Hide, &facts)?;
     let mut warnings = Vec::new();
     if let Some(fault) = damage {
         warnings.push(format!(
@@ -175,7 +230,7 @@ fn read_state(
         ));
     }
     warnings.extend(recovered.warnings.iter().cloned());
-    Ok((listing, recovered, warnings))
+    Ok((listing, found, recovered, warnings))
 }
 
 fn not_a_database(path: &Path, fault: &'static str) -> Error {
@@ -288,13 +343,14 @@ fn clear_catalog(
     Ok(())
 }
 
-/// Removes what recovery found to be of no use. A file that cannot be removed is a warning: it does no harm.
+/// Removes what recovery found to be of no use but tombstones. A file that cannot be removed is a warning: it does no
+/// harm, as long as what speaks for it stays. Returns whether all segments are gone that should be.
 fn clean_up(
     backend: &dyn Backend,
     directory: &SegmentDirectory,
     recovered: &Recovered,
     warnings: &mut Vec<String>,
-) -> Result<()> {
+) -> Result<bool> {
     let mut attempt = |path: &Path, result: io::Result<()>| match result {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             warnings.push(format!("{}: cannot clean up: {error}", path.display()));
@@ -319,17 +375,10 @@ fn clean_up(
         && recovered.aside.is_empty()
         && recovered.unmarked.is_empty()
         && recovered.tombstones.is_empty();
-    if nothing {
-        return Ok(());
+    if !nothing {
+        directory.sync(backend)?;
     }
-    directory.sync(backend)?;
-    if removed {
-        for &id in &recovered.tombstones {
-            let path = directory.tombstone(id);
-            attempt(&path, backend.remove(&path));
-        }
-    }
-    Ok(())
+    Ok(removed)
 }
 
 /// The contents of files in the `segments` directory, for recovery.

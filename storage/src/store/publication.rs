@@ -1,12 +1,15 @@
-//! Publishing new segments of a corpus, all or none.
+//! Publishing new segments of a corpus, all or none, beside the live ones or in their place.
 //!
 //! Invariant: until [`Publication::commit`] has renamed the last of its files, nothing of a publication counts; after
-//! the directory is synced, all of it does. Segments are written by whoever builds them, to the paths handed out here.
+//! the directory is synced, all of it does. One that replaces segments counts as soon as the log says so: its files
+//! are complete by then, and whoever opens the database next renames them. Segments are written by whoever builds
+//! them, to the paths handed out here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::catalog::CorpusRecord;
+use crate::log::{LogPosition, Merge};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::temporary;
 use crate::store::{Shared, io_error, store_catalog};
@@ -22,6 +25,16 @@ pub struct Publication {
     id: u64,
     /// The headers handed out. Empty once the files are no longer ours to remove.
     headers: Vec<SegmentHeader>,
+    recompression: Option<Recompression>,
+}
+
+/// What a publication takes away.
+#[derive(Debug)]
+struct Recompression {
+    /// Segments it replaces.
+    replaced: Vec<u64>,
+    /// The records it contains.
+    merged: LogPosition,
 }
 
 impl Publication {
@@ -32,7 +45,14 @@ impl Publication {
             corpus,
             id,
             headers: Vec::new(),
+            recompression: None,
         }
+    }
+
+    pub(super) fn replacing(mut self, replaced: &[u64], merged: LogPosition) -> Publication {
+        let replaced = replaced.to_vec();
+        self.recompression = Some(Recompression { replaced, merged });
+        self
     }
 
     /// The corpus as it was when the publication began.
@@ -62,7 +82,7 @@ impl Publication {
         let index = u32::try_from(self.headers.len()).map_err(|_| invalid("too many segments"))?;
         let header = SegmentHeader {
             corpus: self.corpus.name.clone(),
-            settings: self.corpus.settings.clone(),
+            settings: self.corpus.settings.of_segments(),
             segment_id: self.shared.take_id(),
             unicode_version,
             publication: self.id,
@@ -74,19 +94,24 @@ impl Publication {
         Ok((header, path))
     }
 
-    /// Publishes the segments: they are visible, and durable, when it returns. One without segments does nothing.
+    /// Publishes the segments: they are visible, and durable, when it returns. One without segments that replaces none
+    /// does nothing.
+    ///
+    /// Files of replaced segments go with the last handle of each, and log files that are not needed any more with
+    /// them.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if no segment was the last, [`Error::NoSuchCorpus`] if the corpus was dropped meanwhile, those
-    /// of [`SegmentReader::open`] if a segment was not written whole: then nothing has happened. [`Error::Io`] from the
-    /// publication itself: nothing is visible, the store is poisoned, and the next open finds either all of the
-    /// segments or none.
+    /// [`Error::Invalid`] if no segment was the last, if a replaced segment is not live, or if more is merged already;
+    /// [`Error::NoSuchCorpus`] if the corpus was dropped meanwhile; those of [`SegmentReader::open`] if a segment was
+    /// not written whole: then nothing has happened. [`Error::Io`] from the publication itself: nothing is visible, the
+    /// store is poisoned, and the next open finds either all of the segments or none.
     pub fn commit(mut self) -> Result<()> {
-        let Some(last) = self.headers.last() else {
-            return Ok(());
-        };
-        if !last.publication_last {
-            return Err(invalid("no segment is the last one"));
+        match self.headers.last() {
+            Some(last) if !last.publication_last => {
+                return Err(invalid("no segment is the last one"));
+            }
+            None if self.recompression.is_none() => return Ok(()),
+            _ => {}
         }
         let shared = Arc::clone(&self.shared);
         let (backend, directory) = (&*shared.backend, &shared.directory);
@@ -101,17 +126,32 @@ impl Publication {
             }
         }
 
-        let mut writer = shared.writer()?;
+        let mut writer = shared.change()?;
         let mut corpora = shared.visible.lock().corpora.clone();
         let record = corpora
             .get_mut(&self.corpus.id)
             .ok_or_else(|| Error::NoSuchCorpus {
                 corpus: self.corpus.name.clone(),
             })?;
+        let merge = match &self.recompression {
+            Some(recompression) => Some(self.merge(record, recompression)?),
+            None => None,
+        };
+        let replaced = merge.as_ref().map_or(&[][..], |merge| &merge.replaced);
+        record.segments.retain(|id| !replaced.contains(id));
         (record.segments).extend(self.headers.iter().map(|header| header.segment_id));
         record.segments.sort_unstable();
+        if let Some(merge) = &merge {
+            record.merged_position = merge.position;
+        }
         writer.change(|catalog| {
-            for header in &self.headers {
+            let mut renamed = Vec::new();
+            if let Some(merge) = &merge {
+                // From here on the log may speak for the files, even if that fails.
+                renamed = std::mem::take(&mut self.headers);
+                shared.log.append_merge(merge)?;
+            }
+            for header in renamed.iter().chain(&self.headers) {
                 let path = directory.segment(header.segment_id);
                 backend
                     .rename(&temporary(&path), &path)
@@ -121,8 +161,34 @@ impl Publication {
             self.headers.clear();
             store_catalog(catalog, &corpora)
         })?;
-        shared.visible.lock().corpora = corpora;
+        let mut visible = shared.visible.lock();
+        visible.corpora = corpora;
+        let idle = visible.doom(self.corpus.id, replaced);
+        drop(visible);
+        if merge.is_some() {
+            shared.remove_doomed(self.corpus.id, &idle);
+        }
         Ok(())
+    }
+
+    /// What the log is told of a recompression, if it still fits the corpus.
+    fn merge(&self, record: &CorpusRecord, recompression: &Recompression) -> Result<Merge> {
+        let replaced = &recompression.replaced;
+        if !replaced.iter().all(|id| record.segments.contains(id)) {
+            return Err(invalid("a replaced segment is not live"));
+        }
+        if recompression.merged < record.merged_position {
+            return Err(invalid("more of the log is merged already"));
+        }
+        Ok(Merge {
+            corpus: record.id,
+            publication: self.id,
+            position: recompression.merged,
+            added: (self.headers.iter())
+                .map(|header| header.segment_id)
+                .collect(),
+            replaced: replaced.clone(),
+        })
     }
 }
 

@@ -10,8 +10,17 @@
 //! | no file | a live segment | the file was lost: a warning now, an error when it is needed |
 //! | a marker | no | a corpus whose creation was interrupted, or the catalog lost it: live |
 //! | a tombstone | anything | dropped: its segments are garbage |
-//! | neither marker nor segments | a corpus | dropped, and the catalog lost that |
-//! | segments but no marker | a corpus | the marker was lost: live, the marker is written again |
+//! | neither marker nor segments nor records | a corpus | dropped, and the catalog lost that |
+//! | segments or records, no marker | a corpus | the marker was lost: live, the marker is written again |
+//!
+//! A recompression is first in the log, then in the directory, then in the catalog. What the log says of one is done
+//! again at every open as long as it says so:
+//!
+//! | in the log | in the directory | means |
+//! |---|---|---|
+//! | an added segment | a temporary file of it | interrupted: it gets its name, live |
+//! | a replaced segment | a segment | not removed yet: garbage |
+//! | a merged position | | nothing before it is replayed, whatever the catalog says |
 //!
 //! Invariant: nothing that a finished commit made is ever garbage, whatever single file is lost or damaged. This
 //! module only decides; it reads headers and markers and changes nothing.
@@ -19,6 +28,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalog::{Corpora, CorpusRecord};
+use crate::log::{LogPosition, Scan};
 use crate::segment::SegmentHeader;
 use crate::store::directory::Listing;
 use crate::{Error, Result};
@@ -52,36 +62,84 @@ pub(crate) struct Recovered {
     pub(crate) tombstones: BTreeSet<u64>,
     /// Segments that could not be placed, to set aside.
     pub(crate) aside: BTreeSet<u64>,
+    /// Live segments that have their temporary names yet.
+    pub(crate) unplaced: BTreeSet<u64>,
+    /// A live segment is missing.
+    pub(crate) incomplete: bool,
+    /// Garbage is left where it is.
+    pub(crate) left: bool,
 }
 
-/// Compares the catalog with the files. `None` for the catalog means that it has to be rebuilt.
+/// What to do about a recompression that has not given all segments their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    /// The writer that began it is gone.
+    Finish,
+    /// As if it had not begun: all that it replaces is there, with the same content.
+    Hide,
+}
+
+/// Compares the catalog with the files and the log. `None` for the catalog means that it has to be rebuilt.
 ///
 /// Reads only markers and segments that the catalog does not know. An error is one of the operating system or a file
 /// of a later version; damage is a warning.
 pub(crate) fn recover(
     catalog: Option<&Corpora>,
     listing: &Listing,
+    log: &Scan,
+    unfinished: Unfinished,
     facts: &dyn Facts,
 ) -> Result<Recovered> {
     let rebuilt = catalog.is_none();
     let nothing = Corpora::new();
     let catalog = catalog.unwrap_or(&nothing);
+    let logged: BTreeSet<u64> = (log.files.iter())
+        .flat_map(|file| file.corpora.keys().copied())
+        .collect();
     let mut recovered = Recovered::default();
 
     recovered.take_marked(catalog, rebuilt, listing, facts)?;
-    recovered.take_unmarked(catalog, listing);
+    recovered.take_unmarked(catalog, listing, &logged);
     let dropped = recovered.bury(catalog, listing, facts)?;
-    recovered.place_unknown(catalog, rebuilt, listing, facts, &dropped)?;
+    let mut known = recovered.replace(listing, log, unfinished);
+    known.extend(catalog.values().flat_map(|record| &record.segments));
+    let unknown = listing.segments.difference(&known).copied().collect();
+    let place = Place {
+        rebuilt,
+        listing,
+        log,
+        logged: &logged,
+        dropped: &dropped,
+    };
+    recovered.place_unknown(unknown, &place, facts)?;
+    recovered.set_merged_positions(catalog, log, unfinished, listing);
     recovered.report_missing(listing);
+    recovered.report_orphans(&logged, listing);
 
     if rebuilt && !recovered.aside.is_empty() {
         // Something is wrong beyond the catalog: leave everything for a human to look at.
         recovered.garbage.clear();
         recovered.tombstones.clear();
+        recovered.left = true;
     } else {
         recovered.temporary = listing.temporary.clone();
+        for id in &recovered.unplaced {
+            if let Some(name) = listing.temporary_segment(*id) {
+                recovered.temporary.remove(name);
+            }
+        }
     }
     Ok(recovered)
+}
+
+/// What segments that the catalog does not know are placed by.
+struct Place<'a> {
+    rebuilt: bool,
+    listing: &'a Listing,
+    log: &'a Scan,
+    /// Corpora with records in the log.
+    logged: &'a BTreeSet<u64>,
+    dropped: &'a [CorpusRecord],
 }
 
 impl Recovered {
@@ -111,17 +169,15 @@ impl Recovered {
     }
 
     /// Corpora of the catalog that have neither marker nor tombstone.
-    fn take_unmarked(&mut self, catalog: &Corpora, listing: &Listing) {
+    fn take_unmarked(&mut self, catalog: &Corpora, listing: &Listing, logged: &BTreeSet<u64>) {
         for (id, record) in catalog {
             if listing.markers.contains(id) || listing.tombstones.contains(id) {
                 continue;
             }
             let name = &record.name;
-            if record
-                .segments
-                .iter()
-                .any(|id| listing.segments.contains(id))
-            {
+            let has_segment =
+                (record.segments.iter()).any(|segment| listing.segments.contains(segment));
+            if has_segment || logged.contains(id) {
                 self.warn(format!(
                     "corpus `{name}` has lost its marker file: restored"
                 ));
@@ -160,22 +216,75 @@ impl Recovered {
         Ok(dropped)
     }
 
+    /// Recompressions that the log tells of. Returns the segments that are settled with that.
+    fn replace(&mut self, listing: &Listing, log: &Scan, unfinished: Unfinished) -> BTreeSet<u64> {
+        let mut settled = BTreeSet::new();
+        for merge in &log.merges {
+            settled.extend(&merge.added);
+            if unfinished == Unfinished::Hide && listing.is_unfinished(&merge.added) {
+                continue;
+            }
+            let present = (merge.replaced.iter()).filter(|id| listing.segments.contains(id));
+            self.garbage.extend(present);
+            settled.extend(&merge.replaced);
+            let Some(record) = self.corpora.get_mut(&merge.corpus) else {
+                // Dropped, or its marker is lost and its segments are all that is left.
+                settled.retain(|id| !merge.added.contains(id));
+                continue;
+            };
+            record.segments.retain(|id| !merge.replaced.contains(id));
+            record.segments.extend(&merge.added);
+            record.segments.sort_unstable();
+            record.segments.dedup();
+            for &id in &merge.added {
+                if listing.temporary_segment(id).is_some() {
+                    self.unplaced.insert(id);
+                }
+            }
+        }
+        settled
+    }
+
+    /// The log knows what is merged, even if the catalog does not.
+    fn set_merged_positions(
+        &mut self,
+        catalog: &Corpora,
+        log: &Scan,
+        unfinished: Unfinished,
+        listing: &Listing,
+    ) {
+        let mut behind = BTreeSet::new();
+        for merge in &log.merges {
+            if unfinished == Unfinished::Hide && listing.is_unfinished(&merge.added) {
+                continue;
+            }
+            if let Some(record) = self.corpora.get_mut(&merge.corpus) {
+                record.merged_position = record.merged_position.max(merge.position);
+                let is_behind = |known: &CorpusRecord| {
+                    known.merged_position < merge.position
+                        || known.segments.iter().any(|id| merge.replaced.contains(id))
+                };
+                if catalog.get(&merge.corpus).is_some_and(is_behind) {
+                    behind.insert(record.name.clone());
+                }
+            }
+        }
+        for name in behind {
+            self.note(format!(
+                "a recompression of corpus `{name}` was not in the catalog: added"
+            ));
+        }
+    }
+
     /// Segments that the catalog does not know, one publication at a time.
     fn place_unknown(
         &mut self,
-        catalog: &Corpora,
-        rebuilt: bool,
-        listing: &Listing,
+        unknown: BTreeSet<u64>,
+        place: &Place<'_>,
         facts: &dyn Facts,
-        dropped: &[CorpusRecord],
     ) -> Result<()> {
-        let known: BTreeSet<u64> = catalog
-            .values()
-            .flat_map(|record| &record.segments)
-            .copied()
-            .collect();
         let mut publications = BTreeMap::<u64, Vec<SegmentHeader>>::new();
-        for &id in listing.segments.difference(&known) {
+        for id in unknown {
             match self.unless_damaged(facts.header(id))? {
                 Some(header) => publications
                     .entry(header.publication)
@@ -191,7 +300,7 @@ impl Recovered {
             let owner = self
                 .corpora
                 .values()
-                .chain(dropped)
+                .chain(place.dropped)
                 .filter(|record| record.name == name && record.id < publication)
                 .map(|record| record.id)
                 .max();
@@ -200,7 +309,7 @@ impl Recovered {
                 continue;
             }
             if !is_complete(&headers) {
-                if rebuilt {
+                if place.rebuilt {
                     self.aside.extend(ids);
                     self.warn(format!(
                         "publication {publication} of corpus `{name}` is incomplete: its {} segments are set aside",
@@ -211,7 +320,7 @@ impl Recovered {
                 }
                 continue;
             }
-            if !rebuilt {
+            if !place.rebuilt {
                 self.note(format!(
                     "publication {publication} of corpus `{name}` ({} segments) was not in the catalog: added",
                     headers.len()
@@ -219,7 +328,7 @@ impl Recovered {
             }
             let owner = match owner {
                 Some(owner) => owner,
-                None => self.corpus_of_header(&headers[0], listing),
+                None => self.corpus_of_header(&headers[0], place),
             };
             let record = self
                 .corpora
@@ -231,12 +340,24 @@ impl Recovered {
         Ok(())
     }
 
-    /// A corpus that only its segments know of.
-    fn corpus_of_header(&mut self, header: &SegmentHeader, listing: &Listing) -> u64 {
-        let id = (0..header.publication)
-            .rev()
-            .find(|id| !self.corpora.contains_key(id) && !listing.tombstones.contains(id))
-            .unwrap_or(0);
+    /// A corpus that only its segments know of, and the log by its number.
+    fn corpus_of_header(&mut self, header: &SegmentHeader, place: &Place<'_>) -> u64 {
+        let is_free = |id: &u64| {
+            *id < header.publication
+                && !self.corpora.contains_key(id)
+                && !place.listing.tombstones.contains(id)
+        };
+        let merge = (place.log.merges.iter())
+            .find(|merge| merge.publication == header.publication && is_free(&merge.corpus));
+        let mut orphans = place.logged.iter().copied().filter(is_free);
+        let id = match (merge, orphans.next(), orphans.next()) {
+            (Some(merge), ..) => merge.corpus,
+            (None, Some(orphan), None) => orphan,
+            _ => (0..header.publication)
+                .rev()
+                .find(|id| is_free(id) && !place.logged.contains(id))
+                .unwrap_or(0),
+        };
         self.warn(format!(
             "corpus `{}` has lost its marker file: restored from its segments",
             header.corpus
@@ -246,6 +367,7 @@ impl Recovered {
             id,
             name: header.corpus.clone(),
             settings: header.settings.clone(),
+            merged_position: LogPosition::START,
             segments: Vec::new(),
         };
         self.corpora.insert(id, record);
@@ -258,7 +380,7 @@ impl Recovered {
             for id in record
                 .segments
                 .iter()
-                .filter(|id| !listing.segments.contains(id))
+                .filter(|id| !listing.segments.contains(id) && !self.unplaced.contains(id))
             {
                 warnings.push(format!(
                     "segment {id} of corpus `{}` is missing: the corpus cannot be read",
@@ -266,8 +388,18 @@ impl Recovered {
                 ));
             }
         }
-        for warning in warnings {
-            self.warn(warning);
+        self.incomplete = !warnings.is_empty();
+        self.warnings.extend(warnings);
+    }
+
+    /// Corpora of which nothing but records is left. The log keeps them.
+    fn report_orphans(&mut self, logged: &BTreeSet<u64>, listing: &Listing) {
+        for id in logged {
+            if !self.corpora.contains_key(id) && !listing.tombstones.contains(id) {
+                self.warn(format!(
+                    "the record log has changes to corpus {id}, of which nothing else is left: they cannot be read"
+                ));
+            }
         }
     }
 

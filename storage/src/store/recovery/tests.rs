@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::*;
-use crate::CorpusSettings;
+use crate::{CorpusSettings, LogPosition};
 
 /// A database of two corpora, as its files tell: `a` (1) with publication 3 (segments 4, 5) and 6 (segment 7), and
 /// `b` (2) without segments.
@@ -22,6 +22,7 @@ fn corpus(id: u64, name: &str, segments: &[u64]) -> CorpusRecord {
         id,
         name: name.to_owned(),
         settings: CorpusSettings::default(),
+        merged_position: LogPosition::START,
         segments: segments.to_vec(),
     }
 }
@@ -79,7 +80,15 @@ impl Files {
     }
 
     fn recover(&self, catalog: Option<Corpora>) -> Recovered {
-        recover(catalog.as_ref(), &self.listing, self).unwrap()
+        let log = Scan::default();
+        recover(
+            catalog.as_ref(),
+            &self.listing,
+            &log,
+            Unfinished::Finish,
+            self,
+        )
+        .unwrap()
     }
 }
 
@@ -288,6 +297,14 @@ fn an_error_of_the_operating_system_or_a_later_version_is_not_taken_for_damage()
     for error in errors {
         let files = Files::new();
         let listing = files.listing.clone();
-        recover(None, &listing, &Failing(files, error)).unwrap_err();
+        let failing = Failing(files, error);
+        recover(
+            None,
+            &listing,
+            &Scan::default(),
+            Unfinished::Finish,
+            &failing,
+        )
+        .unwrap_err();
     }
 }

@@ -1,0 +1,446 @@
+//! Appending to the log: many threads, one file, one sync for all that wait.
+//!
+//! Invariant: commits get their places under one lock, and the bytes reach the file in that order. One thread at a time,
+//! the leader, writes and syncs what has gathered while others append and wait; whoever finds afterwards that its
+//! commit is not covered leads next. A file is complete and synced before the next one is created.
+//!
+//! Which commits are merged and which files are needed is the store's business.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::backend::{Backend, BackendFile};
+use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, MERGED, Merge, Sum};
+use crate::log::record::RECORD_SIZE_MAX;
+use crate::log::scan::{self, LogFile, ReplayFile, Scan};
+use crate::log::{Durability, LOG_BUFFER_SIZE, LOG_FILE_SIZE, LOG_NAME, LogPosition, LogRecord};
+use crate::{Error, Result};
+
+/// The log of an open database.
+pub(crate) struct Log {
+    backend: Arc<dyn Backend>,
+    /// Of the database, for messages, and to make the log's own directory durable.
+    database: PathBuf,
+    directory: PathBuf,
+    /// Shared with the store: whatever fails, nothing more is written.
+    poisoned: Arc<AtomicBool>,
+    state: Mutex<State>,
+    /// The leader is done.
+    done: Condvar,
+}
+
+struct State {
+    /// All files, rising. The last one is written to if `file` or `leading` says so.
+    files: VecDeque<LogFile>,
+    /// The newest file, if this process created one; away while somebody leads.
+    file: Option<Box<dyn BackendFile>>,
+    leading: bool,
+    /// Whole commits that were not given to the file yet.
+    buffer: Vec<u8>,
+    /// After the last commit.
+    end: LogPosition,
+    /// Up to here the operating system has it.
+    written: LogPosition,
+    /// Up to here the disk has it.
+    synced: LogPosition,
+    /// A write or a sync failed: what the file holds after `written` is not known.
+    failed: bool,
+    file_size: u64,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Log({})", self.directory.display())
+    }
+}
+
+/// The kind of a record, its corpus, its payload.
+type Parts<'a> = (u8, u64, &'a [u8]);
+
+impl Log {
+    /// The log of the database in the directory `database`, as it was found. `after` is where all corpora are merged
+    /// up to: the files may be gone, and still their numbers must not come again.
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        database: &Path,
+        found: Scan,
+        after: LogPosition,
+        poisoned: Arc<AtomicBool>,
+    ) -> Log {
+        let end = found.end.max(after);
+        Log {
+            backend,
+            database: database.to_path_buf(),
+            directory: database.join(LOG_NAME),
+            poisoned,
+            state: Mutex::new(State {
+                files: found.files,
+                file: None,
+                leading: false,
+                buffer: Vec::new(),
+                end,
+                written: end,
+                synced: end,
+                failed: false,
+                file_size: LOG_FILE_SIZE,
+            }),
+            done: Condvar::new(),
+        }
+    }
+
+    /// After the last commit.
+    pub(crate) fn end(&self) -> LogPosition {
+        self.state.lock().end
+    }
+
+    pub(crate) fn set_file_size(&self, bytes: u64) {
+        self.state.lock().file_size = bytes;
+    }
+
+    /// Appends a commit, if `is_live` says of the corpus of each record that it exists. Not durable yet.
+    ///
+    /// A corpus is never found live here and its records overlooked by [`Log::mentions`] afterwards.
+    pub(crate) fn append(
+        &self,
+        records: &[LogRecord<'_>],
+        is_live: impl Fn(u64) -> bool,
+    ) -> Result<LogPosition> {
+        if records.is_empty() {
+            return Ok(self.end());
+        }
+        if records.iter().any(|record| record.size() > RECORD_SIZE_MAX) {
+            return Err(invalid("it is larger than 1 GiB"));
+        }
+        let parts: Vec<Parts<'_>> = (records.iter())
+            .map(|record| (record.kind() as u8, record.corpus(), record.payload()))
+            .collect();
+        let prepared = Prepared::new(&parts)?;
+        let mut state = self.state_to_append()?;
+        if let Some(record) = records.iter().find(|record| !is_live(record.corpus())) {
+            return Err(Error::NoSuchCorpus {
+                corpus: format!("number {}", record.corpus()),
+            });
+        }
+        state.append(prepared);
+        let end = state.end;
+        let file = state.files.back_mut().expect("it was just appended to");
+        for record in records {
+            file.corpora.insert(record.corpus(), end.offset);
+        }
+        Ok(end)
+    }
+
+    /// Appends the commit that publishes a recompression and makes it durable. Its position must not lie after the end.
+    pub(crate) fn append_merge(&self, merge: &Merge) -> Result<()> {
+        let payload = merge.encode();
+        if payload.len() > RECORD_SIZE_MAX {
+            return Err(invalid("it is larger than 1 GiB"));
+        }
+        let parts = [(MERGED, merge.corpus, &payload[..])];
+        let prepared = Prepared::new(&parts)?;
+        let mut state = self.state_to_append()?;
+        state.append(prepared);
+        let end = state.end;
+        let file = state.files.back_mut().expect("it was just appended to");
+        file.replaced.extend(&merge.replaced);
+        drop(state);
+        self.ensure(end, Durability::Full)
+    }
+
+    /// Returns when everything up to `position` is as durable as asked, writing and syncing as needed.
+    pub(crate) fn ensure(&self, position: LogPosition, durability: Durability) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            let done = match durability {
+                Durability::Full => state.synced >= position,
+                Durability::Normal => state.written >= position,
+                Durability::Off => {
+                    state.written >= position || state.buffer.len() < LOG_BUFFER_SIZE
+                }
+            };
+            if done {
+                return Ok(());
+            }
+            if state.failed {
+                return Err(self.poisoned());
+            }
+            if state.leading {
+                self.done.wait(&mut state);
+            } else {
+                self.lead(&mut state, durability == Durability::Full)?;
+            }
+        }
+    }
+
+    /// Makes the whole log durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.ensure(self.end(), Durability::Full)
+    }
+
+    /// The files with commits in them, as far as they were written. No file may be removed meanwhile.
+    pub(crate) fn read(&self) -> Result<Vec<ReplayFile>> {
+        let state = self.state.lock();
+        let written = state.written;
+        let files: Vec<(u64, u64)> = (state.files.iter())
+            .filter(|file| file.number <= written.file && !file.corpora.is_empty())
+            .map(|file| match file.number == written.file {
+                true => (file.number, written.offset),
+                false => (file.number, file.end),
+            })
+            .collect();
+        drop(state);
+        (files.into_iter())
+            .map(|(number, end)| {
+                let path = scan::path_of(&self.directory, number);
+                ReplayFile::read(&*self.backend, path, number, end)
+            })
+            .collect()
+    }
+
+    /// Whether the log holds records of a corpus, merged or not.
+    pub(crate) fn mentions(&self, corpus: u64) -> bool {
+        let state = self.state.lock();
+        (state.files.iter()).any(|file| file.corpora.contains_key(&corpus))
+    }
+
+    /// Removes the oldest files as far as none of them is needed. Not for two threads at a time.
+    ///
+    /// Each is gone from the disk before the next, so that what is left never has a hole.
+    pub(crate) fn remove_files(&self, is_needed: impl Fn(&LogFile) -> bool) -> Result<()> {
+        loop {
+            let mut state = self.state.lock();
+            let open = state.file.is_some() || state.leading;
+            let oldest = match state.files.front() {
+                Some(file) if !(open && state.files.len() == 1) && !is_needed(file) => file.number,
+                _ => return Ok(()),
+            };
+            // Still listed: its records are mentioned until it is gone. It is not the one that is written to.
+            drop(state);
+            let path = scan::path_of(&self.directory, oldest);
+            match self.backend.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed(&path, "remove")(error));
+                }
+                _ => {}
+            }
+            (self.backend)
+                .sync_directory(&self.directory)
+                .map_err(failed(&self.directory, "sync"))?;
+            state = self.state.lock();
+            state.files.pop_front();
+        }
+    }
+
+    /// Begins a new file, which says that the one before ends where its last commit does.
+    pub(crate) fn begin_file(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        self.roll(&mut state)
+    }
+
+    /// The state, with a file that takes one more commit.
+    fn state_to_append(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.state.lock();
+        loop {
+            if state.failed || self.poisoned.load(Ordering::Acquire) {
+                return Err(self.poisoned());
+            }
+            let full = state.end.offset >= state.file_size.max(HEADER_SIZE as u64 + 1);
+            if state.leading && full {
+                self.done.wait(&mut state);
+                continue;
+            }
+            if state.leading || (state.file.is_some() && !full) {
+                return Ok(state);
+            }
+            self.roll(&mut state)?;
+        }
+    }
+
+    /// Writes what has gathered, and syncs it. Others may append meanwhile.
+    fn lead(&self, state: &mut MutexGuard<'_, State>, sync: bool) -> Result<()> {
+        let mut file = state
+            .file
+            .take()
+            .expect("there is a file once there is a commit");
+        let mut bytes = mem::take(&mut state.buffer);
+        let end = state.end;
+        state.leading = true;
+        let result = MutexGuard::unlocked(state, || {
+            let result = file.write_all(&bytes).map_err(|error| ("write", error));
+            match sync {
+                true => result.and_then(|()| file.sync().map_err(|error| ("sync", error))),
+                false => result,
+            }
+        });
+        state.file = Some(file);
+        state.leading = false;
+        if state.buffer.is_empty() && bytes.capacity() <= 2 * LOG_BUFFER_SIZE {
+            bytes.clear();
+            state.buffer = bytes;
+        }
+        self.done.notify_all();
+        let path = scan::path_of(&self.directory, end.file);
+        self.note(
+            state,
+            result.map_err(|(action, error)| failed(&path, action)(error)),
+        )?;
+        state.written = end;
+        if sync {
+            state.synced = end;
+        }
+        Ok(())
+    }
+
+    /// Completes the newest file and creates the next one. Nobody leads.
+    fn roll(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+        if state.synced < state.end {
+            self.lead(state, true)?;
+        }
+        let number = (state.files.back())
+            .map_or(0, |file| file.number)
+            .max(state.end.file)
+            + 1; // numbers of files that were found are below 2^63
+        let created = self.create(number, state.end, state.files.is_empty());
+        state.file = Some(self.note(state, created)?);
+        state.files.push_back(LogFile {
+            number,
+            end: HEADER_SIZE as u64,
+            ..LogFile::default()
+        });
+        let end = LogPosition {
+            file: number,
+            offset: HEADER_SIZE as u64,
+        };
+        (state.end, state.written, state.synced) = (end, end, end);
+        Ok(())
+    }
+
+    /// Creates a file; it and its header are durable.
+    fn create(
+        &self,
+        number: u64,
+        previous: LogPosition,
+        first: bool,
+    ) -> Result<Box<dyn BackendFile>> {
+        let (backend, directory) = (&self.backend, &self.directory);
+        if first {
+            backend
+                .create_directory(directory)
+                .map_err(failed(directory, "create"))?;
+            backend
+                .sync_directory(&self.database)
+                .map_err(failed(&self.database, "sync"))?;
+        }
+        let path = scan::path_of(directory, number);
+        let mut file = backend.create(&path).map_err(failed(&path, "create"))?;
+        file.write_all(&frame::header(number, previous))
+            .map_err(failed(&path, "write"))?;
+        file.sync().map_err(failed(&path, "sync"))?;
+        backend
+            .sync_directory(directory)
+            .map_err(failed(directory, "sync"))?;
+        Ok(file)
+    }
+
+    /// Remembers a failure.
+    fn note<T>(&self, state: &mut State, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            state.failed = true;
+            self.poisoned.store(true, Ordering::Release);
+        }
+        result
+    }
+
+    fn poisoned(&self) -> Error {
+        Error::Poisoned {
+            path: self.database.clone(),
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let (end, failed) = (state.end, state.failed);
+        if !failed && let Err(error) = self.ensure(end, Durability::Full) {
+            tracing::warn!("the record log could not be completed: {error}");
+        }
+    }
+}
+
+/// A commit but for its place.
+struct Prepared<'a> {
+    parts: &'a [Parts<'a>],
+    sums: Vec<Sum>,
+    records: u32,
+}
+
+impl Prepared<'_> {
+    /// Most of the work of a commit: it needs no lock.
+    fn new<'a>(parts: &'a [Parts<'a>]) -> Result<Prepared<'a>> {
+        Ok(Prepared {
+            parts,
+            sums: (parts.iter())
+                .map(|(kind, corpus, payload)| Sum::new(*kind, *corpus, payload))
+                .collect(),
+            records: u32::try_from(parts.len()).map_err(|_| Error::Invalid {
+                what: "commit",
+                fault: "it has too many records",
+            })?,
+        })
+    }
+}
+
+impl State {
+    fn append(&mut self, prepared: Prepared<'_>) {
+        let durable = match self.synced.file == self.end.file {
+            true => self.synced.offset,
+            false => HEADER_SIZE as u64,
+        };
+        let commit = Commit {
+            records: prepared.records,
+            durable,
+        }
+        .encode();
+        let sizes = prepared.parts.iter().map(|(_, _, payload)| payload.len());
+        let heads = (prepared.parts.len() + 1) * frame::HEAD_SIZE;
+        self.buffer
+            .reserve(sizes.sum::<usize>() + heads + commit.len());
+        for (&part, sum) in prepared.parts.iter().zip(prepared.sums) {
+            frame::write(&mut self.buffer, &mut self.end, part, sum);
+        }
+        let part = (COMMIT, 0, &commit[..]);
+        frame::write(
+            &mut self.buffer,
+            &mut self.end,
+            part,
+            Sum::new(COMMIT, 0, &commit),
+        );
+        if let Some(file) = self.files.back_mut() {
+            file.end = self.end.offset;
+        }
+    }
+}
+
+fn invalid(fault: &'static str) -> Error {
+    Error::Invalid {
+        what: "record",
+        fault,
+    }
+}
+
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io {
+        path,
+        action,
+        source,
+    }
+}
