@@ -3,7 +3,6 @@
 //! A handle names its corpus and looks it up at each call, so it may outlive the
 //! corpus; calls then fail with "no such corpus".
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +15,9 @@ use crate::execute;
 use crate::ingest::{OnError, Report};
 use crate::overlay::Overlay;
 use crate::progress::{NoProgress, Progress};
-use crate::snapshot::{CorpusView, FileSummary, SegmentView, Snapshot, StoredView};
+use crate::recompress::Recompression;
+use crate::snapshot::{CorpusView, FileSummary, Snapshot, StoredView};
+use crate::transaction::Transaction;
 
 /// A corpus of a database; made by [`crate::Database::corpus`] or
 /// [`crate::Database::create_corpus`].
@@ -116,32 +117,14 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped, or a segment file cannot be opened or its file table is damaged.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        let (record, segments, overlay) = self.current()?;
+        let (record, stored, overlay) = self.current()?;
         let known = self.shared.views.lock().get(&record.name).cloned();
-        let mut stored = None;
-        let mut kept: HashMap<u64, Arc<SegmentView>> = HashMap::new();
-        if let Some(known) = known {
-            let ids = known.segments().iter().map(|segment| segment.id());
-            if ids.eq(segments.iter().map(|segment| segment.id())) {
-                if known.overlay().is_same(&overlay) {
-                    return Ok(Snapshot::new(self.shared.clone(), known));
-                }
-                stored = Some(known.stored().clone());
-            } else {
-                let views = known.segments().iter();
-                kept.extend(views.map(|view| (view.id(), view.clone())));
-            }
+        if let Some(known) = known
+            && Arc::ptr_eq(known.stored(), &stored)
+            && known.overlay().is_same(&overlay)
+        {
+            return Ok(Snapshot::new(self.shared.clone(), known));
         }
-        let stored = match stored {
-            Some(stored) => stored,
-            None => {
-                let views = segments.into_iter().map(|segment| {
-                    let known = kept.remove(&segment.id());
-                    known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
-                });
-                Arc::new(StoredView::new(record.name.clone(), views.collect())?)
-            }
-        };
         let tokenizer = record.settings.tokenizer;
         let pool = &self.shared.pool;
         let view = pool.install(|| CorpusView::new(stored, overlay, tokenizer))?;
@@ -151,14 +134,13 @@ impl Corpus {
     }
 
     /// The segments and edits as they are at one moment.
-    fn current(&self) -> Result<(CorpusRecord, Vec<Arc<Segment>>, Overlay)> {
+    fn current(&self) -> Result<(CorpusRecord, Arc<StoredView>, Overlay)> {
         loop {
-            let record = self.shared.store.corpus(&self.name)?;
-            let overlay =
-                (self.shared.overlays.lock().get(&record.id).cloned()).unwrap_or_default();
-            let (record, segments) = self.shared.store.open_corpus(&self.name)?;
-            if overlay.rests_on(&record.segments) {
-                return Ok((record, segments, overlay));
+            let id = self.shared.store.corpus(&self.name)?.id;
+            let overlay = self.shared.edits.visible(id);
+            let (record, stored) = self.shared.stored_view(&self.name)?;
+            if record.id == id && overlay.rests_on(&record.segments) {
+                return Ok((record, stored, overlay));
             }
             // Segments were replaced just now, and their edits are about to be.
             std::thread::yield_now();
@@ -184,6 +166,69 @@ impl Corpus {
     /// disk is full, or the database is read-only. Nothing is added then.
     pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
         execute::copy_from(self, path.as_ref(), options.on_error, options.progress)
+    }
+
+    /// Appends texts to files, in one step: pairs of a name and a text. A file that is not there is created.
+    ///
+    /// # Errors
+    /// As [`Transaction::append_many`] and [`Transaction::commit`].
+    pub fn append_many<F, T>(&self, rows: &[(F, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        self.edit(|edits| edits.append_many(&self.name, rows))
+    }
+
+    /// Inserts texts into files, in one step: a name, the byte before which to insert, and a text. Offsets are those before
+    /// the call.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert_many`] and [`Transaction::commit`].
+    pub fn insert_many<F, T>(&self, rows: &[(F, u64, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        self.edit(|edits| edits.insert_many(&self.name, rows))
+    }
+
+    /// Gives files new texts, in one step: pairs of a name and a text.
+    ///
+    /// # Errors
+    /// As [`Transaction::replace_many`] and [`Transaction::commit`].
+    pub fn replace_many<F, T>(&self, rows: &[(F, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        self.edit(|edits| edits.replace_many(&self.name, rows))
+    }
+
+    /// Deletes files, in one step.
+    ///
+    /// # Errors
+    /// As [`Transaction::delete_many`] and [`Transaction::commit`].
+    pub fn delete_many<F: AsRef<str>>(&self, files: &[F]) -> Result<()> {
+        self.edit(|edits| edits.delete_many(&self.name, files))
+    }
+
+    /// Merges all edits and segments into new segments: those that one import of the current files would make. None if they
+    /// are so already.
+    ///
+    /// Readers and writers go on meanwhile.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped, a segment is damaged, the disk is full or the database cannot be written. Nothing has
+    /// changed then.
+    pub fn recompress(&self, progress: &dyn Progress) -> Result<Option<Recompression>> {
+        execute::recompress(self, progress)
+    }
+
+    fn edit(&self, edit: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {
+        let mut edits = self.shared.begin()?;
+        edit(&mut edits)?;
+        edits.commit()
     }
 
     /// Writes every file, byte for byte, below `directory`, which is created if

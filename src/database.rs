@@ -6,22 +6,25 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zipfdb_sql::{Schema, StatementText, Value};
-use zipfdb_storage::{CorpusSettings, OpenOptions, Section, Store};
+use zipfdb_storage::{CorpusRecord, CorpusSettings, OpenOptions, Section, Store};
 
+use crate::background::Background;
 use crate::corpus::Corpus;
+use crate::edits::Edits;
 use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
-use crate::overlay::Overlay;
 use crate::progress::{NoProgress, Progress};
 use crate::rows::Rows;
 use crate::settings::Settings;
-use crate::snapshot::CorpusView;
+use crate::snapshot::{CorpusView, SegmentView, StoredView};
 use crate::statement::Statement;
+use crate::transaction::Transaction;
 use crate::{Error, Result};
 
 /// A database: named corpora of compressed text in one directory.
@@ -43,23 +46,97 @@ pub struct Database {
     shared: Arc<Shared>,
 }
 
-/// What the handles of one open database share.
+/// What the handles of one open database share. When the last of them goes, recompression in the background ends.
 pub(crate) struct Shared {
-    pub(crate) store: Store,
+    core: Arc<Core>,
     in_memory: bool,
-    pub(crate) pool: ThreadPool,
-    /// Held while a statement changes the database, so that changes queue up.
-    pub(crate) writing: Mutex<()>,
-    /// The newest view of each corpus, by name, so that what was decoded for one query serves the next.
+    /// The newest view of each corpus, by name, so that what was derived for one query serves the next.
     pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
-    /// Edits that are not merged yet, by the number of their corpus.
-    pub(crate) overlays: Mutex<HashMap<u64, Overlay>>,
     /// What SET has changed.
     pub(crate) settings: Mutex<Settings>,
     pub(crate) interrupts: Interrupts,
+    background: Background,
+}
+
+/// What recompression in the background needs too.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) pool: ThreadPool,
+    /// Held while a statement changes the database, so that changes queue up.
+    pub(crate) writing: Arc<Mutex<()>>,
+    /// Held by who recompresses.
+    pub(crate) recompressing: Mutex<()>,
+    /// The segments of each corpus, by name, with what was decoded of them.
+    stored: Mutex<HashMap<String, Arc<StoredView>>>,
+    pub(crate) edits: Edits,
+}
+
+impl Deref for Shared {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl Core {
+    /// A corpus and its segments as they are at one moment, without edits. Reads file tables.
+    pub(crate) fn stored_view(&self, name: &str) -> Result<(CorpusRecord, Arc<StoredView>)> {
+        let (record, segments) = self.store.open_corpus(name)?;
+        let known = self.stored.lock().get(&record.name).cloned();
+        let mut kept: HashMap<u64, Arc<SegmentView>> = HashMap::new();
+        if let Some(known) = known {
+            let ids = known.segments().iter().map(|segment| segment.id());
+            if ids.eq(record.segments.iter().copied()) {
+                return Ok((record, known));
+            }
+            let views = known.segments().iter();
+            kept.extend(views.map(|view| (view.id(), view.clone())));
+        }
+        let views = segments.into_iter().map(|segment| {
+            let known = kept.remove(&segment.id());
+            known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
+        });
+        let stored = Arc::new(StoredView::new(record.name.clone(), views.collect())?);
+        (self.stored.lock()).insert(record.name.clone(), stored.clone());
+        Ok((record, stored))
+    }
+
+    /// Takes up the edits that the log has.
+    fn replay(&self) -> Result<()> {
+        let names = self.store.corpora().into_iter();
+        let names: HashMap<u64, String> = names.map(|record| (record.id, record.name)).collect();
+        self.edits.replay(&self.store, |corpus| {
+            // The log gives records of live corpora only, and nobody writes yet.
+            let (record, stored) = self.stored_view(&names[&corpus])?;
+            Ok((stored, record.segments.into()))
+        })
+    }
 }
 
 impl Shared {
+    /// As [`Database::begin`].
+    pub(crate) fn begin(self: &Arc<Self>) -> Result<Transaction> {
+        if self.store.is_read_only() {
+            return Err(Error::Storage(zipfdb_storage::Error::ReadOnly {
+                path: self.store.path().to_path_buf(),
+            }));
+        }
+        Ok(Transaction::new(self.clone(), self.writing.lock_arc()))
+    }
+
+    /// Has the edits of a corpus recompressed if there are many, and waits if there are too many.
+    pub(crate) fn recompress_if_due(&self, corpus: u64) {
+        self.background.recompress_if_due(&self.core, corpus);
+    }
+
+    /// Forgets what is in memory of a corpus.
+    fn forget(&self, record: &CorpusRecord) {
+        self.views.lock().remove(&record.name);
+        self.stored.lock().remove(&record.name);
+        self.edits.forget(record.id);
+    }
+
     /// For a statement that begins now.
     pub(crate) fn interrupt(&self) -> Interrupt {
         let timeout = self.settings.lock().statement_timeout;
@@ -137,16 +214,23 @@ impl DatabaseOptions {
                 subject: "threads".into(),
                 reason: error.to_string(),
             })?;
+        let core = Core {
+            store,
+            pool,
+            writing: Arc::default(),
+            recompressing: Mutex::default(),
+            stored: Mutex::default(),
+            edits: Edits::default(),
+        };
+        core.replay()?;
         Ok(Database {
             shared: Arc::new(Shared {
-                store,
+                core: Arc::new(core),
                 in_memory,
-                pool,
-                writing: Mutex::new(()),
-                views: Mutex::new(HashMap::new()),
-                overlays: Mutex::new(HashMap::new()),
+                views: Mutex::default(),
                 settings: Mutex::default(),
                 interrupts: Interrupts::default(),
+                background: Background::default(),
             }),
         })
     }
@@ -207,8 +291,19 @@ impl Database {
         let _writing = self.shared.writing.lock();
         let record = self.shared.store.corpus(name)?;
         self.shared.store.drop_corpus(name)?;
-        self.shared.views.lock().remove(&record.name);
+        self.shared.forget(&record);
         Ok(())
+    }
+
+    /// Begins edits that are made together, as soon as all other writers are done.
+    ///
+    /// A thread that has one must not begin another one, nor write otherwise, before the first is over: it would wait for
+    /// itself.
+    ///
+    /// # Errors
+    /// If the database is open for reading only.
+    pub fn begin(&self) -> Result<Transaction> {
+        self.shared.begin()
     }
 
     /// The corpus called `name`, in any case of ASCII letters.

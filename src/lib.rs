@@ -21,8 +21,10 @@
 //! What SQL there is: `docs/SQL.md`. How it works: `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
 
+mod background;
 mod corpus;
 mod database;
+mod edits;
 mod error;
 mod execute;
 mod expression;
@@ -33,6 +35,7 @@ mod ingest;
 mod interrupt;
 mod overlay;
 mod progress;
+mod recompress;
 mod rows;
 mod settings;
 mod snapshot;
@@ -40,6 +43,7 @@ mod sources;
 mod statement;
 mod strategy;
 mod tokenize;
+mod transaction;
 
 pub use corpus::{CopyOptions, Corpus, SegmentCheck};
 pub use database::{Database, DatabaseOptions};
@@ -47,11 +51,15 @@ pub use error::{Error, Result};
 pub use ingest::{OnError, Report, Times};
 pub use interrupt::InterruptHandle;
 pub use progress::{NoProgress, Progress};
+pub use recompress::Recompression;
 pub use rows::{Column, Row, Rows};
 pub use snapshot::{
     FileCounts, FileSummary, Ngram, NgramCounts, Snapshot, TermVectors, WordCounts,
 };
 pub use sources::Unreadable;
 pub use statement::Statement;
+pub use transaction::Transaction;
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
-pub use zipfdb_storage::{CorpusSettings, Error as StorageError, Section, SegmentInfo, Tokenizer};
+pub use zipfdb_storage::{
+    CorpusSettings, Durability, Error as StorageError, Section, SegmentInfo, Tokenizer,
+};

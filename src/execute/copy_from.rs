@@ -5,12 +5,10 @@
 
 use std::path::Path;
 
-use zipfdb_storage::SegmentWriter;
-
 use crate::corpus::Corpus;
 use crate::ingest::{OnError, Report, ingest};
-use crate::sources::list_sources;
-use crate::tokenize::UNICODE_VERSION;
+use crate::recompress::{Scope, recompress, write};
+use crate::sources::{Listing, Source, list_sources};
 use crate::{Error, Progress, Result};
 
 /// Imports what `path` means.
@@ -22,20 +20,32 @@ pub(crate) fn copy_from(
 ) -> Result<Report> {
     let shared = corpus.shared();
     let interrupt = shared.interrupt();
-    let _writing = interrupt.lock(&shared.writing)?;
-    let mut publication = shared.store.begin_publication(corpus.name())?;
     let snapshot = corpus.snapshot()?;
     let listing = interrupt.watch(&snapshot, |stop| {
         list_sources(path, shared.directory(), stop)
     })?;
-    let known = |name: &str| snapshot.file(name).is_some();
-    if let Some(source) = listing.sources.iter().find(|source| known(&source.name)) {
-        return Err(Error::FileExists {
-            corpus: corpus.name().to_owned(),
-            file: source.name.clone(),
-            path: source.path.clone(),
-        });
-    }
+    let writing = loop {
+        let writing = interrupt.lock(&shared.writing)?;
+        let edited = shared.edits.files(shared.store.corpus(corpus.name())?.id);
+        if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
+            break writing;
+        }
+        // The log knows files by name: what it says of a file of this name must be over before there is another one.
+        refuse_known(corpus, &listing)?;
+        drop(writing);
+        interrupt.watch(&snapshot, |stop| {
+            recompress(
+                shared,
+                &shared.pool,
+                corpus.name(),
+                Scope::Due,
+                progress,
+                stop,
+            )
+        })?;
+    };
+    refuse_known(corpus, &listing)?;
+    let mut publication = shared.store.begin_publication(corpus.name())?;
     let settings = publication.corpus().settings.clone();
     let report = interrupt.watch(&snapshot, |stop| {
         ingest(
@@ -44,23 +54,27 @@ pub(crate) fn copy_from(
             on_error,
             progress,
             stop,
-            &mut |segment| {
-                let (header, path) = publication.next_segment(UNICODE_VERSION, segment.is_last)?;
-                let info = SegmentWriter::write(
-                    shared.store.backend(),
-                    &path,
-                    &header,
-                    &segment.files,
-                    &segment.dictionary,
-                    &segment.grammar,
-                )?;
-                Ok(info)
-            },
+            &mut |segment| write(shared, &mut publication, &segment),
         )
     })?;
     interrupt.check()?;
     publication.commit()?;
+    drop(writing);
     Ok(report)
+}
+
+/// Makes sure that no source has the name of a file.
+fn refuse_known(corpus: &Corpus, listing: &Listing) -> Result<()> {
+    let snapshot = corpus.snapshot()?;
+    let known = |source: &&Source| snapshot.file(&source.name).is_some();
+    match listing.sources.iter().find(known) {
+        None => Ok(()),
+        Some(source) => Err(Error::FileExists {
+            corpus: corpus.name().to_owned(),
+            file: source.name.clone(),
+            path: source.path.clone(),
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod copy_from;
 mod copy_to;
 mod export;
 mod many;
+mod recompress;
 pub(crate) mod select;
 
 use zipfdb_sql::Plan;
@@ -25,6 +26,7 @@ pub(crate) use check::check;
 pub(crate) use copy_from::copy_from;
 pub(crate) use copy_to::copy_to;
 pub(crate) use many::execute_many;
+pub(crate) use recompress::recompress;
 
 /// Carries out a plan.
 pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) -> Result<Rows> {

@@ -23,7 +23,7 @@ pub(crate) use regions::{Region, RegionWord, Regions, StoredText};
 
 /// Edits of a corpus that are made together. Rows of one see the text as it was before all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Edits {
+pub(crate) enum Batch {
     /// Texts to insert. Equal offsets keep the order of rows.
     Insert(Vec<Insertion>),
     /// Files that get a new text, or are created; the last one of a name counts.
@@ -83,6 +83,25 @@ pub(crate) struct Overlay {
 /// What an edit costs in memory beside its text, about.
 const EDIT_BYTES: u64 = 64;
 
+impl Batch {
+    /// The files that it names; one may come several times.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<str>> {
+        let (inserted, replaced, deleted) = match self {
+            Batch::Insert(rows) => (&rows[..], &[][..], &[][..]),
+            Batch::Replace(rows) => (&[][..], &rows[..], &[][..]),
+            Batch::Delete(files) => (&[][..], &[][..], &files[..]),
+        };
+        let inserted = inserted.iter().map(|row| &row.file);
+        let replaced = replaced.iter().map(|(file, _)| file);
+        inserted.chain(replaced).chain(deleted)
+    }
+
+    /// Whether it has no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files().next().is_none()
+    }
+}
+
 impl Clone for EditedFile {
     /// A copy to be edited: what was derived holds for most of it only.
     fn clone(&self) -> EditedFile {
@@ -136,7 +155,7 @@ impl Overlay {
 
     /// Whether it is a clone of the other.
     pub(crate) fn is_same(&self, other: &Overlay) -> bool {
-        self.files.ptr_eq(&other.files)
+        (self.is_empty() && other.is_empty()) || self.files.ptr_eq(&other.files)
     }
 
     /// The files that are not as stored, in order of name.
@@ -144,26 +163,21 @@ impl Overlay {
         self.files.iter()
     }
 
-    /// What became of a file; none if it is as stored.
-    pub(crate) fn file(&self, name: &str) -> Option<&FileState> {
-        self.files.get(name)
-    }
-
     /// About how much is pending: bytes inserted and deleted, and what keeping them costs.
     pub(crate) fn pending_bytes(&self) -> u64 {
         self.pending_bytes
     }
 
-    /// Applies edits that belong together.
+    /// Applies a batch.
     ///
     /// # Errors
     /// If a row names a file that is not there or a place outside its file; then nothing has happened.
-    pub(crate) fn apply(&mut self, edits: &Edits, stored: &dyn StoredFiles) -> Result<()> {
+    pub(crate) fn apply(&mut self, batch: &Batch, stored: &dyn StoredFiles) -> Result<()> {
         let mut edited = self.clone();
-        match edits {
-            Edits::Insert(rows) => edited.insert(rows, stored)?,
-            Edits::Replace(rows) => edited.replace(rows, stored),
-            Edits::Delete(files) => edited.delete(files, stored)?,
+        match batch {
+            Batch::Insert(rows) => edited.insert(rows, stored)?,
+            Batch::Replace(rows) => edited.replace(rows, stored),
+            Batch::Delete(files) => edited.delete(files, stored)?,
         }
         *self = edited;
         Ok(())

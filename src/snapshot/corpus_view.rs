@@ -124,7 +124,8 @@ impl CorpusView {
         self.find_file(name).ok_or_else(|| self.no_such_file(name))
     }
 
-    fn no_such_file(&self, name: &str) -> Error {
+    /// What to say of a file that is not there.
+    pub(crate) fn no_such_file(&self, name: &str) -> Error {
         match &self.pending {
             None => self.stored.no_such_file(name),
             Some(pending) => pending.no_such_file(name),

@@ -20,7 +20,7 @@ use zipfdb_kernels::{
     count_in_file, expand_file, extract, file_weights, locate, locate_in_file, ngram_count,
     ngram_positions, word_file_counts,
 };
-use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment};
+use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
 use super::word_order::{WordIndex, is_second_token, order_fault};
 use crate::{Error, Result, tokenize};
@@ -166,6 +166,24 @@ impl SegmentView {
             Parts::Stored(segment) => segment.id(),
             #[cfg(test)]
             Parts::Memory(parts) => parts.id,
+        }
+    }
+
+    /// What the segment file says of itself; none of plain data.
+    pub(crate) fn header(&self) -> Option<&SegmentHeader> {
+        match &self.parts {
+            Parts::Stored(segment) => Some(segment.header()),
+            #[cfg(test)]
+            Parts::Memory(_) => None,
+        }
+    }
+
+    /// How many bytes of text it has; nothing is decoded for it.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        match &self.parts {
+            Parts::Stored(segment) => segment.info().bytes,
+            #[cfg(test)]
+            Parts::Memory(parts) => parts.files.iter().map(|file| file.bytes).sum(),
         }
     }
 

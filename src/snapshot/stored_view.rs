@@ -15,6 +15,7 @@ use super::tasks::edge_words;
 use super::vocabulary::Vocabulary;
 use super::word_numbers::WordNumbers;
 use super::{FileOffsets, FileSummary};
+use crate::overlay::StoredFiles;
 use crate::{Error, Result};
 
 /// The segments of a corpus and where each of its files lies in them. Files are
@@ -316,6 +317,29 @@ impl StoredView {
         Ok(())
     }
 
+    /// How many bytes of text there are.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments
+            .iter()
+            .map(|segment| segment.text_bytes())
+            .sum()
+    }
+
+    /// The segments that have parts of a file, by their places.
+    pub(crate) fn segments_of(&self, file: usize) -> impl Iterator<Item = usize> {
+        self.index
+            .parts(file)
+            .iter()
+            .map(|part| part.segment as usize)
+    }
+
+    /// The files that a segment has parts of.
+    pub(crate) fn files_in(&self, segment: usize) -> Result<impl Iterator<Item = usize>> {
+        let entries = self.segments[segment].files()?.len() as u32;
+        // Segments of a corpus are counted by u32.
+        Ok((0..entries).map(move |number| self.index.file_of(segment as u32, number)))
+    }
+
     /// How many words of a file begin before a byte of it.
     pub(crate) fn words_before(&self, file: usize, offset: u64) -> Result<u64> {
         let mut words = 0;
@@ -389,6 +413,16 @@ impl StoredView {
             prepare(self.segment(&lookups[0].part))?;
         }
         Ok(())
+    }
+}
+
+impl StoredFiles for StoredView {
+    fn bytes(&self, file: &str) -> Option<u64> {
+        self.find_file(file).map(|file| self.files()[file].bytes)
+    }
+
+    fn no_such_file(&self, file: &str) -> Error {
+        StoredView::no_such_file(self, file)
     }
 }
 

@@ -1,30 +1,20 @@
-//! Edits against plain texts that are edited the same way: all answers, after every few edits.
+//! Batch against plain texts that are edited the same way: all answers, after every few edits.
 
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 
 use super::*;
-use crate::overlay::{Edits, Insertion, StoredFiles};
+use crate::overlay::{Batch, Insertion};
 use crate::snapshot::CorpusView;
 use crate::snapshot::tests::{
     Numbers, TOKENIZERS, Texts, check, segments_of, snapshot_of, stored, text, texts,
 };
 
-impl StoredFiles for StoredView {
-    fn bytes(&self, file: &str) -> Option<u64> {
-        self.find_file(file).map(|file| self.files()[file].bytes)
-    }
-
-    fn no_such_file(&self, file: &str) -> Error {
-        StoredView::no_such_file(self, file)
-    }
-}
-
 /// The same edits on plain texts: rows of one batch see the texts before it.
-fn edit(texts: &mut Texts, edits: &Edits) {
-    match edits {
-        Edits::Insert(rows) => {
+fn edit(texts: &mut Texts, batch: &Batch) {
+    match batch {
+        Batch::Insert(rows) => {
             let before = texts.clone();
             let mut rows: Vec<(u64, &Insertion)> = (rows.iter())
                 .map(|row| {
@@ -39,12 +29,12 @@ fn edit(texts: &mut Texts, edits: &Edits) {
                 text.splice(at..at, row.text.iter().copied());
             }
         }
-        Edits::Replace(rows) => {
+        Batch::Replace(rows) => {
             for (file, text) in rows {
                 texts.insert(file.to_string(), text.to_vec());
             }
         }
-        Edits::Delete(files) => {
+        Batch::Delete(files) => {
             for file in files {
                 texts.remove(&**file);
             }
@@ -90,7 +80,7 @@ fn snippet(numbers: &mut Numbers) -> Vec<u8> {
     }
 }
 
-fn some_edits(numbers: &mut Numbers, texts: &Texts) -> Edits {
+fn some_edits(numbers: &mut Numbers, texts: &Texts) -> Batch {
     let names: Vec<&String> = texts.keys().collect();
     let any = |numbers: &mut Numbers| -> Arc<str> {
         match names.len() {
@@ -99,11 +89,11 @@ fn some_edits(numbers: &mut Numbers, texts: &Texts) -> Edits {
         }
     };
     match numbers.below(12) {
-        0 if !names.is_empty() => Edits::Delete(vec![any(numbers)]),
-        1 => Edits::Replace(vec![(any(numbers), text(numbers, 300).into())]),
+        0 if !names.is_empty() => Batch::Delete(vec![any(numbers)]),
+        1 => Batch::Replace(vec![(any(numbers), text(numbers, 300).into())]),
         2 => {
             let name = format!("dir/new{}", numbers.below(4));
-            Edits::Insert(vec![Insertion {
+            Batch::Insert(vec![Insertion {
                 file: name.into(),
                 offset: None,
                 text: text(numbers, 100).into(),
@@ -128,7 +118,7 @@ fn some_edits(numbers: &mut Numbers, texts: &Texts) -> Edits {
                     text: Bytes::from(snippet(numbers)),
                 }
             };
-            Edits::Insert((0..rows).map(|_| row(numbers)).collect())
+            Batch::Insert((0..rows).map(|_| row(numbers)).collect())
         }
     }
 }

@@ -1,0 +1,254 @@
+//! The edits of a database that are not merged yet: what readers see of them, and what the next writer builds on.
+//!
+//! The invariant: what is visible is durable as its committer asked, and so is everything before it; the tip of a corpus
+//! holds every commit in the log. Whoever adds to the tip holds the database's writing lock until the commit stands in the
+//! log, so commits have one order; they wait for the disk without it, together.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use zipfdb_storage::{Edit, LogPosition, LogRecord, Store};
+
+use crate::Result;
+use crate::overlay::{Batch, Insertion, Overlay, StoredFiles};
+use crate::snapshot::StoredView;
+
+/// The edits of all corpora, by the numbers of these.
+#[derive(Debug, Default)]
+pub(crate) struct Edits {
+    corpora: Mutex<HashMap<u64, CorpusEdits>>,
+}
+
+/// The edits of a corpus.
+#[derive(Clone, Debug, Default)]
+struct CorpusEdits {
+    /// With every commit in the log.
+    tip: Overlay,
+    /// What readers see, and the position of its last commit.
+    visible: Overlay,
+    visible_at: LogPosition,
+    /// What the overlays were made of: what is to be done again when what they rest on is replaced.
+    batches: Vec<(LogPosition, Arc<Batch>)>,
+}
+
+/// What a commit does to a corpus.
+#[derive(Debug)]
+pub(crate) struct CorpusCommit {
+    pub(crate) corpus: u64,
+    /// The tip with the edits of the commit.
+    pub(crate) overlay: Overlay,
+    pub(crate) batches: Vec<Arc<Batch>>,
+}
+
+impl Edits {
+    /// What readers see of a corpus.
+    pub(crate) fn visible(&self, corpus: u64) -> Overlay {
+        let corpora = self.corpora.lock();
+        (corpora.get(&corpus)).map_or_else(Overlay::default, |edits| edits.visible.clone())
+    }
+
+    /// What the next commit to a corpus is to add to; none if it has no edits.
+    pub(crate) fn tip(&self, corpus: u64) -> Option<Overlay> {
+        let corpora = self.corpora.lock();
+        corpora.get(&corpus).map(|edits| edits.tip.clone())
+    }
+
+    /// About how many bytes of a corpus are pending.
+    pub(crate) fn pending_bytes(&self, corpus: u64) -> u64 {
+        let corpora = self.corpora.lock();
+        (corpora.get(&corpus)).map_or(0, |edits| edits.tip.pending_bytes())
+    }
+
+    /// All files that edits of a corpus name.
+    pub(crate) fn files(&self, corpus: u64) -> HashSet<Arc<str>> {
+        let corpora = self.corpora.lock();
+        let batches = corpora.get(&corpus).map(|edits| &edits.batches[..]);
+        let batches = batches.unwrap_or_default().iter();
+        batches
+            .flat_map(|(_, batch)| batch.files().cloned())
+            .collect()
+    }
+
+    /// Adds a commit, which stands in the log at `position`, to the tips. The caller holds the writing lock.
+    pub(crate) fn append(&self, position: LogPosition, commits: &[CorpusCommit]) {
+        let mut corpora = self.corpora.lock();
+        for commit in commits {
+            let edits = corpora.entry(commit.corpus).or_default();
+            edits.tip = commit.overlay.clone();
+            let batches = commit.batches.iter().cloned();
+            edits.batches.extend(batches.map(|batch| (position, batch)));
+        }
+    }
+
+    /// Shows a commit to readers, with all before it.
+    pub(crate) fn publish(&self, position: LogPosition, commits: Vec<CorpusCommit>) {
+        let mut corpora = self.corpora.lock();
+        for commit in commits {
+            // A later commit may have come to this point before, or what it rests on was replaced, with it in the new tip.
+            if let Some(edits) = corpora.get_mut(&commit.corpus)
+                && edits.visible_at < position
+            {
+                edits.visible = commit.overlay;
+                edits.visible_at = position;
+            }
+        }
+    }
+
+    /// Forgets the edits of a corpus that is gone.
+    pub(crate) fn forget(&self, corpus: u64) {
+        self.corpora.lock().remove(&corpus);
+    }
+
+    /// The batches of a corpus that stand in the log after `merged`, on other stored files: what they make of these.
+    ///
+    /// # Errors
+    /// None, if the files hold what the edits before made.
+    pub(crate) fn rebased(
+        &self,
+        corpus: u64,
+        merged: LogPosition,
+        base: Arc<[u64]>,
+        stored: &dyn StoredFiles,
+    ) -> Result<Rebased> {
+        let batches = {
+            let corpora = self.corpora.lock();
+            let batches = corpora.get(&corpus).map(|edits| &edits.batches[..]);
+            let after = |(position, _): &&(LogPosition, _)| *position > merged;
+            batches
+                .unwrap_or_default()
+                .iter()
+                .filter(after)
+                .cloned()
+                .collect()
+        };
+        let mut rebased = Rebased {
+            corpus,
+            overlay: Overlay::new(base),
+            batches,
+        };
+        for (_, batch) in &rebased.batches {
+            rebased.overlay.apply(batch, stored)?;
+        }
+        Ok(rebased)
+    }
+
+    /// Takes edits that were rebased while the writing lock was held; they are durable, and the log ends at `position`.
+    pub(crate) fn replace(&self, rebased: Rebased, position: LogPosition) {
+        let mut corpora = self.corpora.lock();
+        let edits = corpora.entry(rebased.corpus).or_default();
+        edits.tip = rebased.overlay.clone();
+        edits.visible = rebased.overlay;
+        edits.visible_at = position;
+        edits.batches = rebased.batches;
+    }
+
+    /// Takes up what stands in the log of a store that was just opened. `stored` gives the stored files of a corpus and the
+    /// numbers of their segments.
+    ///
+    /// # Errors
+    /// If the log or the file table of a segment cannot be read, or an edit does not fit the files.
+    pub(crate) fn replay(
+        &self,
+        store: &Store,
+        mut stored: impl FnMut(u64) -> Result<(Arc<StoredView>, Arc<[u64]>)>,
+    ) -> Result<()> {
+        let mut views: HashMap<u64, Arc<StoredView>> = HashMap::new();
+        let mut corpora: HashMap<u64, CorpusEdits> = HashMap::new();
+        store.replay(|position, record| {
+            let corpus = record.corpus();
+            if !views.contains_key(&corpus) {
+                let (view, base) = stored(corpus)?;
+                views.insert(corpus, view);
+                let edits = corpora.entry(corpus).or_default();
+                edits.tip = Overlay::new(base);
+            }
+            let edits = corpora.entry(corpus).or_default();
+            let batch = decode(&record);
+            edits.tip.apply(&batch, &*views[&corpus])?;
+            edits.visible_at = position;
+            edits.batches.push((position, Arc::new(batch)));
+            Ok::<(), crate::Error>(())
+        })?;
+        for edits in corpora.values_mut() {
+            edits.visible = edits.tip.clone();
+        }
+        *self.corpora.lock() = corpora;
+        Ok(())
+    }
+}
+
+/// Edits on other stored files than those they were made on.
+pub(crate) struct Rebased {
+    corpus: u64,
+    overlay: Overlay,
+    batches: Vec<(LogPosition, Arc<Batch>)>,
+}
+
+/// What the log keeps of a batch.
+///
+/// # Errors
+/// If it is too large.
+pub(crate) fn encode(corpus: u64, batch: &Batch) -> Result<LogRecord<'static>> {
+    Ok(match batch {
+        Batch::Insert(rows) => {
+            let rows = rows.iter();
+            LogRecord::insert(
+                corpus,
+                rows.map(|row| (&*row.file, row.offset, &row.text[..])),
+            )?
+        }
+        Batch::Replace(rows) => {
+            LogRecord::replace(corpus, rows.iter().map(|(file, text)| (&**file, &text[..])))?
+        }
+        Batch::Delete(files) => LogRecord::delete(corpus, files.iter().map(|file| &**file))?,
+    })
+}
+
+/// The batch that a record keeps.
+fn decode(record: &LogRecord<'_>) -> Batch {
+    let mut names = Names::default();
+    let mut inserted = Vec::new();
+    let mut replaced = Vec::new();
+    let mut deleted = Vec::new();
+    for edit in record.edits() {
+        match edit {
+            Edit::Insert { file, offset, text } => inserted.push(Insertion {
+                file: names.shared(file),
+                offset,
+                text: Bytes::copy_from_slice(text),
+            }),
+            Edit::Replace { file, text } => {
+                replaced.push((names.shared(file), Bytes::copy_from_slice(text)));
+            }
+            Edit::Delete { file } => deleted.push(names.shared(file)),
+        }
+    }
+    // A record has edits of one kind.
+    if !replaced.is_empty() {
+        Batch::Replace(replaced)
+    } else if !deleted.is_empty() {
+        Batch::Delete(deleted)
+    } else {
+        Batch::Insert(inserted)
+    }
+}
+
+/// Names of files, each kept once.
+#[derive(Default)]
+pub(crate) struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    /// The name, kept.
+    pub(crate) fn shared(&mut self, name: &str) -> Arc<str> {
+        match self.0.get(name) {
+            Some(known) => known.clone(),
+            None => {
+                let name: Arc<str> = name.into();
+                self.0.insert(name.clone());
+                name
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! RECOMPRESS: all edits and segments of a corpus become new segments now.
+
+use crate::corpus::Corpus;
+use crate::recompress::{self, Recompression, Scope};
+use crate::{Progress, Result};
+
+/// Merges everything of a corpus; none if there is nothing to merge.
+pub(crate) fn recompress(
+    corpus: &Corpus,
+    progress: &dyn Progress,
+) -> Result<Option<Recompression>> {
+    let shared = corpus.shared();
+    let (interrupt, snapshot) = (shared.interrupt(), corpus.snapshot()?);
+    interrupt.watch(&snapshot, |stop| {
+        recompress::recompress(
+            shared,
+            &shared.pool,
+            corpus.name(),
+            Scope::All,
+            progress,
+            stop,
+        )
+    })
+}

@@ -1,0 +1,279 @@
+//! `Transaction`: edits of files that happen together or not at all.
+//!
+//! The invariant: a transaction is the only writer while it lives; it sees its own edits, nobody else does before they are
+//! committed. Every edit of the database is made by one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use parking_lot::{ArcMutexGuard, RawMutex};
+use zipfdb_storage::{CorpusRecord, Durability};
+
+use crate::database::Shared;
+use crate::edits::{CorpusCommit, Names, encode};
+use crate::overlay::{Batch, Insertion, Overlay};
+use crate::snapshot::{CorpusView, Snapshot, StoredView};
+use crate::{Error, Result};
+
+/// Edits that are made together; from [`crate::Database::begin`].
+///
+/// Other writers of the database wait until it is committed or dropped, readers do not. Dropped without
+/// [`Transaction::commit`], nothing has happened. The rows of one call see the texts as they were before it ("in batch");
+/// calls see what those before them did ("in sequence").
+///
+/// ```
+/// use zipfdb::{CorpusSettings, Database};
+///
+/// let db = Database::in_memory()?;
+/// db.create_corpus("notes", CorpusSettings::default())?;
+/// let mut edits = db.begin()?;
+/// edits.append_many("notes", &[("a.txt", "the cat"), ("b.txt", "a dog")])?;
+/// edits.insert_many("notes", &[("a.txt", 4, "black "), ("a.txt", 7, " sat")])?;
+/// assert_eq!(edits.snapshot("notes")?.extract("a.txt", 0, 99)?, b"the black cat sat");
+/// assert_eq!(db.corpus("notes")?.files()?.len(), 0);
+/// edits.commit()?;
+/// assert_eq!(db.corpus("notes")?.snapshot()?.count_in("a.txt", "black")?, 1);
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
+pub struct Transaction {
+    shared: Arc<Shared>,
+    writing: Option<ArcMutexGuard<RawMutex, ()>>,
+    corpora: Vec<EditedCorpus>,
+    /// In the order in which they were made, with the place of their corpus in `corpora`.
+    batches: Vec<(usize, Arc<Batch>)>,
+    durability: Durability,
+}
+
+/// A corpus with edits of a transaction.
+struct EditedCorpus {
+    record: CorpusRecord,
+    stored: Arc<StoredView>,
+    overlay: Overlay,
+}
+
+impl Transaction {
+    /// Begins when all other writers are done.
+    pub(crate) fn new(shared: Arc<Shared>, writing: ArcMutexGuard<RawMutex, ()>) -> Transaction {
+        Transaction {
+            shared,
+            writing: Some(writing),
+            corpora: Vec::new(),
+            batches: Vec::new(),
+            durability: Durability::Full,
+        }
+    }
+
+    /// What the edits are to outlive once they are committed; [`Durability::Full`] if nobody says otherwise.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+    }
+
+    /// Appends texts to files: pairs of a name and a text. A file that is not there is created.
+    ///
+    /// # Errors
+    /// If there is no such corpus, a name cannot be, or the database cannot be written; nothing is appended then.
+    pub fn append_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        let mut names = Names::default();
+        let texts = shared_texts(rows.iter().map(|(_, text)| text.as_ref()));
+        let rows = rows.iter().zip(texts).map(|((file, _), text)| Insertion {
+            file: names.shared(file.as_ref()),
+            offset: None,
+            text,
+        });
+        let rows = rows.collect();
+        self.edit(corpus, Batch::Insert(rows))
+    }
+
+    /// Inserts texts into files: a name, the byte of the file before which to insert, and a text. Offsets are those before
+    /// the call; texts for one offset keep their order.
+    ///
+    /// # Errors
+    /// As [`Transaction::append_many`], and if there is no such file or an offset lies behind its end.
+    pub fn insert_many<F, T>(&mut self, corpus: &str, rows: &[(F, u64, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        let mut names = Names::default();
+        let texts = shared_texts(rows.iter().map(|(_, _, text)| text.as_ref()));
+        let rows = (rows.iter().zip(texts)).map(|((file, offset, _), text)| Insertion {
+            file: names.shared(file.as_ref()),
+            offset: Some(*offset),
+            text,
+        });
+        let rows = rows.collect();
+        self.edit(corpus, Batch::Insert(rows))
+    }
+
+    /// Gives files new texts: pairs of a name and a text. A file that is not there is created; of several texts for one file
+    /// the last one counts.
+    ///
+    /// # Errors
+    /// As [`Transaction::append_many`].
+    pub fn replace_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        let texts = shared_texts(rows.iter().map(|(_, text)| text.as_ref()));
+        let rows = (rows.iter().zip(texts)).map(|((file, _), text)| (file.as_ref().into(), text));
+        let rows = rows.collect();
+        self.edit(corpus, Batch::Replace(rows))
+    }
+
+    /// Deletes files.
+    ///
+    /// # Errors
+    /// If there is no such corpus, one of the files is not there, or the database cannot be written; nothing is deleted then.
+    pub fn delete_many<F: AsRef<str>>(&mut self, corpus: &str, files: &[F]) -> Result<()> {
+        let files = files.iter().map(|file| file.as_ref().into());
+        self.edit(corpus, Batch::Delete(files.collect()))
+    }
+
+    /// The corpus with the edits made so far.
+    ///
+    /// # Errors
+    /// If there is no such corpus or a segment is damaged.
+    pub fn snapshot(&mut self, corpus: &str) -> Result<Snapshot> {
+        let at = self.corpus(corpus)?;
+        let EditedCorpus {
+            record,
+            stored,
+            overlay,
+        } = &self.corpora[at];
+        let tokenizer = record.settings.tokenizer;
+        let (stored, overlay) = (stored.clone(), overlay.clone());
+        let pool = &self.shared.pool;
+        let view = pool.install(|| CorpusView::new(stored, overlay, tokenizer))?;
+        Ok(Snapshot::new(self.shared.clone(), Arc::new(view)))
+    }
+
+    /// Makes the edits happen: readers see them when it returns, and they are as durable as asked.
+    ///
+    /// # Errors
+    /// If the log cannot be written. What of the edits reached the disk is seen when the database is opened again; until
+    /// then nothing can be written.
+    pub fn commit(mut self) -> Result<()> {
+        if self.batches.is_empty() {
+            return Ok(());
+        }
+        let records = (self.batches.iter())
+            .map(|(corpus, batch)| encode(self.corpora[*corpus].record.id, batch))
+            .collect::<Result<Vec<_>>>()?;
+        let mut commits: Vec<CorpusCommit> = (self.corpora.drain(..))
+            .map(|edited| CorpusCommit {
+                corpus: edited.record.id,
+                overlay: edited.overlay,
+                batches: Vec::new(),
+            })
+            .collect();
+        for (corpus, batch) in self.batches.drain(..) {
+            commits[corpus].batches.push(batch);
+        }
+        commits.retain(|commit| !commit.batches.is_empty());
+        let shared = &self.shared;
+        let position = shared.store.append(&records)?;
+        shared.edits.append(position, &commits);
+        drop(records);
+        if let Some(writing) = self.writing.take() {
+            // Whoever waits for longest is next.
+            ArcMutexGuard::unlock_fair(writing);
+        }
+        shared.store.ensure_durable(position, self.durability)?;
+        let corpora: Vec<u64> = commits.iter().map(|commit| commit.corpus).collect();
+        shared.edits.publish(position, commits);
+        for corpus in corpora {
+            shared.recompress_if_due(corpus);
+        }
+        Ok(())
+    }
+
+    /// Takes the edits back, as dropping it does.
+    pub fn rollback(self) {}
+
+    /// Makes edits, after those before.
+    pub(crate) fn edit(&mut self, corpus: &str, batch: Batch) -> Result<()> {
+        let at = self.corpus(corpus)?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for (row, file) in batch.files().enumerate() {
+            check_name(row, file)?;
+        }
+        let edited = &mut self.corpora[at];
+        edited.overlay.apply(&batch, &*edited.stored)?;
+        self.batches.push((at, Arc::new(batch)));
+        Ok(())
+    }
+
+    /// The place of a corpus among those that are edited.
+    fn corpus(&mut self, name: &str) -> Result<usize> {
+        let id = self.shared.store.corpus(name)?.id;
+        if let Some(at) = (self.corpora.iter()).position(|edited| edited.record.id == id) {
+            return Ok(at);
+        }
+        let (record, stored) = self.shared.stored_view(name)?;
+        let overlay = self.shared.edits.tip(record.id);
+        self.corpora.push(EditedCorpus {
+            overlay: overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into())),
+            record,
+            stored,
+        });
+        Ok(self.corpora.len() - 1)
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (formatter.debug_struct("Transaction"))
+            .field("batches", &self.batches.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Longest name of a file.
+const NAME_BYTES_MAX: usize = 4096;
+
+/// A name that COPY can write again: relative, with `/` between parts none of which is empty, `.` or `..`.
+fn check_name(row: usize, name: &str) -> Result<()> {
+    let is_part = |part: &str| !matches!(part, "" | "." | "..");
+    let fault = if name.len() > NAME_BYTES_MAX {
+        format!(
+            "it has {} bytes, at most {NAME_BYTES_MAX} can be",
+            name.len()
+        )
+    } else if name.contains('\0') {
+        "it has a NUL".to_owned()
+    } else if !name.split('/').all(is_part) {
+        "it is no relative path; hint: parts stand between single `/`, none is `.` or `..`"
+            .to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Invalid {
+        subject: format!("row {}: file name {name:?}", row + 1),
+        reason: fault,
+    })
+}
+
+/// Copies of texts that share one allocation.
+fn shared_texts<'a>(texts: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Bytes> {
+    let mut all = BytesMut::with_capacity(texts.clone().map(<[u8]>::len).sum());
+    for text in texts.clone() {
+        all.extend_from_slice(text);
+    }
+    let all = all.freeze();
+    let mut start = 0;
+    let slices = texts.map(|text| {
+        let end = start + text.len();
+        let slice = all.slice(start..end);
+        start = end;
+        slice
+    });
+    slices.collect()
+}

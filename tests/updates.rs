@@ -1,0 +1,274 @@
+//! Edits through the public API, against a map from names to texts: reopened, recompressed, in transactions.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use zipfdb::{CopyOptions, Corpus, CorpusSettings, Database, NoProgress};
+
+type Texts = BTreeMap<String, Vec<u8>>;
+
+/// Splitmix64.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % limit as u64) as usize
+    }
+
+    fn text(&mut self, words: usize) -> Vec<u8> {
+        const WORDS: [&str; 10] = [
+            "the ",
+            "cat ",
+            "sat",
+            " on ",
+            "mat. ",
+            "\n",
+            "caf\u{e9} ",
+            "3.14 ",
+            "don't ",
+            "x",
+        ];
+        let words = (0..words).map(|_| WORDS[self.below(WORDS.len())]);
+        words.collect::<String>().into_bytes()
+    }
+}
+
+/// A random edit of corpus and texts.
+fn edit(numbers: &mut Numbers, corpus: &Corpus, texts: &mut Texts) {
+    let name = format!("d/{}", numbers.below(8));
+    let count = 1 + numbers.below(12);
+    let text = numbers.text(count);
+    let size = texts.get(&name).map(Vec::len);
+    match (numbers.below(10), size) {
+        (0, Some(_)) => {
+            corpus.delete_many(&[&name]).unwrap();
+            texts.remove(&name);
+        }
+        (1, _) => {
+            corpus.replace_many(&[(&name, &text)]).unwrap();
+            texts.insert(name, text);
+        }
+        (2..8, Some(size)) => {
+            let at = numbers.below(size + 1);
+            corpus.insert_many(&[(&name, at as u64, &text)]).unwrap();
+            texts.get_mut(&name).unwrap().splice(at..at, text);
+        }
+        _ => {
+            corpus.append_many(&[(&name, &text)]).unwrap();
+            texts.entry(name).or_default().extend(text);
+        }
+    }
+}
+
+fn check(corpus: &Corpus, texts: &Texts) {
+    let snapshot = corpus.snapshot().unwrap();
+    let names: Vec<&str> = snapshot.files().iter().map(|file| &file.name[..]).collect();
+    assert!(names.iter().eq(texts.keys()), "{names:?}");
+    for (name, text) in texts {
+        assert!(
+            snapshot.extract(name, 0, u64::MAX).unwrap() == *text,
+            "{name}"
+        );
+        let words = text.windows(3).filter(|window| *window == b"cat").count();
+        let found = snapshot.word_count_of(name).unwrap();
+        let has_cat = found
+            .iter()
+            .any(|(word, _)| word.windows(3).any(|w| w == b"cat"));
+        assert_eq!(has_cat, words > 0);
+    }
+}
+
+fn segment_bytes(corpus: &Corpus) -> Vec<(u64, u64)> {
+    let segments = corpus.segments().unwrap();
+    segments
+        .iter()
+        .map(|segment| (segment.size, segment.bytes))
+        .collect()
+}
+
+#[test]
+fn edits_survive_reopening_and_recompression() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("d.zdb");
+    let mut numbers = Numbers(1);
+    let mut texts = Texts::new();
+    let mut database = Database::open(&path).unwrap();
+    database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    for round in 0..12 {
+        let corpus = database.corpus("c").unwrap();
+        for _ in 0..numbers.below(10) {
+            edit(&mut numbers, &corpus, &mut texts);
+        }
+        check(&corpus, &texts);
+        match round % 3 {
+            0 => {
+                corpus.recompress(&NoProgress).unwrap();
+                check(&corpus, &texts);
+                assert!(corpus.recompress(&NoProgress).unwrap().is_none());
+            }
+            1 => {
+                drop(corpus);
+                drop(database);
+                database = Database::open(&path).unwrap();
+                assert_eq!(database.warnings(), Vec::<String>::new());
+                check(&database.corpus("c").unwrap(), &texts);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn recompression_makes_the_segments_of_one_import_of_the_current_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut numbers = Numbers(2);
+    let mut texts = Texts::new();
+    let settings = CorpusSettings {
+        segment_size: 3_000,
+        ..CorpusSettings::default()
+    };
+    let edited = Database::open(folder.path().join("edited.zdb")).unwrap();
+    let corpus = edited.create_corpus("c", settings.clone()).unwrap();
+    for name in 0..8 {
+        texts.insert(format!("d/{name}"), numbers.text(900));
+    }
+    let import = folder.path().join("import");
+    let write = |texts: &Texts| {
+        let _ = fs::remove_dir_all(&import);
+        for (name, text) in texts {
+            fs::create_dir_all(import.join("d")).unwrap();
+            fs::write(import.join(name), text).unwrap();
+        }
+    };
+    write(&texts);
+    corpus.copy_from(&import, &CopyOptions::default()).unwrap();
+    for _ in 0..40 {
+        edit(&mut numbers, &corpus, &mut texts);
+    }
+    corpus.recompress(&NoProgress).unwrap().unwrap();
+    check(&corpus, &texts);
+
+    write(&texts);
+    let fresh = Database::open(folder.path().join("fresh.zdb")).unwrap();
+    let imported = fresh.create_corpus("c", settings).unwrap();
+    imported
+        .copy_from(&import, &CopyOptions::default())
+        .unwrap();
+    assert_eq!(segment_bytes(&corpus), segment_bytes(&imported));
+    let files = |name: &str| -> Vec<Vec<u8>> {
+        let folder = folder.path().join(name).join("segments");
+        let mut paths: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "seg"));
+        paths.sort();
+        // The sections end where the footer begins.
+        let sections = |path| {
+            let bytes: Vec<u8> = fs::read(path).unwrap();
+            let end = bytes.len() - 16;
+            let size = u32::from_le_bytes(bytes[end..end + 4].try_into().unwrap());
+            bytes[..end - size as usize].to_vec()
+        };
+        paths.iter().map(sections).collect()
+    };
+    let (edited, fresh) = (files("edited.zdb"), files("fresh.zdb"));
+    assert!(edited.len() > 2);
+    assert!(edited == fresh);
+}
+
+#[test]
+fn a_transaction_happens_as_a_whole_or_not_at_all() {
+    let database = Database::in_memory().unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    corpus.append_many(&[("a", "the cat")]).unwrap();
+    let before = corpus.snapshot().unwrap();
+    let mut edits = database.begin().unwrap();
+    edits
+        .insert_many("c", &[("a", 3, " black"), ("a", 0, "see ")])
+        .unwrap();
+    // The offsets of the next call see what this one did.
+    edits.insert_many("c", &[("a", 4, "how ")]).unwrap();
+    let text = |snapshot: zipfdb::Snapshot| snapshot.extract("a", 0, 99).unwrap();
+    assert_eq!(text(edits.snapshot("c").unwrap()), b"see how the black cat");
+    assert_eq!(text(corpus.snapshot().unwrap()), b"the cat");
+    for (rows, fault) in [
+        (
+            [("a", 99, "x")],
+            "row 1: offset 99 is past the end of file \"a\", which has 21 bytes",
+        ),
+        ([("b", 0, "x")], "row 1: no such file \"b\" in corpus \"c\""),
+    ] {
+        let error = edits.insert_many("c", &rows).unwrap_err();
+        assert_eq!(error.to_string(), fault);
+    }
+    edits.commit().unwrap();
+    assert_eq!(text(corpus.snapshot().unwrap()), b"see how the black cat");
+    assert_eq!(text(before), b"the cat");
+
+    let mut edits = database.begin().unwrap();
+    edits.delete_many("c", &["a"]).unwrap();
+    edits.rollback();
+    assert_eq!(corpus.files().unwrap().len(), 1);
+    for name in ["", "/a", "a/../b", "a//b", "a\0b", "."] {
+        assert!(corpus.append_many(&[(name, "x")]).is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_file_of_a_name_that_edits_know_can_be_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("d.zdb");
+    let import = folder.path().join("a.txt");
+    fs::write(&import, "imported").unwrap();
+    let database = Database::open(&path).unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    corpus
+        .append_many(&[("a.txt", "appended"), ("b", "b")])
+        .unwrap();
+    assert!(corpus.copy_from(&import, &CopyOptions::default()).is_err());
+    corpus.delete_many(&["a.txt"]).unwrap();
+    corpus.copy_from(&import, &CopyOptions::default()).unwrap();
+    let texts = Texts::from([
+        ("a.txt".into(), "imported".into()),
+        ("b".into(), "b".into()),
+    ]);
+    check(&corpus, &texts);
+    drop((corpus, database));
+    let database = Database::open(&path).unwrap();
+    check(&database.corpus("c").unwrap(), &texts);
+}
+
+#[test]
+fn much_that_is_pending_is_recompressed_in_the_background() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("d.zdb");
+    let mut numbers = Numbers(3);
+    let mut texts = Texts::new();
+    let database = Database::open(&path).unwrap();
+    let settings = CorpusSettings {
+        recompress_threshold: 4_000,
+        ..CorpusSettings::default()
+    };
+    let corpus = database.create_corpus("c", settings).unwrap();
+    for _ in 0..150 {
+        edit(&mut numbers, &corpus, &mut texts);
+    }
+    check(&corpus, &texts);
+    assert!(!corpus.segments().unwrap().is_empty());
+    drop((corpus, database));
+    let database = Database::open(&path).unwrap();
+    check(&database.corpus("c").unwrap(), &texts);
+}
