@@ -13,6 +13,7 @@ use crate::Result;
 use crate::database::Shared;
 use crate::execute;
 use crate::ingest::{OnError, Report};
+use crate::mixed::{Answer, Operation};
 use crate::overlay::Overlay;
 use crate::progress::{NoProgress, Progress};
 use crate::recompress::Recompression;
@@ -223,6 +224,18 @@ impl Corpus {
     /// changed then.
     pub fn recompress(&self, progress: &dyn Progress) -> Result<Option<Recompression>> {
         execute::recompress(self, progress)
+    }
+
+    /// Answers questions and makes edits in one step, in order: each operation sees what the edits before it did, and no
+    /// others that are made meanwhile.
+    ///
+    /// # Errors
+    /// As [`Transaction::mixed_many`] and [`Transaction::commit`].
+    pub fn mixed_many(&self, operations: &[Operation<'_>]) -> Result<Vec<Answer>> {
+        let mut edits = self.shared.begin()?;
+        let answers = edits.mixed_many(&self.name, operations)?;
+        edits.commit()?;
+        Ok(answers)
     }
 
     fn edit(&self, edit: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {

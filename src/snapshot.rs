@@ -9,6 +9,7 @@
 //! It neither writes nor knows which statement asks.
 
 mod corpus_view;
+mod edited_text;
 mod file_index;
 mod pending;
 mod segment_view;
@@ -34,6 +35,7 @@ use crate::database::Shared;
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
+pub(crate) use edited_text::{EditedText, extract};
 pub use file_index::FileSummary;
 pub(crate) use segment_view::SegmentView;
 pub(crate) use stored_view::StoredView;

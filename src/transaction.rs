@@ -12,6 +12,7 @@ use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::database::Shared;
 use crate::edits::{CorpusCommit, Names, encode};
+use crate::mixed::{Answer, Operation, Target};
 use crate::overlay::{Batch, Insertion, Overlay};
 use crate::snapshot::{CorpusView, Snapshot, StoredView};
 use crate::{Error, Result};
@@ -133,6 +134,34 @@ impl Transaction {
     pub fn delete_many<F: AsRef<str>>(&mut self, corpus: &str, files: &[F]) -> Result<()> {
         let files = files.iter().map(|file| file.as_ref().into());
         self.edit(corpus, Batch::Delete(files.collect()))
+    }
+
+    /// Answers questions and makes edits in order: each sees what the edits before it did.
+    ///
+    /// # Errors
+    /// If an operation names a file that is not there or an offset behind its end, a name cannot be, or a segment is damaged;
+    /// nothing has happened then.
+    pub fn mixed_many(
+        &mut self,
+        corpus: &str,
+        operations: &[Operation<'_>],
+    ) -> Result<Vec<Answer>> {
+        for (row, operation) in operations.iter().enumerate() {
+            if let Operation::Append { file, .. } = operation {
+                check_name(row, file)?;
+            }
+        }
+        let at = self.corpus(corpus)?;
+        let edited = &mut self.corpora[at];
+        let target = Target {
+            stored: &edited.stored,
+            overlay: &mut edited.overlay,
+            tokenizer: edited.record.settings.tokenizer,
+        };
+        let (answers, batches) = self.shared.pool.install(|| target.run(operations))?;
+        let batches = batches.into_iter();
+        (self.batches).extend(batches.map(|batch| (at, Arc::new(batch))));
+        Ok(answers)
     }
 
     /// The corpus with the edits made so far.

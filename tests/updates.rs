@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use zipfdb::{CopyOptions, Corpus, CorpusSettings, Database, NoProgress};
+use zipfdb::{Answer, CopyOptions, Corpus, CorpusSettings, Database, NoProgress, Operation};
 
 type Texts = BTreeMap<String, Vec<u8>>;
 
@@ -271,4 +271,83 @@ fn much_that_is_pending_is_recompressed_in_the_background() {
     drop((corpus, database));
     let database = Database::open(&path).unwrap();
     check(&database.corpus("c").unwrap(), &texts);
+}
+
+#[test]
+fn every_operation_of_a_mixed_batch_sees_the_edits_before_it() {
+    let mut numbers = Numbers(4);
+    let database = Database::options().threads(2).in_memory().unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    let mut texts = Texts::new();
+    for name in 0..3 {
+        texts.insert(format!("d/{name}"), numbers.text(200));
+    }
+    let rows: Vec<_> = texts.iter().collect();
+    corpus.append_many(&rows).unwrap();
+    for round in 0..4 {
+        if round == 1 {
+            corpus.recompress(&NoProgress).unwrap();
+        }
+        let names: Vec<String> = (0..4).map(|name| format!("d/{name}")).collect();
+        let inserted: Vec<Vec<u8>> = (0..300).map(|_| numbers.text(3)).collect();
+        let (mut operations, mut expected) = (Vec::new(), Vec::new());
+        for text in &inserted {
+            let file = &names[numbers.below(4)][..];
+            let word = [&b"cat"[..], b"the", b"x", b"3.14"][numbers.below(4)];
+            let size = texts.get(file).map(Vec::len);
+            let Some(size) = size.filter(|_| numbers.below(10) < 7) else {
+                texts.entry(file.into()).or_default().extend(text);
+                operations.push(Operation::Append { file, text });
+                expected.push(Answer::Edited);
+                continue;
+            };
+            let offset = numbers.below(size + 1) as u64;
+            // A corpus of its own says what the words of a text are.
+            let words = || {
+                let plain = Database::in_memory().unwrap();
+                let plain = plain.create_corpus("c", CorpusSettings::default()).unwrap();
+                plain.append_many(&[(file, &texts[file])]).unwrap();
+                plain.snapshot().unwrap().search_in(file, word).unwrap()
+            };
+            match numbers.below(4) {
+                0 => {
+                    operations.push(Operation::Count { file, word });
+                    expected.push(Answer::Count(words().len() as u64));
+                }
+                1 => {
+                    operations.push(Operation::Search { file, word });
+                    expected.push(Answer::Offsets(words()));
+                }
+                2 => {
+                    let length = numbers.below(30) as u64;
+                    let text = texts[file].iter().skip(offset as usize);
+                    operations.push(Operation::Extract {
+                        file,
+                        offset,
+                        length,
+                    });
+                    expected.push(Answer::Bytes(text.take(length as usize).copied().collect()));
+                }
+                _ => {
+                    let at = offset as usize;
+                    texts
+                        .get_mut(file)
+                        .unwrap()
+                        .splice(at..at, text.iter().copied());
+                    operations.push(Operation::Insert { file, offset, text });
+                    expected.push(Answer::Edited);
+                }
+            }
+        }
+        assert!(corpus.mixed_many(&operations).unwrap() == expected);
+        check(&corpus, &texts);
+    }
+    let file = "nowhere";
+    let error = corpus
+        .mixed_many(&[Operation::Count { file, word: b"a" }])
+        .unwrap_err();
+    let message = "operation 1: no such file \"nowhere\" in corpus \"c\"";
+    assert_eq!(error.to_string(), message);
 }

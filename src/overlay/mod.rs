@@ -115,6 +115,16 @@ impl Clone for EditedFile {
 }
 
 impl EditedFile {
+    /// A new file without text.
+    pub(crate) fn empty() -> EditedFile {
+        EditedFile::new(false, Pieces::default())
+    }
+
+    /// A file as it is stored.
+    pub(crate) fn stored(bytes: u64) -> EditedFile {
+        EditedFile::new(true, Pieces::stored(bytes))
+    }
+
     fn new(is_stored: bool, pieces: Pieces) -> EditedFile {
         EditedFile {
             is_stored,
@@ -124,12 +134,17 @@ impl EditedFile {
         }
     }
 
-    /// The words around the edits.
-    pub(crate) fn regions(&self, stored: &dyn StoredText) -> Result<&Arc<Regions>> {
+    /// The words around the edits. Those of an earlier state of the file save most of the work, if somebody has them.
+    pub(crate) fn regions(
+        &self,
+        stored: &dyn StoredText,
+        earlier: Option<&Arc<Regions>>,
+    ) -> Result<&Arc<Regions>> {
         if let Some(regions) = self.regions.get() {
             return Ok(regions);
         }
-        let found = Regions::new(&self.pieces, stored, self.earlier.as_deref())?;
+        let earlier = earlier.or(self.earlier.as_ref());
+        let found = Regions::new(&self.pieces, stored, earlier.map(|earlier| &**earlier))?;
         Ok(self.regions.get_or_init(|| Arc::new(found)))
     }
 }
@@ -161,6 +176,24 @@ impl Overlay {
     /// The files that are not as stored, in order of name.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<str>, &FileState)> {
         self.files.iter()
+    }
+
+    /// What became of a file; none if it is as stored.
+    pub(crate) fn file(&self, name: &str) -> Option<&FileState> {
+        self.files.get(name)
+    }
+
+    /// Takes files with edits made elsewhere: so many rows of so many bytes.
+    pub(crate) fn put(
+        &mut self,
+        files: impl Iterator<Item = (Arc<str>, EditedFile)>,
+        rows: u64,
+        bytes: u64,
+    ) {
+        for (name, file) in files {
+            self.files.insert(name, FileState::Edited(Arc::new(file)));
+        }
+        self.pending_bytes += bytes + rows * EDIT_BYTES;
     }
 
     /// About how much is pending: bytes inserted and deleted, and what keeping them costs.
@@ -195,7 +228,7 @@ impl Overlay {
             let name = &rows[of_file[0]].file;
             let known = self.to_edit(name, stored);
             let is_there = known.is_some();
-            let mut file = known.unwrap_or_else(|| EditedFile::new(false, Pieces::default()));
+            let mut file = known.unwrap_or_else(EditedFile::empty);
             let before = file.pieces.bytes();
             let mut places = Vec::with_capacity(of_file.len());
             for row in of_file {
@@ -234,7 +267,7 @@ impl Overlay {
             Some(FileState::Edited(file)) => Some(EditedFile::clone(file)),
             None => {
                 let bytes = stored.bytes(name)?;
-                Some(EditedFile::new(true, Pieces::stored(bytes)))
+                Some(EditedFile::stored(bytes))
             }
         }
     }

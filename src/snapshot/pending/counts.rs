@@ -183,7 +183,7 @@ impl PendingView {
             Some(stored) => self.stored.count_in(stored, word)?,
         };
         if let Some(edit) = self.edit(file) {
-            add(&mut count, edit.change_of(self.find_word(word)?));
+            add(&mut count, edit.text.change_of(word)?);
         }
         Ok(count)
     }
@@ -208,7 +208,7 @@ impl PendingView {
                 Some(_) => found.next().expect("each stored file was asked"),
             };
             if let Some(edit) = self.edit(file) {
-                add(&mut count, edit.change_of(self.find_word(word.as_ref())?));
+                add(&mut count, edit.text.change_of(word.as_ref())?);
             }
             counts.push(count);
         }

@@ -16,7 +16,6 @@ mod places;
 mod tests;
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
@@ -24,8 +23,9 @@ use zipfdb_kernels::NGRAM_WORDS_MAX;
 use zipfdb_storage::Tokenizer;
 
 use super::FileSummary;
+use super::edited_text::EditedText;
 use super::stored_view::StoredView;
-use crate::overlay::{EditedFile, FileState, Overlay, Regions, StoredText};
+use crate::overlay::{FileState, Overlay, Regions};
 use crate::{Error, Result};
 
 use ngrams::WindowChanges;
@@ -61,56 +61,9 @@ pub(crate) struct PendingView {
 struct Edit {
     /// Its number.
     file: u32,
-    edited: Arc<EditedFile>,
-    regions: Arc<Regions>,
+    text: EditedText,
     /// How much more or less often words occur than in the stored file; by number, ascending.
     changes: Vec<(u32, i64)>,
-}
-
-/// A stored file, or none, as text that edits rest on.
-struct BaseText<'a> {
-    view: &'a StoredView,
-    name: &'a str,
-    tokenizer: Tokenizer,
-    file: Option<usize>,
-}
-
-impl StoredText for BaseText<'_> {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn tokenizer(&self) -> Tokenizer {
-        self.tokenizer
-    }
-
-    fn bytes(&self) -> u64 {
-        self.file.map_or(0, |file| self.view.files()[file].bytes)
-    }
-
-    fn words(&self) -> u64 {
-        self.file.map_or(0, |file| self.view.files()[file].words)
-    }
-
-    fn extract(&self, range: Range<u64>) -> Result<Vec<u8>> {
-        match self.file {
-            Some(file) if range.start < range.end => {
-                self.view
-                    .extract(file, range.start, range.end - range.start)
-            }
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    fn words_before(&self, offset: u64) -> Result<u64> {
-        self.file
-            .map_or(Ok(0), |file| self.view.words_before(file, offset))
-    }
-
-    fn number(&self, word: &[u8]) -> Result<u32> {
-        let vocabulary = self.view.vocabulary()?;
-        self.view.word_numbers.number(vocabulary, word)
-    }
 }
 
 impl PendingView {
@@ -126,23 +79,18 @@ impl PendingView {
         // What regions need is built once, not by each thread.
         stored.prepare_edits()?;
         let states: Vec<(&Arc<str>, &FileState)> = overlay.files().collect();
-        let found: Vec<Option<Arc<Regions>>> = (states.par_iter())
-            .map(|&(name, state)| {
-                let FileState::Edited(edited) = state else {
-                    return Ok(None);
-                };
-                let file = edited.is_stored.then(|| stored.find_file(name)).flatten();
-                let base = BaseText {
-                    view: &stored,
-                    name,
-                    tokenizer,
-                    file,
-                };
-                Ok(Some(edited.regions(&base)?.clone()))
+        let found: Vec<Option<EditedText>> = (states.par_iter())
+            .map(|&(name, state)| match state {
+                FileState::Deleted => Ok(None),
+                FileState::Edited(edited) => {
+                    let text =
+                        EditedText::new(stored.clone(), name, edited.clone(), tokenizer, None);
+                    text.map(Some)
+                }
             })
             .collect::<Result<_>>()?;
 
-        let words = found.iter().flatten().flat_map(|regions| &regions.changes);
+        let words = (found.iter().flatten()).flat_map(|text| &text.regions().changes);
         let numbering = stored.word_numbers.with_fresh(|fresh| {
             Numbering::new(
                 stored.known_vocabulary(),
@@ -164,14 +112,15 @@ impl PendingView {
             stored: stored.clone(),
         };
         let mut rest = (0..).zip(stored.files()).peekable();
-        for ((name, state), regions) in states.into_iter().zip(found) {
+        for ((name, state), text) in states.into_iter().zip(found) {
             while let Some((file, summary)) = rest.next_if(|(_, file)| *file.name < **name) {
                 view.push(summary.clone(), file, NONE);
             }
             let same = rest.next_if(|(_, file)| *file.name == **name);
             let same = same.map_or(NONE, |(file, _)| file);
-            match (state, regions) {
-                (FileState::Edited(edited), Some(regions)) => {
+            match (state, text) {
+                (FileState::Edited(edited), Some(text)) => {
+                    let regions = text.regions();
                     let edit = view.edits.len() as u32;
                     let summary = FileSummary {
                         name: name.to_string(),
@@ -186,9 +135,8 @@ impl PendingView {
                     view.edits.push(Edit {
                         // Files are numbered by u32.
                         file: view.files.len() as u32,
-                        edited: edited.clone(),
                         changes,
-                        regions,
+                        text,
                     });
                     view.push(summary, base, edit);
                 }
@@ -292,14 +240,11 @@ impl PendingView {
 }
 
 impl Edit {
-    /// How much more or less often a word, told by its number, occurs than in the stored file.
-    fn change_of(&self, word: Option<u32>) -> i64 {
-        let Some(word) = word else { return 0 };
-        let found = (self.changes).binary_search_by_key(&word, |&(word, _)| word);
-        found.map_or(0, |at| self.changes[at].1)
+    fn regions(&self) -> &Regions {
+        self.text.regions()
     }
 
-    /// As [`Edit::change_of`] for all words that change, ascending.
+    /// How much more or less often words occur than in the stored file; by number, ascending.
     fn changes(&self) -> impl Iterator<Item = (u32, i64)> {
         self.changes.iter().copied()
     }

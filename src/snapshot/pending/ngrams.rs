@@ -71,7 +71,7 @@ impl PendingView {
             };
             let of_edit = |edit: &Edit| {
                 let (mut changes, mut places) = (Vec::new(), Vec::new());
-                for region in &edit.regions.regions {
+                for region in &edit.regions().regions {
                     let [(now, words), (before, stored)] = edit.changed_windows(region, n);
                     for first in now {
                         let window = window(words, first);
@@ -259,7 +259,7 @@ impl PendingView {
                 .stored
                 .offset_of_word(self.stored_of[file as usize], position);
         };
-        let regions = &edit.regions;
+        let regions = edit.regions();
         let next = regions
             .regions
             .partition_point(|region| region.words.end <= position);
@@ -291,7 +291,7 @@ impl PendingView {
 impl Edit {
     /// Where a window of `n` stored words is now; none if an edit broke it.
     fn moved_window(&self, position: u64, n: usize) -> Option<u64> {
-        let regions = &self.regions.regions;
+        let regions = &self.regions().regions;
         let end = position + n as u64;
         // What changed in a region that begins before the window's end and ends behind its start.
         let next = regions.partition_point(|region| region.stored_words.end <= position);
@@ -312,7 +312,7 @@ impl Edit {
                 return None;
             }
         }
-        Some(self.regions.moved_word(position, next))
+        Some(self.regions().moved_word(position, next))
     }
 }
 

@@ -6,11 +6,7 @@ use rayon::prelude::*;
 
 use super::{Edit, NONE, Numbering, PendingView};
 use crate::Result;
-use crate::overlay::{Piece, Region, RegionWord};
 use crate::snapshot::FileOffsets;
-
-/// Bytes of a stored stretch that are written at a time.
-const PIECE_BYTES: u64 = 1 << 20;
 
 impl PendingView {
     /// The files that have a word, each with its offsets.
@@ -94,73 +90,26 @@ impl PendingView {
             }
             _ => Vec::new(),
         };
-        let Some(edit) = self.edit(file) else {
-            return Ok(stored);
-        };
-        let regions = &edit.regions.regions;
-        let mut positions = Vec::with_capacity(stored.len());
-        let mut next = 0;
-        for position in stored {
-            while (regions.get(next)).is_some_and(|region| region.stored_words.end <= position) {
-                next += 1;
-            }
-            if (regions.get(next)).is_none_or(|region| position < region.stored_words.start) {
-                positions.push(edit.regions.moved_word(position, next));
-            }
-        }
-        let found = edit.places_of(Some(self.numbering.met(word)));
-        let before = positions.len();
-        positions.extend(found.map(|(region, index, _)| region.words.start + index as u64));
-        if before > 0 {
-            positions.sort_unstable();
-        }
-        Ok(positions)
+        Ok(match self.edit(file) {
+            None => stored,
+            Some(edit) => (edit.text).moved_positions(self.numbering.met(word), stored),
+        })
     }
 
-    /// Offsets of a word in the stored file as they are now, with those in regions.
+    /// Offsets of a word in the stored file as they are now, with those that edits brought.
     fn moved_offsets(&self, file: usize, word: &[u8], stored: Vec<u64>) -> Result<Vec<u64>> {
-        let Some(edit) = self.edit(file) else {
-            return Ok(stored);
-        };
-        let regions = &edit.regions.regions;
-        let mut offsets = Vec::with_capacity(stored.len());
-        let mut next = 0;
-        for offset in stored {
-            while (regions.get(next)).is_some_and(|region| region.stored_bytes.end <= offset) {
-                next += 1;
-            }
-            if (regions.get(next)).is_none_or(|region| offset < region.stored_bytes.start) {
-                offsets.push(edit.regions.moved_byte(offset, next));
-            }
+        match self.edit(file) {
+            None => Ok(stored),
+            Some(edit) => edit.text.moved_offsets(word, stored),
         }
-        let before = offsets.len();
-        let vocabulary = self.stored.vocabulary()?;
-        let found = edit.places_of(self.stored.word_numbers.find(vocabulary, word)?);
-        offsets.extend(found.map(|(region, _, at)| region.bytes.start + u64::from(at.offset)));
-        if before > 0 {
-            offsets.sort_unstable();
-        }
-        Ok(offsets)
     }
 
     /// The bytes `offset..offset + length` of a file, as far as it goes.
     pub(crate) fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let Some(edit) = self.edit(file) else {
-            let stored = self.stored_of[file] as usize;
-            return self.stored.extract(stored, offset, length);
-        };
-        let mut bytes = Vec::new();
-        for piece in (edit.edited.pieces).slice(offset..offset.saturating_add(length)) {
-            match piece {
-                Piece::Inserted(text) => bytes.extend_from_slice(&text),
-                Piece::Stored(range) => {
-                    let stored = self.stored_of[file] as usize;
-                    let length = range.end - range.start;
-                    bytes.extend(self.stored.extract(stored, range.start, length)?);
-                }
-            }
+        match self.edit(file) {
+            None => (self.stored).extract(self.stored_of[file] as usize, offset, length),
+            Some(edit) => edit.text.extract(offset, length),
         }
-        Ok(bytes)
     }
 
     /// The bytes of many ranges.
@@ -178,31 +127,12 @@ impl PendingView {
 
     /// Writes a file; the inner error is the target's.
     pub(crate) fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>> {
-        let Some(edit) = self.edit(file) else {
-            return self
+        match self.edit(file) {
+            None => self
                 .stored
-                .write_file(self.stored_of[file] as usize, target);
-        };
-        for piece in edit.edited.pieces.iter() {
-            let written = match piece {
-                Piece::Inserted(text) => target.write_all(text),
-                Piece::Stored(range) => {
-                    let stored = self.stored_of[file] as usize;
-                    let mut from = range.start;
-                    let mut written = Ok(());
-                    while from < range.end && written.is_ok() {
-                        let length = PIECE_BYTES.min(range.end - from);
-                        written = target.write_all(&self.stored.extract(stored, from, length)?);
-                        from += length;
-                    }
-                    written
-                }
-            };
-            if let Err(error) = written {
-                return Ok(Err(error));
-            }
+                .write_file(self.stored_of[file] as usize, target),
+            Some(edit) => edit.text.write(target),
         }
-        Ok(Ok(()))
     }
 
     /// Whether words are found in a file without anything being built first.
@@ -250,12 +180,12 @@ pub(in crate::snapshot) struct EditedWords<'a> {
 impl EditedWords<'_> {
     /// How many regions there are.
     pub(in crate::snapshot) fn len(&self) -> usize {
-        self.edit.regions.regions.len()
+        self.edit.regions().regions.len()
     }
 
     /// Whether a stored byte lies behind the start of region `next`, whose words come first then.
     pub(in crate::snapshot) fn starts_before(&self, next: usize, offset: u64) -> bool {
-        (self.edit.regions.regions.get(next))
+        (self.edit.regions().regions.get(next))
             .is_some_and(|region| region.stored_bytes.start <= offset)
     }
 
@@ -264,7 +194,7 @@ impl EditedWords<'_> {
         &self,
         index: usize,
     ) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
-        let region = &self.edit.regions.regions[index];
+        let region = &self.edit.regions().regions[index];
         let words = (0..).zip(&region.text.words);
         words.map(|(place, word)| {
             let offset = region.bytes.start + u64::from(word.offset);
@@ -280,7 +210,7 @@ impl EditedWords<'_> {
         position: u64,
         offset: u64,
     ) -> Option<(u64, u64)> {
-        let regions = &self.edit.regions;
+        let regions = self.edit.regions();
         let last = next.checked_sub(1).map(|last| &regions.regions[last]);
         let is_in = last.is_some_and(|region| offset < region.stored_bytes.end);
         (!is_in).then(|| {
@@ -288,22 +218,6 @@ impl EditedWords<'_> {
                 regions.moved_word(position, next),
                 regions.moved_byte(offset, next),
             )
-        })
-    }
-}
-
-impl Edit {
-    /// The places of a word in the regions: region, index among its words, place.
-    fn places_of(&self, word: Option<u32>) -> impl Iterator<Item = (&Region, usize, RegionWord)> {
-        let regions = match word {
-            Some(_) => &self.regions.regions[..],
-            None => &[],
-        };
-        regions.iter().flat_map(move |region| {
-            let words = region.text.words.iter().enumerate();
-            words
-                .filter(move |(_, place)| Some(place.word) == word)
-                .map(move |(index, place)| (region, index, *place))
         })
     }
 }

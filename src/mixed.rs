@@ -1,0 +1,317 @@
+//! Batches of questions and edits in any order.
+//!
+//! The invariant: every question is answered, and every edit made, as if the operations ran one after the other. They do not:
+//! files know nothing of each other, and an edit of a file only leaves the pieces of its text as they were before and after
+//! (a snapshot of offsets, cheap to keep), on which all questions are then answered in parallel. Source: random access on
+//! compressed data, TPDS 2023, section on mixed operations.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+use zipfdb_storage::Tokenizer;
+
+use crate::overlay::{Batch, EditedFile, FileState, Insertion, Overlay, Regions};
+use crate::snapshot::{EditedText, StoredView, extract};
+use crate::{Error, Result};
+
+/// One of many operations; see [`crate::Corpus::mixed_many`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation<'a> {
+    /// How often does a word occur in a file?
+    Count {
+        /// The file.
+        file: &'a str,
+        /// The word.
+        word: &'a [u8],
+    },
+    /// Where does a word occur in a file?
+    Search {
+        /// The file.
+        file: &'a str,
+        /// The word.
+        word: &'a [u8],
+    },
+    /// What are some bytes of a file?
+    Extract {
+        /// The file.
+        file: &'a str,
+        /// The first of them, from 0.
+        offset: u64,
+        /// How many, as far as the file goes.
+        length: u64,
+    },
+    /// Inserts text into a file.
+    Insert {
+        /// The file.
+        file: &'a str,
+        /// Before which of its bytes as it is then.
+        offset: u64,
+        /// What to insert.
+        text: &'a [u8],
+    },
+    /// Appends text to a file, which is created if it is not there.
+    Append {
+        /// The file.
+        file: &'a str,
+        /// What to append.
+        text: &'a [u8],
+    },
+}
+
+/// What an [`Operation`] gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Of [`Operation::Count`].
+    Count(u64),
+    /// Of [`Operation::Search`]: the offsets of the word's first bytes, ascending.
+    Offsets(Vec<u64>),
+    /// Of [`Operation::Extract`].
+    Bytes(Vec<u8>),
+    /// Of an edit.
+    Edited,
+}
+
+impl<'a> Operation<'a> {
+    fn file(&self) -> &'a str {
+        match *self {
+            Operation::Count { file, .. }
+            | Operation::Search { file, .. }
+            | Operation::Extract { file, .. }
+            | Operation::Insert { file, .. }
+            | Operation::Append { file, .. } => file,
+        }
+    }
+}
+
+/// A corpus that operations run on.
+pub(crate) struct Target<'a> {
+    pub(crate) stored: &'a Arc<StoredView>,
+    pub(crate) overlay: &'a mut Overlay,
+    pub(crate) tokenizer: Tokenizer,
+}
+
+/// What a file is at some point of the batch.
+#[derive(Clone)]
+enum State {
+    Missing,
+    /// As stored.
+    Stored(usize),
+    Edited(Arc<EditedFile>),
+}
+
+/// A question and the state that it is to be answered on.
+struct Question {
+    operation: usize,
+    state: State,
+}
+
+/// What became of one file.
+struct Walked {
+    name: Arc<str>,
+    questions: Vec<Question>,
+    /// Its last state, if it was edited.
+    edited: Option<EditedFile>,
+}
+
+/// Questions of one file that are answered one after the other, so that each takes over what was told for the one before.
+const TASK_QUESTIONS: usize = 32;
+
+impl Target<'_> {
+    /// Runs operations: their answers, and the edits in batches that make the same of the texts.
+    ///
+    /// # Errors
+    /// If an operation names a file that is not there, or a place behind its end, or a segment is damaged: then nothing has
+    /// happened.
+    pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<Batch>)> {
+        let mut by_file: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, operation) in operations.iter().enumerate() {
+            by_file.entry(operation.file()).or_default().push(index);
+        }
+        let mut files: Vec<(&str, Vec<usize>)> = by_file.into_iter().collect();
+        files.sort_unstable_by_key(|(_, indexes)| indexes[0]);
+        let walked: Vec<Walked> = (files.par_iter())
+            .map(|(name, indexes)| self.walk(name, indexes, operations))
+            .collect::<Result<_>>()?;
+
+        let tasks: Vec<(&str, &[Question])> = (walked.iter())
+            .flat_map(|file| {
+                let questions = file.questions.chunks(TASK_QUESTIONS);
+                questions.map(|questions| (&*file.name, questions))
+            })
+            .collect();
+        if !tasks.is_empty() {
+            self.stored.prepare_edits()?;
+        }
+        let found: Vec<Vec<(usize, Answer)>> = (tasks.par_iter())
+            .map(|(name, questions)| self.answer(name, questions, operations))
+            .collect::<Result<_>>()?;
+        let mut answers = vec![Answer::Edited; operations.len()];
+        for (operation, answer) in found.into_iter().flatten() {
+            answers[operation] = answer;
+        }
+        let batches = batches(operations);
+        let inserted = batches.iter().flat_map(|batch| match batch {
+            Batch::Insert(rows) => &rows[..],
+            Batch::Replace(_) | Batch::Delete(_) => &[],
+        });
+        let inserted = inserted.map(|row| row.text.len() as u64);
+        let (rows, bytes) = inserted.fold((0, 0), |(rows, sum), bytes| (rows + 1, sum + bytes));
+        let edited = walked.into_iter();
+        let edited = edited.filter_map(|file| Some((file.name, file.edited?)));
+        self.overlay.put(edited, rows, bytes);
+        Ok((answers, batches))
+    }
+
+    /// Goes through the operations on one file: makes its edits, and keeps the states that its questions are about.
+    fn walk(&self, name: &str, indexes: &[usize], operations: &[Operation<'_>]) -> Result<Walked> {
+        let mut state = match self.overlay.file(name) {
+            Some(FileState::Deleted) => State::Missing,
+            Some(FileState::Edited(file)) => State::Edited(file.clone()),
+            None => (self.stored.find_file(name)).map_or(State::Missing, State::Stored),
+        };
+        let mut questions = Vec::new();
+        // Edits that no question has been asked about yet.
+        let mut open: Option<EditedFile> = None;
+        for &index in indexes {
+            let (offset, text) = match operations[index] {
+                Operation::Insert { offset, text, .. } => (Some(offset), text),
+                Operation::Append { text, .. } => (None, text),
+                _ => {
+                    if let Some(file) = open.take() {
+                        state = State::Edited(Arc::new(file));
+                    }
+                    if let State::Missing = state {
+                        return Err(at(index, self.stored.no_such_file(name)));
+                    }
+                    questions.push(Question {
+                        operation: index,
+                        state: state.clone(),
+                    });
+                    continue;
+                }
+            };
+            let file = match &mut open {
+                Some(file) => file,
+                None => open.insert(match &state {
+                    State::Missing if offset.is_some() => {
+                        return Err(at(index, self.stored.no_such_file(name)));
+                    }
+                    State::Missing => EditedFile::empty(),
+                    State::Stored(file) => EditedFile::stored(self.stored.files()[*file].bytes),
+                    State::Edited(file) => EditedFile::clone(file),
+                }),
+            };
+            let size = file.pieces.bytes();
+            let offset = offset.unwrap_or(size);
+            if offset > size {
+                return Err(at(
+                    index,
+                    Error::Invalid {
+                        subject: format!("offset {offset}"),
+                        reason: format!("file \"{name}\" has {size} bytes then"),
+                    },
+                ));
+            }
+            file.pieces.insert(offset, Bytes::copy_from_slice(text));
+        }
+        let edited = open.or_else(|| match (&state, self.overlay.file(name)) {
+            (State::Edited(file), Some(FileState::Edited(before))) if Arc::ptr_eq(file, before) => {
+                None
+            }
+            (State::Edited(file), _) => Some(EditedFile::clone(file)),
+            _ => None,
+        });
+        Ok(Walked {
+            name: name.into(),
+            questions,
+            edited,
+        })
+    }
+
+    /// Answers questions about one file that follow each other.
+    fn answer(
+        &self,
+        name: &str,
+        questions: &[Question],
+        operations: &[Operation<'_>],
+    ) -> Result<Vec<(usize, Answer)>> {
+        let mut earlier: Option<Arc<Regions>> = None;
+        let mut text_of = |file: &Arc<EditedFile>| -> Result<EditedText> {
+            let view = self.stored.clone();
+            let text = EditedText::new(view, name, file.clone(), self.tokenizer, earlier.as_ref())?;
+            earlier = Some(text.regions().clone());
+            Ok(text)
+        };
+        let answer = |question: &Question| {
+            let answer = match (operations[question.operation], &question.state) {
+                (Operation::Count { word, .. }, State::Stored(file)) => {
+                    Answer::Count(self.stored.count_in(*file, word)?)
+                }
+                (Operation::Count { word, .. }, State::Edited(file)) => {
+                    Answer::Count(text_of(file)?.count(word)?)
+                }
+                (Operation::Search { word, .. }, State::Stored(file)) => {
+                    Answer::Offsets(self.stored.search_in(*file, word)?)
+                }
+                (Operation::Search { word, .. }, State::Edited(file)) => {
+                    Answer::Offsets(text_of(file)?.search(word)?)
+                }
+                (Operation::Extract { offset, length, .. }, State::Stored(file)) => {
+                    Answer::Bytes(self.stored.extract(*file, offset, length)?)
+                }
+                (Operation::Extract { offset, length, .. }, State::Edited(file)) => {
+                    let stored = file
+                        .is_stored
+                        .then(|| self.stored.find_file(name))
+                        .flatten();
+                    Answer::Bytes(extract(self.stored, stored, file, offset, length)?)
+                }
+                // Questions about files that are missing were refused, and edits are no questions.
+                (_, State::Missing) | (Operation::Insert { .. } | Operation::Append { .. }, _) => {
+                    Answer::Edited
+                }
+            };
+            Ok((question.operation, answer))
+        };
+        questions.iter().map(answer).collect()
+    }
+}
+
+/// The edits among operations, in batches: rows of a batch are of different files, so that it does not matter that they see
+/// the texts before it.
+fn batches(operations: &[Operation<'_>]) -> Vec<Batch> {
+    let mut names = crate::edits::Names::default();
+    let mut batches = Vec::new();
+    let mut rows: Vec<Insertion> = Vec::new();
+    // For each file the batch that it was last in.
+    let mut last: HashMap<&str, usize> = HashMap::new();
+    for operation in operations {
+        let (file, offset, text) = match *operation {
+            Operation::Insert { file, offset, text } => (file, Some(offset), text),
+            Operation::Append { file, text } => (file, None, text),
+            _ => continue,
+        };
+        if last.get(file) == Some(&batches.len()) {
+            batches.push(Batch::Insert(std::mem::take(&mut rows)));
+        }
+        last.insert(file, batches.len());
+        rows.push(Insertion {
+            file: names.shared(file),
+            offset,
+            text: Bytes::copy_from_slice(text),
+        });
+    }
+    if !rows.is_empty() {
+        batches.push(Batch::Insert(rows));
+    }
+    batches
+}
+
+fn at(operation: usize, error: Error) -> Error {
+    Error::Invalid {
+        subject: format!("operation {}", operation + 1),
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,250 @@
+//! One file with its edits: words and bytes of what is stored, corrected where edits touch it.
+//!
+//! The invariant: answers equal those on the text as it is now. It knows no other files, and words by the numbers that
+//! [`WordNumbers`](super::word_numbers::WordNumbers) gives them.
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+use zipfdb_storage::Tokenizer;
+
+use super::stored_view::StoredView;
+use crate::Result;
+use crate::overlay::{EditedFile, Piece, Region, RegionWord, Regions, StoredText};
+
+/// Bytes of a stored stretch that are written at a time.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// A file that is not as stored.
+pub(crate) struct EditedText {
+    view: Arc<StoredView>,
+    /// The stored file that it rests on.
+    stored: Option<usize>,
+    edited: Arc<EditedFile>,
+    regions: Arc<Regions>,
+}
+
+/// A stored file, or none, as text that edits rest on.
+struct BaseText<'a> {
+    view: &'a StoredView,
+    name: &'a str,
+    tokenizer: Tokenizer,
+    file: Option<usize>,
+}
+
+impl StoredText for BaseText<'_> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn tokenizer(&self) -> Tokenizer {
+        self.tokenizer
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.map_or(0, |file| self.view.files()[file].bytes)
+    }
+
+    fn words(&self) -> u64 {
+        self.file.map_or(0, |file| self.view.files()[file].words)
+    }
+
+    fn extract(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        match self.file {
+            Some(file) if range.start < range.end => {
+                self.view
+                    .extract(file, range.start, range.end - range.start)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn words_before(&self, offset: u64) -> Result<u64> {
+        self.file
+            .map_or(Ok(0), |file| self.view.words_before(file, offset))
+    }
+
+    fn number(&self, word: &[u8]) -> Result<u32> {
+        let vocabulary = self.view.vocabulary()?;
+        self.view.word_numbers.number(vocabulary, word)
+    }
+}
+
+impl EditedText {
+    /// Finds the words around those edits that nobody has looked at before, nor at any of `earlier`, an earlier state.
+    ///
+    /// # Errors
+    /// If the segment of the file is damaged.
+    pub(crate) fn new(
+        view: Arc<StoredView>,
+        name: &str,
+        edited: Arc<EditedFile>,
+        tokenizer: Tokenizer,
+        earlier: Option<&Arc<Regions>>,
+    ) -> Result<EditedText> {
+        let stored = edited.is_stored.then(|| view.find_file(name)).flatten();
+        let base = BaseText {
+            view: &view,
+            name,
+            tokenizer,
+            file: stored,
+        };
+        let regions = edited.regions(&base, earlier)?.clone();
+        Ok(EditedText {
+            view,
+            stored,
+            edited,
+            regions,
+        })
+    }
+
+    /// The words around edits.
+    pub(crate) fn regions(&self) -> &Arc<Regions> {
+        &self.regions
+    }
+
+    /// How often a word occurs.
+    pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
+        let stored = match self.stored {
+            None => 0,
+            Some(file) => self.view.count_in(file, word)?,
+        };
+        Ok(stored.saturating_add_signed(self.change_of(word)?))
+    }
+
+    /// How much more or less often a word occurs than in the stored file.
+    pub(super) fn change_of(&self, word: &[u8]) -> Result<i64> {
+        let Some(word) = self.number_of(word)? else {
+            return Ok(0);
+        };
+        let changes = &self.regions.changes;
+        let found = changes.binary_search_by_key(&word, |&(word, _)| word);
+        Ok(found.map_or(0, |at| changes[at].1))
+    }
+
+    fn number_of(&self, word: &[u8]) -> Result<Option<u32>> {
+        let vocabulary = self.view.vocabulary()?;
+        self.view.word_numbers.find(vocabulary, word)
+    }
+
+    /// Where a word stands: offsets of its first bytes, ascending.
+    pub(crate) fn search(&self, word: &[u8]) -> Result<Vec<u64>> {
+        let stored = match self.stored {
+            None => Vec::new(),
+            Some(file) => self.view.search_in(file, word)?,
+        };
+        self.moved_offsets(word, stored)
+    }
+
+    /// Offsets of a word in the stored file as they are now, with those in regions.
+    pub(super) fn moved_offsets(&self, word: &[u8], stored: Vec<u64>) -> Result<Vec<u64>> {
+        let regions = &self.regions.regions;
+        let mut offsets = Vec::with_capacity(stored.len());
+        let mut next = 0;
+        for offset in stored {
+            while (regions.get(next)).is_some_and(|region| region.stored_bytes.end <= offset) {
+                next += 1;
+            }
+            if (regions.get(next)).is_none_or(|region| offset < region.stored_bytes.start) {
+                offsets.push(self.regions.moved_byte(offset, next));
+            }
+        }
+        let before = offsets.len();
+        let found = self.places_of(self.number_of(word)?);
+        offsets.extend(found.map(|(region, _, at)| region.bytes.start + u64::from(at.offset)));
+        if before > 0 {
+            offsets.sort_unstable();
+        }
+        Ok(offsets)
+    }
+
+    /// Numbers of stored words in the file as they are now, with those that `word` has in regions.
+    pub(super) fn moved_positions(&self, word: u32, stored: Vec<u64>) -> Vec<u64> {
+        let regions = &self.regions.regions;
+        let mut positions = Vec::with_capacity(stored.len());
+        let mut next = 0;
+        for position in stored {
+            while (regions.get(next)).is_some_and(|region| region.stored_words.end <= position) {
+                next += 1;
+            }
+            if (regions.get(next)).is_none_or(|region| position < region.stored_words.start) {
+                positions.push(self.regions.moved_word(position, next));
+            }
+        }
+        let before = positions.len();
+        let found = self.places_of(Some(word));
+        positions.extend(found.map(|(region, index, _)| region.words.start + index as u64));
+        if before > 0 {
+            positions.sort_unstable();
+        }
+        positions
+    }
+
+    /// The places of a word in the regions: region, index among its words, place.
+    fn places_of(&self, word: Option<u32>) -> impl Iterator<Item = (&Region, usize, RegionWord)> {
+        let regions = match word {
+            Some(_) => &self.regions.regions[..],
+            None => &[],
+        };
+        regions.iter().flat_map(move |region| {
+            let words = region.text.words.iter().enumerate();
+            words
+                .filter(move |(_, place)| Some(place.word) == word)
+                .map(move |(index, place)| (region, index, *place))
+        })
+    }
+
+    /// The bytes `offset..offset + length`, as far as the text goes.
+    pub(crate) fn extract(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        extract(&self.view, self.stored, &self.edited, offset, length)
+    }
+
+    /// Writes the text; the inner error is the target's.
+    pub(super) fn write(&self, target: &mut dyn Write) -> Result<io::Result<()>> {
+        for piece in self.edited.pieces.iter() {
+            let written = match piece {
+                Piece::Inserted(text) => target.write_all(text),
+                Piece::Stored(range) => self.write_stored(range.clone(), target)?,
+            };
+            if let Err(error) = written {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn write_stored(&self, range: Range<u64>, target: &mut dyn Write) -> Result<io::Result<()>> {
+        for from in range.clone().step_by(PIECE_BYTES as usize) {
+            let length = PIECE_BYTES.min(range.end - from);
+            let stored = self.stored.unwrap_or_default();
+            if let Err(error) = target.write_all(&self.view.extract(stored, from, length)?) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Bytes of a file with edits that rests on stored file `stored`, if on any; nothing is told of its words.
+pub(crate) fn extract(
+    view: &StoredView,
+    stored: Option<usize>,
+    edited: &EditedFile,
+    offset: u64,
+    length: u64,
+) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for piece in (edited.pieces).slice(offset..offset.saturating_add(length)) {
+        match piece {
+            Piece::Inserted(text) => bytes.extend_from_slice(&text),
+            Piece::Stored(range) => {
+                // Only a file that rests on a stored one has such pieces.
+                let stored = stored.unwrap_or_default();
+                let length = range.end - range.start;
+                bytes.extend(view.extract(stored, range.start, length)?);
+            }
+        }
+    }
+    Ok(bytes)
+}
