@@ -189,7 +189,7 @@ impl Log {
         let state = self.state.lock();
         let written = state.written;
         let files: Vec<(u64, u64)> = (state.files.iter())
-            .filter(|file| file.number <= written.file && !file.corpora.is_empty())
+            .filter(|file| file.number <= written.file && file.end > 0 && !file.corpora.is_empty())
             .map(|file| match file.number == written.file {
                 true => (file.number, written.offset),
                 false => (file.number, file.end),
@@ -229,6 +229,9 @@ impl Log {
                     return Err(failed(&path, "remove")(error));
                 }
                 _ => {}
+            }
+            if let Some(file) = self.state.lock().files.front_mut() {
+                file.end = 0; // nothing to read any more
             }
             (self.backend)
                 .sync_directory(&self.directory)
