@@ -221,6 +221,7 @@ impl Log {
                 Some(file) if !(open && state.files.len() == 1) && !is_needed(file) => file.number,
                 _ => return Ok(()),
             };
+            state.files[0].end = 0; // nothing to read any more, even if it cannot be removed
             // Still listed: its records are mentioned until it is gone. It is not the one that is written to.
             drop(state);
             let path = scan::path_of(&self.directory, oldest);
@@ -229,9 +230,6 @@ impl Log {
                     return Err(failed(&path, "remove")(error));
                 }
                 _ => {}
-            }
-            if let Some(file) = self.state.lock().files.front_mut() {
-                file.end = 0; // nothing to read any more
             }
             (self.backend)
                 .sync_directory(&self.directory)
