@@ -389,15 +389,18 @@ impl Store {
     /// Reads the log anew each time. What others commit meanwhile may be missing, what they merge be there.
     ///
     /// # Errors
-    /// Those of `visit`; [`Error::Io`] or [`Error::CorruptLog`] if a file of the log was changed by somebody else since
-    /// it was opened.
+    /// Those of `visit`; [`Error::Io`] if a file cannot be read, or what waits in the process not be written;
+    /// [`Error::CorruptLog`] if somebody else changed a file.
     pub fn replay<E: From<Error>>(
         &self,
         mut visit: impl FnMut(LogPosition, LogRecord<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let shared = &self.shared;
-        // If it fails, what was acknowledged before can still be read.
-        let _ = shared.log.ensure(shared.log.end(), Durability::Normal);
+        match shared.log.ensure(shared.log.end(), Durability::Normal) {
+            // What was written before can still be read.
+            Ok(()) | Err(Error::Poisoned { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         let tidying = shared.tidying.lock();
         let visible = shared.visible.lock();
         let merged: HashMap<u64, LogPosition> = (visible.corpora.values())

@@ -74,3 +74,6 @@ pub const LOG_BUFFER_SIZE: usize = 1 << 20;
 
 /// Bytes from which on the next commit begins a new log file.
 pub(crate) const LOG_FILE_SIZE: u64 = 8 << 20;
+
+#[cfg(test)]
+mod tests;

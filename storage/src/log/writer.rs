@@ -189,7 +189,7 @@ impl Log {
         let state = self.state.lock();
         let written = state.written;
         let files: Vec<(u64, u64)> = (state.files.iter())
-            .filter(|file| file.number <= written.file && !file.corpora.is_empty())
+            .filter(|file| file.number <= written.file && file.end > 0 && !file.corpora.is_empty())
             .map(|file| match file.number == written.file {
                 true => (file.number, written.offset),
                 false => (file.number, file.end),
@@ -221,6 +221,7 @@ impl Log {
                 Some(file) if !(open && state.files.len() == 1) && !is_needed(file) => file.number,
                 _ => return Ok(()),
             };
+            state.files[0].end = 0; // nothing to read any more, even if it cannot be removed
             // Still listed: its records are mentioned until it is gone. It is not the one that is written to.
             drop(state);
             let path = scan::path_of(&self.directory, oldest);

@@ -147,7 +147,9 @@ impl Publication {
         writer.change(|catalog| {
             let mut renamed = Vec::new();
             if let Some(merge) = &merge {
-                // From here on the log may speak for the files, even if that fails.
+                // The names they have now must outlast a power cut: from here on the log may speak for the files, even
+                // if that fails.
+                directory.sync(backend)?;
                 renamed = std::mem::take(&mut self.headers);
                 shared.log.append_merge(merge)?;
             }

@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use zipfdb_storage::{
-    Backend, CorpusSettings, Dictionary, FileEntry, Grammar, OpenOptions, Result, SegmentWriter,
-    Store, Tokenizer,
+    Backend, CorpusSettings, Dictionary, Durability, Edit, Error, FileEntry, Grammar, LogRecord,
+    OpenOptions, Result, Segment, SegmentWriter, Store, Tokenizer,
 };
 
-/// Corpora and the names of their files, in the order of publication.
+/// Corpora and the names of their files, sorted.
 pub type State = BTreeMap<String, Vec<String>>;
 
 pub const CREATE: OpenOptions = OpenOptions {
@@ -44,7 +45,16 @@ pub enum Step {
     Drop(&'static str),
     /// Dropped while a handle of each segment is held.
     DropHeld(&'static str),
+    /// A commit to the log: names of files to add, or with `-` before to delete.
+    Commit(Durability, Vec<(&'static str, Vec<String>)>),
+    /// Log and segments to new segments.
+    Recompress(&'static str),
+    /// Recompressed while a handle of each segment is held.
+    RecompressHeld(&'static str),
 }
+
+/// Small enough that few commits fill a log file.
+const LOG_FILE_SIZE: u64 = 200;
 
 impl Step {
     pub fn publish(corpus: &'static str, files: &[&str]) -> Step {
@@ -52,6 +62,25 @@ impl Step {
             corpus,
             files.iter().map(|name| (*name).to_owned()).collect(),
         )
+    }
+
+    pub fn commit(durability: Durability, edits: &[(&'static str, &[&str])]) -> Step {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let edits = edits.iter().map(|(corpus, names)| (*corpus, owned(names)));
+        Step::Commit(durability, edits.collect())
+    }
+
+    /// Whether it is there for good once it is done and then the process is killed, or the power goes off.
+    pub fn survives(&self, power_cut: bool) -> bool {
+        match self {
+            Step::Commit(durability, _) => match durability {
+                Durability::Full => true,
+                Durability::Normal => !power_cut,
+                Durability::Off => false,
+            },
+            Step::Abandon(_) => false,
+            _ => true,
+        }
     }
 
     pub fn perform(&self, store: &Store) -> Result<()> {
@@ -76,11 +105,23 @@ impl Step {
             Step::DropHeld(name) => {
                 let (_, held) = store.open_corpus(name)?;
                 store.drop_corpus(name)?;
-                for segment in &held {
-                    segment.verify()?;
-                }
-                Ok(())
+                verify(&held)
             }
+            Step::Commit(durability, edits) => {
+                store.set_log_file_size(LOG_FILE_SIZE);
+                let mut records = Vec::new();
+                for (name, edits) in edits {
+                    let corpus = store.corpus(name)?.id;
+                    let deleted = edits.iter().filter_map(|name| name.strip_prefix('-'));
+                    records.push(LogRecord::delete(corpus, deleted)?);
+                    let added = edits.iter().filter(|name| !name.starts_with('-'));
+                    let rows = added.map(|name| (name.as_str(), None, name.as_bytes()));
+                    records.push(LogRecord::insert(corpus, rows)?);
+                }
+                store.append_commit(&records, *durability).map(drop)
+            }
+            Step::Recompress(name) => recompress(store, name).map(drop),
+            Step::RecompressHeld(name) => verify(&recompress(store, name)?),
         }
     }
 
@@ -88,12 +129,66 @@ impl Step {
     pub fn apply(&self, state: &mut State) {
         match self {
             Step::Create(name) => drop(state.insert((*name).to_owned(), Vec::new())),
-            Step::Resize(name) => state.get_mut(*name).unwrap().insert(0, RESIZED.to_string()),
+            Step::Resize(name) => state.get_mut(*name).unwrap().push(RESIZED.to_string()),
             Step::Publish(name, files) => state.get_mut(*name).unwrap().extend(files.clone()),
-            Step::Abandon(_) => {}
+            Step::Commit(_, edits) => {
+                for (name, edits) in edits {
+                    let files = state.get_mut(*name).unwrap();
+                    for edit in edits {
+                        match edit.strip_prefix('-') {
+                            Some(deleted) => files.retain(|file| file != deleted),
+                            None => files.push(edit.clone()),
+                        }
+                    }
+                }
+            }
+            Step::Abandon(_) | Step::Recompress(_) | Step::RecompressHeld(_) => {}
             Step::Drop(name) | Step::DropHeld(name) => drop(state.remove(*name)),
         }
+        state.values_mut().for_each(|files| files.sort());
     }
+}
+
+fn verify(segments: &[Arc<Segment>]) -> Result<()> {
+    segments.iter().try_for_each(|segment| segment.verify())
+}
+
+/// Recompresses a corpus; returns its old segments.
+fn recompress(store: &Store, name: &str) -> Result<Vec<Arc<Segment>>> {
+    let merged = store.log_position();
+    let (record, segments) = store.open_corpus(name)?;
+    let files = files(store, record.id, &segments)?;
+    let mut publication = store.begin_recompression(name, &record.segments, merged)?;
+    for (index, file) in files.iter().enumerate() {
+        let (header, path) = publication.next_segment((16, 0, 0), index + 1 == files.len())?;
+        write_segment(store.backend(), &path, &header, file)?;
+    }
+    publication.commit()?;
+    Ok(segments)
+}
+
+/// The files of a corpus: those in its segments, and what the log says of it.
+fn files(store: &Store, corpus: u64, segments: &[Arc<Segment>]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for segment in segments {
+        names.extend(segment.files()?.iter().map(|file| file.name.clone()));
+    }
+    store.replay(|_, record| {
+        if record.corpus() == corpus {
+            for edit in record.edits() {
+                match edit {
+                    Edit::Insert { file, text, .. } => {
+                        assert_eq!(file.as_bytes(), text);
+                        names.push(file.to_owned());
+                    }
+                    Edit::Delete { file } => names.retain(|name| name != file),
+                    Edit::Replace { .. } => panic!("no step replaces"),
+                }
+            }
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(names)
 }
 
 /// Settings that differ between corpora, so that it shows if they get lost.
@@ -161,6 +256,35 @@ pub fn steps() -> Vec<Step> {
     ]
 }
 
+/// Commits of every durability among steps of other kinds, some to several corpora, over many log files.
+pub fn log_steps() -> Vec<Step> {
+    use Durability::{Full, Normal, Off};
+    vec![
+        Step::Create("a"),
+        Step::commit(Full, &[("a", &["a1", "a2"])]),
+        Step::publish("a", &["a3"]),
+        Step::commit(Normal, &[("a", &["-a3", "a4"])]),
+        Step::commit(Off, &[("a", &["a5"])]),
+        Step::Create("bb"),
+        Step::commit(Off, &[("bb", &["b1"]), ("a", &["a6", "-a1"])]),
+        Step::Recompress("a"),
+        Step::commit(Full, &[("bb", &["b2", "-b1"]), ("a", &["a7"])]),
+        Step::publish("bb", &["b3", "b4"]),
+        Step::commit(Off, &[("bb", &["-b3"])]),
+        Step::commit(Normal, &[("a", &["a8"])]),
+        Step::RecompressHeld("bb"),
+        Step::commit(Off, &[("bb", &["b5"])]),
+        Step::Recompress("bb"),
+        Step::commit(Normal, &[("bb", &["b6"]), ("a", &["-a8"])]),
+        Step::DropHeld("bb"),
+        Step::Create("bb"),
+        Step::commit(Full, &[("bb", &["b7"])]),
+        Step::commit(Off, &[("a", &["-a2", "-a4", "-a5", "-a6", "-a7"])]),
+        Step::Recompress("a"),
+        Step::commit(Normal, &[("bb", &["b8"]), ("a", &["a9"])]),
+    ]
+}
+
 /// The model before and after each of `steps`.
 pub fn states(steps: &[Step]) -> Vec<State> {
     let mut states = vec![State::new()];
@@ -185,23 +309,18 @@ pub fn observe(store: &Store) -> State {
     let mut state = State::new();
     for record in store.corpora() {
         let mut settings = settings(&record.name);
-        let mut names = Vec::new();
-        if record.settings.segment_size == RESIZED {
+        let resized = record.settings.segment_size == RESIZED;
+        if resized {
             settings.segment_size = RESIZED;
-            names.push(RESIZED.to_string());
         }
         assert_eq!(record.settings, settings);
         let (_, segments) = store.open_corpus(&record.name).unwrap();
-        for segment in segments {
-            segment.verify().unwrap();
-            names.extend(
-                segment
-                    .files()
-                    .unwrap()
-                    .iter()
-                    .map(|file| file.name.clone()),
-            );
+        verify(&segments).unwrap();
+        let mut names = files(store, record.id, &segments).unwrap();
+        if resized {
+            names.push(RESIZED.to_string());
         }
+        names.sort();
         let other = state.insert(record.name, names);
         assert_eq!(other, None, "two corpora of one name");
     }
@@ -222,8 +341,9 @@ pub fn reopen(path: &Path) -> State {
     assert_eq!(observe(&store), state);
     for name in std::fs::read_dir(path.join("segments")).unwrap() {
         let name = name.unwrap().file_name().into_string().unwrap();
+        // A tombstone stays as long as the log has records of the corpus.
         assert!(
-            name.ends_with(".seg") || name.ends_with(".corpus"),
+            name.ends_with(".seg") || name.ends_with(".corpus") || name.ends_with(".dropped"),
             "{name} was left behind"
         );
     }
