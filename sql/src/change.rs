@@ -123,13 +123,24 @@ fn value(cursor: &mut Cursor<'_>, nodes: &mut Nodes) -> Result<NodeId> {
     let signed = matches!(cursor.symbol_at(0), Some("-" | "+"))
         && cursor.after_next() == Some(&TokenKind::Number);
     let ends = matches!(cursor.symbol_at(1 + usize::from(signed)), Some("," | ")"));
-    if ends && (signed || cursor.peek_operand()?.is_some()) {
-        let operand = cursor.operand("an expression")?;
-        let kind = match operand.kind {
+    let at = cursor.byte();
+    let plain = match (ends, signed) {
+        (false, _) => None,
+        (true, true) => Some(cursor.operand("an expression")?.kind),
+        (true, false) => {
+            let plain = cursor.peek_operand()?;
+            if plain.is_some() {
+                cursor.advance();
+            }
+            plain
+        }
+    };
+    if let Some(plain) = plain {
+        let kind = match plain {
             OperandKind::Literal(value) => NodeKind::Literal(value),
             OperandKind::Parameter(number) => NodeKind::Parameter(number),
         };
-        return Ok(nodes.add(operand.at, kind, &[]));
+        return Ok(nodes.add(at, kind, &[]));
     }
     let end = end_of_value(cursor);
     expression(cursor, end, "`,` or `)`", nodes)

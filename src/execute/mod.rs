@@ -112,8 +112,7 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
         | Plan::Rollback
         | Plan::Recompress { .. }
         | Plan::CreateCorpus { .. }
-        | Plan::AlterCorpus { .. }
-        | Plan::Set(Setting::Durability(_)) => Err(Error::Invalid {
+        | Plan::AlterCorpus { .. } => Err(Error::Invalid {
             subject: "statement".into(),
             reason:
                 "changes of files are not supported yet; hint: COPY corpus FROM 'path' adds files"

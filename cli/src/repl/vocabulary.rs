@@ -282,11 +282,11 @@ mod tests {
         for (name, values) in VALUES {
             for (number, value) in values.iter().enumerate() {
                 let sql = match *name {
-                    "tokenizer" | "segment_size" | "recompress_threshold" => {
+                    "tokenizer" | "segment_size" => {
                         format!("CREATE CORPUS {name}{number} WITH ({name} = '{value}')")
                     }
-                    // They are options of COPY, which would need files.
-                    "format" | "on_error" => continue,
+                    // They are options of COPY, which would need files, and of changes.
+                    "format" | "on_error" | "recompress_threshold" => continue,
                     _ => format!("SET {name} = '{value}'"),
                 };
                 database.execute(&sql).unwrap();

@@ -1,7 +1,7 @@
 //! INSERT, REPLACE and DELETE: their columns, their rows and the files they mean.
 //!
-//! Invariant: rows have a value for each column, and `file` and `content` are among the columns. Values that are written as
-//! literals or given as parameters have the types of their columns; those that are computed are checked as they come.
+//! Invariant: rows have a value for each column, and `file` and `content` are among the columns. Literals and
+//! parameters have the types of their columns; what is computed is checked as it comes.
 
 use super::Binder;
 use super::expression::{Expressions, Form};
@@ -93,16 +93,24 @@ impl Binder<'_> {
 
     /// VALUES, as a query that gives its rows.
     fn values(&self, values: &[NodeId], nodes: &Nodes, columns: &[InsertColumn]) -> Result<Query> {
-        for (value, column) in values.iter().zip(columns.iter().cycle()) {
-            self.check_value(nodes, *value, *column)?;
-        }
         let scope = Scope::new(Source::Nothing, Vec::new(), None);
         let mut expressions = Expressions::of_nodes(self, nodes, scope);
         let hint = "values are constant; `INSERT INTO ... SELECT` inserts what a query gives";
         let mut rows = Vec::with_capacity(values.len());
-        for value in values {
+        for (value, column) in values.iter().zip(columns.iter().cycle()) {
             let bound = expressions.bind(*value, Form::Row, false)?;
-            rows.push(self.row(&bound, "VALUES", hint)?);
+            let row = self.row(&bound, "VALUES", hint)?;
+            if let Expression::Value(constant) = expressions.arena.get(row) {
+                let operand = || Operand {
+                    at: expressions.start(*value),
+                    kind: match nodes.node(*value).kind {
+                        NodeKind::Parameter(number) => OperandKind::Parameter(number),
+                        _ => OperandKind::Literal(constant.clone()),
+                    },
+                };
+                self.check_value(constant, operand, *column)?;
+            }
+            rows.push(row);
         }
         let outputs = columns.iter().enumerate().map(|(index, column)| Output {
             name: column.name().to_owned(),
@@ -130,26 +138,20 @@ impl Binder<'_> {
         })
     }
 
-    /// A literal or a parameter must have the type of its column.
-    fn check_value(&self, nodes: &Nodes, value: NodeId, column: InsertColumn) -> Result<()> {
-        let node = nodes.node(value);
-        let kind = match &node.kind {
-            NodeKind::Literal(value) => OperandKind::Literal(value.clone()),
-            NodeKind::Parameter(number) => OperandKind::Parameter(*number),
-            _ => return Ok(()),
-        };
-        let found = match &node.kind {
-            NodeKind::Parameter(number) => self.parameter(*number),
-            NodeKind::Literal(value) => value,
-            _ => return Ok(()),
-        };
-        let expected = match (column, found) {
+    /// A value that is known must have the type of its column.
+    fn check_value(
+        &self,
+        value: &Value,
+        operand: impl Fn() -> Operand,
+        column: InsertColumn,
+    ) -> Result<()> {
+        let expected = match (column, value) {
             (InsertColumn::File, Value::Text(_))
             | (InsertColumn::Content, Value::Text(_) | Value::Blob(_))
             | (InsertColumn::Offset, Value::Integer(0..)) => return Ok(()),
             (InsertColumn::Offset, Value::Integer(offset)) => {
                 return Err(Error::OutOfRange {
-                    at: self.source.at(node.at),
+                    at: self.source.at(operand().at),
                     what: "offset".to_owned(),
                     bounds: "at least 0".to_owned(),
                     found: offset.to_string(),
@@ -160,8 +162,7 @@ impl Binder<'_> {
             (InsertColumn::Content, _) => "TEXT or BLOB",
             (InsertColumn::Offset, _) => "INTEGER",
         };
-        let operand = Operand { at: node.at, kind };
-        Err(self.wrong_type(&operand, column.name(), expected, Hint::NONE))
+        Err(self.wrong_type(&operand(), column.name(), expected, Hint::NONE))
     }
 
     pub(super) fn delete(&self, corpus: &Name, files: &Select) -> Result<Plan> {
