@@ -191,7 +191,7 @@ pub(crate) fn delete(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
         name: file,
     };
     let root = nodes.add(at, kind, &[]);
-    let files = Select {
+    let files = Box::new(Select {
         at,
         distinct: false,
         items: vec![Item::Expression {
@@ -207,7 +207,7 @@ pub(crate) fn delete(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
         limit: None,
         offset: None,
         nodes,
-    };
+    });
     Ok(StatementKind::Delete { corpus, files })
 }
 

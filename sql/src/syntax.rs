@@ -106,7 +106,7 @@ pub(crate) enum StatementKind {
     Delete {
         corpus: Name,
         /// `SELECT file` with the condition; what it reads is not in it.
-        files: Select,
+        files: Box<Select>,
     },
     Begin,
     Commit,

@@ -518,7 +518,34 @@ mod tests {
         assert_eq!(at_bar("SELECT word FROM notes gr|"), ["group by"]);
         assert_eq!(at_bar("select word from notes order |"), ["by"]);
         assert_eq!(at_bar("create |"), ["corpus"]);
-        assert_eq!(at_bar("SELECT 1; c|"), ["check", "copy", "create corpus"]);
+        assert_eq!(
+            at_bar("SELECT 1; c|"),
+            ["check", "commit", "copy", "create corpus"]
+        );
+    }
+
+    #[test]
+    fn statements_of_changes_are_completed() {
+        assert_eq!(at_bar("ins|"), ["insert into"]);
+        assert_eq!(at_bar("INSERT |"), ["INTO"]);
+        assert_eq!(at_bar("INSERT INTO no|"), ["Novels", "notes"]);
+        assert_eq!(at_bar("REPLACE INTO notes |"), ["("]);
+        assert_eq!(
+            at_bar("INSERT INTO notes (|"),
+            ["content", "file", "offset"]
+        );
+        assert_eq!(at_bar("INSERT INTO notes (file, con|"), ["content"]);
+        assert_eq!(
+            at_bar("INSERT INTO notes (file, content) |"),
+            ["SELECT", "VALUES"]
+        );
+        assert_eq!(at_bar("delete |"), ["from"]);
+        assert_eq!(at_bar("DELETE FROM no|"), ["Novels", "notes"]);
+        assert_eq!(at_bar("DELETE FROM notes |"), ["WHERE"]);
+        assert_eq!(at_bar("DELETE FROM notes WHERE fil|"), ["file", "filter"]);
+        assert_eq!(at_bar("BEGIN |"), ["TRANSACTION"]);
+        assert_eq!(at_bar("RECOMPRESS no|"), ["Novels", "notes"]);
+        assert_eq!(at_bar("SET durability = 'o|"), ["off'"]);
     }
 
     #[test]
@@ -579,7 +606,10 @@ mod tests {
             at_bar("CREATE CORPUS x WITH (tokenizer = 'u|"),
             ["unicode'"]
         );
-        assert_eq!(at_bar("ALTER CORPUS notes SET (|"), ["segment_size = "]);
+        assert_eq!(
+            at_bar("ALTER CORPUS notes SET (|"),
+            ["recompress_threshold = ", "segment_size = "]
+        );
         assert_eq!(
             at_bar("COPY notes FROM 'x' WITH (on_error = '|"),
             ["skip'", "stop'"]
