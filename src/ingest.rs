@@ -205,12 +205,11 @@ fn make_segments(
             break;
         };
         let entries = files.entries(&draft);
-        let bytes = entries.0.iter().map(|file| file.bytes).sum();
+        let bytes = bytes_of(&entries.0);
         bytes_left = bytes_left.saturating_sub(bytes);
         let segment = build(
             draft,
             entries,
-            bytes,
             is_last,
             settings,
             progress,
@@ -244,17 +243,21 @@ impl Report {
     }
 }
 
-/// Makes a segment of a draft and its [`Files::entries`], of `bytes` bytes of text.
+fn bytes_of(files: &[FileEntry]) -> u64 {
+    files.iter().map(|file| file.bytes).sum()
+}
+
+/// Makes a segment of a draft and its [`Files::entries`].
 fn build(
     draft: Draft,
     (files, file_offsets): (Vec<FileEntry>, Vec<u32>),
-    bytes: u64,
     is_last: bool,
     settings: &CorpusSettings,
     progress: &dyn Progress,
     stop: &AtomicBool,
     report: &mut Report,
 ) -> Result<NewSegment> {
+    let bytes = bytes_of(&files);
     progress.begin("dictionary", bytes);
     let start = Instant::now();
     let (dictionary, tokens) = renumber(settings.tokenizer, draft);

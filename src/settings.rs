@@ -2,12 +2,13 @@
 //!
 //! Invariant: values are valid, the front end has checked them. They are not stored: a database opens with the defaults.
 
-use zipfdb_sql::setting::{Device, Setting, Strategy};
+use zipfdb_sql::setting::{Device, Durability, Setting, Strategy};
 
 /// The settings in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) device: Device,
+    pub(crate) durability: Durability,
     pub(crate) strategy: Option<Strategy>,
     /// Bytes that one query may keep in memory before it spills.
     pub(crate) memory_limit: u64,
@@ -19,6 +20,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             device: Device::Auto,
+            durability: Durability::Full,
             strategy: None,
             memory_limit: 256 << 20,
             statement_timeout: 0,
@@ -31,6 +33,7 @@ impl Settings {
     pub(crate) fn set(&mut self, setting: Setting) {
         match setting {
             Setting::Device(device) => self.device = device,
+            Setting::Durability(durability) => self.durability = durability,
             Setting::Strategy(strategy) => self.strategy = strategy,
             Setting::MemoryLimit(bytes) => self.memory_limit = bytes,
             Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
@@ -38,11 +41,15 @@ impl Settings {
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
-    pub(crate) fn list(&self) -> [(Setting, &'static str); 4] {
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 5] {
         [
             (
                 Setting::Device(self.device),
                 "Where queries run: auto, cpu or cuda:N.",
+            ),
+            (
+                Setting::Durability(self.durability),
+                "What commits survive: full a power cut, normal the end of the process, off nothing.",
             ),
             (
                 Setting::MemoryLimit(self.memory_limit),
@@ -66,6 +73,7 @@ pub(crate) fn value_text(setting: Setting) -> String {
         Setting::Device(Device::Auto) => "auto".into(),
         Setting::Device(Device::Cpu) => "cpu".into(),
         Setting::Device(Device::Cuda(number)) => format!("cuda:{number}"),
+        Setting::Durability(durability) => durability.name().into(),
         Setting::Strategy(strategy) => strategy.map_or("auto", Strategy::name).into(),
         Setting::MemoryLimit(bytes) => {
             let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -96,9 +104,9 @@ mod tests {
         let list = settings.list();
         assert_eq!(list.map(|(setting, _)| setting.name()), Setting::NAMES);
         let values = list.map(|(setting, _)| value_text(setting));
-        assert_eq!(values, ["cuda:1", "1000B", "1500ms", "root_stream"]);
+        assert_eq!(values, ["cuda:1", "full", "1000B", "1500ms", "root_stream"]);
         let defaults = Settings::default().list();
         let defaults = defaults.map(|(setting, _)| value_text(setting));
-        assert_eq!(defaults, ["auto", "256MiB", "0", "auto"]);
+        assert_eq!(defaults, ["auto", "full", "256MiB", "0", "auto"]);
     }
 }

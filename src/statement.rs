@@ -67,7 +67,7 @@ impl Statement {
             return Ok(Vec::new());
         };
         let names = zipfdb_sql::columns(parsed, &Names(&self.database))?;
-        Ok(names.iter().map(|name| Column::new(name)).collect())
+        Ok(names.iter().map(Column::new).collect())
     }
 
     /// Runs it with values for its parameters (`?`, `?1`, `$1`).

@@ -12,6 +12,7 @@ use crate::value::Value;
 
 mod arena;
 mod call;
+mod change;
 mod expression;
 mod from;
 mod make;
@@ -82,6 +83,14 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Value]) ->
             analyze: *analyze,
         }),
         StatementKind::Select(query) => Ok(Plan::Query(binder.query(query)?)),
+        StatementKind::Insert(insert) => binder.insert(insert),
+        StatementKind::Delete { corpus, files } => binder.delete(corpus, files),
+        StatementKind::Begin => Ok(Plan::Begin),
+        StatementKind::Commit => Ok(Plan::Commit),
+        StatementKind::Rollback => Ok(Plan::Rollback),
+        StatementKind::Recompress { corpus } => Ok(Plan::Recompress {
+            corpus: binder.corpus(&corpus.text, corpus.at)?,
+        }),
     }
 }
 

@@ -91,6 +91,19 @@ impl<'a> Cursor<'a> {
         self.tokens.len() - self.next
     }
 
+    /// The tokens from the next one up to this index.
+    pub(crate) fn tokens_until(&self, end: usize) -> &'a [Token] {
+        &self.tokens[self.next..end]
+    }
+
+    /// A cursor that ends before this index.
+    pub(crate) fn until(&self, end: usize) -> Cursor<'a> {
+        Cursor {
+            tokens: &self.tokens[..end],
+            ..*self
+        }
+    }
+
     /// A cursor at this index.
     pub(crate) fn at(&self, index: usize) -> Cursor<'a> {
         let mut cursor = *self;

@@ -95,18 +95,24 @@ pub(crate) fn lex(source: &Source) -> Result<Tokens> {
     while let Some(character) = lexer.peek() {
         lexer.step(character)?;
         if lexer.tokens.len() > limits::TOKENS_MAX {
-            return Err(too_large(
-                source,
-                lexer.at,
-                "the number of tokens",
-                limits::TOKENS_MAX,
-            ));
+            let limit = if lexer.is_insert() {
+                limits::INSERT_TOKENS_MAX
+            } else {
+                limits::TOKENS_MAX
+            };
+            if lexer.tokens.len() > limit {
+                return Err(too_large(source, lexer.at, "the number of tokens", limit));
+            }
         }
     }
+    let is_insert = lexer.is_insert();
     let Lexer {
         tokens, parameters, ..
     } = lexer;
-    check_chain(source, &tokens)?;
+    // What of it another parser sees is checked there.
+    if !is_insert {
+        check_chain(source, &tokens)?;
+    }
     Ok(Tokens { tokens, parameters })
 }
 
@@ -120,7 +126,7 @@ fn too_large(source: &Source, byte: usize, what: &'static str, limit: usize) -> 
 }
 
 /// Counts the tokens outside of flat lists: see `CHAIN_TOKENS_MAX`.
-fn check_chain(source: &Source, tokens: &[Token]) -> Result<()> {
+pub(crate) fn check_chain(source: &Source, tokens: &[Token]) -> Result<()> {
     if tokens.len() <= limits::CHAIN_TOKENS_MAX {
         return Ok(());
     }
@@ -154,6 +160,15 @@ struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
+    /// Whether the statement is INSERT or REPLACE.
+    fn is_insert(&self) -> bool {
+        let first = self.tokens.first();
+        first.is_some_and(|token| {
+            let word = &self.text[token.begin..token.end];
+            word.eq_ignore_ascii_case("INSERT") || word.eq_ignore_ascii_case("REPLACE")
+        })
+    }
+
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }

@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod bind;
+mod change;
 mod cursor;
 mod dialect;
 mod error;

@@ -4,10 +4,13 @@
 //! (text), `lex` (tokens, names, numbers), `translate` and `parse` (nesting) and `bind` (columns, which `*` may multiply).
 
 /// Bytes of one statement.
-pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
+pub const STATEMENT_BYTES_MAX: usize = 16 << 20;
 
-/// Tokens of one statement.
+/// Tokens of one statement but INSERT and REPLACE, and of a query within those.
 pub const TOKENS_MAX: usize = 1 << 18;
+
+/// Tokens of INSERT and REPLACE, whose rows of literals no parser but ours sees.
+pub const INSERT_TOKENS_MAX: usize = 1 << 20;
 
 /// Tokens of one statement, not counting commas and the plain items of comma-separated lists.
 ///

@@ -15,13 +15,28 @@ use sqlparser::ast;
 
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::syntax::{Nodes, Select};
+use crate::syntax::{NodeId, Nodes, Select};
 
 /// Turns a query into `Select`s, from the innermost outwards; the cursor goes from its first token to its end.
 pub(crate) fn query(cursor: &mut Cursor<'_>, query: &ast::Query) -> Result<Vec<Select>> {
     let mut selects = Vec::new();
     query::query(cursor, query, &mut selects)?;
     Ok(selects)
+}
+
+/// Adds an expression to nodes; the cursor goes from its first token to its end.
+pub(crate) fn expression(
+    cursor: &mut Cursor<'_>,
+    nodes: &mut Nodes,
+    expression: &ast::Expr,
+) -> Result<NodeId> {
+    let mut lowering = Lowering {
+        cursor,
+        nodes: std::mem::take(nodes),
+    };
+    let root = lowering.expression(expression);
+    *nodes = lowering.nodes;
+    root
 }
 
 /// The lowering of one SELECT.

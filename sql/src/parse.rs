@@ -20,7 +20,7 @@ use crate::lower;
 use crate::mistake;
 use crate::split::{StatementStream, StatementText};
 use crate::statement;
-use crate::syntax::{Select, Statement};
+use crate::syntax::{NodeId, Nodes, Select, Statement};
 use crate::translate;
 
 /// Queries of at most this many tokens are first tried on the caller's stack, and with at most this much recursion.
@@ -81,22 +81,86 @@ impl From<&str> for StatementText {
 /// Parses a query from its SELECT up to a token that cannot belong to it; the innermost SELECT comes first.
 pub(crate) fn query(cursor: &mut Cursor<'_>) -> Result<Vec<Select>> {
     let tokens = translate::tokens(cursor)?;
+    let query = *cursor;
     let direct = tokens.len() <= DIRECT_TOKENS_MAX;
     let parsed = if direct {
-        match parse_with_limit(*cursor, tokens, DIRECT_RECURSION_MAX) {
-            Err(Error::TooLarge { .. }) => on_own_stack(*cursor, translate::tokens(cursor)?),
+        match parse_with_limit(query, tokens, DIRECT_RECURSION_MAX) {
+            Err(Error::TooLarge { .. }) => {
+                let tokens = translate::tokens(cursor)?;
+                on_own_stack(query, || parse_with_limit(query, tokens, RECURSION_MAX))
+            }
             done => done,
         }
     } else {
-        on_own_stack(*cursor, tokens)
+        on_own_stack(query, || parse_with_limit(query, tokens, RECURSION_MAX))
     };
     let (query, end) = parsed?;
     cursor.seek(end);
     Ok(query)
 }
 
-/// Starting a thread costs some 20 to 50 microseconds; only long or nested queries get here.
-fn on_own_stack(cursor: Cursor<'_>, tokens: Vec<TokenWithSpan>) -> Result<(Vec<Select>, usize)> {
+/// Parses an expression that ends before the token `end`, where `expected` must stand, and adds it to `nodes`.
+pub(crate) fn expression(
+    cursor: &mut Cursor<'_>,
+    end: usize,
+    expected: &str,
+    nodes: &mut Nodes,
+) -> Result<NodeId> {
+    lex::check_chain(cursor.source, cursor.tokens_until(end))?;
+    let own = cursor.until(end);
+    let tokens = translate::tokens(&own)?;
+    let mark = nodes.mark();
+    let mut parse = |tokens: Vec<TokenWithSpan>, recursion_max: usize| {
+        nodes.reset(mark);
+        expression_with_limit(*cursor, end, expected, nodes, tokens, recursion_max)
+    };
+    let direct = tokens.len() <= DIRECT_TOKENS_MAX;
+    let root = if direct {
+        match parse(tokens, DIRECT_RECURSION_MAX) {
+            Err(Error::TooLarge { .. }) => {
+                let tokens = translate::tokens(&own)?;
+                on_own_stack(own, || parse(tokens, RECURSION_MAX))
+            }
+            done => done,
+        }
+    } else {
+        on_own_stack(own, || parse(tokens, RECURSION_MAX))
+    }?;
+    cursor.seek(end);
+    Ok(root)
+}
+
+fn expression_with_limit(
+    cursor: Cursor<'_>,
+    end: usize,
+    expected: &str,
+    nodes: &mut Nodes,
+    tokens: Vec<TokenWithSpan>,
+    recursion_max: usize,
+) -> Result<NodeId> {
+    caught(cursor, || {
+        let mut parser = Parser::new(&ZipfDialect)
+            .with_recursion_limit(recursion_max)
+            .with_tokens_with_locations(tokens);
+        let tree = parser
+            .parse_expr()
+            .map_err(|error| parser_error(cursor, end, &parser, error).1)?;
+        let next = index_of_next(end, &parser);
+        let mut lowered = cursor;
+        let root = lower::expression(&mut lowered, nodes, &tree)?;
+        if lowered.index() != end || next != end {
+            let at = lowered.index().min(next);
+            return Err(mistake::explain(&cursor.at(at), expected));
+        }
+        Ok(root)
+    })
+}
+
+/// Starting a thread costs some 20 to 50 microseconds; only what is long or nested gets here.
+fn on_own_stack<A: Send>(
+    cursor: Cursor<'_>,
+    parse: impl FnOnce() -> Result<A> + Send,
+) -> Result<A> {
     let failed = |reason| Error::Parser {
         at: cursor.source.at(cursor.byte()),
         reason,
@@ -105,7 +169,7 @@ fn on_own_stack(cursor: Cursor<'_>, tokens: Vec<TokenWithSpan>) -> Result<(Vec<S
         thread::Builder::new()
             .name("zipfdb-parser".to_owned())
             .stack_size(limits::PARSER_STACK_BYTES)
-            .spawn_scoped(scope, || parse_with_limit(cursor, tokens, RECURSION_MAX))
+            .spawn_scoped(scope, parse)
             .map_err(|error| failed(ParserFailure::NoThread(error.kind())))?
             .join()
             .unwrap_or_else(|_| Err(failed(ParserFailure::Panicked)))
@@ -118,27 +182,32 @@ fn parse_with_limit(
     tokens: Vec<TokenWithSpan>,
     recursion_max: usize,
 ) -> Result<(Vec<Select>, usize)> {
-    let parsed = catch_unwind(AssertUnwindSafe(|| {
+    let end = cursor.index() + cursor.remaining();
+    caught(cursor, || {
         let mut parser = Parser::new(&ZipfDialect)
             .with_recursion_limit(recursion_max)
             .with_tokens_with_locations(tokens);
         let query = match parser.parse_query() {
             Ok(query) => query,
             Err(error) => {
-                let error = parser_error(cursor, &parser, error);
+                let error = parser_error(cursor, end, &parser, error);
                 let tokens = parser.into_tokens();
                 return Err(subquery_error(cursor, tokens, recursion_max, error));
             }
         };
-        let end = index_of_next(&cursor, &parser);
+        let end = index_of_next(end, &parser);
         let mut lowered = cursor;
         let selects = lower::query(&mut lowered, &query)?;
         if lowered.index() != end {
             return Err(mistake::explain(&lowered, "the end of the statement"));
         }
         Ok((selects, end))
-    }));
-    parsed.unwrap_or_else(|_| {
+    })
+}
+
+/// A panic of sqlparser becomes an error. The process' panic hook, which is the host's to choose, still tells of it.
+fn caught<A>(cursor: Cursor<'_>, parse: impl FnOnce() -> Result<A>) -> Result<A> {
+    catch_unwind(AssertUnwindSafe(parse)).unwrap_or_else(|_| {
         Err(Error::Parser {
             at: cursor.source.at(cursor.byte()),
             reason: ParserFailure::Panicked,
@@ -146,19 +215,23 @@ fn parse_with_limit(
     })
 }
 
-/// The index of the token that the parser stands before.
-fn index_of_next(cursor: &Cursor<'_>, parser: &Parser<'_>) -> usize {
-    translate::index_of(parser.peek_token_ref().span.start)
-        .unwrap_or(cursor.index() + cursor.remaining())
+/// The index of the token that the parser stands before; `end` if that is behind all that it was given.
+fn index_of_next(end: usize, parser: &Parser<'_>) -> usize {
+    translate::index_of(parser.peek_token_ref().span.start).unwrap_or(end)
 }
 
 /// sqlparser's error in our words, and the index of the token where it is. Its message ends with the place, as
 /// `translate` encodes it.
-fn parser_error(cursor: Cursor<'_>, parser: &Parser<'_>, error: ParserError) -> (usize, Error) {
+fn parser_error(
+    cursor: Cursor<'_>,
+    end: usize,
+    parser: &Parser<'_>,
+    error: ParserError,
+) -> (usize, Error) {
     let message = match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
         ParserError::RecursionLimitExceeded => {
-            let at = cursor.at(index_of_next(&cursor, parser));
+            let at = cursor.at(index_of_next(end, parser));
             return (at.index(), translate::too_deep(&at));
         }
     };
@@ -167,7 +240,7 @@ fn parser_error(cursor: Cursor<'_>, parser: &Parser<'_>, error: ParserError) -> 
         None => (message.as_str(), None),
     };
     let index = index.and_then(|column| translate::index_of(Location::new(1, column)));
-    let at = cursor.at(index.unwrap_or(cursor.index() + cursor.remaining()));
+    let at = cursor.at(index.unwrap_or(end));
     let expected = message
         .strip_prefix("Expected: ")
         .and_then(|rest| rest.rsplit_once(", found"));
@@ -196,6 +269,7 @@ fn subquery_error(
             .windows(2)
             .position(|pair| is_from(&pair[0]) && pair[1].token == Token::LParen)
     };
+    let end_of_query = cursor.index() + cursor.remaining();
     while let Some(from) = opens(&tokens) {
         tokens.drain(..from + 2);
         let first = tokens.first();
@@ -212,9 +286,9 @@ fn subquery_error(
             .with_recursion_limit(recursion_max)
             .with_tokens_with_locations(tokens);
         match parser.parse_query() {
-            Err(inner) => (index, error) = parser_error(cursor, &parser, inner),
+            Err(inner) => (index, error) = parser_error(cursor, end_of_query, &parser, inner),
             Ok(_) => {
-                let mut end = cursor.at(index_of_next(&cursor, &parser));
+                let mut end = cursor.at(index_of_next(end_of_query, &parser));
                 if !end.take(")") {
                     return mistake::explain(&end, "`)`");
                 }

@@ -21,6 +21,8 @@ pub enum Plan {
         tokenizer: Option<Tokenizer>,
         /// Bytes of text a segment holds at most; none for the default.
         segment_size: Option<u64>,
+        /// Bytes of changes beyond which they are merged into segments; none for the default.
+        recompress_threshold: Option<u64>,
     },
     /// `ALTER CORPUS corpus SET (...)`: options that are none stay as they are.
     AlterCorpus {
@@ -28,6 +30,8 @@ pub enum Plan {
         corpus: String,
         /// Bytes of text that segments made from now on hold at most.
         segment_size: Option<u64>,
+        /// Bytes of changes beyond which they are merged into segments.
+        recompress_threshold: Option<u64>,
     },
     /// `DROP CORPUS`.
     DropCorpus {
@@ -77,6 +81,69 @@ pub enum Plan {
     },
     /// `SET name = value`, or RESET, which sets the default.
     Set(Setting),
+    /// `INSERT INTO corpus (...)`, `REPLACE INTO corpus (...)`.
+    ///
+    /// Every row is one edit. Without offset it appends to the file, or makes it; at an offset it inserts into a file that
+    /// is there; with `replace` the file has only this text afterwards. All rows see the text as it was before the statement.
+    Insert {
+        /// The corpus.
+        corpus: String,
+        /// What the columns of the query are, in its order: `File` and `Content` once each, `Offset` at most once and never
+        /// with `replace`.
+        columns: Vec<InsertColumn>,
+        /// Gives the rows. Their types are still to be checked: `file` TEXT, `offset` INTEGER and not negative, `content`
+        /// TEXT or BLOB; none is NULL. For VALUES it is one block that reads [`crate::query::Source::Values`].
+        query: Query,
+        /// REPLACE.
+        replace: bool,
+    },
+    /// `DELETE FROM corpus`.
+    Delete {
+        /// The corpus.
+        corpus: String,
+        /// Gives one column, the names of the files that go.
+        query: Query,
+    },
+    /// `BEGIN`.
+    Begin,
+    /// `COMMIT`, `END`.
+    Commit,
+    /// `ROLLBACK`.
+    Rollback,
+    /// `RECOMPRESS corpus`.
+    Recompress {
+        /// The corpus whose changes are merged into segments.
+        corpus: String,
+    },
+}
+
+/// A column that INSERT gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum InsertColumn {
+    /// TEXT: name of the file.
+    File,
+    /// INTEGER: the byte of the file before which the text goes, from 0.
+    Offset,
+    /// TEXT or BLOB: the text.
+    Content,
+}
+
+impl InsertColumn {
+    /// All columns.
+    pub const ALL: [InsertColumn; 3] = [
+        InsertColumn::File,
+        InsertColumn::Offset,
+        InsertColumn::Content,
+    ];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            InsertColumn::File => "file",
+            InsertColumn::Offset => "offset",
+            InsertColumn::Content => "content",
+        }
+    }
 }
 
 /// How `COPY (SELECT ...) TO` writes rows.

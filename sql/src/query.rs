@@ -55,6 +55,13 @@ pub enum Source {
     Nothing,
     /// A corpus or a table function.
     Relation(Relation),
+    /// Rows of constants: VALUES of an INSERT.
+    Values {
+        /// Values of each row, at least 1.
+        width: usize,
+        /// All values, one row after the other. They use no columns.
+        values: Vec<ExpressionId>,
+    },
     /// The block before this one. Column `i` is its output `i`.
     Block,
 }

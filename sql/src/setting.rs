@@ -10,6 +10,8 @@ pub enum Setting {
     Device(Device),
     /// `SET strategy = 'auto' | 'totals' | ...`: none for `'auto'`, the planner's choice.
     Strategy(Option<Strategy>),
+    /// `SET durability = 'full' | 'normal' | 'off'`.
+    Durability(Durability),
     /// `SET memory_limit = '256MiB'`: bytes that sorting, grouping and DISTINCT of one query keep before they spill.
     MemoryLimit(u64),
     /// `SET statement_timeout = '5s'` or milliseconds: a statement that takes longer ends with an error; 0 for never.
@@ -18,21 +20,28 @@ pub enum Setting {
 
 impl Setting {
     /// All settings with the values they have at the start, sorted by name.
-    pub const DEFAULTS: [Setting; 4] = [
+    pub const DEFAULTS: [Setting; 5] = [
         Setting::Device(Device::Auto),
+        Setting::Durability(Durability::Full),
         Setting::MemoryLimit(256 << 20),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
     ];
 
     /// Names of all settings, sorted.
-    pub const NAMES: [&'static str; 4] =
-        ["device", "memory_limit", "statement_timeout", "strategy"];
+    pub const NAMES: [&'static str; 5] = [
+        "device",
+        "durability",
+        "memory_limit",
+        "statement_timeout",
+        "strategy",
+    ];
 
     /// The name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Setting::Device(_) => "device",
+            Setting::Durability(_) => "durability",
             Setting::MemoryLimit(_) => "memory_limit",
             Setting::StatementTimeout(_) => "statement_timeout",
             Setting::Strategy(_) => "strategy",
@@ -50,6 +59,32 @@ pub enum Device {
     Cpu,
     /// On an NVIDIA GPU, by number.
     Cuda(u32),
+}
+
+/// What a commit survives once it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// A power cut: it is on disk.
+    #[default]
+    Full,
+    /// The end of the process: the operating system has it. A power cut may lose the newest commits.
+    Normal,
+    /// Nothing: it may be in the process only. The end of the process may lose the newest commits.
+    Off,
+}
+
+impl Durability {
+    /// All of them.
+    pub const ALL: [Durability; 3] = [Durability::Full, Durability::Normal, Durability::Off];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Full => "full",
+            Durability::Normal => "normal",
+            Durability::Off => "off",
+        }
+    }
 }
 
 /// An algorithm that answers from the grammar.

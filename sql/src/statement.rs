@@ -1,26 +1,40 @@
 //! The parser of ZipfDB's own statements: CREATE, ALTER and DROP CORPUS, COPY, CHECK, SET, EXPLAIN; and the refusal of
 //! all others.
 //!
-//! Invariant: a plain left-to-right walk over the tokens, no recursion. SELECT is parsed in `parse`.
+//! Invariant: a plain left-to-right walk over the tokens, no recursion. SELECT is parsed in `parse`, what changes files in
+//! `change`.
 
+use crate::change;
 use crate::cursor::{Cursor, is_one_of};
 use crate::error::{Error, Hint, Result, quote};
 use crate::lex::{Source, Token, TokenKind};
 use crate::mistake;
 use crate::parse::query;
 use crate::suggest;
-use crate::syntax::{OptionSetting, Select, StatementKind};
-
-/// Statements that a later version will have.
-const LATER: &str = "BEGIN COMMIT DELETE END INSERT RECOMPRESS REPLACE ROLLBACK START";
+use crate::syntax::{Insert, InsertSource, OptionSetting, Select, StatementKind};
 
 /// Statements of other databases.
 const FOREIGN: &str = "\
     ANALYZE ATTACH CALL DESCRIBE DETACH GRANT IMPORT EXPORT LOAD MERGE OPTIMIZE PRAGMA PREPARE EXECUTE REINDEX RELEASE \
-    RENAME REVOKE SAVEPOINT SHOW TABLE TRUNCATE UPDATE USE VACUUM VALUES WITH";
+    RENAME REVOKE SAVEPOINT SHOW START TABLE TRUNCATE UPDATE USE VACUUM VALUES WITH";
 
 const KNOWN: &[&str] = &[
-    "SELECT", "CREATE", "ALTER", "DROP", "COPY", "CHECK", "EXPLAIN", "SET", "RESET",
+    "SELECT",
+    "INSERT",
+    "REPLACE",
+    "DELETE",
+    "BEGIN",
+    "COMMIT",
+    "ROLLBACK",
+    "CREATE",
+    "ALTER",
+    "DROP",
+    "COPY",
+    "CHECK",
+    "RECOMPRESS",
+    "EXPLAIN",
+    "SET",
+    "RESET",
 ];
 
 /// Things that other databases create and drop.
@@ -35,7 +49,15 @@ pub(crate) fn parse(source: &Source, tokens: &[Token]) -> Result<StatementKind> 
     };
     let begin = parser.cursor.byte();
     let kind = parser.statement()?;
-    parser.end(begin, matches!(kind, StatementKind::Select(_)))?;
+    let query = matches!(
+        &kind,
+        StatementKind::Select(_)
+            | StatementKind::Insert(Insert {
+                source: InsertSource::Query(_),
+                ..
+            })
+    );
+    parser.end(begin, query)?;
     Ok(kind)
 }
 
@@ -65,6 +87,22 @@ impl Parser<'_> {
         } else if cursor.take_word("RESET") {
             Ok(StatementKind::Reset {
                 name: cursor.name("the name of a setting")?,
+            })
+        } else if cursor.take_word("INSERT") {
+            change::insert(cursor, false)
+        } else if cursor.take_word("REPLACE") {
+            change::insert(cursor, true)
+        } else if cursor.take_word("DELETE") {
+            change::delete(cursor)
+        } else if cursor.take_word("BEGIN") {
+            change::begin(cursor)
+        } else if cursor.take_word("COMMIT") || cursor.take_word("END") {
+            change::end(cursor, StatementKind::Commit)
+        } else if cursor.take_word("ROLLBACK") {
+            change::end(cursor, StatementKind::Rollback)
+        } else if cursor.take_word("RECOMPRESS") {
+            Ok(StatementKind::Recompress {
+                corpus: cursor.name("the name of a corpus")?,
             })
         } else if cursor.peek_word("EXPLAIN") {
             self.explain()
@@ -316,23 +354,19 @@ impl Parser<'_> {
             return cursor.unexpected("a statement", hint);
         };
         let upper = word.to_ascii_uppercase();
-        if is_one_of(LATER, &upper) {
-            let hint = match upper.as_str() {
-                "INSERT" | "REPLACE" => {
-                    "a later version will have it; `COPY corpus FROM 'path'` adds files to a corpus"
-                }
-                "DELETE" => {
-                    "a later version will have it; `DROP CORPUS name` removes a whole corpus"
-                }
-                "RECOMPRESS" => "a later version will have it",
-                _ => "a later version will have transactions; each statement is all or nothing",
-            };
-            return cursor.not_supported(cursor.byte(), format!("`{upper}`"), Hint::new(hint));
-        }
         if is_one_of(FOREIGN, &upper) {
             let hint = match upper.as_str() {
                 "LOAD" | "IMPORT" => Hint::new("`COPY corpus FROM 'path'` adds files to a corpus"),
-                "TRUNCATE" => Hint::new("`DROP CORPUS name` removes a whole corpus"),
+                "TRUNCATE" => Hint::new("`DELETE FROM corpus` removes all files of a corpus"),
+                "UPDATE" => Hint::new(
+                    "`REPLACE INTO corpus (file, content)` replaces files, `INSERT INTO` inserts into them",
+                ),
+                "MERGE" => Hint::new("`REPLACE INTO corpus (file, content)` replaces files"),
+                "START" => Hint::new("write `BEGIN`"),
+                "SAVEPOINT" | "RELEASE" => Hint::new("transactions are `BEGIN` ... `COMMIT`"),
+                "OPTIMIZE" | "VACUUM" => {
+                    Hint::new("`RECOMPRESS corpus` merges all changes of a corpus")
+                }
                 "SHOW" | "PRAGMA" => Hint::new(
                     "`SELECT * FROM corpora()` lists the corpora, `SELECT * FROM settings()` the settings",
                 ),
@@ -345,8 +379,7 @@ impl Parser<'_> {
             };
             return cursor.not_supported(cursor.byte(), format!("`{upper}`"), hint);
         }
-        let known = KNOWN.iter().copied();
-        let hint = match suggest::nearest(word, known.chain(LATER.split(' '))) {
+        let hint = match suggest::nearest(word, KNOWN.iter().copied()) {
             Some(keyword) => Hint::new(format!("did you mean `{keyword}`?")),
             None => Hint::new(format!("statements begin with {}", KNOWN.join(", "))),
         };
@@ -374,7 +407,7 @@ mod tests {
     #[test]
     fn every_name_that_create_takes_can_be_queried() {
         let statements = KNOWN.iter().copied();
-        let others = LATER.split(' ').chain(FOREIGN.split(' '));
+        let others = FOREIGN.split(' ');
         let functions = [
             "CAST", "COUNT", "FILTER", "FIRST", "IF", "LAST", "NULLS", "REPLACE",
         ];

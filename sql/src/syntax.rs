@@ -48,7 +48,13 @@ impl Statement {
             StatementKind::CreateCorpus { .. }
             | StatementKind::DropCorpus { .. }
             | StatementKind::AlterCorpus { .. }
-            | StatementKind::CopyFrom { .. } => false,
+            | StatementKind::CopyFrom { .. }
+            | StatementKind::Insert(_)
+            | StatementKind::Delete { .. }
+            | StatementKind::Begin
+            | StatementKind::Commit
+            | StatementKind::Rollback
+            | StatementKind::Recompress { .. } => false,
         }
     }
 }
@@ -96,8 +102,40 @@ pub(crate) enum StatementKind {
         query: Vec<Select>,
         analyze: bool,
     },
+    Insert(Insert),
+    Delete {
+        corpus: Name,
+        /// `SELECT file` with the condition; what it reads is not in it.
+        files: Box<Select>,
+    },
+    Begin,
+    Commit,
+    Rollback,
+    Recompress {
+        corpus: Name,
+    },
     /// From the innermost SELECT outwards; each reads the one before it, if its FROM says so.
     Select(Vec<Select>),
+}
+
+/// INSERT or REPLACE.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Insert {
+    pub(crate) replace: bool,
+    pub(crate) corpus: Name,
+    /// Byte of the parenthesis before the columns.
+    pub(crate) columns_at: usize,
+    pub(crate) columns: Vec<Name>,
+    pub(crate) source: InsertSource,
+}
+
+/// Where the rows of INSERT come from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum InsertSource {
+    /// The values of all rows, one row after the other; each has as many as there are columns.
+    Values { values: Vec<NodeId>, nodes: Nodes },
+    /// As `StatementKind::Select`.
+    Query(Vec<Select>),
 }
 
 /// A name and the byte where it stands.
@@ -224,7 +262,7 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// Adds a node over the newest ones. `operands` may be in any order, but nothing else has been added since the first.
     pub(crate) fn add(&mut self, at: usize, kind: NodeKind, operands: &[NodeId]) -> NodeId {
-        // No more nodes or operands than tokens, of which there are at most TOKENS_MAX.
+        // No more nodes or operands than tokens, of which there are at most INSERT_TOKENS_MAX.
         let id = self.nodes.len() as u32;
         let begin = self.operands.len() as u32;
         self.operands.extend_from_slice(operands);
@@ -238,6 +276,17 @@ impl Nodes {
             operands: begin..self.operands.len() as u32,
         });
         NodeId(id)
+    }
+
+    /// What there is, for `reset`.
+    pub(crate) fn mark(&self) -> (usize, usize) {
+        (self.nodes.len(), self.operands.len())
+    }
+
+    /// Takes away what has been added since the mark.
+    pub(crate) fn reset(&mut self, (nodes, operands): (usize, usize)) {
+        self.nodes.truncate(nodes);
+        self.operands.truncate(operands);
     }
 
     /// Takes away the newest node, which has no operands.

@@ -266,12 +266,13 @@ fn what_is_not_supported() {
         "what_is_not_supported",
         &errors(
             r#"
-        INSERT INTO reviews (file, content) VALUES ('a', 'b')
-        DELETE FROM reviews WHERE file = 'a'
         UPDATE reviews SET file = 'b'
-        RECOMPRESS reviews
-        BEGIN
-        COMMIT
+        MERGE INTO reviews
+        START TRANSACTION
+        SAVEPOINT a
+        VACUUM
+        EXPLAIN INSERT INTO reviews (file, content) VALUES ('a', 'b')
+        EXPLAIN ANALYZE DELETE FROM reviews
         PRAGMA table_info(reviews)
         SHOW device
         DESCRIBE reviews
@@ -476,6 +477,101 @@ fn parameters() {
         error(&[Value::from("a"), Value::from("b".repeat(1000))]),
     ];
     snapshot("parameters", &shown.join("\n"));
+}
+
+#[test]
+fn changes_of_files() {
+    snapshot(
+        "changes_of_files",
+        &errors(
+            r#"
+        INSERT reviews (file, content) VALUES ('a', 'b')
+        INSERT INTO reviws (file, content) VALUES ('a', 'b')
+        INSERT INTO reviews VALUES ('a', 'b')
+        INSERT INTO reviews SELECT 'a', 'b'
+        INSERT INTO reviews (SELECT 'a', 'b')
+        INSERT INTO reviews AS r (file, content) VALUES ('a', 'b')
+        INSERT INTO files('reviews') VALUES ('a', 'b')
+        INSERT INTO reviews () VALUES ()
+        INSERT INTO reviews (file, content
+        INSERT INTO reviews (file content) VALUES ('a', 'b')
+        INSERT INTO reviews (file, 'content') VALUES ('a', 'b')
+        INSERT INTO reviews (file) VALUES ('a')
+        INSERT INTO reviews (content, offset) VALUES ('a', 1)
+        INSERT INTO reviews (file, content, file) VALUES ('a', 'b', 'c')
+        INSERT INTO reviews (file, word) VALUES ('a', 'b')
+        INSERT INTO reviews (file, contents) VALUES ('a', 'b')
+        INSERT INTO reviews (file, content, length) VALUES ('a', 'b', 1)
+        INSERT INTO reviews (file, content) VALUE ('a', 'b')
+        INSERT INTO reviews (file, content) DEFAULT VALUES
+        INSERT INTO reviews (file, content) VALUES
+        INSERT INTO reviews (file, content) VALUES 'a', 'b'
+        INSERT INTO reviews (file, content) VALUES ('a')
+        INSERT INTO reviews (file, content) VALUES ('a', 'b'), ('a', 'b', 'c')
+        INSERT INTO reviews (file, content) VALUES ('a', 'b'),
+        INSERT INTO reviews (file, content) VALUES ('a', 'b') ('c', 'd')
+        INSERT INTO reviews (file, content) VALUES ('a', 'b'
+        INSERT INTO reviews (file, content) VALUES ('a', )
+        INSERT INTO reviews (file, content) VALUES ('a' 'b')
+        INSERT INTO reviews (file, content) VALUES ('a', 1 +)
+        INSERT INTO reviews (file, content) VALUES ('a', (1 + 2)
+        INSERT INTO reviews (file, content) VALUES ('a', lower('b') 'c')
+        INSERT INTO reviews (file, content) VALUES ('a', "b")
+        INSERT INTO reviews (file, content) VALUES (file, content)
+        INSERT INTO reviews (file, content) VALUES ('a', COUNT(*))
+        INSERT INTO reviews (file, content) VALUES ('a', (SELECT 'b'))
+        INSERT INTO reviews (file, content) VALUES ('a', DEFAULT)
+        INSERT INTO reviews (file, content) VALUES ('a', nothing('b'))
+        INSERT INTO reviews (file, content) VALUES ('a', NULL)
+        INSERT INTO reviews (file, content) VALUES (NULL, 'b')
+        INSERT INTO reviews (file, content) VALUES (7, 'b')
+        INSERT INTO reviews (file, content) VALUES (X'00', 'b')
+        INSERT INTO reviews (file, content) VALUES ('a', 1.5)
+        INSERT INTO reviews (file, offset, content) VALUES ('a', -1, 'b')
+        INSERT INTO reviews (file, offset, content) VALUES ('a', '1', 'b')
+        INSERT INTO reviews (file, offset, content) VALUES ('a', 99999999999999999999, 'b')
+        INSERT INTO reviews (file, content) VALUES ('a', 'b') ON CONFLICT DO NOTHING
+        INSERT INTO reviews (file, content) VALUES ('a', 'b') RETURNING file
+        INSERT INTO reviews (file, content) VALUES ('a', 'b') WHERE file = 'a'
+        INSERT OR REPLACE INTO reviews (file, content) VALUES ('a', 'b')
+        INSERT INTO reviews (file, content) SELECT file FROM files('reviews')
+        INSERT INTO reviews (file, content) SELECT *, 1 FROM files('reviews')
+        INSERT INTO reviews (file, content) SELECT fil, content FROM files('reviews')
+        INSERT INTO reviews (file, content) SELECT 'a', 'b' UNION SELECT 'c', 'd'
+        INSERT INTO reviews (file, content) SELECT 'a', 'b' ON CONFLICT DO NOTHING
+        REPLACE INTO reviews (file, offset, content) VALUES ('a', 1, 'b')
+        REPLACE INTO reviews (file) VALUES ('a')
+        REPLACE reviews (file, content) VALUES ('a', 'b')
+        DELETE reviews
+        DELETE FROM reviws
+        DELETE FROM reviews WHERE
+        DELETE FROM reviews WHERE word = 'a'
+        DELETE FROM reviews WHERE fil = 'a'
+        DELETE FROM reviews WHERE file = "a"
+        DELETE FROM reviews WHERE bytes > 10 AND file = 'a'
+        DELETE FROM reviews WHERE books.file = 'a'
+        DELETE FROM reviews WHERE COUNT(file) > 1
+        DELETE FROM reviews WHERE file IN (SELECT file FROM reviews)
+        DELETE FROM reviews WHERE file = 'a' ORDER BY file LIMIT 1
+        DELETE FROM reviews LIMIT 1
+        DELETE FROM reviews file = 'a'
+        DELETE FROM reviews AS r WHERE r.file = 'a'
+        DELETE reviews WHERE file = 'a'
+        BEGIN EXCLUSIVE
+        BEGIN WORK
+        COMMIT AND CHAIN
+        ROLLBACK TO a
+        RECOMPRESS
+        RECOMPRESS nothing
+        RECOMPRESS reviews NOW
+        SET durability = 'on'
+        SET durability = 1
+        CREATE CORPUS c WITH (recompress_threshold = '1KiB')
+        ALTER CORPUS reviews SET (recompress_threshold = -1)
+        ALTER CORPUS reviews SET (recompress = 1)
+        "#,
+        ),
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use zipfdb_sql::query::Expression;
+use zipfdb_sql::query::{Expression, Source};
 use zipfdb_sql::{Error, Plan, Result, Schema, bind, limits, parse};
 
 struct OneCorpus;
@@ -53,6 +53,64 @@ fn assert_syntax(text: &str) {
 /// `link` as often as the limit on chains allows; `tokens` is the number of tokens in a link.
 fn longest(link: &str, tokens: usize) -> String {
     link.repeat((limits::CHAIN_TOKENS_MAX - 16) / tokens)
+}
+
+#[test]
+fn a_hundred_thousand_rows_are_a_plan() {
+    for row in [
+        "('some-file.txt', 'some text that is kept')",
+        "('f', X'00ff')",
+        "('f', char(10) || 'x')",
+    ] {
+        let rows = vec![row; 20_000].join(",\n");
+        let text = format!("INSERT INTO c (file, content) VALUES {rows}");
+        let Ok(Plan::Insert { query, .. }) = plan(&text) else {
+            panic!("{row}")
+        };
+        let Source::Values { width, values } = &query.blocks[0].source else {
+            panic!()
+        };
+        assert_eq!((*width, values.len()), (2, 40_000));
+    }
+    let distinct: Vec<String> = (0..100_000)
+        .map(|n| format!("('f{n}',{n},'t{n}')"))
+        .collect();
+    let text = format!(
+        "INSERT INTO c (file, offset, content) VALUES {}",
+        distinct.join(",")
+    );
+    assert!(plan(&text).is_ok());
+}
+
+#[test]
+fn hostile_rows_are_errors() {
+    let into = "INSERT INTO c (file, content) VALUES";
+    let chain = longest(" || 'a'", 2);
+    plan(&format!("{into} ('a'{chain}, 'b'), ('c', 'd'{chain})")).unwrap();
+    let too_long = " || 'a'".repeat(limits::CHAIN_TOKENS_MAX);
+    assert_too_large(&format!("{into} ('a', 'b'{too_long})"));
+    assert_too_large(&format!("{into} ('a', {}1", "(".repeat(100)));
+    assert_too_large(&format!("{into} ('a', {}1)", "- ".repeat(100)));
+    let deep = |depth: usize| format!("({}'x'{})", "(".repeat(depth), ")".repeat(depth));
+    let nested = format!("('a', {})", deep(limits::NESTING_MAX - 2));
+    plan(&format!("{into} {}", vec![nested; 100].join(","))).unwrap();
+    assert_syntax(&format!("{into} {}", "(".repeat(20)));
+    assert_syntax(&format!("{into} {}", "('a', 'b'), ".repeat(1000)));
+    assert_too_large(&format!("{into} {}", "('a', 'b'), ".repeat(200_000)));
+    let columns = "file, content, ".repeat(10_000);
+    assert!(plan(&format!("INSERT INTO c ({columns} file) VALUES ('a')")).is_err());
+    assert_too_large(&format!(
+        "DELETE FROM c WHERE file = 'a'{}",
+        " OR 1".repeat(limits::CHAIN_TOKENS_MAX)
+    ));
+    let or = longest(" OR file = 'a'", 4);
+    plan(&format!("DELETE FROM c WHERE file = 'a'{or}")).unwrap();
+    let items = vec!["'a'"; 100_000].join(",");
+    plan(&format!("DELETE FROM c WHERE file IN ({items})")).unwrap();
+    assert_too_large(&format!(
+        "INSERT INTO c (file, content) SELECT {}",
+        "1,".repeat(limits::TOKENS_MAX)
+    ));
 }
 
 #[test]
@@ -353,7 +411,7 @@ fn half_open_nesting_does_not_take_exponential_time() {
 
 #[test]
 fn huge_literals_are_values_or_exceed_a_limit() {
-    let word = "x".repeat(1_000_000);
+    let word = "x".repeat(9_000_000);
     plan(&format!("SELECT COUNT(*) FROM c WHERE word = '{word}'")).unwrap();
     assert_too_large(&format!(
         "SELECT COUNT(*) FROM c WHERE word = '{word}{word}'"

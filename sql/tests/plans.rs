@@ -51,6 +51,15 @@ fn plans(script: &str, parameters: &[Value]) -> String {
                 "CopyQuery {{ path: {path:?}, format: {format:?} }} {}",
                 plan_text::shown(&query)
             ),
+            Plan::Insert {
+                corpus,
+                columns,
+                query,
+                replace,
+            } => plan_text::insert_shown(&corpus, &columns, &query, replace),
+            Plan::Delete { corpus, query } => {
+                format!("Delete from {corpus}: {}", plan_text::shown(&query))
+            }
             other => format!("{other:?}"),
         };
         writeln!(shown, "{}\n    {plan}", statement.text()).unwrap();
@@ -333,6 +342,42 @@ fn subqueries_aliases_and_clauses() {
         SELECT word FROM reviews OFFSET 2;
         SELECT lower(word), lower(word) || lower(word) FROM reviews WHERE lower(word) = 'a' ORDER BY lower(word);
         SELECT word total, offset AS "AS" FROM reviews LIMIT 0;
+        "#,
+            &parameters,
+        ),
+    );
+}
+
+#[test]
+fn changes_of_files() {
+    let parameters = [
+        Value::from("a.txt"),
+        Value::from(vec![0, 255]),
+        Value::from(7),
+    ];
+    snapshot(
+        "changes_of_files",
+        &plans(
+            r#"
+        INSERT INTO reviews (file, content) VALUES ('a', 'b');
+        insert into Reviews (content, FILE) values ('b', 'a'), (X'00ff', 'c');
+        INSERT INTO reviews (file, offset, content) VALUES ('a', 0, 'x'), ('a', +7, 'y' || char(10)), (lower('A'), 1 + 1, hex('z'));
+        INSERT INTO "two words" ("content", offset, file) VALUES (?2, ?3, ?1), ('it''s', -0, 'b');
+        INSERT INTO reviews (file, content) VALUES (CASE WHEN 1 THEN 'a' END, CAST(('b') AS BLOB)), (coalesce(NULL, 'c', 'd'), (('e')));
+        INSERT INTO reviews (file, content) SELECT file, content FROM files('books') WHERE bytes < 100;
+        INSERT INTO reviews (content, offset, file) SELECT word, offset, file FROM reviews ORDER BY offset LIMIT 3;
+        INSERT INTO reviews (file, content) SELECT w, COUNT(*) FROM (SELECT word AS w FROM books) GROUP BY w;
+        REPLACE INTO reviews (file, content) VALUES (?1, 'new'), ('b', '');
+        REPLACE INTO reviews (content, file) SELECT content, file FROM files('books');
+        DELETE FROM reviews;
+        DELETE FROM reviews WHERE file = ?1;
+        DELETE FROM Reviews WHERE reviews.file LIKE 'a%' AND lower(file) NOT IN ('b', 'c') OR file IS NULL;
+        BEGIN; BEGIN TRANSACTION; BEGIN DEFERRED; BEGIN IMMEDIATE TRANSACTION;
+        COMMIT; COMMIT TRANSACTION; END; END TRANSACTION; ROLLBACK; rollback transaction;
+        RECOMPRESS reviews;
+        CREATE CORPUS c WITH (recompress_threshold = '8MiB');
+        ALTER CORPUS reviews SET (recompress_threshold = 65536, segment_size = '1GiB');
+        SET durability = 'normal'; SET durability TO 'OFF'; RESET durability;
         "#,
             &parameters,
         ),

@@ -140,7 +140,16 @@ const FRAGMENTS: &[&str] = &[
     "QUALIFY",
     "WINDOW",
     "USING",
-    "INSERT",
+    "INSERT INTO",
+    "REPLACE INTO",
+    "DELETE FROM",
+    "BEGIN",
+    "COMMIT",
+    "(file, content)",
+    "VALUES ('a', 'b')",
+    "INSERT INTO c (file, content) VALUES",
+    "RECOMPRESS",
+    "durability",
     "EXPLAIN",
     "SET",
     "TABLE",
@@ -284,6 +293,16 @@ const STATEMENTS: &[&str] = &[
     "SET memory_limit = '64MiB'",
     "RESET device",
     "ALTER CORPUS c SET ( segment_size = 65536 )",
+    "INSERT INTO c ( file , content ) VALUES ( 'a' , 'b; c' ) , ( ? , lower ( 'X' ) || - 1 )",
+    "INSERT INTO \"two words\" ( file , offset , content ) VALUES ( 'a' , - 0 , X'00' ) , ( 'b' , ?1 + 2 , CASE WHEN 1 THEN 'x' END )",
+    "INSERT INTO reviews ( content , file ) SELECT content , file FROM files ( 'c' ) WHERE bytes < 10",
+    "REPLACE INTO c ( content , file ) VALUES ( 'a' , 'b' )",
+    "DELETE FROM c WHERE file LIKE 'a%' AND NOT c . file IN ( 'a' , ? )",
+    "BEGIN IMMEDIATE TRANSACTION",
+    "COMMIT",
+    "ROLLBACK",
+    "RECOMPRESS reviews",
+    "SET durability = 'off'",
 ];
 
 #[test]
@@ -342,8 +361,10 @@ fn plan(text: &str) -> Plan {
     let mut plan = bind(&statements[0], &Corpora, &parameters)
         .unwrap_or_else(|error| panic!("{text}\n{error}"));
     // Columns without an alias are named by their text, spaces and all.
-    if let Plan::Query(query) | Plan::Explain { query, .. } | Plan::CopyQuery { query, .. } =
-        &mut plan
+    if let Plan::Query(query)
+    | Plan::Explain { query, .. }
+    | Plan::CopyQuery { query, .. }
+    | Plan::Insert { query, .. } = &mut plan
     {
         for output in query.blocks.iter_mut().flat_map(|block| &mut block.outputs) {
             output.name.clear();
@@ -787,6 +808,49 @@ fn check_printed(text: &str, plans: &Cell<u32>) -> Result<(), TestCaseError> {
         query.columns().collect::<Vec<_>>()
     );
     Ok(())
+}
+
+#[test]
+fn an_insert_printed_as_sql_is_the_same_plan() {
+    let of = |text: &str| {
+        let statement = &parse(text)?[0];
+        let parameters = vec![Value::from("p"); statement.parameter_count()];
+        bind(statement, &Corpora, &parameters)
+    };
+    let count = Cell::new(0);
+    let rows = vec((expression(false), expression(false)), 1..4);
+    runner()
+        .run(&rows, |rows| {
+            let rows: Vec<String> = rows
+                .iter()
+                .map(|(file, content)| format!("({file}, {content})"))
+                .collect();
+            let text = format!("INSERT INTO c (file, content) VALUES {}", rows.join(", "));
+            // Constants only: what has columns is refused.
+            for name in ["word", "c.file", "offset", "length", "position"] {
+                if text.contains(name) {
+                    return check(&text);
+                }
+            }
+            let printed = |plan: &Plan| match plan {
+                Plan::Insert {
+                    corpus,
+                    columns,
+                    query,
+                    replace,
+                } => plan_text::insert_sql(corpus, columns, query, *replace),
+                other => panic!("{other:?}"),
+            };
+            let Ok(plan) = of(&text) else {
+                return check(&text);
+            };
+            count.set(count.get() + 1);
+            let again = of(&printed(&plan)).unwrap_or_else(|error| panic!("{text}\n{error}"));
+            prop_assert_eq!(printed(&again), printed(&plan), "{}", text);
+            Ok(())
+        })
+        .unwrap();
+    assert!(count.get() > 50, "{}", count.get());
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             if_not_exists,
             tokenizer,
             segment_size,
+            recompress_threshold: None,
         } => {
             if if_not_exists && database.corpus(&name).is_ok() {
                 return Ok(Rows::none());
@@ -86,6 +87,7 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
         Plan::AlterCorpus {
             corpus,
             segment_size,
+            recompress_threshold: None,
         } => {
             if let Some(size) = segment_size {
                 database.corpus(&corpus)?.set_segment_size(size)?;
@@ -104,6 +106,19 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
         Plan::Set(Setting::Device(Device::Cuda(_))) => Err(Error::Invalid {
             subject: "device".into(),
             reason: "this version has no support for GPUs; hint: SET device = 'cpu'".into(),
+        }),
+        Plan::Insert { .. }
+        | Plan::Delete { .. }
+        | Plan::Begin
+        | Plan::Commit
+        | Plan::Rollback
+        | Plan::Recompress { .. }
+        | Plan::CreateCorpus { .. }
+        | Plan::AlterCorpus { .. } => Err(Error::Invalid {
+            subject: "statement".into(),
+            reason:
+                "changes of files are not supported yet; hint: COPY corpus FROM 'path' adds files"
+                    .into(),
         }),
         Plan::Set(setting) => {
             database.shared().settings.lock().set(setting);

@@ -9,7 +9,8 @@ use std::path::Path;
 use super::command::{self, Argument};
 use super::scan::{Kind, Token, scan};
 use super::vocabulary::{
-    self, FUNCTIONS, KEYWORDS, SETTINGS, STATEMENTS, TABLE_FUNCTIONS, TableFunction, VALUES, WORDS,
+    self, FUNCTIONS, INSERTED, KEYWORDS, SETTINGS, STATEMENTS, TABLE_FUNCTIONS, TableFunction,
+    VALUES, WORDS,
 };
 use crate::output::Format;
 
@@ -254,6 +255,18 @@ impl Place<'_> {
         is_option_list && self.first() != "SELECT"
     }
 
+    /// True within the parentheses that name the columns of INSERT.
+    fn is_in_inserted(&self) -> bool {
+        let closes = |token: &Token| &self.text[token.start..token.end] == ")";
+        !self.before.iter().any(closes)
+    }
+
+    /// True right behind those parentheses.
+    fn is_behind_inserted(&self) -> bool {
+        let is = |token: &&Token| &self.text[token.start..token.end] == ")";
+        self.before.iter().filter(is).count() == 1
+    }
+
     /// The values of the setting or option before a `=` or `TO`.
     fn values(&self) -> &'static [&'static str] {
         if !matches!(self.back(1).as_str(), "=" | "TO") || self.is_copy_path() {
@@ -305,6 +318,23 @@ impl Place<'_> {
         match (self.first().as_str(), previous.as_str()) {
             ("", _) => found.keywords(STATEMENTS),
             _ if self.is_copy_path() => found.exactly("'"),
+            ("INSERT" | "REPLACE", "INTO") | ("RECOMPRESS", "RECOMPRESS") => found.corpora(),
+            ("INSERT" | "REPLACE", "INSERT" | "REPLACE") => found.keywords(&["INTO"]),
+            ("INSERT" | "REPLACE", _) if self.before.len() == 3 => found.exactly("("),
+            ("INSERT" | "REPLACE", "(" | ",") if self.is_in_inserted() => {
+                found.names(INSERTED, "");
+            }
+            ("INSERT" | "REPLACE", ")") if self.is_behind_inserted() => {
+                found.keywords(&["VALUES", "SELECT"]);
+            }
+            ("DELETE", "DELETE") => found.keywords(&["FROM"]),
+            ("DELETE", "FROM") => found.corpora(),
+            ("DELETE", _) if self.before.len() == 3 => found.keywords(&["WHERE"]),
+            ("BEGIN" | "COMMIT" | "ROLLBACK", _) => {
+                if self.before.len() == 1 {
+                    found.keywords(&["TRANSACTION"]);
+                }
+            }
             ("COPY", "COPY") | ("CHECK", "CHECK") | ("ALTER" | "DROP", "CORPUS") => {
                 found.corpora();
                 if self.first() == "DROP" {
@@ -329,8 +359,8 @@ impl Place<'_> {
             ("CREATE" | "ALTER" | "COPY", "(" | ",") if self.is_in_options() => {
                 found.names(
                     match self.first().as_str() {
-                        "CREATE" => &["segment_size", "tokenizer"],
-                        "ALTER" => &["segment_size"],
+                        "CREATE" => &["recompress_threshold", "segment_size", "tokenizer"],
+                        "ALTER" => &["recompress_threshold", "segment_size"],
                         _ => &["format", "on_error"],
                     },
                     " = ",
@@ -488,7 +518,34 @@ mod tests {
         assert_eq!(at_bar("SELECT word FROM notes gr|"), ["group by"]);
         assert_eq!(at_bar("select word from notes order |"), ["by"]);
         assert_eq!(at_bar("create |"), ["corpus"]);
-        assert_eq!(at_bar("SELECT 1; c|"), ["check", "copy", "create corpus"]);
+        assert_eq!(
+            at_bar("SELECT 1; c|"),
+            ["check", "commit", "copy", "create corpus"]
+        );
+    }
+
+    #[test]
+    fn statements_of_changes_are_completed() {
+        assert_eq!(at_bar("ins|"), ["insert into"]);
+        assert_eq!(at_bar("INSERT |"), ["INTO"]);
+        assert_eq!(at_bar("INSERT INTO no|"), ["Novels", "notes"]);
+        assert_eq!(at_bar("REPLACE INTO notes |"), ["("]);
+        assert_eq!(
+            at_bar("INSERT INTO notes (|"),
+            ["content", "file", "offset"]
+        );
+        assert_eq!(at_bar("INSERT INTO notes (file, con|"), ["content"]);
+        assert_eq!(
+            at_bar("INSERT INTO notes (file, content) |"),
+            ["SELECT", "VALUES"]
+        );
+        assert_eq!(at_bar("delete |"), ["from"]);
+        assert_eq!(at_bar("DELETE FROM no|"), ["Novels", "notes"]);
+        assert_eq!(at_bar("DELETE FROM notes |"), ["WHERE"]);
+        assert_eq!(at_bar("DELETE FROM notes WHERE fil|"), ["file", "filter"]);
+        assert_eq!(at_bar("BEGIN |"), ["TRANSACTION"]);
+        assert_eq!(at_bar("RECOMPRESS no|"), ["Novels", "notes"]);
+        assert_eq!(at_bar("SET durability = 'o|"), ["off'"]);
     }
 
     #[test]
@@ -549,7 +606,10 @@ mod tests {
             at_bar("CREATE CORPUS x WITH (tokenizer = 'u|"),
             ["unicode'"]
         );
-        assert_eq!(at_bar("ALTER CORPUS notes SET (|"), ["segment_size = "]);
+        assert_eq!(
+            at_bar("ALTER CORPUS notes SET (|"),
+            ["recompress_threshold = ", "segment_size = "]
+        );
         assert_eq!(
             at_bar("COPY notes FROM 'x' WITH (on_error = '|"),
             ["skip'", "stop'"]

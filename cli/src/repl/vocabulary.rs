@@ -7,12 +7,19 @@ use zipfdb::Section;
 /// Beginnings of statements.
 pub const STATEMENTS: &[&str] = &[
     "ALTER CORPUS",
+    "BEGIN",
     "CHECK",
+    "COMMIT",
     "COPY",
     "CREATE CORPUS",
+    "DELETE FROM",
     "DROP CORPUS",
     "EXPLAIN",
+    "INSERT INTO",
+    "RECOMPRESS",
+    "REPLACE INTO",
     "RESET",
+    "ROLLBACK",
     "SELECT",
     "SET",
 ];
@@ -158,9 +165,11 @@ impl TableFunction {
 /// Settings and options with the values they can have as text.
 pub const VALUES: &[(&str, &[&str])] = &[
     ("device", &["auto", "cpu"]),
+    ("durability", &["full", "normal", "off"]),
     ("format", &["csv", "json", "jsonl", "tsv"]),
     ("memory_limit", &["256MiB", "1GiB", "4GiB"]),
     ("on_error", &["skip", "stop"]),
+    ("recompress_threshold", &["64MiB", "256MiB", "1GiB"]),
     ("segment_size", &["64MiB", "256MiB", "1GiB"]),
     ("statement_timeout", &["10s", "1min", "1h"]),
     (
@@ -180,7 +189,16 @@ pub const VALUES: &[(&str, &[&str])] = &[
 ];
 
 /// What SET sets.
-pub const SETTINGS: &[&str] = &["device", "memory_limit", "statement_timeout", "strategy"];
+pub const SETTINGS: &[&str] = &[
+    "device",
+    "durability",
+    "memory_limit",
+    "statement_timeout",
+    "strategy",
+];
+
+/// Columns that INSERT gives.
+pub const INSERTED: &[&str] = &["file", "offset", "content"];
 
 /// A corpus' name as it is written in SQL: in quotes if it is no plain word.
 pub fn name(name: &str) -> String {
@@ -267,8 +285,8 @@ mod tests {
                     "tokenizer" | "segment_size" => {
                         format!("CREATE CORPUS {name}{number} WITH ({name} = '{value}')")
                     }
-                    // They are options of COPY, which would need files.
-                    "format" | "on_error" => continue,
+                    // They are options of COPY, which would need files, and of changes.
+                    "format" | "on_error" | "recompress_threshold" => continue,
                     _ => format!("SET {name} = '{value}'"),
                 };
                 database.execute(&sql).unwrap();

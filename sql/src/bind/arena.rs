@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 
-use crate::query::{Block, Expression, ExpressionId, GroupKey};
+use crate::query::{Block, Expression, ExpressionId, GroupKey, Source};
 use crate::value::Value;
 
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Arena {
     /// The id of an expression equal to this one.
     pub(super) fn add(&mut self, expression: Expression) -> ExpressionId {
         let fingerprint = fingerprint(&expression);
-        // A statement has at most TOKENS_MAX tokens, and each makes a handful of expressions.
+        // A statement has at most INSERT_TOKENS_MAX tokens, and each makes a handful of expressions.
         let next = ExpressionId(self.expressions.len() as u32);
         let known = *self.known.entry(fingerprint).or_insert(next);
         if known != next && is_same(self.get(known), &expression) {
@@ -81,6 +81,9 @@ impl Arena {
 
 /// Calls `f` with every id that a block holds outside of its expressions.
 fn for_each_root(block: &mut Block, mut f: impl FnMut(&mut ExpressionId)) {
+    if let Source::Values { values, .. } = &mut block.source {
+        values.iter_mut().for_each(&mut f);
+    }
     block.filter.iter_mut().for_each(&mut f);
     block.having.iter_mut().for_each(&mut f);
     for output in &mut block.outputs {

@@ -89,21 +89,10 @@ impl<'a> Expressions<'a> {
     ) -> Expressions<'a> {
         let (slots, aliases): (Vec<Slot>, Vec<Option<&str>>) = slots.into_iter().unzip();
         let mut expressions = Expressions {
-            binder,
-            nodes: &select.nodes,
-            scope,
-            arena: Arena::default(),
-            bound: vec![None; select.nodes.len()],
             row_slots: vec![None; slots.len()],
             slots,
             aliases,
-            alias_names: NameIndex::default(),
-            outputs: Vec::new(),
-            grouped: false,
-            keys: HashMap::new(),
-            aggregates: Vec::new(),
-            aggregate_ids: HashMap::new(),
-            operands: Vec::new(),
+            ..Expressions::of_nodes(binder, &select.nodes, scope)
         };
         expressions.grouped = !select.group_by.is_empty()
             || select
@@ -111,6 +100,31 @@ impl<'a> Expressions<'a> {
                 .ids()
                 .any(|id| expressions.aggregate_of(id).is_some());
         expressions
+    }
+
+    /// Expressions that no SELECT list is near.
+    pub(super) fn of_nodes(
+        binder: &'a Binder<'a>,
+        nodes: &'a Nodes,
+        scope: Scope<'a>,
+    ) -> Expressions<'a> {
+        Expressions {
+            binder,
+            nodes,
+            scope,
+            arena: Arena::default(),
+            bound: vec![None; nodes.len()],
+            row_slots: Vec::new(),
+            slots: Vec::new(),
+            aliases: Vec::new(),
+            alias_names: NameIndex::default(),
+            outputs: Vec::new(),
+            grouped: false,
+            keys: HashMap::new(),
+            aggregates: Vec::new(),
+            aggregate_ids: HashMap::new(),
+            operands: Vec::new(),
+        }
     }
 
     /// The slot that has this alias.

@@ -96,7 +96,7 @@ impl<'a> Scope<'a> {
         self.names.find(names, name)
     }
 
-    fn new(source: Source, columns: Vec<Column>, table: Option<&'a str>) -> Scope<'a> {
+    pub(super) fn new(source: Source, columns: Vec<Column>, table: Option<&'a str>) -> Scope<'a> {
         Scope {
             source,
             columns,
@@ -126,6 +126,12 @@ impl Binder<'_> {
                 Scope::new(source, columns, alias.or(Some(&name.text)))
             }
         })
+    }
+
+    /// The files of a corpus, whose columns may have this name before their dots.
+    pub(super) fn files_scope<'a>(&self, relation: Relation, table: &'a str) -> Scope<'a> {
+        let source = Source::Relation(relation);
+        Scope::new(source, columns_of!(FilesColumn), Some(table))
     }
 
     fn table_function(

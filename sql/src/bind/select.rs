@@ -36,7 +36,7 @@ impl Binder<'_> {
         Ok(Query { blocks })
     }
 
-    fn select(&self, select: &Select, scope: Scope<'_>) -> Result<(Block, Vec<Column>)> {
+    pub(super) fn select(&self, select: &Select, scope: Scope<'_>) -> Result<(Block, Vec<Column>)> {
         let source = scope.source.clone();
         let slots = self.slots(select, &scope)?;
         let mut expressions = Expressions::new(self, select, scope, slots);
@@ -177,7 +177,7 @@ impl Binder<'_> {
     }
 
     /// The form of an expression that is evaluated on rows; `clause` has no aggregates.
-    fn row(&self, bound: &Bound, clause: &str, hint: &str) -> Result<ExpressionId> {
+    pub(super) fn row(&self, bound: &Bound, clause: &str, hint: &str) -> Result<ExpressionId> {
         bound.row.map_err(|at| {
             let message = format!("an aggregate cannot stand in {clause}");
             self.conflict(at, message, Hint::new(hint))

@@ -6,7 +6,7 @@
 use super::Binder;
 use crate::error::{Error, Hint, NameKind, Result, shorten};
 use crate::plan::Plan;
-use crate::setting::{Device, Setting, Strategy};
+use crate::setting::{Device, Durability, Setting, Strategy};
 use crate::suggest::did_you_mean;
 use crate::syntax::{Name, Operand};
 use crate::value::Value;
@@ -23,6 +23,7 @@ impl Binder<'_> {
     pub(super) fn set(&self, name: &Name, value: &Operand) -> Result<Plan> {
         let setting = match self.setting(name)? {
             Setting::Device(_) => Setting::Device(self.device(value)?),
+            Setting::Durability(_) => Setting::Durability(self.durability(value)?),
             Setting::MemoryLimit(_) => {
                 let bounds = MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
                 Setting::MemoryLimit(self.size(
@@ -70,6 +71,15 @@ impl Binder<'_> {
             let bounds = "'auto', 'cpu', 'cuda' or 'cuda:1'";
             self.not_one_of(operand, "device", bounds, &text)
         })
+    }
+
+    fn durability(&self, operand: &Operand) -> Result<Durability> {
+        let text = self.text(operand, "durability")?;
+        let found = Durability::ALL
+            .into_iter()
+            .find(|durability| durability.name().eq_ignore_ascii_case(&text));
+        let bounds = "'full', 'normal' or 'off'";
+        found.ok_or_else(|| self.not_one_of(operand, "durability", bounds, &text))
     }
 
     fn strategy(&self, operand: &Operand) -> Result<Option<Strategy>> {

@@ -17,11 +17,17 @@ pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
 /// The greatest `segment_size` in bytes.
 pub const SEGMENT_SIZE_MAX: u64 = 1 << 30;
 
+/// The least `recompress_threshold` in bytes.
+const RECOMPRESS_THRESHOLD_MIN: u64 = 64 << 10;
+/// The greatest `recompress_threshold` in bytes.
+const RECOMPRESS_THRESHOLD_MAX: u64 = 1 << 40;
+
 /// Options of a corpus, as CREATE and ALTER CORPUS take them.
 #[derive(Debug, Default)]
 struct CorpusOptions {
     tokenizer: Option<Tokenizer>,
     segment_size: Option<u64>,
+    recompress_threshold: Option<u64>,
 }
 
 impl Binder<'_> {
@@ -31,7 +37,13 @@ impl Binder<'_> {
             match key.text.to_ascii_lowercase().as_str() {
                 "tokenizer" => found.tokenizer = Some(self.tokenizer(value)?),
                 "segment_size" => found.segment_size = Some(self.segment_size(value)?),
-                _ => return Err(self.no_such_option(key, &["tokenizer", "segment_size"])),
+                "recompress_threshold" => {
+                    found.recompress_threshold = Some(self.recompress_threshold(value)?);
+                }
+                _ => {
+                    let options = ["tokenizer", "segment_size", "recompress_threshold"];
+                    return Err(self.no_such_option(key, &options));
+                }
             }
         }
         Ok(found)
@@ -56,6 +68,7 @@ impl Binder<'_> {
         let CorpusOptions {
             tokenizer,
             segment_size,
+            recompress_threshold,
         } = self.corpus_options(options)?;
         if let Some(existing) = self.find_corpus(&name.text)
             && !if_not_exists
@@ -71,6 +84,7 @@ impl Binder<'_> {
             if_not_exists,
             tokenizer,
             segment_size,
+            recompress_threshold,
         })
     }
 
@@ -86,10 +100,12 @@ impl Binder<'_> {
         let CorpusOptions {
             tokenizer: _,
             segment_size,
+            recompress_threshold,
         } = self.corpus_options(options)?;
         Ok(Plan::AlterCorpus {
             corpus,
             segment_size,
+            recompress_threshold,
         })
     }
 
@@ -125,6 +141,12 @@ impl Binder<'_> {
     fn segment_size(&self, operand: &Operand) -> Result<u64> {
         let bounds = SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX;
         self.size(operand, "segment_size", bounds, "'64KiB'..='1GiB'")
+    }
+
+    fn recompress_threshold(&self, operand: &Operand) -> Result<u64> {
+        let bounds = RECOMPRESS_THRESHOLD_MIN..=RECOMPRESS_THRESHOLD_MAX;
+        let written = "'64KiB'..='1024GiB'";
+        self.size(operand, "recompress_threshold", bounds, written)
     }
 
     /// A number of bytes, or text with a unit.

@@ -6,6 +6,7 @@
 // Not every test uses all of it.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
     Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, Collation, Comparison,
     CorporaColumn, Expression, ExpressionId, FilesColumn, Function, Matcher, NgramsColumn, Query,
@@ -38,6 +39,7 @@ fn text(query: &Query, for_people: bool) -> String {
         };
         let from = match &block.source {
             Source::Nothing => String::new(),
+            Source::Values { .. } => panic!("VALUES stand only in INSERT"),
             Source::Relation(relation) => format!(" FROM {}", relation_text(relation)),
             Source::Block => format!(" FROM ({})", inner.as_ref().unwrap().0),
         };
@@ -45,6 +47,62 @@ fn text(query: &Query, for_people: bool) -> String {
         inner = Some((printer.block(&from), names.collect()));
     }
     inner.unwrap().0
+}
+
+/// An INSERT or REPLACE with its rows, as SQL that binds to an equal plan.
+pub fn insert_sql(corpus: &str, columns: &[InsertColumn], query: &Query, replace: bool) -> String {
+    insert(corpus, columns, query, replace, false)
+}
+
+/// The same for people.
+pub fn insert_shown(
+    corpus: &str,
+    columns: &[InsertColumn],
+    query: &Query,
+    replace: bool,
+) -> String {
+    insert(corpus, columns, query, replace, true)
+}
+
+fn insert(
+    corpus: &str,
+    columns: &[InsertColumn],
+    query: &Query,
+    replace: bool,
+    for_people: bool,
+) -> String {
+    let verb = if replace { "REPLACE" } else { "INSERT" };
+    let columns: Vec<&str> = columns.iter().map(|column| column.name()).collect();
+    let rows = match &query.blocks[..] {
+        [block] if matches!(block.source, Source::Values { .. }) => values(block, for_people),
+        _ => text(query, for_people),
+    };
+    format!(
+        "{verb} INTO {} ({}) {rows}",
+        name(corpus),
+        columns.join(", ")
+    )
+}
+
+fn values(block: &Block, for_people: bool) -> String {
+    let Source::Values { width, values } = &block.source else {
+        panic!("no VALUES")
+    };
+    for (index, output) in block.outputs.iter().enumerate() {
+        let expression = &block.expressions[output.expression.0 as usize];
+        assert_eq!(*expression, Expression::Column(index));
+    }
+    assert_eq!(block.outputs.len(), *width);
+    let printer = Printer {
+        block,
+        columns: Vec::new(),
+        for_people,
+    };
+    let rows = values.chunks_exact(*width).map(|row| {
+        let row: Vec<String> = row.iter().map(|id| printer.expression(*id)).collect();
+        format!("({})", row.join(", "))
+    });
+    format!("VALUES {}", rows.collect::<Vec<String>>().join(", "))
 }
 
 fn name(name: &str) -> String {

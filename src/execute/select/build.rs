@@ -21,6 +21,7 @@ use super::project::Project;
 use super::row::Input;
 use super::scan::{self, Fetch, Nothing, Properties, Scan, Sourced};
 use super::sort::Sort;
+use super::values::Values;
 use crate::expression::{Layout, Program, truth};
 use crate::{Database, Error, Result};
 
@@ -121,8 +122,18 @@ impl Builder<'_> {
 
     fn source(&mut self, block: &Block, below: Option<Input>, width: usize) -> Result<Ready> {
         let Source::Relation(relation) = &block.source else {
+            let mut columns = width;
             let input = match (&block.source, below) {
                 (Source::Block, Some(below)) => below,
+                (Source::Values { width, values }, _) => {
+                    columns = *width;
+                    let program = self.program(&block.expressions, &Layout::whole(*width, 0))?;
+                    // As many rows as there are in memory.
+                    let rows = (values.len() / width.max(&1)) as u64;
+                    let about = Description::new("values", String::new(), Some(rows));
+                    let values = Values::new(program, values.clone(), *width, self.context.pace());
+                    self.plan.add(Box::new(values), Arc::new(about))
+                }
                 _ => {
                     let about = Description::new("nothing", "one row".into(), Some(1));
                     self.plan.add(Box::new(Nothing::new()), Arc::new(about))
@@ -131,7 +142,7 @@ impl Builder<'_> {
             return Ok(Ready {
                 input,
                 expressions: block.expressions.clone(),
-                width,
+                width: columns,
                 rest: block.filter.clone(),
                 properties: Properties::default(),
                 fetch: None,

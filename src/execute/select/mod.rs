@@ -23,6 +23,7 @@ mod scan;
 mod sort;
 mod sorter;
 mod spill;
+mod values;
 
 use zipfdb_sql::query::Query;
 
