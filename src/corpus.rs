@@ -104,6 +104,19 @@ impl Corpus {
         Ok(self.shared.store.set_segment_size(&self.name, bytes)?)
     }
 
+    /// Changes how many bytes of edits may be pending before they are merged into segments in the background; a twentieth of
+    /// the corpus may be pending in any case.
+    ///
+    /// # Errors
+    /// As [`Corpus::set_segment_size`].
+    pub fn set_recompress_threshold(&self, bytes: u64) -> Result<()> {
+        let _writing = self.shared.writing.lock();
+        Ok(self
+            .shared
+            .store
+            .set_recompress_threshold(&self.name, bytes)?)
+    }
+
     /// The facts of each segment: sizes, rules, and where the bytes are. Decodes nothing.
     ///
     /// # Errors

@@ -19,10 +19,11 @@ use crate::background::Background;
 use crate::corpus::Corpus;
 use crate::edits::Edits;
 use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
+use crate::overlay::Batch;
 use crate::progress::{NoProgress, Progress};
 use crate::rows::Rows;
 use crate::settings::Settings;
-use crate::snapshot::{CorpusView, SegmentView, StoredView};
+use crate::snapshot::{CorpusView, SegmentView, Snapshot, StoredView};
 use crate::statement::Statement;
 use crate::transaction::Transaction;
 use crate::{Error, Result};
@@ -44,6 +45,14 @@ use crate::{Error, Result};
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
+    session: Arc<Session>,
+}
+
+/// What a database handle shares with its clones only.
+#[derive(Default)]
+struct Session {
+    /// Between BEGIN and COMMIT.
+    transaction: Mutex<Option<Transaction>>,
 }
 
 /// What the handles of one open database share. When the last of them goes, recompression in the background ends.
@@ -122,7 +131,8 @@ impl Shared {
                 path: self.store.path().to_path_buf(),
             }));
         }
-        Ok(Transaction::new(self.clone(), self.writing.lock_arc()))
+        let writing = self.interrupt().lock_arc(&self.writing)?;
+        Ok(Transaction::new(self.clone(), writing))
     }
 
     /// Has the edits of a corpus recompressed if there are many, and waits if there are too many.
@@ -232,6 +242,7 @@ impl DatabaseOptions {
                 interrupts: Interrupts::default(),
                 background: Background::default(),
             }),
+            session: Arc::default(),
         })
     }
 }
@@ -304,6 +315,59 @@ impl Database {
     /// If the database is open for reading only.
     pub fn begin(&self) -> Result<Transaction> {
         self.shared.begin()
+    }
+
+    /// A handle of the same open database with transactions of its own: `BEGIN` in SQL affects it and its clones only.
+    pub fn session(&self) -> Database {
+        Database {
+            shared: self.shared.clone(),
+            session: Arc::default(),
+        }
+    }
+
+    /// BEGIN.
+    pub(crate) fn begin_session(&self) -> Result<()> {
+        let mut transaction = self.session.transaction.lock();
+        if transaction.is_some() {
+            return Err(Error::Invalid {
+                subject: "BEGIN".into(),
+                reason: "there is a transaction already; hint: COMMIT or ROLLBACK ends it".into(),
+            });
+        }
+        *transaction = Some(self.begin()?);
+        Ok(())
+    }
+
+    /// The transaction of the session, which `statement` ends.
+    pub(crate) fn end_session(&self, statement: &str) -> Result<Transaction> {
+        let transaction = self.session.transaction.lock().take();
+        transaction.ok_or_else(|| Error::Invalid {
+            subject: statement.into(),
+            reason: "there is no transaction; hint: BEGIN starts one".into(),
+        })
+    }
+
+    /// Whether statements are part of a transaction of the session.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.session.transaction.lock().is_some()
+    }
+
+    /// Makes edits in the session's transaction, or in one of their own.
+    pub(crate) fn edit(&self, corpus: &str, batch: Batch) -> Result<()> {
+        if let Some(transaction) = &mut *self.session.transaction.lock() {
+            return transaction.edit(corpus, batch);
+        }
+        let mut edits = self.begin()?;
+        edits.edit(corpus, batch)?;
+        edits.commit()
+    }
+
+    /// What statements see of a corpus.
+    pub(crate) fn snapshot(&self, corpus: &str) -> Result<Snapshot> {
+        match &mut *self.session.transaction.lock() {
+            Some(transaction) => transaction.snapshot(corpus),
+            None => self.corpus(corpus)?.snapshot(),
+        }
     }
 
     /// The corpus called `name`, in any case of ASCII letters.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::{ArcMutexGuard, RawMutex};
+use zipfdb_sql::setting::Durability as DurabilitySetting;
 use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::database::Shared;
@@ -51,21 +52,28 @@ struct EditedCorpus {
     record: CorpusRecord,
     stored: Arc<StoredView>,
     overlay: Overlay,
+    /// The newest view, which may be of a state before the last edits.
+    view: Option<Arc<CorpusView>>,
 }
 
 impl Transaction {
     /// Begins when all other writers are done.
     pub(crate) fn new(shared: Arc<Shared>, writing: ArcMutexGuard<RawMutex, ()>) -> Transaction {
+        let durability = match shared.settings.lock().durability {
+            DurabilitySetting::Full => Durability::Full,
+            DurabilitySetting::Normal => Durability::Normal,
+            DurabilitySetting::Off => Durability::Off,
+        };
         Transaction {
             shared,
             writing: Some(writing),
             corpora: Vec::new(),
             batches: Vec::new(),
-            durability: Durability::Full,
+            durability,
         }
     }
 
-    /// What the edits are to outlive once they are committed; [`Durability::Full`] if nobody says otherwise.
+    /// What the edits are to outlive once they are committed; if nobody says otherwise, what `SET durability` says.
     pub fn set_durability(&mut self, durability: Durability) {
         self.durability = durability;
     }
@@ -170,16 +178,20 @@ impl Transaction {
     /// If there is no such corpus or a segment is damaged.
     pub fn snapshot(&mut self, corpus: &str) -> Result<Snapshot> {
         let at = self.corpus(corpus)?;
-        let EditedCorpus {
-            record,
-            stored,
-            overlay,
-        } = &self.corpora[at];
-        let tokenizer = record.settings.tokenizer;
-        let (stored, overlay) = (stored.clone(), overlay.clone());
-        let pool = &self.shared.pool;
-        let view = pool.install(|| CorpusView::new(stored, overlay, tokenizer))?;
-        Ok(Snapshot::new(self.shared.clone(), Arc::new(view)))
+        let edited = &mut self.corpora[at];
+        let known = edited.view.take();
+        let known = known.filter(|view| view.overlay().is_same(&edited.overlay));
+        let view = match known {
+            Some(view) => view,
+            None => {
+                let tokenizer = edited.record.settings.tokenizer;
+                let (stored, overlay) = (edited.stored.clone(), edited.overlay.clone());
+                let pool = &self.shared.pool;
+                Arc::new(pool.install(|| CorpusView::new(stored, overlay, tokenizer))?)
+            }
+        };
+        edited.view = Some(view.clone());
+        Ok(Snapshot::new(self.shared.clone(), view))
     }
 
     /// Makes the edits happen: readers see them when it returns, and they are as durable as asked.
@@ -252,6 +264,7 @@ impl Transaction {
             overlay: overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into())),
             record,
             stored,
+            view: None,
         });
         Ok(self.corpora.len() - 1)
     }
@@ -269,7 +282,7 @@ impl fmt::Debug for Transaction {
 const NAME_BYTES_MAX: usize = 4096;
 
 /// A name that COPY can write again: relative, with `/` between parts none of which is empty, `.` or `..`.
-fn check_name(row: usize, name: &str) -> Result<()> {
+pub(crate) fn check_name(row: usize, name: &str) -> Result<()> {
     let is_part = |part: &str| !matches!(part, "" | "." | "..");
     let fault = if name.len() > NAME_BYTES_MAX {
         format!(

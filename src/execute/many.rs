@@ -13,6 +13,15 @@ use crate::{Database, Result};
 
 /// Carries out the plans of one statement, each for its parameter set.
 pub(crate) fn execute_many(database: &Database, plans: Vec<Plan>) -> Result<Rows> {
+    let is_edit = |plan: &Plan| matches!(plan, Plan::Insert { .. } | Plan::Delete { .. });
+    if plans.iter().any(is_edit) && !database.is_in_transaction() {
+        // All sets together are one change; a session of its own leaves that of the caller alone.
+        let session = database.session();
+        session.begin_session()?;
+        let rows = execute_many(&session, plans)?;
+        session.end_session("COMMIT")?.commit()?;
+        return Ok(rows);
+    }
     let mut queries = Vec::new();
     let mut columns = Vec::new();
     let mut rows: Vec<Result<Row>> = Vec::new();
@@ -56,6 +65,24 @@ mod tests {
         assert_eq!(rows.columns()[1].name(), "offset");
         let offsets: Vec<Value> = rows.map(|row| row.unwrap()[1].clone()).collect();
         assert_eq!(offsets, [0, 12, 16].map(Value::Integer));
+    }
+
+    #[test]
+    fn edits_of_all_sets_are_one_change() {
+        let database = pets();
+        let rows = |last: i64| {
+            let row = |at: i64| vec![Value::Integer(at), Value::from("very ")];
+            vec![row(4), row(9), row(last)]
+        };
+        let sql = "INSERT INTO pets (file, offset, content) VALUES ('a.txt', ?, ?)";
+        let text = || {
+            let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
+            String::from_utf8(snapshot.extract("a.txt", 0, 99).unwrap()).unwrap()
+        };
+        assert!(database.query_many(sql, &rows(99)).is_err());
+        assert_eq!(text(), "the cat and the dog");
+        database.query_many(sql, &rows(26)).unwrap();
+        assert_eq!(text(), "the very very cat and the very dog");
     }
 
     #[test]

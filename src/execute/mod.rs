@@ -8,6 +8,7 @@
 mod check;
 mod copy_from;
 mod copy_to;
+mod edit;
 mod export;
 mod many;
 mod recompress;
@@ -30,13 +31,21 @@ pub(crate) use recompress::recompress;
 
 /// Carries out a plan.
 pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
+    if let Some(statement) = edit::is_alone(&plan)
+        && database.is_in_transaction()
+    {
+        return Err(Error::Invalid {
+            subject: statement.into(),
+            reason: "it cannot be part of a transaction; hint: COMMIT or ROLLBACK first".into(),
+        });
+    }
     match plan {
         Plan::CreateCorpus {
             name,
             if_not_exists,
             tokenizer,
             segment_size,
-            recompress_threshold: None,
+            recompress_threshold,
         } => {
             if if_not_exists && database.corpus(&name).is_ok() {
                 return Ok(Rows::none());
@@ -45,6 +54,7 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             let settings = CorpusSettings {
                 tokenizer: tokenizer.map_or(defaults.tokenizer, stored_tokenizer),
                 segment_size: segment_size.unwrap_or(defaults.segment_size),
+                recompress_threshold: recompress_threshold.unwrap_or(defaults.recompress_threshold),
                 ..defaults
             };
             database.create_corpus(&name, settings)?;
@@ -87,10 +97,14 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
         Plan::AlterCorpus {
             corpus,
             segment_size,
-            recompress_threshold: None,
+            recompress_threshold,
         } => {
+            let corpus = database.corpus(&corpus)?;
             if let Some(size) = segment_size {
-                database.corpus(&corpus)?.set_segment_size(size)?;
+                corpus.set_segment_size(size)?;
+            }
+            if let Some(bytes) = recompress_threshold {
+                corpus.set_recompress_threshold(bytes)?;
             }
             Ok(Rows::none())
         }
@@ -107,19 +121,37 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             subject: "device".into(),
             reason: "this version has no support for GPUs; hint: SET device = 'cpu'".into(),
         }),
-        Plan::Insert { .. }
-        | Plan::Delete { .. }
-        | Plan::Begin
-        | Plan::Commit
-        | Plan::Rollback
-        | Plan::Recompress { .. }
-        | Plan::CreateCorpus { .. }
-        | Plan::AlterCorpus { .. } => Err(Error::Invalid {
-            subject: "statement".into(),
-            reason:
-                "changes of files are not supported yet; hint: COPY corpus FROM 'path' adds files"
-                    .into(),
-        }),
+        Plan::Insert {
+            corpus,
+            columns,
+            query,
+            replace,
+        } => edit::insert(
+            database,
+            edit::Insert {
+                corpus,
+                columns,
+                query,
+                replace,
+            },
+        ),
+        Plan::Delete { corpus, query } => edit::delete(database, &corpus, query),
+        Plan::Begin => {
+            database.begin_session()?;
+            Ok(Rows::none())
+        }
+        Plan::Commit => {
+            database.end_session("COMMIT")?.commit()?;
+            Ok(Rows::none())
+        }
+        Plan::Rollback => {
+            database.end_session("ROLLBACK")?.rollback();
+            Ok(Rows::none())
+        }
+        Plan::Recompress { corpus } => {
+            recompress(&database.corpus(&corpus)?, progress)?;
+            Ok(Rows::none())
+        }
         Plan::Set(setting) => {
             database.shared().settings.lock().set(setting);
             Ok(Rows::none())

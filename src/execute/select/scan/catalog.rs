@@ -86,9 +86,9 @@ pub(super) fn corpora(
         context.interrupt.check()?;
         let corpus = database.corpus(&name)?;
         items.push(Item {
-            name,
             tokenizer: corpus.settings()?.tokenizer.name(),
-            files: corpus.snapshot()?.files().len() as u64,
+            files: database.snapshot(&name)?.files().len() as u64,
+            name,
             segments: corpus.segments()?,
         });
     }

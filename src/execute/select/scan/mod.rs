@@ -116,7 +116,7 @@ pub(super) fn open(
 ) -> Result<Box<dyn Scan>> {
     Ok(match &request.relation {
         Relation::Files { corpus } => {
-            let snapshot = database.corpus(corpus)?.snapshot()?;
+            let snapshot = database.snapshot(corpus)?;
             Box::new(files::FilesScan::new(snapshot, request, context)?)
         }
         Relation::Corpora => Box::new(catalog::corpora(database, request, context)?),
@@ -126,17 +126,17 @@ pub(super) fn open(
         }
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::Words { corpus } => {
-            let snapshot = database.corpus(corpus)?.snapshot()?;
+            let snapshot = database.snapshot(corpus)?;
             Box::new(words::WordsScan::new(snapshot, request, context)?)
         }
         Relation::TermVectors { corpus, k } => {
-            let (snapshot, k) = (database.corpus(corpus)?.snapshot()?, *k);
+            let (snapshot, k) = (database.snapshot(corpus)?, *k);
             Box::new(term_vectors::TermVectorsScan::new(
                 snapshot, k, request, context,
             )?)
         }
         Relation::Ngrams { corpus, n } => {
-            let (snapshot, n) = (database.corpus(corpus)?.snapshot()?, *n);
+            let (snapshot, n) = (database.snapshot(corpus)?, *n);
             Box::new(ngrams::NgramsScan::new(snapshot, n, request, context)?)
         }
     })

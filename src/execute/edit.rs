@@ -1,0 +1,117 @@
+//! INSERT, REPLACE, DELETE and transactions.
+//!
+//! Invariant: all rows of a statement are known before the first edit is made, so a statement sees the texts as they were
+//! before it, and one that fails has done nothing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zipfdb_sql::Plan;
+use zipfdb_sql::plan::InsertColumn;
+use zipfdb_sql::query::Query;
+
+use super::select::select;
+use crate::overlay::{Batch, Insertion};
+use crate::transaction::check_name;
+use crate::{Database, Error, Result, Row, Rows, Value};
+
+/// Most bytes of text that one statement may give.
+const STATEMENT_BYTES_MAX: usize = 1 << 30;
+
+/// Rows of INSERT or REPLACE.
+pub(crate) struct Insert {
+    pub(crate) corpus: String,
+    pub(crate) columns: Vec<InsertColumn>,
+    pub(crate) query: Query,
+    pub(crate) replace: bool,
+}
+
+/// Carries out INSERT or REPLACE.
+pub(crate) fn insert(database: &Database, insert: Insert) -> Result<Rows> {
+    let place = |wanted| insert.columns.iter().position(|&column| column == wanted);
+    let (file, content) = (place(InsertColumn::File), place(InsertColumn::Content));
+    let offset = place(InsertColumn::Offset);
+    let mut names = crate::edits::Names::default();
+    let mut rows = Vec::new();
+    let mut bytes = 0usize;
+    for (number, row) in select(database, insert.query)?.enumerate() {
+        let mut values = row?.into_values();
+        let mut take = |place: Option<usize>| {
+            let value = place.and_then(|place| values.get_mut(place));
+            value.map_or(Value::Null, |value| std::mem::replace(value, Value::Null))
+        };
+        let Value::Text(name) = take(file) else {
+            return Err(wrong(number, "file", "it is no TEXT"));
+        };
+        let text = match take(content) {
+            Value::Text(text) => Bytes::from(text),
+            Value::Blob(bytes) => Bytes::from(bytes),
+            _ => return Err(wrong(number, "content", "it is neither TEXT nor BLOB")),
+        };
+        let offset = match offset {
+            None => None,
+            Some(_) => match take(offset) {
+                Value::Integer(offset) => Some(u64::try_from(offset).map_err(|_| {
+                    wrong(
+                        number,
+                        "offset",
+                        format!("{offset} is negative; hint: offsets count from 0"),
+                    )
+                })?),
+                _ => return Err(wrong(number, "offset", "it is no INTEGER")),
+            },
+        };
+        bytes = bytes.saturating_add(text.len());
+        if bytes > STATEMENT_BYTES_MAX {
+            let reason =
+                "the texts of a statement are together at most 1 GiB; hint: use several statements";
+            return Err(wrong(number, "content", reason));
+        }
+        rows.push(Insertion {
+            file: names.shared(&name),
+            offset,
+            text,
+        });
+    }
+    let batch = match insert.replace {
+        false => Batch::Insert(rows),
+        true => Batch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect()),
+    };
+    for (row, file) in batch.files().enumerate() {
+        check_name(row, file)?;
+    }
+    database.edit(&insert.corpus, batch)?;
+    Ok(Rows::none())
+}
+
+/// Carries out DELETE: `query` gives the names of the files.
+pub(crate) fn delete(database: &Database, corpus: &str, query: Query) -> Result<Rows> {
+    let mut files: Vec<Arc<str>> = Vec::new();
+    for row in select(database, query)? {
+        let row: Row = row?;
+        if let Value::Text(name) = &row[0] {
+            files.push(name.as_str().into());
+        }
+    }
+    database.edit(corpus, Batch::Delete(files))?;
+    Ok(Rows::none())
+}
+
+fn wrong(row: usize, column: &str, reason: impl Into<String>) -> Error {
+    Error::Invalid {
+        subject: format!("row {}: {column}", row + 1),
+        reason: reason.into(),
+    }
+}
+
+/// What a statement is called that must not be part of a transaction; none for others.
+pub(crate) fn is_alone(plan: &Plan) -> Option<&'static str> {
+    match plan {
+        Plan::CreateCorpus { .. } => Some("CREATE CORPUS"),
+        Plan::AlterCorpus { .. } => Some("ALTER CORPUS"),
+        Plan::DropCorpus { .. } => Some("DROP CORPUS"),
+        Plan::CopyFrom { .. } => Some("COPY ... FROM"),
+        Plan::Recompress { .. } => Some("RECOMPRESS"),
+        _ => None,
+    }
+}
