@@ -1,7 +1,8 @@
 //! Where files live: the few operations on files and directories that the rest of the crate needs, behind one trait.
 //!
-//! Invariant: a file is written once, from its beginning, then synced, and only read after that. Nothing here changes
-//! a file that a reader may hold, so a view of its bytes never changes.
+//! Invariant: a file is written once, from its beginning to its end. Nothing here changes bytes that a reader may hold:
+//! a file that is read while it is still written (the record log's) only gets longer, so a view of its bytes never
+//! changes.
 //!
 //! What it deliberately does not do: random access writes, buffering, retries, and any idea of what the bytes mean.
 //! The catalog (sled) and the lock file open their files themselves; only their syncs come through here.
@@ -23,7 +24,7 @@ use parking_lot::Mutex;
 /// Paths are given whole: a backend has no current directory of its own. Errors are those of the operating system
 /// (or look like them); callers add the path and what they were doing.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// The whole content of a file, as it is now and as long as the view is held.
+    /// The whole content of a file, as it is now and as long as the view is held. What is appended later is not in it.
     ///
     /// Costs no reading where the file can be mapped: bytes come from disk when they are touched.
     fn read(&self, path: &Path) -> io::Result<Bytes>;
@@ -111,9 +112,9 @@ impl Backend for FileBackend {
         if file.metadata()?.len() == 0 {
             return Ok(Bytes::from(Vec::new())); // nothing to map
         }
-        // SAFETY: the map is only ever read. Its bytes must not change while it exists: files of a database are
-        // written once, before anything reads them, and afterwards only renamed or removed, which leaves the mapped
-        // pages alone; the lock file keeps other writers out. A foreign program that truncates a file under us can
+        // SAFETY: the map is only ever read. Its bytes must not change while it exists: bytes of a database's files are
+        // written once and afterwards only others appended behind them, or the files renamed or removed, which leaves
+        // the mapped bytes alone; the lock file keeps other writers out. A foreign program that truncates a file under us can
         // still end the process (SIGBUS), as with every database that maps its files.
         let map = unsafe { Mmap::map(&file)? };
         Ok(Bytes(View::Mapped(Arc::new(map))))

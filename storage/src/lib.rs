@@ -18,7 +18,9 @@ pub use backend::{Backend, BackendFile, Bytes, FileBackend, MemoryBackend, ReadO
 pub use catalog::CorpusRecord;
 pub use error::{Error, Result};
 pub use grammar::Grammar;
-pub use log::{Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX};
+pub use log::{
+    Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, read_log,
+};
 pub use segment::{
     Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader, SegmentWriter,
 };

@@ -328,7 +328,8 @@ impl Store {
     /// Appends a commit of `records` to the log, behind all others: they count together or not at all. Returns its
     /// position at once; see [`Store::ensure_durable`].
     ///
-    /// Costs a checksum and a copy of the bytes, and now and then a new log file. Without records it does nothing.
+    /// Costs a checksum and a copy of the bytes, which wait in the process until somebody asks for durability, and now
+    /// and then a new log file. Without records it does nothing.
     ///
     /// # Errors
     /// [`Error::NoSuchCorpus`] if the corpus of a record is gone, [`Error::ReadOnly`]: then nothing has happened.

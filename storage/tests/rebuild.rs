@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use scenario::{
-    READ, Random, Step, WRITE, build, contents, copy_directory, observe, reopen, scratch, states,
-    steps,
+    READ, Random, State, Step, WRITE, build, contents, copy_directory, log_steps, observe, reopen,
+    scratch, states, steps,
 };
 use zipfdb_storage::{Error, Store};
 
@@ -15,7 +15,10 @@ mod scenario;
 /// Opens a damaged database for reading, which must change nothing, and for writing. Both must show the state after
 /// [`steps`]. If the catalog was replaced there must be a warning; returns all warnings of the writer.
 fn recovers(path: &Path, damage: &str) -> Vec<String> {
-    let expected = states(&steps()).pop().unwrap();
+    recovers_as(path, damage, states(&steps()).pop().unwrap())
+}
+
+fn recovers_as(path: &Path, damage: &str, expected: State) -> Vec<String> {
     let before = contents(path);
     let store = Store::open(path, READ).unwrap();
     assert_eq!(observe(&store), expected, "{damage}, read-only");
@@ -42,8 +45,12 @@ struct Original {
 
 impl Original {
     fn new() -> Original {
+        Original::of(&steps())
+    }
+
+    fn of(steps: &[Step]) -> Original {
         let directory = scratch();
-        build(&directory.path().join("original.zdb"), &steps());
+        build(&directory.path().join("original.zdb"), steps);
         Original { directory }
     }
 
@@ -125,6 +132,25 @@ fn a_catalog_with_a_file_removed_cut_or_flipped_gives_the_right_state() {
 }
 
 #[test]
+fn a_damaged_catalog_beside_a_log_gives_the_right_state() {
+    let steps = log_steps();
+    let original = Original::of(&steps);
+    let expected = states(&steps).pop().unwrap();
+    let mut random = Random::new(Random::seed(1));
+    let size = std::fs::metadata(original.directory.path().join("original.zdb/catalog/db"))
+        .unwrap()
+        .len() as usize;
+    for _ in 0..100 {
+        let (at, bit) = (random.below(size), random.below(8));
+        let path = original.damaged("catalog/db", |mut bytes| {
+            bytes[at] ^= 1 << bit;
+            Some(bytes)
+        });
+        recovers_as(&path, &format!("bit {bit} of byte {at}"), expected.clone());
+    }
+}
+
+#[test]
 fn a_lost_marker_loses_no_corpus_that_has_segments() {
     let original = Original::new();
     for marker in original.files("segments") {
@@ -177,7 +203,7 @@ fn segments_without_catalog_that_are_not_all_there_are_set_aside_and_kept() {
             damage.then_some(bytes)
         });
         std::fs::remove_dir_all(path.join("catalog")).unwrap();
-        let expected = scenario::State::from([("bb".to_owned(), vec!["b5".to_owned()])]);
+        let expected = State::from([("bb".to_owned(), vec!["b5".to_owned()])]);
         assert_eq!(observe(&Store::open(&path, READ).unwrap()), expected);
 
         let store = Store::open(&path, WRITE).unwrap();

@@ -1,6 +1,6 @@
 //! What a database knows about a corpus, and its bytes.
 //!
-//! The catalog has all of it, the marker file of a corpus its identity: what it is, not what it holds. Integers are
+//! The same bytes stand in the catalog and, without segments, in the marker file of a corpus. Integers are
 //! little-endian; decoding accepts exactly what encoding makes. Checksums are the business of whoever stores the bytes.
 
 use crate::log::LogPosition;
@@ -30,7 +30,7 @@ impl CorpusRecord {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// Appends what a marker has: all but the merged position and the segments.
+    /// Appends what a marker has: all but the segments.
     pub(crate) fn encode_identity(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.id.to_le_bytes());
         bytes.push(self.settings.tokenizer.to_disk());
@@ -38,6 +38,8 @@ impl CorpusRecord {
         bytes.extend(self.settings.alpha_numerator.to_le_bytes());
         bytes.extend(self.settings.alpha_denominator.to_le_bytes());
         bytes.extend(self.settings.recompress_threshold.to_le_bytes());
+        bytes.extend(self.merged_position.file.to_le_bytes());
+        bytes.extend(self.merged_position.offset.to_le_bytes());
         let size =
             u8::try_from(self.name.len()).expect("names were checked to be at most 255 bytes");
         bytes.push(size);
@@ -47,58 +49,47 @@ impl CorpusRecord {
     /// Appends the record. The segments stand last, so that a new segment only adds bytes.
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         self.encode_identity(bytes);
-        bytes.extend(self.merged_position.file.to_le_bytes());
-        bytes.extend(self.merged_position.offset.to_le_bytes());
         for segment in &self.segments {
             bytes.extend(segment.to_le_bytes());
         }
     }
 
-    /// Reads what [`CorpusRecord::encode_identity`] wrote.
-    pub(crate) fn decode_identity(mut bytes: &[u8]) -> Option<CorpusRecord> {
-        let record = CorpusRecord::take_identity(&mut bytes)?;
-        bytes.is_empty().then_some(record)
-    }
-
-    /// Reads what [`CorpusRecord::encode`] wrote.
+    /// Reads what [`CorpusRecord::encode`] wrote, or with no segments what [`CorpusRecord::encode_identity`] wrote.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<CorpusRecord> {
-        let mut record = CorpusRecord::take_identity(&mut bytes)?;
-        record.merged_position = LogPosition {
+        let id = u64::from_le_bytes(take(&mut bytes)?);
+        let [tokenizer] = take(&mut bytes)?;
+        let settings = CorpusSettings {
+            tokenizer: Tokenizer::from_disk(tokenizer)?,
+            segment_size: u64::from_le_bytes(take(&mut bytes)?),
+            alpha_numerator: u32::from_le_bytes(take(&mut bytes)?),
+            alpha_denominator: u32::from_le_bytes(take(&mut bytes)?),
+            recompress_threshold: u64::from_le_bytes(take(&mut bytes)?),
+        };
+        check_settings(&settings).ok()?;
+        let merged_position = LogPosition {
             file: u64::from_le_bytes(take(&mut bytes)?),
             offset: u64::from_le_bytes(take(&mut bytes)?),
         };
-        if record.merged_position.file > ID_MAX {
+        if merged_position.file > ID_MAX {
             return None;
         }
-        let (segments, []) = bytes.as_chunks::<8>() else {
-            return None;
-        };
-        record.segments = segments.iter().map(|id| u64::from_le_bytes(*id)).collect();
-        (record.segments.is_sorted_by(|a, b| a < b)).then_some(record)
-    }
-
-    fn take_identity(bytes: &mut &[u8]) -> Option<CorpusRecord> {
-        let id = u64::from_le_bytes(take(bytes)?);
-        let [tokenizer] = take(bytes)?;
-        let settings = CorpusSettings {
-            tokenizer: Tokenizer::from_disk(tokenizer)?,
-            segment_size: u64::from_le_bytes(take(bytes)?),
-            alpha_numerator: u32::from_le_bytes(take(bytes)?),
-            alpha_denominator: u32::from_le_bytes(take(bytes)?),
-            recompress_threshold: u64::from_le_bytes(take(bytes)?),
-        };
-        check_settings(&settings).ok()?;
-        let [size] = take(bytes)?;
-        let (name, rest) = bytes.split_at_checked(usize::from(size))?;
-        *bytes = rest;
+        let [size] = take(&mut bytes)?;
+        let (name, segments) = bytes.split_at_checked(usize::from(size))?;
         let name = std::str::from_utf8(name).ok()?.to_owned();
         check_name(&name).ok()?;
+        let (segments, []) = segments.as_chunks::<8>() else {
+            return None;
+        };
+        let segments: Vec<u64> = segments.iter().map(|id| u64::from_le_bytes(*id)).collect();
+        if !segments.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
         Some(CorpusRecord {
             id,
             name,
             settings,
-            merged_position: LogPosition::START,
-            segments: Vec::new(),
+            merged_position,
+            segments,
         })
     }
 }
@@ -133,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_and_so_does_its_identity() {
+    fn a_record_comes_back_with_and_without_its_segments() {
         let mut bytes = Vec::new();
         record().encode(&mut bytes);
         assert_eq!(CorpusRecord::decode(&bytes), Some(record()));
@@ -142,15 +133,10 @@ mod tests {
         record().encode_identity(&mut identity);
         assert!(bytes.starts_with(&identity));
         let without = CorpusRecord {
-            merged_position: LogPosition::START,
             segments: Vec::new(),
             ..record()
         };
-        assert_eq!(CorpusRecord::decode_identity(&identity), Some(without));
-        assert_eq!(CorpusRecord::decode_identity(&bytes), None);
-        for size in 0..identity.len() {
-            assert_eq!(CorpusRecord::decode_identity(&identity[..size]), None);
-        }
+        assert_eq!(CorpusRecord::decode(&identity), Some(without));
     }
 
     #[test]

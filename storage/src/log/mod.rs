@@ -26,6 +26,11 @@
 //! the edits, `frame` the bytes around them, `scan` reads files, `writer` appends. Bytes: `storage/FORMAT.md`. What an
 //! edit does to a text is not known here.
 
+use std::path::Path;
+
+use crate::backend::Backend;
+use crate::{Error, Result};
+
 mod frame;
 mod record;
 mod scan;
@@ -36,6 +41,8 @@ pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
 pub(crate) use frame::Merge;
 pub(crate) use scan::{LogFile, Scan, list, path_of};
 pub(crate) use writer::Log;
+
+use scan::ReplayFile;
 
 /// The name of the log's directory in that of the database.
 pub(crate) const LOG_NAME: &str = "log";
@@ -67,6 +74,27 @@ pub enum Durability {
     /// Power loss.
     #[default]
     Full,
+}
+
+/// Gives the records of all commits of the log in `directory`, merged or not, apart from any database: for tests and
+/// tools. Returns a warning if the log was cut short.
+///
+/// # Errors
+/// [`Error::CorruptLog`] and [`Error::Version`], before any record is given; [`Error::Io`].
+pub fn read_log(
+    backend: &dyn Backend,
+    directory: &Path,
+    mut visit: impl FnMut(LogPosition, LogRecord<'_>),
+) -> Result<Option<String>> {
+    let found = Scan::read(backend, directory)?;
+    for file in found.files.iter().filter(|file| !file.corpora.is_empty()) {
+        let path = path_of(directory, file.number);
+        ReplayFile::read(backend, path, file.number, file.end)?.replay(|position, record| {
+            visit(position, record);
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(found.torn)
 }
 
 /// Bytes of commits that [`Durability::Off`] keeps in the process at most.

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,8 +13,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::backend::{Backend, BackendFile, Bytes, MemoryBackend};
-use crate::{Error, Result};
+use crate::backend::{BackendFile, Bytes, MemoryBackend};
 
 /// A commit as it is observed: its position, and each record with its corpus and what it says.
 type Seen = Vec<(LogPosition, Vec<(u64, String)>)>;

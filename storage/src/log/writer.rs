@@ -217,8 +217,9 @@ impl Log {
         loop {
             let mut state = self.state.lock();
             let open = state.file.is_some() || state.leading;
+            let is_written = open && state.files.len() == 1;
             let oldest = match state.files.front() {
-                Some(file) if !(open && state.files.len() == 1) && !is_needed(file) => file.number,
+                Some(file) if !is_written && !is_needed(file) => file.number,
                 _ => return Ok(()),
             };
             state.files[0].end = 0; // nothing to read any more, even if it cannot be removed

@@ -186,8 +186,8 @@ impl SegmentDirectory {
                 supported: MARKER_MAGIC[7].into(),
             });
         }
-        CorpusRecord::decode_identity(identity)
-            .filter(|record| record.id == id)
+        CorpusRecord::decode(identity)
+            .filter(|record| record.segments.is_empty() && record.id == id)
             .ok_or_else(|| corrupt("its record is not of this corpus"))
     }
 

@@ -4,6 +4,8 @@
 //! Invariant: nothing is removed before the catalog agrees with the files, so opening may itself be cut short at any
 //! point and starts over. What is live is decided in `recovery.rs`, for both ways of opening alike.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -49,6 +51,7 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     let facts = FileFacts {
         backend: &*backend,
         directory: &directory,
+        markers: RefCell::default(),
     };
     let found = Scan::read(&*backend, &path.join(LOG_NAME))?;
     sync_log(&*backend, path, &found)?;
@@ -60,7 +63,7 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     for &id in &recovered.unplaced {
         directory.place_segment(&*backend, id)?;
     }
-    if known.as_ref() != Some(&recovered.corpora) {
+    if known.as_ref() != Some(&recovered.corpora) || !recovered.unmarked.is_empty() {
         // A process that was killed may have renamed without syncing: the catalog must not know more than the disk.
         directory.sync(&*backend)?;
     }
@@ -214,13 +217,28 @@ fn read_state(
         Err(fault) => (None, Some(fault)),
     };
     let listing = directory.list_at_rest(backend)?;
+    // Before the log: what a marker says of a recompression, the log then says too.
+    let markers = listing
+        .markers
+        .iter()
+        .map(
+            |id| match directory.read_marker(backend, &directory.marker(*id), *id) {
+                Err(error @ Error::Io { .. }) => Err(error),
+                marker => Ok((*id, marker)),
+            },
+        )
+        .collect::<Result<BTreeMap<u64, Result<CorpusRecord>>>>()?;
     let log = path.join(LOG_NAME);
     for number in log::list(backend, &log)? {
         let path = log::path_of(&log, number);
         backend.pin(&path).map_err(io_error(&path, "read"))?;
     }
     let found = Scan::read(backend, &log)?;
-    let facts = FileFacts { backend, directory };
+    let facts = FileFacts {
+        backend,
+        directory,
+        markers: RefCell::new(markers),
+    };
     let recovered = recover(known.as_ref(), &listing, &found, Unfinished::Hide, &facts)?;
     let mut warnings = Vec::new();
     if let Some(fault) = damage {
@@ -385,10 +403,15 @@ fn clean_up(
 struct FileFacts<'a> {
     backend: &'a dyn Backend,
     directory: &'a SegmentDirectory,
+    /// Markers that were read before.
+    markers: RefCell<BTreeMap<u64, Result<CorpusRecord>>>,
 }
 
 impl Facts for FileFacts<'_> {
     fn marker(&self, id: u64) -> Result<CorpusRecord> {
+        if let Some(read) = self.markers.borrow_mut().remove(&id) {
+            return read;
+        }
         let path = self.directory.marker(id);
         self.directory.read_marker(self.backend, &path, id)
     }

@@ -149,6 +149,7 @@ impl Publication {
             if let Some(merge) = &merge {
                 // The names they have now must outlast a power cut: from here on the log may speak for the files, even
                 // if that fails.
+                directory.write_marker(backend, &corpora[&merge.corpus])?;
                 directory.sync(backend)?;
                 renamed = std::mem::take(&mut self.headers);
                 shared.log.append_merge(merge)?;
@@ -158,6 +159,10 @@ impl Publication {
                 backend
                     .rename(&temporary(&path), &path)
                     .map_err(io_error(&path, "rename"))?;
+            }
+            if let Some(merge) = &merge {
+                // Last: it tells that there are no more temporary names.
+                directory.place_marker(backend, merge.corpus)?;
             }
             directory.sync(backend)?;
             self.headers.clear();

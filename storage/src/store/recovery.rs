@@ -12,6 +12,7 @@
 //! | a tombstone | anything | dropped: its segments are garbage |
 //! | neither marker nor segments nor records | a corpus | dropped, and the catalog lost that |
 //! | segments or records, no marker | a corpus | the marker was lost: live, the marker is written again |
+//! | a marker with a later merged position | a corpus | it lost a recompression: a segment without file is replaced |
 //!
 //! A recompression is first in the log, then in the directory, then in the catalog. What the log says of one is done
 //! again at every open as long as it says so:
@@ -98,7 +99,7 @@ pub(crate) fn recover(
         .collect();
     let mut recovered = Recovered::default();
 
-    recovered.take_marked(catalog, rebuilt, listing, facts)?;
+    let marked = recovered.take_marked(catalog, rebuilt, listing, facts)?;
     recovered.take_unmarked(catalog, listing, &logged);
     let dropped = recovered.bury(catalog, listing, facts)?;
     let mut known = recovered.replace(listing, log, unfinished);
@@ -112,7 +113,13 @@ pub(crate) fn recover(
         dropped: &dropped,
     };
     recovered.place_unknown(unknown, &place, facts)?;
-    recovered.set_merged_positions(catalog, log, unfinished, listing);
+    recovered.set_merged_positions(log, unfinished, listing);
+    for record in recovered.corpora.values() {
+        if (marked.get(&record.id)).is_some_and(|marked| *marked < record.merged_position) {
+            recovered.unmarked.push(record.id);
+        }
+    }
+    recovered.note_recompressions(catalog);
     recovered.report_missing(listing);
     recovered.report_orphans(&logged, listing);
 
@@ -143,29 +150,44 @@ struct Place<'a> {
 }
 
 impl Recovered {
-    /// Corpora that have a marker.
+    /// Corpora that have a marker. Returns the merged positions of the markers.
     fn take_marked(
         &mut self,
         catalog: &Corpora,
         rebuilt: bool,
         listing: &Listing,
         facts: &dyn Facts,
-    ) -> Result<()> {
+    ) -> Result<BTreeMap<u64, LogPosition>> {
+        let mut positions = BTreeMap::new();
         for &id in listing.markers.difference(&listing.tombstones) {
-            if let Some(record) = catalog.get(&id) {
-                self.corpora.insert(id, record.clone());
-                continue;
+            let marker = self.unless_damaged(facts.marker(id))?;
+            if let Some(marker) = &marker {
+                positions.insert(id, marker.merged_position);
             }
-            let Some(record) = self.unless_damaged(facts.marker(id))? else {
-                continue;
-            };
-            if !rebuilt {
-                let name = &record.name;
-                self.note(format!("corpus `{name}` was not in the catalog: added"));
+            match (catalog.get(&id).cloned(), marker) {
+                (Some(mut record), Some(marker)) => {
+                    if marker.merged_position > record.merged_position {
+                        // It has lost a recompression, of which the log may not know any more.
+                        record.merged_position = marker.merged_position;
+                        (record.segments).retain(|segment| listing.segments.contains(segment));
+                    }
+                    self.corpora.insert(id, record);
+                }
+                (Some(record), None) => {
+                    self.unmarked.push(id);
+                    self.corpora.insert(id, record);
+                }
+                (None, Some(marker)) => {
+                    if !rebuilt {
+                        let name = &marker.name;
+                        self.note(format!("corpus `{name}` was not in the catalog: added"));
+                    }
+                    self.corpora.insert(id, marker);
+                }
+                (None, None) => {}
             }
-            self.corpora.insert(id, record);
         }
-        Ok(())
+        Ok(positions)
     }
 
     /// Corpora of the catalog that have neither marker nor tombstone.
@@ -245,35 +267,36 @@ impl Recovered {
         settled
     }
 
-    /// The log knows what is merged, even if the catalog does not.
-    fn set_merged_positions(
-        &mut self,
-        catalog: &Corpora,
-        log: &Scan,
-        unfinished: Unfinished,
-        listing: &Listing,
-    ) {
-        let mut behind = BTreeSet::new();
+    /// The log knows what is merged, even if neither catalog nor marker does.
+    fn set_merged_positions(&mut self, log: &Scan, unfinished: Unfinished, listing: &Listing) {
         for merge in &log.merges {
             if unfinished == Unfinished::Hide && listing.is_unfinished(&merge.added) {
                 continue;
             }
             if let Some(record) = self.corpora.get_mut(&merge.corpus) {
                 record.merged_position = record.merged_position.max(merge.position);
-                let is_behind = |known: &CorpusRecord| {
-                    known.merged_position < merge.position
-                        || known.segments.iter().any(|id| merge.replaced.contains(id))
-                };
-                if catalog.get(&merge.corpus).is_some_and(is_behind) {
-                    behind.insert(record.name.clone());
-                }
             }
         }
-        for name in behind {
-            self.note(format!(
-                "a recompression of corpus `{name}` was not in the catalog: added"
-            ));
+    }
+
+    fn note_recompressions(&mut self, catalog: &Corpora) {
+        let mut notes = Vec::new();
+        for (id, record) in &self.corpora {
+            let is_behind = |known: &CorpusRecord| {
+                known.merged_position < record.merged_position
+                    || known
+                        .segments
+                        .iter()
+                        .any(|id| !record.segments.contains(id))
+            };
+            if catalog.get(id).is_some_and(is_behind) {
+                notes.push(format!(
+                    "a recompression of corpus `{}` was not in the catalog: added",
+                    record.name
+                ));
+            }
         }
+        self.notes.extend(notes);
     }
 
     /// Segments that the catalog does not know, one publication at a time.

@@ -6,7 +6,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::*;
-use crate::{CorpusSettings, LogPosition};
+use crate::CorpusSettings;
+use crate::log::Merge;
 
 /// A database of two corpora, as its files tell: `a` (1) with publication 3 (segments 4, 5) and 6 (segment 7), and
 /// `b` (2) without segments.
@@ -80,15 +81,16 @@ impl Files {
     }
 
     fn recover(&self, catalog: Option<Corpora>) -> Recovered {
-        let log = Scan::default();
-        recover(
-            catalog.as_ref(),
-            &self.listing,
-            &log,
-            Unfinished::Finish,
-            self,
-        )
-        .unwrap()
+        self.recover_with(catalog, &Scan::default(), Unfinished::Finish)
+    }
+
+    fn recover_with(
+        &self,
+        catalog: Option<Corpora>,
+        log: &Scan,
+        unfinished: Unfinished,
+    ) -> Recovered {
+        recover(catalog.as_ref(), &self.listing, log, unfinished, self).unwrap()
     }
 }
 
@@ -306,5 +308,114 @@ fn an_error_of_the_operating_system_or_a_later_version_is_not_taken_for_damage()
             &failing,
         )
         .unwrap_err();
+    }
+}
+
+/// A log that says that segment 11 of publication 10 has replaced all segments of `a`.
+fn recompressed() -> Scan {
+    Scan {
+        merges: vec![Merge {
+            corpus: 1,
+            publication: 10,
+            position: POSITION,
+            added: vec![11],
+            replaced: vec![4, 5, 7],
+        }],
+        ..Scan::default()
+    }
+}
+
+const POSITION: LogPosition = LogPosition {
+    file: 1,
+    offset: 500,
+};
+
+/// The catalog after [`recompressed`].
+fn merged() -> Corpora {
+    let mut corpora = catalog();
+    let record = corpora.get_mut(&1).unwrap();
+    record.segments = vec![11];
+    record.merged_position = POSITION;
+    corpora
+}
+
+#[test]
+fn a_recompression_in_the_log_is_finished_from_every_point() {
+    for (renamed, removed) in [(false, 0), (true, 0), (true, 1), (true, 3)] {
+        let mut files = Files::new();
+        if renamed {
+            files.publish("a", 10, &[11]);
+        } else {
+            let name = "00000011.seg.tmp".to_owned();
+            files.listing.temporary.insert(name);
+        }
+        for id in &[4, 5, 7][..removed] {
+            files.listing.segments.remove(id);
+        }
+        let left: BTreeSet<u64> = [4, 5, 7].into_iter().skip(removed).collect();
+        for known in [Some(catalog()), Some(merged()), None] {
+            let recovered = files.recover_with(known, &recompressed(), Unfinished::Finish);
+            assert_eq!(recovered.corpora, merged());
+            assert_eq!(recovered.garbage, left);
+            assert_eq!(recovered.unplaced.contains(&11), !renamed);
+            assert_eq!(recovered.unmarked, [1], "the marker has the old position");
+            assert_eq!(recovered.warnings, [""; 0]);
+            assert!(recovered.temporary.is_empty());
+        }
+    }
+}
+
+#[test]
+fn readers_do_not_see_a_recompression_before_all_its_segments_have_their_names() {
+    let mut files = Files::new();
+    let name = "00000011.seg.tmp".to_owned();
+    files.listing.temporary.insert(name);
+    for known in [Some(catalog()), None] {
+        let recovered = files.recover_with(known, &recompressed(), Unfinished::Hide);
+        assert_eq!(recovered.corpora, catalog());
+        assert!(recovered.garbage.is_empty());
+    }
+}
+
+#[test]
+fn a_recompression_that_adds_nothing_leaves_an_empty_corpus() {
+    let files = Files::new();
+    let mut log = recompressed();
+    log.merges[0].added.clear();
+    for unfinished in [Unfinished::Finish, Unfinished::Hide] {
+        let recovered = files.recover_with(Some(catalog()), &log, unfinished);
+        assert_eq!(recovered.corpora[&1].segments, [0; 0]);
+        assert_eq!(recovered.corpora[&1].merged_position, POSITION);
+        assert_eq!(recovered.garbage, BTreeSet::from([4, 5, 7]));
+    }
+}
+
+#[test]
+fn a_catalog_that_has_lost_a_recompression_is_helped_by_the_marker() {
+    let mut files = Files::new();
+    files.listing.segments.clear();
+    files.publish("a", 10, &[11]);
+    files.markers.get_mut(&1).unwrap().merged_position = POSITION;
+    for known in [catalog(), Corpora::new()] {
+        let recovered = files.recover(Some(known));
+        assert_eq!(recovered.corpora, merged());
+        assert_eq!(recovered.warnings, [""; 0]);
+    }
+    // One that has not: the segment is lost.
+    files.listing.segments.clear();
+    let recovered = files.recover(Some(merged()));
+    assert_eq!(recovered.warnings.len(), 1);
+    assert!(recovered.incomplete);
+}
+
+#[test]
+fn a_recompression_of_a_dropped_corpus_brings_nothing_back() {
+    let mut files = Files::new();
+    files.publish("a", 10, &[11]);
+    files.bury(1);
+    for known in [Some(catalog()), None] {
+        let recovered = files.recover_with(known, &recompressed(), Unfinished::Finish);
+        assert!(!recovered.corpora.contains_key(&1));
+        assert_eq!(recovered.garbage, BTreeSet::from([4, 5, 7, 11]));
     }
 }
