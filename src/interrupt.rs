@@ -16,8 +16,7 @@ use crate::{Error, Result};
 /// [`crate::Database::interrupt_handle`] for all that run at that moment.
 ///
 /// What is interrupted ends with [`Error::Interrupted`], usually within milliseconds; a COPY that is writing a segment ends
-/// that first, and publishes nothing. What is over already is not
-/// affected, and neither is one that starts later.
+/// that first, and publishes nothing. What is over already is not affected, and neither is what starts later.
 ///
 /// ```
 /// use zipfdb::Database;

@@ -41,6 +41,7 @@ pub(crate) use segment_view::SegmentView;
 pub(crate) use stored_view::StoredView;
 pub(crate) use stream::{Occurrence, WordStream};
 pub use tables::{FileCounts, Ngram, NgramCounts, TermVectors, WordCounts};
+pub(crate) use tasks::Ngrams;
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
 ///

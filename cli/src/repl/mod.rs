@@ -229,6 +229,7 @@ impl<W: Output> Repl<'_, W> {
                     time: begun.elapsed(),
                 });
             }
+            Err(zipfdb::Error::Interrupted) => message::note("interrupted"),
             Err(error) => message::complaint(&error.to_string()),
         }
     }
@@ -246,6 +247,7 @@ impl<W: Output> Repl<'_, W> {
                     time: begun.elapsed(),
                 });
             }
+            Err(zipfdb::Error::Interrupted) => message::note("interrupted"),
             Err(error) => message::complaint(&error.to_string()),
         }
     }

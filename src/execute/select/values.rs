@@ -47,3 +47,34 @@ impl Operator for Values {
         Ok((!values.is_empty()).then_some(WeightedRow { values, times: 1 }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use zipfdb_sql::Plan;
+
+    use super::super::select;
+    use crate::database::Names;
+    use crate::{CorpusSettings, Database, Value};
+
+    #[test]
+    fn rows_come_as_they_were_written() {
+        let database = Database::in_memory().unwrap();
+        database
+            .create_corpus("c", CorpusSettings::default())
+            .unwrap();
+        let sql = "INSERT INTO c (file, offset, content) VALUES ('a', 1 + 1, 'a'), (lower('B'), 0, X'00')";
+        let statement = zipfdb_sql::parse(sql).unwrap().remove(0);
+        let plan = zipfdb_sql::bind(&statement, &Names(&database), &[]).unwrap();
+        let Plan::Insert { query, .. } = plan else {
+            panic!("{plan:?}")
+        };
+        let rows = select(&database, query).unwrap();
+        let rows: Vec<Vec<Value>> = rows.map(|row| row.unwrap().into_values()).collect();
+        let expected = [
+            vec![Value::from("a"), Value::Integer(2), Value::from("a")],
+            vec![Value::from("b"), Value::Integer(0), Value::Blob(vec![0])],
+        ];
+        assert_eq!(rows, expected);
+    }
+}

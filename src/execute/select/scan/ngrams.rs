@@ -20,7 +20,7 @@ use super::words::{Grain, describe_strategy, size_of_segments};
 use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
-use crate::snapshot::{Ngram, Occurrence, Snapshot, WordStream};
+use crate::snapshot::{Ngram, Ngrams, Occurrence, Snapshot, WordStream};
 use crate::strategy::{Candidate, choose};
 use crate::{Result, Value};
 
@@ -55,6 +55,11 @@ struct Counted {
 /// Where rows come from, once they have begun.
 enum Rows {
     Counted(std::vec::IntoIter<Counted>),
+    /// A table of distinct n-grams with counts, in parts, and the next row of the first of these.
+    Table {
+        parts: VecDeque<Ngrams<u64>>,
+        next: usize,
+    },
     /// Words in order; n-grams are windows of them.
     Stream {
         stream: WordStream,
@@ -160,9 +165,12 @@ fn table_bytes(snapshot: &Snapshot, grain: Grain, files: &FileSelection, n: u64)
         Grain::All | Grain::Word => places.min(size.symbols.saturating_mul(n - 1)),
         Grain::File | Grain::FileWord | Grain::Occurrence => places,
     };
-    // The words twice, a count, two counts of references, and the row.
-    let words = size_of::<u32>() as u64 * n;
-    let row = 2 * words + (3 * size_of::<u64>() + size_of::<Counted>()) as u64;
+    // The words and a count: twice where tables of segments are merged, else with a row that counts references.
+    let entry = (size_of::<u32>() * n as usize + size_of::<u64>()) as u64;
+    let row = match grain {
+        Grain::Word => 2 * entry,
+        _ => 2 * entry + (size_of::<u64>() + size_of::<Counted>()) as u64,
+    };
     rows.saturating_mul(row)
 }
 
@@ -222,6 +230,12 @@ impl Task {
         if self.strategy == Strategy::Parents {
             return self.look_up(interrupt);
         }
+        if self.strategy == Strategy::Weights && self.grain == Grain::Word && !self.has_spaces()? {
+            return Ok(Rows::Table {
+                parts: self.table(interrupt)?.into(),
+                next: 0,
+            });
+        }
         let mut counted = match self.strategy {
             Strategy::Totals => self.stored_totals(&files),
             Strategy::Weights => self.weights(interrupt)?,
@@ -266,13 +280,7 @@ impl Task {
         if self.grain == Grain::Word {
             counted.iter_mut().for_each(|row| row.file = 0);
         }
-        let vocabulary = self.snapshot.view().vocabulary()?;
-        // Words are numbered by u32.
-        let words = 0..vocabulary.len() as u32;
-        if words
-            .into_par_iter()
-            .any(|word| vocabulary.word(word).contains(&b' '))
-        {
+        if self.has_spaces()? {
             let view = self.snapshot.view();
             let text = |row: &Counted| (Ngram::new(view, &row.words).text(), row.file);
             let mut same: HashMap<(Vec<u8>, u32), Counted> = HashMap::new();
@@ -295,6 +303,16 @@ impl Task {
             });
         }
         Ok(())
+    }
+
+    /// Whether a word holds a space.
+    fn has_spaces(&self) -> Result<bool> {
+        self.snapshot.install(|| {
+            let vocabulary = self.snapshot.view().vocabulary()?;
+            // Words are numbered by u32.
+            let words = (0..vocabulary.len() as u32).into_par_iter();
+            Ok(words.any(|word| vocabulary.word(word).contains(&b' ')))
+        })
     }
 
     fn text(&self, words: &[u32]) -> Value {
@@ -320,12 +338,15 @@ impl Task {
         files.iter().map(count).collect()
     }
 
-    fn weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+    fn table(&self, interrupt: &Interrupt) -> Result<Vec<Ngrams<u64>>> {
         let view = self.snapshot.view();
-        let parts = interrupt.watch(&self.snapshot, |stop| view.ngrams(self.n, stop))?;
+        interrupt.watch(&self.snapshot, |stop| view.ngrams(self.n, stop))
+    }
+
+    fn weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
         let mut counted = Vec::new();
         let mut pace = interrupt.pace();
-        for part in parts {
+        for part in self.table(interrupt)? {
             for (words, &times) in part.words.chunks_exact(self.n).zip(&part.values) {
                 pace.step()?;
                 if self.passes(words)? {
@@ -552,6 +573,27 @@ impl Operator for NgramsScan {
                         return Ok(None);
                     };
                     return task.row(&words, file, times, 0, || Ok(0));
+                }
+                Rows::Table { parts, next } => {
+                    let Some(part) = parts.front() else {
+                        return Ok(None);
+                    };
+                    let row = *next..*next + 1;
+                    let Some(&times) = part.values.get(row.start) else {
+                        parts.pop_front();
+                        *next = 0;
+                        continue;
+                    };
+                    *next = row.end;
+                    let words = &part.words[row.start * task.n..row.end * task.n];
+                    if row.start.is_multiple_of(BUFFER) {
+                        self.interrupt.check()?;
+                    }
+                    if task.passes(words)?
+                        && let Some(row) = task.row(words, 0, times, 0, || Ok(0))?
+                    {
+                        return Ok(Some(row));
+                    }
                 }
                 Rows::Found(places) => {
                     let Some((words, file, position)) = places.next() else {
