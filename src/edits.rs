@@ -4,6 +4,7 @@
 //! holds every commit in the log. Whoever adds to the tip holds the database's writing lock until the commit stands in the
 //! log, so commits have one order; they wait for the disk without it, together.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -158,15 +159,17 @@ impl Edits {
         let mut corpora: HashMap<u64, CorpusEdits> = HashMap::new();
         store.replay(|position, record| {
             let corpus = record.corpus();
-            if !views.contains_key(&corpus) {
-                let (view, base) = stored(corpus)?;
-                views.insert(corpus, view);
-                let edits = corpora.entry(corpus).or_default();
-                edits.tip = Overlay::new(base);
-            }
             let edits = corpora.entry(corpus).or_default();
+            let view = match views.entry(corpus) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(entry) => {
+                    let (view, base) = stored(corpus)?;
+                    edits.tip = Overlay::new(base);
+                    entry.insert(view)
+                }
+            };
             let batch = decode(&record);
-            edits.tip.apply(&batch, &*views[&corpus])?;
+            edits.tip.apply(&batch, &**view)?;
             edits.visible_at = position;
             edits.batches.push((position, Arc::new(batch)));
             Ok::<(), crate::Error>(())

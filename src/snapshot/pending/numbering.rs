@@ -59,7 +59,7 @@ impl Numbering {
             places[word as usize] = place;
         }
         let fresh: Vec<Box<[u8]>> = used.iter().map(|&word| word_of(word).into()).collect();
-        let before = |word: &Box<[u8]>| {
+        let before = |word: &[u8]| {
             let (mut low, mut high) = (0, stored_count);
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -71,7 +71,7 @@ impl Numbering {
             low
         };
         Numbering {
-            stored_before: fresh.par_iter().map(before).collect(),
+            stored_before: fresh.par_iter().map(|word| before(word)).collect(),
             fresh,
             stored_count,
             met: places,
