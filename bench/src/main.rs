@@ -14,6 +14,7 @@ mod report;
 mod scan;
 mod size;
 mod tasks;
+mod updates;
 mod words;
 
 use std::path::PathBuf;
@@ -41,6 +42,8 @@ enum Suite {
     Tasks(Options),
     /// Random questions: latency and throughput of ours, SQLite FTS5 and tantivy.
     Lookups(lookups::LookupOptions),
+    /// Edits a second, queries with edits pending, recompression: ours, plain files, SQLite FTS5 and tantivy.
+    Updates(updates::UpdateOptions),
     /// The constants of `src/strategy.rs`, measured on the corpora and printed as Rust.
     Calibrate(Options),
     /// One engine's run over one corpus; prints its outcome as JSON. The suites start it.
@@ -69,7 +72,7 @@ struct Options {
     /// Runs of each engine on each corpus where time is measured; the table shows the median.
     #[arg(long, default_value_t = 3, value_name = "N")]
     runs: usize,
-    /// Only these rows, by name: ours, scan, fts5, tantivy, gzip, zstd-3, zstd-19, xz.
+    /// Only these rows, by name: ours, scan, plain, fts5, tantivy, gzip, zstd-3, zstd-19, xz.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
     /// Where databases are built; by default the system's temporary directory.
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Suite::TasksChild(job) => tasks::run_child(&job),
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Lookups(options) => lookups::run(&options),
+        Suite::Updates(options) => updates::run(&options),
         Suite::LookupsChild(job) => lookups::run_child(&job),
         Suite::Child(job) => engines::run_child(&job),
     };

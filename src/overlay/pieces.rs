@@ -152,7 +152,7 @@ impl Pieces {
         let end = range.end.min(self.bytes);
         let mut before = 0;
         for (leaf, &size) in self.leaves.iter().zip(&self.sizes) {
-            if before >= end {
+            if before >= end || range.start >= end {
                 break;
             }
             if before + size <= range.start {

@@ -13,12 +13,12 @@ use super::vocabulary::Vocabulary;
 use crate::Result;
 
 /// Maps of words; a power of two.
-const SHARDS: usize = 16;
+const MAP_COUNT: usize = 16;
 
 /// Numbers of words that were asked for.
 pub(crate) struct WordNumbers {
     hasher: RandomState,
-    maps: [RwLock<HashMap<Box<[u8]>, u32>>; SHARDS],
+    maps: [RwLock<HashMap<Box<[u8]>, u32>>; MAP_COUNT],
     /// The words that are not stored.
     fresh: RwLock<Vec<Box<[u8]>>>,
 }
@@ -69,7 +69,7 @@ impl WordNumbers {
 
     fn map(&self, word: &[u8]) -> &RwLock<HashMap<Box<[u8]>, u32>> {
         // Below the number of maps.
-        let shard = self.hasher.hash_one(word) as usize % SHARDS;
-        &self.maps[shard]
+        let map = self.hasher.hash_one(word) as usize % MAP_COUNT;
+        &self.maps[map]
     }
 }

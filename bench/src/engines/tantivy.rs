@@ -134,6 +134,13 @@ impl Reader {
         documents.map(row).collect()
     }
 
+    /// The text of a document.
+    pub fn text(&self, document: u32) -> Result<String> {
+        let row: TantivyDocument = self.searcher.doc(DocAddress::new(0, document))?;
+        let text = row.get_first(self.content).and_then(|value| value.as_str());
+        Ok(text.ok_or("a document without text")?.to_owned())
+    }
+
     /// Gives each word with its documents, ascending, and how often it occurs in each.
     pub fn for_each_posting(
         &self,
