@@ -24,15 +24,17 @@ pub(crate) fn copy_from(
     let listing = interrupt.watch(&snapshot, |stop| {
         list_sources(path, shared.directory(), stop)
     })?;
-    let writing = loop {
+    let (recompressing, writing) = loop {
+        // Segments that come while others are recompressed would be missing from what later edits are made on.
+        let recompressing = interrupt.lock(&shared.recompressing)?;
         let writing = interrupt.lock(&shared.writing)?;
         let edited = shared.edits.files(shared.store.corpus(corpus.name())?.id);
         if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
-            break writing;
+            break (recompressing, writing);
         }
         // The log knows files by name: what it says of a file of this name must be over before there is another one.
         refuse_known(corpus, &listing)?;
-        drop(writing);
+        drop((writing, recompressing));
         interrupt.watch(&snapshot, |stop| {
             recompress(
                 shared,
@@ -59,7 +61,8 @@ pub(crate) fn copy_from(
     })?;
     interrupt.check()?;
     publication.commit()?;
-    drop(writing);
+    shared.rebase_edits(corpus.name())?;
+    drop((writing, recompressing));
     Ok(report)
 }
 
