@@ -324,7 +324,8 @@ pub fn check_counts(snapshot: &Snapshot, texts: &Texts) -> Result<()> {
         }
         let places = words.iter().filter(|(_, word)| word == b"cat");
         let places: Vec<u64> = places.map(|(at, _)| *at as u64).collect();
-        assert_eq!(snapshot.search_in(file, "cat")?, places);
+        let found = snapshot.search_in(file, "cat")?;
+        assert_eq!(found, places, "{file}: {}", text.escape_ascii());
         assert_eq!(snapshot.count_in(file, "cat")?, places.len() as u64);
         if !places.is_empty() {
             cats.push((file.clone(), places));
