@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zipfdb_sql::{Schema, StatementText, Value};
 use zipfdb_storage::{
-    Backend, CorpusRecord, CorpusSettings, FileBackend, LogPosition, OpenOptions, Section, Store,
+    Backend, CorpusRecord, CorpusSettings, FileBackend, OpenOptions, Section, Store,
 };
 
 use crate::background::Background;
@@ -111,16 +111,6 @@ impl Core {
         let stored = Arc::new(StoredView::new(record.name.clone(), views.collect())?);
         (self.stored.lock()).insert(record.name.clone(), stored.clone());
         Ok((record, stored))
-    }
-
-    /// Puts the edits of a corpus on its segments as they are now: some have come, and what was told of words around edits
-    /// knew others. The caller holds the locks for recompressing and for writing.
-    pub(crate) fn rebase_edits(&self, name: &str) -> Result<()> {
-        let (record, stored) = self.stored_view(name)?;
-        let base = record.segments.into();
-        let rebased = (self.edits).rebased(record.id, LogPosition::START, base, &*stored)?;
-        self.edits.replace(rebased, self.store.log_position());
-        Ok(())
     }
 
     /// Takes up the edits that the log has.

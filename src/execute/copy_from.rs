@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use zipfdb_storage::LogPosition;
+
 use crate::corpus::Corpus;
 use crate::ingest::{OnError, Report, ingest};
 use crate::recompress::{Scope, recompress, write};
@@ -49,6 +51,8 @@ pub(crate) fn copy_from(
     refuse_known(corpus, &listing)?;
     let mut publication = shared.store.begin_publication(corpus.name())?;
     let settings = publication.corpus().settings.clone();
+    let (record, stored) = shared.stored_view(corpus.name())?;
+    let mut base = record.segments;
     let report = interrupt.watch(&snapshot, |stop| {
         ingest(
             listing,
@@ -56,12 +60,20 @@ pub(crate) fn copy_from(
             on_error,
             progress,
             stop,
-            &mut |segment| write(shared, &mut publication, &segment),
+            &mut |segment| {
+                let info = write(shared, &mut publication, &segment)?;
+                base.push(info.segment_id);
+                Ok(info)
+            },
         )
     })?;
     interrupt.check()?;
+    // What was told of the words around edits knew the words of other segments. No edit is of a new file.
+    base.sort_unstable();
+    let start = LogPosition::START;
+    let rebased = (shared.edits).rebased(record.id, start, base.into(), &*stored)?;
     publication.commit()?;
-    shared.rebase_edits(corpus.name())?;
+    (shared.edits).replace(rebased, shared.store.log_position());
     drop((writing, recompressing));
     Ok(report)
 }
