@@ -156,7 +156,7 @@ impl Corpus {
             if record.id == id && overlay.rests_on(&record.segments) {
                 return Ok((record, stored, overlay));
             }
-            // Segments were replaced just now, and their edits are about to be.
+            // Segments have come or were replaced just now, and their edits are about to be.
             std::thread::yield_now();
         }
     }

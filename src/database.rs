@@ -13,7 +13,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zipfdb_sql::{Schema, StatementText, Value};
-use zipfdb_storage::{CorpusRecord, CorpusSettings, OpenOptions, Section, Store};
+use zipfdb_storage::{
+    Backend, CorpusRecord, CorpusSettings, FileBackend, OpenOptions, Section, Store,
+};
 
 use crate::background::Background;
 use crate::corpus::Corpus;
@@ -165,6 +167,7 @@ pub struct DatabaseOptions {
     read_only: bool,
     create: bool,
     threads: Option<usize>,
+    backend: Option<Arc<dyn Backend>>,
 }
 
 impl DatabaseOptions {
@@ -189,6 +192,13 @@ impl DatabaseOptions {
         self
     }
 
+    /// What file operations go through, for tests that watch or fail them.
+    #[doc(hidden)]
+    pub fn backend(mut self, backend: Arc<dyn Backend>) -> DatabaseOptions {
+        self.backend = Some(backend);
+        self
+    }
+
     /// Opens the database in directory `path`.
     ///
     /// # Errors
@@ -196,13 +206,13 @@ impl DatabaseOptions {
     /// not be created, or if the directory cannot be read. A damaged catalog is
     /// no error: it is rebuilt and a warning is left in [`Database::warnings`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
-        let store = Store::open(
-            path.as_ref(),
-            OpenOptions {
-                read_only: self.read_only,
-                create: self.create && !self.read_only,
-            },
-        )?;
+        let options = OpenOptions {
+            read_only: self.read_only,
+            create: self.create && !self.read_only,
+        };
+        let backend = self.backend.clone();
+        let backend = backend.unwrap_or_else(|| Arc::new(FileBackend));
+        let store = Store::open_with(backend, path.as_ref(), options)?;
         self.start(store, false)
     }
 
@@ -262,6 +272,7 @@ impl Database {
             read_only: false,
             create: true,
             threads: None,
+            backend: None,
         }
     }
 

@@ -56,6 +56,12 @@ impl Edits {
         corpora.get(&corpus).map(|edits| edits.tip.clone())
     }
 
+    /// Whether the log has commits to a corpus that are not merged, even if nothing is left of what they did.
+    pub(crate) fn is_pending(&self, corpus: u64) -> bool {
+        let corpora = self.corpora.lock();
+        (corpora.get(&corpus)).is_some_and(|edits| !edits.batches.is_empty())
+    }
+
     /// About how many bytes of a corpus are pending.
     pub(crate) fn pending_bytes(&self, corpus: u64) -> u64 {
         let corpora = self.corpora.lock();

@@ -76,23 +76,26 @@ pub(crate) fn recompress(
 ) -> Result<Option<Recompression>> {
     let _one = core.recompressing.lock();
     // Everything in the log up to here is in the tip.
-    let (record, stored, overlay, position) = {
+    let (record, stored, overlay, position, is_pending) = {
         let _writing = core.writing.lock();
         let (record, stored) = core.stored_view(corpus)?;
         let overlay = core.edits.tip(record.id);
         let overlay = overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into()));
-        (record, stored, overlay, core.store.log_position())
+        let is_pending = core.edits.is_pending(record.id);
+        let position = core.store.log_position();
+        (record, stored, overlay, position, is_pending)
     };
     let is_edited = !overlay.is_empty();
     let tokenizer = record.settings.tokenizer;
     let view = pool.install(|| CorpusView::new(stored.clone(), overlay, tokenizer))?;
     let view = Arc::new(view);
     let replaced: Vec<u64> = match scope {
-        Scope::All if !is_edited && is_one_copy(&record, &stored) => return Ok(None),
+        Scope::All if !is_edited && is_one_copy(&record, &stored) => Vec::new(),
         Scope::All => record.segments.clone(),
         Scope::Due => due(&record, &view)?,
     };
-    if replaced.is_empty() && !is_edited {
+    // Edits that cancel each other out are merged too: what the log says of their files must be over.
+    if replaced.is_empty() && !is_edited && !is_pending {
         return Ok(None);
     }
     let files = files_of(&view, &replaced)?;

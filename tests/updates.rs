@@ -252,6 +252,45 @@ fn a_file_of_a_name_that_edits_know_can_be_imported() {
 }
 
 #[test]
+fn a_file_that_was_created_and_deleted_since_can_be_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let import = folder.path().join("a.txt");
+    fs::write(&import, "imported").unwrap();
+    let database = Database::open(folder.path().join("d.zdb")).unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    corpus.append_many(&[("a.txt", "appended")]).unwrap();
+    corpus.delete_many(&["a.txt"]).unwrap();
+    corpus.copy_from(&import, &CopyOptions::default()).unwrap();
+    let texts = Texts::from([("a.txt".into(), "imported".into())]);
+    check(&corpus, &texts);
+    assert!(corpus.recompress(&NoProgress).unwrap().is_none());
+}
+
+#[test]
+fn words_of_edits_are_found_after_files_with_other_words_were_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::in_memory().unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    corpus.append_many(&[("a", "the cat saw the dog")]).unwrap();
+    // What is told of the words of an edit is kept.
+    let found = |word: &str| corpus.snapshot().unwrap().search_in("a", word).unwrap();
+    assert_eq!(found("cat"), [4]);
+    for (name, text) in [("b", "zebra"), ("c", "bee eel dog")] {
+        let import = folder.path().join(name);
+        fs::write(&import, text).unwrap();
+        corpus.copy_from(&import, &CopyOptions::default()).unwrap();
+        assert_eq!(found("cat"), [4]);
+        assert_eq!(found("dog"), [16]);
+    }
+    corpus.append_many(&[("b", " bee")]).unwrap();
+    assert_eq!(corpus.snapshot().unwrap().count("bee").unwrap(), 2);
+}
+
+#[test]
 fn much_that_is_pending_is_recompressed_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.zdb");

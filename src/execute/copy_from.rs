@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use zipfdb_storage::LogPosition;
+
 use crate::corpus::Corpus;
 use crate::ingest::{OnError, Report, ingest};
 use crate::recompress::{Scope, recompress, write};
@@ -24,15 +26,17 @@ pub(crate) fn copy_from(
     let listing = interrupt.watch(&snapshot, |stop| {
         list_sources(path, shared.directory(), stop)
     })?;
-    let writing = loop {
+    let (recompressing, writing) = loop {
+        // Segments that come while others are recompressed would be missing from what later edits are made on.
+        let recompressing = interrupt.lock(&shared.recompressing)?;
         let writing = interrupt.lock(&shared.writing)?;
         let edited = shared.edits.files(shared.store.corpus(corpus.name())?.id);
         if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
-            break writing;
+            break (recompressing, writing);
         }
         // The log knows files by name: what it says of a file of this name must be over before there is another one.
         refuse_known(corpus, &listing)?;
-        drop(writing);
+        drop((writing, recompressing));
         interrupt.watch(&snapshot, |stop| {
             recompress(
                 shared,
@@ -47,6 +51,8 @@ pub(crate) fn copy_from(
     refuse_known(corpus, &listing)?;
     let mut publication = shared.store.begin_publication(corpus.name())?;
     let settings = publication.corpus().settings.clone();
+    let (record, stored) = shared.stored_view(corpus.name())?;
+    let mut base = record.segments;
     let report = interrupt.watch(&snapshot, |stop| {
         ingest(
             listing,
@@ -54,12 +60,21 @@ pub(crate) fn copy_from(
             on_error,
             progress,
             stop,
-            &mut |segment| write(shared, &mut publication, &segment),
+            &mut |segment| {
+                let info = write(shared, &mut publication, &segment)?;
+                base.push(info.segment_id);
+                Ok(info)
+            },
         )
     })?;
     interrupt.check()?;
+    // What was told of the words around edits knew the words of other segments. No edit is of a new file.
+    base.sort_unstable();
+    let start = LogPosition::START;
+    let rebased = (shared.edits).rebased(record.id, start, base.into(), &*stored)?;
     publication.commit()?;
-    drop(writing);
+    (shared.edits).replace(rebased, shared.store.log_position());
+    drop((writing, recompressing));
     Ok(report)
 }
 

@@ -163,9 +163,9 @@ impl Overlay {
         }
     }
 
-    /// Whether the edits rest on segments that are all among `segments`, which ascend.
+    /// Whether the edits, if there are any, rest on these segments, which ascend. On others words have other numbers.
     pub(crate) fn rests_on(&self, segments: &[u64]) -> bool {
-        (self.base.iter()).all(|segment| segments.binary_search(segment).is_ok())
+        self.is_empty() || *self.base == *segments
     }
 
     /// Whether it is a clone of the other.

@@ -3,135 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
+use scenario::faulty::{Faulty, Mode};
 use scenario::{
     CREATE, State, Step, WRITE, build, log_steps, observe, reopen, scratch, states, steps,
 };
-use zipfdb_storage::{Backend, BackendFile, Bytes, Durability, Error, FileBackend, Result, Store};
+use zipfdb_storage::{Durability, Error, Result, Store};
 
 mod scenario;
-
-/// How a call fails.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mode {
-    /// Nothing happens.
-    Refused,
-    /// It happens all the same; a write only in part.
-    Done,
-    /// No space: a write happens in part, what else takes space does not.
-    NoSpace,
-}
-
-/// A backend of which one call fails.
-#[derive(Clone, Debug)]
-struct Faulty {
-    mode: Mode,
-    /// Calls until the one that fails; shared with the files.
-    left: Arc<AtomicI64>,
-}
-
-impl Faulty {
-    fn new(mode: Mode, call: i64) -> Faulty {
-        Faulty {
-            mode,
-            left: Arc::new(AtomicI64::new(call)),
-        }
-    }
-
-    fn fails_now(&self) -> bool {
-        self.left.fetch_sub(1, Ordering::Relaxed) == 0
-    }
-
-    fn error(&self) -> io::Error {
-        match self.mode {
-            Mode::NoSpace => io::ErrorKind::StorageFull.into(),
-            _ => io::Error::from_raw_os_error(5), // EIO
-        }
-    }
-
-    fn call<T>(&self, run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        if self.fails_now() {
-            if self.mode == Mode::Done {
-                run()?;
-            }
-            return Err(self.error());
-        }
-        run()
-    }
-}
-
-struct FaultyFile {
-    faults: Faulty,
-    inner: Box<dyn BackendFile>,
-}
-
-impl Write for FaultyFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.faults.fails_now() {
-            if self.faults.mode != Mode::Refused {
-                self.inner.write_all(&bytes[..bytes.len() / 2])?;
-            }
-            return Err(self.faults.error());
-        }
-        // Short, but not a failure.
-        self.inner.write(&bytes[..bytes.len().div_ceil(2)])
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl BackendFile for FaultyFile {
-    fn sync(&mut self) -> io::Result<()> {
-        let Faulty { mode, left } = self.faults.clone();
-        Faulty { mode, left }.call(|| self.inner.sync())
-    }
-}
-
-impl Backend for Faulty {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
-        self.call(|| FileBackend.read(path))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
-        let inner = self.call(|| FileBackend.create(path))?;
-        let faults = self.clone();
-        Ok(Box::new(FaultyFile { faults, inner }))
-    }
-
-    fn sync_file(&self, path: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.sync_file(path))
-    }
-
-    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.rename(source, target))
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.remove(path))
-    }
-
-    fn create_directory(&self, path: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.create_directory(path))
-    }
-
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.sync_directory(path))
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        self.call(|| FileBackend.list(path))
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.call(|| FileBackend.exists(path))
-    }
-}
 
 /// Does `steps` on a database in `path` with call number `call` failing. Whether the end was reached with calls left.
 fn fail_one_call(path: &Path, before: &State, steps: &[Step], mode: Mode, call: i64) -> bool {

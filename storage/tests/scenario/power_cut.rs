@@ -1,0 +1,346 @@
+//! A disk that loses power: what was synced is there afterwards, and by chance some of the rest.
+//!
+//! The invariant: [`PowerCut`] changes nothing but the real directory below it, and what [`Disk::restore`] writes is a
+//! state that this directory could have had on a real disk. It knows nothing of databases.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use zipfdb_storage::{Backend, BackendFile, Bytes, FileBackend};
+
+use super::harness::{Random, contents};
+
+/// A file or directory, whatever its name is at the moment.
+pub type Node = u64;
+
+/// A change to the names in a directory.
+#[derive(Clone, Debug)]
+enum Change {
+    Add(OsString, Node),
+    Remove(OsString),
+    Rename(OsString, OsString),
+}
+
+/// A directory as it is on the disk, and changes that only the system's memory has.
+#[derive(Clone, Debug, Default)]
+struct Entries {
+    durable: BTreeMap<OsString, Node>,
+    pending: Vec<Change>,
+}
+
+/// What a disk would hold: the content of a file as of its last sync, the names in a directory as of its last sync.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    nodes: Node,
+    /// Paths as the running program sees them.
+    pub live: BTreeMap<PathBuf, Node>,
+    content: BTreeMap<Node, Vec<u8>>,
+    directories: BTreeMap<Node, Entries>,
+    /// The power goes off, or the process is killed, when this many syncs were done.
+    pub syncs_left: u32,
+    /// Whether it is the process that ends: the system's memory then keeps what was not synced.
+    pub kill: bool,
+    /// The process was killed.
+    pub killed: bool,
+    /// All files as they were in the system's memory at that moment.
+    pub last: Option<BTreeMap<PathBuf, Vec<u8>>>,
+}
+
+/// A backend on a real directory that keeps account of what a power cut would leave.
+///
+/// Once the power is off, every operation fails and nothing changes any more. The catalog's files are written by
+/// others; their content is taken when they are synced through here.
+#[derive(Debug)]
+pub struct PowerCut {
+    root: PathBuf,
+    pub disk: Mutex<Disk>,
+}
+
+impl PowerCut {
+    /// On `root` as it is now, all of it durable.
+    pub fn new(root: &Path, syncs: u32) -> PowerCut {
+        let mut disk = Disk {
+            syncs_left: syncs,
+            ..Disk::default()
+        };
+        disk.adopt(root);
+        PowerCut {
+            root: root.to_path_buf(),
+            disk: Mutex::new(disk),
+        }
+    }
+
+    pub fn powered(&self) -> io::Result<MutexGuard<'_, Disk>> {
+        let disk = self.disk.lock().unwrap();
+        if disk.last.is_some() || disk.killed {
+            return Err(io::Error::other("the power is off"));
+        }
+        Ok(disk)
+    }
+
+    fn sync(&self) -> io::Result<MutexGuard<'_, Disk>> {
+        let mut disk = self.powered()?;
+        if disk.syncs_left == 0 && disk.kill {
+            disk.killed = true;
+            return Err(io::Error::other("the process is killed"));
+        }
+        if disk.syncs_left == 0 {
+            disk.last = Some(contents(&self.root));
+            return Err(io::Error::other("the power goes off"));
+        }
+        disk.syncs_left -= 1;
+        Ok(disk)
+    }
+}
+
+impl Disk {
+    fn new_node(&mut self, path: &Path, directory: bool) -> Node {
+        self.nodes += 1;
+        if directory {
+            self.directories.insert(self.nodes, Entries::default());
+        }
+        self.live.insert(path.to_path_buf(), self.nodes);
+        self.nodes
+    }
+
+    /// Takes over what is there, as durable.
+    fn adopt(&mut self, path: &Path) -> Node {
+        let node = self.new_node(path, path.is_dir());
+        if path.is_dir() {
+            for name in FileBackend.list(path).unwrap() {
+                let child = self.adopt(&path.join(&name));
+                let entries = self.directories.get_mut(&node).unwrap();
+                entries.durable.insert(name, child);
+            }
+        } else {
+            self.content.insert(node, std::fs::read(path).unwrap());
+        }
+        node
+    }
+
+    fn parent(&mut self, path: &Path) -> &mut Entries {
+        let parent = self.live[path.parent().unwrap()];
+        self.directories.get_mut(&parent).unwrap()
+    }
+
+    fn add(&mut self, path: &Path, directory: bool) -> Node {
+        let node = self.new_node(path, directory);
+        let name = path.file_name().unwrap().to_owned();
+        self.parent(path).pending.push(Change::Add(name, node));
+        node
+    }
+
+    fn rename(&mut self, source: &Path, target: &Path) {
+        let moved: Vec<_> = (self.live.iter())
+            .filter(|(path, _)| path.starts_with(source))
+            .map(|(path, node)| (path.clone(), *node))
+            .collect();
+        for (path, node) in moved {
+            self.live.remove(&path);
+            let path = match path.strip_prefix(source).unwrap() {
+                rest if rest == Path::new("") => target.to_path_buf(),
+                rest => target.join(rest),
+            };
+            self.live.insert(path, node);
+        }
+        let names = [source, target].map(|path| path.file_name().unwrap().to_owned());
+        let [source, name] = names;
+        self.parent(target)
+            .pending
+            .push(Change::Rename(source, name));
+    }
+
+    /// Notices what others did in a directory (the catalog's).
+    fn notice(&mut self, path: &Path) {
+        let present = FileBackend.list(path).unwrap();
+        for name in &present {
+            let child = path.join(name);
+            if !self.live.contains_key(&child) {
+                self.add(&child, child.is_dir());
+            }
+        }
+        let gone: Vec<_> = (self.live.keys())
+            .filter(|child| child.parent() == Some(path))
+            .filter(|child| !present.iter().any(|name| child.ends_with(name)))
+            .cloned()
+            .collect();
+        for child in gone {
+            self.live.remove(&child);
+            let name = child.file_name().unwrap().to_owned();
+            self.parent(&child).pending.push(Change::Remove(name));
+        }
+    }
+
+    /// Writes to `target` what the disk holds of the directory `node`, whose last name was `path`.
+    ///
+    /// Without `random` that is exactly what was synced. With it, a random number of the changes to each directory,
+    /// in their order, and the content of some files got there early.
+    pub fn restore(&self, node: Node, target: &Path, random: &mut Option<Random>) {
+        std::fs::create_dir(target).unwrap();
+        let entries = &self.directories[&node];
+        let mut names = entries.durable.clone();
+        let early = match random {
+            Some(random) => random.below(entries.pending.len() + 1),
+            None => 0,
+        };
+        for change in &entries.pending[..early] {
+            change.apply(&mut names);
+        }
+        for (name, child) in names {
+            let target = target.join(name);
+            if self.directories.contains_key(&child) {
+                self.restore(child, &target, random);
+                continue;
+            }
+            let durable = self.content.get(&child).cloned().unwrap_or_default();
+            let last = (self.live.iter())
+                .find(|(_, node)| **node == child)
+                .and_then(|(path, _)| self.last.as_ref().unwrap().get(path));
+            let bytes = match (random.as_mut().map(|random| random.below(4)), last) {
+                (Some(1), Some(last)) => last.clone(),
+                // The pages that were written first.
+                (Some(2), Some(last)) => {
+                    let mut bytes = durable;
+                    let part = last.len() / 2;
+                    bytes.resize(bytes.len().max(part), 0);
+                    bytes[..part].copy_from_slice(&last[..part]);
+                    bytes
+                }
+                // The pages that were written last, and not those between.
+                (Some(3), Some(last)) => {
+                    let mut bytes = last.clone();
+                    let known = durable.len().min(last.len());
+                    let part = known + (last.len() - known) / 2;
+                    bytes[known..part].fill(0);
+                    bytes
+                }
+                _ => durable,
+            };
+            std::fs::write(target, bytes).unwrap();
+        }
+    }
+}
+
+impl Change {
+    fn apply(&self, names: &mut BTreeMap<OsString, Node>) {
+        match self {
+            Change::Add(name, node) => drop(names.insert(name.clone(), *node)),
+            Change::Remove(name) => drop(names.remove(name)),
+            Change::Rename(source, target) => {
+                if let Some(node) = names.remove(source) {
+                    names.insert(target.clone(), node);
+                }
+            }
+        }
+    }
+}
+
+/// A file that takes its content to the disk when it is synced.
+struct PowerCutFile {
+    backend: Arc<PowerCut>,
+    path: PathBuf,
+    node: Node,
+    inner: Box<dyn BackendFile>,
+}
+
+impl Write for PowerCutFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _disk = self.backend.powered()?;
+        self.inner.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl BackendFile for PowerCutFile {
+    fn sync(&mut self) -> io::Result<()> {
+        let mut disk = self.backend.sync()?;
+        let bytes = std::fs::read(&self.path)?;
+        disk.content.insert(self.node, bytes);
+        Ok(())
+    }
+}
+
+/// The backend that stores hold: `create` needs the `Arc`.
+#[derive(Clone, Debug)]
+pub struct PowerCutBackend(pub Arc<PowerCut>);
+
+impl Backend for PowerCutBackend {
+    fn read(&self, path: &Path) -> io::Result<Bytes> {
+        let _disk = self.0.powered()?;
+        FileBackend.read(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
+        let mut disk = self.0.powered()?;
+        let inner = FileBackend.create(path)?;
+        let node = disk.add(path, false);
+        Ok(Box::new(PowerCutFile {
+            backend: Arc::clone(&self.0),
+            path: path.to_path_buf(),
+            node,
+            inner,
+        }))
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.0.sync()?;
+        disk.notice(path.parent().unwrap());
+        let node = disk.live[path];
+        disk.content.insert(node, std::fs::read(path)?);
+        Ok(())
+    }
+
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+        let mut disk = self.0.powered()?;
+        FileBackend.rename(source, target)?;
+        disk.rename(source, target);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.0.powered()?;
+        FileBackend.remove(path)?;
+        disk.live.remove(path);
+        let name = path.file_name().unwrap().to_owned();
+        disk.parent(path).pending.push(Change::Remove(name));
+        Ok(())
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.0.powered()?;
+        FileBackend.create_directory(path)?;
+        if !disk.live.contains_key(path) {
+            disk.add(path, true);
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.0.sync()?;
+        disk.notice(path);
+        let node = disk.live[path];
+        let entries = disk.directories.get_mut(&node).unwrap();
+        for change in std::mem::take(&mut entries.pending) {
+            change.apply(&mut entries.durable);
+        }
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let _disk = self.0.powered()?;
+        FileBackend.list(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let _disk = self.0.powered()?;
+        FileBackend.exists(path)
+    }
+}

@@ -1,0 +1,184 @@
+//! A byte of a database is wrong, whichever: an error or the right answer, never another one and never a panic.
+//!
+//! What a log ends with cannot be told from a commit that was not finished, so damage there may take the last commit away,
+//! with a warning. `ZIPFDB_CORRUPT_STEP=1` flips every byte.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use support::harness::{Random, contents, copy_directory, scratch};
+use support::{Change, Edit, State, check_counts};
+use zipfdb::{Database, Durability, NoProgress};
+
+mod support;
+
+/// A database with segments of several publications and edits of both corpora in two log files; and what it held before
+/// the last commit, and then.
+fn build(folder: &Path) -> [State; 2] {
+    let path = folder.join("d.zdb");
+    let append = |file: &str, text: &str| Edit::Append(vec![(file.into(), text.into())]);
+    let insert = |file: &str, text: &str| Edit::Insert(vec![(file.into(), 3, text.into())]);
+    let commit = |corpus, edit| Change::Commit(Durability::Full, vec![(corpus, edit)]);
+    let long = "the cat sat on the mat and the dog sat on the cat ".repeat(6);
+    let copied = ["a", "b", "c"].map(|name| (name.to_owned(), format!("{name} {long}").into()));
+    let [first, last] = [
+        vec![
+            Change::Create("plain"),
+            Change::Copy("plain", copied.into()),
+            Change::Create("Other"),
+            commit("Other", append("x", "the cat and the dog")),
+            Change::Recompress("Other"),
+        ],
+        vec![
+            commit("plain", append("d", "cat and dog")),
+            commit("plain", insert("a", "a cat ")),
+            commit("plain", Edit::Delete(vec!["b".into()])),
+            commit("Other", append("x", " on the mat")),
+            commit("plain", Edit::Replace(vec![("c".into(), "a dog".into())])),
+        ],
+    ];
+    let mut states = [State::new(), State::new()];
+    for changes in [first, last] {
+        let database = Database::options().threads(1).open(&path).unwrap();
+        for change in changes {
+            change.perform(&database, folder).unwrap();
+            states[0] = states[1].clone();
+            change.apply(&mut states[1]);
+        }
+    }
+    states
+}
+
+/// What was found in a damaged database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Found {
+    /// All is there, and right.
+    Right,
+    /// All but the last commit.
+    Earlier,
+    Error,
+}
+
+fn examine(path: &Path, read_only: bool, [earlier, latest]: &[State; 2], context: &str) -> Found {
+    let options = Database::options().threads(1).create(false);
+    let Ok(database) = options.read_only(read_only).open(path) else {
+        return Found::Error;
+    };
+    let mut worst = Found::Right;
+    for (name, texts) in latest {
+        let mut found = Found::Right;
+        let corpus = database.corpus(name).map_err(|error| {
+            assert_ne!(database.warnings(), [""; 0], "{context}: {error}");
+        });
+        let Ok((corpus, snapshot)) = corpus.and_then(|corpus| {
+            let snapshot = corpus.snapshot().map_err(drop)?;
+            Ok((corpus, snapshot))
+        }) else {
+            worst = Found::Error;
+            continue;
+        };
+        let sizes = snapshot
+            .files()
+            .iter()
+            .map(|file| (&file.name[..], file.bytes));
+        let sizes: Vec<(&str, u64)> = sizes.collect();
+        let is_shown = |texts: &support::Texts| {
+            let sizes = sizes.iter().copied();
+            sizes.eq(texts
+                .iter()
+                .map(|(name, text)| (&name[..], text.len() as u64)))
+        };
+        let texts = match is_shown(texts) {
+            true => texts,
+            false => {
+                let texts = &earlier[name];
+                assert!(is_shown(texts), "{context}: {sizes:?}");
+                // To a reader it is a commit that a writer is about to finish.
+                let is_told = !database.warnings().is_empty();
+                assert!(is_told || read_only, "{context}: nothing is said");
+                found = Found::Earlier;
+                texts
+            }
+        };
+        for (file, text) in texts {
+            match snapshot.extract(file, 0, u64::MAX) {
+                Ok(found) => assert!(found == *text, "{context}: another text"),
+                Err(_) => found = Found::Error,
+            }
+        }
+        if check_counts(&snapshot, texts).is_err() {
+            found = Found::Error;
+        }
+        let checks = corpus.check(&NoProgress);
+        let is_sound =
+            checks.is_ok_and(|checks| checks.iter().all(|check| check.problem.is_none()));
+        assert!(
+            !is_sound || found != Found::Error,
+            "{context}: CHECK finds nothing"
+        );
+        if !is_sound {
+            found = Found::Error;
+        }
+        worst = worst.max(found);
+    }
+    worst
+}
+
+#[test]
+fn a_flipped_byte_is_an_error_or_does_not_matter() {
+    let step = std::env::var("ZIPFDB_CORRUPT_STEP");
+    let step: usize = step.map_or(7, |step| step.parse().unwrap());
+    let seed = Random::seed(1);
+    let mut random = Random::new(seed);
+    let folder = scratch();
+    let states = build(folder.path());
+    let path = folder.path().join("d.zdb");
+    assert_eq!(examine(&path, true, &states, "whole"), Found::Right);
+    let mut seen = BTreeSet::new();
+    let mut flips = [0; 3];
+    for (file, bytes) in contents(&path) {
+        if bytes.is_empty() {
+            continue;
+        }
+        let name = file.strip_prefix(&path).unwrap().display().to_string();
+        // The catalog is mostly empty space; tests of the storage crate flip its bytes.
+        let step = match name.starts_with("catalog") {
+            true => step * 200,
+            false => step,
+        };
+        let mut at = random.below(step);
+        while at < bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << random.below(8);
+            let context = format!("ZIPFDB_SEED={seed}, byte {at} of {name}");
+            fs::write(&file, &damaged).unwrap();
+            let found = examine(&path, true, &states, &context);
+            // Opening for writing changes files, and decides as opening for reading does.
+            if random.below(8) == 0 || found == Found::Earlier {
+                let copy = folder.path().join("copy.zdb");
+                let _ = fs::remove_dir_all(&copy);
+                copy_directory(&path, &copy);
+                let written = examine(&copy, false, &states, &context);
+                assert!(
+                    written == found || found != Found::Right,
+                    "{context}: {written:?}"
+                );
+            }
+            flips[found as usize] += 1;
+            seen.insert((name.split('/').next().unwrap().to_owned(), found));
+            at += 1 + random.below(2 * step - 1);
+        }
+        fs::write(&file, &bytes).unwrap();
+    }
+    assert_eq!(examine(&path, true, &states, "whole again"), Found::Right);
+    let [right, earlier, errors] = flips;
+    println!("{errors} errors, {right} right answers, {earlier} without the last commit");
+    assert!(
+        seen.contains(&("segments".to_owned(), Found::Error)),
+        "{seen:?}"
+    );
+    assert!(seen.contains(&("log".to_owned(), Found::Error)), "{seen:?}");
+}
