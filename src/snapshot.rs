@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
-use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX, NgramFiles, WordTerminals};
+use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX, WordTerminals};
 
 use crate::database::Shared;
 use crate::{Error, Result};
@@ -152,22 +152,20 @@ impl Snapshot {
 
     /// For each word the files that it occurs in, ascending, with counts: an inverted index.
     ///
-    /// Cost: O(uses of symbols, each times the files of its rule); nothing is expanded.
+    /// Cost: O(uses of symbols, each times the files of its rule) the first time, then O(words): a segment keeps the index,
+    /// 8 bytes for each word and file.
     ///
     /// # Errors
     /// If a segment is damaged.
     pub fn inverted_index(&self) -> Result<FileCounts> {
         let never = AtomicBool::new(false);
         let table = self.install(|| self.view.word_files(&never))?;
-        let part = NgramFiles {
-            // Words are numbered by u32.
-            words: (0..table.rows() as u32).collect(),
-            files: table,
-        };
-        Ok(FileCounts::new(self.view.clone(), 1, vec![part]))
+        Ok(FileCounts::of_words(self.view.clone(), table))
     }
 
     /// For each file its words with counts: term vectors.
+    ///
+    /// Cost: as [`Snapshot::inverted_index`] the first time, then nothing, and as much memory.
     ///
     /// # Errors
     /// If a segment is damaged.

@@ -298,7 +298,7 @@ impl Task {
         let mut counted = Vec::new();
         let mut pace = interrupt.pace();
         for part in parts {
-            for (words, &times) in part.words.chunks_exact(self.n).zip(&part.values) {
+            for (words, times) in part.iter(self.n) {
                 pace.step()?;
                 if self.passes(words)? {
                     counted.push(Counted {
