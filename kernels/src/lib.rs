@@ -27,6 +27,7 @@ mod symbol_slots;
 mod test_grammars;
 mod weights;
 mod window_keys;
+mod windows;
 mod word_grammar;
 
 pub use construct::{
