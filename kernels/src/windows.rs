@@ -15,7 +15,6 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::GrammarView;
-use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::window_keys::Key;
 
 /// The number of words of an [`Ends`] takes so many bits.
@@ -24,8 +23,11 @@ const LENGTH_BITS: u32 = 4;
 /// Rules that a thread takes at least.
 const SHARE_RULES: usize = 1 << 9;
 
-/// The windows of a block of symbols.
-const BLOCK_WINDOWS: usize = AHEAD_SYMBOLS * (crate::NGRAM_WORDS_MAX - 1) + 1;
+/// So many symbols are looked up together, for memory answers slowly but many questions at a time.
+const BLOCK_SYMBOLS: usize = 1 << 8;
+
+/// Their windows, and room for what is written over.
+const BLOCK_WINDOWS: usize = (BLOCK_SYMBOLS + 1) * (crate::NGRAM_WORDS_MAX - 1);
 
 /// How words make keys.
 #[derive(Clone, Copy)]
@@ -164,14 +166,15 @@ impl<'a, K: Key> Windows<'a, K> {
     fn step(
         &self,
         n: u32,
-        symbol: Ends<K>,
+        symbol: u32,
         last: &mut Last<K>,
         is_full: bool,
         found: &mut [K],
     ) -> usize {
         let bits = self.shape.bits;
-        let (head, length) = self.head(symbol);
-        let (mut next, mut count) = (symbol.tail, 0);
+        let ends = self.symbol_ends(symbol, &self.ends);
+        let (head, length) = self.head(ends);
+        let (mut next, mut count) = (ends.tail, 0);
         for index in 1..n {
             let key = (last.words.shl(index * bits)).or(head.shr((n - 1 - index) * bits));
             found[count] = key.and(self.mask);
@@ -204,28 +207,35 @@ impl<'a, K: Key> Windows<'a, K> {
         let mut last = Last::default();
         let before = range.start.saturating_sub(n as usize - 1);
         for &symbol in &sequence[before..range.start] {
-            let ends = self.symbol_ends(symbol, &self.ends);
-            self.step(n, ends, &mut last, false, &mut found);
+            self.step(n, symbol, &mut last, false, &mut found);
         }
-        // Memory answers slowly but many questions at a time.
-        let mut ends = [Ends::default(); AHEAD_SYMBOLS];
-        for symbols in sequence[range].chunks(AHEAD_SYMBOLS) {
-            let ends = &mut ends[..symbols.len()];
-            for (ends, &symbol) in ends.iter_mut().zip(symbols) {
-                *ends = self.symbol_ends(symbol, &self.ends);
-            }
+        for symbols in sequence[range].chunks(BLOCK_SYMBOLS) {
+            self.look_ahead(symbols);
             let mut count = 0;
             if last.length == n - 1 {
-                for &ends in &*ends {
-                    count += self.step(n, ends, &mut last, true, &mut found[count..]);
+                for &symbol in symbols {
+                    count += self.step(n, symbol, &mut last, true, &mut found[count..]);
                 }
             } else {
-                for &ends in &*ends {
-                    count += self.step(n, ends, &mut last, false, &mut found[count..]);
+                for &symbol in symbols {
+                    count += self.step(n, symbol, &mut last, false, &mut found[count..]);
                 }
             }
             found[..count].iter().for_each(|&key| emit(key));
         }
+    }
+
+    /// Puts the ends of some symbols on the way into the cache: memory answers
+    /// slowly but many questions at a time, the more the less else is done.
+    #[inline(always)]
+    fn look_ahead(&self, symbols: &[u32]) {
+        let touched = symbols.iter().fold(0, |touched, &symbol| {
+            let rule = symbol.saturating_sub(self.view.terminal_count);
+            let ends = self.ends.get(rule as usize);
+            touched ^ ends.map_or(0, |ends| ends.head.low())
+        });
+        // Reading is all: the value does not matter.
+        std::hint::black_box(touched);
     }
 
     /// Calls `emit` with each of `rules` and each window that crosses symbols of its body.
@@ -241,13 +251,12 @@ impl<'a, K: Key> Windows<'a, K> {
     #[inline(always)]
     fn each_in_bodies_of(&self, n: u32, rules: Range<usize>, mut emit: impl FnMut(u32, K)) {
         let mut found = [K::default(); BLOCK_WINDOWS];
-        let mut ends = [Ends::default(); AHEAD_SYMBOLS];
         let offset = |rule: usize| self.view.rule_offsets[rule] as usize;
         let (mut first, mut end) = (rules.start, rules.start);
         while first < rules.end {
             // As many bodies as are looked up together.
             let start = offset(first);
-            while end < rules.end && offset(end + 1) - start <= AHEAD_SYMBOLS {
+            while end < rules.end && offset(end + 1) - start <= BLOCK_SYMBOLS {
                 end += 1;
             }
             if end == first {
@@ -259,13 +268,11 @@ impl<'a, K: Key> Windows<'a, K> {
                 continue;
             }
             let symbols = &self.view.symbols[start..offset(end)];
-            for (ends, &symbol) in ends.iter_mut().zip(symbols) {
-                *ends = self.symbol_ends(symbol, &self.ends);
-            }
+            self.look_ahead(symbols);
             for rule in first..end {
                 let (mut last, mut count) = (Last::default(), 0);
-                for &ends in &ends[offset(rule) - start..offset(rule + 1) - start] {
-                    count += self.step(n, ends, &mut last, false, &mut found[count..]);
+                for &symbol in &symbols[offset(rule) - start..offset(rule + 1) - start] {
+                    count += self.step(n, symbol, &mut last, false, &mut found[count..]);
                 }
                 found[..count]
                     .iter()
