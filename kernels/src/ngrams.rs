@@ -477,7 +477,7 @@ fn merge_counts<K: Key>(n: u32, search: Search<'_>, items: &[K], first: u32) -> 
 
 fn count_files<K: Key>(
     search: Search<'_>,
-    lists: &Lists<(u32, u32)>,
+    lists: &Lists,
     order: FileOrder,
 ) -> Result<Vec<NgramFiles>, Stopped> {
     // Files are u32, and so are files and rules together: there are no more of them than words and symbols.
@@ -503,9 +503,9 @@ fn count_files<K: Key>(
 /// Adds up the files of windows.
 struct FileMerger<'a> {
     search: Search<'a>,
-    lists: &'a Lists<(u32, u32)>,
+    lists: &'a Lists,
     order: FileOrder,
-    tally: Tally<(u32, u32)>,
+    tally: Tally,
     files: Vec<u32>,
     rules: Vec<u32>,
 }
