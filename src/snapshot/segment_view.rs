@@ -243,9 +243,14 @@ impl SegmentView {
 
     /// The word with a number below [`SegmentView::word_count`], which was asked for before.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
+        self.texts()(number)
+    }
+
+    /// Gives words by their numbers, as [`SegmentView::word`]; for whoever wants many.
+    pub(crate) fn texts<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
         let table = self.words.get().expect("words have been counted");
         let dictionary = self.dictionary().expect("decoded when words were counted");
-        dictionary.word(table.tokens[number as usize])
+        move |number| dictionary.word(table.tokens[number as usize])
     }
 
     /// The number of a word; none if the segment does not have it.

@@ -69,12 +69,13 @@ impl WordCounts {
         for place in places.iter_mut().rev() {
             (*place, before) = (before, before + *place);
         }
+        let text = self.view.words();
         let mut rows: Vec<(&[u8], u64)> = vec![(&[], 0); self.counts.len()];
         for &word in order {
             let count = counts[word as usize];
             if count > 0 {
                 let place = &mut places[count.min(LARGE_COUNT) as usize];
-                rows[*place] = (self.view.word(word), count);
+                rows[*place] = (text(word), count);
                 *place += 1;
             }
         }

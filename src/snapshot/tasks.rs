@@ -92,6 +92,11 @@ impl CorpusView {
         self.known_vocabulary().word(number)
     }
 
+    /// Gives words by their numbers; the vocabulary is there.
+    pub(super) fn words<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
+        self.known_vocabulary().texts()
+    }
+
     /// For each word its place in order of bytes; the vocabulary is there.
     pub(crate) fn byte_ranks(&self) -> &[u32] {
         &self.byte_order().1
