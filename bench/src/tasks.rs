@@ -358,8 +358,8 @@ fn notes(options: &Options, subjects: &[Subject]) -> Vec<String> {
     let mut notes = vec![
         format!(
             "Milliseconds from open structures to the whole answer in memory, {} threads. Each run is a process that does \
-             every task once, shown as first where that makes what is kept, then up to {REPETITIONS_MAX} times timed, of which the median counts, so caches are \
-             warm; of {} runs the median is shown, engines in turn. Sequences are {NGRAM_WORDS}-grams. Memory is the \
+             every task once, shown as first where that makes what is kept, then up to {REPETITIONS_MAX} times timed, of \
+             which the median counts, so caches are warm; of {} runs the median is shown, engines in turn. Sequences are {NGRAM_WORDS}-grams. Memory is the \
              largest resident set of the process with all answers, mapped files included.",
             options.threads,
             options.runs.max(1),
