@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX, NgramFiles};
+use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 
 use crate::database::Shared;
 use crate::{Error, Result};
@@ -41,7 +41,7 @@ pub(crate) use segment_view::SegmentView;
 pub(crate) use stored_view::StoredView;
 pub(crate) use stream::{Occurrence, WordStream};
 pub use tables::{FileCounts, Ngram, NgramCounts, TermVectors, WordCounts};
-pub(crate) use tasks::Ngrams;
+pub(crate) use tasks::CountedNgrams;
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
 ///
@@ -158,23 +158,20 @@ impl Snapshot {
 
     /// For each word the files that it occurs in, ascending, with counts: an inverted index.
     ///
-    /// Cost: O(uses of symbols, each times the files of its rule); nothing is expanded.
+    /// Cost: O(uses of symbols, each times the files of its rule) the first time, then O(words): a segment keeps the index,
+    /// 8 bytes for each word and file.
     ///
     /// # Errors
     /// If a segment is damaged.
     pub fn inverted_index(&self) -> Result<FileCounts> {
         let never = AtomicBool::new(false);
         let table = self.install(|| self.view.word_files(&never))?;
-        // Words are numbered by u32. Edits may leave some without files.
-        let words = (0..table.rows() as u32).filter(|&word| !table.row(word as usize).is_empty());
-        let words: Vec<u32> = words.collect();
-        let mut files = table;
-        files.offsets.dedup();
-        let part = NgramFiles { words, files };
-        Ok(FileCounts::new(self.view.clone(), 1, vec![part]))
+        Ok(FileCounts::of_words(self.view.clone(), table))
     }
 
     /// For each file its words with counts: term vectors.
+    ///
+    /// Cost: as [`Snapshot::inverted_index`] the first time, then nothing, and as much memory.
     ///
     /// # Errors
     /// If a segment is damaged.

@@ -22,9 +22,20 @@ fn every_statement_of_the_page_runs() {
     }
     for entry in fs::read_dir(sample).unwrap().take(20) {
         let path = entry.unwrap().path();
-        fs::copy(&path, folder.path().join("speeches").join(path.file_name().unwrap())).unwrap();
+        fs::copy(
+            &path,
+            folder
+                .path()
+                .join("speeches")
+                .join(path.file_name().unwrap()),
+        )
+        .unwrap();
     }
-    fs::write("speeches/1941.txt", "the state of the union and freedom of speech").unwrap();
+    fs::write(
+        "speeches/1941.txt",
+        "the state of the union and freedom of speech",
+    )
+    .unwrap();
     fs::write("letter.txt", "Dear all, it rained.").unwrap();
     fs::write("archive/old/one.txt", "one old letter").unwrap();
     fs::write("mail/may/1.eml", "Subject: May").unwrap();

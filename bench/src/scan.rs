@@ -1,15 +1,12 @@
 //! The tasks as a straight scan over resident uncompressed word ids: the baseline.
 //!
-//! Arrays and counting sorts only, parallel, and for n-grams the same windows, buckets and sort as on the grammar, over a
-//! grammar of no rules. It knows nothing of rules. Its answers have the form of the kernels' answers.
+//! Arrays, counting and radix sorts only, parallel. It knows nothing of rules. Its answers have the form of the kernels'
+//! answers.
 
-use std::sync::atomic::AtomicBool;
+pub mod ngrams;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{
-    CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, Stopped, WordUses, ngram_counts,
-    ngram_file_counts,
-};
+use zipfdb_kernels::CountTable;
 
 /// Word ids of all files, one after the other.
 #[derive(Clone, Copy)]
@@ -116,42 +113,6 @@ impl Scan<'_> {
     /// For each word the files that it occurs in, ascending, with counts.
     pub fn word_file_counts(&self) -> CountTable {
         self.file_word_counts().transposed(self.word_count as usize)
-    }
-
-    /// A grammar without rules.
-    pub fn view(&self) -> GrammarView<'_> {
-        GrammarView {
-            terminal_count: self.word_count,
-            rule_offsets: &[0],
-            symbols: &[],
-            level_offsets: &[0],
-            root_offsets: self.file_offsets,
-            root: self.words,
-        }
-    }
-
-    /// All n-grams with counts.
-    pub fn ngram_counts(&self, counts: &[u32], n: usize) -> Result<Vec<NgramCounts>, Stopped> {
-        ngram_counts(self.view(), counts, n, usize::MAX, &AtomicBool::new(false))
-    }
-
-    /// All n-grams with their files by count.
-    pub fn ngram_files(
-        &self,
-        counts: &[u32],
-        uses: &WordUses,
-        n: usize,
-    ) -> Result<Vec<NgramFiles>, Stopped> {
-        let go = AtomicBool::new(false);
-        ngram_file_counts(
-            self.view(),
-            counts,
-            uses,
-            n,
-            FileOrder::Count,
-            usize::MAX,
-            &go,
-        )
     }
 }
 

@@ -3,12 +3,12 @@
 //! In   a grammar over words and where each symbol is used ([`WordUses`])
 //! Out  a [`CountTable`]: for each word its files with counts, or for each file its words with counts
 //! Work O(sum over the places of all symbols of the files that the rule of the place occurs in + root symbols);
-//!      with up to [`ROW_FILES_MAX`] files O(body symbols + root symbols) steps over short rows
+//!      with up to 32 files O(body symbols + root symbols) steps over short rows
 //!
 //! Top-down, symbol by symbol: the files of a symbol are those of the rules whose
 //! bodies hold it and those whose roots hold it. A symbol is gathered when all
-//! higher levels are done. Beside following every file on its own
-//! ([`file_word_counts_by_file`]), this reads every body once, in order, and its
+//! higher levels are done. Beside following every file on its own,
+//! this reads every body once, in order, and its
 //! counters, one a file, stay in the first-level cache. With few files a symbol
 //! has a row of one counter a file; with many, a list in order of file.
 //! Counts are u32: a segment has fewer words than that.
@@ -20,16 +20,12 @@ use rayon::prelude::*;
 
 use crate::bits::bits_of;
 use crate::grammar_view::AHEAD_SYMBOLS;
-use crate::occurrences::Climb;
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
-use crate::{GrammarView, Parents, file_weights, fold_expansions};
+use crate::{GrammarView, Parents, fold_expansions};
 
 /// With at most so many files every symbol has a row of counters.
-pub const ROW_FILES_MAX: usize = 32;
-
-/// With at most so many files every symbol has a set of them in one integer.
-const SET_FILES_MAX: usize = 64;
+const ROW_FILES_MAX: usize = 32;
 
 /// Uses of symbols that one task gathers, about.
 const TASK_USES: usize = 1 << 13;
@@ -214,15 +210,6 @@ impl CountTable {
     }
 }
 
-/// For each word the files that it occurs in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileLists {
-    /// `[words + 1]` into `files`.
-    pub offsets: Vec<usize>,
-    /// Ascending for each word.
-    pub files: Vec<u32>,
-}
-
 /// For each word the files that it occurs in, with counts.
 ///
 /// Memory beside the result: with few files 4 bytes a rule and file; with many
@@ -239,7 +226,7 @@ pub fn word_file_counts(
         5..=8 => count_rows::<8>(view, uses, stop),
         9..=16 => count_rows::<16>(view, uses, stop),
         17..=ROW_FILES_MAX => count_rows::<ROW_FILES_MAX>(view, uses, stop),
-        _ => gather_lists::<(u32, u32)>(view, uses, stop),
+        _ => gather_lists(view, uses, stop),
     }?;
     Ok(CountTable { offsets, entries })
 }
@@ -268,77 +255,6 @@ pub fn file_word_counts(
     }
 }
 
-/// As [`file_word_counts`], for some files only, each followed on its own: a row
-/// for each of `files`. `words` is about how many words a file has.
-///
-/// Work: O(rules and words of each file and their uses in it); the way for a few files.
-pub fn file_word_counts_by_file(
-    view: GrammarView<'_>,
-    files: &[u32],
-    words: impl Fn(u32) -> u64 + Sync,
-    stop: &AtomicBool,
-) -> Result<CountTable, Stopped> {
-    let rows: Vec<Vec<(u32, u64)>> = (files.par_iter())
-        .map(|&file| {
-            check(stop)?;
-            // A segment has fewer words than a u32 counts.
-            Ok(file_weights(view, file, words(file), u64::from(u32::MAX)))
-        })
-        .collect::<Result<_, Stopped>>()?;
-    let offsets = offsets_of(rows.iter().map(Vec::len));
-    let entries = rows.into_iter().flatten();
-    let entries = entries.map(|(word, count)| (word, count as u32)).collect();
-    Ok(CountTable { offsets, entries })
-}
-
-/// The files that words of a small set occur in, ascending, with how often any of them does.
-///
-/// Work: O(places of the words and of all rules that contain them + files), upward.
-pub fn set_file_counts(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    words: &[u32],
-    stop: &AtomicBool,
-) -> Result<Vec<(u32, u32)>, Stopped> {
-    let mut climb = Climb::new(view);
-    // By slot, final when the level of the rule is.
-    let mut rule_counts: Vec<u32> = Vec::new();
-    let mut file_counts = vec![0u32; view.files()];
-    let mut rise = |climb: &mut Climb, rule_counts: &mut Vec<u32>, symbol: u32, count: u32| {
-        for &file in uses.files(symbol) {
-            let sum = &mut file_counts[file as usize];
-            *sum = sum.wrapping_add(count);
-        }
-        for &rule in uses.rules(symbol) {
-            let (slot, new) = climb.reach(view, rule);
-            if new {
-                rule_counts.push(0);
-            }
-            let sum = &mut rule_counts[slot as usize];
-            *sum = sum.wrapping_add(count);
-        }
-    };
-    for &word in words {
-        rise(&mut climb, &mut rule_counts, word, 1);
-    }
-    for level in 0..view.levels() {
-        for rules in climb.take_level(level).chunks(TASK_USES) {
-            check(stop)?;
-            for &(rule, slot) in rules {
-                let count = rule_counts[slot as usize];
-                rise(
-                    &mut climb,
-                    &mut rule_counts,
-                    view.terminal_count + rule,
-                    count,
-                );
-            }
-        }
-    }
-    let files = (0..).zip(file_counts).filter(|&(_, count)| count > 0);
-    Ok(files.collect())
-}
-
 /// For each file how often words of a set occur in it.
 ///
 /// Work: O(symbols), bottom-up: for sets of many words.
@@ -352,93 +268,29 @@ pub fn word_set_counts(view: GrammarView<'_>, in_set: impl Fn(u32) -> bool + Syn
         .collect()
 }
 
-/// For each word the files that it occurs in.
-///
-/// Memory beside the result: with few files 8 bytes a rule; with many 4 bytes
-/// for each rule and file that it occurs in.
-pub fn inverted_index(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-) -> Result<FileLists, Stopped> {
-    let (offsets, files) = match view.files() {
-        0..=16 => gather_sets::<u16>(view, uses, stop),
-        17..=SET_FILES_MAX => gather_sets::<u64>(view, uses, stop),
-        _ => gather_lists::<u32>(view, uses, stop),
-    }?;
-    Ok(FileLists { offsets, files })
-}
-
-/// What is known about a symbol: the sum over its uses.
-trait Row: Copy + Send + Sync {
-    const ZERO: Self;
-    /// The symbol stands in the roots of these files.
-    fn add_files(&mut self, files: &[u32]);
-    /// The symbol stands in the body of a rule.
-    fn add_rule(&mut self, rule: &Self);
-}
-
-impl<const FILES: usize> Row for [u32; FILES] {
-    const ZERO: Self = [0; FILES];
-    #[inline(always)]
-    fn add_files(&mut self, files: &[u32]) {
-        if FILES == 1 {
-            // A segment has fewer words than a u32 counts.
-            self[0] += files.len() as u32;
-            return;
-        }
-        for &file in files {
-            self[file as usize] += 1;
-        }
-    }
-    #[inline(always)]
-    fn add_rule(&mut self, rule: &Self) {
-        for (sum, &count) in self.iter_mut().zip(rule) {
-            *sum = sum.wrapping_add(count);
-        }
-    }
-}
-
-impl Row for u16 {
-    const ZERO: u16 = 0;
-    #[inline(always)]
-    fn add_files(&mut self, files: &[u32]) {
-        for &file in files {
-            *self |= 1 << file;
-        }
-    }
-    #[inline(always)]
-    fn add_rule(&mut self, rule: &u16) {
-        *self |= rule;
-    }
-}
-
-impl Row for u64 {
-    const ZERO: u64 = 0;
-    #[inline(always)]
-    fn add_files(&mut self, files: &[u32]) {
-        for &file in files {
-            *self |= 1 << file;
-        }
-    }
-    #[inline(always)]
-    fn add_rule(&mut self, rule: &u64) {
-        *self |= rule;
-    }
-}
-
 /// The offsets of rows of a table and what stands in them.
-pub(crate) type Flat<T> = (Vec<usize>, Vec<T>);
+type Flat = (Vec<usize>, Vec<(u32, u32)>);
 
+/// Gathers the rows of all rules, then of all words.
 fn count_rows<const FILES: usize>(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
-) -> Result<Flat<(u32, u32)>, Stopped> {
-    gather_rows(view, uses, stop, |row: &[u32; FILES], entries| {
-        let row = (0..).zip(row).filter(|&(_, &count)| count > 0);
-        entries.extend(row.map(|(file, &count)| (file, count)));
-    })
+) -> Result<Flat, Stopped> {
+    let rows: Vec<[u32; FILES]> = rule_rows(view, uses, stop)?;
+    let parts = (uses.parts(0..view.terminal_count as usize).into_par_iter())
+        .map(|symbols| {
+            check(stop)?;
+            let mut part = Part::default();
+            for symbol in symbols {
+                let row = (0..).zip(row_of(uses, symbol, &rows, 0));
+                part.entries.extend(row.filter(|&(_, count)| count > 0));
+                part.ends.push(part.entries.len());
+            }
+            Ok(part)
+        })
+        .collect::<Result<Vec<_>, Stopped>>()?;
+    Ok(join(parts))
 }
 
 /// Gathers the rows of all words, then reads one column a file.
@@ -468,37 +320,36 @@ fn file_rows<const FILES: usize>(
     })
 }
 
-fn gather_sets<R: Row + Into<u64>>(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-) -> Result<Flat<u32>, Stopped> {
-    gather_rows(view, uses, stop, |&row: &R, files| {
-        files.extend(bits_of(row.into()));
-    })
-}
-
-/// The row of a symbol, given those of the rules from `first` on.
+/// The counts of a symbol by file, the sum over its uses, given those of the rules from `first` on.
 #[inline(always)]
-fn row_of<R: Row>(uses: &WordUses, symbol: usize, rows: &[R], first: usize) -> R {
+fn row_of<const FILES: usize>(
+    uses: &WordUses,
+    symbol: usize,
+    rows: &[[u32; FILES]],
+    first: usize,
+) -> [u32; FILES] {
     // Symbols are u32.
     let symbol = symbol as u32;
-    let mut row = R::ZERO;
-    row.add_files(uses.files(symbol));
+    let mut row = [0u32; FILES];
+    for &file in uses.files(symbol) {
+        row[file as usize] += 1;
+    }
     for &rule in uses.rules(symbol) {
-        row.add_rule(&rows[rule as usize - first]);
+        for (sum, &count) in row.iter_mut().zip(&rows[rule as usize - first]) {
+            *sum = sum.wrapping_add(count);
+        }
     }
     row
 }
 
 /// Gathers the rows of all rules, level by level.
-fn rule_rows<R: Row>(
+fn rule_rows<const FILES: usize>(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
-) -> Result<Vec<R>, Stopped> {
+) -> Result<Vec<[u32; FILES]>, Stopped> {
     let words = view.terminal_count as usize;
-    let mut rows = vec![R::ZERO; view.rules()];
+    let mut rows = vec![[0; FILES]; view.rules()];
     for level in (0..view.levels()).rev() {
         check(stop)?;
         let rules = view.level_rules(level);
@@ -523,122 +374,54 @@ fn rule_rows<R: Row>(
     Ok(rows)
 }
 
-/// Gathers the rows of all rules, then of all words, and lets `emit` append
-/// what stands in the row of each word.
-fn gather_rows<R: Row, T: Copy + Default + Send + Sync>(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-    emit: impl Fn(&R, &mut Vec<T>) + Sync,
-) -> Result<Flat<T>, Stopped> {
-    let rows = rule_rows(view, uses, stop)?;
-    let parts = (uses.parts(0..view.terminal_count as usize).into_par_iter())
-        .map(|symbols| {
-            check(stop)?;
-            let mut part = Part::default();
-            for symbol in symbols {
-                emit(&row_of(uses, symbol, &rows, 0), &mut part.entries);
-                part.ends.push(part.entries.len());
-            }
-            Ok(part)
-        })
-        .collect::<Result<Vec<_>, Stopped>>()?;
-    Ok(join(parts))
-}
-
 /// Some rows of a table.
 #[derive(Default)]
-pub(crate) struct Part<T> {
+struct Part {
     /// Where each row ends in `entries`.
-    pub(crate) ends: Vec<usize>,
-    pub(crate) entries: Vec<T>,
+    ends: Vec<usize>,
+    entries: Vec<(u32, u32)>,
 }
 
-pub(crate) fn join<T: Copy + Default + Send + Sync>(parts: Vec<Part<T>>) -> Flat<T> {
+fn join(parts: Vec<Part>) -> Flat {
     let cuts = offsets_of(parts.iter().map(|part| part.entries.len()));
     let mut offsets = vec![0];
     for (part, start) in parts.iter().zip(&cuts) {
         offsets.extend(part.ends.iter().map(|end| start + end));
     }
-    let mut entries = vec![T::default(); cuts[parts.len()]];
+    let mut entries = vec![(0, 0); cuts[parts.len()]];
     (split_mut(&mut entries, &cuts).into_par_iter().zip(parts))
         .for_each(|(target, part)| target.copy_from_slice(&part.entries));
     (offsets, entries)
 }
 
-/// An item of a list: a file, perhaps with a count.
-pub(crate) trait Entry: Copy + Default + Ord + Send + Sync {
-    const COUNTED: bool;
-    fn new(file: u32, count: u32) -> Self;
-    fn file(self) -> u32;
-    fn count(self) -> u32;
-}
-
-impl Entry for u32 {
-    const COUNTED: bool = false;
-    #[inline(always)]
-    fn new(file: u32, _: u32) -> u32 {
-        file
-    }
-    #[inline(always)]
-    fn file(self) -> u32 {
-        self
-    }
-    #[inline(always)]
-    fn count(self) -> u32 {
-        1
-    }
-}
-
-impl Entry for (u32, u32) {
-    const COUNTED: bool = true;
-    #[inline(always)]
-    fn new(file: u32, count: u32) -> (u32, u32) {
-        (file, count)
-    }
-    #[inline(always)]
-    fn file(self) -> u32 {
-        self.0
-    }
-    #[inline(always)]
-    fn count(self) -> u32 {
-        self.1
-    }
-}
-
 /// The lists of all rules whose level is done.
-pub(crate) struct Lists<E> {
-    parts: Vec<Vec<E>>,
+pub(crate) struct Lists {
+    parts: Vec<Vec<(u32, u32)>>,
     /// By rule: the index of its part, where in it, how long.
     places: Vec<(u32, u32, u32)>,
     /// By count, not by file.
     ranked: bool,
 }
 
-impl<E> Lists<E> {
+impl Lists {
     #[inline]
-    fn of(&self, rule: u32) -> &[E] {
+    fn of(&self, rule: u32) -> &[(u32, u32)] {
         let (part, start, length) = self.places[rule as usize];
         &self.parts[part as usize][start as usize..][..length as usize]
     }
 
     /// Puts the lists of some rules on the way into the cache: memory answers
     /// slowly but many questions at a time.
-    pub(crate) fn look_ahead(&self, rules: impl Iterator<Item = u32>)
-    where
-        E: Entry,
-    {
+    pub(crate) fn look_ahead(&self, rules: impl Iterator<Item = u32>) {
         let touched = rules.fold(0, |touched, rule| {
             let (part, start, _) = self.places[rule as usize];
             let first = self.parts[part as usize].get(start as usize);
-            touched ^ first.map_or(0, |entry| entry.file())
+            touched ^ first.map_or(0, |entry| entry.0)
         });
         // Reading is all: the value does not matter.
         std::hint::black_box(touched);
     }
-}
 
-impl Lists<(u32, u32)> {
     /// Orders the files of every rule by count, the largest first, then by file.
     /// Lists in this order add up as any others do.
     pub(crate) fn rank_all(&mut self) {
@@ -663,41 +446,38 @@ pub(crate) fn rank(files: &mut [(u32, u32)]) {
 }
 
 /// Adds lists up: a counter a file, and which of them are not 0.
-pub(crate) struct Tally<E> {
+pub(crate) struct Tally {
     counts: Vec<u32>,
     touched: Vec<u64>,
-    few: Vec<E>,
+    few: Vec<(u32, u32)>,
 }
 
-impl<E: Entry> Tally<E> {
-    pub(crate) fn new(files: usize) -> Tally<E> {
+impl Tally {
+    pub(crate) fn new(files: usize) -> Tally {
         Tally {
-            counts: vec![0; if E::COUNTED { files } else { 0 }],
+            counts: vec![0; files],
             touched: vec![0; files.div_ceil(64)],
             few: Vec::new(),
         }
     }
 
     #[inline(always)]
-    fn add(&mut self, entry: E) {
-        let file = entry.file();
-        if E::COUNTED {
-            let count = &mut self.counts[file as usize];
-            *count = count.wrapping_add(entry.count());
-        }
+    fn add(&mut self, (file, more): (u32, u32)) {
+        let count = &mut self.counts[file as usize];
+        *count = count.wrapping_add(more);
         self.touched[file as usize >> 6] |= 1 << (file & 63);
     }
 
     /// Appends the files of a symbol to `target`.
     pub(crate) fn gather(
         &mut self,
-        lists: &Lists<E>,
+        lists: &Lists,
         files: &[u32],
         rules: &[u32],
-        target: &mut Vec<E>,
+        target: &mut Vec<(u32, u32)>,
     ) {
         match (files, rules) {
-            (&[file], &[]) => target.push(E::new(file, 1)),
+            (&[file], &[]) => target.push((file, 1)),
             (&[], &[rule]) => target.extend_from_slice(lists.of(rule)),
             _ => {
                 let mut total = files.len();
@@ -709,8 +489,8 @@ impl<E: Entry> Tally<E> {
                     let list = lists.of(rule);
                     total += list.len();
                     if let (Some(first), Some(last)) = (list.first(), list.last()) {
-                        range.0 = range.0.min(first.file());
-                        range.1 = range.1.max(last.file());
+                        range.0 = range.0.min(first.0);
+                        range.1 = range.1.max(last.0);
                     }
                 }
                 let words = match lists.ranked {
@@ -728,30 +508,32 @@ impl<E: Entry> Tally<E> {
         }
     }
 
-    fn sort(&mut self, lists: &Lists<E>, files: &[u32], rules: &[u32], target: &mut Vec<E>) {
+    fn sort(&mut self, lists: &Lists, files: &[u32], rules: &[u32], target: &mut Vec<(u32, u32)>) {
         self.few.clear();
-        self.few.extend(files.iter().map(|&file| E::new(file, 1)));
+        self.few.extend(files.iter().map(|&file| (file, 1)));
         for &rule in rules {
             self.few.extend_from_slice(lists.of(rule));
         }
         self.few.sort_unstable();
-        for equal in self.few.chunk_by(|a, b| a.file() == b.file()) {
-            let count = equal.iter().fold(0, |sum, e| e.count().wrapping_add(sum));
-            target.push(E::new(equal[0].file(), count));
+        for equal in self.few.chunk_by(|a, b| a.0 == b.0) {
+            let count = equal
+                .iter()
+                .fold(0, |sum: u32, entry| sum.wrapping_add(entry.1));
+            target.push((equal[0].0, count));
         }
     }
 
     /// Files lie in `words` of `touched`.
     fn count(
         &mut self,
-        lists: &Lists<E>,
+        lists: &Lists,
         files: &[u32],
         rules: &[u32],
         words: Range<usize>,
-        target: &mut Vec<E>,
+        target: &mut Vec<(u32, u32)>,
     ) {
         for &file in files {
-            self.add(E::new(file, 1));
+            self.add((file, 1));
         }
         for &rule in rules {
             for &entry in lists.of(rule) {
@@ -762,35 +544,32 @@ impl<E: Entry> Tally<E> {
         let first = words.start as u32 * 64;
         for (base, touched) in (first..).step_by(64).zip(&mut self.touched[words]) {
             for bit in bits_of(std::mem::take(touched)) {
-                let count = match self.counts.get_mut((base + bit) as usize) {
-                    Some(count) => std::mem::take(count),
-                    None => 1,
-                };
-                target.push(E::new(base + bit, count));
+                let count = &mut self.counts[(base + bit) as usize];
+                target.push((base + bit, std::mem::take(count)));
             }
         }
     }
 }
 
 /// Gathers the lists of all words.
-fn gather_lists<E: Entry>(
+fn gather_lists(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
-) -> Result<Flat<E>, Stopped> {
+) -> Result<Flat, Stopped> {
     let lists = rule_lists(view, uses, stop)?;
     let words = 0..view.terminal_count as usize;
     Ok(join(gather_parts(view, uses, &lists, words, stop)?))
 }
 
 /// Gathers the lists of all rules, level by level.
-pub(crate) fn rule_lists<E: Entry>(
+pub(crate) fn rule_lists(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
-) -> Result<Lists<E>, Stopped> {
+) -> Result<Lists, Stopped> {
     let words = view.terminal_count as usize;
-    let mut lists: Lists<E> = Lists {
+    let mut lists = Lists {
         parts: Vec::new(),
         places: vec![(0, 0, 0); view.rules()],
         ranked: false,
@@ -814,14 +593,14 @@ pub(crate) fn rule_lists<E: Entry>(
 }
 
 /// Gathers the lists of `symbols`, given those of all rules that use them.
-fn gather_parts<E: Entry>(
+fn gather_parts(
     view: GrammarView<'_>,
     uses: &WordUses,
-    lists: &Lists<E>,
+    lists: &Lists,
     symbols: Range<usize>,
     stop: &AtomicBool,
-) -> Result<Vec<Part<E>>, Stopped> {
-    let gather = |tally: &mut Tally<E>, symbols: Range<usize>| {
+) -> Result<Vec<Part>, Stopped> {
+    let gather = |tally: &mut Tally, symbols: Range<usize>| {
         check(stop)?;
         let mut part = Part {
             ends: Vec::with_capacity(symbols.len()),
@@ -874,7 +653,7 @@ mod tests {
             row.map(move |&(file, count)| ((word as u32, file), count))
         });
         assert!(found.eq(counts.iter().map(|(&key, &count)| (key, count))));
-        let lists = gather_lists::<(u32, u32)>(view, &uses, &GO);
+        let lists = gather_lists(view, &uses, &GO);
         assert_eq!(
             (&by_word.offsets, &by_word.entries),
             lists.as_ref().map(|l| (&l.0, &l.1)).expect("not stopped")
@@ -891,39 +670,6 @@ mod tests {
             row.map(move |&(word, count)| (file as u32, word, count))
         });
         assert!(found.eq(swapped));
-        let all: Vec<u32> = (0..view.files() as u32).collect();
-        for words in [0, u64::MAX] {
-            let found = file_word_counts_by_file(view, &all, |_| words, &GO);
-            assert_eq!(found.expect("not stopped"), by_file);
-        }
-
-        let index = inverted_index(view, &uses, &GO).expect("not stopped");
-        assert_eq!(index.offsets, by_word.offsets);
-        assert!(
-            index
-                .files
-                .iter()
-                .eq(by_word.entries.iter().map(|(file, _)| file))
-        );
-        let lists = gather_lists::<u32>(view, &uses, &GO);
-        assert_eq!(lists.expect("not stopped"), (index.offsets, index.files));
-
-        for word in 0..view.terminal_count.min(9) {
-            let found = set_file_counts(view, &uses, &[word], &GO);
-            assert_eq!(found.as_deref(), Ok(by_word.row(word as usize)));
-        }
-        let odd: Vec<u32> = (0..view.terminal_count)
-            .filter(|word| word % 2 == 1)
-            .collect();
-        let of_odd = set_file_counts(view, &uses, &odd, &GO).expect("not stopped");
-        let counted = (0..).zip(word_set_counts(view, |word| word % 2 == 1));
-        let counted = counted.filter(|&(_, count)| count > 0);
-        assert!(
-            of_odd
-                .into_iter()
-                .eq(counted.map(|(file, count)| (file, count as u32)))
-        );
-
         let odd = word_set_counts(view, |word| word % 2 == 1);
         let naive = files
             .iter()
@@ -950,7 +696,6 @@ mod tests {
             let words = grammar.word_grammar();
             let uses = in_pools(|| WordUses::new(words.view()));
             in_pools(|| file_word_counts(words.view(), &uses, &GO).expect("not stopped"));
-            in_pools(|| inverted_index(words.view(), &uses, &GO).expect("not stopped"));
         }
     }
 
@@ -976,7 +721,7 @@ mod tests {
             let words = test_grammars::many_files(files).word_grammar();
             let uses = WordUses::new(words.view());
             assert_eq!(file_word_counts(words.view(), &uses, &stop), Err(Stopped));
-            assert_eq!(inverted_index(words.view(), &uses, &stop), Err(Stopped));
+            assert_eq!(word_file_counts(words.view(), &uses, &stop), Err(Stopped));
         }
     }
 }

@@ -18,28 +18,6 @@ const SMALL_ITEMS: usize = 1 << 11;
 /// Fewer items are not worth counting digits.
 const COMPARED_ITEMS: usize = 96;
 
-/// What is sorted by a key.
-pub(crate) trait Keyed: Copy + Default + Send + Sync {
-    type Key: Key;
-    fn key(&self) -> Self::Key;
-}
-
-impl<K: Key> Keyed for (K, ()) {
-    type Key = K;
-    #[inline(always)]
-    fn key(&self) -> K {
-        self.0
-    }
-}
-
-impl<K: Key> Keyed for (K, u32) {
-    type Key = K;
-    #[inline(always)]
-    fn key(&self) -> K {
-        self.0
-    }
-}
-
 /// Items of one task, by bucket, in blocks.
 pub(crate) struct Buckets<T> {
     items: Vec<T>,
@@ -128,16 +106,15 @@ pub(crate) struct Scratch<T> {
     counts: Vec<u32>,
 }
 
-/// Sorts by key, stably: by digits of the bits in which keys differ, the lowest first.
-pub(crate) fn sort_by_key<T: Keyed>(items: &mut Vec<T>, scratch: &mut Scratch<T>) {
+/// Sorts by all bits but the lowest `value_bits`, stably: by digits of the bits in which items differ, the lowest first.
+pub(crate) fn sort_keys<K: Key>(items: &mut Vec<K>, value_bits: u32, scratch: &mut Scratch<K>) {
     if items.len() < COMPARED_ITEMS {
-        items.sort_by_key(T::key);
+        items.sort_by_key(|item| item.shr(value_bits));
         return;
     }
-    let first = items[0].key();
-    let differing =
-        (items.iter()).fold(T::Key::default(), |all, item| all.or(item.key().xor(first)));
-    let bits = differing.used_bits();
+    let first = items[0];
+    let differing = (items.iter()).fold(K::default(), |all, item| all.or(item.xor(first)));
+    let bits = differing.shr(value_bits).used_bits();
     if bits == 0 {
         return;
     }
@@ -148,7 +125,8 @@ pub(crate) fn sort_by_key<T: Keyed>(items: &mut Vec<T>, scratch: &mut Scratch<T>
     let passes = bits.div_ceil(digit_bits);
     let digit_bits = bits.div_ceil(passes);
     let mask = (1usize << digit_bits) - 1;
-    let digit = |item: &T, pass: u32| item.key().shr(pass * digit_bits).low() as usize & mask;
+    let digit =
+        |item: &K, pass: u32| item.shr(value_bits + pass * digit_bits).low() as usize & mask;
     let counts = &mut scratch.counts;
     counts.clear();
     counts.resize((passes as usize) << digit_bits, 0);
@@ -157,7 +135,7 @@ pub(crate) fn sort_by_key<T: Keyed>(items: &mut Vec<T>, scratch: &mut Scratch<T>
             counts[(pass as usize) << digit_bits | digit(item, pass)] += 1;
         }
     }
-    scratch.items.resize(items.len(), T::default());
+    scratch.items.resize(items.len(), K::default());
     for (pass, counts) in (0..passes).zip(counts.chunks_mut(mask + 1)) {
         if counts[digit(&items[0], pass)] as usize == items.len() {
             continue;
@@ -187,13 +165,16 @@ mod tests {
         for count in [0, 1, 2, 95, 96, 500, 3_000, 20_000] {
             for limit in [1, 3, 1 << 9, 1 << 24, u64::MAX] {
                 let mut numbers = Numbers::new(count ^ limit);
-                let mut items: Vec<(K, u32)> = (0..count as u32)
-                    .map(|index| (make(numbers.below(limit)), index))
-                    .collect();
-                let mut expected = items.clone();
-                expected.sort_by_key(|item| item.0);
-                sort_by_key(&mut items, &mut scratch);
-                assert_eq!(items, expected);
+                for value_bits in [0, 3, 15] {
+                    let mut items: Vec<K> = (0..count as u32)
+                        .map(|index| (make(numbers.below(limit)).shl(15), index & 0x7fff))
+                        .map(|(key, index)| key.or(K::from_word(index)))
+                        .collect();
+                    let mut expected = items.clone();
+                    expected.sort_by_key(|item| item.shr(value_bits));
+                    sort_keys(&mut items, value_bits, &mut scratch);
+                    assert_eq!(items, expected);
+                }
             }
         }
     }

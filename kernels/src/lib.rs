@@ -27,16 +27,14 @@ mod symbol_slots;
 mod test_grammars;
 mod weights;
 mod window_keys;
+mod windows;
 mod word_grammar;
 
 pub use construct::{
     Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
 };
 pub use extract::{Content, SymbolText, expand_file, extract};
-pub use file_counts::{
-    CountTable, FileLists, ROW_FILES_MAX, WordUses, file_word_counts, file_word_counts_by_file,
-    inverted_index, set_file_counts, word_file_counts, word_set_counts,
-};
+pub use file_counts::{CountTable, WordUses, file_word_counts, word_file_counts, word_set_counts};
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};

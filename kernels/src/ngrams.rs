@@ -5,11 +5,10 @@
 //!      file that it occurs in ([`NgramFiles`])
 //! Work O(body and root symbols * n) windows, sorted by their words
 //!
-//! A window of n words lies inside one symbol or crosses from a symbol of a body
-//! or root to the next. So each is found once: in the one body or root where it
-//! crosses. What crosses is known from the first and last n - 1 words of every
-//! rule. A window of a body occurs as often as its rule; a window of a root once.
-//! Keys are the words themselves, packed; nothing is hashed.
+//! Each window is found once, in the body or root where it crosses from one
+//! symbol to the next. A window of a body occurs as often as its rule; a window
+//! of a root once. Nothing is hashed: a window is one integer, its words above
+//! and below them a value, a weight or whose files they are.
 //!
 //! Windows go into buckets by their first word, so that a bucket fits into the
 //! cache. When all windows would take more memory than they may, the buckets are
@@ -22,10 +21,11 @@ use rayon::prelude::*;
 
 use crate::file_counts::{Lists, Tally, rank, rule_lists};
 use crate::grammar_view::AHEAD_SYMBOLS;
-use crate::key_sort::{Bucketed, Buckets, Keyed, Scratch, sort_by_key};
+use crate::key_sort::{Bucketed, Buckets, Scratch, sort_keys};
 use crate::offsets::split_mut;
 use crate::stop::{Stopped, check};
 use crate::window_keys::{Key, Wide};
+use crate::windows::{Shape, Windows};
 use crate::{CountTable, GrammarView, WordUses, word_file_counts};
 
 /// The longest n-gram.
@@ -34,6 +34,12 @@ pub const NGRAM_WORDS_MAX: usize = 8;
 /// Windows of a bucket, about.
 const BUCKET_WINDOWS: usize = 1 << 13;
 const BUCKETS_MAX: usize = 1 << 12;
+
+/// The words of a bucket have all but so many of their highest bits in common, which keys then lack.
+const CUT_BITS: u32 = 10;
+
+/// Weights up to 2 to the power of this are one item.
+const WEIGHT_BITS: u32 = 12;
 
 /// Root or body symbols that one task looks at, at least.
 const TASK_SYMBOLS_MIN: usize = 1 << 13;
@@ -70,10 +76,10 @@ pub enum FileOrder {
 
 /// Counts all n-grams of the files. The result comes in parts, in order.
 ///
-/// `weights` tells how often each symbol occurs. `memory` bounds
-/// the bytes for windows: 8 each, and 12 to 16 each for those of bodies, as long
-/// as the words of an n-gram fit into 64 bits, twice that up to 128, else four
-/// times. What one word begins must fit, whatever the bound. The result is not counted.
+/// `weights` tells how often each symbol occurs. `memory` bounds the bytes for
+/// windows: 8 each as long as the words of an n-gram fit into about 62 bits,
+/// twice that up to 126, else four times. What one word begins must fit,
+/// whatever the bound. The result is not counted.
 ///
 /// # Panics
 ///
@@ -85,23 +91,31 @@ pub fn ngram_counts(
     memory: usize,
     stop: &AtomicBool,
 ) -> Result<Vec<NgramCounts>, Stopped> {
+    assert!((1..=NGRAM_WORDS_MAX).contains(&n));
     if n == 1 {
         let words = &weights[..view.terminal_count as usize];
         let found = (0..).zip(words).filter(|&(_, &weight)| weight > 0);
         let (words, counts) = found.map(|(word, &weight)| (word, weight)).unzip();
         return Ok(vec![NgramCounts { words, counts }]);
     }
-    match Shape::new(view, n) {
-        shape if shape.fits::<u64>() => count::<u64>(view, weights, shape, memory, stop),
-        shape if shape.fits::<u128>() => count::<u128>(view, weights, shape, memory, stop),
-        shape => count::<Wide>(view, weights, shape, memory, stop),
+    let search = Search {
+        view,
+        weights,
+        shape: Shape::new(view.terminal_count, n),
+        value_bits: WEIGHT_BITS,
+        memory,
+        stop,
+    };
+    match search.shape {
+        shape if shape.fits::<u64>(WEIGHT_BITS) => count::<u64>(search),
+        shape if shape.fits::<u128>(WEIGHT_BITS) => count::<u128>(search),
+        _ => count::<Wide>(search),
     }
 }
 
 /// Counts all n-grams in each file. The result comes in parts, in order.
 ///
-/// Memory as [`ngram_counts`], but 16 bytes a window, and 8 bytes for each rule
-/// and file that it occurs in.
+/// Memory as [`ngram_counts`], and 8 bytes for each rule and file that it occurs in.
 ///
 /// # Panics
 ///
@@ -115,6 +129,7 @@ pub fn ngram_file_counts(
     memory: usize,
     stop: &AtomicBool,
 ) -> Result<Vec<NgramFiles>, Stopped> {
+    assert!((1..=NGRAM_WORDS_MAX).contains(&n));
     if n == 1 {
         let mut files = word_file_counts(view, uses, stop)?;
         let used = |&word: &u32| !files.row(word as usize).is_empty();
@@ -141,264 +156,120 @@ pub fn ngram_file_counts(
     if order == FileOrder::Count {
         lists.rank_all();
     }
-    match Shape::new(view, n) {
-        shape if shape.fits::<u64>() => {
-            count_files::<u64>(view, weights, &lists, shape, order, memory, stop)
-        }
-        shape if shape.fits::<u128>() => {
-            count_files::<u128>(view, weights, &lists, shape, order, memory, stop)
-        }
-        shape => count_files::<Wide>(view, weights, &lists, shape, order, memory, stop),
+    let holders = view.files() + view.rules();
+    let value_bits = usize::BITS - holders.saturating_sub(1).leading_zeros();
+    let search = Search {
+        view,
+        weights,
+        shape: Shape::new(view.terminal_count, n),
+        value_bits,
+        memory,
+        stop,
+    };
+    match search.shape {
+        shape if shape.fits::<u64>(value_bits) => count_files::<u64>(search, &lists, order),
+        shape if shape.fits::<u128>(value_bits) => count_files::<u128>(search, &lists, order),
+        _ => count_files::<Wide>(search, &lists, order),
     }
 }
-
-/// How words make keys.
-#[derive(Clone, Copy)]
-struct Shape {
-    n: u32,
-    /// Bits of a word.
-    bits: u32,
-}
-
-/// The number of words of an [`Ends`] takes so many bits.
-const LENGTH_BITS: u32 = 4;
 
 impl Shape {
-    fn new(view: GrammarView<'_>, n: usize) -> Shape {
-        assert!(n > 0);
-        assert!(n <= NGRAM_WORDS_MAX);
-        let bits = u32::BITS - view.terminal_count.saturating_sub(1).leading_zeros();
-        Shape {
-            // At most the constant above.
-            n: n as u32,
-            bits: bits.max(LENGTH_BITS),
-        }
+    /// Whether windows with values of so many bits are one integer.
+    fn fits<K: Key>(self, value_bits: u32) -> bool {
+        self.first_bits::<K>(value_bits) + CUT_BITS.min(self.bits - 1) >= self.bits
     }
 
-    /// Whether n words fit, and n - 1 words with their number.
-    fn fits<K: Key>(self) -> bool {
-        self.n * self.bits <= K::BITS
-    }
-
-    /// Writes the words of a key.
-    fn unpack<K: Key>(self, key: K, target: &mut [u32]) {
-        let mask = u64::ones(self.bits);
-        let shifts = (0..self.n).rev().map(|index| index * self.bits);
-        for (word, shift) in target.iter_mut().zip(shifts) {
-            // Masked to at most 32 bits.
-            *word = (key.shr(shift).low() & mask) as u32;
-        }
+    /// The bits of a first word that there is room for beside the other words and a value.
+    fn first_bits<K: Key>(self, value_bits: u32) -> u32 {
+        let taken = (self.n - 1) * self.bits + value_bits;
+        K::BITS.saturating_sub(taken).min(self.bits)
     }
 }
 
-/// The first and last words of a rule.
-#[derive(Clone, Copy, Default)]
-struct Ends<K> {
-    /// The first n - 1 words, or all if there are fewer; in the highest bits
-    /// the number of words, n if there are n or more.
-    head: K,
-    /// The last n - 1 words, if there are as many.
-    tail: K,
-}
-
-/// What is needed to find windows.
-struct Windows<'a, K> {
+/// What is searched for, and in what.
+#[derive(Clone, Copy)]
+struct Search<'a> {
     view: GrammarView<'a>,
+    weights: &'a [u32],
     shape: Shape,
-    /// By rule.
-    ends: Vec<Ends<K>>,
-    /// In the highest bits of a head: one word.
-    one: K,
-    /// The bits of n - 1 words and of n words.
-    head_mask: K,
-    mask: K,
+    /// Bits of the value of an item.
+    value_bits: u32,
+    /// Bytes for windows.
+    memory: usize,
+    stop: &'a AtomicBool,
 }
 
-/// The words before a symbol.
-#[derive(Clone, Copy, Default)]
-struct Last<K> {
-    /// The last words, as many as there are.
-    key: K,
-    /// How many there are, or more than n - 1.
-    words: u32,
-}
-
-impl<'a, K: Key> Windows<'a, K> {
-    fn new(view: GrammarView<'a>, shape: Shape) -> Windows<'a, K> {
-        let mut windows = Windows {
-            view,
-            shape,
-            ends: Vec::new(),
-            one: K::from_word(1).shl(K::BITS - LENGTH_BITS),
-            head_mask: K::ones((shape.n - 1) * shape.bits),
-            mask: K::ones(shape.n * shape.bits),
-        };
-        let mut ends = vec![Ends::default(); view.rules()];
-        for level in 0..view.levels() {
-            let rules = view.level_rules(level);
-            let (done, open) = ends.split_at_mut(rules.start);
-            (open[..rules.len()]
-                .par_iter_mut()
-                .zip(rules.start as u32..rules.end as u32))
-            .with_min_len(TASK_SYMBOLS_MIN / 16)
-            .for_each(|(ends, rule)| *ends = windows.join(view.body(rule), done));
-        }
-        windows.ends = ends;
-        windows
-    }
-
-    /// The ends of a body, given those of the rules in it.
-    fn join(&self, body: &[u32], ends: &[Ends<K>]) -> Ends<K> {
-        let Shape { n, bits } = self.shape;
-        let (mut head, mut head_words) = (K::default(), 0);
-        let mut last = Last::default();
-        for &symbol in body {
-            if head_words < n - 1 {
-                let (words, length) = match self.view.rule(symbol) {
-                    None => (K::from_word(symbol), 1),
-                    Some(rule) => self.head(ends[rule as usize]),
-                };
-                let length = length.min(n - 1);
-                let taken = length.min(n - 1 - head_words);
-                let words = words.shr(bits * (length - taken));
-                head = head.shl(bits * taken).or(words);
-                head_words += taken;
-            }
-            self.step(self.symbol_ends(symbol, ends), &mut last, |_| {});
-        }
-        Ends {
-            head: head.or(K::from_word(last.words.min(n)).shl(K::BITS - LENGTH_BITS)),
-            tail: last.key.and(self.head_mask),
-        }
-    }
-
-    /// The words at the beginning of a rule, and how many the rule has, at most n.
-    #[inline(always)]
-    fn head(&self, ends: Ends<K>) -> (K, u32) {
-        let words = ends.head.and(self.head_mask);
-        // A few bits.
-        (words, ends.head.shr(K::BITS - LENGTH_BITS).low() as u32)
-    }
-
-    /// The ends of a symbol. Without a branch: which symbols are rules is hard to predict.
-    #[inline(always)]
-    fn symbol_ends(&self, symbol: u32, ends: &[Ends<K>]) -> Ends<K> {
-        let rule = symbol.checked_sub(self.view.terminal_count);
-        let terminal = Ends {
-            head: K::from_word(symbol).or(self.one),
-            tail: K::default(),
-        };
-        let ends = ends.get(rule.unwrap_or(0) as usize).copied();
-        let ends = ends.unwrap_or_default();
-        Ends {
-            head: if rule.is_some() {
-                ends.head
-            } else {
-                terminal.head
-            },
-            tail: ends.tail,
-        }
-    }
-
-    /// Goes on by a symbol, and calls `emit` with every window that ends in it
-    /// and begins before it.
-    #[inline(always)]
-    fn step(&self, symbol: Ends<K>, last: &mut Last<K>, mut emit: impl FnMut(K)) {
-        let Shape { n, bits } = self.shape;
-        let (words, length) = self.head(symbol);
-        let first = length.min(n - 1);
-        for index in 1..=first {
-            let before = last.key.shl(bits * index);
-            let key = before.or(words.shr(bits * (first - index)));
-            if last.words + index >= n {
-                emit(key.and(self.mask));
-            }
-        }
-        *last = match length >= n {
-            true => Last {
-                key: symbol.tail,
-                words: n,
-            },
-            false => Last {
-                key: last.key.shl(bits * first).or(words).and(self.mask),
-                words: (last.words + first).min(n),
-            },
-        };
-    }
-
-    /// All windows that cross symbols of `sequence` and end in its symbols at `range`.
-    #[inline(always)]
-    fn each(&self, sequence: &[u32], range: Range<usize>, mut emit: impl FnMut(K)) {
-        let mut last = Last::default();
-        let before = range.start.saturating_sub(self.shape.n as usize);
-        for &symbol in &sequence[before..range.start] {
-            self.step(self.symbol_ends(symbol, &self.ends), &mut last, |_| {});
-        }
-        if self.ends.is_empty() {
-            return self.each_terminal(&sequence[range], last, emit);
-        }
-        match self.shape.n {
-            2 => self.each_of_few::<2>(&sequence[range], last, emit),
-            3 => self.each_of_few::<3>(&sequence[range], last, emit),
-            4 => self.each_of_few::<4>(&sequence[range], last, emit),
-            _ => {
-                for &symbol in &sequence[range] {
-                    self.step(self.symbol_ends(symbol, &self.ends), &mut last, &mut emit);
+impl Search<'_> {
+    /// Finds and sorts the windows of every bucket and lets `merge` make a part of them, from the items of the bucket and
+    /// its first word. `of_file` and `of_rule` say which value a window has, `of_rule` also how many items with the
+    /// largest value it has in addition; none if the rule is not used.
+    fn parts<K: Key, S, P: Send>(
+        self,
+        of_file: impl Fn(u32) -> u32 + Sync,
+        of_rule: impl Fn(u32) -> Option<(u32, u32)> + Sync,
+        state: impl Fn() -> S + Sync + Send,
+        merge: impl Fn(&mut S, &[K], u32) -> P + Sync + Send,
+    ) -> Result<Vec<P>, Stopped> {
+        let windows = Windows::<K>::new(self.view, self.shape);
+        let plan = Plan::new::<K>(self);
+        let mut parts = Vec::with_capacity(plan.first_words.len());
+        for round in &plan.rounds {
+            let finder = Finder {
+                search: self,
+                windows: &windows,
+                plan: &plan,
+                round: round.clone(),
+            };
+            let mut found = finder.roots(&of_file)?;
+            found.extend(finder.bodies(&of_rule)?);
+            let merge = |(items, scratch, state): &mut (Vec<K>, Scratch<K>, S), bucket: usize| {
+                check(self.stop)?;
+                items.clear();
+                for task in &found {
+                    task.collect(bucket - round.start, items);
                 }
-            }
+                sort_keys(items, self.value_bits, scratch);
+                Ok(merge(state, items, plan.first_words[bucket]))
+            };
+            let merged = (round.clone().into_par_iter())
+                .map_init(|| (Vec::new(), Scratch::default(), state()), merge);
+            parts.extend(merged.collect::<Result<Vec<_>, Stopped>>()?);
         }
+        Ok(parts)
     }
 
-    /// [`Self::each`] for few words. What a symbol brings is hard to predict, so
-    /// all that it can bring is written, and what it does not is written over.
+    /// The value of an item.
     #[inline(always)]
-    fn each_of_few<const N: usize>(
-        &self,
-        symbols: &[u32],
-        mut last: Last<K>,
-        mut emit: impl FnMut(K),
-    ) {
-        let (n, bits) = (N as u32, self.shape.bits);
-        // Memory answers slowly but many questions at a time.
-        let mut ends = [Ends::default(); AHEAD_SYMBOLS];
-        let mut keys = [K::default(); AHEAD_SYMBOLS * 4];
-        for symbols in symbols.chunks(AHEAD_SYMBOLS) {
-            let ends = &mut ends[..symbols.len()];
-            for (ends, &symbol) in ends.iter_mut().zip(symbols) {
-                *ends = self.symbol_ends(symbol, &self.ends);
-            }
-            let mut found = 0;
-            for &ends in &*ends {
-                let (words, length) = self.head(ends);
-                let first = length.min(n - 1);
-                for index in 1..n {
-                    let before = last.key.shl(bits * index);
-                    let key = before.or(words.shr(bits * first.saturating_sub(index)));
-                    keys[found] = key.and(self.mask);
-                    found += usize::from((index <= first) & (last.words + index >= n));
-                }
-                let key = last.key.shl(bits * first).or(words).and(self.mask);
-                let long = length >= n;
-                last.key = if long { ends.tail } else { key };
-                last.words = if long { n } else { (last.words + first).min(n) };
-            }
-            for &key in &keys[..found] {
-                emit(key);
-            }
-        }
+    fn value<K: Key>(self, item: K) -> u32 {
+        // Masked to as many bits as a value has.
+        (item.low() & ((1 << self.value_bits) - 1)) as u32
     }
 
-    /// [`Self::each`] where there are no rules.
+    /// How many different n-grams sorted items have.
+    fn distinct<K: Key>(self, items: &[K]) -> usize {
+        let key = |item: &K| item.shr(self.value_bits);
+        let next = items.iter().skip(1);
+        let changes = items
+            .iter()
+            .zip(next)
+            .map(|(a, b)| usize::from(key(a) != key(b)));
+        changes.sum::<usize>() + usize::from(!items.is_empty())
+    }
+
+    /// Writes the words of an item of the bucket that begins at word `first`.
     #[inline(always)]
-    fn each_terminal(&self, words: &[u32], mut last: Last<K>, mut emit: impl FnMut(K)) {
+    fn unpack<K: Key>(self, item: K, first: u32, words: &mut [u32]) {
         let Shape { n, bits } = self.shape;
-        for &word in words {
-            last.key = last.key.shl(bits).and(self.mask).or(K::from_word(word));
-            last.words += 1;
-            if last.words >= n {
-                emit(last.key);
-            }
+        let mask = u32::MAX >> (u32::BITS - bits);
+        let key = item.shr(self.value_bits);
+        for (word, index) in words.iter_mut().zip((0..n).rev()) {
+            // The low bits are enough.
+            *word = key.shr(index * bits).low() as u32 & mask;
         }
+        // A bucket has no two words that differ in higher bits.
+        let cut = self.shape.first_bits::<K>(self.value_bits);
+        let low = words[0] & ((1u64 << cut) - 1) as u32;
+        words[0] = (u64::from(first) >> cut << cut) as u32 | low;
     }
 }
 
@@ -406,39 +277,47 @@ impl<'a, K: Key> Windows<'a, K> {
 struct Plan {
     /// By word; ascending.
     bucket_of: Vec<u16>,
-    buckets: usize,
+    /// By bucket.
+    first_words: Vec<u32>,
     /// Buckets that are processed together.
     rounds: Vec<Range<usize>>,
 }
 
 impl Plan {
     /// Cuts the words into buckets of about equally many windows, and the buckets into rounds.
-    fn new(view: GrammarView<'_>, weights: &[u32], n: u32, size: usize, memory: usize) -> Plan {
-        let weights = &weights[..view.terminal_count as usize];
+    fn new<K: Key>(search: Search<'_>) -> Plan {
+        let (view, shape) = (search.view, search.shape);
+        let weights = &search.weights[..view.terminal_count as usize];
         let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         // What can be found is bounded by the words, and by the symbols it crosses to.
         let symbols = (view.symbols.len() + view.root.len()) as u64;
-        let windows = total.min(symbols * u64::from(n - 1)) as usize;
+        let windows = total.min(symbols * u64::from(shape.n - 1)) as usize;
         let buckets = (windows / BUCKET_WINDOWS).clamp(1, BUCKETS_MAX - 1) as u64;
         let bucket_weight = total / buckets + 1;
+        let cut = shape.first_bits::<K>(search.value_bits);
         let mut bucket_of = Vec::with_capacity(weights.len());
-        let mut bucket_weights = vec![0u64];
-        for weight in weights.iter().map(|&weight| u64::from(weight)) {
+        let (mut first_words, mut bucket_weights) = (vec![0], vec![0u64]);
+        for (word, &weight) in (0u32..).zip(weights) {
+            let weight = u64::from(weight);
             let last = bucket_weights.len() - 1;
+            let is_cut = u64::from(word) >> cut != u64::from(first_words[last]) >> cut;
             // A heavy word has a bucket of its own.
-            if bucket_weights[last] > 0 && bucket_weights[last] + weight > bucket_weight {
+            let is_full = bucket_weights[last] > 0 && bucket_weights[last] + weight > bucket_weight;
+            if is_cut || is_full {
                 bucket_weights.push(0);
+                first_words.push(word);
             }
             let last = bucket_weights.len() - 1;
             bucket_weights[last] += weight;
-            // Two light neighbours together weigh more than `bucket_weight`.
+            // Two light neighbours together weigh more than `bucket_weight`, and the words of a segment
+            // have too few bits for many cuts.
             bucket_of.push(last as u16);
         }
         let mut rounds = Vec::new();
         let (mut start, mut weight) = (0, 0u64);
         for (bucket, &more) in bucket_weights.iter().enumerate() {
-            let bytes = (weight + more).saturating_mul(size as u64);
-            if bytes > memory as u64 && bucket > start {
+            let bytes = (weight + more).saturating_mul(size_of::<K>() as u64);
+            if bytes > search.memory as u64 && bucket > start {
                 rounds.push(start..bucket);
                 (start, weight) = (bucket, 0);
             }
@@ -447,61 +326,47 @@ impl Plan {
         rounds.push(start..bucket_weights.len());
         Plan {
             bucket_of,
-            buckets: bucket_weights.len(),
+            first_words,
             rounds,
         }
     }
 }
 
 /// Takes the windows of one task that fall into the buckets of a round.
-struct Sink<'a, T> {
+struct Sink<'a, K> {
     bucket_of: &'a [u16],
     /// How far the first word of a key is shifted.
     shift: u32,
+    value_bits: u32,
     round: Range<usize>,
-    buckets: Buckets<T>,
+    buckets: Buckets<K>,
 }
 
-impl<T: Keyed> Sink<'_, T> {
+impl<K: Key> Sink<'_, K> {
     #[inline(always)]
-    fn push(&mut self, item: T) {
-        let first = item.key().shr(self.shift).low() as usize;
+    fn push(&mut self, key: K, value: u32) {
+        let first = key.shr(self.shift).low() as usize;
         let bucket = usize::from(self.bucket_of[first]).wrapping_sub(self.round.start);
         if bucket < self.round.len() {
+            // The highest bits of the first word may go.
+            let item = key.shl(self.value_bits).or(K::from_word(value));
             self.buckets.push(bucket, item);
         }
     }
 }
 
-/// The windows of a round, one item a task.
-type Found<T> = Vec<Bucketed<T>>;
-
-/// Collects and sorts the windows of a bucket.
-fn sorted<T: Keyed>(found: &Found<T>, bucket: usize, items: &mut Vec<T>, scratch: &mut Scratch<T>) {
-    items.clear();
-    for task in found {
-        task.collect(bucket, items);
-    }
-    sort_by_key(items, scratch);
-}
-
 /// Finds the windows that fall into the buckets of a round.
 struct Finder<'a, K> {
+    search: Search<'a>,
     windows: &'a Windows<'a, K>,
     plan: &'a Plan,
     round: Range<usize>,
-    weights: &'a [u32],
-    stop: &'a AtomicBool,
 }
 
 impl<K: Key> Finder<'_, K> {
-    /// The windows of all roots, with what `value` makes of a file.
-    fn roots<V>(&self, value: impl Fn(u32) -> V + Sync) -> Result<Found<(K, V)>, Stopped>
-    where
-        V: Copy,
-        (K, V): Keyed<Key = K>,
-    {
-        let view = self.windows.view;
+    /// The windows of all roots.
+    fn roots(&self, of_file: impl Fn(u32) -> u32 + Sync) -> Result<Vec<Bucketed<K>>, Stopped> {
+        let view = self.search.view;
         self.each_task(view.root.len(), |range, sink| {
             let mut file = (view.root_offsets).partition_point(|&o| o as usize <= range.start) - 1;
             let mut at = range.start;
@@ -510,36 +375,40 @@ impl<K: Key> Finder<'_, K> {
                 let positions = view.root_range(file as u32);
                 let end = positions.end.min(range.end);
                 let inside = at - positions.start..end - positions.start;
-                let value = value(file as u32);
+                let value = of_file(file as u32);
                 let root = &view.root[positions];
-                (self.windows).each(root, inside, |key| sink.push((key, value)));
+                (self.windows).each(root, inside, |key| sink.push(key, value));
                 at = end;
                 file += 1;
             }
         })
     }
 
-    /// The windows of all bodies in use, with what `value` makes of a rule.
-    fn bodies(&self, value: impl Fn(u32) -> u32 + Sync) -> Result<Found<(K, u32)>, Stopped> {
-        let view = self.windows.view;
-        let terminals = view.terminal_count as usize;
-        self.each_task(view.rules(), |rules, sink| {
-            for rule in rules {
-                if self.weights[terminals + rule] > 0 {
-                    // Rules are u32.
-                    let (body, value) = (view.body(rule as u32), value(rule as u32));
-                    (self.windows).each(body, 0..body.len(), |key| sink.push((key, value)));
+    /// The windows of all bodies in use.
+    fn bodies(
+        &self,
+        of_rule: impl Fn(u32) -> Option<(u32, u32)> + Sync,
+    ) -> Result<Vec<Bucketed<K>>, Stopped> {
+        // Masked to less than 33 bits, of which a value has at most 32.
+        let most = ((1u64 << self.search.value_bits) - 1) as u32;
+        self.each_task(self.search.view.rules(), |rules, sink| {
+            (self.windows).each_in_bodies(rules, |rule, key| {
+                if let Some((value, more)) = of_rule(rule) {
+                    for _ in 0..more {
+                        sink.push(key, most);
+                    }
+                    sink.push(key, value);
                 }
-            }
+            });
         })
     }
 
     /// Lets `find` push the windows of `0..items`, root symbols or rules, a range at a time.
-    fn each_task<T: Keyed>(
+    fn each_task(
         &self,
         items: usize,
-        find: impl Fn(Range<usize>, &mut Sink<'_, T>) + Sync,
-    ) -> Result<Found<T>, Stopped> {
+        find: impl Fn(Range<usize>, &mut Sink<'_, K>) + Sync,
+    ) -> Result<Vec<Bucketed<K>>, Stopped> {
         let Shape { n, bits } = self.windows.shape;
         // More than threads, for they take unequally long.
         let tasks = (items / TASK_SYMBOLS_MIN).clamp(1, rayon::current_num_threads() * 4);
@@ -554,11 +423,12 @@ impl<K: Key> Finder<'_, K> {
             let mut sink = Sink {
                 bucket_of: &self.plan.bucket_of,
                 shift: (n - 1) * bits,
+                value_bits: self.search.value_bits,
                 round: self.round.clone(),
                 buckets: Buckets::new(self.round.len(), room),
             };
             for start in range.clone().step_by(STOP_SYMBOLS) {
-                check(self.stop)?;
+                check(self.search.stop)?;
                 find(start..(start + STOP_SYMBOLS).min(range.end), &mut sink);
             }
             Ok(sink.buckets.finish())
@@ -567,195 +437,148 @@ impl<K: Key> Finder<'_, K> {
     }
 }
 
-/// The length of the run of equal keys at the start of sorted items.
+fn count<K: Key>(search: Search<'_>) -> Result<Vec<NgramCounts>, Stopped> {
+    let rules = &search.weights[search.view.terminal_count as usize..];
+    let most = (1 << search.value_bits) - 1;
+    let of_rule = |rule: u32| {
+        let rest = rules[rule as usize].checked_sub(1)?;
+        Some((rest & most, rest >> search.value_bits))
+    };
+    let merge = |_: &mut (), items: &[K], first| match search.shape.n {
+        2 => merge_counts(2, search, items, first),
+        3 => merge_counts(3, search, items, first),
+        n => merge_counts(n, search, items, first),
+    };
+    search.parts(|_| 0, of_rule, || (), merge)
+}
+
+/// Counts of sorted windows, each of which occurs as often as its value and once more.
 #[inline(always)]
-fn run<T: Keyed>(items: &[T], key: T::Key) -> usize {
-    items.iter().take_while(|item| item.key() == key).count()
-}
-
-fn count<K: Key>(
-    view: GrammarView<'_>,
-    weights: &[u32],
-    shape: Shape,
-    memory: usize,
-    stop: &AtomicBool,
-) -> Result<Vec<NgramCounts>, Stopped>
-where
-    (K, ()): Keyed<Key = K>,
-    (K, u32): Keyed<Key = K>,
-{
-    let windows = Windows::<K>::new(view, shape);
-    let plan = Plan::new(view, weights, shape.n, size_of::<(K, u32)>(), memory);
-    let rules = &weights[view.terminal_count as usize..];
-    let mut parts = Vec::with_capacity(plan.buckets);
-    for round in &plan.rounds {
-        let finder = Finder {
-            windows: &windows,
-            plan: &plan,
-            round: round.clone(),
-            weights,
-            stop,
-        };
-        let roots: Found<(K, ())> = finder.roots(|_| ())?;
-        let bodies = finder.bodies(|rule| rules[rule as usize])?;
-        let merge = |(root, body, root_scratch, body_scratch): &mut (Vec<_>, Vec<_>, _, _),
-                     bucket| {
-            check(stop)?;
-            sorted(&roots, bucket, root, root_scratch);
-            sorted(&bodies, bucket, body, body_scratch);
-            Ok(merge_counts(root, body, shape))
-        };
-        let merged = (0..round.len()).into_par_iter();
-        let merged = merged.map_init(Default::default, merge);
-        parts.extend(merged.collect::<Result<Vec<_>, Stopped>>()?);
+fn merge_counts<K: Key>(n: u32, search: Search<'_>, items: &[K], first: u32) -> NgramCounts {
+    let n = n as usize;
+    let distinct = search.distinct(items);
+    let (mut words, mut counts) = (vec![0; distinct * n], vec![0u32; distinct]);
+    let mut last = items
+        .first()
+        .copied()
+        .unwrap_or_default()
+        .shr(search.value_bits);
+    let mut row = 0;
+    // How long runs are is hard to predict: all words are written, to where they are.
+    for &item in items {
+        let key = item.shr(search.value_bits);
+        row += usize::from(key != last);
+        last = key;
+        search.unpack(item, first, &mut words[row * n..][..n]);
+        counts[row] = counts[row].wrapping_add(search.value(item) + 1);
     }
-    Ok(parts)
-}
-
-/// Counts of sorted windows: each of `roots` once, each of `bodies` as often as it says.
-fn merge_counts<K: Key>(
-    mut roots: &[(K, ())],
-    mut bodies: &[(K, u32)],
-    shape: Shape,
-) -> NgramCounts {
-    let n = shape.n as usize;
-    let room = roots.len() + bodies.len();
-    let mut words = vec![0; room * n];
-    let mut counts = Vec::with_capacity(room);
-    while let Some(key) = least(roots, bodies) {
-        let mut count = 0u32;
-        while let Some((&(root, ()), rest)) = roots.split_first()
-            && root == key
-        {
-            count += 1;
-            roots = rest;
-        }
-        while let Some((&(body, weight), rest)) = bodies.split_first()
-            && body == key
-        {
-            count = count.wrapping_add(weight);
-            bodies = rest;
-        }
-        let at = counts.len() * n;
-        shape.unpack(key, &mut words[at..at + n]);
-        counts.push(count);
-    }
-    words.truncate(counts.len() * n);
     NgramCounts { words, counts }
 }
 
-/// The least key at the start of two sorted slices.
-#[inline(always)]
-fn least<K: Key, V, W>(left: &[(K, V)], right: &[(K, W)]) -> Option<K> {
-    match (left.first(), right.first()) {
-        (Some(left), Some(right)) => Some(left.0.min(right.0)),
-        (Some(left), None) => Some(left.0),
-        (None, right) => right.map(|item| item.0),
-    }
-}
-
 fn count_files<K: Key>(
-    view: GrammarView<'_>,
-    weights: &[u32],
-    lists: &Lists<(u32, u32)>,
-    shape: Shape,
+    search: Search<'_>,
+    lists: &Lists,
     order: FileOrder,
-    memory: usize,
-    stop: &AtomicBool,
-) -> Result<Vec<NgramFiles>, Stopped>
-where
-    (K, u32): Keyed<Key = K>,
-{
-    let windows = Windows::<K>::new(view, shape);
-    let plan = Plan::new(view, weights, shape.n, size_of::<(K, u32)>(), memory);
-    let mut parts = Vec::with_capacity(plan.buckets);
-    for round in &plan.rounds {
-        let finder = Finder {
-            windows: &windows,
-            plan: &plan,
-            round: round.clone(),
-            weights,
-            stop,
-        };
-        let roots: Found<(K, u32)> = finder.roots(|file| file)?;
-        let bodies = finder.bodies(|rule| rule)?;
-        let merge = |state: &mut (Vec<_>, Vec<_>, _, Tally<(u32, u32)>), bucket| {
-            check(stop)?;
-            let (root, body, scratch, tally) = state;
-            sorted(&roots, bucket, root, scratch);
-            sorted(&bodies, bucket, body, scratch);
-            Ok(merge_files(root, body, shape, lists, tally, order))
-        };
-        let state = || {
-            (
-                Vec::new(),
-                Vec::new(),
-                Scratch::default(),
-                Tally::new(view.files()),
-            )
-        };
-        let merged = (0..round.len()).into_par_iter().map_init(state, merge);
-        parts.extend(merged.collect::<Result<Vec<_>, Stopped>>()?);
-    }
-    Ok(parts)
+) -> Result<Vec<NgramFiles>, Stopped> {
+    // Files are u32, and so are files and rules together: there are no more of them than words and symbols.
+    let files = search.view.files() as u32;
+    let rules = &search.weights[search.view.terminal_count as usize..];
+    let of_rule = |rule: u32| (rules[rule as usize] > 0).then_some((files + rule, 0));
+    let state = || FileMerger {
+        search,
+        lists,
+        order,
+        tally: Tally::new(search.view.files()),
+        files: Vec::new(),
+        rules: Vec::new(),
+    };
+    let merge = |state: &mut FileMerger<'_>, items: &[K], first| match search.shape.n {
+        2 => state.merge(2, items, first),
+        3 => state.merge(3, items, first),
+        n => state.merge(n, items, first),
+    };
+    search.parts(|file| file, of_rule, state, merge)
 }
 
-/// The files of sorted windows: of each of `roots` its file, of each of `bodies` those of its rule.
-fn merge_files<K: Key>(
-    mut roots: &[(K, u32)],
-    mut bodies: &[(K, u32)],
-    shape: Shape,
-    lists: &Lists<(u32, u32)>,
-    tally: &mut Tally<(u32, u32)>,
+/// Adds up the files of windows.
+struct FileMerger<'a> {
+    search: Search<'a>,
+    lists: &'a Lists,
     order: FileOrder,
-) -> NgramFiles {
-    let n = shape.n as usize;
-    let room = roots.len() + bodies.len();
-    let mut words = vec![0; room * n];
-    let mut offsets = Vec::with_capacity(room + 1);
-    offsets.push(0);
-    let mut entries: Vec<(u32, u32)> = Vec::with_capacity(room);
-    let (mut files, mut rules) = (Vec::new(), Vec::new());
-    let all_bodies = bodies;
-    let mut looked = 0;
-    while let Some(key) = least(roots, bodies) {
-        let (root, root_rest) = roots.split_at(run(roots, key));
-        let (body, body_rest) = bodies.split_at(run(bodies, key));
-        (roots, bodies) = (root_rest, body_rest);
-        let passed = all_bodies.len() - bodies.len();
-        if passed > looked {
-            let ahead = all_bodies.len().min(passed + AHEAD_SYMBOLS);
-            lists.look_ahead(all_bodies[looked..ahead].iter().map(|item| item.1));
-            looked = ahead;
+    tally: Tally,
+    files: Vec<u32>,
+    rules: Vec<u32>,
+}
+
+impl FileMerger<'_> {
+    /// The files of sorted windows, whose values are a file or, above the files, a rule, in order.
+    #[inline(always)]
+    fn merge<K: Key>(&mut self, n: u32, items: &[K], first: u32) -> NgramFiles {
+        let (search, n) = (self.search, n as usize);
+        let file_count = search.view.files() as u32;
+        let distinct = search.distinct(items);
+        let mut words = vec![0; distinct * n];
+        let mut offsets = Vec::with_capacity(distinct + 1);
+        offsets.push(0);
+        let mut entries: Vec<(u32, u32)> = Vec::with_capacity(items.len());
+        let key = |item: K| item.shr(search.value_bits);
+        let (mut at, mut looked) = (0, 0);
+        for words in words.chunks_exact_mut(n) {
+            let (from, this) = (at, key(items[at]));
+            while at < items.len() && key(items[at]) == this {
+                at += 1;
+            }
+            if at > looked {
+                let ahead = items.len().min(at + AHEAD_SYMBOLS);
+                let values = items[looked..ahead].iter().map(|&item| search.value(item));
+                let rules = values.filter_map(|value| value.checked_sub(file_count));
+                self.lists.look_ahead(rules);
+                looked = ahead;
+            }
+            search.unpack(items[from], first, words);
+            self.gather(&items[from..at], &mut entries);
+            offsets.push(entries.len());
         }
-        let start = entries.len();
-        if body.is_empty() {
+        NgramFiles {
+            words,
+            files: CountTable { offsets, entries },
+        }
+    }
+
+    /// Appends the files of equal windows.
+    #[inline(always)]
+    fn gather<K: Key>(&mut self, items: &[K], entries: &mut Vec<(u32, u32)>) {
+        let (search, start) = (self.search, entries.len());
+        // Files are u32.
+        let file_count = search.view.files() as u32;
+        let last = search.value(items[items.len() - 1]);
+        if last < file_count {
             // Files come in order.
-            for &(_, file) in root {
+            for value in items.iter().map(|&item| search.value(item)) {
                 match entries[start..].last_mut() {
-                    Some(last) if last.0 == file => last.1 += 1,
-                    _ => entries.push((file, 1)),
+                    Some(last) if last.0 == value => last.1 += 1,
+                    _ => entries.push((value, 1)),
                 }
             }
         } else {
-            files.clear();
-            files.extend(root.iter().map(|item| item.1));
-            rules.clear();
-            rules.extend(body.iter().map(|item| item.1));
-            tally.gather(lists, &files, &rules, &mut entries);
+            self.files.clear();
+            self.rules.clear();
+            for value in items.iter().map(|&item| search.value(item)) {
+                match value.checked_sub(file_count) {
+                    None => self.files.push(value),
+                    Some(rule) => self.rules.push(rule),
+                }
+            }
+            let (files, rules) = (&self.files, &self.rules);
+            self.tally.gather(self.lists, files, rules, entries);
+            if items.len() == 1 {
+                // The list of a single rule has the order that is wanted.
+                return;
+            }
         }
-        // The list of a single rule has that order.
-        if order == FileOrder::Count && !(root.is_empty() && body.len() == 1) {
+        if self.order == FileOrder::Count {
             rank(&mut entries[start..]);
         }
-        let at = (offsets.len() - 1) * n;
-        shape.unpack(key, &mut words[at..at + n]);
-        offsets.push(entries.len());
-    }
-    words.truncate((offsets.len() - 1) * n);
-    NgramFiles {
-        words,
-        files: CountTable { offsets, entries },
     }
 }
 
@@ -878,26 +701,38 @@ mod tests {
     }
 
     #[test]
-    fn ngrams_that_need_wide_keys_are_counted() {
-        // Words of 32 bits: 2 fit into 64, 4 into 128.
-        for n in 2..=NGRAM_WORDS_MAX {
-            let grammar = test_grammars::random(3);
-            let source = Source::new(&grammar);
-            let view = source.words.view();
-            let weights = source.words.weights();
-            let shape = Shape {
-                n: n as u32,
-                bits: 32,
+    fn ngrams_that_need_wide_keys_or_whose_first_words_are_cut_are_counted() {
+        let grammar = test_grammars::random(3);
+        let source = Source::new(&grammar);
+        let view = source.words.view();
+        // The second leaves a first word 3 bits in 64, the last values 1.
+        for (n, bits, value_bits) in [
+            (2, 32, 12),
+            (3, 20, 21),
+            (3, 30, 4),
+            (5, 32, 7),
+            (8, 31, 8),
+            (4, 14, 1),
+        ] {
+            let search = Search {
+                view,
+                weights: source.words.weights(),
+                shape: Shape { n, bits },
+                value_bits,
+                memory: usize::MAX,
+                stop: &GO,
             };
-            let found = match n {
-                2 => count::<u64>(view, weights, shape, usize::MAX, &GO),
-                3 | 4 => count::<u128>(view, weights, shape, usize::MAX, &GO),
-                _ => count::<Wide>(view, weights, shape, usize::MAX, &GO),
-            };
-            assert_eq!(
-                joined(found.expect("not stopped")),
-                source.counts(n, usize::MAX)
-            );
+            let expected = source.counts(n as usize, usize::MAX);
+            if (n - 1) * bits + value_bits < 64 {
+                let found = count::<u64>(search).expect("not stopped");
+                assert_eq!(joined(found), expected);
+            }
+            if (n - 1) * bits + value_bits < 128 {
+                let found = count::<u128>(search).expect("not stopped");
+                assert_eq!(joined(found), expected);
+            }
+            let found = count::<Wide>(search).expect("not stopped");
+            assert_eq!(joined(found), expected);
         }
     }
 

@@ -14,7 +14,7 @@ use zipfdb_storage::Tokenizer;
 use super::pending::PendingView;
 use super::segment_view::SegmentView;
 use super::stored_view::StoredView;
-use super::tasks::Ngrams;
+use super::tasks::CountedNgrams;
 use super::vocabulary::Vocabulary;
 use super::{FileOffsets, FileSummary};
 use crate::overlay::Overlay;
@@ -148,6 +148,18 @@ impl CorpusView {
         }
     }
 
+    /// Gives words by their numbers, for whoever wants many; the vocabulary is there.
+    pub(super) fn words<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
+        let stored = match &self.pending {
+            None => Some(self.stored.known_vocabulary().texts()),
+            Some(_) => None,
+        };
+        move |number| match &stored {
+            Some(text) => text(number),
+            None => self.word(number),
+        }
+    }
+
     /// All words in order of bytes, and the place of each in it; the vocabulary is there.
     pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
         match &self.pending {
@@ -179,9 +191,9 @@ impl CorpusView {
         /// The words of a file and how often each occurs there, ascending.
         fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>>;
         /// A row for each file: its words with counts.
-        fn file_words(&self, stop: &AtomicBool) -> Result<CountTable>;
+        fn file_words(&self, stop: &AtomicBool) -> Result<Arc<CountTable>>;
         /// A row for each word: its files with counts.
-        fn word_files(&self, stop: &AtomicBool) -> Result<CountTable>;
+        fn word_files(&self, stop: &AtomicBool) -> Result<Arc<CountTable>>;
         /// For each file how often words of a set, told by their numbers, occur in it.
         fn word_set_counts(&self, in_set: &[bool]) -> Result<Vec<u64>>;
 
@@ -195,7 +207,7 @@ impl CorpusView {
         fn count_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>;
 
         /// All n-grams with their counts, in parts that follow each other.
-        fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Ngrams<u64>>>;
+        fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<CountedNgrams>>;
         /// All n-grams, and for each a row of files with counts, in parts that follow each other.
         fn ngram_files(&self, n: usize, order: FileOrder, stop: &AtomicBool) -> Result<Vec<NgramFiles>>;
         /// How often an n-gram occurs, told by the numbers of its words.

@@ -17,8 +17,8 @@ use std::time::Instant;
 use zipfdb_kernels::{
     Content, CountTable, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, RuleEnds,
     Signatures, Structures, SymbolText, WordGrammar, WordTerminals, WordUses, cost_without_parents,
-    count_in_file, expand_file, extract, file_weights, locate, locate_in_file, ngram_count,
-    ngram_positions, word_file_counts,
+    count_in_file, expand_file, extract, file_weights, file_word_counts, locate, locate_in_file,
+    ngram_count, ngram_positions, word_file_counts,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
@@ -89,7 +89,9 @@ pub(crate) struct SegmentView {
     /// About how many nanoseconds queries took because there were no parents.
     spent: AtomicU64,
     /// For each word its files with counts.
-    word_files: OnceLock<CountTable>,
+    word_files: OnceLock<Arc<CountTable>>,
+    /// For each file its words with counts.
+    file_words: OnceLock<Arc<CountTable>>,
     /// How many nanoseconds counts of words in files took because that was not there.
     spent_counting: AtomicU64,
 }
@@ -156,6 +158,7 @@ impl SegmentView {
             parents: OnceLock::new(),
             spent: AtomicU64::new(0),
             word_files: OnceLock::new(),
+            file_words: OnceLock::new(),
             spent_counting: AtomicU64::new(0),
         }
     }
@@ -279,9 +282,14 @@ impl SegmentView {
 
     /// The word with a number below [`SegmentView::word_count`], which was asked for before.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
+        self.texts()(number)
+    }
+
+    /// Gives words by their numbers, as [`SegmentView::word`]; for whoever wants many.
+    pub(crate) fn texts<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
         let table = self.words.get().expect("words have been counted");
         let dictionary = self.dictionary().expect("decoded when words were counted");
-        dictionary.word(table.tokens[number as usize])
+        move |number| dictionary.word(table.tokens[number as usize])
     }
 
     /// The number of a word; none if the segment does not have it.
@@ -472,10 +480,42 @@ impl SegmentView {
         if before >= price || before + taken < price {
             return Ok(());
         }
-        let go = AtomicBool::new(false);
-        let table = word_file_counts(self.word_grammar()?.view(), self.word_uses()?, &go)?;
-        self.word_files.get_or_init(|| table);
-        Ok(())
+        self.word_files(&AtomicBool::new(false)).map(|_| ())
+    }
+
+    /// A row for each word: its files with counts. Kept: 8 bytes a word and file.
+    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<&Arc<CountTable>> {
+        build_once(&self.word_files, || {
+            if self.files()?.len() == 1 {
+                return Ok(Arc::new(self.only_file()?.transposed(self.totals()?.len())));
+            }
+            let view = self.word_grammar()?.view();
+            Ok(Arc::new(word_file_counts(view, self.word_uses()?, stop)?))
+        })
+    }
+
+    /// A row for each file: its words with counts. Kept: 8 bytes a word and file.
+    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<&Arc<CountTable>> {
+        build_once(&self.file_words, || {
+            if let Some(table) = self.word_files.get() {
+                return Ok(Arc::new(table.transposed(self.files()?.len())));
+            }
+            if self.files()?.len() == 1 {
+                return Ok(Arc::new(self.only_file()?));
+            }
+            let view = self.word_grammar()?.view();
+            Ok(Arc::new(file_word_counts(view, self.word_uses()?, stop)?))
+        })
+    }
+
+    /// The words of the only file with their counts.
+    fn only_file(&self) -> Result<CountTable> {
+        let counts = (0..).zip(self.totals()?.iter().copied());
+        let entries: Vec<(u32, u32)> = counts.filter(|&(_, count)| count > 0).collect();
+        Ok(CountTable {
+            offsets: vec![0, entries.len()],
+            entries,
+        })
     }
 
     /// The words that occur in a file, ascending, and how often.

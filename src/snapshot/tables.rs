@@ -10,7 +10,13 @@ use std::sync::Arc;
 use zipfdb_kernels::{CountTable, NgramFiles};
 
 use super::CorpusView;
-use super::tasks::Ngrams;
+use super::tasks::CountedNgrams;
+
+/// Fewer words than this part of all are sorted by comparing.
+const FEW_PART: usize = 8;
+
+/// Rows with at least this count are sorted by it.
+const LARGE_COUNT: u64 = 1 << 10;
 
 /// Words with their counts, in dictionary order: by case-folded word, then word.
 #[derive(Clone)]
@@ -40,33 +46,41 @@ impl WordCounts {
     }
 
     /// As [`WordCounts::iter`], the most frequent first, equal counts in order of the bytes of the word: TADOC's "sort".
+    ///
+    /// Words are taken in order of their bytes, which is kept and nearly that of the dictionary, and put where their count
+    /// says; only the few with large counts are sorted.
     pub fn sorted(&self) -> Vec<(&[u8], u64)> {
-        let (words, ranks) = self.view.byte_order();
-        let of = |word: u32, count| (self.view.word(word), count);
-        if self
-            .counts
-            .iter()
-            .any(|&(_, count)| count > u64::from(u32::MAX))
-        {
-            let mut order = self.counts.clone();
-            order.sort_unstable_by_key(|&(word, count)| (Reverse(count), ranks[word as usize]));
-            return order
-                .into_iter()
-                .map(|(word, count)| of(word, count))
-                .collect();
+        let (order, ranks) = self.view.byte_order();
+        if self.counts.len() < order.len() / FEW_PART {
+            let mut counts = self.counts.clone();
+            counts.sort_unstable_by_key(|&(word, count)| (Reverse(count), ranks[word as usize]));
+            let rows = counts.into_iter();
+            return (rows.map(|(word, count)| (self.view.word(word), count))).collect();
         }
-        // Counts fit u32 here; count and place in one integer sort faster than pairs that are looked up.
-        let keys = self.counts.iter();
-        let key = |&(word, count): &(u32, u64)| {
-            u64::from(!(count as u32)) << 32 | u64::from(ranks[word as usize])
-        };
-        let mut keys: Vec<u64> = keys.map(key).collect();
-        keys.sort_unstable();
-        let rows = keys.into_iter().map(|key| {
-            let (count, rank) = (!(key >> 32) as u32, key as u32);
-            of(words[rank as usize], u64::from(count))
-        });
-        rows.collect()
+        let mut counts = vec![0; order.len()];
+        // By count; the last one for all larger counts.
+        let mut places = vec![0; LARGE_COUNT as usize + 1];
+        for &(word, count) in &self.counts {
+            counts[word as usize] = count;
+            places[count.min(LARGE_COUNT) as usize] += 1;
+        }
+        let large = places[LARGE_COUNT as usize];
+        let mut before = 0;
+        for place in places.iter_mut().rev() {
+            (*place, before) = (before, before + *place);
+        }
+        let text = self.view.words();
+        let mut rows: Vec<(&[u8], u64)> = vec![(&[], 0); self.counts.len()];
+        for &word in order {
+            let count = counts[word as usize];
+            if count > 0 {
+                let place = &mut places[count.min(LARGE_COUNT) as usize];
+                rows[*place] = (text(word), count);
+                *place += 1;
+            }
+        }
+        rows[..large].sort_by_key(|&(_, count)| Reverse(count));
+        rows
     }
 
     /// All counts together.
@@ -79,11 +93,11 @@ impl WordCounts {
 #[derive(Clone)]
 pub struct TermVectors {
     view: Arc<CorpusView>,
-    table: CountTable,
+    table: Arc<CountTable>,
 }
 
 impl TermVectors {
-    pub(super) fn new(view: Arc<CorpusView>, table: CountTable) -> TermVectors {
+    pub(super) fn new(view: Arc<CorpusView>, table: Arc<CountTable>) -> TermVectors {
         TermVectors { view, table }
     }
 
@@ -119,12 +133,50 @@ impl TermVectors {
 pub struct FileCounts {
     view: Arc<CorpusView>,
     n: usize,
-    parts: Vec<NgramFiles>,
+    parts: Vec<FilesPart>,
+}
+
+/// Some rows of [`FileCounts`].
+#[derive(Clone)]
+struct FilesPart {
+    /// `[rows * n]`.
+    words: Vec<u32>,
+    files: Arc<CountTable>,
 }
 
 impl FileCounts {
+    /// Of n-grams.
     pub(super) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramFiles>) -> FileCounts {
-        FileCounts { view, n, parts }
+        let parts = parts.into_iter().map(|part| FilesPart {
+            words: part.words,
+            files: Arc::new(part.files),
+        });
+        FileCounts {
+            view,
+            n,
+            parts: parts.collect(),
+        }
+    }
+
+    /// Of all words: a row each.
+    pub(super) fn of_words(view: Arc<CorpusView>, files: Arc<CountTable>) -> FileCounts {
+        // Words are numbered by u32.
+        let all = 0..files.rows() as u32;
+        let words = all.filter(|&word| !files.row(word as usize).is_empty());
+        let words: Vec<u32> = words.collect();
+        let mut files = files;
+        if words.len() < files.rows() {
+            // Edits have left words without files.
+            let mut fewer = CountTable::clone(&files);
+            fewer.offsets.dedup();
+            files = Arc::new(fewer);
+        }
+        let part = FilesPart { words, files };
+        FileCounts {
+            view,
+            n: 1,
+            parts: vec![part],
+        }
     }
 
     /// How many different words or n-grams there are.
@@ -152,11 +204,11 @@ impl FileCounts {
 pub struct NgramCounts {
     view: Arc<CorpusView>,
     n: usize,
-    parts: Arc<[Ngrams<u64>]>,
+    parts: Arc<[CountedNgrams]>,
 }
 
 impl NgramCounts {
-    pub(super) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<Ngrams<u64>>) -> NgramCounts {
+    pub(super) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<CountedNgrams>) -> NgramCounts {
         NgramCounts {
             view,
             n,
@@ -166,7 +218,7 @@ impl NgramCounts {
 
     /// How many different n-grams there are.
     pub fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.values.len()).sum()
+        self.parts.iter().map(CountedNgrams::len).sum()
     }
 
     /// Whether there is none.
@@ -176,11 +228,8 @@ impl NgramCounts {
 
     /// Each n-gram with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, u64)> {
-        self.parts.iter().flat_map(|part| {
-            let words = part.words.chunks_exact(self.n);
-            let ngrams = words.map(|words| Ngram::new(&self.view, words));
-            ngrams.zip(part.values.iter().copied())
-        })
+        let rows = self.parts.iter().flat_map(|part| part.iter(self.n));
+        rows.map(|(words, count)| (Ngram::new(&self.view, words), count))
     }
 }
 

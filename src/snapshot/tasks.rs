@@ -4,12 +4,13 @@
 //! segment answers on its grammar; here numbers of words and files become those of the corpus, tables are merged, and the
 //! n-grams that a cut goes through are added.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{
-    CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, file_word_counts, ngram_counts,
-    ngram_file_counts, word_file_counts, word_set_counts,
+    CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, ngram_counts, ngram_file_counts,
+    word_set_counts,
 };
 
 use super::file_index::Part;
@@ -22,11 +23,53 @@ use crate::{Error, Result};
 const WINDOW_BYTES: usize = 256 << 20;
 
 /// A sorted table of n-grams.
-pub(crate) struct Ngrams<T> {
+struct Ngrams<T> {
+    /// `[n-grams * n]`: the words of each.
+    words: Vec<u32>,
+    /// What belongs to each.
+    values: Vec<T>,
+}
+
+/// Counts of n-grams: those of a segment fit 32 bits.
+pub(crate) enum Counts {
+    OfSegment(Vec<u32>),
+    Merged(Vec<u64>),
+}
+
+impl Counts {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Counts::OfSegment(counts) => counts.len(),
+            Counts::Merged(counts) => counts.len(),
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> u64 {
+        match self {
+            Counts::OfSegment(counts) => u64::from(counts[index]),
+            Counts::Merged(counts) => counts[index],
+        }
+    }
+}
+
+/// A sorted table of n-grams with their counts.
+pub(crate) struct CountedNgrams {
     /// `[n-grams * n]`: the words of each.
     pub(crate) words: Vec<u32>,
-    /// What belongs to each.
-    pub(crate) values: Vec<T>,
+    pub(crate) counts: Counts,
+}
+
+impl CountedNgrams {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The words and count of each, of n words.
+    pub(crate) fn iter(&self, n: usize) -> impl Iterator<Item = (&[u32], u64)> {
+        let words = self.words.chunks_exact(n);
+        words.zip((0..self.len()).map(|index| self.counts.get(index)))
+    }
 }
 
 impl StoredView {
@@ -90,35 +133,42 @@ impl StoredView {
     }
 
     /// A row for each file: its words with counts.
-    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<CountTable> {
+    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
         let vocabulary = self.vocabulary()?;
+        if let [segment] = &self.segments[..] {
+            return segment.file_words(stop).cloned();
+        }
         let tables = self.segments.iter().enumerate().map(|(index, segment)| {
-            let view = segment.word_grammar()?.view();
-            let mut table = file_word_counts(view, segment.word_uses()?, stop)?;
+            let mut table = CountTable::clone(segment.file_words(stop)?);
             if let Some(numbers) = vocabulary.numbers(index) {
                 renumber(&mut table, numbers);
             }
             Ok(table)
         });
         let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
-        merge(self.index.files().len(), tables, |segment, row| {
+        let merged = merge(self.index.files().len(), tables, |segment, row| {
             self.file_number(segment, row)
-        })
+        });
+        merged.map(Arc::new)
     }
 
     /// A row for each word: its files with counts.
-    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<CountTable> {
+    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
         let vocabulary = self.vocabulary()?;
+        if let [segment] = &self.segments[..] {
+            // The files of the only segment are those of the corpus, in the same order.
+            return segment.word_files(stop).cloned();
+        }
         let tables = self.segments.iter().enumerate().map(|(index, segment)| {
-            let view = segment.word_grammar()?.view();
-            let mut table = word_file_counts(view, segment.word_uses()?, stop)?;
+            let mut table = CountTable::clone(segment.word_files(stop)?);
             renumber(&mut table, &self.file_numbers(index)?);
             Ok(table)
         });
         let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
-        merge(vocabulary.len(), tables, |segment, row| {
+        let merged = merge(vocabulary.len(), tables, |segment, row| {
             vocabulary.number(segment, row)
-        })
+        });
+        merged.map(Arc::new)
     }
 
     /// For each file how often words of a set, told by their numbers, occur in it.
@@ -155,22 +205,26 @@ impl StoredView {
     }
 
     /// All n-grams with their counts, in parts that follow each other.
-    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Ngrams<u64>>> {
+    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<CountedNgrams>> {
         let counts = |segment: &SegmentView| -> Result<Vec<NgramCounts>> {
             let grammar = segment.word_grammar()?;
             let (view, weights) = (grammar.view(), grammar.weights());
             Ok(ngram_counts(view, weights, n, WINDOW_BYTES, stop)?)
         };
-        let wide = |part: NgramCounts| Ngrams {
-            words: part.words,
-            values: part.counts.into_iter().map(u64::from).collect(),
-        };
         self.vocabulary()?;
         if let [segment] = &self.segments[..] {
-            return Ok(counts(segment)?.into_par_iter().map(wide).collect());
+            let parts = counts(segment)?.into_iter().map(|part| CountedNgrams {
+                words: part.words,
+                counts: Counts::OfSegment(part.counts),
+            });
+            return Ok(parts.collect());
         }
         let mut lists = Vec::new();
         for (index, segment) in self.segments.iter().enumerate() {
+            let wide = |part: NgramCounts| Ngrams {
+                words: part.words,
+                values: part.counts.into_iter().map(u64::from).collect(),
+            };
             let mut found = join(counts(segment)?.into_iter().map(wide));
             self.to_numbers(index, &mut found.words)?;
             lists.push(found);
@@ -180,7 +234,11 @@ impl StoredView {
             values: vec![1; cut.values.len()],
             words: cut.words,
         });
-        Ok(vec![merge_all(lists, n, |sum, count| *sum += count)])
+        let merged = merge_all(lists, n, |sum, count| *sum += count);
+        Ok(vec![CountedNgrams {
+            words: merged.words,
+            counts: Counts::Merged(merged.values),
+        }])
     }
 
     /// All n-grams, and for each a row of files with counts, in parts that follow each other.
@@ -429,12 +487,9 @@ fn renumber(table: &mut CountTable, numbers: &[u32]) {
 /// of one column of one row are added up.
 fn merge(
     row_count: usize,
-    mut tables: Vec<CountTable>,
+    tables: Vec<CountTable>,
     number: impl Fn(usize, u32) -> u32 + Sync,
 ) -> Result<CountTable> {
-    if tables.len() == 1 {
-        return Ok(tables.swap_remove(0));
-    }
     let mut sources: Vec<Vec<(usize, usize)>> = vec![Vec::new(); row_count];
     for (segment, table) in tables.iter().enumerate() {
         for row in 0..table.rows() {

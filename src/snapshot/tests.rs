@@ -307,6 +307,30 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
     assert!(snapshot.extract_many(&queries).unwrap() == expected);
 }
 
+#[test]
+fn words_with_large_counts_and_few_words_of_many_are_sorted() {
+    let many = "b ".repeat(2_000) + &"a ".repeat(2_000) + &"B ".repeat(1_500) + "c c d A";
+    let other = (0..100).map(|number| format!("w{number} ")).collect();
+    let texts = Texts::from([
+        ("many".to_owned(), many.into_bytes()),
+        ("one".to_owned(), b"b a B a".to_vec()),
+        ("other".to_owned(), String::into_bytes(other)),
+    ]);
+    let snapshot = snapshot(segments_of(&texts, Tokenizer::Unicode, 1 << 30));
+    let all = snapshot.word_counts().unwrap();
+    let expected: [(&[u8], u64); 5] = [
+        (b"a", 2_002),
+        (b"b", 2_001),
+        (b"B", 1_501),
+        (b"c", 2),
+        (b"A", 1),
+    ];
+    assert_eq!(all.sorted()[..5], expected);
+    assert!(all.sorted()[4..].is_sorted());
+    let one = snapshot.word_counts_of("one").unwrap();
+    assert_eq!(one.sorted(), [(&b"a"[..], 2), (b"B", 1), (b"b", 1)]);
+}
+
 /// The tasks on all words and n-grams, against the words of each file.
 fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
     let mut sorted: Vec<(&[u8], u64)> =

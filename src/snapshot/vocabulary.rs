@@ -98,6 +98,18 @@ impl Vocabulary {
         }
     }
 
+    /// Gives words by their numbers, for whoever wants many.
+    pub(crate) fn texts<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
+        let only = match &self.segments[..] {
+            [segment] => Some(segment.texts()),
+            _ => None,
+        };
+        move |number| match &only {
+            Some(text) => text(number),
+            None => self.word(number),
+        }
+    }
+
     /// The numbers of a segment's words; none if they are the segment's own.
     pub(crate) fn numbers(&self, segment: usize) -> Option<&[u32]> {
         self.numbers.get(segment).map(Vec::as_slice)

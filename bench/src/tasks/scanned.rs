@@ -2,16 +2,15 @@
 //!
 //! What is kept beside the ids is what ZipfDB keeps too, so that neither is timed while it makes it. It reads no database.
 
-use std::cmp::Reverse;
 use std::time::Instant;
 
-use zipfdb_kernels::WordUses;
+use rayon::prelude::*;
 
 use super::{Answer, Job, NGRAM_WORDS, Run, Subject, Task, TaskRun, time};
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::engines::{memory_max, reset_memory_max};
-use crate::scan::Scan;
+use crate::scan::{Scan, ngrams};
 use crate::words::{self, Words};
 
 /// Reads the text and runs all tasks.
@@ -39,6 +38,7 @@ pub fn run(job: &Job, corpus: &Corpus) -> Result<Run> {
     if is_zstd {
         for task in &mut tasks {
             task.seconds += read;
+            task.first += read;
         }
     }
     Ok(Run {
@@ -64,8 +64,11 @@ fn tasks(words: &Words) -> Result<Vec<TaskRun>> {
     let texts = |ngram: &[u32]| ngram.iter().map(|&word| text(word)).collect::<Vec<_>>();
     let wide = |&(number, count): &(u32, u32)| (u64::from(number), u64::from(count));
     let ranks = words.byte_ranks();
+    let mut order = vec![0; ranks.len()];
+    for (word, &rank) in (0..).zip(&ranks) {
+        order[rank as usize] = word;
+    }
     let counts = scan.word_counts();
-    let uses = WordUses::new(scan.view());
     Ok(vec![
         time(
             Task::WordCount,
@@ -78,14 +81,14 @@ fn tasks(words: &Words) -> Result<Vec<TaskRun>> {
         time(
             Task::Sort,
             || {
-                let counts = (0..)
-                    .zip(scan.word_counts())
-                    .filter(|&(_, count)| count > 0);
-                let mut order: Vec<(u32, u32)> = counts.collect();
-                order.sort_unstable_by_key(|&(word, count)| (Reverse(count), ranks[word as usize]));
-                let order = order.into_iter();
-                Ok(order
-                    .map(|(word, count)| (text(word), u64::from(count)))
+                // The largest count first, then the first by bytes.
+                let key = |(&count, &rank): (&u32, &u32)| u64::from(!count) << 32 | u64::from(rank);
+                let mut keys: Vec<u64> = scan.word_counts().iter().zip(&ranks).map(key).collect();
+                keys.par_sort_unstable();
+                let row = |key: u64| (text(order[key as u32 as usize]), !(key >> 32) as u32);
+                let rows = keys.into_iter().map(row).filter(|&(_, count)| count > 0);
+                Ok(rows
+                    .map(|(text, count)| (text, u64::from(count)))
                     .collect::<Vec<_>>())
             },
             |sorted| Answer::of_sequence(sorted.iter().copied()),
@@ -118,11 +121,7 @@ fn tasks(words: &Words) -> Result<Vec<TaskRun>> {
         )?,
         time(
             Task::SequenceCount,
-            || {
-                Ok(scan
-                    .ngram_counts(&counts, NGRAM_WORDS)
-                    .map_err(|_| "stopped")?)
-            },
+            || ngrams::counts::<NGRAM_WORDS>(&scan, &counts),
             |parts| {
                 let mut answer = Answer::default();
                 for part in parts {
@@ -138,11 +137,7 @@ fn tasks(words: &Words) -> Result<Vec<TaskRun>> {
         )?,
         time(
             Task::RankedInvertedIndex,
-            || {
-                Ok(scan
-                    .ngram_files(&counts, &uses, NGRAM_WORDS)
-                    .map_err(|_| "stopped")?)
-            },
+            || ngrams::files::<NGRAM_WORDS>(&scan, &counts),
             |parts| {
                 let mut answer = Answer::default();
                 for part in parts {

@@ -1,5 +1,6 @@
 //! Counts of words.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
@@ -80,7 +81,10 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::file_words`].
-    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<CountTable> {
+    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+        if let Some(table) = self.file_words.get() {
+            return Ok(table.clone());
+        }
         let stored = self.stored.file_words(stop)?;
         let rows = (0..self.files.len()).into_par_iter().map(|file| {
             let row = match self.stored_file(file) {
@@ -96,11 +100,15 @@ impl PendingView {
         });
         self.numbering.numbers();
         let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
-        Ok(CountTable::of_rows(rows))
+        let table = Arc::new(CountTable::of_rows(rows));
+        Ok(self.file_words.get_or_init(|| table).clone())
     }
 
     /// As [`super::StoredView::word_files`].
-    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<CountTable> {
+    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+        if let Some(table) = self.word_files.get() {
+            return Ok(table.clone());
+        }
         let stored = self.stored.word_files(stop)?;
         let mut changes: Vec<(u32, u32, i64)> = Vec::new();
         for edit in &self.edits {
@@ -123,7 +131,8 @@ impl PendingView {
             corrected(&row, of_word.map(|&(_, file, change)| (file, change)))
         });
         let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
-        Ok(CountTable::of_rows(rows))
+        let table = Arc::new(CountTable::of_rows(rows));
+        Ok(self.word_files.get_or_init(|| table).clone())
     }
 
     /// Stored files with counts, by their numbers now, without those that are gone.

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
-use zipfdb_kernels::NGRAM_WORDS_MAX;
+use zipfdb_kernels::{CountTable, NGRAM_WORDS_MAX};
 use zipfdb_storage::Tokenizer;
 
 use super::FileSummary;
@@ -53,6 +53,9 @@ pub(crate) struct PendingView {
     byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
     /// How much more or less often each word occurs than in the stored files; ascending, no change is 0.
     changes: OnceLock<Vec<(u32, i64)>>,
+    /// Tables of all files and words, once somebody asked.
+    file_words: OnceLock<Arc<CountTable>>,
+    word_files: OnceLock<Arc<CountTable>>,
     /// For each n what edits do to n-grams of n words.
     windows: [OnceLock<WindowChanges>; NGRAM_WORDS_MAX + 1],
 }
@@ -108,6 +111,8 @@ impl PendingView {
             numbering,
             byte_order: OnceLock::new(),
             changes: OnceLock::new(),
+            file_words: OnceLock::new(),
+            word_files: OnceLock::new(),
             windows: Default::default(),
             stored: stored.clone(),
         };

@@ -10,7 +10,7 @@ use zipfdb_kernels::{CountTable, FileOrder, NGRAM_WORDS_MAX, NgramFiles};
 use super::counts::corrected;
 use super::{Edit, NONE, PendingView};
 use crate::overlay::{Region, RegionWord};
-use crate::snapshot::tasks::Ngrams;
+use crate::snapshot::tasks::{CountedNgrams, Counts};
 use crate::{Error, Result};
 
 /// Up to eight words; zeros behind the last.
@@ -103,12 +103,12 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::ngrams`].
-    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Ngrams<u64>>> {
+    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<CountedNgrams>> {
         let mut parts = self.stored.ngrams(n, stop)?;
         if parts.is_empty() {
-            parts.push(Ngrams {
+            parts.push(CountedNgrams {
                 words: Vec::new(),
-                values: Vec::new(),
+                counts: Counts::Merged(Vec::new()),
             });
         }
         self.renumber(parts.iter_mut().map(|part| &mut part.words));
@@ -129,22 +129,23 @@ impl PendingView {
             if changes.is_empty() {
                 return part;
             }
-            let mut merged = Ngrams {
-                words: Vec::with_capacity(part.words.len() + changes.len() * n),
-                values: Vec::with_capacity(part.values.len() + changes.len()),
-            };
-            merge(&part.words, n, changes, |words, row, changes| {
+            let mut words = Vec::with_capacity(part.words.len() + changes.len() * n);
+            let mut counts = Vec::with_capacity(part.len() + changes.len());
+            merge(&part.words, n, changes, |ngram, row, changes| {
                 let change: i64 = changes.iter().map(|change| change.2).sum();
-                let before = row.map_or(0, |row| part.values[row]);
+                let before = row.map_or(0, |row| part.counts.get(row));
                 let count = before.saturating_add_signed(change);
                 if count > 0 {
-                    merged.words.extend_from_slice(words);
-                    merged.values.push(count);
+                    words.extend_from_slice(ngram);
+                    counts.push(count);
                 }
                 Ok(())
             })
             .expect("nothing here fails");
-            merged
+            CountedNgrams {
+                words,
+                counts: Counts::Merged(counts),
+            }
         });
         Ok(merged_parts.collect())
     }

@@ -20,7 +20,7 @@ use super::words::{Grain, describe_strategy, size_of_segments};
 use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
-use crate::snapshot::{Ngram, Ngrams, Occurrence, Snapshot, WordStream};
+use crate::snapshot::{CountedNgrams, Ngram, Occurrence, Snapshot, WordStream};
 use crate::strategy::{Candidate, choose};
 use crate::{Result, Value};
 
@@ -57,7 +57,7 @@ enum Rows {
     Counted(std::vec::IntoIter<Counted>),
     /// A table of distinct n-grams with counts, in parts, and the next row of the first of these.
     Table {
-        parts: VecDeque<Ngrams<u64>>,
+        parts: VecDeque<CountedNgrams>,
         next: usize,
     },
     /// Words in order; n-grams are windows of them.
@@ -338,7 +338,7 @@ impl Task {
         files.iter().map(count).collect()
     }
 
-    fn table(&self, interrupt: &Interrupt) -> Result<Vec<Ngrams<u64>>> {
+    fn table(&self, interrupt: &Interrupt) -> Result<Vec<CountedNgrams>> {
         let view = self.snapshot.view();
         interrupt.watch(&self.snapshot, |stop| view.ngrams(self.n, stop))
     }
@@ -347,7 +347,7 @@ impl Task {
         let mut counted = Vec::new();
         let mut pace = interrupt.pace();
         for part in self.table(interrupt)? {
-            for (words, &times) in part.words.chunks_exact(self.n).zip(&part.values) {
+            for (words, times) in part.iter(self.n) {
                 pace.step()?;
                 if self.passes(words)? {
                     counted.push(Counted {
@@ -579,7 +579,8 @@ impl Operator for NgramsScan {
                         return Ok(None);
                     };
                     let row = *next..*next + 1;
-                    let Some(&times) = part.values.get(row.start) else {
+                    let times = (row.start < part.len()).then(|| part.counts.get(row.start));
+                    let Some(times) = times else {
                         parts.pop_front();
                         *next = 0;
                         continue;

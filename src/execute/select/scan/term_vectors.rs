@@ -28,7 +28,7 @@ pub(super) struct TermVectorsScan {
     filters: Vec<ColumnFilter>,
     files: std::vec::IntoIter<u32>,
     /// Words of all files, if all are counted together.
-    table: Option<CountTable>,
+    table: Option<Arc<CountTable>>,
     /// The file at hand and its words, most frequent first.
     current: u32,
     words: std::iter::Enumerate<std::vec::IntoIter<(u32, u64)>>,
@@ -65,7 +65,7 @@ impl TermVectorsScan {
             columns: columns.collect(),
             filters,
             files: files.numbers().into_iter(),
-            table: counts_all.then(CountTable::default),
+            table: counts_all.then(Arc::default),
             current: 0,
             words: Vec::new().into_iter().enumerate(),
             interrupt: context.interrupt.clone(),
