@@ -126,6 +126,16 @@ impl Corpus {
         Ok(readers.iter().map(|reader| reader.info().clone()).collect())
     }
 
+    /// About how many bytes of edits are not merged into segments yet: texts inserted and deleted, and what keeping them
+    /// costs.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn pending_bytes(&self) -> Result<u64> {
+        let id = self.shared.store.corpus(&self.name)?.id;
+        Ok(self.shared.edits.pending_bytes(id))
+    }
+
     /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.
     ///
     /// # Errors

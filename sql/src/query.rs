@@ -208,10 +208,12 @@ columns! {
         Bytes = "bytes": Integer,
         /// INTEGER: number of words.
         Words = "words": Integer,
-        /// INTEGER: bytes on disk.
+        /// INTEGER: bytes of its segments on disk.
         Size = "size": Integer,
         /// REAL: `size / bytes`, NULL without text.
         Ratio = "ratio": Real,
+        /// INTEGER: about how many bytes of changes are not merged into segments yet.
+        Pending = "pending": Integer,
     }
 }
 

@@ -103,6 +103,7 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "words",
             "size",
             "ratio",
+            "pending",
         ],
     },
     TableFunction {

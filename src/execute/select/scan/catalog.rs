@@ -14,6 +14,7 @@ use super::{Scan, ScanColumn, ScanRequest, passes};
 use crate::corpus::Corpus;
 use crate::expression::from_count;
 use crate::settings::{Settings, value_text};
+use crate::snapshot::Snapshot;
 use crate::{Database, Result, Value};
 
 /// Gives rows that are there already.
@@ -78,8 +79,9 @@ pub(super) fn corpora(
     struct Item {
         name: String,
         tokenizer: &'static str,
-        files: u64,
+        snapshot: Snapshot,
         segments: Vec<SegmentInfo>,
+        pending: u64,
     }
     let mut items = Vec::new();
     for name in database.corpora() {
@@ -87,24 +89,26 @@ pub(super) fn corpora(
         let corpus = database.corpus(&name)?;
         items.push(Item {
             tokenizer: corpus.settings()?.tokenizer.name(),
-            files: database.snapshot(&name)?.files().len() as u64,
+            snapshot: database.snapshot(&name)?,
             name,
             segments: corpus.segments()?,
+            pending: corpus.pending_bytes()?,
         });
     }
     RowsScan::new("corpora", &request, context, items.len(), |row, column| {
         let item = &items[row];
-        let sum = |part: fn(&SegmentInfo) -> u64| item.segments.iter().map(part).sum::<u64>();
-        let (bytes, size) = (sum(|segment| segment.bytes), sum(|segment| segment.size));
+        let size = item.segments.iter().map(|segment| segment.size).sum();
+        let bytes = item.snapshot.files().iter().map(|file| file.bytes).sum();
         match CorporaColumn::ALL.get(column) {
             Some(CorporaColumn::Corpus) => Value::Text(item.name.clone()),
             Some(CorporaColumn::Tokenizer) => Value::from(item.tokenizer),
             Some(CorporaColumn::Segments) => from_count(item.segments.len() as u64),
-            Some(CorporaColumn::Files) => from_count(item.files),
+            Some(CorporaColumn::Files) => from_count(item.snapshot.files().len() as u64),
             Some(CorporaColumn::Bytes) => from_count(bytes),
-            Some(CorporaColumn::Words) => from_count(sum(|segment| segment.words)),
+            Some(CorporaColumn::Words) => from_count(item.snapshot.total_words()),
             Some(CorporaColumn::Size) => from_count(size),
             Some(CorporaColumn::Ratio) => ratio(size, bytes),
+            Some(CorporaColumn::Pending) => from_count(item.pending),
             None => Value::Null,
         }
     })
