@@ -12,7 +12,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
-use crate::overlay::{Batch, EditedFile, FileState, Insertion, Overlay, Regions};
+use crate::overlay::{Batch, EditedFile, FileState, Insertion, Overlay, Regions, check_name};
 use crate::snapshot::{EditedText, StoredView, extract};
 use crate::{Error, Result};
 
@@ -198,7 +198,10 @@ impl Target<'_> {
                     State::Missing if offset.is_some() => {
                         return Err(at(index, self.stored.no_such_file(name)));
                     }
-                    State::Missing => EditedFile::empty(),
+                    State::Missing => {
+                        check_name(name).map_err(|error| at(index, error))?;
+                        EditedFile::empty()
+                    }
                     State::Stored(file) => EditedFile::stored(self.stored.files()[*file].bytes),
                     State::Edited(file) => EditedFile::clone(file),
                 }),

@@ -11,12 +11,12 @@ use parking_lot::{ArcMutexGuard, RawMutex};
 use zipfdb_sql::setting::Durability as DurabilitySetting;
 use zipfdb_storage::{CorpusRecord, Durability};
 
+use crate::Result;
 use crate::database::Shared;
 use crate::edits::{CorpusCommit, Names, encode};
 use crate::mixed::{Answer, Operation, Target};
 use crate::overlay::{Batch, Insertion, Overlay};
 use crate::snapshot::{CorpusView, Snapshot, StoredView};
-use crate::{Error, Result};
 
 /// Edits that are made together; from [`crate::Database::begin`].
 ///
@@ -154,11 +154,6 @@ impl Transaction {
         corpus: &str,
         operations: &[Operation<'_>],
     ) -> Result<Vec<Answer>> {
-        for (row, operation) in operations.iter().enumerate() {
-            if let Operation::Append { file, .. } = operation {
-                check_name(row, file)?;
-            }
-        }
         let at = self.corpus(corpus)?;
         let edited = &mut self.corpora[at];
         let target = Target {
@@ -243,9 +238,6 @@ impl Transaction {
         if batch.is_empty() {
             return Ok(());
         }
-        for (row, file) in batch.files().enumerate() {
-            check_name(row, file)?;
-        }
         let edited = &mut self.corpora[at];
         edited.overlay.apply(&batch, &*edited.stored)?;
         self.batches.push((at, Arc::new(batch)));
@@ -276,31 +268,6 @@ impl fmt::Debug for Transaction {
             .field("batches", &self.batches.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Longest name of a file.
-const NAME_BYTES_MAX: usize = 4096;
-
-/// A name that COPY can write again: relative, with `/` between parts none of which is empty, `.` or `..`.
-pub(crate) fn check_name(row: usize, name: &str) -> Result<()> {
-    let is_part = |part: &str| !matches!(part, "" | "." | "..");
-    let fault = if name.len() > NAME_BYTES_MAX {
-        format!(
-            "it has {} bytes, at most {NAME_BYTES_MAX} can be",
-            name.len()
-        )
-    } else if name.contains('\0') {
-        "it has a NUL".to_owned()
-    } else if !name.split('/').all(is_part) {
-        "it is no relative path; hint: parts stand between single `/`, none is `.` or `..`"
-            .to_owned()
-    } else {
-        return Ok(());
-    };
-    Err(Error::Invalid {
-        subject: format!("row {}: file name {name:?}", row + 1),
-        reason: fault,
-    })
 }
 
 /// Copies of texts that share one allocation.

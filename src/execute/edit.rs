@@ -12,7 +12,6 @@ use zipfdb_sql::query::Query;
 
 use super::select::select;
 use crate::overlay::{Batch, Insertion};
-use crate::transaction::check_name;
 use crate::{Database, Error, Result, Row, Rows, Value};
 
 /// Most bytes of text that one statement may give.
@@ -77,9 +76,6 @@ pub(crate) fn insert(database: &Database, insert: Insert) -> Result<Rows> {
         false => Batch::Insert(rows),
         true => Batch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect()),
     };
-    for (row, file) in batch.files().enumerate() {
-        check_name(row, file)?;
-    }
     database.edit(&insert.corpus, batch)?;
     Ok(Rows::none())
 }

@@ -209,7 +209,7 @@ impl Overlay {
         let mut edited = self.clone();
         match batch {
             Batch::Insert(rows) => edited.insert(rows, stored)?,
-            Batch::Replace(rows) => edited.replace(rows, stored),
+            Batch::Replace(rows) => edited.replace(rows, stored)?,
             Batch::Delete(files) => edited.delete(files, stored)?,
         }
         *self = edited;
@@ -227,6 +227,9 @@ impl Overlay {
         for of_file in files {
             let name = &rows[of_file[0]].file;
             let known = self.to_edit(name, stored);
+            if known.is_none() && rows[of_file[0]].offset.is_none() {
+                check_name(name).map_err(|error| at_row(of_file[0], error))?;
+            }
             let is_there = known.is_some();
             let mut file = known.unwrap_or_else(EditedFile::empty);
             let before = file.pieces.bytes();
@@ -272,8 +275,9 @@ impl Overlay {
         }
     }
 
-    fn replace(&mut self, rows: &[(Arc<str>, Bytes)], stored: &dyn StoredFiles) {
-        for (name, text) in rows {
+    fn replace(&mut self, rows: &[(Arc<str>, Bytes)], stored: &dyn StoredFiles) -> Result<()> {
+        for (row, (name, text)) in rows.iter().enumerate() {
+            check_name(name).map_err(|error| at_row(row, error))?;
             self.pending_bytes += stored.bytes(name).unwrap_or(0) + text.len() as u64 + EDIT_BYTES;
             let mut pieces = Pieces::default();
             pieces.insert(0, text.clone());
@@ -281,6 +285,7 @@ impl Overlay {
             self.files
                 .insert(name.clone(), FileState::Edited(Arc::new(file)));
         }
+        Ok(())
     }
 
     fn delete(&mut self, files: &[Arc<str>], stored: &dyn StoredFiles) -> Result<()> {
@@ -306,6 +311,31 @@ impl Overlay {
         }
         Ok(())
     }
+}
+
+/// Longest name of a file.
+const NAME_BYTES_MAX: usize = 4096;
+
+/// A name that COPY can write again: relative, with `/` between parts none of which is empty, `.` or `..`.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let is_part = |part: &str| !matches!(part, "" | "." | "..");
+    let fault = if name.len() > NAME_BYTES_MAX {
+        format!(
+            "it has {} bytes, at most {NAME_BYTES_MAX} can be",
+            name.len()
+        )
+    } else if name.contains('\0') {
+        "it has a NUL".to_owned()
+    } else if !name.split('/').all(is_part) {
+        "it is no relative path; hint: parts stand between single `/`, none is `.` or `..`"
+            .to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Invalid {
+        subject: format!("file name {name:?}"),
+        reason: fault,
+    })
 }
 
 /// An error that says which row it is about.

@@ -18,7 +18,7 @@ use zipfdb_kernels::NGRAM_WORDS_MAX;
 use zipfdb_storage::Tokenizer;
 
 use super::pieces::{Piece, Pieces};
-use crate::tokenize::{self, Sink, has_glued_space, is_word_edge};
+use crate::tokenize::{self, Interner, Sink, has_glued_space, is_word_edge};
 use crate::{Error, Result};
 
 /// A file as it is stored.
@@ -406,8 +406,14 @@ fn enough_words(edges: impl Iterator<Item = (usize, bool)>) -> Option<usize> {
     None
 }
 
+/// Texts from this size on have most words several times: each is looked up once.
+const LARGE_BYTES: usize = 1 << 15;
+
 /// The words of a text.
 fn words_of(text: &[u8], stored: &dyn StoredText) -> Result<Vec<RegionWord>> {
+    if text.len() >= LARGE_BYTES {
+        return words_of_large(text, stored);
+    }
     struct Collect<'a> {
         stored: &'a dyn StoredText,
         words: Result<Vec<RegionWord>>,
@@ -438,3 +444,53 @@ fn words_of(text: &[u8], stored: &dyn StoredText) -> Result<Vec<RegionWord>> {
     tokenize::tokenize(stored.tokenizer(), text, &mut collect);
     collect.words
 }
+
+/// As [`words_of`], with each distinct word looked up once.
+fn words_of_large(text: &[u8], stored: &dyn StoredText) -> Result<Vec<RegionWord>> {
+    let tokenizer = stored.tokenizer();
+    let mut words = Vec::new();
+    let mut start = 0;
+    while start < text.len() {
+        // An interner takes less than 2 GiB.
+        let rest = &text[start..];
+        let piece = match rest.len() > PIECE_BYTES {
+            true => (tokenize::chunk_end(tokenizer, &rest[..PIECE_BYTES]))
+                .unwrap_or(rest.len().min(UNCUT_BYTES_MAX)),
+            false => rest.len(),
+        };
+        let mut interner = Interner::new();
+        tokenize::tokenize(tokenizer, &rest[..piece], &mut interner);
+        let (tokens, dictionary) = interner.take();
+        // Fewer tokens than bytes.
+        let known: Vec<Option<(u32, u32)>> = (0..dictionary.len() as u32)
+            .map(|id| {
+                let token = dictionary.token(id);
+                if !dictionary.is_word(id) {
+                    return Ok(None);
+                }
+                let space = usize::from(has_glued_space(tokenizer, token));
+                let number = stored.number(&token[space..])?;
+                Ok(Some((number, space as u32)))
+            })
+            .collect::<Result<_>>()?;
+        // Regions have less than 4 GiB.
+        let mut offset = start as u32;
+        for token in tokens {
+            if let Some((word, space)) = known[token as usize] {
+                words.push(RegionWord {
+                    word,
+                    offset: offset + space,
+                });
+            }
+            offset += dictionary.token(token).len() as u32;
+        }
+        start += piece;
+    }
+    Ok(words)
+}
+
+/// A text without any place to cut grows up to this, then it is cut where it is.
+const UNCUT_BYTES_MAX: usize = 1 << 30;
+
+/// A large text is looked through in pieces of this size.
+const PIECE_BYTES: usize = 64 << 20;

@@ -110,22 +110,18 @@ impl EditedText {
             None => 0,
             Some(file) => self.view.count_in(file, word)?,
         };
-        Ok(stored.saturating_add_signed(self.change_of(word)?))
+        Ok(stored.saturating_add_signed(self.change_of(word)))
     }
 
     /// How much more or less often a word occurs than in the stored file.
-    pub(super) fn change_of(&self, word: &[u8]) -> Result<i64> {
-        let Some(word) = self.number_of(word)? else {
-            return Ok(0);
+    pub(super) fn change_of(&self, word: &[u8]) -> i64 {
+        // What no edit has met changes nothing.
+        let Some(word) = self.view.word_numbers.find(word) else {
+            return 0;
         };
         let changes = &self.regions.changes;
         let found = changes.binary_search_by_key(&word, |&(word, _)| word);
-        Ok(found.map_or(0, |at| changes[at].1))
-    }
-
-    fn number_of(&self, word: &[u8]) -> Result<Option<u32>> {
-        let vocabulary = self.view.vocabulary()?;
-        self.view.word_numbers.find(vocabulary, word)
+        found.map_or(0, |at| changes[at].1)
     }
 
     /// Where a word stands: offsets of its first bytes, ascending.
@@ -134,11 +130,11 @@ impl EditedText {
             None => Vec::new(),
             Some(file) => self.view.search_in(file, word)?,
         };
-        self.moved_offsets(word, stored)
+        Ok(self.moved_offsets(word, stored))
     }
 
     /// Offsets of a word in the stored file as they are now, with those in regions.
-    pub(super) fn moved_offsets(&self, word: &[u8], stored: Vec<u64>) -> Result<Vec<u64>> {
+    pub(super) fn moved_offsets(&self, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
         let regions = &self.regions.regions;
         let mut offsets = Vec::with_capacity(stored.len());
         let mut next = 0;
@@ -151,12 +147,12 @@ impl EditedText {
             }
         }
         let before = offsets.len();
-        let found = self.places_of(self.number_of(word)?);
+        let found = self.places_of(self.view.word_numbers.find(word));
         offsets.extend(found.map(|(region, _, at)| region.bytes.start + u64::from(at.offset)));
         if before > 0 {
             offsets.sort_unstable();
         }
-        Ok(offsets)
+        offsets
     }
 
     /// Numbers of stored words in the file as they are now, with those that `word` has in regions.
@@ -234,8 +230,12 @@ pub(crate) fn extract(
     offset: u64,
     length: u64,
 ) -> Result<Vec<u8>> {
+    let pieces = (edited.pieces).slice(offset..offset.saturating_add(length));
+    if let ([Piece::Stored(range)], Some(stored)) = (&pieces[..], stored) {
+        return view.extract(stored, range.start, range.end - range.start);
+    }
     let mut bytes = Vec::new();
-    for piece in (edited.pieces).slice(offset..offset.saturating_add(length)) {
+    for piece in pieces {
         match piece {
             Piece::Inserted(text) => bytes.extend_from_slice(&text),
             Piece::Stored(range) => {

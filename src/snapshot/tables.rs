@@ -142,6 +142,8 @@ struct FilesPart {
     /// `[rows * n]`.
     words: Vec<u32>,
     files: Arc<CountTable>,
+    /// Whether the table has a row for every word there is; else it has one for each n-gram of `words`.
+    is_by_word: bool,
 }
 
 impl FileCounts {
@@ -150,6 +152,7 @@ impl FileCounts {
         let parts = parts.into_iter().map(|part| FilesPart {
             words: part.words,
             files: Arc::new(part.files),
+            is_by_word: false,
         });
         FileCounts {
             view,
@@ -160,18 +163,15 @@ impl FileCounts {
 
     /// Of all words: a row each.
     pub(super) fn of_words(view: Arc<CorpusView>, files: Arc<CountTable>) -> FileCounts {
-        // Words are numbered by u32.
+        // Words are numbered by u32. Edits may have left some without files.
         let all = 0..files.rows() as u32;
         let words = all.filter(|&word| !files.row(word as usize).is_empty());
         let words: Vec<u32> = words.collect();
-        let mut files = files;
-        if words.len() < files.rows() {
-            // Edits have left words without files.
-            let mut fewer = CountTable::clone(&files);
-            fewer.offsets.dedup();
-            files = Arc::new(fewer);
-        }
-        let part = FilesPart { words, files };
+        let part = FilesPart {
+            words,
+            files,
+            is_by_word: true,
+        };
         FileCounts {
             view,
             n: 1,
@@ -181,7 +181,10 @@ impl FileCounts {
 
     /// How many different words or n-grams there are.
     pub fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.files.rows()).sum()
+        self.parts
+            .iter()
+            .map(|part| part.words.len() / self.n)
+            .sum()
     }
 
     /// Whether there is none.
@@ -192,9 +195,14 @@ impl FileCounts {
     /// Each word or n-gram with its files, places in [`crate::Snapshot::files`], and how often it occurs in each.
     pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, &[(u32, u32)])> {
         self.parts.iter().flat_map(|part| {
-            let words = part.words.chunks_exact(self.n);
-            let rows = (0..part.files.rows()).map(|row| part.files.row(row));
-            words.map(|words| Ngram::new(&self.view, words)).zip(rows)
+            let ngrams = part.words.chunks_exact(self.n).enumerate();
+            ngrams.map(|(index, words)| {
+                let row = match part.is_by_word {
+                    true => words[0] as usize,
+                    false => index,
+                };
+                (Ngram::new(&self.view, words), part.files.row(row))
+            })
         })
     }
 }

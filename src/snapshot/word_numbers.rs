@@ -54,12 +54,9 @@ impl WordNumbers {
         Ok(number)
     }
 
-    /// The number of a word that is stored or was met.
-    pub(crate) fn find(&self, vocabulary: &Vocabulary, word: &[u8]) -> Result<Option<u32>> {
-        if let Some(&number) = self.map(word).read().get(word) {
-            return Ok(Some(number));
-        }
-        vocabulary.find(word)
+    /// The number of a word that was asked for before.
+    pub(crate) fn find(&self, word: &[u8]) -> Option<u32> {
+        self.map(word).read().get(word).copied()
     }
 
     /// The words that are not stored, by their numbers less that of the first.

@@ -192,7 +192,7 @@ impl PendingView {
             Some(stored) => self.stored.count_in(stored, word)?,
         };
         if let Some(edit) = self.edit(file) {
-            add(&mut count, edit.text.change_of(word)?);
+            add(&mut count, edit.text.change_of(word));
         }
         Ok(count)
     }
@@ -217,7 +217,7 @@ impl PendingView {
                 Some(_) => found.next().expect("each stored file was asked"),
             };
             if let Some(edit) = self.edit(file) {
-                add(&mut count, edit.text.change_of(word.as_ref())?);
+                add(&mut count, edit.text.change_of(word.as_ref()));
             }
             counts.push(count);
         }

@@ -180,6 +180,10 @@ impl PendingView {
 
     /// The file of a name.
     pub(crate) fn find_file(&self, name: &str) -> Option<usize> {
+        let stored = self.stored.find_file(name).map(|file| self.number_of[file]);
+        if let Some(file) = stored.filter(|&file| file != NONE) {
+            return Some(file as usize);
+        }
         let found = (self.files).binary_search_by(|file| file.name.as_str().cmp(name));
         found.ok()
     }
@@ -206,9 +210,11 @@ impl PendingView {
 
     /// The number of a word.
     pub(super) fn find_word(&self, word: &[u8]) -> Result<Option<u32>> {
-        let vocabulary = self.stored.vocabulary()?;
-        let met = self.stored.word_numbers.find(vocabulary, word)?;
-        Ok(met.and_then(|word| self.numbering.find_met(word)))
+        if let Some(met) = self.stored.word_numbers.find(word) {
+            return Ok(self.numbering.find_met(met));
+        }
+        let stored = self.stored.vocabulary()?.find(word)?;
+        Ok(stored.map(|word| self.numbering.number(word)))
     }
 
     /// The stored file that a file rests on.

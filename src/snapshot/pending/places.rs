@@ -51,7 +51,7 @@ impl PendingView {
             None => Vec::new(),
             Some(stored) => self.stored.search_in(stored, word)?,
         };
-        self.moved_offsets(file, word, stored)
+        Ok(self.moved_offsets(file, word, stored))
     }
 
     /// For each file and word what [`PendingView::search_in`] gives.
@@ -74,7 +74,7 @@ impl PendingView {
             };
             self.moved_offsets(file, word.as_ref(), stored)
         });
-        offsets.collect()
+        Ok(offsets.collect())
     }
 
     /// Where a word stands in a file, told by its number.
@@ -97,9 +97,9 @@ impl PendingView {
     }
 
     /// Offsets of a word in the stored file as they are now, with those that edits brought.
-    fn moved_offsets(&self, file: usize, word: &[u8], stored: Vec<u64>) -> Result<Vec<u64>> {
+    fn moved_offsets(&self, file: usize, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
         match self.edit(file) {
-            None => Ok(stored),
+            None => stored,
             Some(edit) => edit.text.moved_offsets(word, stored),
         }
     }

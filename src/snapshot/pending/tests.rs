@@ -163,3 +163,21 @@ fn edits_of_files_in_parts_and_several_segments_are_answered_exactly() {
 fn a_corpus_of_which_nothing_is_stored_answers_for_its_edits() {
     check_edits(300, &[], Tokenizer::Unicode, 1 << 30, 6);
 }
+
+#[test]
+fn a_large_text_that_is_pending_is_answered_exactly() {
+    let mut numbers = Numbers(400);
+    let mut texts = texts(400, &[200, 1_000]);
+    let stored = Arc::new(stored(segments_of(&texts, Tokenizer::Unicode, 1 << 30)).unwrap());
+    let mut overlay = Overlay::default();
+    let rows = [("dir/file0.txt", Some(100)), ("dir/new", None)].map(|(file, offset)| Insertion {
+        file: file.into(),
+        offset,
+        text: text(&mut numbers, 40_000).into(),
+    });
+    let batch = Batch::Insert(rows.into());
+    overlay.apply(&batch, &*stored).unwrap();
+    edit(&mut texts, &batch);
+    let view = CorpusView::new(stored, overlay, Tokenizer::Unicode).unwrap();
+    check(&snapshot_of(2, view), &texts, Tokenizer::Unicode);
+}
