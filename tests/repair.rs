@@ -193,9 +193,9 @@ fn everything_that_is_not_damaged_is_saved() {
 fn the_parts_that_are_left_of_a_file_are_saved() {
     let folder = scratch();
     let path = folder.path().join("d.zdb");
-    let text = "the cat sat on the mat and the dog "
-        .repeat(60)
-        .into_bytes();
+    let letter = |number: u32| char::from(b'a' + (number % 26) as u8);
+    let words = (0..6000).map(|word| [letter(word / 26), letter(word), letter(word / 3), ' ']);
+    let text = words.flatten().collect::<String>().into_bytes();
     let changes = [
         Change::Create("plain"),
         Change::Copy("plain", vec![("long".to_owned(), text.clone())]),

@@ -223,7 +223,9 @@ fn new_files(random: &mut Random, texts: &Texts) -> Vec<(String, Vec<u8>)> {
         .into_iter()
         .find(|name| !texts.contains_key(name))
         .unwrap();
-    files.insert(free, text(random));
+    // Some span several segments.
+    let repeated = [1, 1, 1, 1, 1, 1, 1, 400][random.below(8)];
+    files.insert(free, text(random).repeat(repeated));
     files.into_iter().collect()
 }
 
