@@ -266,6 +266,21 @@ fn random_edit(random: &mut Random, texts: &Texts) -> Edit {
     }
 }
 
+/// The states that may be found after `done` of `changes`: after the last one that is there for good, after any later
+/// one, or after the one that was cut short.
+pub fn possible(before: &State, changes: &[Change], done: usize, power_cut: bool) -> Vec<State> {
+    let mut state = before.clone();
+    let mut possible = vec![state.clone()];
+    for (number, change) in changes.iter().take(done + 1).enumerate() {
+        if number < done && change.survives(power_cut) {
+            possible.clear();
+        }
+        change.apply(&mut state);
+        possible.push(state.clone());
+    }
+    possible
+}
+
 /// All texts of a database, read file by file.
 pub fn observe(database: &Database) -> Result<State> {
     let mut state = State::new();

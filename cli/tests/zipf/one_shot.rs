@@ -317,10 +317,10 @@ fn repair_saves_what_is_sound_and_fails_if_something_is_lost() {
     assert_eq!(repair("whole.zdb").code, Some(1), "it exists");
 
     let segments = directory.path().join("c.zdb/segments");
-    for entry in std::fs::read_dir(segments).unwrap() {
+    for entry in fs::read_dir(segments).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "seg") {
-            std::fs::write(path, "no segment").unwrap();
+            fs::write(path, "no segment").unwrap();
         }
     }
     let ended = repair("damaged.zdb");
