@@ -118,10 +118,9 @@ impl Remains {
             let fault = match commits.advance() {
                 Ok(false) => break,
                 Ok(true) => {
-                    let frames = commits.frames.iter();
+                    let mut frames = commits.frames.iter();
                     let read = frames
-                        .map(|frame| self.scan.read_frame(frame, commits.end, &mut found))
-                        .collect::<std::result::Result<(), _>>();
+                        .try_for_each(|frame| self.scan.read_frame(frame, commits.end, &mut found));
                     match read {
                         Ok(()) => {
                             readable.push((start, commits.end));
