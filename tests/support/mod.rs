@@ -81,6 +81,8 @@ impl Change {
             Change::Commit(Durability::Full, _) => true,
             Change::Commit(Durability::Normal, _) => !power_cut,
             Change::Commit(Durability::Off, _) | Change::Rollback(_) => false,
+            // Where nothing is pending it does nothing, whatever others wait for.
+            Change::Recompress(_) => false,
             _ => true,
         }
     }
