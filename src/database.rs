@@ -109,7 +109,16 @@ impl Core {
             known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
         });
         let stored = Arc::new(StoredView::new(record.name.clone(), views.collect())?);
-        (self.stored.lock()).insert(record.name.clone(), stored.clone());
+        let mut newest = self.stored.lock();
+        if let Some(other) = newest.get(&record.name) {
+            let ids = other.segments().iter().map(|segment| segment.id());
+            if ids.eq(record.segments.iter().copied()) {
+                // Another thread was first; what is derived serves all.
+                return Ok((record, other.clone()));
+            }
+        }
+        newest.insert(record.name.clone(), stored.clone());
+        drop(newest);
         Ok((record, stored))
     }
 

@@ -216,7 +216,7 @@ pub(crate) fn encode(corpus: u64, batch: &Batch) -> Result<LogRecord<'static>> {
 }
 
 /// The batch that a record keeps.
-fn decode(record: &LogRecord<'_>) -> Batch {
+pub(crate) fn decode(record: &LogRecord<'_>) -> Batch {
     let mut names = Names::default();
     let mut inserted = Vec::new();
     let mut replaced = Vec::new();

@@ -37,6 +37,7 @@ mod mixed;
 mod overlay;
 mod progress;
 mod recompress;
+mod repair;
 mod rows;
 mod settings;
 mod snapshot;
@@ -54,6 +55,7 @@ pub use interrupt::InterruptHandle;
 pub use mixed::{Answer, Operation};
 pub use progress::{NoProgress, Progress};
 pub use recompress::Recompression;
+pub use repair::{RepairReport, repair};
 pub use rows::{Column, Row, Rows};
 pub use snapshot::{
     FileCounts, FileSummary, Ngram, NgramCounts, Snapshot, TermVectors, WordCounts,

@@ -103,6 +103,12 @@ pub(crate) fn recompress(
     let mut publication = core
         .store
         .begin_recompression(corpus, &replaced, position)?;
+    if publication.corpus().id != record.id {
+        // Dropped, and another one created that has the name: what was read here is not its.
+        return Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
+            corpus: record.name,
+        }));
+    }
     let mut segments = Vec::new();
     let report = pool.install(|| {
         ingest_texts(&texts, &record.settings, progress, stop, &mut |segment| {

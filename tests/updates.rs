@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use zipfdb::{Answer, CopyOptions, Corpus, CorpusSettings, Database, NoProgress, Operation};
+use zipfdb::{
+    Answer, CopyOptions, Corpus, CorpusSettings, Database, NoProgress, Operation, Progress,
+};
 
 type Texts = BTreeMap<String, Vec<u8>>;
 
@@ -266,6 +268,38 @@ fn a_file_that_was_created_and_deleted_since_can_be_imported() {
     let texts = Texts::from([("a.txt".into(), "imported".into())]);
     check(&corpus, &texts);
     assert!(corpus.recompress(&NoProgress).unwrap().is_none());
+}
+
+/// Drops a corpus and creates another one of its name when work begins.
+struct Recreate(Database);
+
+impl Progress for Recreate {
+    fn begin(&self, stage: &str, _total: u64) {
+        if stage == "tokenize" {
+            self.0.drop_corpus("c").unwrap();
+            let settings = CorpusSettings::default();
+            self.0.create_corpus("c", settings).unwrap();
+        }
+    }
+    fn advance(&self, _amount: u64) {}
+    fn end(&self) {}
+}
+
+#[test]
+fn a_recompression_ends_with_its_corpus_even_if_another_has_the_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("d.zdb");
+    let database = Database::open(&path).unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    corpus.append_many(&[("a", "the cat")]).unwrap();
+    let error = corpus.recompress(&Recreate(database.clone())).unwrap_err();
+    assert_eq!(error.to_string(), "no such corpus `c`");
+    check(&corpus, &Texts::new());
+    drop((corpus, database));
+    let database = Database::open(&path).unwrap();
+    check(&database.corpus("c").unwrap(), &Texts::new());
 }
 
 #[test]

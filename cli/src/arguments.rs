@@ -22,8 +22,9 @@ use crate::output::Format;
     version,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    override_usage = "zipf [OPTIONS] [DB]\n       zipf demo [DIR]",
-    after_help = "`zipf demo` builds a small database to try things on. A database called demo is ./demo.",
+    override_usage = "zipf [OPTIONS] [DB]\n       zipf demo [DIR]\n       zipf repair DB [TARGET]",
+    after_help = "`zipf demo` builds a small database to try things on, `zipf repair` saves what can be read of a damaged one. \
+                  Databases called demo and repair are ./demo and ./repair.",
     after_long_help = AFTER_LONG_HELP,
 )]
 pub struct Arguments {
@@ -81,6 +82,16 @@ pub enum Task {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Copy all that can be read of a damaged database to a new one, and say what is lost
+    #[command(after_help = REPAIR_HELP)]
+    Repair {
+        /// The damaged database; nothing is written to it. Close it everywhere first
+        #[arg(value_name = "DB")]
+        database: PathBuf,
+        /// Where to build the new database; must not exist yet [default: DB.repaired]
+        #[arg(value_name = "TARGET")]
+        target: Option<PathBuf>,
+    },
 }
 
 /// Where SQL comes from.
@@ -93,6 +104,13 @@ pub enum Source {
     /// `-f -`.
     StandardInput,
 }
+
+const REPAIR_HELP: &str = "\
+Every file of every segment is saved that can be decoded and has the right checksum, then the changes in the record log,
+up to the first that cannot be read. The parts that are left of a file that is partly lost are saved as NAME and
+NAME.from-BYTE. What is lost is listed on standard error.
+
+Exit codes: 0 nothing is lost, 1 something is, or the new database could not be written, 2 wrong usage.";
 
 const AFTER_LONG_HELP: &str = "\
 Rows go to standard output, everything else (messages, progress, times) to standard error.
@@ -113,7 +131,8 @@ screen go through $PAGER (less -SRFX if it is not set; `.pager off` or PAGER=cat
 Exit codes: 0 done, 1 a statement failed (the ones after it were not run) or the database could not be used,
 2 wrong usage. If the reader of the output goes away (zipf ... | head), zipf stops quietly with 0.
 
-`zipf demo` builds a small database to try things on. A database called demo is ./demo.";
+`zipf demo` builds a small database to try things on, `zipf repair` saves what can be read of a damaged one. Databases
+called demo and repair are ./demo and ./repair.";
 
 impl Arguments {
     /// Reads the arguments of this process.
@@ -137,10 +156,15 @@ impl Arguments {
 
     fn from_matches(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
         let mut arguments = Arguments::from_arg_matches(matches)?;
-        if arguments.subcommand.is_none() && arguments.database.as_deref() == Some("demo".as_ref())
-        {
-            let problem = "`demo` takes no options; hint: a database called demo is ./demo";
-            return Err(Arguments::command().error(ErrorKind::ArgumentConflict, problem));
+        for task in ["demo", "repair"] {
+            if arguments.subcommand.is_none()
+                && arguments.database.as_deref() == Some(task.as_ref())
+            {
+                let problem = format!(
+                    "`{task}` takes no options; hint: a database called {task} is ./{task}"
+                );
+                return Err(Arguments::command().error(ErrorKind::ArgumentConflict, problem));
+            }
         }
         let indices = |id| matches.indices_of(id).into_iter().flatten();
         let texts = std::mem::take(&mut arguments.commands)
@@ -268,6 +292,9 @@ mod tests {
             &["--", "demo"],
             &["demo", "one", "two"],
             &["demo", "--threads", "2"],
+            &["repair"],
+            &["repair", "one", "two", "three"],
+            &["--format", "csv", "repair"],
         ] {
             assert_eq!(
                 parse(arguments).unwrap_err().exit_code(),

@@ -60,6 +60,22 @@ pub enum Error {
         /// It looks like a database.
         is_database: bool,
     },
+    /// A database could not be repaired.
+    #[error("cannot repair database `{}`: {source}", path.display())]
+    Repair {
+        /// What the database says.
+        source: Box<zipfdb::Error>,
+        /// The damaged database.
+        path: PathBuf,
+    },
+    /// A database was repaired and not all of it could be saved.
+    #[error("{count} losses; the rest is in `{}`", path.display())]
+    Lost {
+        /// How many lines said what is lost.
+        count: usize,
+        /// The new database.
+        path: PathBuf,
+    },
     /// Standard output could not be written to.
     #[error("cannot write to standard output: {source}")]
     Output {

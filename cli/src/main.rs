@@ -13,6 +13,7 @@ mod interrupt;
 mod message;
 mod output;
 mod progress;
+mod repair;
 mod repl;
 mod sample;
 mod screen;
@@ -53,12 +54,13 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Error> {
-    if let Some(Task::Demo { directory }) = &arguments.subcommand {
-        return demo::run(
-            directory.as_deref(),
-            terminal_width(),
-            &mut io::stdout().lock(),
-        );
+    match &arguments.subcommand {
+        Some(Task::Demo { directory }) => {
+            let output = &mut io::stdout().lock();
+            return demo::run(directory.as_deref(), terminal_width(), output);
+        }
+        Some(Task::Repair { database, target }) => return repair::run(database, target.as_deref()),
+        None => {}
     }
     let is_prompt = arguments.sources().is_empty() && io::stdin().is_terminal();
     let scripts = match arguments.sources() {

@@ -23,7 +23,9 @@ const SECTIONS: usize = 7;
 const EXTENT_SIZE: usize = 8 + 4;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((mode, file)) = bytes.split_first() else { return };
+    let Some((mode, file)) = bytes.split_first() else {
+        return;
+    };
     let mut file = file.to_vec();
     if mode % 2 == 1 {
         seal(&mut file);
@@ -35,10 +37,15 @@ fuzz_target!(|bytes: &[u8]| {
     target.sync().expect("memory needs no sync");
     drop(target);
 
-    let Ok(reader) = SegmentReader::open(&backend, path) else { return };
+    let Ok(reader) = SegmentReader::open(&backend, path) else {
+        return;
+    };
     let info = reader.info();
     assert_eq!(info.size, file.len() as u64);
-    assert_eq!(info.sections.iter().map(|(_, size)| size).sum::<u64>(), info.size);
+    assert_eq!(
+        info.sections.iter().map(|(_, size)| size).sum::<u64>(),
+        info.size
+    );
     let files = reader.files().is_ok();
     let dictionary = reader.dictionary().is_ok();
     let grammar = reader.grammar().is_ok();
@@ -51,7 +58,10 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(dictionary.word_tokens() <= dictionary.len());
     }
     if let Ok(grammar) = reader.grammar() {
-        assert!(grammar.clone().check().is_ok(), "a grammar that was given out is sound");
+        assert!(
+            grammar.clone().check().is_ok(),
+            "a grammar that was given out is sound"
+        );
     }
 });
 
@@ -59,9 +69,14 @@ fuzz_target!(|bytes: &[u8]| {
 /// Leaves a file alone that is too short for its footer.
 fn seal(file: &mut [u8]) {
     let extents_size = SECTIONS * EXTENT_SIZE;
-    let Some(tail) = file.len().checked_sub(TAIL_SIZE) else { return };
-    let footer_size = u32::from_le_bytes([file[tail], file[tail + 1], file[tail + 2], file[tail + 3]]);
-    let Some(footer) = tail.checked_sub(footer_size as usize) else { return };
+    let Some(tail) = file.len().checked_sub(TAIL_SIZE) else {
+        return;
+    };
+    let footer_size =
+        u32::from_le_bytes([file[tail], file[tail + 1], file[tail + 2], file[tail + 3]]);
+    let Some(footer) = tail.checked_sub(footer_size as usize) else {
+        return;
+    };
     if footer < HEAD_SIZE || tail - footer < extents_size {
         return;
     }
@@ -73,7 +88,11 @@ fn seal(file: &mut [u8]) {
         let recorded: [u8; 8] = file[extent..extent + 8].try_into().expect("8 bytes");
         let room = footer - start;
         let recorded = usize::try_from(u64::from_le_bytes(recorded)).unwrap_or(room);
-        let size = if section == SECTIONS - 1 { room } else { recorded.min(room) };
+        let size = if section == SECTIONS - 1 {
+            room
+        } else {
+            recorded.min(room)
+        };
         let crc32 = crc32fast::hash(&file[start..start + size]);
         file[extent..extent + 8].copy_from_slice(&(size as u64).to_le_bytes());
         file[extent + 8..extent + EXTENT_SIZE].copy_from_slice(&crc32.to_le_bytes());

@@ -48,7 +48,9 @@ fn check_split(text: &str) {
     for character in text.chars() {
         pieces.feed(character.encode_utf8(&mut encoded));
         while let Some(statement) = pieces.next_statement() {
-            let expected = whole.next_statement().expect("both streams have as many statements");
+            let expected = whole
+                .next_statement()
+                .expect("both streams have as many statements");
             compare(expected, statement);
         }
     }

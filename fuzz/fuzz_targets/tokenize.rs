@@ -29,24 +29,38 @@ struct Tokens {
 impl Sink for Tokens {
     fn word(&mut self, _text: &[u8], start: usize, end: usize) {
         let (start, end) = (self.base + start, self.base + end);
-        self.tokens.push(Token { start, end, is_word: true });
+        self.tokens.push(Token {
+            start,
+            end,
+            is_word: true,
+        });
     }
 
     fn gap(&mut self, _text: &[u8], start: usize, end: usize) {
         let (start, end) = (self.base + start, self.base + end);
-        self.tokens.push(Token { start, end, is_word: false });
+        self.tokens.push(Token {
+            start,
+            end,
+            is_word: false,
+        });
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((cut, text)) = bytes.split_first_chunk::<2>() else { return };
+    let Some((cut, text)) = bytes.split_first_chunk::<2>() else {
+        return;
+    };
     let chunk_size = usize::from(u16::from_le_bytes(*cut)) % (text.len() + 1);
     for tokenizer in [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace] {
         let mut whole = Tokens::default();
         tokenize(tokenizer, text, &mut whole);
         check_lossless(text, &whole.tokens);
         check_spaces(tokenizer, text, &whole.tokens);
-        assert_eq!(whole.tokens, chunked(tokenizer, text, chunk_size), "{tokenizer:?}");
+        assert_eq!(
+            whole.tokens,
+            chunked(tokenizer, text, chunk_size),
+            "{tokenizer:?}"
+        );
         if tokenizer == Tokenizer::Unicode {
             let words = whole.tokens.iter().filter(|token| token.is_word);
             let words: Vec<_> = words.map(|token| word(tokenizer, text, token)).collect();

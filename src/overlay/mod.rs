@@ -135,17 +135,22 @@ impl EditedFile {
     }
 
     /// The words around the edits. Those of an earlier state of the file save most of the work, if somebody has them.
+    ///
+    /// Views of the same segments may number words each in its own way: what another view has found is of no use.
     pub(crate) fn regions(
         &self,
         stored: &dyn StoredText,
         earlier: Option<&Arc<Regions>>,
-    ) -> Result<&Arc<Regions>> {
-        if let Some(regions) = self.regions.get() {
-            return Ok(regions);
+    ) -> Result<Arc<Regions>> {
+        let is_usable = |regions: &&Arc<Regions>| regions.numbering == stored.numbering();
+        if let Some(regions) = self.regions.get().filter(is_usable) {
+            return Ok(regions.clone());
         }
-        let earlier = earlier.or(self.earlier.as_ref());
+        let earlier = earlier.or(self.earlier.as_ref()).filter(is_usable);
         let found = Regions::new(&self.pieces, stored, earlier.map(|earlier| &**earlier))?;
-        Ok(self.regions.get_or_init(|| Arc::new(found)))
+        let found = Arc::new(found);
+        let _ = self.regions.set(found.clone()); // somebody else was first
+        Ok(found)
     }
 }
 

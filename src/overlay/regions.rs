@@ -35,8 +35,10 @@ pub(crate) trait StoredText: Sync {
     fn extract(&self, range: Range<u64>) -> Result<Vec<u8>>;
     /// How many of its words begin before a byte.
     fn words_before(&self, offset: u64) -> Result<u64>;
-    /// A number for a word, the same for every text on the same segments.
+    /// A number for a word, the same for every text with the same [`StoredText::numbering`].
     fn number(&self, word: &[u8]) -> Result<u32>;
+    /// Who gives the numbers.
+    fn numbering(&self) -> u64;
 }
 
 /// At least so many words at either end of a region are as they were.
@@ -101,6 +103,8 @@ pub(crate) struct Regions {
     pub(crate) word_count: u64,
     /// For each place of an insert, ascending, the stored bytes around it that are in its region.
     reaches: Vec<(u64, Range<u64>)>,
+    /// Who gave the numbers of words.
+    pub(super) numbering: u64,
 }
 
 /// Text inserted at one place of the stored text.
@@ -179,6 +183,7 @@ impl Regions {
             bytes: pieces.bytes(),
             word_count: stored.words(),
             reaches,
+            numbering: stored.numbering(),
             ..Regions::default()
         };
         // Words of stored and edited text have moved by so many bytes and words at the region at hand.

@@ -69,6 +69,10 @@ impl StoredText for BaseText<'_> {
         let vocabulary = self.view.vocabulary()?;
         self.view.word_numbers.number(vocabulary, word)
     }
+
+    fn numbering(&self) -> u64 {
+        self.view.word_numbers.id()
+    }
 }
 
 impl EditedText {
@@ -90,7 +94,7 @@ impl EditedText {
             tokenizer,
             file: stored,
         };
-        let regions = edited.regions(&base, earlier)?.clone();
+        let regions = edited.regions(&base, earlier)?;
         Ok(EditedText {
             view,
             stored,

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
@@ -13,12 +14,14 @@ use super::vocabulary::Vocabulary;
 use crate::Result;
 
 /// Maps of words; a power of two.
-const MAP_COUNT: usize = 16;
+const MAPS: usize = 16;
 
 /// Numbers of words that were asked for.
 pub(crate) struct WordNumbers {
+    /// No others of this process have it.
+    id: u64,
     hasher: RandomState,
-    maps: [RwLock<HashMap<Box<[u8]>, u32>>; MAP_COUNT],
+    maps: [RwLock<HashMap<Box<[u8]>, u32>>; MAPS],
     /// The words that are not stored.
     fresh: RwLock<Vec<Box<[u8]>>>,
 }
@@ -26,11 +29,18 @@ pub(crate) struct WordNumbers {
 impl WordNumbers {
     /// No words yet.
     pub(crate) fn new() -> WordNumbers {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         WordNumbers {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             hasher: RandomState::new(),
             maps: Default::default(),
             fresh: RwLock::default(),
         }
+    }
+
+    /// Tells these numbers from others.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// The number of a word, which gets one if it is new.
@@ -66,7 +76,7 @@ impl WordNumbers {
 
     fn map(&self, word: &[u8]) -> &RwLock<HashMap<Box<[u8]>, u32>> {
         // Below the number of maps.
-        let map = self.hasher.hash_one(word) as usize % MAP_COUNT;
+        let map = self.hasher.hash_one(word) as usize % MAPS;
         &self.maps[map]
     }
 }

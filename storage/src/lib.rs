@@ -25,4 +25,4 @@ pub use segment::{
     Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader, SegmentWriter,
 };
 pub use settings::{CorpusSettings, Tokenizer};
-pub use store::{OpenOptions, Publication, Segment, Store};
+pub use store::{OpenOptions, Publication, Salvage, SalvagedCorpus, Segment, Store};

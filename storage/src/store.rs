@@ -34,8 +34,10 @@ mod directory;
 mod open;
 mod publication;
 mod recovery;
+mod salvage;
 
 pub use publication::Publication;
+pub use salvage::{Salvage, SalvagedCorpus};
 
 use directory::SegmentDirectory;
 

@@ -81,6 +81,8 @@ impl Change {
             Change::Commit(Durability::Full, _) => true,
             Change::Commit(Durability::Normal, _) => !power_cut,
             Change::Commit(Durability::Off, _) | Change::Rollback(_) => false,
+            // Where nothing is pending it does nothing, whatever others wait for.
+            Change::Recompress(_) => false,
             _ => true,
         }
     }
@@ -223,7 +225,9 @@ fn new_files(random: &mut Random, texts: &Texts) -> Vec<(String, Vec<u8>)> {
         .into_iter()
         .find(|name| !texts.contains_key(name))
         .unwrap();
-    files.insert(free, text(random));
+    // Some span several segments.
+    let repeated = [1, 1, 1, 1, 1, 1, 1, 400][random.below(8)];
+    files.insert(free, text(random).repeat(repeated));
     files.into_iter().collect()
 }
 
@@ -262,6 +266,21 @@ fn random_edit(random: &mut Random, texts: &Texts) -> Edit {
         }
         _ => Edit::Append((0..count).map(|_| (name(random), text(random))).collect()),
     }
+}
+
+/// The states that may be found after `done` of `changes`: after the last one that is there for good, after any later
+/// one, or after the one that was cut short.
+pub fn possible(before: &State, changes: &[Change], done: usize, power_cut: bool) -> Vec<State> {
+    let mut state = before.clone();
+    let mut possible = vec![state.clone()];
+    for (number, change) in changes.iter().take(done + 1).enumerate() {
+        if number < done && change.survives(power_cut) {
+            possible.clear();
+        }
+        change.apply(&mut state);
+        possible.push(state.clone());
+    }
+    possible
 }
 
 /// All texts of a database, read file by file.

@@ -293,3 +293,41 @@ fn a_database_called_demo_needs_a_path() {
     );
     assert!(is_database(&directory.path().join("demo")));
 }
+
+#[test]
+fn repair_saves_what_is_sound_and_fails_if_something_is_lost() {
+    let directory = directory_with_database();
+    let repair = |target: &str| {
+        let arguments = ["repair", "c.zdb", target];
+        run(zipf().current_dir(&directory).args(arguments))
+    };
+    let ended = repair("whole.zdb");
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(0), ""),
+        "{ended:?}"
+    );
+    assert!(
+        ended.messages.contains("1 corpora with 2 files"),
+        "{ended:?}"
+    );
+    let count = ["whole.zdb", "-c", "SELECT COUNT(*) FROM c"];
+    let ended = run(zipf().current_dir(&directory).args(count));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(repair("whole.zdb").code, Some(1), "it exists");
+
+    let segments = directory.path().join("c.zdb/segments");
+    for entry in fs::read_dir(segments).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "seg") {
+            fs::write(path, "no segment").unwrap();
+        }
+    }
+    let ended = repair("damaged.zdb");
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.messages.contains("lost: the files of a segment"),
+        "{ended:?}"
+    );
+    assert_eq!(run(zipf().arg("repair")).code, Some(2));
+}

@@ -181,3 +181,25 @@ fn a_large_text_that_is_pending_is_answered_exactly() {
     let view = CorpusView::new(stored, overlay, Tokenizer::Unicode).unwrap();
     check(&snapshot_of(2, view), &texts, Tokenizer::Unicode);
 }
+
+#[test]
+fn edits_that_one_view_has_looked_at_are_right_in_another() {
+    let batch = |file: &str, text: &'static str| {
+        let (file, text) = (file.into(), Bytes::from_static(text.as_bytes()));
+        let offset = None;
+        Batch::Insert(vec![Insertion { file, offset, text }])
+    };
+    let mut overlays = [Overlay::default(), Overlay::default()];
+    let views = [(); 2].map(|()| Arc::new(StoredView::new("c".into(), Vec::new()).unwrap()));
+    (overlays[0].apply(&batch("a", "the cat"), &*views[0])).unwrap();
+    (overlays[1].apply(&batch("b", "zebra dog eel"), &*views[0])).unwrap();
+    // Each view meets other words first.
+    for (view, order) in views.into_iter().zip([[0, 1], [1, 0]]) {
+        for overlay in order.map(|at| overlays[at].clone()) {
+            let is_first = overlay.file("a").is_some();
+            let (word, place) = [("dog", 6), ("cat", 4)][usize::from(is_first)];
+            let view = CorpusView::new(view.clone(), overlay, Tokenizer::Unicode).unwrap();
+            assert_eq!(view.search_in(0, word.as_bytes()).unwrap(), [place]);
+        }
+    }
+}

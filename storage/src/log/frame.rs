@@ -183,16 +183,26 @@ impl Commit {
     /// Whether any commit in `file`, of which everything up to `end` can be read, was written when more than that was
     /// durable. Looks at every byte, since where records start is not known after one that cannot be read.
     pub(crate) fn proves_loss(file: &[u8], number: u64, end: usize) -> bool {
+        Commit::search(file, number, end).any(|(commit, _)| commit.durable > end as u64)
+    }
+
+    /// The records after `start` that end commits, found by looking at every byte, and the bytes after them.
+    pub(crate) fn search(
+        file: &[u8],
+        number: u64,
+        start: usize,
+    ) -> impl Iterator<Item = (Commit, u64)> {
         let size = HEAD_SIZE + COMMIT_PAYLOAD_SIZE;
-        let rest = file.get(end..).unwrap_or_default();
-        let proof = |(at, bytes): (usize, &[u8])| {
-            bytes[..4] == (COMMIT_PAYLOAD_SIZE as u32).to_le_bytes()
-                && bytes[8] == COMMIT
-                && read(file, number, end + at)
-                    .and_then(|frame| Commit::decode(frame.payload))
-                    .is_ok_and(|commit| commit.durable > end as u64)
-        };
-        rest.windows(size).enumerate().any(proof)
+        let rest = file.get(start..).unwrap_or_default();
+        rest.windows(size)
+            .enumerate()
+            .filter_map(move |(at, bytes)| {
+                if bytes[..4] != (COMMIT_PAYLOAD_SIZE as u32).to_le_bytes() || bytes[8] != COMMIT {
+                    return None;
+                }
+                let frame = read(file, number, start + at).ok()?;
+                Some((Commit::decode(frame.payload).ok()?, frame.end()))
+            })
     }
 }
 

@@ -23,7 +23,8 @@
 //! database is opened again.
 //!
 //! Invariant: bytes are only ever added to the newest file, by the process that created it. The modules: `record` has
-//! the edits, `frame` the bytes around them, `scan` reads files, `writer` appends. Bytes: `storage/FORMAT.md`. What an
+//! the edits, `frame` the bytes around them, `scan` reads files, `remains`
+//! damaged ones, `writer` appends. Bytes: `storage/FORMAT.md`. What an
 //! edit does to a text is not known here.
 
 use std::path::Path;
@@ -33,12 +34,14 @@ use crate::{Error, Result};
 
 mod frame;
 mod record;
+mod remains;
 mod scan;
 mod writer;
 
 pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
 
 pub(crate) use frame::Merge;
+pub(crate) use remains::Remains;
 pub(crate) use scan::{LogFile, Scan, list, path_of};
 pub(crate) use writer::Log;
 

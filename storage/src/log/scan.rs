@@ -156,7 +156,7 @@ impl Scan {
         }
     }
 
-    fn read_frame(
+    pub(super) fn read_frame(
         &mut self,
         frame: &Frame<'_>,
         commit_end: u64,
@@ -270,14 +270,14 @@ fn missing(directory: &Path, number: u64) -> Error {
 }
 
 /// A file of the log as it is on the disk.
-struct File {
-    number: u64,
-    path: PathBuf,
-    bytes: Bytes,
+pub(super) struct File {
+    pub(super) number: u64,
+    pub(super) path: PathBuf,
+    pub(super) bytes: Bytes,
 }
 
 impl File {
-    fn read(backend: &dyn Backend, path: PathBuf, number: u64) -> Result<File> {
+    pub(super) fn read(backend: &dyn Backend, path: PathBuf, number: u64) -> Result<File> {
         let bytes = backend.read(&path).map_err(|source| Error::Io {
             path: path.clone(),
             action: "read",
@@ -290,7 +290,7 @@ impl File {
         })
     }
 
-    fn corrupt(&self, offset: u64, Fault(fault): Fault) -> Error {
+    pub(super) fn corrupt(&self, offset: u64, Fault(fault): Fault) -> Error {
         Error::CorruptLog {
             path: self.path.clone(),
             offset,
@@ -300,26 +300,26 @@ impl File {
 }
 
 /// Why the commits of a file end.
-struct Stop {
+pub(super) struct Stop {
     /// The record that cannot be read.
-    offset: u64,
-    fault: Fault,
+    pub(super) offset: u64,
+    pub(super) fault: Fault,
     /// It may be one that was not written whole. Otherwise it was, and makes no sense.
     cut: bool,
 }
 
 /// Goes through the commits of a file, checking frames but not what the payloads mean.
-struct Commits<'a> {
+pub(super) struct Commits<'a> {
     file: &'a [u8],
     number: u64,
     /// Records of the commit that [`Commits::advance`] came to.
-    frames: Vec<Frame<'a>>,
+    pub(super) frames: Vec<Frame<'a>>,
     /// The byte after that commit.
-    end: u64,
+    pub(super) end: u64,
 }
 
 impl<'a> Commits<'a> {
-    fn new(file: &'a [u8], number: u64) -> Commits<'a> {
+    pub(super) fn new(file: &'a [u8], number: u64) -> Commits<'a> {
         Commits {
             file,
             number,
@@ -329,7 +329,7 @@ impl<'a> Commits<'a> {
     }
 
     /// Goes on to the next commit; false if the file ends with the last one.
-    fn advance(&mut self) -> std::result::Result<bool, Stop> {
+    pub(super) fn advance(&mut self) -> std::result::Result<bool, Stop> {
         self.frames.clear();
         let mut offset = self.end;
         if offset == self.file.len() as u64 {

@@ -13,16 +13,28 @@ pub fn verify(
 ) -> Result<(), Fault> {
     // The caller has one root for each file.
     files.par_iter().enumerate().try_for_each(|(index, file)| {
-        verify_file(file, grammar.root_of(index as u32), dictionary, grammar)
+        expand(
+            file,
+            grammar.root_of(index as u32),
+            dictionary,
+            grammar,
+            |_| {},
+        )
     })
 }
 
-fn verify_file(
+/// Expands a file part by part, and compares size, words and checksum.
+pub fn expand(
     file: &FileEntry,
     root: &[u32],
     dictionary: &Dictionary,
     grammar: &Grammar,
+    mut take: impl FnMut(&[u8]),
 ) -> Result<(), Fault> {
+    let mut take = |hasher: &mut crc32fast::Hasher, bytes: &[u8]| {
+        hasher.update(bytes);
+        take(bytes);
+    };
     let mut hasher = crc32fast::Hasher::new();
     let mut buffer = Vec::with_capacity(BUFFER);
     let (mut bytes, mut words) = (0u64, 0u64);
@@ -48,18 +60,18 @@ fn verify_file(
                     return Err(Fault("a file is longer than the file table says"));
                 }
                 if buffer.len() + token.len() > BUFFER {
-                    hasher.update(&buffer);
+                    take(&mut hasher, &buffer);
                     buffer.clear();
                 }
                 if token.len() > BUFFER {
-                    hasher.update(token)
+                    take(&mut hasher, token)
                 } else {
                     buffer.extend_from_slice(token)
                 }
             }
         }
     }
-    hasher.update(&buffer);
+    take(&mut hasher, &buffer);
     if bytes != file.bytes {
         return Err(Fault("a file is shorter than the file table says"));
     }

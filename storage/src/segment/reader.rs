@@ -138,6 +138,26 @@ impl SegmentReader {
             .map_err(|fault| self.corrupt(Section::Root, fault))
     }
 
+    /// The content of a file, or of the part of one that is here.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] or [`Error::Corrupt`] if the segment cannot be decoded or the content is not what the file table
+    /// says.
+    ///
+    /// # Panics
+    /// If there is no file of this number.
+    pub fn content(&self, file: usize) -> Result<Vec<u8>> {
+        let (files, grammar) = (self.files()?, self.grammar()?);
+        let mut content = Vec::new();
+        // Files are numbered by u32.
+        let root = grammar.root_of(file as u32);
+        content::expand(&files[file], root, self.dictionary()?, grammar, |bytes| {
+            content.extend_from_slice(bytes);
+        })
+        .map_err(|fault| self.corrupt(Section::Root, fault))?;
+        Ok(content)
+    }
+
     fn decode_files(&self) -> Result<Vec<FileEntry>> {
         let corrupt = |fault| self.corrupt(Section::Files, fault);
         let files =

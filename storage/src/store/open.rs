@@ -22,7 +22,7 @@ use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
 use crate::store::{SEGMENTS_NAME, Shared, io_error};
 use crate::{Error, Result};
 
-const CATALOG_NAME: &str = "catalog";
+pub(super) const CATALOG_NAME: &str = "catalog";
 
 /// How often a read-only open starts over because a writer changed the directory under it.
 const READ_ATTEMPTS_MAX: u32 = 50;
@@ -400,11 +400,11 @@ fn clean_up(
 }
 
 /// The contents of files in the `segments` directory, for recovery.
-struct FileFacts<'a> {
-    backend: &'a dyn Backend,
-    directory: &'a SegmentDirectory,
+pub(super) struct FileFacts<'a> {
+    pub(super) backend: &'a dyn Backend,
+    pub(super) directory: &'a SegmentDirectory,
     /// Markers that were read before.
-    markers: RefCell<BTreeMap<u64, Result<CorpusRecord>>>,
+    pub(super) markers: RefCell<BTreeMap<u64, Result<CorpusRecord>>>,
 }
 
 impl Facts for FileFacts<'_> {

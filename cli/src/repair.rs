@@ -1,0 +1,46 @@
+//! `zipf repair`: what can be read of a damaged database, in a new one.
+//!
+//! Invariant: everything it says goes to standard error, and it succeeds only if nothing is lost.
+
+use std::path::Path;
+
+use crate::error::Error;
+use crate::message;
+use crate::progress::Bars;
+
+/// Builds the new database, next to the damaged one if nothing else is said.
+pub fn run(database: &Path, target: Option<&Path>) -> Result<(), Error> {
+    let target = match target {
+        Some(target) => target.to_path_buf(),
+        None => {
+            let mut name = database.as_os_str().to_owned();
+            name.push(".repaired");
+            name.into()
+        }
+    };
+    let repaired = zipfdb::repair(database, &target, &Bars::new());
+    let report = repaired.map_err(|source| Error::Repair {
+        source: Box::new(source),
+        path: database.to_path_buf(),
+    })?;
+    for note in &report.notes {
+        message::note(note);
+    }
+    for lost in &report.lost {
+        message::note(&format!("lost: {lost}"));
+    }
+    message::note(&format!(
+        "{} corpora with {} files, {} bytes, are in `{}`",
+        report.corpora,
+        report.files,
+        report.bytes,
+        target.display()
+    ));
+    match report.lost.len() {
+        0 => Ok(()),
+        count => Err(Error::Lost {
+            count,
+            path: target,
+        }),
+    }
+}

@@ -1,0 +1,215 @@
+//! What can be read of a log that is damaged.
+//!
+//! Invariant: commits are given whole, in order, and only where it is known that none before them is missing that their
+//! corpus needs: what was written after a gap may rest on what stood in it. Only a recompression makes up for a gap: what
+//! was merged after it is in segments. Nothing is changed here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::Result;
+use crate::backend::Backend;
+use crate::log::frame::{self, Commit, HEADER_SIZE, HeaderFault};
+use crate::log::record::{EditKind, Edits};
+use crate::log::scan::{Commits, File};
+use crate::log::{LogFile, LogPosition, LogRecord, Scan, list, path_of};
+
+/// A log, damaged or not.
+#[derive(Default)]
+pub(crate) struct Remains {
+    /// As it would be without what is damaged.
+    pub(crate) scan: Scan,
+    files: Vec<Readable>,
+    /// What is missing, rising.
+    gaps: Vec<(LogPosition, LogPosition)>,
+    /// What is missing, in words.
+    pub(crate) faults: Vec<String>,
+    /// What is damaged and takes no commit away.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A file and its commits that can be read: first byte, byte after.
+struct Readable {
+    file: File,
+    commits: Vec<(u64, u64)>,
+}
+
+impl Remains {
+    /// Reads the log in `directory`, which need not exist.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    pub(crate) fn read(backend: &dyn Backend, directory: &Path) -> Result<Remains> {
+        let mut remains = Remains::default();
+        let mut files = Vec::new();
+        for number in list(backend, directory)? {
+            match File::read(backend, path_of(directory, number), number) {
+                Ok(file) => files.push(file),
+                // The header of the next one tells that it is missing.
+                Err(error) => remains.faults.push(error.to_string()),
+            }
+        }
+        // Where files end, as those after them know.
+        let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut unused: BTreeSet<u64> = BTreeSet::new();
+        for file in &files {
+            if let Ok(previous) = frame::read_header(&file.bytes, file.number) {
+                ends.insert(previous.file, previous.offset);
+                unused.extend(previous.file + 1..file.number);
+            }
+        }
+        let mut last: Option<LogPosition> = None;
+        for file in files {
+            if unused.contains(&file.number) {
+                continue; // its creation was cut short
+            }
+            let has_commit = |file: &File| {
+                let mut commits = Commit::search(&file.bytes, file.number, HEADER_SIZE);
+                commits.next().is_some()
+            };
+            match frame::read_header(&file.bytes, file.number) {
+                Ok(previous) => {
+                    if let Some(last) = last.filter(|last| *last < previous) {
+                        remains.note_gap(last, previous, &file, "what stood before it is missing");
+                    }
+                }
+                Err(HeaderFault::Fault(_))
+                    if !has_commit(&file) && file.bytes.len() <= HEADER_SIZE =>
+                {
+                    continue;
+                }
+                Err(HeaderFault::Fault(fault)) => {
+                    remains.notes.push(file.corrupt(0, fault).to_string());
+                }
+                Err(HeaderFault::Version(found)) => {
+                    let path = file.path.display();
+                    remains
+                        .faults
+                        .push(format!("{path}: format version {found}"));
+                    continue;
+                }
+            }
+            last = Some(remains.read_file(file, &ends));
+        }
+        remains.gaps.sort_unstable();
+        Ok(remains)
+    }
+
+    /// Takes the commits of a file; returns where it ends.
+    fn read_file(&mut self, file: File, ends: &BTreeMap<u64, u64>) -> LogPosition {
+        let size = file.bytes.len();
+        let end = ends.get(&file.number).copied();
+        // At most the size of what is in memory.
+        let limit = end.map_or(size, |end| end.min(size as u64) as usize);
+        let number = file.number;
+        let position = |offset| LogPosition {
+            file: number,
+            offset,
+        };
+        let mut found = LogFile {
+            number,
+            ..LogFile::default()
+        };
+        let mut readable = Vec::new();
+        let mut gaps = Vec::new();
+        let mut commits = Commits::new(&file.bytes[..limit], number);
+        loop {
+            let start = commits.end;
+            let fault = match commits.advance() {
+                Ok(false) => break,
+                Ok(true) => {
+                    let mut frames = commits.frames.iter();
+                    let read = frames
+                        .try_for_each(|frame| self.scan.read_frame(frame, commits.end, &mut found));
+                    match read {
+                        Ok(()) => {
+                            readable.push((start, commits.end));
+                            continue;
+                        }
+                        Err(fault) => fault,
+                    }
+                }
+                Err(stop) => {
+                    // The commit it is in, and the next one too if it is what ends the commit.
+                    let mut next =
+                        Commit::search(&file.bytes[..limit], number, stop.offset as usize);
+                    commits.end = match next.next() {
+                        Some((_, end)) => end,
+                        None => limit as u64,
+                    };
+                    stop.fault
+                }
+            };
+            gaps.push((start, commits.end, fault));
+        }
+        let end = end.unwrap_or(commits.end).max(commits.end);
+        if end > commits.end {
+            gaps.push((
+                commits.end,
+                end,
+                crate::segment::Fault("the file is too short"),
+            ));
+        }
+        for (start, end, fault) in gaps {
+            self.note_gap(position(start), position(end), &file, fault.0);
+        }
+        found.end = end;
+        self.scan.end = position(end);
+        self.scan.files.push_back(found);
+        self.files.push(Readable {
+            file,
+            commits: readable,
+        });
+        position(end)
+    }
+
+    fn note_gap(&mut self, start: LogPosition, end: LogPosition, file: &File, fault: &str) {
+        let path = file.path.display();
+        self.gaps.push((start, end));
+        self.faults.push(match start.file == end.file {
+            true => format!(
+                "{path}: bytes {} to {} of the record log cannot be read: {fault}",
+                start.offset, end.offset
+            ),
+            false => format!("{path}: {fault}"),
+        });
+    }
+
+    /// Gives the records of all commits, in order, and whether each can be trusted to rest on all it was made on.
+    /// `merged` has the merged positions of corpora; records before them are left out.
+    pub(crate) fn replay(
+        &self,
+        merged: &BTreeMap<u64, LogPosition>,
+        mut visit: impl FnMut(LogRecord<'_>, bool),
+    ) {
+        for Readable { file, commits } in &self.files {
+            for &(start, end) in commits {
+                let position = LogPosition {
+                    file: file.number,
+                    offset: end,
+                };
+                // The file is in memory.
+                let mut reader = Commits::new(&file.bytes[..end as usize], file.number);
+                reader.end = start;
+                if !reader.advance().is_ok_and(|read| read) {
+                    continue; // it was read before
+                }
+                for frame in &reader.frames {
+                    let merged = merged.get(&frame.corpus).copied().unwrap_or_default();
+                    let Some(kind) = EditKind::from_disk(frame.kind) else {
+                        continue;
+                    };
+                    if position <= merged || Edits::check(kind, frame.payload).is_err() {
+                        continue;
+                    }
+                    let is_whole =
+                        !(self.gaps.iter()).any(|(start, end)| *start < position && *end > merged);
+                    visit(
+                        LogRecord::from_checked(frame.corpus, kind, frame.payload),
+                        is_whole,
+                    );
+                }
+            }
+        }
+    }
+}
