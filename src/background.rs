@@ -118,6 +118,7 @@ impl Work {
                 };
                 corpus
             };
+            let _done = Done(self, corpus);
             let records = core.store.corpora().into_iter();
             let record = records.into_iter().find(|record| record.id == corpus);
             if let (Some(record), Some(pool), false) =
@@ -129,9 +130,22 @@ impl Work {
                     Err(error) => tracing::warn!("cannot recompress corpus `{name}`: {error}"),
                 }
             }
-            (self.queue.lock().corpora).retain(|&other| other != corpus);
-            self.done.notify_all();
         }
+    }
+}
+
+/// Takes a corpus off the queue when its turn is over, also by a panic, so that nobody waits for it.
+struct Done<'a>(&'a Work, u64);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock();
+        queue.corpora.retain(|&other| other != self.1);
+        if thread::panicking() {
+            queue.is_running = false;
+            queue.corpora.clear();
+        }
+        self.0.done.notify_all();
     }
 }
 
