@@ -22,7 +22,7 @@ impl Default for Settings {
             device: Device::Auto,
             durability: Durability::Full,
             strategy: None,
-            memory_limit: 256 << 20,
+            memory_limit: 1 << 30,
             statement_timeout: 0,
         }
     }
@@ -107,6 +107,6 @@ mod tests {
         assert_eq!(values, ["cuda:1", "full", "1000B", "1500ms", "root_stream"]);
         let defaults = Settings::default().list();
         let defaults = defaults.map(|(setting, _)| value_text(setting));
-        assert_eq!(defaults, ["auto", "full", "256MiB", "0", "auto"]);
+        assert_eq!(defaults, ["auto", "full", "1GiB", "0", "auto"]);
     }
 }

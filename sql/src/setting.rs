@@ -23,7 +23,7 @@ impl Setting {
     pub const DEFAULTS: [Setting; 5] = [
         Setting::Device(Device::Auto),
         Setting::Durability(Durability::Full),
-        Setting::MemoryLimit(256 << 20),
+        Setting::MemoryLimit(1 << 30),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
     ];

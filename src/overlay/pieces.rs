@@ -114,6 +114,9 @@ impl Pieces {
         }
         let pieces = Arc::make_mut(&mut self.leaves[leaf]);
         let mut place = 0;
+        if at == self.bytes {
+            (place, before) = (pieces.len(), at);
+        }
         while place < pieces.len() && at >= before + pieces[place].len() {
             before += pieces[place].len();
             place += 1;

@@ -152,7 +152,10 @@ impl CorpusView {
     pub(super) fn words<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
         let stored = match &self.pending {
             None => Some(self.stored.known_vocabulary().texts()),
-            Some(_) => None,
+            Some(pending) => {
+                pending.numbering().prepare_sources();
+                None
+            }
         };
         move |number| match &stored {
             Some(text) => text(number),

@@ -25,7 +25,12 @@ pub(crate) struct Numbering {
     met: Vec<u32>,
     /// The number of each stored word, once many are asked for.
     numbers: OnceLock<Vec<u32>>,
+    /// For each number the stored word, or [`FRESH`] and the place in `fresh`, once many are asked for.
+    sources: OnceLock<Vec<u32>>,
 }
+
+/// Marks new words. There are fewer than 2^31 words.
+const FRESH: u32 = 1 << 31;
 
 /// Where a word comes from.
 pub(crate) enum Source<'a> {
@@ -76,6 +81,7 @@ impl Numbering {
             stored_count,
             met: places,
             numbers: OnceLock::new(),
+            sources: OnceLock::new(),
         }
     }
 
@@ -126,8 +132,35 @@ impl Numbering {
         }
     }
 
+    /// Lays down where words come from, for whoever is going to ask for many.
+    pub(crate) fn prepare_sources(&self) {
+        if self.is_stored() {
+            return;
+        }
+        self.sources.get_or_init(|| {
+            let mut sources = vec![0; self.len()];
+            for (stored, &number) in (0..).zip(self.numbers().unwrap_or_default()) {
+                sources[number as usize] = stored;
+            }
+            for (place, &before) in (0..).zip(&self.stored_before) {
+                sources[(before + place) as usize] = FRESH | place;
+            }
+            sources
+        });
+    }
+
     /// The place in `fresh` of the word with a number, or which stored word it is.
     fn place(&self, number: u32) -> Result<usize, u32> {
+        if self.is_stored() {
+            return Err(number);
+        }
+        if let Some(sources) = self.sources.get() {
+            let source = sources[number as usize];
+            return match source & FRESH {
+                0 => Err(source),
+                _ => Ok((source & !FRESH) as usize),
+            };
+        }
         let at = |place: usize| self.stored_before[place] + place as u32;
         let (mut low, mut high) = (0, self.fresh.len());
         while low < high {

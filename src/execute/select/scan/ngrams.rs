@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use zipfdb_kernels::FileOrder;
+use zipfdb_kernels::{FileOrder, NgramFiles};
 use zipfdb_sql::query::NgramsColumn;
 use zipfdb_sql::setting::Strategy;
 
@@ -59,6 +59,12 @@ enum Rows {
     Table {
         parts: VecDeque<CountedNgrams>,
         next: usize,
+    },
+    /// Tables of n-grams with their files, in parts, and where in the first of these the next row is: n-gram, entry of its row.
+    FileTable {
+        parts: VecDeque<NgramFiles>,
+        ngram: usize,
+        entry: usize,
     },
     /// Words in order; n-grams are windows of them.
     Stream {
@@ -160,16 +166,26 @@ impl NgramsScan {
 fn table_bytes(snapshot: &Snapshot, grain: Grain, files: &FileSelection, n: u64) -> u64 {
     let size = size_of_segments(snapshot);
     let places = files.words(snapshot);
-    let rows = match grain {
-        Grain::All | Grain::Word if n == 1 => places.min(size.tokens),
-        Grain::All | Grain::Word => places.min(size.symbols.saturating_mul(n - 1)),
-        Grain::File | Grain::FileWord | Grain::Occurrence => places,
+    let distinct = match n {
+        1 => places.min(size.tokens),
+        _ => places.min(size.symbols.saturating_mul(n - 1)),
     };
     // The words and a count: twice where tables of segments are merged, else with a row that counts references.
     let entry = (size_of::<u32>() * n as usize + size_of::<u64>()) as u64;
-    let row = match grain {
-        Grain::Word => 2 * entry,
-        _ => 2 * entry + (size_of::<u64>() + size_of::<Counted>()) as u64,
+    let (rows, row) = match grain {
+        Grain::Word => (distinct, 2 * entry),
+        Grain::FileWord if files.is_all() => {
+            let pairs = places.saturating_mul(size_of::<(u32, u32)>() as u64);
+            return distinct.saturating_mul(entry).saturating_add(pairs);
+        }
+        Grain::All => (
+            distinct,
+            2 * entry + (size_of::<u64>() + size_of::<Counted>()) as u64,
+        ),
+        _ => (
+            places,
+            2 * entry + (size_of::<u64>() + size_of::<Counted>()) as u64,
+        ),
     };
     rows.saturating_mul(row)
 }
@@ -234,6 +250,14 @@ impl Task {
             return Ok(Rows::Table {
                 parts: self.table(interrupt)?.into(),
                 next: 0,
+            });
+        }
+        let by_file = self.strategy == Strategy::FileWeights && self.grain == Grain::FileWord;
+        if by_file && self.files.is_all() && !self.has_spaces()? {
+            return Ok(Rows::FileTable {
+                parts: self.file_table(interrupt)?.into(),
+                ngram: 0,
+                entry: 0,
             });
         }
         let mut counted = match self.strategy {
@@ -361,12 +385,16 @@ impl Task {
         Ok(counted)
     }
 
-    fn file_weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+    fn file_table(&self, interrupt: &Interrupt) -> Result<Vec<NgramFiles>> {
         let view = self.snapshot.view();
         let by_file = FileOrder::File;
-        let parts = interrupt.watch(&self.snapshot, |stop| {
+        interrupt.watch(&self.snapshot, |stop| {
             view.ngram_files(self.n, by_file, stop)
-        })?;
+        })
+    }
+
+    fn file_weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+        let parts = self.file_table(interrupt)?;
         let wanted = self.files.numbers();
         let is_wanted = |file: u32| self.files.is_all() || wanted.binary_search(&file).is_ok();
         let mut counted = Vec::new();
@@ -593,6 +621,35 @@ impl Operator for NgramsScan {
                     if task.passes(words)?
                         && let Some(row) = task.row(words, 0, times, 0, || Ok(0))?
                     {
+                        return Ok(Some(row));
+                    }
+                }
+                Rows::FileTable {
+                    parts,
+                    ngram,
+                    entry,
+                } => {
+                    let Some(part) = parts.front() else {
+                        return Ok(None);
+                    };
+                    if *ngram == part.files.rows() {
+                        parts.pop_front();
+                        (*ngram, *entry) = (0, 0);
+                        continue;
+                    }
+                    let words = &part.words[*ngram * task.n..(*ngram + 1) * task.n];
+                    let row = part.files.row(*ngram);
+                    // Conditions on the n-gram are decided once, before its first file.
+                    if *entry == row.len() || (*entry == 0 && !task.passes(words)?) {
+                        (*ngram, *entry) = (*ngram + 1, 0);
+                        if ngram.is_multiple_of(BUFFER) {
+                            self.interrupt.check()?;
+                        }
+                        continue;
+                    }
+                    let (file, times) = row[*entry];
+                    *entry += 1;
+                    if let Some(row) = task.row(words, file, u64::from(times), 0, || Ok(0))? {
                         return Ok(Some(row));
                     }
                 }
