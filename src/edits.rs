@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use zipfdb_storage::{Edit, LogPosition, LogRecord, Store};
 
@@ -260,4 +260,21 @@ impl Names {
             }
         }
     }
+}
+
+/// Copies of texts that share one allocation.
+pub(crate) fn shared_texts<'a>(texts: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Bytes> {
+    let mut all = BytesMut::with_capacity(texts.clone().map(<[u8]>::len).sum());
+    for text in texts.clone() {
+        all.extend_from_slice(text);
+    }
+    let all = all.freeze();
+    let mut start = 0;
+    let slices = texts.map(|text| {
+        let end = start + text.len();
+        let slice = all.slice(start..end);
+        start = end;
+        slice
+    });
+    slices.collect()
 }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
+use crate::edits::{Names, shared_texts};
 use crate::overlay::{Batch, EditedFile, FileState, Insertion, Overlay, Regions, check_name};
 use crate::snapshot::{EditedText, StoredView, extract};
 use crate::{Error, Result};
@@ -83,6 +84,14 @@ impl<'a> Operation<'a> {
             | Operation::Append { file, .. } => file,
         }
     }
+
+    /// What an edit adds; nothing for a question.
+    fn text(&self) -> &'a [u8] {
+        match *self {
+            Operation::Insert { text, .. } | Operation::Append { text, .. } => text,
+            _ => &[],
+        }
+    }
 }
 
 /// A corpus that operations run on.
@@ -131,8 +140,9 @@ impl Target<'_> {
         }
         let mut files: Vec<(&str, Vec<usize>)> = by_file.into_iter().collect();
         files.sort_unstable_by_key(|(_, indexes)| indexes[0]);
+        let texts = shared_texts(operations.iter().map(Operation::text));
         let walked: Vec<Walked> = (files.par_iter())
-            .map(|(name, indexes)| self.walk(name, indexes, operations))
+            .map(|(name, indexes)| self.walk(name, indexes, operations, &texts))
             .collect::<Result<_>>()?;
 
         let tasks: Vec<(&str, &[Question])> = (walked.iter())
@@ -151,7 +161,7 @@ impl Target<'_> {
         for (operation, answer) in found.into_iter().flatten() {
             answers[operation] = answer;
         }
-        let batches = batches(operations);
+        let batches = batches(operations, texts);
         let inserted = batches.iter().flat_map(|batch| match batch {
             Batch::Insert(rows) => &rows[..],
             Batch::Replace(_) | Batch::Delete(_) => &[],
@@ -165,7 +175,13 @@ impl Target<'_> {
     }
 
     /// Goes through the operations on one file: makes its edits, and keeps the states that its questions are about.
-    fn walk(&self, name: &str, indexes: &[usize], operations: &[Operation<'_>]) -> Result<Walked> {
+    fn walk(
+        &self,
+        name: &str,
+        indexes: &[usize],
+        operations: &[Operation<'_>],
+        texts: &[Bytes],
+    ) -> Result<Walked> {
         let mut state = match self.overlay.file(name) {
             Some(FileState::Deleted) => State::Missing,
             Some(FileState::Edited(file)) => State::Edited(file.clone()),
@@ -175,9 +191,9 @@ impl Target<'_> {
         // Edits that no question has been asked about yet.
         let mut open: Option<EditedFile> = None;
         for &index in indexes {
-            let (offset, text) = match operations[index] {
-                Operation::Insert { offset, text, .. } => (Some(offset), text),
-                Operation::Append { text, .. } => (None, text),
+            let offset = match operations[index] {
+                Operation::Insert { offset, .. } => Some(offset),
+                Operation::Append { .. } => None,
                 _ => {
                     if let Some(file) = open.take() {
                         state = State::Edited(Arc::new(file));
@@ -217,7 +233,7 @@ impl Target<'_> {
                     },
                 ));
             }
-            file.pieces.insert(offset, Bytes::copy_from_slice(text));
+            file.pieces.insert(offset, texts[index].clone());
         }
         let edited = open.or_else(|| match (&state, self.overlay.file(name)) {
             (State::Edited(file), Some(FileState::Edited(before))) if Arc::ptr_eq(file, before) => {
@@ -284,16 +300,16 @@ impl Target<'_> {
 
 /// The edits among operations, in batches: rows of a batch are of different files, so that it does not matter that they see
 /// the texts before it.
-fn batches(operations: &[Operation<'_>]) -> Vec<Batch> {
-    let mut names = crate::edits::Names::default();
+fn batches(operations: &[Operation<'_>], texts: Vec<Bytes>) -> Vec<Batch> {
+    let mut names = Names::default();
     let mut batches = Vec::new();
     let mut rows: Vec<Insertion> = Vec::new();
     // For each file the batch that it was last in.
     let mut last: HashMap<&str, usize> = HashMap::new();
-    for operation in operations {
-        let (file, offset, text) = match *operation {
-            Operation::Insert { file, offset, text } => (file, Some(offset), text),
-            Operation::Append { file, text } => (file, None, text),
+    for (operation, text) in operations.iter().zip(texts) {
+        let (file, offset) = match *operation {
+            Operation::Insert { file, offset, .. } => (file, Some(offset)),
+            Operation::Append { file, .. } => (file, None),
             _ => continue,
         };
         if last.get(file) == Some(&batches.len()) {
@@ -303,7 +319,7 @@ fn batches(operations: &[Operation<'_>]) -> Vec<Batch> {
         rows.push(Insertion {
             file: names.shared(file),
             offset,
-            text: Bytes::copy_from_slice(text),
+            text,
         });
     }
     if !rows.is_empty() {

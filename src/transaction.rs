@@ -6,14 +6,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
 use parking_lot::{ArcMutexGuard, RawMutex};
 use zipfdb_sql::setting::Durability as DurabilitySetting;
 use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::Result;
 use crate::database::Shared;
-use crate::edits::{CorpusCommit, Names, encode};
+use crate::edits::{CorpusCommit, Names, encode, shared_texts};
 use crate::mixed::{Answer, Operation, Target};
 use crate::overlay::{Batch, Insertion, Overlay};
 use crate::snapshot::{CorpusView, Snapshot, StoredView};
@@ -268,21 +267,4 @@ impl fmt::Debug for Transaction {
             .field("batches", &self.batches.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Copies of texts that share one allocation.
-fn shared_texts<'a>(texts: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Bytes> {
-    let mut all = BytesMut::with_capacity(texts.clone().map(<[u8]>::len).sum());
-    for text in texts.clone() {
-        all.extend_from_slice(text);
-    }
-    let all = all.freeze();
-    let mut start = 0;
-    let slices = texts.map(|text| {
-        let end = start + text.len();
-        let slice = all.slice(start..end);
-        start = end;
-        slice
-    });
-    slices.collect()
 }
