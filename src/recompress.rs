@@ -45,8 +45,11 @@ pub(crate) enum Scope {
     Due,
 }
 
-/// Segments of one size class that may stand beside each other; sizes of a class differ by less than this factor.
+/// So many segments that are not much larger than what is to be written are written along.
 const TIER_SEGMENTS_MAX: usize = 4;
+
+/// A segment is much larger from this factor on.
+const TIER_FACTOR: u64 = 4;
 
 /// The sizes of files as they are in a view, which is what new segments will have.
 struct ViewFiles<'a>(&'a CorpusView);
@@ -195,7 +198,9 @@ fn due(record: &CorpusRecord, view: &CorpusView) -> Result<Vec<u64>> {
         let written = bytes + chosen.iter().map(|&segment| sizes[segment]).sum::<u64>();
         let full = record.settings.segment_size / 2;
         let of_tier = |&segment: &usize| {
-            !chosen.contains(&segment) && sizes[segment] < full && sizes[segment] / 4 < written
+            !chosen.contains(&segment)
+                && sizes[segment] < full
+                && sizes[segment] / TIER_FACTOR < written
         };
         let smaller: Vec<usize> = (0..sizes.len()).filter(of_tier).collect();
         if smaller.len() < TIER_SEGMENTS_MAX {

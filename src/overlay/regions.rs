@@ -216,15 +216,7 @@ impl Regions {
             let before = text.changed(&text.stored).iter();
             changes.extend(before.map(|word| (word.word, -1)));
         }
-        changes.sort_unstable();
-        changes.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 += next.1;
-            }
-            same
-        });
-        changes.retain(|&(_, change)| change != 0);
+        add_up(&mut changes);
         changes.shrink_to_fit();
         self.changes = changes;
     }
@@ -297,6 +289,19 @@ impl RegionText {
     pub(crate) fn is_same(&self) -> bool {
         self.words.len() == self.stored.len() && self.same_front == self.words.len()
     }
+}
+
+/// Sorts changes of counts by word and adds up those of each; what becomes 0 goes.
+pub(crate) fn add_up(changes: &mut Vec<(u32, i64)>) {
+    changes.par_sort_unstable();
+    changes.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
+    changes.retain(|&(_, change)| change != 0);
 }
 
 /// Inserts that one task looks around at least.

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use zipfdb_kernels::CountTable;
 
 use super::{Edit, NONE, PendingView};
+use crate::overlay::add_up;
 use crate::{Error, Result};
 
 impl PendingView {
@@ -21,15 +22,7 @@ impl PendingView {
             // Counts are below 2^63.
             changes.extend(counts.map(|(word, n)| (self.numbering.number(word), -(n as i64))));
         }
-        changes.par_sort_unstable();
-        changes.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 += next.1;
-            }
-            same
-        });
-        changes.retain(|&(_, change)| change != 0);
+        add_up(&mut changes);
         Ok(self.changes.get_or_init(|| changes))
     }
 

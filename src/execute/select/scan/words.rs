@@ -491,6 +491,17 @@ impl Task {
         }
     }
 
+    /// The row of a count.
+    fn counted_row(&self, counted: Counted) -> Result<Option<WeightedRow>> {
+        let occurrence = Occurrence {
+            file: counted.file,
+            word: counted.word,
+            position: 0,
+            offset: 0,
+        };
+        self.row(occurrence, counted.times)
+    }
+
     /// The row of an occurrence, if its place is wanted.
     fn row(&self, occurrence: Occurrence, times: u64) -> Result<Option<WeightedRow>> {
         for filter in &self.place_filters {
@@ -622,30 +633,18 @@ impl Operator for WordsScan {
         loop {
             match rows {
                 Rows::Counted(rows) => {
-                    let Some(Counted { file, word, times }) = rows.next() else {
+                    let Some(counted) = rows.next() else {
                         return Ok(None);
                     };
-                    let occurrence = Occurrence {
-                        file,
-                        word,
-                        position: 0,
-                        offset: 0,
-                    };
-                    return self.task.row(occurrence, times);
+                    return self.task.counted_row(counted);
                 }
                 Rows::ByFile {
                     files,
                     counting,
                     rows,
                 } => {
-                    if let Some(Counted { file, word, times }) = rows.next() {
-                        let occurrence = Occurrence {
-                            file,
-                            word,
-                            position: 0,
-                            offset: 0,
-                        };
-                        return self.task.row(occurrence, times);
+                    if let Some(counted) = rows.next() {
+                        return self.task.counted_row(counted);
                     }
                     let Some(file) = files.next() else {
                         return Ok(None);
