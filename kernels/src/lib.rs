@@ -10,6 +10,7 @@ mod bits;
 mod construct;
 mod extract;
 mod file_counts;
+pub mod gpu;
 mod grammar_view;
 mod key_sort;
 mod lengths;

@@ -1,0 +1,310 @@
+//! Kernels to machine code of one architecture, by NVRTC, kept on disk.
+//!
+//! The invariant: what is kept is used only if its key, which is all that the
+//! compiler saw, is the same byte for byte and its checksum is right; anything
+//! else is compiled anew. Without NVRTC, what is kept still runs.
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::io::Write;
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::ptr;
+use std::sync::OnceLock;
+
+use cudarc::nvrtc::result::NvrtcError;
+use cudarc::nvrtc::sys;
+
+use super::driver::Source;
+use super::error::GpuError;
+
+/// What `#include` finds.
+pub(crate) const HEADERS: [(&str, &str); 2] = [
+    ("device.cuh", include_str!("device.cuh")),
+    ("primitives.cuh", include_str!("primitives.cuh")),
+];
+
+/// First bytes of a kept file; the last is the version of its layout.
+const MAGIC: [u8; 8] = *b"ZIPFCUB\x01";
+
+/// Machine code of `source`, from `folder` if it is there, else compiled and put there.
+pub(crate) fn cubin(
+    source: &Source,
+    architecture: &str,
+    folder: Option<&Path>,
+) -> Result<Vec<u8>, GpuError> {
+    let options = options(source, architecture);
+    let version = nvrtc_version();
+    let path = folder.map(|folder| folder.join(file_name(source, architecture)));
+    if let Some(path) = &path
+        && let Some((key, cubin)) = read_kept(path)
+        && key_matches(&key, source, &options, version)
+    {
+        return Ok(cubin);
+    }
+    let cubin = compile(source, architecture, &options)?;
+    if let Some(path) = &path {
+        let key = key(source, &options, version.unwrap_or_default());
+        // Not being able to keep it costs time at the next start, nothing else.
+        if let Err(error) = keep(path, &key, &cubin) {
+            tracing::warn!("{error}");
+        }
+    }
+    Ok(cubin)
+}
+
+/// Where compiled kernels of this user are kept: `zipfdb/` in the folder for caches.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let caches = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let caches = caches.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")))?;
+    Some(caches.join("zipfdb"))
+}
+
+fn options(source: &Source, architecture: &str) -> Vec<String> {
+    let mut options = vec![
+        format!("--gpu-architecture={architecture}"),
+        "--std=c++17".to_owned(),
+        "--generate-line-info".to_owned(),
+    ];
+    let constants = source.constants.iter();
+    options.extend(constants.map(|(name, value)| format!("-D{name}={value}ull")));
+    options
+}
+
+fn file_name(source: &Source, architecture: &str) -> String {
+    format!(
+        "{}-{architecture}.cubin",
+        source.name.trim_end_matches(".cu")
+    )
+}
+
+/// All that the compiler sees, and which compiler it is.
+fn key(source: &Source, options: &[String], version: (i32, i32)) -> Vec<u8> {
+    let mut key = format!("nvrtc {}.{}\n", version.0, version.1);
+    key.push_str(&options.join(" "));
+    for (name, text) in [(source.name, source.text)].iter().chain(&HEADERS) {
+        key.push_str(&format!("\n{name} {}\n", text.len()));
+        key.push_str(text);
+    }
+    key.into_bytes()
+}
+
+/// Without a compiler the version of the one that was used does not matter.
+fn key_matches(
+    key_kept: &[u8],
+    source: &Source,
+    options: &[String],
+    version: Option<(i32, i32)>,
+) -> bool {
+    let rest = |key: &[u8]| {
+        let line = key.iter().position(|&byte| byte == b'\n');
+        key[line.unwrap_or(0)..].to_vec()
+    };
+    match version {
+        Some(version) => key_kept == key(source, options, version),
+        None => rest(key_kept) == rest(&key(source, options, (0, 0))),
+    }
+}
+
+/// Layout: magic, CRC32 of the rest, length of the key as `u32`, key, machine code.
+fn read_kept(path: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
+    let bytes = fs::read(path).ok()?;
+    let rest = bytes.strip_prefix(&MAGIC)?;
+    let (checksum, rest) = rest.split_first_chunk::<4>()?;
+    if crc32fast::hash(rest) != u32::from_le_bytes(*checksum) {
+        return None;
+    }
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let (key, cubin) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    Some((key.to_vec(), cubin.to_vec()))
+}
+
+fn keep(path: &Path, key: &[u8], cubin: &[u8]) -> Result<(), GpuError> {
+    let failed = |error: std::io::Error| GpuError::Cache {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    let mut rest = u32::try_from(key.len())
+        .expect("sources are far smaller than 4 GiB")
+        .to_le_bytes()
+        .to_vec();
+    rest.extend_from_slice(key);
+    rest.extend_from_slice(cubin);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    // Another process may write the same: the last one to rename wins, both are right.
+    let beside = path.with_extension(format!("{}.tmp", process::id()));
+    let mut file = fs::File::create(&beside).map_err(failed)?;
+    let written = file
+        .write_all(&MAGIC)
+        .and_then(|()| file.write_all(&crc32fast::hash(&rest).to_le_bytes()))
+        .and_then(|()| file.write_all(&rest))
+        .and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        failed(error)
+    })
+}
+
+/// The version of NVRTC, `None` if it is not installed.
+pub(crate) fn nvrtc_version() -> Option<(i32, i32)> {
+    static VERSION: OnceLock<Option<(i32, i32)>> = OnceLock::new();
+    *VERSION.get_or_init(|| {
+        // SAFETY: loading NVRTC runs no code that relies on ours.
+        if !unsafe { sys::is_culib_present() } {
+            return None;
+        }
+        let version = panic::catch_unwind(|| {
+            let mut version = (0, 0);
+            // SAFETY: both point to integers that live through the call.
+            let result = unsafe { sys::nvrtcVersion(&mut version.0, &mut version.1) };
+            result.result().ok().map(|()| version)
+        });
+        version.ok().flatten()
+    })
+}
+
+/// Compiles `source` for `architecture`, as `sm_90`.
+fn compile(source: &Source, architecture: &str, options: &[String]) -> Result<Vec<u8>, GpuError> {
+    let failed = |log: String| GpuError::Compile {
+        source_name: source.name.to_owned(),
+        architecture: architecture.to_owned(),
+        log,
+    };
+    if nvrtc_version().is_none() {
+        let hint = "libnvrtc is not installed; hint: install the CUDA toolkit's NVRTC, \
+                    or `pip install nvidia-cuda-nvrtc` and name its folder in LD_LIBRARY_PATH";
+        return Err(failed(hint.to_owned()));
+    }
+    let c_string = |text: &str| CString::new(text).expect("sources and options have no NUL");
+    let text = c_string(source.text);
+    let name = c_string(source.name);
+    let header_texts = HEADERS.map(|(_, text)| c_string(text));
+    let header_names = HEADERS.map(|(name, _)| c_string(name));
+    let header_texts = header_texts.each_ref().map(|text| text.as_ptr());
+    let header_names = header_names.each_ref().map(|name| name.as_ptr());
+    let mut program = ptr::null_mut();
+    // SAFETY: all strings end with NUL and live until the program is destroyed; as many headers as names.
+    let created = unsafe {
+        sys::nvrtcCreateProgram(
+            &mut program,
+            text.as_ptr(),
+            name.as_ptr(),
+            HEADERS.len() as i32,
+            header_texts.as_ptr(),
+            header_names.as_ptr(),
+        )
+    };
+    let described = |error: NvrtcError| failed(format!("{:?}", error.0));
+    created.result().map_err(described)?;
+    let program = Program(program);
+    let options: Vec<CString> = options.iter().map(|option| c_string(option)).collect();
+    let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+    // SAFETY: the program is live, and there are as many options as it is told.
+    let compiled =
+        unsafe { sys::nvrtcCompileProgram(program.0, options.len() as i32, options.as_ptr()) };
+    if compiled.result().is_err() {
+        return Err(failed(program.log()));
+    }
+    program.cubin().map_err(described)
+}
+
+/// A program of NVRTC, destroyed when dropped.
+struct Program(sys::nvrtcProgram);
+
+impl Program {
+    fn log(&self) -> String {
+        let mut size = 0;
+        // SAFETY: the program is live; the size is written before the log is.
+        if unsafe { sys::nvrtcGetProgramLogSize(self.0, &mut size) }
+            .result()
+            .is_err()
+        {
+            return "without a log".to_owned();
+        }
+        let mut log = vec![0u8; size.max(1)];
+        // SAFETY: the log has exactly the size that was asked for.
+        let _ = unsafe { sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) };
+        let log = CStr::from_bytes_until_nul(&log).unwrap_or_default();
+        log.to_string_lossy().trim().to_owned()
+    }
+
+    fn cubin(&self) -> Result<Vec<u8>, NvrtcError> {
+        let mut size = 0;
+        // SAFETY: the program is live and compiled.
+        unsafe { sys::nvrtcGetCUBINSize(self.0, &mut size) }.result()?;
+        let mut cubin = vec![0u8; size];
+        // SAFETY: the buffer has exactly the size that was asked for.
+        unsafe { sys::nvrtcGetCUBIN(self.0, cubin.as_mut_ptr().cast()) }.result()?;
+        Ok(cubin)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: created by NVRTC and destroyed once.
+        let _ = unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static SOURCE: Source = Source {
+        name: "nothing.cu",
+        text: "extern \"C\" __global__ void nothing_kernel() {}",
+        constants: &[("ITEMS", 3)],
+    };
+
+    fn kept(change: impl FnOnce(&mut Vec<u8>)) -> Option<(Vec<u8>, Vec<u8>)> {
+        let folder = std::env::temp_dir().join(format!("zipfdb-cubin-{}", process::id()));
+        let path = folder.join("some").join(format!("{:p}.cubin", &change));
+        keep(&path, b"key\nrest", b"code").unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        change(&mut bytes);
+        fs::write(&path, bytes).unwrap();
+        let kept = read_kept(&path);
+        fs::remove_file(&path).unwrap();
+        kept
+    }
+
+    #[test]
+    fn a_damaged_file_is_a_miss() {
+        let whole = Some((b"key\nrest".to_vec(), b"code".to_vec()));
+        assert_eq!(kept(|_| ()), whole);
+        for byte in 0..8 + 4 + 4 + 8 + 4 {
+            assert_eq!(kept(|bytes| bytes[byte] ^= 1), None, "byte {byte}");
+            assert_eq!(kept(|bytes| bytes.truncate(byte)), None, "cut at {byte}");
+        }
+    }
+
+    #[test]
+    fn another_source_option_or_compiler_is_a_miss() {
+        let options = options(&SOURCE, "sm_90");
+        let kept = key(&SOURCE, &options, (13, 0));
+        assert!(key_matches(&kept, &SOURCE, &options, Some((13, 0))));
+        assert!(key_matches(&kept, &SOURCE, &options, None));
+        assert!(!key_matches(&kept, &SOURCE, &options, Some((13, 1))));
+        assert!(!key_matches(&kept, &SOURCE, &options[1..], None));
+        let text = "extern \"C\" __global__ void other_kernel() {}";
+        let other = Source { text, ..SOURCE };
+        assert!(!key_matches(&kept, &other, &options, None));
+    }
+
+    #[test]
+    fn a_wrong_kernel_is_an_error_with_its_line() {
+        let text = "extern \"C\" __global__ void wrong_kernel() {\n    nothing;\n}";
+        let source = Source { text, ..SOURCE };
+        let Err(error) = cubin(&source, "sm_90", None) else {
+            panic!("compiled");
+        };
+        match nvrtc_version() {
+            Some(_) => assert!(error.to_string().contains("nothing.cu(2)"), "{error}"),
+            None => assert!(error.to_string().contains("hint: install"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! CUDA devices, through the driver's library, which need not be there.
+//!
+//! The invariant: a machine without driver, library or device gives an
+//! [`Absence`] that says which, never a panic. Every failure names its call.
+//! Copies go through pinned memory; kernels are loaded by their first launch.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::fmt;
+use std::panic;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+use rayon::prelude::*;
+
+use super::compile;
+use super::device::{DeviceFacts, Gpu};
+use super::driver::{Argument, Driver, Kernel, Launch};
+use super::error::GpuError;
+
+/// Bytes of each of the two pieces of pinned memory.
+const STAGING_BYTES: usize = 16 << 20;
+
+/// Copies of at most so many bytes are left to the driver.
+const SMALL_COPY: usize = 64 << 10;
+
+/// Bytes that a thread copies at a time to or from pinned memory.
+const COPY_GRAIN: usize = 1 << 20;
+
+/// Oldest architecture that kernels are written for, as major and minor version.
+const ARCHITECTURE_MIN: (i32, i32) = (7, 0);
+
+/// Why there are no devices.
+#[derive(Clone, Debug)]
+pub struct Absence(String);
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no CUDA device: {}", self.0)
+    }
+}
+
+/// The CUDA devices of this machine, found by the first call.
+///
+/// # Errors
+///
+/// [`Absence`] when there are none.
+pub fn devices() -> Result<&'static [Gpu], &'static Absence> {
+    static DEVICES: OnceLock<Result<Vec<Gpu>, Absence>> = OnceLock::new();
+    let found = DEVICES.get_or_init(|| {
+        // SAFETY: loading the driver's library runs no code that relies on ours.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Absence("the driver's library is not installed".to_owned()));
+        }
+        // The library panics where the driver is too old to have a function.
+        let found = panic::catch_unwind(find);
+        let found = found.unwrap_or_else(|_| Err("the driver is too old".to_owned()));
+        found.map_err(Absence)
+    });
+    match found {
+        Ok(devices) => Ok(devices),
+        Err(absence) => Err(absence),
+    }
+}
+
+fn find() -> Result<Vec<Gpu>, String> {
+    let told = |call: &str, error: DriverError| format!("{call} failed: {}", reason(error));
+    result::init().map_err(|error| told("cuInit", error))?;
+    let count = result::device::get_count().map_err(|error| told("cuDeviceGetCount", error))?;
+    let mut devices = Vec::new();
+    let mut refused = Vec::new();
+    for ordinal in 0..count {
+        match open(ordinal) {
+            Ok(gpu) => devices.push(gpu),
+            Err(reason) => refused.push(reason),
+        }
+    }
+    match (devices.is_empty(), refused.is_empty()) {
+        (true, true) => Err("the driver lists none".to_owned()),
+        (true, false) => Err(refused.join("; ")),
+        (false, _) => {
+            for reason in refused {
+                tracing::warn!("{reason}");
+            }
+            Ok(devices)
+        }
+    }
+}
+
+fn open(ordinal: i32) -> Result<Gpu, String> {
+    let name = format!("cuda:{ordinal}");
+    let told = |call: &str, error: DriverError| format!("{name}: {call} failed: {}", reason(error));
+    let device = result::device::get(ordinal).map_err(|error| told("cuDeviceGet", error))?;
+    let attribute = |attribute| {
+        // SAFETY: the device is one that the driver listed.
+        let value = unsafe { result::device::get_attribute(device, attribute) };
+        value.map_err(|error| told("cuDeviceGetAttribute", error))
+    };
+    use sys::CUdevice_attribute as Attribute;
+    let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    if (major, minor) < ARCHITECTURE_MIN {
+        return Err(format!(
+            "{name} has architecture {major}.{minor}, older than {}.{}",
+            ARCHITECTURE_MIN.0, ARCHITECTURE_MIN.1
+        ));
+    }
+    let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let cache = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+    let is_integrated = attribute(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0;
+    // SAFETY: as above.
+    let memory = unsafe { result::device::total_mem(device) };
+    let memory = memory.map_err(|error| told("cuDeviceTotalMem", error))?;
+    let model = result::device::get_name(device).map_err(|error| told("cuDeviceGetName", error))?;
+    let facts = DeviceFacts {
+        name: name.clone(),
+        model,
+        memory: memory as u64,
+        cache: u64::try_from(cache).unwrap_or(0),
+        processors: u32::try_from(processors).unwrap_or(1),
+        architecture: format!("sm_{major}{minor}"),
+        is_integrated,
+    };
+    let driver = Cuda::new(&facts, device).map_err(|error| error.to_string())?;
+    Ok(Gpu::new(Arc::new(driver), facts))
+}
+
+/// Name and text of an error of the driver.
+fn reason(error: DriverError) -> String {
+    let name = error.error_name().unwrap_or(c"unknown");
+    let text = error.error_string().unwrap_or(c"unknown");
+    format!("{} ({})", name.to_string_lossy(), text.to_string_lossy())
+}
+
+/// A device, with one stream.
+struct Cuda {
+    name: String,
+    architecture: String,
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    cubins: Option<PathBuf>,
+    loaded: Mutex<Loaded>,
+    staging: Mutex<Option<Staging>>,
+}
+
+// SAFETY: contexts, streams, modules and functions of the driver may be used by any thread that has made the
+// context current, which every call does; pinned memory is reached through a mutex only.
+unsafe impl Send for Cuda {}
+// SAFETY: as above.
+unsafe impl Sync for Cuda {}
+
+#[derive(Default)]
+struct Loaded {
+    modules: HashMap<&'static str, sys::CUmodule>,
+    kernels: HashMap<(&'static str, &'static str), sys::CUfunction>,
+}
+
+/// Two pieces of pinned memory that take turns.
+struct Staging {
+    pieces: [Piece; 2],
+}
+
+struct Piece {
+    memory: *mut u8,
+    /// When its last copy is done.
+    done: sys::CUevent,
+}
+
+impl fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Cuda {
+    fn new(facts: &DeviceFacts, device: sys::CUdevice) -> Result<Cuda, GpuError> {
+        let fault = |call: &str, error: DriverError| fault(&facts.name, call, error);
+        // SAFETY: the device is one that the driver listed.
+        let context = unsafe { result::primary_ctx::retain(device) };
+        let context = context.map_err(|error| fault("cuDevicePrimaryCtxRetain", error))?;
+        // SAFETY: the context was just retained, and is never released.
+        unsafe { result::ctx::set_current(context) }
+            .map_err(|error| fault("cuCtxSetCurrent", error))?;
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
+        Ok(Cuda {
+            name: facts.name.clone(),
+            architecture: facts.architecture.clone(),
+            context,
+            stream: stream.map_err(|error| fault("cuStreamCreate", error))?,
+            cubins: compile::cache_folder(),
+            loaded: Mutex::default(),
+            staging: Mutex::new(None),
+        })
+    }
+
+    /// Runs calls of the driver in this device's context; `name` says which in errors.
+    fn call<T>(
+        &self,
+        name: &str,
+        call: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, GpuError> {
+        // SAFETY: the context lives as long as the process.
+        let current = unsafe { result::ctx::set_current(self.context) };
+        current.map_err(|error| fault(&self.name, "cuCtxSetCurrent", error))?;
+        call().map_err(|error| fault(&self.name, name, error))
+    }
+
+    fn function(&self, kernel: Kernel) -> Result<sys::CUfunction, GpuError> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (kernel.source.name, kernel.name);
+        if let Some(&function) = loaded.kernels.get(&key) {
+            return Ok(function);
+        }
+        let module = match loaded.modules.get(kernel.source.name) {
+            Some(&module) => module,
+            None => {
+                let cubin =
+                    compile::cubin(kernel.source, &self.architecture, self.cubins.as_deref())?;
+                let module = self.call("cuModuleLoadData", || {
+                    // SAFETY: a whole cubin, from the compiler or with the checksum it was kept with.
+                    unsafe { result::module::load_data(cubin.as_ptr().cast()) }
+                })?;
+                loaded.modules.insert(kernel.source.name, module);
+                module
+            }
+        };
+        let name = CString::new(kernel.name).expect("names of kernels have no NUL");
+        let function = self.call(&format!("cuModuleGetFunction({})", kernel.name), || {
+            // SAFETY: the module is loaded and never unloaded.
+            unsafe { result::module::get_function(module, name) }
+        })?;
+        loaded.kernels.insert(key, function);
+        Ok(function)
+    }
+
+    /// Calls `copy` with pinned pieces in turn, for each part of `bytes` bytes: part, its memory.
+    fn staged(
+        &self,
+        bytes: usize,
+        mut copy: impl FnMut(usize, usize, &Piece) -> Result<(), GpuError>,
+    ) -> Result<(), GpuError> {
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let staging = match &mut *staging {
+            Some(staging) => staging,
+            none => none.insert(self.new_staging()?),
+        };
+        for (turn, first) in (0..bytes).step_by(STAGING_BYTES).enumerate() {
+            let piece = &staging.pieces[turn % staging.pieces.len()];
+            copy(first, STAGING_BYTES.min(bytes - first), piece)?;
+        }
+        Ok(())
+    }
+
+    fn new_staging(&self) -> Result<Staging, GpuError> {
+        let piece = || {
+            let memory = self.call("cuMemHostAlloc", || {
+                // SAFETY: never freed, as devices live as long as the process.
+                unsafe { result::malloc_host(STAGING_BYTES, 0) }
+            })?;
+            let done = self.call("cuEventCreate", || {
+                result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+            })?;
+            Ok(Piece {
+                memory: memory.cast(),
+                done,
+            })
+        };
+        Ok(Staging {
+            pieces: [piece()?, piece()?],
+        })
+    }
+}
+
+fn fault(device: &str, call: &str, error: DriverError) -> GpuError {
+    GpuError::Call {
+        device: device.to_owned(),
+        call: call.to_owned(),
+        reason: reason(error),
+    }
+}
+
+/// Copies on all threads.
+fn copy_parallel(to: &mut [u8], from: &[u8]) {
+    let parts = to
+        .par_chunks_mut(COPY_GRAIN)
+        .zip(from.par_chunks(COPY_GRAIN));
+    parts.for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+impl Driver for Cuda {
+    fn allocate(&self, bytes: usize) -> Result<u64, GpuError> {
+        self.call("cuMemAlloc", || {
+            // SAFETY: more than 0 bytes; the pool frees it once.
+            unsafe { result::malloc_sync(bytes) }
+        })
+    }
+
+    fn free(&self, address: u64) {
+        let freed = self.call("cuMemFree", || {
+            // SAFETY: from `allocate`, freed once; the driver waits for what uses it.
+            unsafe { result::free_sync(address) }
+        });
+        if let Err(error) = freed {
+            tracing::warn!("{error}");
+        }
+    }
+
+    fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), GpuError> {
+        if bytes.len() <= SMALL_COPY {
+            return self.call("cuMemcpyHtoDAsync", || {
+                // SAFETY: the range was checked by `Gpu`; pageable memory is read before the call returns.
+                unsafe { result::memcpy_htod_async(to, bytes, self.stream) }
+            });
+        }
+        self.staged(bytes.len(), |first, len, piece| {
+            self.call("cuMemcpyHtoDAsync", || {
+                // SAFETY: the piece is ours while we hold its mutex, as long as STAGING_BYTES, and its last copy
+                // is waited for; the device's range was checked by `Gpu`.
+                unsafe {
+                    result::event::synchronize(piece.done)?;
+                    let staged = std::slice::from_raw_parts_mut(piece.memory, len);
+                    copy_parallel(staged, &bytes[first..first + len]);
+                    result::memcpy_htod_async(to + first as u64, staged, self.stream)?;
+                    result::event::record(piece.done, self.stream)
+                }
+            })
+        })
+    }
+
+    fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
+        if bytes.len() <= SMALL_COPY {
+            return self.call("cuMemcpyDtoHAsync", || {
+                // SAFETY: the range was checked by `Gpu`, and the copy is waited for.
+                unsafe {
+                    result::memcpy_dtoh_async(bytes, from, self.stream)?;
+                    result::stream::synchronize(self.stream)
+                }
+            });
+        }
+        // What the piece before holds is copied out while the next one is filled.
+        let mut filled: Option<(usize, usize, *mut u8, sys::CUevent)> = None;
+        let len_all = bytes.len();
+        let mut take = |filled: Option<(usize, usize, *mut u8, sys::CUevent)>| {
+            let Some((first, len, memory, done)) = filled else {
+                return Ok(());
+            };
+            self.call("cuMemcpyDtoHAsync", || {
+                // SAFETY: the piece is ours while `staged` holds its mutex, and its copy is waited for.
+                unsafe {
+                    result::event::synchronize(done)?;
+                    let staged = std::slice::from_raw_parts(memory, len);
+                    copy_parallel(&mut bytes[first..first + len], staged);
+                }
+                Ok(())
+            })
+        };
+        self.staged(len_all, |first, len, piece| {
+            self.call("cuMemcpyDtoHAsync", || {
+                // SAFETY: what the piece held was copied out a turn ago; the device's range was checked by `Gpu`.
+                unsafe {
+                    result::event::synchronize(piece.done)?;
+                    let staged = std::slice::from_raw_parts_mut(piece.memory, len);
+                    result::memcpy_dtoh_async(staged, from + first as u64, self.stream)?;
+                    result::event::record(piece.done, self.stream)
+                }
+            })?;
+            let before = filled.replace((first, len, piece.memory, piece.done));
+            let taken = take(before);
+            if first + len == len_all {
+                taken?;
+                return take(filled.take());
+            }
+            taken
+        })
+    }
+
+    fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), GpuError> {
+        self.call("cuMemcpyDtoDAsync", || {
+            // SAFETY: both ranges were checked by `Gpu`.
+            unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) }
+        })
+    }
+
+    fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
+        self.call("cuMemsetD8Async", || {
+            // SAFETY: the range was checked by `Gpu`.
+            unsafe { result::memset_d8_async(to, byte, bytes, self.stream) }
+        })
+    }
+
+    fn launch(
+        &self,
+        kernel: Kernel,
+        launch: Launch,
+        arguments: &[Argument],
+    ) -> Result<(), GpuError> {
+        let function = self.function(kernel)?;
+        let mut values: Vec<u64> = arguments
+            .iter()
+            .map(|argument| match *argument {
+                // Little-endian: the first four bytes are the number.
+                Argument::U32(value) => u64::from(value),
+                Argument::U64(value) => value,
+            })
+            .collect();
+        let mut pointers: Vec<*mut c_void> = values
+            .iter_mut()
+            .map(|value| (&raw mut *value).cast())
+            .collect();
+        self.call(&format!("cuLaunchKernel({})", kernel.name), || {
+            // SAFETY: launch wrappers pass what the kernel's signature says, and check that it stays within its
+            // buffers; tests on the emulator check both.
+            unsafe {
+                result::launch_kernel(
+                    function,
+                    (launch.blocks, 1, 1),
+                    (launch.threads, 1, 1),
+                    0,
+                    self.stream,
+                    &mut pointers,
+                )
+            }
+        })
+    }
+
+    fn synchronize(&self) -> Result<(), GpuError> {
+        self.call("cuStreamSynchronize", || {
+            // SAFETY: the stream lives as long as the device.
+            unsafe { result::stream::synchronize(self.stream) }
+        })
+    }
+
+    fn mark(&self) -> Result<u64, GpuError> {
+        self.call("cuEventRecord", || {
+            let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)?;
+            // SAFETY: the event is new; `elapsed` destroys it.
+            unsafe { result::event::record(event, self.stream)? };
+            Ok(event as u64)
+        })
+    }
+
+    fn elapsed(&self, from: u64, to: u64) -> Result<u64, GpuError> {
+        let (from, to) = (from as sys::CUevent, to as sys::CUevent);
+        self.call("cuEventElapsedTime", || {
+            // SAFETY: both are from `mark`, and destroyed once.
+            unsafe {
+                result::event::synchronize(to)?;
+                let milliseconds = result::event::elapsed(from, to)?;
+                result::event::destroy(from)?;
+                result::event::destroy(to)?;
+                // Not negative, and far below 2^63 nanoseconds.
+                Ok((f64::from(milliseconds) * 1e6) as u64)
+            }
+        })
+    }
+}

@@ -1,0 +1,357 @@
+//! A device with typed memory and launches.
+//!
+//! The invariant: a [`Buffer`] holds as many items as it says, and launches
+//! are checked by their wrappers, never by kernels. Work is in order: what a
+//! launch writes, the next one reads.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use super::driver::{Argument, Driver, Kernel, Launch};
+use super::error::GpuError;
+use super::pool::{Block, Pool};
+
+/// What is known of a device.
+#[derive(Clone, Debug)]
+pub struct DeviceFacts {
+    /// As in `SET device = 'cuda:0'`.
+    pub name: String,
+    /// As the driver calls it.
+    pub model: String,
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// Bytes of its second-level cache.
+    pub cache: u64,
+    /// Multiprocessors.
+    pub processors: u32,
+    /// As `sm_90`.
+    pub architecture: String,
+    /// Whether it shares memory with the CPU.
+    pub is_integrated: bool,
+}
+
+/// A device, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    driver: Arc<dyn Driver>,
+    pool: Arc<Pool>,
+    facts: Arc<DeviceFacts>,
+}
+
+/// `len` items in device memory.
+#[derive(Debug)]
+pub struct Buffer<T> {
+    block: Block,
+    len: usize,
+    items: PhantomData<T>,
+}
+
+impl<T> Buffer<T> {
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forgets the items from `len` on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// The address of an item, as an argument; `index` may be the length.
+    pub(crate) fn at(&self, index: usize) -> Argument {
+        assert!(index <= self.len, "index {index} of {} items", self.len);
+        Argument::U64(self.block.address + (index * size_of::<T>()) as u64)
+    }
+}
+
+impl<T> From<&Buffer<T>> for Argument {
+    fn from(buffer: &Buffer<T>) -> Argument {
+        Argument::U64(buffer.block.address)
+    }
+}
+
+impl<T> From<&mut Buffer<T>> for Argument {
+    fn from(buffer: &mut Buffer<T>) -> Argument {
+        Argument::U64(buffer.block.address)
+    }
+}
+
+impl From<u32> for Argument {
+    fn from(value: u32) -> Argument {
+        Argument::U32(value)
+    }
+}
+
+impl From<u64> for Argument {
+    fn from(value: u64) -> Argument {
+        Argument::U64(value)
+    }
+}
+
+impl From<usize> for Argument {
+    fn from(value: usize) -> Argument {
+        Argument::U64(value as u64)
+    }
+}
+
+/// Arguments of a kernel: buffers, `u32`, and `u64` or `usize`, which kernels take as `u64`.
+macro_rules! arguments {
+    ($($argument:expr),* $(,)?) => { &[$($crate::gpu::driver::Argument::from($argument)),*] };
+}
+pub(crate) use arguments;
+
+impl Gpu {
+    pub(crate) fn new(driver: Arc<dyn Driver>, facts: DeviceFacts) -> Gpu {
+        let pool = Pool::new(driver.clone(), facts.name.clone(), facts.memory);
+        Gpu {
+            driver,
+            pool: Arc::new(pool),
+            facts: Arc::new(facts),
+        }
+    }
+
+    /// What is known of it.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// Bytes of its memory in use by us.
+    pub fn memory_used(&self) -> u64 {
+        self.pool.used()
+    }
+
+    /// The most bytes in use at a time since the last call.
+    pub fn take_memory_used_max(&self) -> u64 {
+        self.pool.take_used_max()
+    }
+
+    /// Bytes of its memory that may be in use.
+    pub fn memory_limit(&self) -> u64 {
+        self.pool.limit()
+    }
+
+    /// Sets how many bytes may be in use; what is in use stays.
+    pub fn set_memory_limit(&self, bytes: u64) {
+        self.pool.set_limit(bytes);
+    }
+
+    /// Items with any content.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Memory`].
+    pub fn allocate<T: Pod>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
+        let block = self.pool.take(len.saturating_mul(size_of::<T>()))?;
+        Ok(Buffer {
+            block,
+            len,
+            items: PhantomData,
+        })
+    }
+
+    /// Items whose bytes are all 0.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
+        self.filled(len, 0)
+    }
+
+    /// Items whose bytes are all `byte`.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn filled<T: Pod>(&self, len: usize, byte: u8) -> Result<Buffer<T>, GpuError> {
+        let buffer = self.allocate(len)?;
+        self.fill(&buffer, byte)?;
+        Ok(buffer)
+    }
+
+    /// Sets all bytes of some items.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn fill<T: Pod>(&self, buffer: &Buffer<T>, byte: u8) -> Result<(), GpuError> {
+        match buffer.len * size_of::<T>() {
+            0 => Ok(()),
+            bytes => self.driver.fill(buffer.block.address, byte, bytes),
+        }
+    }
+
+    /// A copy of some items on the device.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn upload<T: Pod>(&self, items: &[T]) -> Result<Buffer<T>, GpuError> {
+        let buffer = self.allocate(items.len())?;
+        self.upload_to(&buffer, 0, items)?;
+        Ok(buffer)
+    }
+
+    /// Copies some items over those from `first` on.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    ///
+    /// When they do not fit.
+    pub fn upload_to<T: Pod>(
+        &self,
+        buffer: &Buffer<T>,
+        first: usize,
+        items: &[T],
+    ) -> Result<(), GpuError> {
+        assert!(
+            first + items.len() <= buffer.len,
+            "more items than the buffer has"
+        );
+        if items.is_empty() {
+            return Ok(());
+        }
+        let to = buffer.block.address + (first * size_of::<T>()) as u64;
+        self.driver.upload(to, bytemuck::cast_slice(items))
+    }
+
+    /// All items, when what was launched is done.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`], also of earlier launches.
+    pub fn download<T: Pod>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, GpuError> {
+        let mut items = vec![T::zeroed(); buffer.len];
+        self.download_from(buffer, 0, &mut items)?;
+        Ok(items)
+    }
+
+    /// One item, when what was launched is done.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`], also of earlier launches.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such item.
+    pub fn item<T: Pod>(&self, buffer: &Buffer<T>, index: usize) -> Result<T, GpuError> {
+        let mut item = [T::zeroed()];
+        self.download_from(buffer, index, &mut item)?;
+        Ok(item[0])
+    }
+
+    /// The items from `first` on, when what was launched is done.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`], also of earlier launches.
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many.
+    pub fn download_from<T: Pod>(
+        &self,
+        buffer: &Buffer<T>,
+        first: usize,
+        items: &mut [T],
+    ) -> Result<(), GpuError> {
+        assert!(
+            first + items.len() <= buffer.len,
+            "more items than the buffer has"
+        );
+        if items.is_empty() {
+            return Ok(());
+        }
+        let from = buffer.block.address + (first * size_of::<T>()) as u64;
+        self.driver.download(from, bytemuck::cast_slice_mut(items))
+    }
+
+    /// Copies the first `len` items of one buffer over those of another from `first` on.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many.
+    pub fn copy<T: Pod>(
+        &self,
+        to: &Buffer<T>,
+        first: usize,
+        from: &Buffer<T>,
+        len: usize,
+    ) -> Result<(), GpuError> {
+        assert!(len <= from.len, "more items than there are");
+        assert!(first + len <= to.len, "more items than the buffer has");
+        if len == 0 {
+            return Ok(());
+        }
+        let address = to.block.address + (first * size_of::<T>()) as u64;
+        self.driver
+            .copy(address, from.block.address, len * size_of::<T>())
+    }
+
+    /// Starts a kernel, unless it has no threads.
+    ///
+    /// The caller has checked that the kernel stays within its arguments.
+    pub(crate) fn launch(
+        &self,
+        kernel: Kernel,
+        launch: Launch,
+        arguments: &[Argument],
+    ) -> Result<(), GpuError> {
+        match launch.blocks {
+            0 => Ok(()),
+            _ => self.driver.launch(kernel, launch, arguments),
+        }
+    }
+
+    /// Waits for all that was started.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`] of what was started.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.driver.synchronize()
+    }
+
+    /// Runs something and measures it on the device, in nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`] of either.
+    pub fn timed<T>(
+        &self,
+        run: impl FnOnce() -> Result<T, GpuError>,
+    ) -> Result<(T, u64), GpuError> {
+        let from = self.driver.mark()?;
+        let result = run()?;
+        let to = self.driver.mark()?;
+        Ok((result, self.driver.elapsed(from, to)?))
+    }
+
+    /// Blocks of some threads that together have at least one thread for each of `items`.
+    pub(crate) fn blocks_for(items: usize, per_block: u32) -> u32 {
+        // Grids of a dimension end at 2^31 - 1; kernels of more items loop.
+        items.div_ceil(per_block as usize).min(i32::MAX as usize) as u32
+    }
+
+    /// So many blocks that every multiprocessor is busy, for kernels that loop.
+    pub(crate) fn blocks_looping(&self, items: usize, per_block: u32) -> u32 {
+        /// Blocks of 256 threads that a multiprocessor holds.
+        const RESIDENT: u32 = 8;
+        Gpu::blocks_for(items, per_block).min(self.facts.processors * RESIDENT)
+    }
+}

@@ -1,0 +1,80 @@
+//! What a device can do, without types: memory, copies and launches, in order.
+//!
+//! The invariant: the calls of one driver take effect one after the other, in
+//! the order in which they were made. Memory that is freed may still be used
+//! by what was launched before.
+
+use std::fmt;
+
+use super::error::GpuError;
+
+/// A `.cu` file.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// Its name, as in messages.
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    /// Numbers that both sides need: `-Dname=value`.
+    pub(crate) constants: &'static [(&'static str, u64)],
+}
+
+/// A kernel by its name in a `.cu` file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) source: &'static Source,
+    pub(crate) name: &'static str,
+}
+
+/// How many threads run a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
+    pub(crate) blocks: u32,
+    /// Threads of a block.
+    pub(crate) threads: u32,
+}
+
+/// An argument of a kernel, as wide as its parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Argument {
+    U32(u32),
+    /// Also addresses.
+    U64(u64),
+}
+
+/// One in-order queue of work on one device. Addresses are the device's.
+pub(crate) trait Driver: Send + Sync + fmt::Debug {
+    /// Some bytes, more than 0, with any content, aligned to 256.
+    fn allocate(&self, bytes: usize) -> Result<u64, GpuError>;
+
+    /// Gives memory of [`Driver::allocate`] back, when all that was launched is done.
+    fn free(&self, address: u64);
+
+    /// Copies to the device; `bytes` may be changed as soon as this returns.
+    fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), GpuError>;
+
+    /// Copies from the device, and waits for it.
+    fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError>;
+
+    /// Copies within the device, between ranges that do not overlap.
+    fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), GpuError>;
+
+    /// Sets each of some bytes.
+    fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<(), GpuError>;
+
+    /// Starts a kernel. Its source is compiled by the first launch.
+    fn launch(
+        &self,
+        kernel: Kernel,
+        launch: Launch,
+        arguments: &[Argument],
+    ) -> Result<(), GpuError>;
+
+    /// Waits for all that was started, and says whether it failed.
+    fn synchronize(&self) -> Result<(), GpuError>;
+
+    /// Marks this moment of the queue; see [`Driver::elapsed`].
+    fn mark(&self) -> Result<u64, GpuError>;
+
+    /// Nanoseconds of the device between two marks; waits for the second. Both are used up.
+    fn elapsed(&self, from: u64, to: u64) -> Result<u64, GpuError>;
+}

@@ -1,0 +1,56 @@
+//! What a GPU can fail with.
+//!
+//! The invariant: a message names the call, the device and what to do. None of
+//! these panics, and none leaves a device half set up: it is used no more.
+
+use std::path::PathBuf;
+
+/// A failure of a device, of its driver or of the compiler of its kernels.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// The driver refused a call, or an earlier launch failed.
+    #[error("{device}: {call} failed: {reason}")]
+    Call {
+        /// The device, as `cuda:0`.
+        device: String,
+        /// The call of the driver, or the kernel that was launched.
+        call: String,
+        /// Name and text of the error.
+        reason: String,
+    },
+
+    /// Device memory is used up, or the limit of what may be used.
+    #[error(
+        "{device}: no {bytes} bytes of memory left below the limit of {limit}; \
+         hint: raise gpu_memory_limit or set device = 'cpu'"
+    )]
+    Memory {
+        /// The device, as `cuda:0`.
+        device: String,
+        /// What was asked for.
+        bytes: u64,
+        /// What may be used in all.
+        limit: u64,
+    },
+
+    /// A kernel does not compile, which is a fault of ours or of an unusual architecture.
+    #[error("{source_name} does not compile for {architecture}: {log}")]
+    Compile {
+        /// The `.cu` file.
+        source_name: String,
+        /// As `sm_90`.
+        architecture: String,
+        /// What the compiler says.
+        log: String,
+    },
+
+    /// Where compiled kernels are kept cannot be written; they are compiled anew each time.
+    #[error("{path}: cannot keep compiled kernels: {reason}")]
+    Cache {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+}

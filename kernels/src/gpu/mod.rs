@@ -1,0 +1,46 @@
+//! The same algorithms on GPUs.
+//!
+//! The invariant: every kernel gives bit for bit what its CPU twin in this
+//! crate gives. A kernel lies in a `.cu` file with its launches in the `.rs`
+//! beside it; both know a device only as a [`Gpu`], behind which is a CUDA
+//! device ([`cuda`]) or, in tests, a host that runs the kernels as C++.
+//! Layers, from below: [`driver`] is what a device can do, [`pool`] its
+//! memory, [`gpu`](self) buffers and launches, `primitives` scan, sort and the
+//! like, and then the algorithms.
+//!
+//! Nothing here chooses between CPU and GPU: the planner does.
+
+mod compile;
+mod cuda;
+mod device;
+mod driver;
+#[cfg(test)]
+mod emulator;
+mod error;
+mod pool;
+mod primitives;
+#[cfg(test)]
+mod test_devices;
+
+pub use cuda::{Absence, devices};
+pub use device::{Buffer, DeviceFacts, Gpu};
+pub use error::GpuError;
+
+use driver::Source;
+
+/// Every `.cu` file.
+const SOURCES: [&Source; 1] = [&primitives::SOURCE];
+
+/// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
+/// machine code.
+///
+/// # Errors
+///
+/// [`GpuError::Compile`] of the first that does not compile.
+pub fn compile_all(architecture: &str) -> Result<Vec<(&'static str, usize)>, GpuError> {
+    let compiled = SOURCES.iter().map(|source| {
+        let cubin = compile::cubin(source, architecture, None)?;
+        Ok((source.name, cubin.len()))
+    });
+    compiled.collect()
+}

@@ -1,0 +1,198 @@
+// primitives.cuh: scan, ranks, hash table and load-balanced search that kernels are made of.
+// Work   every function is for whole warps or whole blocks, as its name says; all threads must call it
+// Exact  integers only, and no result depends on the order in which blocks or lanes run
+#pragma once
+#include "device.cuh"
+
+// ---- sums in a warp and in a block ----
+
+// The sum of `value` over this lane and those before.
+template <typename T>
+__device__ __forceinline__ T warp_inclusive_sum(T value) {
+#pragma unroll
+    for (u32 distance = 1; distance < WARP_THREADS; distance *= 2) {
+        T below = __shfl_up_sync(FULL_WARP, value, distance);
+        if (lane_index() >= distance) value += below;
+    }
+    return value;
+}
+
+// The sum of `value` over the warp, for all lanes.
+template <typename T>
+__device__ __forceinline__ T warp_sum(T value) {
+#pragma unroll
+    for (u32 distance = WARP_THREADS / 2; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(FULL_WARP, value, distance);
+    }
+    return value;
+}
+
+// Shared memory of the sums of a block of at most 32 warps.
+template <typename T>
+struct BlockSum {
+    T warps[WARP_THREADS];
+};
+
+// The sum of `value` over the threads before this one, and over the block as `total`. Ends behind a barrier
+// after which `shared` may be used again.
+template <typename T>
+__device__ __forceinline__ T block_exclusive_sum(T value, BlockSum<T>& shared, T& total) {
+    const u32 warps = blockDim.x / WARP_THREADS;
+    T inclusive = warp_inclusive_sum(value);
+    if (lane_index() == WARP_THREADS - 1) shared.warps[warp_index()] = inclusive;
+    __syncthreads();
+    if (warp_index() == 0) {
+        T warp = lane_index() < warps ? shared.warps[lane_index()] : T(0);
+        T sum = warp_inclusive_sum(warp);
+        if (lane_index() < warps) shared.warps[lane_index()] = sum;
+    }
+    __syncthreads();
+    T before = warp_index() > 0 ? shared.warps[warp_index() - 1] : T(0);
+    total = shared.warps[warps - 1];
+    __syncthreads();
+    return before + inclusive - value;
+}
+
+// ---- decoupled look-back (Merrill, Garland 2016): one pass over memory for a scan of the whole grid ----
+
+// A tile says its own sum as soon as it knows it, later the sum of all tiles up to it, in one word: two bits
+// that say which, and the sum. Words begin as 0.
+constexpr u32 LOOK_BACK_SHIFT = 62;
+constexpr u64 LOOK_BACK_VALUE = (u64(1) << LOOK_BACK_SHIFT) - 1;
+constexpr u64 LOOK_BACK_OWN = u64(1) << LOOK_BACK_SHIFT;
+constexpr u64 LOOK_BACK_ALL = u64(2) << LOOK_BACK_SHIFT;
+
+// The next tile for this block, in ascending order of when blocks begin: those before are being worked on, so
+// that waiting for them ends. `shared` is one word.
+__device__ __forceinline__ u32 next_tile(u32* ticket, u32& shared) {
+    if (threadIdx.x == 0) shared = atomicAdd(ticket, 1u);
+    __syncthreads();
+    u32 tile = shared;
+    __syncthreads();
+    return tile;
+}
+
+// For one whole warp: the sum over all tiles before `tile`, whose own sum is `own`. Sums are below 2^62.
+__device__ __forceinline__ u64 warp_look_back(u64* words, u32 tile, u64 own) {
+    if (tile == 0) {
+        if (lane_index() == 0) store_relaxed(&words[0], LOOK_BACK_ALL | own);
+        return 0;
+    }
+    if (lane_index() == 0) store_relaxed(&words[tile], LOOK_BACK_OWN | own);
+    u64 before = 0;
+    for (i64 last = i64(tile) - 1;; last -= WARP_THREADS) {
+        // Lane 0 looks at the nearest tile. Before the first tile there is nothing, which is known.
+        const i64 index = last - lane_index();
+        u64 word = index >= 0 ? load_relaxed(&words[index]) : LOOK_BACK_ALL;
+        while (__any_sync(FULL_WARP, word < LOOK_BACK_OWN)) {
+            spin_wait();
+            if (index >= 0) word = load_relaxed(&words[index]);
+        }
+        const u32 all = __ballot_sync(FULL_WARP, (word & LOOK_BACK_ALL) != 0);
+        // Tiles up to the nearest one that knows everything before it.
+        const u32 wanted = all == 0 ? FULL_WARP : (all & (0u - all)) * 2 - 1;
+        const bool counts = (wanted >> lane_index()) & 1;
+        before += warp_sum<u64>(counts ? word & LOOK_BACK_VALUE : 0);
+        if (all != 0) break;
+    }
+    if (lane_index() == 0) store_relaxed(&words[tile], LOOK_BACK_ALL | (before + own));
+    return before;
+}
+
+// For a block: as `warp_look_back`. `shared` is one word. Ends behind a barrier.
+__device__ __forceinline__ u64 block_look_back(u64* words, u32 tile, u64 own, u64& shared) {
+    if (warp_index() == 0) {
+        u64 before = warp_look_back(words, tile, own);
+        if (lane_index() == 0) shared = before;
+    }
+    __syncthreads();
+    u64 before = shared;
+    __syncthreads();
+    return before;
+}
+
+// ---- searching and load balance ----
+
+// How many of `values[0 .. count]`, which do not fall, are at most `value`.
+template <typename T>
+__device__ __forceinline__ u64 count_at_most(const T* values, u64 count, T value) {
+    u64 first = 0;
+    while (count > 0) {
+        u64 half = count / 2;
+        if (values[first + half] <= value) {
+            first += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
+    }
+    return first;
+}
+
+// Load-balanced expand: the owner of item `item` where owner o has the items offsets[o] .. offsets[o + 1];
+// `first` and `end` bound the owners that come into question.
+template <typename T>
+__device__ __forceinline__ u64 owner_of(const T* offsets, u64 first, u64 end, T item) {
+    return first + count_at_most(offsets + first + 1, end - first - 1, item);
+}
+
+// ---- hash table ----
+
+// The finaliser of splitmix64: one to one.
+__device__ __forceinline__ u64 mix(u64 x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+// No key of a hash table.
+constexpr u64 NO_KEY = ~u64(0);
+
+// The slot of `key` in a table of `mask + 1` keys, a power of two, all NO_KEY at first. There must be room:
+// the loop ends at the key or at a free slot. Which slot a key gets depends on the order of threads.
+__device__ __forceinline__ u64 hash_slot(u64* keys, u64 mask, u64 key) {
+    u64 slot = mix(key) & mask;
+    while (true) {
+        u64 found = load_relaxed(&keys[slot]);
+        if (found == key) return slot;
+        if (found == NO_KEY) {
+            found = atomicCAS(&keys[slot], NO_KEY, key);
+            if (found == NO_KEY || found == key) return slot;
+        }
+        slot = (slot + 1) & mask;
+    }
+}
+
+// The slot of `key`, or NO_KEY if it is not in the table; nothing is added meanwhile.
+__device__ __forceinline__ u64 hash_find(const u64* keys, u64 mask, u64 key) {
+    u64 slot = mix(key) & mask;
+    while (true) {
+        u64 found = keys[slot];
+        if (found == key) return slot;
+        if (found == NO_KEY) return NO_KEY;
+        slot = (slot + 1) & mask;
+    }
+}
+
+// Warp aggregation: of the active lanes with one key the lowest is told their number, the others 0.
+__device__ __forceinline__ u32 equal_lanes(u64 key, bool is_active) {
+    const u32 active = __ballot_sync(FULL_WARP, is_active);
+    u32 equal = 0;
+    if (is_active) equal = __match_any_sync(active, key);
+    return is_active && (equal & lanes_below()) == 0 ? __popc(equal) : 0;
+}
+
+// ---- ranks by digit, for radix sort and for tables with few keys ----
+
+// The lanes whose `digit`, below 2^BITS, is this lane's.
+template <u32 BITS>
+__device__ __forceinline__ u32 lanes_of_digit(u32 digit) {
+    u32 equal = FULL_WARP;
+#pragma unroll
+    for (u32 bit = 0; bit < BITS; bit++) {
+        const bool is_set = (digit >> bit) & 1;
+        const u32 set = __ballot_sync(FULL_WARP, is_set);
+        equal &= is_set ? set : ~set;
+    }
+    return equal;
+}

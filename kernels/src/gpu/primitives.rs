@@ -1,0 +1,494 @@
+//! Scan, radix sort, sums by key, load-balanced expand and sums of segments.
+//!
+//! The invariant: a result is what the same words on slices say, whatever the
+//! order of blocks. Wrappers take their memory from the pool and do not wait
+//! for the device, except where a length is the result.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Argument, Kernel, Launch, Source};
+use super::error::GpuError;
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Items that a block takes at a time.
+const TILE: usize = 4096;
+
+/// Bits of a digit of radix sort, and its values.
+const DIGIT_BITS: u32 = 8;
+const DIGITS: usize = 1 << DIGIT_BITS;
+
+/// Items that [`sort_keys`] and [`sort_pairs`] take at most.
+pub(crate) const SORT_MAX: usize = (1 << 30) - 1;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "primitives.cu",
+    text: include_str!("primitives.cu"),
+    constants: &[
+        ("PRIMITIVE_THREADS", THREADS as u64),
+        ("PRIMITIVE_TILE", TILE as u64),
+    ],
+};
+
+const fn kernel(name: &'static str) -> Kernel {
+    Kernel {
+        source: &SOURCE,
+        name,
+    }
+}
+
+/// What a look-back over `tiles` tiles of `words` words needs: words and a ticket, all 0.
+///
+/// The ticket lies behind the words, so that one fill makes both.
+pub(crate) struct LookBack<W> {
+    words: Buffer<W>,
+    tickets: usize,
+}
+
+impl<W: Pod> LookBack<W> {
+    pub(crate) fn new(gpu: &Gpu, words: usize) -> Result<LookBack<W>, GpuError> {
+        // One more word holds the ticket, a u32.
+        let buffer = gpu.zeroed(words + 1)?;
+        Ok(LookBack {
+            words: buffer,
+            tickets: words,
+        })
+    }
+
+    pub(crate) fn words(&self) -> Argument {
+        self.words.at(0)
+    }
+
+    pub(crate) fn ticket(&self) -> Argument {
+        self.words.at(self.tickets)
+    }
+}
+
+fn tiles(items: usize) -> u32 {
+    u32::try_from(items.div_ceil(TILE)).expect("device memory holds fewer than 2^44 items")
+}
+
+/// Which numbers a scan reads.
+pub(crate) trait Scanned<Sum>: Pod {
+    /// The kernel.
+    const KERNEL: &'static str;
+}
+
+impl Scanned<u32> for u32 {
+    const KERNEL: &'static str = "scan_u32_u32_kernel";
+}
+
+impl Scanned<u64> for u32 {
+    const KERNEL: &'static str = "scan_u32_u64_kernel";
+}
+
+impl Scanned<u64> for u64 {
+    const KERNEL: &'static str = "scan_u64_u64_kernel";
+}
+
+/// `[items + 1]`: the sum of the items before each, and of all. Sums stay below 2^62 and fit into `Sum`.
+pub(crate) fn scan<Item: Scanned<Sum>, Sum: Pod>(
+    gpu: &Gpu,
+    items: &Buffer<Item>,
+) -> Result<Buffer<Sum>, GpuError> {
+    let sums = gpu.allocate(items.len() + 1)?;
+    scan_to(gpu, items, &sums)?;
+    Ok(sums)
+}
+
+/// As [`scan`], into a buffer with one item more.
+pub(crate) fn scan_to<Item: Scanned<Sum>, Sum: Pod>(
+    gpu: &Gpu,
+    items: &Buffer<Item>,
+    sums: &Buffer<Sum>,
+) -> Result<(), GpuError> {
+    assert!(sums.len() == items.len() + 1, "no room for the sum of all");
+    let blocks = tiles(sums.len());
+    let look_back = LookBack::<u64>::new(gpu, blocks as usize)?;
+    gpu.launch(
+        kernel(Item::KERNEL),
+        Launch {
+            blocks,
+            threads: THREADS,
+        },
+        arguments![
+            items,
+            sums,
+            items.len(),
+            look_back.words(),
+            look_back.ticket()
+        ],
+    )
+}
+
+/// What radix sort orders by.
+pub(crate) trait Key: Pod {
+    const HISTOGRAM: &'static str;
+    const SORT: &'static str;
+}
+
+impl Key for u32 {
+    const HISTOGRAM: &'static str = "digit_histogram_u32_kernel";
+    const SORT: &'static str = "sort_digit_u32_kernel";
+}
+
+impl Key for u64 {
+    const HISTOGRAM: &'static str = "digit_histogram_u64_kernel";
+    const SORT: &'static str = "sort_digit_u64_kernel";
+}
+
+/// What radix sort moves with its keys.
+pub(crate) trait Carried<K: Key>: Pod {
+    const SORT: &'static str;
+}
+
+impl Carried<u32> for u32 {
+    const SORT: &'static str = "sort_digit_u32_u32_kernel";
+}
+
+impl Carried<u64> for u32 {
+    const SORT: &'static str = "sort_digit_u64_u32_kernel";
+}
+
+impl Carried<u64> for u64 {
+    const SORT: &'static str = "sort_digit_u64_u64_kernel";
+}
+
+/// Sorts by the bits `bits` of the keys, of which others do not matter; stable.
+///
+/// Work: one pass over the keys, and one over everything for each 8 bits.
+pub(crate) fn sort_keys<K: Key>(
+    gpu: &Gpu,
+    keys: Buffer<K>,
+    bits: Range<u32>,
+) -> Result<Buffer<K>, GpuError> {
+    let (keys, _) = sort::<K, u8>(gpu, keys, None, bits, K::SORT)?;
+    Ok(keys)
+}
+
+/// As [`sort_keys`], and moves `values` as the keys.
+pub(crate) fn sort_pairs<K: Key, V: Carried<K>>(
+    gpu: &Gpu,
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    bits: Range<u32>,
+) -> Result<(Buffer<K>, Buffer<V>), GpuError> {
+    assert!(values.len() == keys.len(), "one value for each key");
+    let (keys, values) = sort(gpu, keys, Some(values), bits, V::SORT)?;
+    Ok((keys, values.expect("values were given")))
+}
+
+fn sort<K: Key, V: Pod>(
+    gpu: &Gpu,
+    keys: Buffer<K>,
+    values: Option<Buffer<V>>,
+    bits: Range<u32>,
+    name: &'static str,
+) -> Result<(Buffer<K>, Option<Buffer<V>>), GpuError> {
+    let len = keys.len();
+    assert!(len <= SORT_MAX, "{len} items to sort");
+    assert!(bits.end as usize <= size_of::<K>() * 8, "bits of {bits:?}");
+    if len < 2 || bits.is_empty() {
+        return Ok((keys, values));
+    }
+    let passes = bits.len().div_ceil(DIGIT_BITS as usize);
+    let offsets = gpu.zeroed::<u32>(passes * DIGITS)?;
+    let launch = Launch {
+        blocks: gpu.blocks_looping(len, THREADS * 16),
+        threads: THREADS,
+    };
+    gpu.launch(
+        kernel(K::HISTOGRAM),
+        launch,
+        arguments![&keys, len, bits.start, bits.end, &offsets],
+    )?;
+    let launch = Launch {
+        blocks: passes as u32,
+        threads: THREADS,
+    };
+    gpu.launch(kernel("digit_offsets_kernel"), launch, arguments![&offsets])?;
+    let blocks = tiles(len);
+    let (mut keys, mut keys_out) = (keys, gpu.allocate::<K>(len)?);
+    let mut values_out = match &values {
+        Some(_) => Some(gpu.allocate::<V>(len)?),
+        None => None,
+    };
+    let mut values = values;
+    for (pass, shift) in bits.clone().step_by(DIGIT_BITS as usize).enumerate() {
+        let look_back = LookBack::<u32>::new(gpu, blocks as usize * DIGITS)?;
+        let none = || Argument::U64(0);
+        gpu.launch(
+            kernel(name),
+            Launch {
+                blocks,
+                threads: THREADS,
+            },
+            arguments![
+                &keys,
+                values.as_ref().map_or_else(none, Argument::from),
+                &keys_out,
+                values_out.as_ref().map_or_else(none, Argument::from),
+                len,
+                shift,
+                DIGIT_BITS.min(bits.end - shift),
+                offsets.at(pass * DIGITS),
+                look_back.words(),
+                look_back.ticket(),
+            ],
+        )?;
+        std::mem::swap(&mut keys, &mut keys_out);
+        std::mem::swap(&mut values, &mut values_out);
+    }
+    Ok((keys, values))
+}
+
+/// The distinct keys of sorted `keys` with the sums of their `values`, or how often they occur without values.
+/// Sums of runs stay below 2^62. Waits for their number.
+pub(crate) fn sums_by_key(
+    gpu: &Gpu,
+    keys: &Buffer<u64>,
+    values: Option<&Buffer<u64>>,
+) -> Result<(Buffer<u64>, Buffer<u64>), GpuError> {
+    let len = keys.len();
+    assert!(
+        values.is_none_or(|values| values.len() == len),
+        "one value for each key"
+    );
+    let mut keys_out = gpu.allocate::<u64>(len)?;
+    let mut sums = gpu.allocate::<u64>(len)?;
+    if len > 0 {
+        let runs = gpu.zeroed::<u64>(1)?;
+        let blocks = tiles(len);
+        let look_back = LookBack::<u64>::new(gpu, blocks as usize * 2)?;
+        gpu.launch(
+            kernel("sums_by_key_kernel"),
+            Launch {
+                blocks,
+                threads: THREADS,
+            },
+            arguments![
+                keys,
+                values.map_or(Argument::U64(0), Argument::from),
+                &keys_out,
+                &sums,
+                &runs,
+                len,
+                look_back.words(),
+                look_back.ticket(),
+            ],
+        )?;
+        // At most `len`, a usize.
+        let runs = gpu.item(&runs, 0)? as usize;
+        keys_out.truncate(runs);
+        sums.truncate(runs);
+    }
+    Ok((keys_out, sums))
+}
+
+/// `[count]`: for each item the owner, where owner o has the items `offsets[o]..offsets[o + 1]`.
+pub(crate) fn expand(
+    gpu: &Gpu,
+    offsets: &Buffer<u32>,
+    count: usize,
+) -> Result<Buffer<u32>, GpuError> {
+    let owners = gpu.allocate(count)?;
+    let owner_count = u32::try_from(offsets.len() - 1).expect("offsets of u32 items");
+    let items = u32::try_from(count).expect("items that u32 offsets bound");
+    gpu.launch(
+        kernel("expand_kernel"),
+        Launch {
+            blocks: tiles(count),
+            threads: THREADS,
+        },
+        arguments![offsets, owner_count, &owners, items],
+    )?;
+    Ok(owners)
+}
+
+/// The sums of the values of each segment, wrapping: segment s is `values[offsets[s]..offsets[s + 1]]`, and the last
+/// one ends with the values.
+pub(crate) fn segment_sums(
+    gpu: &Gpu,
+    offsets: &Buffer<u32>,
+    values: &Buffer<u64>,
+) -> Result<Buffer<u64>, GpuError> {
+    let segments = u32::try_from(offsets.len() - 1).expect("offsets of u32 items");
+    let items = u32::try_from(values.len()).expect("items that u32 offsets bound");
+    let sums = gpu.zeroed(offsets.len() - 1)?;
+    gpu.launch(
+        kernel("segment_sums_kernel"),
+        Launch {
+            blocks: tiles(values.len()),
+            threads: THREADS,
+        },
+        arguments![offsets, segments, values, &sums, items],
+    )?;
+    Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::test_devices::{Numbers, on_devices};
+
+    /// Lengths around lanes, warps, threads and tiles, and some tiles.
+    const LENGTHS: [usize; 12] = [0, 1, 2, 31, 33, 255, 4095, 4096, 4097, 8192, 12_289, 50_000];
+
+    #[test]
+    fn scan_equals_running_sums() {
+        on_devices(|gpu| {
+            let mut numbers = Numbers::new(1);
+            for len in LENGTHS {
+                let small: Vec<u32> = numbers.below(len, 1 << 16);
+                let large: Vec<u64> = small.iter().map(|&n| u64::from(n) << 24).collect();
+                let mut sums = vec![0u64];
+                for &n in &small {
+                    sums.push(sums[sums.len() - 1] + u64::from(n));
+                }
+                let items = gpu.upload(&small)?;
+                let wide: Buffer<u64> = scan(gpu, &items)?;
+                assert_eq!(gpu.download(&wide)?, sums, "{len}");
+                let narrow: Buffer<u32> = scan(gpu, &items)?;
+                let narrow: Vec<u64> = gpu.download(&narrow)?.into_iter().map(u64::from).collect();
+                assert_eq!(narrow, sums, "{len}");
+                let wide: Buffer<u64> = scan(gpu, &gpu.upload(&large)?)?;
+                let sums: Vec<u64> = sums.iter().map(|sum| sum << 24).collect();
+                assert_eq!(gpu.download(&wide)?, sums, "{len}");
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn sort_equals_the_stable_sort_by_the_same_bits() {
+        on_devices(|gpu| {
+            let mut numbers = Numbers::new(2);
+            for (turn, len) in LENGTHS.into_iter().enumerate() {
+                let bits = [0..64, 0..8, 3..20, 0..1, 60..64, 5..5][turn % 6].clone();
+                let mask = |key: u64| {
+                    let width = bits.len() as u32;
+                    let ones = u64::MAX.checked_shr(64 - width).unwrap_or(0);
+                    key.checked_shr(bits.start).unwrap_or(0) & ones
+                };
+                let keys: Vec<u64> = match turn % 3 {
+                    0 => numbers.any(len),
+                    1 => numbers.below(len, 5).into_iter().map(u64::from).collect(),
+                    _ => vec![u64::MAX; len],
+                };
+                let mut expected: Vec<(u64, u32)> = keys.iter().copied().zip(0..).collect();
+                expected.sort_by_key(|&(key, _)| mask(key));
+                let (keys_expected, order): (Vec<u64>, Vec<u32>) = expected.iter().copied().unzip();
+                let sorted = sort_keys(gpu, gpu.upload(&keys)?, bits.clone())?;
+                assert_eq!(gpu.download(&sorted)?, keys_expected, "{len} {bits:?}");
+                let values: Vec<u32> = (0..len as u32).collect();
+                let (sorted, moved) =
+                    sort_pairs(gpu, gpu.upload(&keys)?, gpu.upload(&values)?, bits.clone())?;
+                assert_eq!(gpu.download(&sorted)?, keys_expected, "{len} {bits:?}");
+                assert_eq!(gpu.download(&moved)?, order, "{len} {bits:?}");
+                let wide: Vec<u64> = values.iter().map(|&n| u64::from(n) << 32).collect();
+                let (_, moved) =
+                    sort_pairs(gpu, gpu.upload(&keys)?, gpu.upload(&wide)?, bits.clone())?;
+                let moved = gpu.download(&moved)?.into_iter().map(|n| (n >> 32) as u32);
+                assert_eq!(moved.collect::<Vec<u32>>(), order, "{len} {bits:?}");
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn sort_of_narrow_keys_equals_the_stable_sort() {
+        on_devices(|gpu| {
+            let mut numbers = Numbers::new(3);
+            for len in LENGTHS {
+                let keys: Vec<u32> = numbers.below(len, 300);
+                let values: Vec<u32> = (0..len as u32).collect();
+                let mut expected: Vec<(u32, u32)> = keys.iter().copied().zip(0..).collect();
+                expected.sort_by_key(|&(key, _)| key);
+                let (sorted, moved) =
+                    sort_pairs(gpu, gpu.upload(&keys)?, gpu.upload(&values)?, 0..32)?;
+                let found = gpu
+                    .download(&sorted)?
+                    .into_iter()
+                    .zip(gpu.download(&moved)?);
+                assert_eq!(found.collect::<Vec<_>>(), expected, "{len}");
+                let sorted = sort_keys(gpu, gpu.upload(&keys)?, 0..32)?;
+                let expected: Vec<u32> = expected.into_iter().map(|(key, _)| key).collect();
+                assert_eq!(gpu.download(&sorted)?, expected, "{len}");
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn sums_by_key_equal_sums_of_runs() {
+        on_devices(|gpu| {
+            let mut numbers = Numbers::new(4);
+            for (len, range) in LENGTHS
+                .into_iter()
+                .zip([1, 2, 40_000, 9].into_iter().cycle())
+            {
+                let mut keys: Vec<u64> = numbers
+                    .below(len, range)
+                    .into_iter()
+                    .map(u64::from)
+                    .collect();
+                keys.sort_unstable();
+                let values: Vec<u64> = numbers
+                    .below(len, 1 << 20)
+                    .into_iter()
+                    .map(u64::from)
+                    .collect();
+                let mut expected: Vec<(u64, u64, u64)> = Vec::new();
+                for (&key, &value) in keys.iter().zip(&values) {
+                    match expected.last_mut() {
+                        Some(last) if last.0 == key => {
+                            last.1 += value;
+                            last.2 += 1;
+                        }
+                        _ => expected.push((key, value, 1)),
+                    }
+                }
+                let keys = gpu.upload(&keys)?;
+                let (distinct, sums) = sums_by_key(gpu, &keys, Some(&gpu.upload(&values)?))?;
+                let (again, counts) = sums_by_key(gpu, &keys, None)?;
+                let found = gpu.download(&distinct)?.into_iter();
+                let found = found.zip(gpu.download(&sums)?).zip(gpu.download(&counts)?);
+                let found: Vec<_> = found.map(|((key, sum), count)| (key, sum, count)).collect();
+                assert_eq!(found, expected, "{len} {range}");
+                assert_eq!(gpu.download(&again)?.len(), expected.len());
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn expand_and_segment_sums_equal_their_definition_also_with_empty_segments() {
+        on_devices(|gpu| {
+            let mut numbers = Numbers::new(5);
+            for (owners, longest) in [(1, 1), (1, 9_000), (40, 400), (5_000, 3), (9_000, 1)] {
+                let lens: Vec<u32> = numbers.below(owners, longest + 1);
+                let mut offsets = vec![0u32];
+                let mut expected = Vec::new();
+                for (owner, len) in (0u32..).zip(&lens) {
+                    offsets.push(offsets[offsets.len() - 1] + len);
+                    expected.extend((0..*len).map(|_| owner));
+                }
+                let offsets = gpu.upload(&offsets)?;
+                let found = expand(gpu, &offsets, expected.len())?;
+                assert_eq!(gpu.download(&found)?, expected, "{owners} {longest}");
+                let values: Vec<u64> = numbers.any(expected.len());
+                let mut sums = vec![0u64; owners];
+                for (&owner, &value) in expected.iter().zip(&values) {
+                    sums[owner as usize] = sums[owner as usize].wrapping_add(value);
+                }
+                let found = segment_sums(gpu, &offsets, &gpu.upload(&values)?)?;
+                assert_eq!(gpu.download(&found)?, sums, "{owners} {longest}");
+            }
+            Ok(())
+        });
+    }
+}
