@@ -17,19 +17,25 @@ mod driver;
 #[cfg(test)]
 mod emulator;
 mod error;
+mod grammar;
+mod lookups;
 mod pool;
-mod primitives;
+pub mod primitives;
+mod structures;
 #[cfg(test)]
 mod test_devices;
 
 pub use cuda::{Absence, devices};
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
+pub use grammar::DeviceGrammar;
+pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
+pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 1] = [&primitives::SOURCE];
+const SOURCES: [&Source; 3] = [&primitives::SOURCE, &structures::SOURCE, &lookups::SOURCE];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
 /// machine code.
