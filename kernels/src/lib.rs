@@ -10,6 +10,8 @@ mod bits;
 mod construct;
 mod extract;
 mod file_counts;
+#[cfg(test)]
+mod gpu;
 mod grammar_view;
 mod key_sort;
 mod lengths;
