@@ -188,6 +188,28 @@ impl Gpu {
         }
     }
 
+    /// Sets all bytes of the first `len` items.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many.
+    pub fn fill_first<T: Pod>(
+        &self,
+        buffer: &Buffer<T>,
+        byte: u8,
+        len: usize,
+    ) -> Result<(), GpuError> {
+        assert!(len <= buffer.len, "more items than the buffer has");
+        match len * size_of::<T>() {
+            0 => Ok(()),
+            bytes => self.driver.fill(buffer.block.address, byte, bytes),
+        }
+    }
+
     /// A copy of some items on the device.
     ///
     /// # Errors

@@ -11,17 +11,23 @@
 //! Nothing here chooses between CPU and GPU: the planner does.
 
 mod compile;
+mod construct;
 mod cuda;
 mod device;
 mod driver;
 #[cfg(test)]
 mod emulator;
 mod error;
+mod merge_sort;
+mod pair_rounds;
 mod pool;
 mod primitives;
+mod prune;
+mod renumber;
 #[cfg(test)]
 mod test_devices;
 
+pub use construct::{DeviceGrammar, Step, TOKENS_MAX, construct, construct_resident};
 pub use cuda::{Absence, devices};
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
@@ -29,7 +35,13 @@ pub use error::GpuError;
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 1] = [&primitives::SOURCE];
+const SOURCES: [&Source; 5] = [
+    &primitives::SOURCE,
+    &merge_sort::SOURCE,
+    &pair_rounds::SOURCE,
+    &prune::SOURCE,
+    &renumber::SOURCE,
+];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
 /// machine code.
