@@ -22,7 +22,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = gpu::devices().map_err(|absence| absence.to_string())?[0].clone();
     println!(
         "{:16} {:>10} {:>8} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>8}",
-        "corpus", "tokens", "ms", "GB/s", "rules", "symbols", "rounds", "equal", "CPU 1 ms", "CPU all", "MiB"
+        "corpus",
+        "tokens",
+        "ms",
+        "GB/s",
+        "rules",
+        "symbols",
+        "rounds",
+        "equal",
+        "CPU 1 ms",
+        "CPU all",
+        "MiB"
     );
     let no_twin = std::env::var_os("NO_TWIN").is_some();
     for folder in std::env::args().skip(1) {
@@ -50,7 +60,11 @@ impl Corpus {
         let tokens = words("tokens.u32")?;
         let text_bytes = std::fs::read_to_string(folder.join("text_bytes"))?;
         Ok(Corpus {
-            name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            name: folder
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
             terminal_count: tokens.iter().max().map_or(0, |most| most + 1),
             file_offsets: words("file_offsets.u32")?,
             tokens,
@@ -59,7 +73,9 @@ impl Corpus {
     }
 
     fn twin(&self, threads: usize) -> Result<(Constructed, f64), Box<dyn Error>> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()?;
         let tokens = self.tokens.clone();
         let begin = Instant::now();
         let parameters = Parameters::default();

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::device::{Buffer, Gpu};
 use super::error::GpuError;
+use super::grammar::DeviceGrammar;
 use super::pair_rounds;
 use super::prune;
 use super::renumber;
@@ -38,38 +39,29 @@ pub enum Step {
     Root,
 }
 
-/// A grammar on a device, laid out as [`Constructed`].
+/// A grammar on a device.
 #[derive(Debug)]
-pub struct DeviceGrammar {
-    /// Symbols below are terminals.
-    pub terminal_count: u32,
-    /// `[rules + 1]`.
-    pub rule_offsets: Buffer<u32>,
-    /// Bodies.
-    pub symbols: Buffer<u32>,
-    /// `[levels + 1]`.
-    pub level_offsets: Buffer<u32>,
-    /// `[files + 1]`.
-    pub root_offsets: Buffer<u32>,
-    /// The symbols whose expansions make the files.
-    pub root: Buffer<u32>,
+pub struct DeviceConstructed {
+    /// What was built.
+    pub grammar: DeviceGrammar,
     /// Rounds that construction took.
     pub rounds: u32,
 }
 
-impl DeviceGrammar {
+impl DeviceConstructed {
     /// Copies it to the host.
     ///
     /// # Errors
     ///
     /// [`GpuError`], also of what made it.
     pub fn download(&self, gpu: &Gpu) -> Result<Constructed, GpuError> {
+        let grammar = &self.grammar;
         Ok(Constructed {
-            rule_offsets: gpu.download(&self.rule_offsets)?,
-            symbols: gpu.download(&self.symbols)?,
-            level_offsets: gpu.download(&self.level_offsets)?,
-            root_offsets: gpu.download(&self.root_offsets)?,
-            root: gpu.download(&self.root)?,
+            rule_offsets: gpu.download(&grammar.rule_offsets)?,
+            symbols: gpu.download(&grammar.symbols)?,
+            level_offsets: grammar.level_offsets.clone(),
+            root_offsets: gpu.download(&grammar.root_offsets)?,
+            root: gpu.download(&grammar.root)?,
             rounds: self.rounds,
         })
     }
@@ -135,11 +127,8 @@ pub fn construct_resident(
     parameters: &Parameters,
     on_step: &mut dyn FnMut(Step),
     stop: &AtomicBool,
-) -> Result<DeviceGrammar, GpuError> {
-    assert!(
-        parameters.alpha_denominator > 0,
-        "alpha has denominator 0"
-    );
+) -> Result<DeviceConstructed, GpuError> {
+    assert!(parameters.alpha_denominator > 0, "alpha has denominator 0");
     assert!(!file_offsets.is_empty(), "file offsets do not begin with 0");
     // Every rule shortens the sequence by two symbols at least.
     assert!(
@@ -166,15 +155,16 @@ pub fn construct_resident(
     let renumbered = renumber::renumber(gpu, &pruned, terminal_count)?;
     on_step(Step::Root);
     let root = pruned.root(gpu, &renumbered.ids)?;
-    Ok(DeviceGrammar {
+    let grammar = DeviceGrammar {
         terminal_count,
         rule_offsets: renumbered.rule_offsets,
         symbols: renumbered.symbols,
         level_offsets: renumbered.level_offsets,
+        level_symbols: renumbered.level_symbols,
         root_offsets: pruned.root_offsets,
         root,
-        rounds,
-    })
+    };
+    Ok(DeviceConstructed { grammar, rounds })
 }
 
 fn check_size(tokens: usize, files: usize) -> Result<(), GpuError> {
@@ -379,15 +369,7 @@ mod tests {
             let stop = AtomicBool::new(true);
             let tokens = vec![0; 100];
             let parameters = Parameters::default();
-            let found = construct(
-                gpu,
-                &tokens,
-                &[0, 100],
-                1,
-                &parameters,
-                &mut |_| {},
-                &stop,
-            );
+            let found = construct(gpu, &tokens, &[0, 100], 1, &parameters, &mut |_| {}, &stop);
             assert!(matches!(found, Err(GpuError::Stopped(_))));
             Ok(())
         });

@@ -88,9 +88,7 @@ impl Items {
         gpu.launch(
             kernel("sort_tile_kernel"),
             launch,
-            arguments![
-                keys, values, keys_out, values_out, items, symbols, offsets
-            ],
+            arguments![keys, values, keys_out, values_out, items, symbols, offsets],
         )?;
         self.swap();
         let mut width = TILE;
@@ -159,7 +157,9 @@ mod tests {
                 for body in &bodies {
                     offsets.push(offsets[offsets.len() - 1] + body.len() as u32);
                 }
-                let keys = bodies.iter().map(|b| u64::from(b[0]) << 32 | u64::from(b[1]));
+                let keys = bodies
+                    .iter()
+                    .map(|b| u64::from(b[0]) << 32 | u64::from(b[1]));
                 let mut items = Items::new(gpu, count)?;
                 gpu.upload_to(&items.keys[0], 0, &keys.collect::<Vec<_>>())?;
                 gpu.upload_to(&items.values[0], 0, &(0..count as u32).collect::<Vec<_>>())?;

@@ -18,25 +18,33 @@ mod driver;
 #[cfg(test)]
 mod emulator;
 mod error;
+mod grammar;
+mod lookups;
 mod merge_sort;
 mod pair_rounds;
 mod pool;
-mod primitives;
+pub mod primitives;
 mod prune;
 mod renumber;
+mod structures;
 #[cfg(test)]
 mod test_devices;
 
-pub use construct::{DeviceGrammar, Step, TOKENS_MAX, construct, construct_resident};
+pub use construct::{DeviceConstructed, Step, TOKENS_MAX, construct, construct_resident};
 pub use cuda::{Absence, devices};
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
+pub use grammar::DeviceGrammar;
+pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
+pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 5] = [
+const SOURCES: [&Source; 7] = [
     &primitives::SOURCE,
+    &structures::SOURCE,
+    &lookups::SOURCE,
     &merge_sort::SOURCE,
     &pair_rounds::SOURCE,
     &prune::SOURCE,

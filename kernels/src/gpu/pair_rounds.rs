@@ -33,10 +33,7 @@ const SLOTS_HALVES: usize = 3;
 pub(crate) static SOURCE: Source = Source {
     name: "pair_rounds.cu",
     text: include_str!("pair_rounds.cu"),
-    constants: &[
-        ("PAIR_THREADS", THREADS as u64),
-        ("PAIR_TILE", TILE as u64),
-    ],
+    constants: &[("PAIR_THREADS", THREADS as u64), ("PAIR_TILE", TILE as u64)],
 };
 
 const fn kernel(name: &'static str) -> Kernel {
@@ -96,16 +93,7 @@ impl State {
     fn download(gpu: &Gpu, words: &Buffer<u32>) -> Result<State, GpuError> {
         let mut state = [0; STATE_WORDS];
         gpu.download_from(words, 0, &mut state)?;
-        let [
-            most,
-            length,
-            numbers,
-            _,
-            named,
-            taken,
-            depth_max,
-            is_wrong,
-        ] = state;
+        let [most, length, numbers, _, named, taken, depth_max, is_wrong] = state;
         Ok(State {
             most,
             length: length as usize,
@@ -339,7 +327,10 @@ impl<'a> Rounds<'a> {
 
     /// Makes rules of the pairs that are listed.
     fn name(&mut self, named: usize) -> Result<(), GpuError> {
-        assert!(self.rules + named <= self.pairs.len(), "more rules than pairs");
+        assert!(
+            self.rules + named <= self.pairs.len(),
+            "more rules than pairs"
+        );
         self.named.sort(self.gpu, named, None)?;
         self.gpu.launch(
             kernel("name_kernel"),
@@ -381,7 +372,7 @@ impl<'a> Rounds<'a> {
     /// Writes the next sequence, which has at most so many new pairs.
     fn write_next(&mut self, new_pairs: usize) -> Result<(), GpuError> {
         let size = slots(new_pairs);
-        self.gpu.fill_first(&self.entries, 0xff, size)?;
+        self.gpu.fill_items(&self.entries, 0, size, 0xff)?;
         let launch = launch_for(self.length, TILE);
         let look_back = LookBack::<u64>::new(self.gpu, launch.blocks as usize)?;
         self.gpu.launch(

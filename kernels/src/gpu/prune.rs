@@ -183,11 +183,7 @@ impl Pruned {
 }
 
 /// By rule: length, height and whether it stays.
-fn find_shapes(
-    gpu: &Gpu,
-    paired: &Paired,
-    terminal_count: u32,
-) -> Result<Buffer<u64>, GpuError> {
+fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer<u64>, GpuError> {
     let rules = paired.rules();
     let uses = gpu.zeroed::<u32>(rules)?;
     // A pair is two symbols.

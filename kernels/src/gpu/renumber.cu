@@ -99,14 +99,6 @@ rank_kernel(const u64* keys, const u32* values, u32 count, const u32* symbols, c
     }
 }
 
-// level_offsets[level] = rules up to it.
-extern "C" __global__ void __launch_bounds__(THREADS)
-level_rules_kernel(const u64* bases, u32 levels, u32* level_offsets) {
-    for (u64 level = grid_thread(); level <= levels; level += grid_threads()) {
-        level_offsets[level] = u32(bases[level] >> RULES_SHIFT);
-    }
-}
-
 struct CopyShared {
     u32 first;
     u32 end;

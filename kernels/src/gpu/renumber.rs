@@ -48,7 +48,10 @@ fn launch_for(items: usize) -> Launch {
 pub(super) struct Renumbered {
     pub(super) rule_offsets: Buffer<u32>,
     pub(super) symbols: Buffer<u32>,
-    pub(super) level_offsets: Buffer<u32>,
+    /// `[levels + 1]`.
+    pub(super) level_offsets: Vec<u32>,
+    /// `[levels + 1]`: where the bodies of levels begin in `symbols`.
+    pub(super) level_symbols: Vec<u32>,
     /// By old rule: its new symbol, if it stays.
     pub(super) ids: Buffer<u32>,
 }
@@ -60,7 +63,9 @@ pub(super) fn renumber(
     terminal_count: u32,
 ) -> Result<Renumbered, GpuError> {
     // The first level with a body is 1; those behind the last one are empty.
-    let level_sizes = pruned.starts[1..].windows(2).map(|window| window[1] - window[0]);
+    let level_sizes = pruned.starts[1..]
+        .windows(2)
+        .map(|window| window[1] - window[0]);
     let levels = level_sizes.clone().take_while(|&size| size > 0).count();
     let largest = level_sizes.clone().max().unwrap_or(0);
     let rules_max: usize = level_sizes.sum();
@@ -123,16 +128,19 @@ pub(super) fn renumber(
             ],
         )?;
     }
-    let level_offsets = gpu.allocate::<u32>(levels + 1)?;
-    gpu.launch(
-        kernel("level_rules_kernel"),
-        launch_for(levels + 1),
-        arguments![&bases, as_u32(levels), &level_offsets],
-    )?;
-    let all = gpu.item(&bases, levels)?;
+    let bases = gpu.download(&bases)?;
     // Both are at most the number of tokens.
-    let rules = (all >> RULES_SHIFT) as usize;
-    let symbol_count = (all & ((1 << RULES_SHIFT) - 1)) as usize;
+    let level_offsets: Vec<u32> = bases
+        .iter()
+        .map(|base| (base >> RULES_SHIFT) as u32)
+        .collect();
+    let symbols_mask = (1 << RULES_SHIFT) - 1;
+    let level_symbols: Vec<u32> = bases
+        .iter()
+        .map(|base| (base & symbols_mask) as u32)
+        .collect();
+    let rules = level_offsets[levels] as usize;
+    let symbol_count = level_symbols[levels] as usize;
     rule_offsets.truncate(rules + 1);
     let symbols = gpu.allocate::<u32>(symbol_count)?;
     gpu.launch(
@@ -152,6 +160,7 @@ pub(super) fn renumber(
         rule_offsets,
         symbols,
         level_offsets,
+        level_symbols,
         ids,
     })
 }
