@@ -245,8 +245,9 @@ extract_kernel(const u32* files, const u64* starts, const u64* sizes, const u64*
         while (true) {
             const u32 text = text_offsets[symbol];
             const u32 text_size = text_offsets[symbol + 1] - text;
-            if (text_size == 0) {
-                const u32 first = rule_offsets[symbol - terminal_count], end = rule_offsets[symbol - terminal_count + 1];
+            const u32 first = text_size == 0 ? rule_offsets[symbol - terminal_count] : 0;
+            const u32 end = text_size == 0 ? rule_offsets[symbol - terminal_count + 1] : 0;
+            if (first < end) {
                 const u32 found = u32(owner_of(body_starts, first, end, skip));
                 skip -= body_starts[found];
                 symbol = symbols[found];
