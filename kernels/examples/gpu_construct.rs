@@ -4,7 +4,9 @@
 //! words, and `text_bytes`, the size of the text as a decimal number. Prints a
 //! line for each: milliseconds of the device, GB/s of text, whether the grammar
 //! is the CPU's, and how long one thread and all threads of the CPU take; then
-//! the time of each step, for which the host waits after each.
+//! the time of each step, for which the host waits after each. Environment:
+//! `NO_TWIN` leaves the CPU out, `ONCE` builds twice and times nothing, which
+//! is for profilers.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -109,6 +111,10 @@ impl Corpus {
         device.take_memory_used_max();
         let grammar = construct(&mut |_| {})?.download(device)?;
         let memory = device.take_memory_used_max();
+        if std::env::var_os("ONCE").is_some() {
+            construct(&mut |_| {})?;
+            return Ok(device.synchronize()?);
+        }
         let mut times = Vec::new();
         for run in 0..WARM_UPS + RUNS {
             let (_, nanoseconds) = device.timed(|| construct(&mut |_| {}))?;

@@ -58,7 +58,8 @@ __device__ __forceinline__ u64 pair_of(u32 left, u32 right) { return u64(left) <
 __device__ __forceinline__ u32 entry_slot(Entry* entries, u32 size, u64 key) {
     u32 slot = u32(((mix(key) >> 32) * size) >> 32);
     while (true) {
-        u64 found = load_relaxed(&entries[slot].key);
+        // A key stays; that there is none yet is asked again.
+        u64 found = load_stale(&entries[slot].key);
         if (found == NO_KEY) found = atomicCAS(&entries[slot].key, NO_KEY, key);
         if (found == NO_KEY || found == key) return slot;
         slot = slot + 1 == size ? 0 : slot + 1;
@@ -178,7 +179,8 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
 #pragma unroll
     for (u32 k = 0; k < WARP_ROWS; k++) {
         const i64 p = warp_first + k * WARP_THREADS;
-        pairs[k] = p >= 0 && p < length ? numbers[p] : DEAD;
+        // A neighbour may give a number in place of a slot meanwhile, which means the same.
+        pairs[k] = p >= 0 && p < length ? load_relaxed(&numbers[p]) : DEAD;
     }
     u32 own_counts[WARP_ROWS];
 #pragma unroll
@@ -194,7 +196,7 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
             if (count < 2) pair = DEAD;
         }
         if (pair != pairs[k] && warp_row + k >= 1 && warp_row + k <= OWN_ROWS) {
-            numbers[warp_first + k * WARP_THREADS] = pair;
+            store_relaxed(&numbers[warp_first + k * WARP_THREADS], pair);
         }
         pairs[k] = pair;
         own_counts[k] = (pair & ODD) == 0 && count >= threshold ? count : 0;
@@ -236,7 +238,7 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
         const u32 word = __shfl_sync(FULL_WARP, is_own ? maxima : 0, k + 1);
         if ((word >> lane_index()) & 1) {
             u32* use = &uses[pairs[k]];
-            if (load_relaxed(use) < 2) atomicAdd(use, 1u);
+            if (load_stale(use) < 2) atomicAdd(use, 1u);
         }
     }
 }

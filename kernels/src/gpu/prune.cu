@@ -28,7 +28,7 @@ __device__ __forceinline__ u32 shape_height(u64 shape) { return u32(shape >> 33)
 __device__ __forceinline__ void count_use(u32 symbol, u32 terminal_count, u32* uses) {
     if (symbol < terminal_count || symbol == SEPARATOR) return;
     u32* use = &uses[symbol - terminal_count];
-    if (load_relaxed(use) < USES_MAX) atomicAdd(use, 1u);
+    if (load_stale(use) < USES_MAX) atomicAdd(use, 1u);
 }
 
 // uses[rule] += how often the rule is in `symbols`, up to USES_MAX or some more.
