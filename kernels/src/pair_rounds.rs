@@ -64,13 +64,13 @@ mod square;
 pub(crate) const SEPARATOR: u32 = u32::MAX;
 
 /// Depth of a rule above which priorities are the mix alone.
-const DEPTH_MAX: u16 = 64;
+pub(crate) const DEPTH_MAX: u16 = 64;
 
 /// At the lowest threshold, a round that shortens by less than one symbol in so many is the last.
-const LAST: usize = 200;
+pub(crate) const LAST: usize = 200;
 
 /// A round that shortens by less than one symbol in so many halves the threshold.
-const WEAK: usize = 1000;
+pub(crate) const WEAK: usize = 1000;
 
 /// Flag in a number: the position is at an odd offset in a run, no candidate.
 const ODD: u32 = 1 << 31;
@@ -208,7 +208,7 @@ fn rounds_in_chunks(
 
 impl Parameters {
     /// The threshold that belongs to the largest count.
-    fn threshold(&self, most: u32) -> u32 {
+    pub(crate) fn threshold(&self, most: u32) -> u32 {
         let wanted = (u64::from(most) * u64::from(self.alpha_numerator))
             .div_ceil(u64::from(self.alpha_denominator));
         // Not above `most`, so it fits.

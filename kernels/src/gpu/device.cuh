@@ -69,3 +69,13 @@ __device__ __forceinline__ u32 warp_index() { return threadIdx.x / WARP_THREADS;
 
 // The lanes before this one.
 __device__ __forceinline__ u32 lanes_below() { return (1u << lane_index()) - 1; }
+
+// A load that may see an old value of memory that others change meanwhile: from the nearest cache.
+template <typename T>
+__device__ __forceinline__ T load_stale(const T* from) {
+#ifdef ZIPFDB_EMULATOR
+    return load_relaxed(from);
+#else
+    return *from;
+#endif
+}

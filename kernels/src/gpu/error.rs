@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use crate::stop::Stopped;
+
 /// A failure of a device, of its driver or of the compiler of its kernels.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -33,6 +35,21 @@ pub enum GpuError {
         /// What may be used in all.
         limit: u64,
     },
+
+    /// More than one call takes on a device, whatever its memory.
+    #[error("{items} {what} are more than the {limit} that a GPU takes; hint: set device = 'cpu'")]
+    Limit {
+        /// What there is too much of, as `tokens`.
+        what: &'static str,
+        /// How many there are.
+        items: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+
+    /// The flag that ends a computation was set.
+    #[error(transparent)]
+    Stopped(Stopped),
 
     /// A kernel does not compile, which is a fault of ours or of an unusual architecture.
     #[error("{source_name} does not compile for {architecture}: {log}")]

@@ -11,6 +11,7 @@
 //! Nothing here chooses between CPU and GPU: the planner does.
 
 mod compile;
+mod construct;
 mod cuda;
 mod device;
 mod driver;
@@ -19,12 +20,17 @@ mod emulator;
 mod error;
 mod grammar;
 mod lookups;
+mod merge_sort;
+mod pair_rounds;
 mod pool;
 pub mod primitives;
+mod prune;
+mod renumber;
 mod structures;
 #[cfg(test)]
 mod test_devices;
 
+pub use construct::{DeviceConstructed, Step, TOKENS_MAX, construct, construct_resident};
 pub use cuda::{Absence, devices};
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
@@ -35,7 +41,15 @@ pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 3] = [&primitives::SOURCE, &structures::SOURCE, &lookups::SOURCE];
+const SOURCES: [&Source; 7] = [
+    &primitives::SOURCE,
+    &structures::SOURCE,
+    &lookups::SOURCE,
+    &merge_sort::SOURCE,
+    &pair_rounds::SOURCE,
+    &prune::SOURCE,
+    &renumber::SOURCE,
+];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
 /// machine code.

@@ -1,0 +1,569 @@
+// pair_rounds.cu: rounds that replace repeated pairs of adjacent symbols by rules; see pair_rounds.rs of the CPU.
+// In     symbols   [length] u32  symbols of the files, SEPARATOR behind each file
+//        numbers   [length] u32  of the pair at each position: NUMBER bits and flags, see below
+//        counts    [numbers] u32 by number: candidates of the pair. keys by number: the pair
+// Out    shorter symbols and numbers, counts of what is left, pairs of the new rules in ascending order
+// Work   a round reads symbols and numbers twice and writes them once, 25 bytes a position; one look-up of a count for
+//        each live position; three decrements and at most two insertions in a hash table for each replaced pair, fewer
+//        where pairs occur once; 16 bytes for each slot of that table and 12 for each number
+// Map    tiles of rows of 32 positions, a lane for a position of a row; sets of positions are words of a row
+// Exact  counts are sums of atomics; which number or slot a pair has depends on the order of threads and never shows:
+//        rules are named in the order of pairs
+// Why    a pair that occurs once will never occur again, nor will what is made of it: its positions are dead for good,
+//        and cost no look-up. Pairs keep their numbers, so only new pairs are hashed
+#include "primitives.cuh"
+
+constexpr u32 THREADS = PAIR_THREADS;
+constexpr u32 WARPS = THREADS / WARP_THREADS;
+
+// Ends a file. In no pair.
+constexpr u32 SEPARATOR = ~0u;
+
+// A number: the position is at an odd offset in a run, no candidate; the number is a slot of the table of new pairs.
+constexpr u32 ODD = 1u << 31;
+constexpr u32 FRESH = 1u << 30;
+constexpr u32 NUMBER = FRESH - 1;
+// The number of pairs that occur once, and of no pair.
+constexpr u32 DEAD = NUMBER;
+
+// A slot of the table of new pairs; all bits are set at first. `count` is the count less one.
+struct Entry {
+    u64 key;
+    u32 count;
+    u32 number;
+};
+
+// What the host and the kernels tell each other.
+struct State {
+    // The largest count.
+    u32 most;
+    // Of the sequence that was written, with separators.
+    u32 length;
+    // Numbers in use.
+    u32 numbers;
+    // Numbers of pairs of equal symbols.
+    u32 equals;
+    // Pairs taken at least twice in this round.
+    u32 named;
+    // Positions taken in this round.
+    u32 taken;
+    u32 depth_max;
+    // The input is none.
+    u32 is_wrong;
+};
+
+__device__ __forceinline__ u64 pair_of(u32 left, u32 right) { return u64(left) << 32 | right; }
+
+// The slot of a pair, which is added if it is new.
+__device__ __forceinline__ u32 entry_slot(Entry* entries, u32 size, u64 key) {
+    u32 slot = u32(((mix(key) >> 32) * size) >> 32);
+    while (true) {
+        // A key stays; that there is none yet is asked again.
+        u64 found = load_stale(&entries[slot].key);
+        if (found == NO_KEY) found = atomicCAS(&entries[slot].key, NO_KEY, key);
+        if (found == NO_KEY || found == key) return slot;
+        slot = slot + 1 == size ? 0 : slot + 1;
+    }
+}
+
+// The largest of `value` over the warp, added to the largest of all.
+__device__ __forceinline__ void warp_atomic_max(u32* most, u32 value) {
+#pragma unroll
+    for (u32 distance = WARP_THREADS / 2; distance > 0; distance /= 2) {
+        value = max(value, __shfl_xor_sync(FULL_WARP, value, distance));
+    }
+    if (lane_index() == 0 && value > load_relaxed(most)) atomicMax(most, value);
+}
+
+// ---- separators ----
+
+constexpr u32 SEPARATE_TILE = PAIR_TILE;
+
+struct SeparateShared {
+    u32 first;
+    u32 end;
+};
+
+// How many separators are before position p, if that is known to be first at least and end at most.
+__device__ __forceinline__ u32 separators_before(const u32* file_offsets, u32 first, u32 end, u64 p) {
+    while (first < end) {
+        const u32 middle = first + (end - first) / 2;
+        if (u64(file_offsets[middle + 1]) + middle < p) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return first;
+}
+
+// Puts a separator behind each file.
+extern "C" __global__ void __launch_bounds__(THREADS)
+separate_kernel(const u32* tokens, u32 count, const u32* file_offsets, u32 files, u32 terminal_count, u32* symbols,
+                State* state) {
+    SHARED(SeparateShared, shared);
+    const u64 first = u64(blockIdx.x) * SEPARATE_TILE;
+    const u64 end = min(first + SEPARATE_TILE, u64(count) + files);
+    if (threadIdx.x == 0) shared.first = separators_before(file_offsets, 0, files, first);
+    if (threadIdx.x == WARP_THREADS) shared.end = separators_before(file_offsets, 0, files, end);
+    __syncthreads();
+    bool is_wrong = false;
+    for (u64 p = first + threadIdx.x; p < end; p += THREADS) {
+        const u32 file = separators_before(file_offsets, shared.first, shared.end, p);
+        u32 symbol = SEPARATOR;
+        if (file >= files || file_offsets[file + 1] + u64(file) != p) {
+            const u64 token = p - file;
+            symbol = token < count ? tokens[token] : SEPARATOR;
+            is_wrong |= symbol >= terminal_count;
+        }
+        symbols[p] = symbol;
+    }
+    for (u64 file = grid_thread(); file < files; file += grid_threads()) {
+        is_wrong |= file_offsets[file] > file_offsets[file + 1];
+    }
+    if (grid_thread() == 0) is_wrong |= file_offsets[0] != 0 || file_offsets[files] != count;
+    if (is_wrong) atomicOr(&state->is_wrong, 1u);
+}
+
+// ---- which positions are taken ----
+
+constexpr u32 ROWS = PAIR_TILE / WARP_THREADS;
+constexpr u32 WARP_ROWS = ROWS / WARPS;
+// The first and the last row of a tile belong to its neighbours.
+constexpr u32 OWN_ROWS = ROWS - 2;
+static_assert(WARP_ROWS + 2 <= WARP_THREADS, "a lane for each row of a warp and those around");
+
+struct SelectShared {
+    // Free positions with a priority, and those of them that beat the candidate behind them.
+    u32 candidates[ROWS];
+    u32 greater[ROWS];
+    // Of each row's first position: its count if it is a candidate, or 0.
+    u32 first_counts[ROWS];
+};
+
+struct Masks {
+    u32 candidates;
+    u32 greater;
+};
+
+// For a warp, of which each lane has a row: the candidates that beat their neighbours; they and those are free no more.
+__device__ __forceinline__ u32 take_maxima(Masks& masks) {
+    u32 candidates_before = __shfl_up_sync(FULL_WARP, masks.candidates, 1);
+    u32 greater_before = __shfl_up_sync(FULL_WARP, masks.greater, 1);
+    u32 candidates_behind = __shfl_down_sync(FULL_WARP, masks.candidates, 1);
+    if (lane_index() == 0) candidates_before = 0;
+    if (lane_index() == WARP_THREADS - 1) candidates_behind = 0;
+    const u32 lose_to_before =
+        (masks.greater & masks.candidates) << 1 | (greater_before & candidates_before) >> 31;
+    const u32 lose_to_behind = (masks.candidates >> 1 | candidates_behind << 31) & ~masks.greater;
+    const u32 maxima = masks.candidates & ~lose_to_before & ~lose_to_behind;
+    u32 maxima_before = __shfl_up_sync(FULL_WARP, maxima, 1);
+    u32 maxima_behind = __shfl_down_sync(FULL_WARP, maxima, 1);
+    if (lane_index() == 0) maxima_before = 0;
+    if (lane_index() == WARP_THREADS - 1) maxima_behind = 0;
+    masks.candidates &= ~(maxima | maxima << 1 | maxima_before >> 31 | maxima >> 1 | maxima_behind << 31);
+    return maxima;
+}
+
+// Takes positions: bit p % 32 of taken[p / 32]. Notes in `uses`, by number, which pairs were taken once (1) and more
+// often (2 or more). Gives numbers in place of slots, and DEAD in place of pairs that occur once.
+extern "C" __global__ void __launch_bounds__(THREADS)
+select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries, const u32* counts, u32 threshold,
+              u32 mix_only, u32* uses, u32* taken, State* state) {
+    SHARED(SelectShared, shared);
+    // The row before the first tile is empty.
+    const i64 tile_row = i64(blockIdx.x) * OWN_ROWS - 1;
+    const u32 warp_row = warp_index() * WARP_ROWS;
+    const i64 warp_first = (tile_row + warp_row) * WARP_THREADS + lane_index();
+    u32 pairs[WARP_ROWS];
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        const i64 p = warp_first + k * WARP_THREADS;
+        // A neighbour may give a number in place of a slot meanwhile, which means the same.
+        pairs[k] = p >= 0 && p < length ? load_relaxed(&numbers[p]) : DEAD;
+    }
+    u32 own_counts[WARP_ROWS];
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        u32 pair = pairs[k];
+        if (pair & FRESH) {
+            const u32 number = entries[pair & NUMBER].number;
+            pair = number == ~0u ? DEAD : (pair & ODD) | number;
+        }
+        u32 count = 0;
+        if (pair != DEAD) {
+            count = counts[pair & NUMBER];
+            if (count < 2) pair = DEAD;
+        }
+        if (pair != pairs[k] && warp_row + k >= 1 && warp_row + k <= OWN_ROWS) {
+            store_relaxed(&numbers[warp_first + k * WARP_THREADS], pair);
+        }
+        pairs[k] = pair;
+        own_counts[k] = (pair & ODD) == 0 && count >= threshold ? count : 0;
+        if (lane_index() == 0) shared.first_counts[warp_row + k] = own_counts[k];
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        const u32 count = own_counts[k];
+        u32 behind = __shfl_down_sync(FULL_WARP, count, 1);
+        const u32 row = warp_row + k;
+        if (lane_index() == WARP_THREADS - 1) behind = row + 1 < ROWS ? shared.first_counts[row + 1] : 0;
+        bool is_greater = count > behind;
+        if (count != 0 && behind != 0 && (count == behind || mix_only)) {
+            const u32* at = symbols + warp_first + k * WARP_THREADS;
+            is_greater = mix(pair_of(at[0], at[1])) > mix(pair_of(at[1], at[2]));
+        }
+        const u32 candidates = __ballot_sync(FULL_WARP, count != 0);
+        const u32 greater = __ballot_sync(FULL_WARP, is_greater);
+        if (lane_index() == 0) {
+            shared.candidates[row] = candidates;
+            shared.greater[row] = greater;
+        }
+    }
+    __syncthreads();
+    // Lane l has the row before this warp's first, and those from there on.
+    const u32 row = warp_row + lane_index() - 1;
+    const bool has_row = lane_index() < WARP_ROWS + 2 && row < ROWS;
+    Masks masks{has_row ? shared.candidates[row] : 0, has_row ? shared.greater[row] : 0};
+    u32 maxima = take_maxima(masks);
+    maxima |= take_maxima(masks);
+    const bool is_own = lane_index() >= 1 && lane_index() <= WARP_ROWS && row >= 1 && row <= OWN_ROWS;
+    const i64 own_row = tile_row + i64(row);
+    if (is_own && own_row * WARP_THREADS < length) taken[own_row] = maxima;
+    const u32 count = warp_sum(is_own ? u32(__popc(maxima)) : 0u);
+    if (lane_index() == 0 && count > 0) atomicAdd(&state->taken, count);
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        const u32 word = __shfl_sync(FULL_WARP, is_own ? maxima : 0, k + 1);
+        if ((word >> lane_index()) & 1) {
+            u32* use = &uses[pairs[k]];
+            if (load_stale(use) < 2) atomicAdd(use, 1u);
+        }
+    }
+}
+
+// ---- rules ----
+
+constexpr u32 SWEEP_ITEMS = PAIR_TILE / THREADS;
+
+struct SweepShared {
+    BlockSum<u32> sum;
+    u32 first;
+};
+
+// Lists the pairs that were taken twice or more, in any order.
+extern "C" __global__ void __launch_bounds__(THREADS)
+collect_kernel(const u64* keys, u32* uses, u32 numbers, u64* named_keys, u32* named_numbers, State* state) {
+    SHARED(SweepShared, shared);
+    const u32 first = blockIdx.x * PAIR_TILE + threadIdx.x;
+    u32 again = 0;
+#pragma unroll
+    for (u32 i = 0; i < SWEEP_ITEMS; i++) {
+        const u32 number = first + i * THREADS;
+        const u32 use = number < numbers ? uses[number] : 0;
+        if (use == 1) uses[number] = 0;
+        again |= u32(use >= 2) << i;
+    }
+    u32 total;
+    u32 before = block_exclusive_sum<u32>(__popc(again), shared.sum, total);
+    if (threadIdx.x == 0 && total > 0) shared.first = atomicAdd(&state->named, total);
+    __syncthreads();
+#pragma unroll
+    for (u32 i = 0; i < SWEEP_ITEMS; i++) {
+        if ((again >> i) & 1) {
+            const u32 number = first + i * THREADS;
+            named_keys[shared.first + before] = keys[number];
+            named_numbers[shared.first + before] = number;
+            before++;
+        }
+    }
+}
+
+// Makes rules of sorted pairs: `uses`, by number, gets the symbol of the rule. Forgets the counts of pairs of equal
+// symbols, which are counted anew.
+extern "C" __global__ void __launch_bounds__(THREADS)
+name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 terminal_count, u32 rules, u32* uses,
+            u64* rule_pairs, u32* depths, u32* counts, const u32* equals, State* state) {
+    u32 depth_max = 0;
+    for (u64 i = grid_thread(); i < named; i += grid_threads()) {
+        const u64 pair = named_keys[i];
+        const u32 left = u32(pair >> 32), right = u32(pair);
+        uses[named_numbers[i]] = terminal_count + rules + u32(i);
+        rule_pairs[rules + i] = pair;
+        u32 depth = left < terminal_count ? 0 : depths[left - terminal_count];
+        if (right >= terminal_count) depth = max(depth, depths[right - terminal_count]);
+        depths[rules + i] = depth + 1;
+        depth_max = max(depth_max, depth + 1);
+    }
+    warp_atomic_max(&state->depth_max, depth_max);
+    for (u64 i = grid_thread(); i < state->equals; i += grid_threads()) counts[equals[i]] = 0;
+    if (grid_thread() == 0) state->most = 0;
+}
+
+// ---- the next sequence ----
+
+constexpr u32 TILE = PAIR_TILE;
+
+struct ReplaceShared {
+    // What is written, and the symbol behind it.
+    u32 symbols[TILE + 1];
+    u32 numbers[TILE];
+    // Positions that are replaced, by row.
+    u32 replaced[ROWS];
+    // What is written and differs from what is before it, by row.
+    u32 breaks[ROWS];
+    // The two positions before the tile and the two behind it: the symbol, and the rule that replaces it, or 0.
+    u32 near_symbols[4];
+    u32 near_ids[4];
+    // Symbols written before the tile, and whether the last run before it begins at an odd position.
+    u64 before;
+    u32 run_is_odd;
+    u32 tile;
+};
+
+// What a tile tells of itself: how many symbols, whether a run begins in it, and the parity of the last such place,
+// counted from the tile's start, or from the sequence's if the word says all.
+__device__ __forceinline__ u64 run_word(u64 count, bool has_break, u32 parity) {
+    return count << 2 | u64(has_break) << 1 | parity;
+}
+
+// For a warp: symbols before the tile, and the parity of the place where the last run before it begins.
+__device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bool has_break, u32 parity,
+                                             u32& parity_before) {
+    u64 before = 0;
+    parity_before = 0;
+    if (tile > 0) {
+        if (lane_index() == 0) store_relaxed(&words[tile], LOOK_BACK_OWN | run_word(count, has_break, parity));
+        // Where the last run begins, less what is before its tile.
+        u64 behind_run = 0;
+        u32 run_parity = 0;
+        bool is_found = false, is_all = false;
+        for (i64 last = i64(tile) - 1; !is_all; last -= WARP_THREADS) {
+            const i64 index = last - lane_index();
+            u64 word = index >= 0 ? load_relaxed(&words[index]) : LOOK_BACK_ALL;
+            while (__any_sync(FULL_WARP, word < LOOK_BACK_OWN)) {
+                spin_wait();
+                if (index >= 0) word = load_relaxed(&words[index]);
+            }
+            const u32 all = __ballot_sync(FULL_WARP, (word & LOOK_BACK_ALL) != 0);
+            const u32 wanted = all == 0 ? FULL_WARP : (all & (0u - all)) * 2 - 1;
+            is_all = all != 0;
+            const bool counts = (wanted >> lane_index()) & 1;
+            const u64 sum = warp_inclusive_sum<u64>(counts ? (word & LOOK_BACK_VALUE) >> 2 : 0);
+            const u32 breaks = __ballot_sync(FULL_WARP, counts && ((word & LOOK_BACK_ALL) != 0 || (word & 2) != 0));
+            if (!is_found && breaks != 0) {
+                const u32 nearest = __ffs(breaks) - 1;
+                is_found = true;
+                run_parity = u32(__shfl_sync(FULL_WARP, word, nearest)) & 1;
+                // A place of a tile that tells of all is counted from the sequence's start already.
+                behind_run = (all >> nearest) & 1 ? ~u64(0) : before + __shfl_sync(FULL_WARP, sum, nearest);
+            }
+            before += __shfl_sync(FULL_WARP, sum, WARP_THREADS - 1);
+        }
+        parity_before = behind_run == ~u64(0) ? run_parity : u32(before - behind_run + run_parity) & 1;
+    }
+    const u32 parity_all = has_break ? u32(before + parity) & 1 : parity_before;
+    if (lane_index() == 0) store_relaxed(&words[tile], LOOK_BACK_ALL | run_word(before + count, true, parity_all));
+    return before;
+}
+
+// Replaces what was taken and became a rule; `ids`, by number, are the symbols of the rules, or 0. Counts new pairs in
+// the table, pairs of equal symbols anew, and what the others lose.
+extern "C" __global__ void __launch_bounds__(THREADS)
+replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* taken, const u32* ids, u32* counts,
+               Entry* entries, u32 size, u32* symbols_out, u32* numbers_out, u64* words, u32* ticket, State* state) {
+    SHARED(ReplaceShared, shared);
+    const u32 tile = next_tile(ticket, shared.tile);
+    const u32 first = tile * TILE;
+    const u32 warp_row = warp_index() * WARP_ROWS;
+    u32 own_symbols[WARP_ROWS], pairs[WARP_ROWS], own_ids[WARP_ROWS];
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        const u32 p = first + (warp_row + k) * WARP_THREADS + lane_index();
+        own_symbols[k] = p < length ? symbols[p] : SEPARATOR;
+        pairs[k] = p < length ? numbers[p] : DEAD;
+    }
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        const u32 row_first = first + (warp_row + k) * WARP_THREADS;
+        const u32 word = row_first < length ? taken[row_first / WARP_THREADS] : 0;
+        own_ids[k] = (word >> lane_index()) & 1 ? ids[pairs[k]] : 0;
+        const u32 replaced = __ballot_sync(FULL_WARP, own_ids[k] != 0);
+        if (lane_index() == 0) shared.replaced[warp_row + k] = replaced;
+    }
+    if (threadIdx.x < 4) {
+        // Positions first - 2, first - 1, first + TILE, first + TILE + 1.
+        const i64 p = i64(first) + threadIdx.x - 2 + (threadIdx.x >= 2 ? TILE : 0);
+        u32 symbol = SEPARATOR, id = 0;
+        if (p >= 0 && p < length) {
+            symbol = symbols[p];
+            if ((taken[p / WARP_THREADS] >> (p % WARP_THREADS)) & 1) id = ids[numbers[p]];
+        }
+        shared.near_symbols[threadIdx.x] = symbol;
+        shared.near_ids[threadIdx.x] = id;
+    }
+    __syncthreads();
+    // A position is dropped if the one before it is replaced. Each lane counts two rows; every warp does so.
+    const bool first_is_dropped = shared.near_ids[1] != 0;
+    u32 row_kept[2];
+#pragma unroll
+    for (u32 i = 0; i < 2; i++) {
+        const u32 row = lane_index() * 2 + i;
+        const u32 before = row > 0 ? shared.replaced[row - 1] >> 31 : u32(first_is_dropped);
+        const u32 row_first = first + row * WARP_THREADS;
+        const u32 in_row = row_first < length ? min(WARP_THREADS, length - row_first) : 0;
+        const u32 exist = in_row == WARP_THREADS ? FULL_WARP : (1u << in_row) - 1;
+        row_kept[i] = exist & ~(shared.replaced[row] << 1 | before);
+    }
+    const u32 rows_sum = warp_inclusive_sum<u32>(__popc(row_kept[0]) + __popc(row_kept[1]));
+    const u32 rows_before = rows_sum - __popc(row_kept[0]) - __popc(row_kept[1]);
+    const u32 written = __shfl_sync(FULL_WARP, rows_sum, WARP_THREADS - 1);
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        const u32 row = warp_row + k;
+        const u32 p = first + row * WARP_THREADS + lane_index();
+        const u32 even_kept = __shfl_sync(FULL_WARP, row_kept[0], row / 2);
+        const u32 odd_kept = __shfl_sync(FULL_WARP, row_kept[1], row / 2);
+        const u32 before = __shfl_sync(FULL_WARP, rows_before, row / 2) + (row % 2 ? __popc(even_kept) : 0);
+        const u32 kept = row % 2 ? odd_kept : even_kept;
+        const u32 next_row = row + 1 < ROWS ? shared.replaced[row + 1] & 1 : u32(shared.near_ids[2] != 0);
+        const u32 replaced = shared.replaced[row];
+        const bool next_is_replaced = ((replaced >> 1 | next_row << 31) >> lane_index()) & 1;
+        const bool is_replaced = own_ids[k] != 0;
+        const bool is_kept = (kept >> lane_index()) & 1;
+        const u32 pair = pairs[k];
+        if (is_kept) {
+            const u32 at = before + __popc(kept & lanes_below());
+            shared.symbols[at] = is_replaced ? own_ids[k] : own_symbols[k];
+            // In place of a pair that occurs once nothing occurs twice.
+            u32 out = pair;
+            if (is_replaced || next_is_replaced) {
+                const u32 old = is_replaced ? numbers[p + 1] : pair;
+                out = old == DEAD ? DEAD : FRESH;
+            }
+            shared.numbers[at] = out;
+        }
+        const bool is_changed = p < length && (!is_kept || is_replaced || next_is_replaced);
+        if (is_changed && pair < FRESH && pair != DEAD && own_symbols[k] != symbols[p + 1]) {
+            atomicSub(&counts[pair], 1u);
+        }
+    }
+    if (threadIdx.x == 0) {
+        const bool is_dropped = shared.replaced[ROWS - 1] >> 31;
+        const u32 next = is_dropped ? 3 : 2;
+        const u32 id = shared.near_ids[next];
+        shared.symbols[written] = id != 0 ? id : shared.near_symbols[next];
+    }
+    __syncthreads();
+    // The last symbol before the tile that is written.
+    u32 previous = shared.near_symbols[1];
+    if (shared.near_ids[0] != 0) previous = shared.near_ids[0];
+    if (first_is_dropped) previous = shared.near_ids[1];
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        const u32 at = (warp_row + k) * WARP_THREADS + lane_index();
+        bool is_break = false;
+        if (at < written) is_break = shared.symbols[at] != (at > 0 ? shared.symbols[at - 1] : previous);
+        const u32 breaks = __ballot_sync(FULL_WARP, is_break);
+        if (lane_index() == 0) shared.breaks[warp_row + k] = breaks;
+    }
+    __syncthreads();
+    if (warp_index() == 0) {
+        const u32 even = shared.breaks[lane_index() * 2], odd = shared.breaks[lane_index() * 2 + 1];
+        const u32 some = __ballot_sync(FULL_WARP, (even | odd) != 0);
+        // The parity of a place in a row is that in the tile.
+        u32 parity = odd != 0 ? 31 - __clz(odd) : 31 - __clz(even);
+        parity = __shfl_sync(FULL_WARP, parity, some == 0 ? 0 : 31 - __clz(some)) & 1;
+        u32 run_is_odd;
+        const u64 before = run_look_back(words, tile, written, some != 0, parity, run_is_odd);
+        if (lane_index() == 0) {
+            shared.before = before;
+            shared.run_is_odd = run_is_odd;
+            if (u64(first) + TILE >= length) state->length = u32(before) + written;
+        }
+    }
+    __syncthreads();
+    const u32 out_first = u32(shared.before);
+    for (u32 at = threadIdx.x; at < written; at += THREADS) {
+        const u32 symbol = shared.symbols[at], next = shared.symbols[at + 1];
+        u32 pair = shared.numbers[at];
+        if (symbol == SEPARATOR || next == SEPARATOR) pair = DEAD;
+        if (pair != DEAD) {
+            pair &= ~ODD;
+            if (symbol == next) {
+                // Where the run begins.
+                u32 row = at / WARP_THREADS;
+                u32 breaks = shared.breaks[row] & (FULL_WARP >> (WARP_THREADS - 1 - at % WARP_THREADS));
+                while (breaks == 0 && row > 0) {
+                    row--;
+                    breaks = shared.breaks[row];
+                }
+                const u32 begin = breaks != 0 ? 31 - __clz(breaks) : out_first + shared.run_is_odd;
+                pair |= (at + begin) % 2 != 0 ? ODD : 0;
+            }
+            if (pair & FRESH) {
+                const u32 slot = entry_slot(entries, size, pair_of(symbol, next));
+                if ((pair & ODD) == 0) atomicAdd(&entries[slot].count, 1u);
+                pair = (pair & ODD) | FRESH | slot;
+            } else if (symbol == next && (pair & ODD) == 0) {
+                atomicAdd(&counts[pair], 1u);
+            }
+        }
+        symbols_out[out_first + at] = symbol;
+        numbers_out[out_first + at] = pair;
+    }
+}
+
+// ---- numbers ----
+
+// Numbers the new pairs that occur twice or more, and finds the largest count of these.
+extern "C" __global__ void __launch_bounds__(THREADS)
+number_kernel(Entry* entries, u32 size, u64* keys, u32* counts, u32* equals, State* state) {
+    SHARED(SweepShared, shared);
+    const u32 first = blockIdx.x * PAIR_TILE + threadIdx.x;
+    u32 own_counts[SWEEP_ITEMS];
+    u32 live = 0;
+    u32 most = 0;
+#pragma unroll
+    for (u32 i = 0; i < SWEEP_ITEMS; i++) {
+        const u32 slot = first + i * THREADS;
+        // A free slot has count 0.
+        own_counts[i] = slot < size ? entries[slot].count + 1 : 0;
+        live += own_counts[i] >= 2;
+        most = max(most, own_counts[i]);
+    }
+    u32 total;
+    const u32 before = block_exclusive_sum(live, shared.sum, total);
+    if (threadIdx.x == 0 && total > 0) shared.first = atomicAdd(&state->numbers, total);
+    __syncthreads();
+    u32 number = shared.first + before;
+#pragma unroll
+    for (u32 i = 0; i < SWEEP_ITEMS; i++) {
+        if (own_counts[i] >= 2) {
+            Entry& entry = entries[first + i * THREADS];
+            const u64 key = entry.key;
+            entry.number = number;
+            keys[number] = key;
+            counts[number] = own_counts[i];
+            if (u32(key >> 32) == u32(key)) equals[atomicAdd(&state->equals, 1u)] = number;
+            number++;
+        }
+    }
+    warp_atomic_max(&state->most, most);
+}
+
+// Finds the largest count of the pairs that have a number; makes the uses of all 0, and `state` ready for a round.
+extern "C" __global__ void __launch_bounds__(THREADS)
+settle_kernel(const u32* counts, u32* uses, u32 numbers, State* state) {
+    u32 most = 0;
+    for (u64 number = grid_thread(); number < numbers; number += grid_threads()) {
+        most = max(most, counts[number]);
+        uses[number] = 0;
+    }
+    warp_atomic_max(&state->most, most);
+    if (grid_thread() == 0) {
+        state->named = 0;
+        state->taken = 0;
+    }
+}

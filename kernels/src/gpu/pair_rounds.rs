@@ -1,0 +1,437 @@
+//! Rounds that replace repeated pairs by rules, on a GPU.
+//!
+//! The invariant: rules, sequence and number of rounds are those of the CPU's
+//! `pair_rounds`, which says what a round does. Here positions have numbers of
+//! their pairs, numbers have exact counts, and only pairs that a round makes
+//! are hashed. The host learns a few words twice a round: how many pairs are
+//! to be named, and what the next threshold comes from.
+
+use std::sync::atomic::AtomicBool;
+
+use super::construct::{Step, check_stop};
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Kernel, Launch, Source};
+use super::error::GpuError;
+use super::merge_sort::Items;
+use super::primitives::LookBack;
+use crate::construct::Parameters;
+use crate::pair_rounds::{DEPTH_MAX, LAST, WEAK};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Positions, numbers or slots that a block takes.
+const TILE: usize = 2048;
+
+/// Positions of a row, and of the rows of a tile that are its own when positions are taken.
+const ROW: usize = 32;
+const SELECT_TILE: usize = TILE - 2 * ROW;
+
+/// Slots of the table of new pairs, in halves of a pair: 2 of 3 are used at most.
+const SLOTS_HALVES: usize = 3;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "pair_rounds.cu",
+    text: include_str!("pair_rounds.cu"),
+    constants: &[("PAIR_THREADS", THREADS as u64), ("PAIR_TILE", TILE as u64)],
+};
+
+const fn kernel(name: &'static str) -> Kernel {
+    Kernel {
+        source: &SOURCE,
+        name,
+    }
+}
+
+fn launch_for(items: usize, per_block: usize) -> Launch {
+    Launch {
+        // A tile has fewer items than a u32 counts.
+        blocks: Gpu::blocks_for(items, per_block as u32),
+        threads: THREADS,
+    }
+}
+
+fn launch_looping(gpu: &Gpu, items: usize) -> Launch {
+    Launch {
+        blocks: gpu.blocks_looping(items, THREADS),
+        threads: THREADS,
+    }
+}
+
+/// What the rounds leave: rule `terminal_count + r` is `pairs[r]`.
+pub(super) struct Paired {
+    /// Left symbol in the upper half; the first [`Paired::rules`] of them.
+    pub(super) pairs: Buffer<u64>,
+    /// By round: how many rules there are after it.
+    pub(super) round_ends: Vec<usize>,
+    /// The files' symbols, a separator after each file; the first [`Paired::length`] of them.
+    pub(super) sequence: Buffer<u32>,
+    pub(super) length: usize,
+}
+
+impl Paired {
+    pub(super) fn rules(&self) -> usize {
+        self.round_ends.last().copied().unwrap_or(0)
+    }
+}
+
+/// `State` of the kernels.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    most: u32,
+    length: usize,
+    numbers: usize,
+    named: usize,
+    taken: usize,
+    depth_max: u32,
+    is_wrong: bool,
+}
+
+const STATE_WORDS: usize = 8;
+
+impl State {
+    fn download(gpu: &Gpu, words: &Buffer<u32>) -> Result<State, GpuError> {
+        let mut state = [0; STATE_WORDS];
+        gpu.download_from(words, 0, &mut state)?;
+        let [most, length, numbers, _, named, taken, depth_max, is_wrong] = state;
+        Ok(State {
+            most,
+            length: length as usize,
+            numbers: numbers as usize,
+            named: named as usize,
+            taken: taken as usize,
+            depth_max,
+            is_wrong: is_wrong != 0,
+        })
+    }
+}
+
+/// What is known of pairs by number.
+struct Numbers {
+    keys: Buffer<u64>,
+    counts: Buffer<u32>,
+    /// Zeros between rounds.
+    uses: Buffer<u32>,
+}
+
+impl Numbers {
+    fn new(gpu: &Gpu, capacity: usize) -> Result<Numbers, GpuError> {
+        Ok(Numbers {
+            keys: gpu.allocate(capacity)?,
+            counts: gpu.allocate(capacity)?,
+            uses: gpu.zeroed(capacity)?,
+        })
+    }
+
+    /// Makes room; `used` numbers are in use, and their uses 0.
+    fn reserve(&mut self, gpu: &Gpu, used: usize, capacity: usize) -> Result<(), GpuError> {
+        if self.keys.len() < capacity {
+            let larger = Numbers::new(gpu, capacity)?;
+            gpu.copy(&larger.keys, 0, &self.keys, used)?;
+            gpu.copy(&larger.counts, 0, &self.counts, used)?;
+            *self = larger;
+        }
+        Ok(())
+    }
+}
+
+/// A sequence with the numbers of its pairs.
+struct Sequence {
+    symbols: Buffer<u32>,
+    numbers: Buffer<u32>,
+}
+
+impl Sequence {
+    fn new(gpu: &Gpu, length: usize) -> Result<Sequence, GpuError> {
+        Ok(Sequence {
+            symbols: gpu.allocate(length)?,
+            numbers: gpu.allocate(length)?,
+        })
+    }
+}
+
+/// Everything that rounds work on.
+struct Rounds<'a> {
+    gpu: &'a Gpu,
+    terminal_count: u32,
+    state: Buffer<u32>,
+    now: Sequence,
+    /// Where the next sequence is written.
+    next: Sequence,
+    length: usize,
+    numbers: Numbers,
+    /// Numbers of pairs of equal symbols.
+    equals: Buffer<u32>,
+    /// The table of new pairs: key, count, number.
+    entries: Buffer<[u64; 2]>,
+    taken: Buffer<u32>,
+    named: Items,
+    pairs: Buffer<u64>,
+    depths: Buffer<u32>,
+    rules: usize,
+}
+
+/// Runs the rounds.
+///
+/// # Panics
+///
+/// When a token is not below `terminal_count`, or `file_offsets` does not rise from 0 to the number of tokens.
+pub(super) fn pair_rounds(
+    gpu: &Gpu,
+    tokens: &Buffer<u32>,
+    file_offsets: &Buffer<u32>,
+    terminal_count: u32,
+    parameters: &Parameters,
+    on_step: &mut dyn FnMut(Step),
+    stop: &AtomicBool,
+) -> Result<Paired, GpuError> {
+    let files = file_offsets.len() - 1;
+    on_step(Step::Count);
+    let mut rounds = Rounds::new(gpu, tokens, file_offsets, terminal_count)?;
+    let mut state = rounds.count_all()?;
+    assert!(
+        !state.is_wrong,
+        "a token is not below the number of terminals, or file offsets do not rise to the number of tokens"
+    );
+    let mut threshold = u32::MAX;
+    let mut round_ends = Vec::new();
+    while state.most >= 2 {
+        check_stop(stop)?;
+        threshold = threshold.min(parameters.threshold(state.most));
+        let mix_only = state.depth_max > u32::from(DEPTH_MAX);
+        let length = rounds.length - files;
+        on_step(Step::Select);
+        rounds.select(&state, threshold, mix_only)?;
+        let taken = rounds.collect(&state)?;
+        on_step(Step::Name);
+        rounds.name(taken.named)?;
+        check_stop(stop)?;
+        on_step(Step::Replace);
+        state = rounds.replace(state.numbers, taken.taken, on_step)?;
+        round_ends.push(rounds.rules);
+        let removed = length - (rounds.length - files);
+        if threshold == 2 && removed * LAST < length {
+            break;
+        }
+        if removed * WEAK < length {
+            threshold = (threshold / 2).max(2);
+        }
+    }
+    Ok(Paired {
+        pairs: rounds.pairs,
+        round_ends,
+        sequence: rounds.now.symbols,
+        length: rounds.length,
+    })
+}
+
+impl<'a> Rounds<'a> {
+    /// The sequence of files, all of whose pairs are new.
+    fn new(
+        gpu: &'a Gpu,
+        tokens: &Buffer<u32>,
+        file_offsets: &Buffer<u32>,
+        terminal_count: u32,
+    ) -> Result<Rounds<'a>, GpuError> {
+        let files = file_offsets.len() - 1;
+        let length = tokens.len() + files;
+        let state = gpu.zeroed(STATE_WORDS)?;
+        let now = Sequence::new(gpu, length)?;
+        // Bit 30 of a number says that its pair is new.
+        gpu.fill(&now.numbers, 0x40)?;
+        // The caller has checked that both are below a u32.
+        let (token_count, file_count) = (tokens.len() as u32, files as u32);
+        gpu.launch(
+            kernel("separate_kernel"),
+            launch_for(length, TILE),
+            arguments![
+                tokens,
+                token_count,
+                file_offsets,
+                file_count,
+                terminal_count,
+                &now.symbols,
+                &state
+            ],
+        )?;
+        Ok(Rounds {
+            gpu,
+            terminal_count,
+            state,
+            now,
+            next: Sequence::new(gpu, length)?,
+            length,
+            // At least two of the pairs at first have one number.
+            numbers: Numbers::new(gpu, length / 2 + 1)?,
+            // A pair of equal symbols takes four symbols of text, two of which go when it is replaced.
+            equals: gpu.allocate(length / 2 + 1)?,
+            entries: gpu.allocate(slots(length))?,
+            taken: gpu.zeroed(length.div_ceil(ROW))?,
+            named: Items::new(gpu, 0)?,
+            // Every rule shortens the sequence by two symbols at least.
+            pairs: gpu.allocate(length / 2 + 1)?,
+            depths: gpu.allocate(length / 2 + 1)?,
+            rules: 0,
+        })
+    }
+
+    /// Counts and numbers all pairs.
+    fn count_all(&mut self) -> Result<State, GpuError> {
+        self.write_next(self.length)?;
+        self.number(0, slots(self.length))
+    }
+
+    /// Takes positions of pairs that reach the threshold.
+    fn select(&self, state: &State, threshold: u32, mix_only: bool) -> Result<(), GpuError> {
+        let own_rows = self.length.next_multiple_of(ROW);
+        assert!(self.numbers.uses.len() >= state.numbers, "uses by number");
+        self.gpu.launch(
+            kernel("select_kernel"),
+            launch_for(own_rows, SELECT_TILE),
+            arguments![
+                &self.now.symbols,
+                &self.now.numbers,
+                as_u32(self.length),
+                &self.entries,
+                &self.numbers.counts,
+                threshold,
+                u32::from(mix_only),
+                &self.numbers.uses,
+                &self.taken,
+                &self.state,
+            ],
+        )
+    }
+
+    /// Lists the pairs that were taken again.
+    fn collect(&mut self, state: &State) -> Result<State, GpuError> {
+        let named_max = state.numbers.min(self.length / 4 + 1);
+        if self.named.capacity() < named_max {
+            self.named = Items::new(self.gpu, 0)?;
+            self.named = Items::new(self.gpu, named_max)?;
+        }
+        self.gpu.launch(
+            kernel("collect_kernel"),
+            launch_for(state.numbers, TILE),
+            arguments![
+                &self.numbers.keys,
+                &self.numbers.uses,
+                as_u32(state.numbers),
+                self.named.keys(),
+                self.named.values(),
+                &self.state,
+            ],
+        )?;
+        State::download(self.gpu, &self.state)
+    }
+
+    /// Makes rules of the pairs that are listed.
+    fn name(&mut self, named: usize) -> Result<(), GpuError> {
+        assert!(
+            self.rules + named <= self.pairs.len(),
+            "more rules than pairs"
+        );
+        self.named.sort(self.gpu, named, None)?;
+        self.gpu.launch(
+            kernel("name_kernel"),
+            launch_looping(self.gpu, named),
+            arguments![
+                self.named.keys(),
+                self.named.values(),
+                as_u32(named),
+                self.terminal_count,
+                as_u32(self.rules),
+                &self.numbers.uses,
+                &self.pairs,
+                &self.depths,
+                &self.numbers.counts,
+                &self.equals,
+                &self.state,
+            ],
+        )?;
+        self.rules += named;
+        Ok(())
+    }
+
+    /// Writes the next sequence and numbers its new pairs; `numbers` are in use before, and so many positions taken.
+    fn replace(
+        &mut self,
+        numbers: usize,
+        taken: usize,
+        on_step: &mut dyn FnMut(Step),
+    ) -> Result<State, GpuError> {
+        // Each position that is taken makes two new pairs at most, and a number is for two.
+        self.write_next(2 * taken)?;
+        on_step(Step::Number);
+        self.numbers.reserve(self.gpu, numbers, numbers + taken)?;
+        let state = self.number(numbers, slots(2 * taken))?;
+        self.length = state.length;
+        Ok(state)
+    }
+
+    /// Writes the next sequence, which has at most so many new pairs.
+    fn write_next(&mut self, new_pairs: usize) -> Result<(), GpuError> {
+        let size = slots(new_pairs);
+        self.gpu.fill_items(&self.entries, 0, size, 0xff)?;
+        let launch = launch_for(self.length, TILE);
+        let look_back = LookBack::<u64>::new(self.gpu, launch.blocks as usize)?;
+        self.gpu.launch(
+            kernel("replace_kernel"),
+            launch,
+            arguments![
+                &self.now.symbols,
+                &self.now.numbers,
+                as_u32(self.length),
+                &self.taken,
+                &self.numbers.uses,
+                &self.numbers.counts,
+                &self.entries,
+                as_u32(size),
+                &self.next.symbols,
+                &self.next.numbers,
+                look_back.words(),
+                look_back.ticket(),
+                &self.state,
+            ],
+        )?;
+        std::mem::swap(&mut self.now, &mut self.next);
+        Ok(())
+    }
+
+    /// Numbers the pairs of the table; `numbers` had one before.
+    fn number(&mut self, numbers: usize, size: usize) -> Result<State, GpuError> {
+        self.gpu.launch(
+            kernel("number_kernel"),
+            launch_for(size, TILE),
+            arguments![
+                &self.entries,
+                as_u32(size),
+                &self.numbers.keys,
+                &self.numbers.counts,
+                &self.equals,
+                &self.state,
+            ],
+        )?;
+        self.gpu.launch(
+            kernel("settle_kernel"),
+            launch_looping(self.gpu, numbers.max(1)),
+            arguments![
+                &self.numbers.counts,
+                &self.numbers.uses,
+                as_u32(numbers),
+                &self.state,
+            ],
+        )?;
+        State::download(self.gpu, &self.state)
+    }
+}
+
+/// Slots of a table for so many pairs.
+fn slots(pairs: usize) -> usize {
+    pairs * SLOTS_HALVES / 2 + ROW
+}
+
+/// Lengths are checked once, by `construct`.
+fn as_u32(length: usize) -> u32 {
+    u32::try_from(length).expect("less than the most tokens times 1.5")
+}

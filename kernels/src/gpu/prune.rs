@@ -1,0 +1,254 @@
+//! Pruning on a GPU: rules that do not pay are replaced by their bodies.
+//!
+//! The invariant: what is left is what the CPU's `prune` leaves, with the rules
+//! in the order of their levels. Roots are written last, when rules have their
+//! new symbols.
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Kernel, Launch, Source};
+use super::error::GpuError;
+use super::pair_rounds::Paired;
+use super::primitives::{self, LookBack};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Symbols or positions that a block takes.
+const TILE: usize = 2048;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "prune.cu",
+    text: include_str!("prune.cu"),
+    constants: &[
+        ("PRUNE_THREADS", THREADS as u64),
+        ("PRUNE_TILE", TILE as u64),
+    ],
+};
+
+const fn kernel(name: &'static str) -> Kernel {
+    Kernel {
+        source: &SOURCE,
+        name,
+    }
+}
+
+fn launch_for(items: usize) -> Launch {
+    Launch {
+        // A tile has fewer items than a u32 counts.
+        blocks: Gpu::blocks_for(items, TILE as u32),
+        threads: THREADS,
+    }
+}
+
+fn launch_looping(gpu: &Gpu, items: usize) -> Launch {
+    Launch {
+        blocks: gpu.blocks_looping(items, THREADS),
+        threads: THREADS,
+    }
+}
+
+/// The rules that pay and their bodies, and what the roots come from.
+pub(super) struct Pruned {
+    paired: Paired,
+    terminal_count: u32,
+    /// By old rule: length, height and whether it stays.
+    shapes: Buffer<u64>,
+    /// Old rules in the order of their levels; those that do not stay come first.
+    pub(super) order: Buffer<u32>,
+    /// `[rules + 1]`: the body of `order[i]` is `symbols[offsets[i]..offsets[i + 1]]`.
+    pub(super) offsets: Buffer<u32>,
+    /// Old symbols.
+    pub(super) symbols: Buffer<u32>,
+    /// By level, level 0 being that of rules that do not stay: the first in `order`; the end behind.
+    pub(super) starts: Vec<usize>,
+    /// By level: the first in `symbols`; the end behind.
+    pub(super) symbol_starts: Vec<usize>,
+    /// By position of the sequence where its symbols begin in the root.
+    position_offsets: Buffer<u32>,
+    pub(super) root_offsets: Buffer<u32>,
+    root_length: usize,
+}
+
+/// Prunes the grammar that the rounds left.
+pub(super) fn prune(
+    gpu: &Gpu,
+    paired: Paired,
+    files: usize,
+    terminal_count: u32,
+) -> Result<Pruned, GpuError> {
+    let rules = paired.rules();
+    let shapes = find_shapes(gpu, &paired, terminal_count)?;
+    let (position_offsets, root_offsets) =
+        find_root_offsets(gpu, &paired, &shapes, files, terminal_count)?;
+
+    let level_max = as_u32(paired.round_ends.len()) + 1;
+    let levels = gpu.allocate::<u32>(rules)?;
+    let order = gpu.allocate::<u32>(rules)?;
+    gpu.launch(
+        kernel("level_kernel"),
+        launch_looping(gpu, rules),
+        arguments![&shapes, as_u32(rules), &levels, &order],
+    )?;
+    let bits = u32::BITS - level_max.leading_zeros();
+    let (levels, order) = primitives::sort_pairs(gpu, levels, order, 0..bits)?;
+    let lengths = gpu.allocate::<u32>(rules)?;
+    // Without rules all begin at 0.
+    let starts = gpu.zeroed::<u32>(level_max as usize + 1)?;
+    gpu.launch(
+        kernel("level_start_kernel"),
+        launch_looping(gpu, rules),
+        arguments![
+            &shapes,
+            &levels,
+            &order,
+            as_u32(rules),
+            level_max,
+            &starts,
+            &lengths
+        ],
+    )?;
+    let offsets: Buffer<u32> = primitives::scan(gpu, &lengths)?;
+    let symbol_starts = gpu.allocate::<u32>(level_max as usize + 1)?;
+    gpu.launch(
+        kernel("level_offset_kernel"),
+        launch_looping(gpu, level_max as usize + 1),
+        arguments![&starts, &offsets, level_max, &symbol_starts],
+    )?;
+    let root_length = match paired.length {
+        0 => 0,
+        length => gpu.item(&position_offsets, length)? as usize,
+    };
+    let to_usize = |words: Vec<u32>| words.into_iter().map(|word| word as usize).collect();
+    let starts: Vec<usize> = to_usize(gpu.download(&starts)?);
+    let symbol_starts: Vec<usize> = to_usize(gpu.download(&symbol_starts)?);
+
+    let symbol_count = symbol_starts.last().copied().unwrap_or(0);
+    let symbols = gpu.allocate::<u32>(symbol_count)?;
+    gpu.launch(
+        kernel("bodies_kernel"),
+        launch_for(symbol_count),
+        arguments![
+            &paired.pairs,
+            &shapes,
+            terminal_count,
+            &order,
+            &offsets,
+            as_u32(rules),
+            &symbols,
+            as_u32(symbol_count)
+        ],
+    )?;
+    Ok(Pruned {
+        paired,
+        terminal_count,
+        shapes,
+        order,
+        offsets,
+        symbols,
+        starts,
+        symbol_starts,
+        position_offsets,
+        root_offsets,
+        root_length,
+    })
+}
+
+impl Pruned {
+    /// Old rules, also those that do not stay.
+    pub(super) fn rules(&self) -> usize {
+        self.paired.rules()
+    }
+
+    /// The roots of the files, rules by their new symbols `ids`.
+    pub(super) fn root(&self, gpu: &Gpu, ids: &Buffer<u32>) -> Result<Buffer<u32>, GpuError> {
+        assert!(ids.len() == self.rules(), "one new symbol for each rule");
+        let root = gpu.allocate::<u32>(self.root_length)?;
+        gpu.launch(
+            kernel("root_kernel"),
+            launch_for(self.root_length),
+            arguments![
+                &self.paired.sequence,
+                as_u32(self.paired.length),
+                &self.paired.pairs,
+                &self.shapes,
+                self.terminal_count,
+                &self.position_offsets,
+                ids,
+                &root,
+                as_u32(self.root_length)
+            ],
+        )?;
+        Ok(root)
+    }
+}
+
+/// By rule: length, height and whether it stays.
+fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer<u64>, GpuError> {
+    let rules = paired.rules();
+    let uses = gpu.zeroed::<u32>(rules)?;
+    // A pair is two symbols.
+    let bodies = (&paired.pairs, 2 * rules);
+    gpu.launch(
+        kernel("uses_kernel"),
+        launch_looping(gpu, bodies.1),
+        arguments![bodies.0, bodies.1, terminal_count, &uses],
+    )?;
+    gpu.launch(
+        kernel("uses_kernel"),
+        launch_looping(gpu, paired.length),
+        arguments![&paired.sequence, paired.length, terminal_count, &uses],
+    )?;
+    let shapes = gpu.allocate::<u64>(rules)?;
+    let mut first = 0;
+    for &end in &paired.round_ends {
+        gpu.launch(
+            kernel("shape_kernel"),
+            launch_looping(gpu, end - first),
+            arguments![
+                &paired.pairs,
+                &uses,
+                as_u32(first),
+                as_u32(end),
+                terminal_count,
+                &shapes
+            ],
+        )?;
+        first = end;
+    }
+    Ok(shapes)
+}
+
+/// Where the symbols of each position begin in the root, and those of each file.
+fn find_root_offsets(
+    gpu: &Gpu,
+    paired: &Paired,
+    shapes: &Buffer<u64>,
+    files: usize,
+    terminal_count: u32,
+) -> Result<(Buffer<u32>, Buffer<u32>), GpuError> {
+    let offsets = gpu.allocate::<u32>(paired.length + 1)?;
+    // Without files there is one offset, 0.
+    let root_offsets = gpu.zeroed::<u32>(files + 1)?;
+    let launch = launch_for(paired.length);
+    let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+    gpu.launch(
+        kernel("root_offset_kernel"),
+        launch,
+        arguments![
+            &paired.sequence,
+            as_u32(paired.length),
+            terminal_count,
+            shapes,
+            &offsets,
+            &root_offsets,
+            look_back.words(),
+            look_back.ticket()
+        ],
+    )?;
+    Ok((offsets, root_offsets))
+}
+
+/// Lengths are checked once, by `construct`.
+fn as_u32(length: usize) -> u32 {
+    u32::try_from(length).expect("at most the number of tokens and files")
+}

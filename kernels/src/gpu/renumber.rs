@@ -1,0 +1,171 @@
+//! Renumbering on a GPU: rules by level, inside a level by body.
+//!
+//! The invariant: rules and bodies are those of the CPU's `renumber`. Levels
+//! are sorted one after the other, since bodies are compared in the new
+//! symbols of the levels below; the host does not wait between them.
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Kernel, Launch, Source};
+use super::error::GpuError;
+use super::merge_sort::{Bodies, Items};
+use super::primitives::LookBack;
+use super::prune::Pruned;
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Symbols or rules that a block takes.
+const TILE: usize = 2048;
+
+/// Rules are in the upper part of a base, symbols in the lower bits.
+const RULES_SHIFT: u32 = 31;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "renumber.cu",
+    text: include_str!("renumber.cu"),
+    constants: &[
+        ("RENUMBER_THREADS", THREADS as u64),
+        ("RENUMBER_TILE", TILE as u64),
+    ],
+};
+
+const fn kernel(name: &'static str) -> Kernel {
+    Kernel {
+        source: &SOURCE,
+        name,
+    }
+}
+
+fn launch_for(items: usize) -> Launch {
+    Launch {
+        // A tile has fewer items than a u32 counts.
+        blocks: Gpu::blocks_for(items, TILE as u32),
+        threads: THREADS,
+    }
+}
+
+/// Rules in their final order.
+pub(super) struct Renumbered {
+    pub(super) rule_offsets: Buffer<u32>,
+    pub(super) symbols: Buffer<u32>,
+    /// `[levels + 1]`.
+    pub(super) level_offsets: Vec<u32>,
+    /// `[levels + 1]`: where the bodies of levels begin in `symbols`.
+    pub(super) level_symbols: Vec<u32>,
+    /// By old rule: its new symbol, if it stays.
+    pub(super) ids: Buffer<u32>,
+}
+
+/// Puts the rules in order.
+pub(super) fn renumber(
+    gpu: &Gpu,
+    pruned: &Pruned,
+    terminal_count: u32,
+) -> Result<Renumbered, GpuError> {
+    // The first level with a body is 1; those behind the last one are empty.
+    let level_sizes = pruned.starts[1..]
+        .windows(2)
+        .map(|window| window[1] - window[0]);
+    let levels = level_sizes.clone().take_while(|&size| size > 0).count();
+    let largest = level_sizes.clone().max().unwrap_or(0);
+    let rules_max: usize = level_sizes.sum();
+    let symbols_max = pruned.symbols.len();
+
+    let ids = gpu.allocate::<u32>(pruned.rules())?;
+    let renamed = gpu.allocate::<u32>(symbols_max)?;
+    let mut rule_offsets = gpu.zeroed::<u32>(rules_max + 1)?;
+    let sources = gpu.allocate::<u32>(rules_max)?;
+    let bases = gpu.zeroed::<u64>(levels + 1)?;
+    let mut items = Items::new(gpu, largest)?;
+    for level in 1..=levels {
+        let rules = pruned.starts[level]..pruned.starts[level + 1];
+        let symbols = pruned.symbol_starts[level]..pruned.symbol_starts[level + 1];
+        let launch = Launch {
+            blocks: gpu.blocks_looping(symbols.len(), THREADS),
+            threads: THREADS,
+        };
+        gpu.launch(
+            kernel("level_bodies_kernel"),
+            launch,
+            arguments![
+                &pruned.symbols,
+                &renamed,
+                &pruned.offsets,
+                &ids,
+                terminal_count,
+                as_u32(symbols.start),
+                as_u32(symbols.end),
+                as_u32(rules.start),
+                as_u32(rules.end),
+                items.keys(),
+                items.values(),
+            ],
+        )?;
+        let bodies = Bodies {
+            symbols: &renamed,
+            offsets: &pruned.offsets,
+        };
+        items.sort(gpu, rules.len(), Some(bodies))?;
+        let launch = launch_for(rules.len());
+        let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+        gpu.launch(
+            kernel("rank_kernel"),
+            launch,
+            arguments![
+                items.keys(),
+                items.values(),
+                as_u32(rules.len()),
+                &renamed,
+                &pruned.offsets,
+                &pruned.order,
+                terminal_count,
+                &ids,
+                &rule_offsets,
+                &sources,
+                bases.at(level - 1),
+                look_back.words(),
+                look_back.ticket()
+            ],
+        )?;
+    }
+    let bases = gpu.download(&bases)?;
+    // Both are at most the number of tokens.
+    let level_offsets: Vec<u32> = bases
+        .iter()
+        .map(|base| (base >> RULES_SHIFT) as u32)
+        .collect();
+    let symbols_mask = (1 << RULES_SHIFT) - 1;
+    let level_symbols: Vec<u32> = bases
+        .iter()
+        .map(|base| (base & symbols_mask) as u32)
+        .collect();
+    let rules = level_offsets[levels] as usize;
+    let symbol_count = level_symbols[levels] as usize;
+    rule_offsets.truncate(rules + 1);
+    let symbols = gpu.allocate::<u32>(symbol_count)?;
+    gpu.launch(
+        kernel("copy_bodies_kernel"),
+        launch_for(symbol_count),
+        arguments![
+            &renamed,
+            &pruned.offsets,
+            &sources,
+            &rule_offsets,
+            as_u32(rules),
+            &symbols,
+            as_u32(symbol_count)
+        ],
+    )?;
+    Ok(Renumbered {
+        rule_offsets,
+        symbols,
+        level_offsets,
+        level_symbols,
+        ids,
+    })
+}
+
+/// Lengths are checked once, by `construct`.
+fn as_u32(length: usize) -> u32 {
+    u32::try_from(length).expect("at most the number of tokens and files")
+}
