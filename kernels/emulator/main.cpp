@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -203,9 +204,10 @@ void launch() {
                       std::to_string(kernel->parameter_sizes[index]) + " bytes, and its argument " +
                       std::to_string(sizes[index]));
     }
-    if (blocks == 0 || blocks > 0x7FFFFFFF || threads == 0 || threads > kernel->threads_max) {
+    unsigned threads_max = std::min(kernel->threads_max, emulator::BLOCK_THREADS_MAX);
+    if (blocks == 0 || blocks > 0x7FFFFFFF || threads == 0 || threads > threads_max) {
         return refuse(subject + " cannot be launched with " + std::to_string(blocks) + " blocks of " +
-                      std::to_string(threads) + " threads, but with up to " + std::to_string(kernel->threads_max));
+                      std::to_string(threads) + " threads, but with up to " + std::to_string(threads_max));
     }
     uint64_t launch_seed = emulator::Random{emulator::Random{device.seed}.next() + device.launches++}.next();
     emulator::run({kernel, library.source.c_str(), (unsigned)blocks, (unsigned)threads, arguments.data(), device.seed,

@@ -71,6 +71,8 @@ struct Block {
     size_t shared_size;
     Site shared_site;
     std::vector<Thread> threads;
+    // By warp, its lanes that wait in an operation of it.
+    unsigned lanes_waiting[BLOCK_THREADS_MAX / WARP];
 };
 
 static const Launch* launch;
@@ -235,11 +237,11 @@ void* shared_memory(size_t size, size_t alignment, Site site) {
 
 // A thread that waits in an operation of its warp for `thread`, which will never come to it. Null if there is none.
 static Thread* waits_for(const Thread& thread) {
-    std::vector<Thread>& threads = thread.block->threads;
-    size_t first = thread.index - thread.index % WARP;
-    for (size_t index = first; index < first + WARP && index < threads.size(); index++) {
-        Thread& other = threads[index];
-        if (other.state == State::warp && (other.mask >> (thread.index % WARP) & 1) != 0) return &other;
+    unsigned waiting = thread.block->lanes_waiting[thread.index / WARP];
+    for (unsigned lane = 0; waiting != 0; lane++, waiting >>= 1) {
+        if ((waiting & 1) == 0) continue;
+        Thread& other = thread.block->threads[thread.index - thread.index % WARP + lane];
+        if ((other.mask >> (thread.index % WARP) & 1) != 0) return &other;
     }
     return nullptr;
 }
@@ -336,8 +338,10 @@ Word warp(Warp kind, unsigned mask, Word value, unsigned source, Site site) {
     self.site = site;
     if (all_there) {
         complete(kind, mask, &block.threads[first]);
+        block.lanes_waiting[self.index / WARP] &= ~mask;
     } else {
         self.state = State::warp;
+        block.lanes_waiting[self.index / WARP] |= 1u << own;
     }
     switch_away();
     return self.value;

@@ -6,6 +6,9 @@
 
 namespace emulator {
 
+// What CUDA allows in a block.
+constexpr unsigned BLOCK_THREADS_MAX = 1024;
+
 struct Launch {
     const Kernel* kernel;
     const char* source;
