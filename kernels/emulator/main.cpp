@@ -37,6 +37,7 @@ namespace {
 struct Library {
     std::string source;
     const emulator::Kernel* kernels;
+    bool finds_races;
 };
 
 struct Device {
@@ -175,7 +176,8 @@ void load() {
     if (library == nullptr) return refuse(dlerror());
     auto kernels = static_cast<const emulator::Kernel*>(dlsym(library, "zipfdb_kernels"));
     if (kernels == nullptr) return refuse(dlerror());
-    device.libraries.push_back({source, kernels});
+    bool finds_races = dlsym(library, "zipfdb_finds_races") != nullptr;
+    device.libraries.push_back({source, kernels, finds_races});
     uint64_t index = device.libraries.size() - 1;
     done(&index, sizeof index);
 }
@@ -211,7 +213,7 @@ void launch() {
     }
     uint64_t launch_seed = emulator::Random{emulator::Random{device.seed}.next() + device.launches++}.next();
     emulator::run({kernel, library.source.c_str(), (unsigned)blocks, (unsigned)threads, arguments.data(), device.seed,
-                   launch_seed});
+                   launch_seed, library.finds_races});
     done();
 }
 

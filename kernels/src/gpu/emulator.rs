@@ -30,9 +30,20 @@ const SEED: u64 = 1;
 /// Processes that nobody uses. Starting one takes longer than most tests.
 static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
+/// What kernels are compiled to find, besides barriers and masks that are
+/// wrong, which are always found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Check {
+    /// Bad accesses to memory and undefined operations.
+    Memory,
+    /// Accesses of two threads to the same memory that nothing orders.
+    Races,
+}
+
 /// An emulated device.
 pub(crate) struct Emulator {
     seed: u64,
+    check: Check,
     toolchain: &'static Toolchain,
     state: Mutex<State>,
 }
@@ -44,25 +55,33 @@ enum State {
 }
 
 impl Emulator {
+    /// One device for each check, under the seed of the environment. None
+    /// without a C++ compiler, which it says.
+    pub(crate) fn for_each_check() -> impl Iterator<Item = Self> {
+        let checks = [Check::Memory, Check::Races];
+        checks.into_iter().filter_map(Self::start)
+    }
+
     /// A device under the seed of the environment. `None` without a C++
     /// compiler, which it says.
-    pub(crate) fn start() -> Option<Self> {
+    pub(crate) fn start(check: Check) -> Option<Self> {
         let seed = match env::var(SEED_VARIABLE) {
             Ok(text) => text
                 .parse()
                 .unwrap_or_else(|_| panic!("{SEED_VARIABLE} is a number, not `{text}`")),
             Err(_) => SEED,
         };
-        Self::with_seed(seed)
+        Self::with_seed(check, seed)
     }
 
     /// The same under a seed of the caller.
-    pub(crate) fn with_seed(seed: u64) -> Option<Self> {
+    pub(crate) fn with_seed(check: Check, seed: u64) -> Option<Self> {
         let toolchain = Toolchain::find()?;
         let idle = lock(&IDLE).pop();
         let process = idle.unwrap_or_else(|| Process::start(toolchain));
         let emulator = Self {
             seed,
+            check,
             toolchain,
             state: Mutex::new(State::Running(process)),
         };
@@ -72,7 +91,7 @@ impl Emulator {
         Some(emulator)
     }
 
-    /// Whether memory errors of kernels are found.
+    /// Whether the compiler has what finds bad accesses.
     pub(crate) fn is_sanitized(&self) -> bool {
         self.toolchain.sanitized
     }
@@ -116,6 +135,7 @@ impl fmt::Debug for Emulator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Emulator")
             .field("seed", &self.seed)
+            .field("check", &self.check)
             .finish_non_exhaustive()
     }
 }
@@ -180,7 +200,7 @@ impl Driver for Emulator {
         launch: Launch,
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
-        let library = self.toolchain.library(kernel.source);
+        let library = self.toolchain.library(kernel.source, self.check);
         let library = library.map_err(|message| GpuError::Failed {
             call: "compile",
             message,
