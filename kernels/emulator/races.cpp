@@ -3,8 +3,10 @@
 
 #include "races.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -34,28 +36,33 @@ struct Byte {
 };
 
 constexpr uintptr_t PAGE_SIZE = 64;
+// Of one launch for the next one, 3 KiB each.
+constexpr size_t PAGES_KEPT_MAX = 16 << 10;
 
 struct Page {
     Byte bytes[PAGE_SIZE];
 };
 
 std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
-// The page of the last access; 0 is none.
-uintptr_t last_number;
-Page* last_page;
+// Where pages were found last, by the low bits of their number. No memory has number 0.
+struct Found {
+    uintptr_t number;
+    Page* page;
+};
+Found found[1024];
 
 uint64_t now = 1;
 uint64_t launch_time;
 
 Byte& byte_at(uintptr_t address) {
     uintptr_t number = address / PAGE_SIZE;
-    if (number != last_number) {
+    Found& last = found[number % std::size(found)];
+    if (last.number != number) {
         std::unique_ptr<Page>& page = pages[number];
         if (page == nullptr) page.reset(new Page());
-        last_number = number;
-        last_page = page.get();
+        last = {number, page.get()};
     }
-    return last_page->bytes[address % PAGE_SIZE];
+    return last.page->bytes[address % PAGE_SIZE];
 }
 
 bool is_seen(const Actor& actor, const Past& past) {
@@ -85,7 +92,12 @@ std::string source_of([[maybe_unused]] const void* place) {
 
 uint64_t next_time() { return ++now; }
 
-void forget_all() { launch_time = ++now; }
+void forget_all() {
+    launch_time = ++now;
+    if (pages.size() <= PAGES_KEPT_MAX) return;
+    pages.clear();
+    std::fill(std::begin(found), std::end(found), Found{});
+}
 
 void forget(const void* address, size_t size) {
     auto start = reinterpret_cast<uintptr_t>(address);

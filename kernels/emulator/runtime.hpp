@@ -73,7 +73,7 @@ struct Registration<Function> {
     static constexpr unsigned char sizes[] = {sizeof(Parameters)..., 0};
 
     template <size_t... Index>
-    static void spread([[maybe_unused]] const Word* arguments, std::index_sequence<Index...>) {
+    __attribute__((no_sanitize("thread"))) static void spread([[maybe_unused]] const Word* arguments, std::index_sequence<Index...>) {
         Function(argument<Parameters>(arguments[Index])...);
     }
 
