@@ -1,5 +1,5 @@
 // races.cpp: the last read and the last write of each byte, and whether the next access may be at the same time.
-// Two plain writes are no race here: kernels set flags so.
+// Two plain writes of the same are no race here: kernels set flags so.
 
 #include "races.hpp"
 
@@ -50,6 +50,18 @@ struct Found {
     Page* page;
 };
 Found found[1024];
+
+// A write that follows another one in no order, which is a race if it changes anything. A hook runs before its access.
+struct Overwrite {
+    const void* address;
+    size_t size;
+    unsigned char bytes[16];
+    Past past;
+    const void* place;
+};
+
+// None if its size is 0.
+Overwrite overwrite;
 
 uint64_t now = 1;
 uint64_t launch_time;
@@ -104,6 +116,14 @@ void forget(const void* address, size_t size) {
     for (size_t at = 0; at < size; at++) byte_at(start + at) = Byte{};
 }
 
+void settle_write() {
+    if (overwrite.size == 0) return;
+    size_t size = overwrite.size;
+    overwrite.size = 0;
+    if (memcmp(overwrite.address, overwrite.bytes, size) == 0) return;
+    race(overwrite.past, "wrote", overwrite.place, "overwritten with something else", size);
+}
+
 void check_access(const Actor& actor, Access access, const void* address, size_t size, const void* place) {
     auto start = reinterpret_cast<uintptr_t>(address);
     if (start - reinterpret_cast<uintptr_t>(actor.stack) < actor.stack_size) return;
@@ -117,6 +137,10 @@ void check_access(const Actor& actor, Access access, const void* address, size_t
         }
         if (writes && !(is_atomic && byte.read.is_atomic) && !is_seen(actor, byte.read)) {
             race(byte.read, byte.read.is_atomic ? "changed" : "read", place, reads ? "changed" : "written", size);
+        }
+        if (!reads && size <= sizeof overwrite.bytes && !is_seen(actor, byte.write)) {
+            overwrite = {address, size, {}, byte.write, place};
+            memcpy(overwrite.bytes, address, size);
         }
         if (reads) byte.read = present;
         if (writes) byte.write = present;

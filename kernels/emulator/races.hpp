@@ -37,6 +37,9 @@ void forget_all();
 void forget(const void* address, size_t size);
 // An access of the thread that runs, from code that goes on at `place`.
 void access(Access kind, const void* address, size_t size, const void* place);
+// Ends the process if the last write of the thread that runs races with another one. To be called before anything else
+// is written.
+void settle_write();
 // Ends the process if an access races with an earlier one.
 void check_access(const Actor& actor, Access access, const void* address, size_t size, const void* place);
 

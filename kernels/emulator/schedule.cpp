@@ -201,6 +201,7 @@ static Fiber* take_fiber() {
 
 // Lets others run until the current thread, which is in `ready` or waits, is picked.
 static void switch_away() {
+    settle_write();
     switches = switches + 1;
     Thread* self = current;
     Thread* next = pick();
@@ -221,6 +222,7 @@ static void pass() {
 
 static void check(Access kind, const void* address, size_t size, const void* place) {
     if (!launch->finds_races) return;
+    settle_write();
     const Block& block = *current->block;
     Actor actor = {block.index,
                    current->index,
@@ -241,10 +243,7 @@ void access(Access kind, const void* address, size_t size, const void* place) {
     for (const uint3* own : {&threadIdx, &blockIdx, &blockDim, &gridDim}) {
         if (address == &own->x) return;
     }
-    if (choices.below(ACCESS_PERIOD) == 0) {
-        make_ready(current);
-        switch_away();
-    }
+    if (choices.below(ACCESS_PERIOD) == 0) pass();
     check(kind, address, size, place);
 }
 
@@ -444,6 +443,7 @@ static void start_block() {
 static void end_thread() {
     Thread& self = *current;
     Block* block = self.block;
+    settle_write();
     progress();
     if (block->waiting != 0) {
         fault(block->site, "barrier divergence: %u threads wait here, and a thread exits", block->waiting);

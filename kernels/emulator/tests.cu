@@ -330,6 +330,11 @@ extern "C" __global__ void orders_kernel(u32 order, u32* memory, u32* flag) {
                 sum = memory[128];
             }
             break;
+        case 12:  // The same from all, then what differs.
+        case 13:
+            __syncthreads();
+            shared.of[0] = order == 12 ? 5 : thread;
+            break;
         default:
             break;
     }

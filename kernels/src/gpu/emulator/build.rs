@@ -145,11 +145,12 @@ impl Toolchain {
             let _ = fs::write(&with_table, with_table_of_kernels(source, check));
             let mut compile = Command::new(&self.compiler);
             compile.args(COMMON_OPTIONS).args(KERNEL_OPTIONS);
-            match check {
-                Check::Memory if self.sanitized => _ = compile.args(SANITIZERS),
-                Check::Memory => {}
-                Check::Races => _ = compile.arg(HOOKS),
-            }
+            let is_sanitized = check == Check::Memory && self.sanitized;
+            compile.args(match check {
+                Check::Memory if is_sanitized => &SANITIZERS[..],
+                Check::Memory => &[],
+                Check::Races => &[HOOKS],
+            });
             for directory in INCLUDE {
                 compile.arg("-I").arg(directory);
             }
@@ -161,11 +162,13 @@ impl Toolchain {
             let mut link = Command::new(&self.compiler);
             link.args(["-shared", "-Wl,-Bsymbolic", "-o"]);
             link.arg(output).arg(&object);
-            if check == Check::Memory && self.sanitized {
+            if is_sanitized {
                 link.arg(SANITIZERS[0]);
             }
             vec![compile, link]
         })?;
+        // Nobody needs it any more, and another process may have removed it.
+        let _ = fs::remove_file(object);
         Ok(library)
     }
 }

@@ -515,7 +515,7 @@ fn race(order: u32, seed: u64) -> Option<String> {
 #[test]
 fn accesses_that_nothing_orders_are_races() {
     let compiler = Emulator::start(Check::Races);
-    for order in [0, 3, 4, 6, 7, 9] {
+    for order in [0, 3, 4, 6, 7, 9, 13] {
         let Some(emulator) = &compiler else {
             return;
         };
@@ -537,7 +537,7 @@ fn accesses_that_nothing_orders_are_races() {
 #[test]
 fn barriers_and_acquires_order_accesses() {
     for seed in 1..10 {
-        for order in [1, 2, 5, 8, 10, 11] {
+        for order in [1, 2, 5, 8, 10, 11, 12] {
             assert_eq!(race(order, seed), None, "order {order}");
         }
     }
