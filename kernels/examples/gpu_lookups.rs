@@ -14,13 +14,13 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{
-    DeviceGrammar, DeviceQueries, DeviceStructures, Extract, Gpu, GpuError, SearchResults,
-    Terminals, WordQuery, devices,
+    DeviceGrammar, DeviceInserts, DeviceQueries, DeviceStructures, Extract, Gpu, GpuError,
+    SearchResults, Terminals, WordQuery, devices,
 };
 use zipfdb_kernels::{
-    Content, GrammarView, Lengths, Parameters, Parents, Signatures, Structures, SymbolText,
-    WordGrammar, WordTerminals, WordUses, construct, count_in_file, extract, locate_in_file,
-    word_file_counts,
+    APPEND, Content, GrammarView, Insert, InsertOrder, Lengths, Parameters, Parents, Signatures,
+    Structures, SymbolText, WordGrammar, WordTerminals, WordUses, construct, count_in_file,
+    extract, locate_in_file, place_inserts, word_file_counts,
 };
 
 const QUERIES: usize = 100_000;
@@ -262,6 +262,55 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Box<dyn Error>> {
             part,
             &take,
             |index, bytes| found.get(index) == bytes,
+        );
+    }
+    edits(gpu, &lengths, &mut numbers)
+}
+
+/// Inserts of 64 bytes: where they come to stand.
+fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers) -> Result<(), Box<dyn Error>> {
+    let starts = &lengths.file_starts;
+    let sizes: Vec<u64> = starts.windows(2).map(|range| range[1] - range[0]).collect();
+    let mut random = Vec::new();
+    let mut ends = Vec::new();
+    for _ in 0..QUERIES {
+        let at = numbers.below(*starts.last().unwrap_or(&1));
+        let file = starts.partition_point(|&start| start <= at) - 1;
+        let insert = Insert {
+            file: file as u32,
+            offset: at - starts[file],
+            length: 64,
+        };
+        random.push(insert);
+        ends.push(Insert {
+            offset: APPEND,
+            ..insert
+        });
+    }
+    for (name, inserts, order) in [
+        ("insert, batch", &random, InsertOrder::Batch),
+        ("insert, seq.", &random, InsertOrder::Sequence),
+        ("append", &ends, InsertOrder::Batch),
+    ] {
+        let uploaded = DeviceInserts::upload(gpu, &sizes, inserts)?;
+        let kernel = measure(gpu, || uploaded.place(gpu, order).map(drop))?;
+        let mut whole = f64::MAX;
+        let mut placed = None;
+        for _ in 0..RUNS {
+            let begin = Instant::now();
+            let found = DeviceInserts::upload(gpu, &sizes, inserts)?.place(gpu, order)?;
+            placed = Some(found.map_err(|_| "an insert past the end")?.download(gpu)?);
+            whole = whole.min(begin.elapsed().as_secs_f64() * 1e3);
+        }
+        let begin = Instant::now();
+        let expected = place_inserts(&sizes, inserts, order);
+        let single = begin.elapsed().as_secs_f64() * 1e3;
+        let is_equal = placed == expected.ok();
+        println!(
+            "{name:13} device {kernel:9.3} ms, with copies {whole:9.3} ms ({:6.1} M/s); one thread {single:9.1} ms ({:.1}x, {:.1}x); equal: {is_equal}",
+            QUERIES as f64 / whole / 1e3,
+            single / kernel,
+            single / whole,
         );
     }
     Ok(())

@@ -26,6 +26,7 @@ mod pool;
 pub mod primitives;
 mod prune;
 mod renumber;
+mod splices;
 mod structures;
 #[cfg(test)]
 mod test_devices;
@@ -36,12 +37,13 @@ pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
 pub use grammar::DeviceGrammar;
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
+pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 7] = [
+const SOURCES: [&Source; 8] = [
     &primitives::SOURCE,
     &structures::SOURCE,
     &lookups::SOURCE,
@@ -49,6 +51,7 @@ const SOURCES: [&Source; 7] = [
     &pair_rounds::SOURCE,
     &prune::SOURCE,
     &renumber::SOURCE,
+    &splices::SOURCE,
 ];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
