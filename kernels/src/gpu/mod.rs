@@ -17,19 +17,24 @@ mod driver;
 #[cfg(test)]
 mod emulator;
 mod error;
+mod grammar;
+mod levels;
 mod pool;
 mod primitives;
 #[cfg(test)]
 mod test_devices;
+mod weights;
 
 pub use cuda::{Absence, devices};
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
+pub use grammar::DeviceGrammar;
+pub use weights::{DeviceCounter, weights, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 1] = [&primitives::SOURCE];
+const SOURCES: [&Source; 2] = [&primitives::SOURCE, &weights::SOURCE];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
 /// machine code.
