@@ -127,7 +127,10 @@ pub(crate) fn hot_symbols(root: &[u32]) -> Vec<u32> {
     seen.sort_unstable_by_key(|&(count, symbol)| (std::cmp::Reverse(count), symbol));
     for (_, symbol) in seen {
         let slot = hot_slot(symbol);
-        if let Some(free) = [slot, slot ^ 1].into_iter().find(|&slot| slots[slot] == NO_SYMBOL) {
+        if let Some(free) = [slot, slot ^ 1]
+            .into_iter()
+            .find(|&slot| slots[slot] == NO_SYMBOL)
+        {
             slots[free] = symbol;
         }
     }

@@ -17,10 +17,13 @@ mod driver;
 #[cfg(test)]
 mod emulator;
 mod error;
+mod file_counts;
 mod grammar;
 mod levels;
+mod merge;
 mod pool;
 mod primitives;
+mod tables;
 #[cfg(test)]
 mod test_devices;
 mod weights;
@@ -28,13 +31,20 @@ mod weights;
 pub use cuda::{Absence, devices};
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
+pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::DeviceGrammar;
+pub use tables::DeviceTable;
 pub use weights::{DeviceCounter, weights, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 2] = [&primitives::SOURCE, &weights::SOURCE];
+const SOURCES: [&Source; 4] = [
+    &primitives::SOURCE,
+    &weights::SOURCE,
+    &tables::SOURCE,
+    &merge::SOURCE,
+];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
 /// machine code.

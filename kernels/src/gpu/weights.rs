@@ -132,7 +132,10 @@ pub fn words_by_count(
     words: u32,
     most: u32,
 ) -> Result<(Buffer<u32>, Buffer<u32>), GpuError> {
-    assert!(words as usize <= weights.len(), "words are the first symbols");
+    assert!(
+        words as usize <= weights.len(),
+        "words are the first symbols"
+    );
     let keys = gpu.allocate::<u32>(words as usize)?;
     let numbers = gpu.allocate::<u32>(words as usize)?;
     rank_keys(gpu, weights.at(0), words, most, &keys, &numbers)?;
