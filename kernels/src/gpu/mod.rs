@@ -20,6 +20,7 @@ mod error;
 mod file_counts;
 mod grammar;
 mod levels;
+mod local_tables;
 mod merge;
 mod pool;
 mod primitives;
@@ -33,17 +34,19 @@ pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::DeviceGrammar;
+pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use tables::DeviceTable;
 pub use weights::{DeviceCounter, weights, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 4] = [
+const SOURCES: [&Source; 5] = [
     &primitives::SOURCE,
     &weights::SOURCE,
     &tables::SOURCE,
     &merge::SOURCE,
+    &local_tables::SOURCE,
 ];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
