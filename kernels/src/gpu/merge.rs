@@ -47,7 +47,8 @@ pub(crate) static SOURCE: Source = Source {
 pub(crate) struct MergePlan {
     use_offsets: Buffer<u32>,
     holders: Buffer<u32>,
-    weights: Buffer<u32>,
+    /// `[rows]`.
+    pub(crate) weights: Buffer<u32>,
     first_rows: Buffer<u32>,
     heavy_pieces: Buffer<u32>,
     heavy_rows: Buffer<u32>,

@@ -22,6 +22,7 @@ mod grammar;
 mod levels;
 mod local_tables;
 mod merge;
+mod ngrams;
 mod pool;
 mod primitives;
 mod tables;
@@ -35,18 +36,20 @@ pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::DeviceGrammar;
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
+pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
 pub use tables::DeviceTable;
 pub use weights::{DeviceCounter, weights, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 5] = [
+const SOURCES: [&Source; 6] = [
     &primitives::SOURCE,
     &weights::SOURCE,
     &tables::SOURCE,
     &merge::SOURCE,
     &local_tables::SOURCE,
+    &ngrams::SOURCE,
 ];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
