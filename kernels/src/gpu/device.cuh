@@ -1,16 +1,20 @@
 // device.cuh: what NVRTC and the host emulator both understand: types, shared memory, loads that other blocks' stores meet.
 #pragma once
 
-#ifdef ZIPFDB_EMULATOR
-#include "emulator.hpp"
-#else
-
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
 typedef long long i64;
+
+constexpr u32 WARP_THREADS = 32;
+constexpr u32 FULL_WARP = 0xffffffffu;
+
+// What NVRTC has built in, kernels/emulator/intrinsics.hpp gives to a host compiler.
+#ifdef ZIPFDB_EMULATOR
+#include "intrinsics.hpp"
+#else
 
 // The shared memory of a kernel: one struct, declared once.
 #define SHARED(Type, name) __shared__ Type name
@@ -55,9 +59,6 @@ __device__ __forceinline__ void store_release(u64* to, u64 value) {
 }
 
 #endif
-
-constexpr u32 WARP_THREADS = 32;
-constexpr u32 FULL_WARP = 0xffffffffu;
 
 // The index of this thread among all threads of the grid, and their number.
 __device__ __forceinline__ u64 grid_thread() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }

@@ -188,6 +188,30 @@ impl Gpu {
         }
     }
 
+    /// Sets all bytes of `len` items from `first` on.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many.
+    pub(crate) fn fill_items<T: Pod>(
+        &self,
+        buffer: &Buffer<T>,
+        first: usize,
+        len: usize,
+        byte: u8,
+    ) -> Result<(), GpuError> {
+        assert!(first + len <= buffer.len, "more items than the buffer has");
+        let address = buffer.block.address + (first * size_of::<T>()) as u64;
+        match len * size_of::<T>() {
+            0 => Ok(()),
+            bytes => self.driver.fill(address, byte, bytes),
+        }
+    }
+
     /// A copy of some items on the device.
     ///
     /// # Errors
@@ -301,6 +325,35 @@ impl Gpu {
         let address = to.block.address + (first * size_of::<T>()) as u64;
         self.driver
             .copy(address, from.block.address, len * size_of::<T>())
+    }
+
+    /// Copies `len` items from `from` on over those from `to` on, of the same buffer; the ranges do not overlap.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many, or the ranges overlap.
+    pub(crate) fn copy_within<T: Pod>(
+        &self,
+        buffer: &Buffer<T>,
+        to: usize,
+        from: usize,
+        len: usize,
+    ) -> Result<(), GpuError> {
+        assert!(to + len <= buffer.len, "more items than the buffer has");
+        assert!(from + len <= buffer.len, "more items than there are");
+        assert!(to + len <= from || from + len <= to, "ranges overlap");
+        let address = |index: usize| buffer.block.address + (index * size_of::<T>()) as u64;
+        match len {
+            0 => Ok(()),
+            _ => {
+                let bytes = len * size_of::<T>();
+                self.driver.copy(address(to), address(from), bytes)
+            }
+        }
     }
 
     /// Starts a kernel, unless it has no threads.

@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use super::device::{Buffer, Gpu, arguments};
 use super::error::GpuError;
-use super::grammar::DeviceGrammar;
 use super::merge::{self, Lists, MergePlan};
 use super::primitives;
 use super::tables::{self, DeviceTable};
+use super::traversal::DeviceWords;
 use super::weights::{COLUMNS_MAX, file_cells, weights};
 
 /// Where each symbol of a grammar over words is used, and in which order lists are merged. Nothing with few files.
@@ -27,7 +27,7 @@ impl FileUses {
     /// # Errors
     ///
     /// [`GpuError`].
-    pub fn new(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileUses, GpuError> {
+    pub fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
         if grammar.files() <= COLUMNS_MAX {
             return Ok(FileUses { plan: None });
         }
@@ -35,17 +35,16 @@ impl FileUses {
     }
 
     /// As [`FileUses::new`], for lists, however few files there are.
-    pub(crate) fn of_lists(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileUses, GpuError> {
+    pub(crate) fn of_lists(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
         let weights = weights::<u32>(gpu, grammar, 0..grammar.root.len())?;
         let root_count = grammar.root.len();
         let count = root_count + grammar.symbols.len();
         let (keys, holders) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
-        let root_files = primitives::expand(gpu, &grammar.root_offsets, root_count)?;
         // All are u32: a grammar's symbols are.
         let none = grammar.symbol_count() as u32;
         let arguments = arguments![
             &grammar.root,
-            &root_files,
+            &grammar.root_files,
             root_count as u32,
             &grammar.symbols,
             &grammar.owners,
@@ -57,7 +56,6 @@ impl FileUses {
             &holders
         ];
         merge::launch(gpu, "use_keys_kernel", count, arguments)?;
-        drop(root_files);
         let bits = u32::BITS - none.leading_zeros();
         let (keys, holders) = primitives::sort_pairs(gpu, keys, holders, 0..bits)?;
         let use_offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
@@ -81,7 +79,7 @@ impl FileUses {
     }
 
     /// The files of each symbol, in order.
-    pub(crate) fn lists(&self, gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Lists, GpuError> {
+    pub(crate) fn lists(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Lists, GpuError> {
         match &self.plan {
             Some(plan) => plan.merge_own(gpu, grammar.terminal_count as usize),
             None => {
@@ -115,7 +113,7 @@ fn lists_of(gpu: &Gpu, table: DeviceTable) -> Result<Lists, GpuError> {
 /// [`GpuError`].
 pub fn word_file_counts(
     gpu: &Gpu,
-    grammar: &DeviceGrammar,
+    grammar: &DeviceWords,
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let words = grammar.terminal_count as usize;
@@ -136,7 +134,7 @@ pub fn word_file_counts(
 /// [`GpuError`].
 pub fn file_word_counts(
     gpu: &Gpu,
-    grammar: &DeviceGrammar,
+    grammar: &DeviceWords,
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let (words, files) = (grammar.terminal_count as usize, grammar.files());
@@ -163,7 +161,7 @@ mod tests {
     fn check(gpu: &Gpu, grammar: &TestGrammar) -> Result<(), GpuError> {
         let words = grammar.word_grammar();
         let view = words.view();
-        let device = DeviceGrammar::upload(gpu, view)?;
+        let device = DeviceWords::upload(gpu, view)?;
         let uses = WordUses::new(view);
         let by_word = word_files(view, &uses, &GO).expect("not stopped");
         let by_file = file_words(view, &uses, &GO).expect("not stopped");

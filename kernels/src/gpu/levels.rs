@@ -69,10 +69,6 @@ impl Walk {
         })
     }
 
-    /// How many pieces there are.
-    pub(crate) fn pieces(&self) -> u32 {
-        self.pieces
-    }
 
     /// Blocks that keep a device busy, as many as there are pieces at most, `resident` a multiprocessor.
     pub(crate) fn blocks(&self, gpu: &Gpu, resident: u32) -> u32 {

@@ -10,11 +10,11 @@ use std::ops::Range;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
-use super::grammar::DeviceGrammar;
 use super::levels::Walk;
 use super::merge::{self, MergePlan};
 use super::primitives;
 use super::tables::DeviceTable;
+use super::traversal::DeviceWords;
 use super::weights::{COLUMNS_MAX, weights};
 
 /// Threads of a block.
@@ -56,7 +56,7 @@ impl Traversal {
     /// # Errors
     ///
     /// [`GpuError`].
-    pub fn cheaper(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Traversal, GpuError> {
+    pub fn cheaper(gpu: &Gpu, grammar: &DeviceWords) -> Result<Traversal, GpuError> {
         let terminals = grammar.terminal_count;
         if terminals > WORDS_MAX {
             return Ok(Traversal::TopDown);
@@ -96,7 +96,7 @@ impl Traversal {
 }
 
 /// `[rules]`: words of each rule that occurs.
-fn lengths(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Buffer<u32>, GpuError> {
+fn lengths(gpu: &Gpu, grammar: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
     let lengths = gpu.zeroed::<u32>(grammar.rules())?;
     let levels = (0..grammar.levels()).map(|level| grammar.level_bodies(level));
     let levels: Vec<Range<u32>> = levels.collect();
@@ -127,7 +127,7 @@ fn lengths(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Buffer<u32>, GpuError> 
 /// [`GpuError`].
 pub fn file_word_counts_bottom_up(
     gpu: &Gpu,
-    grammar: &DeviceGrammar,
+    grammar: &DeviceWords,
 ) -> Result<DeviceTable, GpuError> {
     let (files, rules) = (grammar.files(), grammar.rules());
     let rows = files + rules;
@@ -163,11 +163,10 @@ pub fn file_word_counts_bottom_up(
         &holders
     ];
     launch(gpu, "row_holders_kernel", uses, arguments)?;
-    let root_files = primitives::expand(gpu, &grammar.root_offsets, root_count)?;
     let row_weights = gpu.zeroed::<u32>(rows)?;
     let arguments = arguments![
         &grammar.root,
-        &root_files,
+        &grammar.root_files,
         root_count as u32,
         grammar.terminal_count,
         &lengths,
@@ -177,7 +176,7 @@ pub fn file_word_counts_bottom_up(
         &row_weights
     ];
     launch(gpu, "row_lengths_kernel", root_count + rules, arguments)?;
-    drop((root_files, lengths, weights));
+    drop((lengths, weights));
     let first = files as u32;
     let levels = (0..grammar.levels()).map(|level| {
         let Range { start, end } = grammar.level_rules(level);
@@ -223,7 +222,7 @@ mod tests {
     fn check(gpu: &Gpu, grammar: &TestGrammar) -> Result<(), GpuError> {
         let words = grammar.word_grammar();
         let view = words.view();
-        let device = DeviceGrammar::upload(gpu, view)?;
+        let device = DeviceWords::upload(gpu, view)?;
         let twin = fold_expansions(view, |_| 1, 0, u32::wrapping_add);
         let found = gpu.download(&lengths(gpu, &device)?)?;
         assert_eq!(found, twin[view.terminal_count as usize..], "{grammar:?}");
@@ -257,10 +256,10 @@ mod tests {
         on_devices(|gpu| {
             // A large rule for 600 files, and the same rules for one.
             let copies = test_grammars::copies(600);
-            let device = DeviceGrammar::upload(gpu, copies.word_grammar().view())?;
+            let device = DeviceWords::upload(gpu, copies.word_grammar().view())?;
             assert_eq!(Traversal::cheaper(gpu, &device)?, Traversal::BottomUp);
             let single = test_grammars::repeated_text(2);
-            let device = DeviceGrammar::upload(gpu, single.word_grammar().view())?;
+            let device = DeviceWords::upload(gpu, single.word_grammar().view())?;
             assert_eq!(Traversal::cheaper(gpu, &device)?, Traversal::TopDown);
             check(gpu, &copies)
         });

@@ -21,13 +21,16 @@ mod file_counts;
 mod grammar;
 mod levels;
 mod local_tables;
+mod lookups;
 mod merge;
 mod ngrams;
 mod pool;
-mod primitives;
+pub mod primitives;
+mod structures;
 mod tables;
 #[cfg(test)]
 mod test_devices;
+mod traversal;
 mod weights;
 
 pub use cuda::{Absence, devices};
@@ -36,15 +39,20 @@ pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::DeviceGrammar;
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
+pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
+pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;
+pub use traversal::DeviceWords;
 pub use weights::{DeviceCounter, weights, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 6] = [
+const SOURCES: [&Source; 8] = [
     &primitives::SOURCE,
+    &structures::SOURCE,
+    &lookups::SOURCE,
     &weights::SOURCE,
     &tables::SOURCE,
     &merge::SOURCE,

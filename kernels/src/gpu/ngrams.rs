@@ -12,11 +12,11 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
-use super::grammar::DeviceGrammar;
 use super::levels::Walk;
 use super::merge::{self, Lists, MergePlan};
 use super::primitives;
 use super::tables::DeviceTable;
+use super::traversal::DeviceWords;
 use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
 
 /// Threads of a block.
@@ -107,7 +107,7 @@ impl DeviceNgramFiles {
 /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
 pub fn ngram_counts(
     gpu: &Gpu,
-    grammar: &DeviceGrammar,
+    grammar: &DeviceWords,
     weights: &Buffer<u32>,
     n: usize,
     memory: usize,
@@ -139,7 +139,7 @@ pub fn ngram_counts(
 /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
 pub fn ngram_file_counts(
     gpu: &Gpu,
-    grammar: &DeviceGrammar,
+    grammar: &DeviceWords,
     weights: &Buffer<u32>,
     uses: &FileUses,
     n: usize,
@@ -197,7 +197,7 @@ pub fn ngram_file_counts(
 /// The words that occur, how often, and the offsets of their rows in a table of all words.
 fn used_words(
     gpu: &Gpu,
-    grammar: &DeviceGrammar,
+    grammar: &DeviceWords,
     weights: &Buffer<u32>,
     offsets: Option<&Buffer<u32>>,
 ) -> Result<(Buffer<u32>, Buffer<u32>, Buffer<u32>), GpuError> {
@@ -311,14 +311,13 @@ impl Shape {
 
 /// What is searched for, and in what.
 struct Search<'a> {
-    grammar: &'a DeviceGrammar,
+    grammar: &'a DeviceWords,
     weights: &'a Buffer<u32>,
     shape: Shape,
     with_holders: bool,
     heads: Buffer<u32>,
     tails: Buffer<u32>,
     lengths: Buffer<u32>,
-    root_files: Buffer<u32>,
 }
 
 /// Windows, sorted.
@@ -350,7 +349,7 @@ struct Target<'a> {
 impl<'a> Search<'a> {
     fn new(
         gpu: &Gpu,
-        grammar: &'a DeviceGrammar,
+        grammar: &'a DeviceWords,
         weights: &'a Buffer<u32>,
         n: usize,
         with_holders: bool,
@@ -361,7 +360,7 @@ impl<'a> Search<'a> {
 
     fn of_shape(
         gpu: &Gpu,
-        grammar: &'a DeviceGrammar,
+        grammar: &'a DeviceWords,
         weights: &'a Buffer<u32>,
         shape: Shape,
         with_holders: bool,
@@ -402,7 +401,6 @@ impl<'a> Search<'a> {
             heads,
             tails,
             lengths,
-            root_files: primitives::expand(gpu, &grammar.root_offsets, grammar.root.len())?,
         })
     }
 
@@ -485,7 +483,12 @@ impl<'a> Search<'a> {
         let (grammar, shape) = (self.grammar, self.shape);
         let none = || Argument::U64(0);
         let sequences = [
-            (&grammar.root, &self.root_files, &grammar.root_offsets, 1u32),
+            (
+                &grammar.root,
+                &grammar.root_files,
+                &grammar.root_offsets,
+                1u32,
+            ),
             (&grammar.symbols, &grammar.owners, &grammar.rule_offsets, 0),
         ];
         for (sequence, owners, offsets, is_root) in sequences {
@@ -500,6 +503,7 @@ impl<'a> Search<'a> {
                 None => [none(), none(), none(), none(), none()],
             };
             let arguments = arguments![
+                shape.n,
                 &self.heads,
                 &self.tails,
                 &self.lengths,
@@ -527,16 +531,7 @@ impl<'a> Search<'a> {
                 over_values,
                 target.cursor,
             ];
-            let name = match shape.n {
-                2 => "windows_2_kernel",
-                3 => "windows_3_kernel",
-                4 => "windows_4_kernel",
-                5 => "windows_5_kernel",
-                6 => "windows_6_kernel",
-                7 => "windows_7_kernel",
-                _ => "windows_8_kernel",
-            };
-            launch(gpu, name, sequence.len(), arguments)?;
+            launch(gpu, "windows_kernel", sequence.len(), arguments)?;
         }
         Ok(())
     }
@@ -707,7 +702,7 @@ mod tests {
     struct Fixture {
         words: WordGrammar,
         uses: WordUses,
-        device: DeviceGrammar,
+        device: DeviceWords,
         weights: Buffer<u32>,
         device_uses: [FileUses; 2],
     }
@@ -715,7 +710,7 @@ mod tests {
     impl Fixture {
         fn new(gpu: &Gpu, grammar: &TestGrammar) -> Result<Fixture, GpuError> {
             let words = grammar.word_grammar();
-            let device = DeviceGrammar::upload(gpu, words.view())?;
+            let device = DeviceWords::upload(gpu, words.view())?;
             Ok(Fixture {
                 weights: weights(gpu, &device, 0..device.root.len())?,
                 uses: WordUses::new(words.view()),

@@ -12,6 +12,10 @@ constexpr u32 CONSECUTIVE = PRIMITIVE_TILE / PRIMITIVE_THREADS;
 constexpr u32 TILE = PRIMITIVE_TILE;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
 
+// Blocks that a multiprocessor is to hold: bounds registers, as latency is hidden by threads.
+constexpr u32 SCAN_BLOCKS = 4;
+constexpr u32 SORT_BLOCKS = 3;
+
 // Shared memory is read across: one word of room after 32 keeps lanes in different banks.
 constexpr u32 TILE_PADDED = TILE + TILE / 32;
 __device__ __forceinline__ u32 padded(u32 index) { return index + index / 32; }
@@ -64,21 +68,21 @@ __device__ __forceinline__ void scan(const In* in, Out* out, u64 count, u64* wor
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, SCAN_BLOCKS)
 scan_u32_u32_kernel(const u32* in, u32* out, u64 count, u64* words, u32* ticket) {
     using Shared = ScanShared<u32, u32>;
     SHARED(Shared, shared);
     scan(in, out, count, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, SCAN_BLOCKS)
 scan_u32_u64_kernel(const u32* in, u64* out, u64 count, u64* words, u32* ticket) {
     using Shared = ScanShared<u32, u64>;
     SHARED(Shared, shared);
     scan(in, out, count, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, SCAN_BLOCKS)
 scan_u64_u64_kernel(const u64* in, u64* out, u64 count, u64* words, u32* ticket) {
     using Shared = ScanShared<u64, u64>;
     SHARED(Shared, shared);
@@ -267,20 +271,45 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     }
 }
 
-#define SORT_DIGIT_KERNEL(name, Key, Value)                                                                     \
-    extern "C" __global__ void __launch_bounds__(THREADS)                                                       \
-    name(const Key* keys, const Value* values, Key* keys_out, Value* values_out, u64 count, u32 shift, u32 bits, \
-         const u32* offsets, u32* words, u32* ticket) {                                                         \
-        using Shared = SortShared<Key, Value>;                                                                  \
-        SHARED(Shared, shared);                                                                                 \
-        sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);     \
-    }
+extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+sort_digit_u32_kernel(const u32* keys, const Nothing* values, u32* keys_out, Nothing* values_out, u64 count, u32 shift,
+                      u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u32, Nothing>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
 
-SORT_DIGIT_KERNEL(sort_digit_u32_kernel, u32, Nothing)
-SORT_DIGIT_KERNEL(sort_digit_u64_kernel, u64, Nothing)
-SORT_DIGIT_KERNEL(sort_digit_u32_u32_kernel, u32, u32)
-SORT_DIGIT_KERNEL(sort_digit_u64_u32_kernel, u64, u32)
-SORT_DIGIT_KERNEL(sort_digit_u64_u64_kernel, u64, u64)
+extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+sort_digit_u64_kernel(const u64* keys, const Nothing* values, u64* keys_out, Nothing* values_out, u64 count, u32 shift,
+                      u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u64, Nothing>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+sort_digit_u32_u32_kernel(const u32* keys, const u32* values, u32* keys_out, u32* values_out, u64 count, u32 shift,
+                          u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u32, u32>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+sort_digit_u64_u32_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u64 count, u32 shift,
+                          u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u64, u32>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+sort_digit_u64_u64_kernel(const u64* keys, const u64* values, u64* keys_out, u64* values_out, u64 count, u32 shift,
+                          u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u64, u64>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
 
 // ---- sums by key ----
 

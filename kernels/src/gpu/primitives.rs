@@ -23,7 +23,7 @@ const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
 /// Items that [`sort_keys`] and [`sort_pairs`] take at most.
-pub(crate) const SORT_MAX: usize = (1 << 30) - 1;
+pub const SORT_MAX: usize = (1 << 30) - 1;
 
 pub(crate) static SOURCE: Source = Source {
     name: "primitives.cu",
@@ -73,25 +73,33 @@ fn tiles(items: usize) -> u32 {
 }
 
 /// Which numbers a scan reads.
-pub(crate) trait Scanned<Sum>: Pod {
+pub trait Scanned<Sum>: Pod {
     /// The kernel.
+    #[doc(hidden)]
     const KERNEL: &'static str;
 }
 
 impl Scanned<u32> for u32 {
+    #[doc(hidden)]
     const KERNEL: &'static str = "scan_u32_u32_kernel";
 }
 
 impl Scanned<u64> for u32 {
+    #[doc(hidden)]
     const KERNEL: &'static str = "scan_u32_u64_kernel";
 }
 
 impl Scanned<u64> for u64 {
+    #[doc(hidden)]
     const KERNEL: &'static str = "scan_u64_u64_kernel";
 }
 
 /// `[items + 1]`: the sum of the items before each, and of all. Sums stay below 2^62 and fit into `Sum`.
-pub(crate) fn scan<Item: Scanned<Sum>, Sum: Pod>(
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn scan<Item: Scanned<Sum>, Sum: Pod>(
     gpu: &Gpu,
     items: &Buffer<Item>,
 ) -> Result<Buffer<Sum>, GpuError> {
@@ -126,8 +134,10 @@ pub(crate) fn scan_to<Item: Scanned<Sum>, Sum: Pod>(
 }
 
 /// What radix sort orders by.
-pub(crate) trait Key: Pod {
+pub trait Key: Pod {
+    /// The kernel that counts digits.
     const HISTOGRAM: &'static str;
+    /// The kernel that sorts by one digit.
     const SORT: &'static str;
 }
 
@@ -142,7 +152,8 @@ impl Key for u64 {
 }
 
 /// What radix sort moves with its keys.
-pub(crate) trait Carried<K: Key>: Pod {
+pub trait Carried<K: Key>: Pod {
+    /// The kernel that sorts by one digit.
     const SORT: &'static str;
 }
 
@@ -161,7 +172,11 @@ impl Carried<u64> for u64 {
 /// Sorts by the bits `bits` of the keys, of which others do not matter; stable.
 ///
 /// Work: one pass over the keys, and one over everything for each 8 bits.
-pub(crate) fn sort_keys<K: Key>(
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn sort_keys<K: Key>(
     gpu: &Gpu,
     keys: Buffer<K>,
     bits: Range<u32>,
@@ -171,7 +186,11 @@ pub(crate) fn sort_keys<K: Key>(
 }
 
 /// As [`sort_keys`], and moves `values` as the keys.
-pub(crate) fn sort_pairs<K: Key, V: Carried<K>>(
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn sort_pairs<K: Key, V: Carried<K>>(
     gpu: &Gpu,
     keys: Buffer<K>,
     values: Buffer<V>,
@@ -248,7 +267,11 @@ fn sort<K: Key, V: Pod>(
 
 /// The distinct keys of sorted `keys` with the sums of their `values`, or how often they occur without values.
 /// Sums of runs stay below 2^62. Waits for their number.
-pub(crate) fn sums_by_key(
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn sums_by_key(
     gpu: &Gpu,
     keys: &Buffer<u64>,
     values: Option<&Buffer<u64>>,
@@ -290,11 +313,11 @@ pub(crate) fn sums_by_key(
 }
 
 /// `[count]`: for each item the owner, where owner o has the items `offsets[o]..offsets[o + 1]`.
-pub(crate) fn expand(
-    gpu: &Gpu,
-    offsets: &Buffer<u32>,
-    count: usize,
-) -> Result<Buffer<u32>, GpuError> {
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn expand(gpu: &Gpu, offsets: &Buffer<u32>, count: usize) -> Result<Buffer<u32>, GpuError> {
     let owners = gpu.allocate(count)?;
     let owner_count = u32::try_from(offsets.len() - 1).expect("offsets of u32 items");
     let items = u32::try_from(count).expect("items that u32 offsets bound");
@@ -311,7 +334,11 @@ pub(crate) fn expand(
 
 /// The sums of the values of each segment, wrapping: segment s is `values[offsets[s]..offsets[s + 1]]`, and the last
 /// one ends with the values.
-pub(crate) fn segment_sums(
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn segment_sums(
     gpu: &Gpu,
     offsets: &Buffer<u32>,
     values: &Buffer<u64>,

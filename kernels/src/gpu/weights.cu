@@ -142,18 +142,23 @@ __device__ __forceinline__ void weights_of(const u32* root, const u32* root_offs
     if (held > 0 && held_file != NO_FILE) flush(shared, weights, columns, held_file);
 }
 
-#define WEIGHTS_KERNEL(name, Counter)                                                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS)                                                          \
-    name(const u32* root, const u32* root_offsets, const u32* symbols, const u32* owners, const u32* hot,          \
-         Counter* weights, u32 terminals, u32 columns, u32 shift, const u32* first_pieces, const u32* first_steps, \
-         const u32* ranges, u32 phases, u32* state) {                                                              \
-        SHARED(WeightsShared, shared);                                                                             \
-        weights_of<Counter>(root, root_offsets, symbols, owners, hot, weights, terminals, columns, shift,          \
-                            Walk{first_pieces, first_steps, ranges, phases, state}, shared);                       \
-    }
+extern "C" __global__ void __launch_bounds__(THREADS)
+weights_u32_kernel(const u32* root, const u32* root_offsets, const u32* symbols, const u32* owners, const u32* hot,
+                   u32* weights, u32 terminals, u32 columns, u32 shift, const u32* first_pieces, const u32* first_steps,
+                   const u32* ranges, u32 phases, u32* state) {
+    SHARED(WeightsShared, shared);
+    weights_of<u32>(root, root_offsets, symbols, owners, hot, weights, terminals, columns, shift,
+                    Walk{first_pieces, first_steps, ranges, phases, state}, shared);
+}
 
-WEIGHTS_KERNEL(weights_u32_kernel, u32)
-WEIGHTS_KERNEL(weights_u64_kernel, u64)
+extern "C" __global__ void __launch_bounds__(THREADS)
+weights_u64_kernel(const u32* root, const u32* root_offsets, const u32* symbols, const u32* owners, const u32* hot,
+                   u64* weights, u32 terminals, u32 columns, u32 shift, const u32* first_pieces, const u32* first_steps,
+                   const u32* ranges, u32 phases, u32* state) {
+    SHARED(WeightsShared, shared);
+    weights_of<u64>(root, root_offsets, symbols, owners, hot, weights, terminals, columns, shift,
+                    Walk{first_pieces, first_steps, ranges, phases, state}, shared);
+}
 
 // The keys of words for a sort by count, the largest first: ~count, and the words in order.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -162,4 +167,10 @@ rank_keys_kernel(const u32* weights, u32 count, u32 most, u32* keys, u32* words)
         keys[i] = most - weights[i];
         words[i] = u32(i);
     }
+}
+
+// sample[i] = symbols[i * step].
+extern "C" __global__ void __launch_bounds__(THREADS)
+sample_kernel(const u32* symbols, u64 step, u32* sample, u64 count) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) sample[i] = symbols[i * step];
 }

@@ -9,9 +9,9 @@ use bytemuck::Pod;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
-use super::grammar::{DeviceGrammar, HOT_SLOTS};
 use super::levels::Walk;
 use super::primitives;
+use super::traversal::{DeviceWords, HOT_SLOTS};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -66,14 +66,14 @@ impl DeviceCounter for u64 {
 /// [`GpuError`].
 pub fn weights<C: DeviceCounter>(
     gpu: &Gpu,
-    grammar: &DeviceGrammar,
+    grammar: &DeviceWords,
     positions: Range<usize>,
 ) -> Result<Buffer<C>, GpuError> {
     count(gpu, grammar, positions, 1)
 }
 
 /// `[symbols * files]`: how often each symbol occurs in each file, of which there are [`COLUMNS_MAX`] at most.
-pub(crate) fn file_cells(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Buffer<u32>, GpuError> {
+pub(crate) fn file_cells(gpu: &Gpu, grammar: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
     let files = grammar.files();
     assert!(files <= COLUMNS_MAX, "{files} files are too many for cells");
     count(gpu, grammar, 0..grammar.root.len(), files)
@@ -81,7 +81,7 @@ pub(crate) fn file_cells(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Buffer<u3
 
 fn count<C: DeviceCounter>(
     gpu: &Gpu,
-    grammar: &DeviceGrammar,
+    grammar: &DeviceWords,
     positions: Range<usize>,
     columns: usize,
 ) -> Result<Buffer<C>, GpuError> {
@@ -156,12 +156,22 @@ fn rank_keys(
     keys: &Buffer<u32>,
     numbers: &Buffer<u32>,
 ) -> Result<(), GpuError> {
+    let arguments = arguments![weights, words, most, keys, numbers];
+    launch(gpu, "rank_keys_kernel", words as usize, arguments)
+}
+
+/// Launches a kernel that loops.
+pub(crate) fn launch(
+    gpu: &Gpu,
+    name: &'static str,
+    items: usize,
+    arguments: &[Argument],
+) -> Result<(), GpuError> {
     let launch = Launch {
-        blocks: gpu.blocks_looping(words as usize, THREADS),
+        blocks: gpu.blocks_looping(items, THREADS),
         threads: THREADS,
     };
-    let arguments = arguments![weights, words, most, keys, numbers];
-    gpu.launch(kernel("rank_keys_kernel"), launch, arguments)
+    gpu.launch(kernel(name), launch, arguments)
 }
 
 #[cfg(test)]
@@ -174,7 +184,7 @@ mod tests {
 
     fn check(gpu: &Gpu, grammar: &TestGrammar) -> Result<(), GpuError> {
         let view = grammar.view();
-        let device = DeviceGrammar::upload(gpu, view)?;
+        let device = DeviceWords::upload(gpu, view)?;
         let all = 0..view.root.len();
         let expected = crate::weights(view, all.clone(), u64::MAX);
         let wide = weights::<u64>(gpu, &device, all.clone())?;
@@ -226,7 +236,7 @@ mod tests {
         on_devices(|gpu| {
             let grammar = test_grammars::many_files(7);
             let view = grammar.view();
-            let device = DeviceGrammar::upload(gpu, view)?;
+            let device = DeviceWords::upload(gpu, view)?;
             for file in 0..7 {
                 let found = weights::<u64>(gpu, &device, view.root_range(file))?;
                 let expected = crate::weights(view, view.root_range(file), u64::MAX);
@@ -241,7 +251,7 @@ mod tests {
         on_devices(|gpu| {
             for grammar in [test_grammars::random(3), test_grammars::repeated_text(3)] {
                 let view = grammar.view();
-                let device = DeviceGrammar::upload(gpu, view)?;
+                let device = DeviceWords::upload(gpu, view)?;
                 let weights = weights::<u32>(gpu, &device, 0..view.root.len())?;
                 let counts = gpu.download(&weights)?;
                 let words = view.terminal_count;

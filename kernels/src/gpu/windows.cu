@@ -186,62 +186,82 @@ struct Values {
     u32 files;
 };
 
-// The windows that end in `sequence[0 .. count]`; owners are the rules or files of its symbols, whose sequences begin at
-// `offsets`. With `first_words` windows are only counted by their first word; without keys only counted, those whose
-// weight is too large for its bits in the upper half. Of others only first words from `low` to below `high` are taken.
+// All roots or all bodies: owners are the files or rules of symbols, whose sequences begin at `offsets`.
+struct Sequence {
+    const u32* symbols;
+    const u32* owners;
+    const u32* offsets;
+    u32 count;
+    bool is_root;
+};
+
+// Where windows go whose first word is at least `low` and below `high`.
+struct Target {
+    u32 low;
+    u32 high;
+    // If there are such counters, windows are counted by their first word.
+    u32* first_words;
+    // Without keys they are only counted, those whose weight is too large for its bits in the upper half of `cursor`.
+    u64* keys;
+    u64 stride;
+    u32* values;
+    u64* over_keys;
+    u32* over_values;
+    u64* cursor;
+};
+
+// Finds the windows of a sequence.
 template <u32 N>
-__device__ __forceinline__ void windows(const Ends& ends, const u32* sequence, const u32* owners, const u32* offsets,
-                                        u32 count, bool is_root, const Values& values, const Shape& shape, u32 low,
-                                        u32 high, u32* first_words, u64* keys, u64 stride, u32* value_of,
-                                        u64* over_keys, u32* over_values, u64* cursor, WindowsShared& shared) {
+__device__ __forceinline__ void windows(const Sequence& sequence, const Ends& ends, const Values& values,
+                                        const Shape& shape, const Target& target, WindowsShared& shared) {
     const u64 mask = (u64(1) << shape.value_bits) - 1;
-    for (u64 tile = blockIdx.x; tile * THREADS < count; tile += gridDim.x) {
+    for (u64 tile = blockIdx.x; tile * THREADS < sequence.count; tile += gridDim.x) {
         const u64 at = tile * THREADS + threadIdx.x;
         Crossing<N> found;
         found.head_length = 0;
         found.before_length = 0;
         u32 owner = 0, weight = 0;
-        if (at < count) {
-            owner = owners[at];
-            weight = is_root ? 1 : values.rule_weights[owner];
-            if (weight > 0) found = crossing<N>(ends, sequence, offsets[owner], u32(at));
+        if (at < sequence.count) {
+            owner = sequence.owners[at];
+            weight = sequence.is_root ? 1 : values.rule_weights[owner];
+            if (weight > 0) found = crossing<N>(ends, sequence.symbols, sequence.offsets[owner], u32(at));
         }
         const bool is_over = !values.with_holders && shape.value_bits > 0 && weight > mask;
         u64 own = 0;
 #pragma unroll
-        for (u32 i = 1; i < N; i++) own += is_window(found, i, low, high);
-        if (first_words != nullptr) {
+        for (u32 i = 1; i < N; i++) own += is_window(found, i, target.low, target.high);
+        if (target.first_words != nullptr) {
 #pragma unroll
             for (u32 i = 1; i < N; i++) {
-                if (is_window(found, i, low, high)) atomicAdd(&first_words[window_word(found, i, 0)], 1u);
+                if (is_window(found, i, target.low, target.high)) atomicAdd(&target.first_words[window_word(found, i, 0)], 1u);
             }
         }
         if (is_over) own |= own << 32;
         u64 total;
         u64 place = block_exclusive_sum(own, shared.sum, total);
-        if (threadIdx.x == 0) shared.begin = total > 0 ? atomicAdd(cursor, total) : 0;
+        if (threadIdx.x == 0) shared.begin = total > 0 ? atomicAdd(target.cursor, total) : 0;
         __syncthreads();
         place += shared.begin;
         __syncthreads();
-        if (keys == nullptr) continue;
+        if (target.keys == nullptr) continue;
         u32 item = u32(place), over = u32(place >> 32);
 #pragma unroll
         for (u32 i = 1; i < N; i++) {
-            if (!is_window(found, i, low, high)) continue;
+            if (!is_window(found, i, target.low, target.high)) continue;
             for (u32 part = 0; part < shape.parts; part++) {
                 u64 key = window_part(found, i, part, shape);
                 if (shape.value_bits > 0) {
                     if (is_over) {
-                        over_keys[over] = key;
-                        over_values[over] = weight - u32(weight & mask);
+                        target.over_keys[over] = key;
+                        target.over_values[over] = weight - u32(weight & mask);
                     }
                     key = key << shape.value_bits | (weight & mask);
                 }
-                keys[part * stride + item] = key;
+                target.keys[part * target.stride + item] = key;
             }
             if (shape.value_bits == 0) {
-                const u32 holder = is_root ? owner : values.files + owner;
-                value_of[item] = values.with_holders ? holder : weight;
+                const u32 holder = sequence.is_root ? owner : values.files + owner;
+                target.values[item] = values.with_holders ? holder : weight;
             }
             item++;
             over++;
@@ -249,26 +269,27 @@ __device__ __forceinline__ void windows(const Ends& ends, const u32* sequence, c
     }
 }
 
-#define WINDOWS_KERNEL(N)                                                                                            \
-    extern "C" __global__ void __launch_bounds__(THREADS)                                                            \
-    windows_##N##_kernel(const u32* heads, const u32* tails, const u32* lengths, u32 terminals, const u32* sequence, \
-                         const u32* owners, const u32* offsets, u32 count, u32 is_root, const u32* rule_weights,     \
-                         u32 with_holders, u32 files, u32 bits, u32 parts, u32 part_words, u32 value_bits, u32 low,  \
-                         u32 high, u32* first_words, u64* keys, u64 stride, u32* value_of, u64* over_keys,           \
-                         u32* over_values, u64* cursor) {                                                            \
-        SHARED(WindowsShared, shared);                                                                               \
-        windows<N>(Ends{heads, tails, lengths, terminals}, sequence, owners, offsets, count, is_root != 0,           \
-                   Values{rule_weights, with_holders, files}, Shape{bits, parts, part_words, value_bits}, low, high, \
-                   first_words, keys, stride, value_of, over_keys, over_values, cursor, shared);                     \
+extern "C" __global__ void __launch_bounds__(THREADS)
+windows_kernel(u32 n, const u32* heads, const u32* tails, const u32* lengths, u32 terminals, const u32* sequence,
+               const u32* owners, const u32* offsets, u32 count, u32 is_root, const u32* rule_weights,
+               u32 with_holders, u32 files, u32 bits, u32 parts, u32 part_words, u32 value_bits, u32 low, u32 high,
+               u32* first_words, u64* keys, u64 stride, u32* value_of, u64* over_keys, u32* over_values, u64* cursor) {
+    SHARED(WindowsShared, shared);
+    const Sequence all{sequence, owners, offsets, count, is_root != 0};
+    const Ends ends{heads, tails, lengths, terminals};
+    const Values values{rule_weights, with_holders, files};
+    const Shape shape{bits, parts, part_words, value_bits};
+    const Target target{low, high, first_words, keys, stride, value_of, over_keys, over_values, cursor};
+    switch (n) {
+        case 2: return windows<2>(all, ends, values, shape, target, shared);
+        case 3: return windows<3>(all, ends, values, shape, target, shared);
+        case 4: return windows<4>(all, ends, values, shape, target, shared);
+        case 5: return windows<5>(all, ends, values, shape, target, shared);
+        case 6: return windows<6>(all, ends, values, shape, target, shared);
+        case 7: return windows<7>(all, ends, values, shape, target, shared);
+        default: return windows<8>(all, ends, values, shape, target, shared);
     }
-
-WINDOWS_KERNEL(2)
-WINDOWS_KERNEL(3)
-WINDOWS_KERNEL(4)
-WINDOWS_KERNEL(5)
-WINDOWS_KERNEL(6)
-WINDOWS_KERNEL(7)
-WINDOWS_KERNEL(8)
+}
 
 // ---- sorted windows ----
 

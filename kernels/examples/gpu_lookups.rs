@@ -1,0 +1,304 @@
+//! Times look-ups in batches on the first CUDA device against the CPU: `gpu_lookups FOLDER...`.
+//!
+//! A folder holds little-endian arrays of a corpus: `tokens.u32`, `file_offsets.u32`, `words.u32` (first, spaced and end
+//! terminal of each word), `token_bytes` with `token_offsets.u32`. The grammar is built here. Words are drawn by
+//! their occurrences, files by their size. Prints for each batch of 100,000: device time, time with copies, time of one
+//! thread and of all, and whether the answers are equal.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use rayon::prelude::*;
+use zipfdb_kernels::gpu::{
+    DeviceGrammar, DeviceQueries, DeviceStructures, Extract, Gpu, GpuError, SearchResults,
+    Terminals, WordQuery, devices,
+};
+use zipfdb_kernels::{
+    Content, GrammarView, Lengths, Parameters, Parents, Signatures, Structures, SymbolText,
+    WordTerminals, construct, count_in_file, extract, locate_in_file,
+};
+
+const QUERIES: usize = 100_000;
+const RUNS: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let gpu = &devices().map_err(|absence| absence.to_string())?[0];
+    println!("{} {}", gpu.facts().name, gpu.facts().model);
+    for folder in std::env::args().skip(1) {
+        corpus(gpu, Path::new(&folder))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u32>, Box<dyn Error>> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let words = bytes.as_chunks::<4>().0.iter();
+    Ok(words.map(|&word| u32::from_le_bytes(word)).collect())
+}
+
+fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let tokens = read(&folder.join("tokens.u32"))?;
+    let file_offsets = read(&folder.join("file_offsets.u32"))?;
+    let triples = read(&folder.join("words.u32"))?;
+    let bytes = fs::read(folder.join("token_bytes"))?;
+    let offsets: Vec<u64> = read(&folder.join("token_offsets.u32"))?
+        .into_iter()
+        .map(u64::from)
+        .collect();
+    let terminals = offsets.len() as u32 - 1;
+    let words: Vec<WordTerminals> = triples
+        .chunks_exact(3)
+        .map(|word| WordTerminals {
+            first: word[0],
+            spaced: word[1],
+            end: word[2],
+        })
+        .collect();
+    let mut word_of = vec![u32::MAX; terminals as usize];
+    for (number, word) in (0..).zip(&words) {
+        word_of[word.first as usize..word.end as usize].fill(number);
+    }
+
+    // Words of random places.
+    let mut numbers = Numbers(1);
+    let mut queries = Vec::new();
+    let mut extracts = Vec::new();
+    while queries.len() < QUERIES {
+        let at = numbers.below(tokens.len() as u64) as usize;
+        let word = word_of[tokens[at] as usize];
+        if word != u32::MAX {
+            let file = file_offsets.partition_point(|&offset| offset as usize <= at) - 1;
+            queries.push(WordQuery {
+                word: words[word as usize],
+                file: file as u32,
+            });
+        }
+    }
+    let token_count = tokens.len();
+    let begin = Instant::now();
+    let grammar = construct(
+        tokens,
+        &file_offsets,
+        terminals,
+        &Parameters::default(),
+        &mut |_| (),
+    );
+    let view = GrammarView {
+        terminal_count: terminals,
+        rule_offsets: &grammar.rule_offsets,
+        symbols: &grammar.symbols,
+        level_offsets: &grammar.level_offsets,
+        root_offsets: &grammar.root_offsets,
+        root: &grammar.root,
+    };
+    println!(
+        "\n== {}: {token_count} tokens, {} files, {} body and {} root symbols, {} levels, built in {:.0} ms",
+        folder.display(),
+        view.files(),
+        view.symbols.len(),
+        view.root.len(),
+        view.levels(),
+        begin.elapsed().as_secs_f64() * 1e3,
+    );
+    let token = |t: u32| &bytes[offsets[t as usize] as usize..offsets[t as usize + 1] as usize];
+
+    // Structures: the CPU's, with all threads and with one, and the device's.
+    let build = || {
+        let begin = Instant::now();
+        let lengths = Lengths::new(view, |t| token(t).len() as u64);
+        let signatures = Signatures::new(view, |t| word_of[t as usize]);
+        let parents = Parents::new(view);
+        let text = SymbolText::new(view, &lengths, token);
+        (lengths, signatures, parents, text, begin.elapsed())
+    };
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    let single = one.install(build).4;
+    let (lengths, signatures, parents, text, all) = build();
+    let known = Terminals {
+        offsets: &offsets,
+        bytes: &bytes,
+        signatures: &signatures.bits[..terminals as usize],
+    };
+    let mut times = Vec::new();
+    let mut structures = None;
+    for _ in 0..RUNS {
+        drop(structures.take());
+        let uploaded = DeviceGrammar::upload(gpu, view)?;
+        gpu.synchronize()?;
+        let (built, time) = gpu.timed(|| DeviceStructures::new(gpu, uploaded, known))?;
+        structures = Some(built);
+        times.push(time);
+    }
+    let device = structures.ok_or("no runs")?;
+    println!(
+        "structures: device {:.2} ms, CPU without weights by file {:.0} ms on one thread, {:.0} ms on all; {} MB, {} weights",
+        median(&mut times),
+        single.as_secs_f64() * 1e3,
+        all.as_secs_f64() * 1e3,
+        device.bytes() >> 20,
+        device.weights.entries,
+    );
+
+    let structures = Structures {
+        view,
+        lengths: &lengths,
+        signatures: &signatures,
+        parents: Some(&parents),
+    };
+    let file_tokens =
+        |file: u32| u64::from(file_offsets[file as usize + 1] - file_offsets[file as usize]);
+    let count = |query: &WordQuery| {
+        let terminals = query.word.first..query.word.end;
+        let tokens = file_tokens(query.file);
+        count_in_file(
+            view,
+            Some(&parents),
+            &signatures,
+            terminals,
+            query.file,
+            tokens,
+        )
+    };
+    let uploaded = DeviceQueries::upload(gpu, &queries)?;
+    let kernel = measure(gpu, || device.count(gpu, &uploaded).map(drop))?;
+    let begin = Instant::now();
+    let found = gpu.download(&device.count(gpu, &DeviceQueries::upload(gpu, &queries)?)?)?;
+    let whole = begin.elapsed();
+    // One thread answers a part of the batch.
+    let part = QUERIES / 50;
+    report(
+        "count",
+        kernel,
+        whole,
+        &queries,
+        part,
+        &count,
+        |index, count| found[index] == count,
+    );
+
+    let kernel = measure(gpu, || device.search(gpu, &uploaded).map(drop))?;
+    let begin = Instant::now();
+    let uploaded = DeviceQueries::upload(gpu, &queries)?;
+    let found = SearchResults::download(gpu, &device.search(gpu, &uploaded)?)?;
+    let whole = begin.elapsed();
+    println!(
+        "search finds {} places, peak memory {} MB",
+        found.offsets.len(),
+        gpu.take_memory_used_max() >> 20
+    );
+    let search = |query: &WordQuery| {
+        locate_in_file(structures, query.word, query.file, file_tokens(query.file))
+    };
+    report(
+        "search",
+        kernel,
+        whole,
+        &queries,
+        part,
+        &search,
+        |index, offsets| found.get(index) == offsets,
+    );
+    drop(found);
+
+    let content = Content {
+        view,
+        lengths: &lengths,
+        text: &text,
+    };
+    for length in [64, 4096] {
+        extracts.clear();
+        while extracts.len() < QUERIES {
+            let at = numbers.below(*lengths.file_starts.last().unwrap_or(&1));
+            let file = lengths.file_starts.partition_point(|&start| start <= at) - 1;
+            let offset = at - lengths.file_starts[file];
+            extracts.push(Extract {
+                file: file as u32,
+                offset,
+                length,
+            });
+        }
+        let kernel = measure(gpu, || device.extract(gpu, &extracts).map(drop))?;
+        let begin = Instant::now();
+        let found = device.extract(gpu, &extracts)?.download(gpu)?;
+        let whole = begin.elapsed();
+        let take = |query: &Extract| extract(content, query.file, query.offset, query.length);
+        let name = format!("extract {length}");
+        report(
+            &name,
+            kernel,
+            whole,
+            &extracts,
+            part,
+            &take,
+            |index, bytes| found.get(index) == bytes,
+        );
+    }
+    Ok(())
+}
+
+fn median(times: &mut [u64]) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2] as f64 / 1e6
+}
+
+/// Milliseconds of the device.
+fn measure(gpu: &Gpu, mut run: impl FnMut() -> Result<(), GpuError>) -> Result<f64, GpuError> {
+    let mut times = Vec::new();
+    for turn in 0..RUNS + 1 {
+        let ((), time) = gpu.timed(&mut run)?;
+        if turn > 0 {
+            times.push(time);
+        }
+    }
+    Ok(median(&mut times))
+}
+
+/// Answers the first `part` queries with one thread and all of them with all, checks both, and prints.
+fn report<Q: Sync, A: Send>(
+    name: &str,
+    kernel: f64,
+    whole: std::time::Duration,
+    queries: &[Q],
+    part: usize,
+    answer: &(impl Fn(&Q) -> A + Sync),
+    equals: impl Fn(usize, A) -> bool + Sync,
+) {
+    let begin = Instant::now();
+    for query in &queries[..part] {
+        std::hint::black_box(answer(query));
+    }
+    let single = begin.elapsed().as_secs_f64() * 1e3 * (queries.len() as f64 / part as f64);
+    let begin = Instant::now();
+    let wrong = Mutex::new(0u64);
+    queries.par_iter().enumerate().for_each(|(index, query)| {
+        if !equals(index, answer(query)) {
+            *wrong.lock().expect("nothing panics") += 1;
+        }
+    });
+    let all = begin.elapsed().as_secs_f64() * 1e3;
+    let whole = whole.as_secs_f64() * 1e3;
+    println!(
+        "{name:13} device {kernel:9.3} ms, with copies {whole:9.3} ms ({:6.1} M/s); one thread {single:9.1} ms ({:.0}x, {:.0}x), {} threads {all:8.1} ms ({:.1}x); {} wrong",
+        queries.len() as f64 / whole / 1e3,
+        single / kernel,
+        single / whole,
+        rayon::current_num_threads(),
+        all / whole,
+        wrong.lock().expect("nothing panics"),
+    );
+}
+
+/// splitmix64.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % end
+    }
+}

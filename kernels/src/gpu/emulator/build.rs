@@ -1,0 +1,258 @@
+//! Compiles the emulator and files of kernels, once for each content.
+//!
+//! The invariant: a file in the folder of outputs is complete, and its name says
+//! all it was made of; so any number of processes may build at the same time.
+//! Loads nothing and runs nothing but the compiler.
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::super::driver::Source;
+use super::lock;
+
+/// Where headers of kernels lie.
+const INCLUDE: [&str; 3] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/src/gpu"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/src"),
+    EMULATOR,
+];
+const EMULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/emulator");
+
+/// What CUDA allows where a kernel sets no limit.
+const BLOCK_THREADS_MAX: &str = "1024";
+
+const COMMON_OPTIONS: [&str; 4] = ["-std=c++17", "-g", "-fno-omit-frame-pointer", "-pthread"];
+const KERNEL_OPTIONS: [&str; 6] = [
+    "-O1",
+    "-shared",
+    "-fPIC",
+    "-Wl,-Bsymbolic",
+    "-DZIPFDB_EMULATOR",
+    // `#pragma unroll` is for devices.
+    "-Wno-unknown-pragmas",
+];
+const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+/// A C++ compiler and the emulator that it built.
+pub(super) struct Toolchain {
+    compiler: String,
+    /// Whether kernels are compiled with sanitizers.
+    pub(super) sanitized: bool,
+    pub(super) executable: PathBuf,
+    directory: PathBuf,
+    /// Of everything that goes into a library but its source.
+    fingerprint: u64,
+    /// By the address of the source. What compiles is waited for by all who need it.
+    libraries: Mutex<HashMap<usize, Library>>,
+}
+
+type Library = Arc<OnceLock<Result<PathBuf, String>>>;
+
+impl Toolchain {
+    /// `None` without a C++ compiler, which it says.
+    pub(super) fn find() -> Option<&'static Self> {
+        static TOOLCHAIN: OnceLock<Option<Toolchain>> = OnceLock::new();
+        let found = TOOLCHAIN.get_or_init(Self::build).as_ref();
+        if found.is_none() {
+            eprintln!("skipped: no C++ compiler");
+        }
+        found
+    }
+
+    fn build() -> Option<Self> {
+        let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+        let version = Command::new(&compiler).arg("--version").output().ok()?;
+        let executable = env::current_exe().expect("a test knows where it is");
+        let parent = executable.parent().expect("a file lies in a folder");
+        let profile = match parent.file_name() == Some(OsStr::new("deps")) {
+            true => parent.parent().unwrap_or(parent),
+            false => parent,
+        };
+        let directory = profile.join("emulator");
+        fs::create_dir_all(&directory)
+            .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+
+        let (headers, sources) = files();
+        let mut hasher = DefaultHasher::new();
+        (&compiler, &version.stdout).hash(&mut hasher);
+        (COMMON_OPTIONS, KERNEL_OPTIONS, SANITIZERS).hash(&mut hasher);
+        for path in &headers {
+            (path, read(path)).hash(&mut hasher);
+        }
+        let fingerprint = hasher.finish();
+        for path in &sources {
+            (path, read(path)).hash(&mut hasher);
+        }
+        let executable = |name: &str, options: &[&str]| {
+            let path = directory.join(format!("{name}-{:016x}", hasher.finish()));
+            make(&path, |output| {
+                let mut command = Command::new(&compiler);
+                // Kernels are checked, not what runs them.
+                command
+                    .args(COMMON_OPTIONS)
+                    .args(["-O2", "-Wall", "-rdynamic"]);
+                command.arg("-o").arg(output).args(&sources);
+                command.args(options).arg("-ldl");
+                command
+            })
+            .map(|()| path)
+        };
+        let sanitized = ["-DEMULATOR_SANITIZED", "-Wl,--no-as-needed"];
+        let sanitized = [&sanitized[..], &SANITIZERS[..1]].concat();
+        let (sanitized, executable) = match executable("emulator", &sanitized) {
+            Ok(path) => (true, path),
+            Err(error) => match executable("emulator-plain", &[]) {
+                Ok(path) => {
+                    eprintln!("kernels are emulated without sanitizers: {error}");
+                    (false, path)
+                }
+                Err(error) => panic!("{error}"),
+            },
+        };
+        Some(Self {
+            compiler,
+            sanitized,
+            executable,
+            directory,
+            fingerprint,
+            libraries: Mutex::default(),
+        })
+    }
+
+    /// The kernels of a source, compiled, or what the compiler says.
+    pub(super) fn library(&self, source: &'static Source) -> Result<PathBuf, String> {
+        let address = std::ptr::from_ref(source) as usize;
+        let library = Arc::clone(lock(&self.libraries).entry(address).or_default());
+        library.get_or_init(|| self.compile(source)).clone()
+    }
+
+    fn compile(&self, source: &Source) -> Result<PathBuf, String> {
+        let mut hasher = DefaultHasher::new();
+        (self.fingerprint, self.sanitized).hash(&mut hasher);
+        (source.name, source.text, source.constants).hash(&mut hasher);
+        let name = format!("{}-{:016x}.so", source.name, hasher.finish());
+        let library = self.directory.join(name);
+        let with_table = library.with_extension("cpp");
+        make(&library, |output| {
+            // If this fails, the compiler says that there is no such file.
+            let _ = fs::write(&with_table, with_table_of_kernels(source));
+            let mut command = Command::new(&self.compiler);
+            command.args(COMMON_OPTIONS).args(KERNEL_OPTIONS);
+            if self.sanitized {
+                command.args(SANITIZERS);
+            }
+            for directory in INCLUDE {
+                command.arg("-I").arg(directory);
+            }
+            for (name, value) in source.constants {
+                command.arg(format!("-D{name}={value}"));
+            }
+            command.arg("-o").arg(output).arg(&with_table);
+            command
+        })?;
+        Ok(library)
+    }
+}
+
+/// Headers of kernels and of the emulator, and sources of the emulator.
+fn files() -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut headers, mut sources) = (Vec::new(), Vec::new());
+    for directory in INCLUDE {
+        // A folder may have none.
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.extension().and_then(OsStr::to_str) {
+                Some("cuh" | "hpp") => headers.push(path),
+                Some("cpp") => sources.push(path),
+                _ => {}
+            }
+        }
+    }
+    headers.sort();
+    sources.sort();
+    (headers, sources)
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Has a file written by `command` unless it is there.
+fn make(path: &Path, command: impl FnOnce(&Path) -> Command) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("{}: {error}", path.display());
+    if path.exists() {
+        return Ok(());
+    }
+    let lock = File::create(path.with_extension("lock")).map_err(told)?;
+    lock.lock().map_err(told)?;
+    if path.exists() {
+        return Ok(());
+    }
+    let partial = path.with_extension("partial");
+    let output = command(&partial).output().map_err(told)?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    fs::rename(partial, path).map_err(told)
+}
+
+/// The source, followed by a table of its kernels with which they can be called by name.
+fn with_table_of_kernels(source: &Source) -> String {
+    let mut text = format!(
+        "#line 1 \"{}\"\n{}\n#line 1 \"table of kernels\"\n#include \"runtime.hpp\"\n\
+         extern \"C\" {{ emulator::Kernel zipfdb_kernels[] = {{\n",
+        source.name, source.text
+    );
+    for (name, threads_max) in kernels(source.text) {
+        text +=
+            &format!("    emulator::Registration<{name}>::kernel(\"{name}\", {threads_max}),\n");
+    }
+    text + "    {nullptr, 0, 0, nullptr, nullptr},\n}; }\n"
+}
+
+/// Name and largest block, an expression, of each `__global__` function that is written out.
+pub(super) fn kernels(text: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    for (start, _) in text.match_indices("__global__") {
+        let line = text[..start].rsplit('\n').next().unwrap_or_default();
+        if line.contains("//") || line.trim_start().starts_with('#') {
+            continue;
+        }
+        let mut rest = &text[start + "__global__".len()..];
+        let mut threads_max = BLOCK_THREADS_MAX;
+        while let Some(open) = rest.find('(') {
+            let is_not_part = |c: char| !(c.is_alphanumeric() || c == '_');
+            let name = rest[..open].trim_end().rsplit(is_not_part).next();
+            let name = name.unwrap_or_default();
+            if name != "__launch_bounds__" {
+                found.push((name, threads_max));
+                break;
+            }
+            let (bounds, after) = in_parentheses(&rest[open..]);
+            threads_max = bounds;
+            rest = after;
+        }
+    }
+    found
+}
+
+/// What stands up to the first comma in the parentheses that `text` opens with, and what follows them.
+fn in_parentheses(text: &str) -> (&str, &str) {
+    let (mut depth, mut comma) = (0, None);
+    for (at, character) in text.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' if depth == 1 => return (&text[1..comma.unwrap_or(at)], &text[at + 1..]),
+            ')' => depth -= 1,
+            ',' if depth == 1 => comma = comma.or(Some(at)),
+            _ => {}
+        }
+    }
+    (BLOCK_THREADS_MAX, "")
+}
