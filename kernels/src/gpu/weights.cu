@@ -139,7 +139,10 @@ __device__ __forceinline__ void weights_of(const u32* root, const u32* root_offs
         }
         walk_done(walk, 1);
     }
-    if (held > 0 && held_file != NO_FILE) flush(shared, weights, columns, held_file);
+    if (held > 0) {
+        if (held_file != NO_FILE) flush(shared, weights, columns, held_file);
+        walk_done(walk, held);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
