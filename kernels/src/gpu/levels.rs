@@ -69,7 +69,6 @@ impl Walk {
         })
     }
 
-
     /// Blocks that keep a device busy, as many as there are pieces at most, `resident` a multiprocessor.
     pub(crate) fn blocks(&self, gpu: &Gpu, resident: u32) -> u32 {
         self.pieces.min(gpu.facts().processors * resident)

@@ -10,6 +10,7 @@
 //!
 //! Nothing here chooses between CPU and GPU: the planner does.
 
+pub mod baseline;
 mod compile;
 mod cuda;
 mod device;
@@ -49,7 +50,7 @@ pub use weights::{DeviceCounter, weights, words_by_count};
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 8] = [
+const SOURCES: [&Source; 9] = [
     &primitives::SOURCE,
     &structures::SOURCE,
     &lookups::SOURCE,
@@ -58,6 +59,7 @@ const SOURCES: [&Source; 8] = [
     &merge::SOURCE,
     &local_tables::SOURCE,
     &ngrams::SOURCE,
+    &baseline::SOURCE,
 ];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of

@@ -229,7 +229,7 @@ fn used_words(
 
 /// Orders the entries of rows with more than `most` occurrences by count, the largest first, then by file, which is their
 /// order before.
-fn rank_rows(
+pub(crate) fn rank_rows(
     gpu: &Gpu,
     table: &DeviceTable,
     weights: &Buffer<u32>,

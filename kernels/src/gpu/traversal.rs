@@ -69,6 +69,11 @@ impl DeviceWords {
         self.grammar.bytes() + (items * size_of::<u32>()) as u64
     }
 
+    /// Number of symbols of the root.
+    pub fn root_symbols(&self) -> usize {
+        self.root.len()
+    }
+
     /// Where the bodies of the `index`-th level from below lie in `symbols`.
     pub(crate) fn level_bodies(&self, index: usize) -> Range<u32> {
         self.level_symbols[index]..self.level_symbols[index + 1]
