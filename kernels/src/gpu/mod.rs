@@ -10,6 +10,7 @@
 //!
 //! Nothing here chooses between CPU and GPU: the planner does.
 
+pub mod baseline;
 mod compile;
 mod construct;
 mod cuda;
@@ -18,9 +19,14 @@ mod driver;
 #[cfg(test)]
 mod emulator;
 mod error;
+mod file_counts;
 mod grammar;
+mod levels;
+mod local_tables;
 mod lookups;
+mod merge;
 mod merge_sort;
+mod ngrams;
 mod pair_rounds;
 mod pool;
 pub mod primitives;
@@ -28,22 +34,31 @@ mod prune;
 mod renumber;
 mod splices;
 mod structures;
+mod tables;
 #[cfg(test)]
 mod test_devices;
+mod traversal;
+mod weights;
 
 pub use construct::{DeviceConstructed, Step, TOKENS_MAX, construct, construct_resident};
 pub use cuda::{Absence, devices};
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
+pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::DeviceGrammar;
+pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
+pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
 pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
+pub use tables::DeviceTable;
+pub use traversal::DeviceWords;
+pub use weights::{DeviceCounter, weights, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 8] = [
+const SOURCES: &[&Source] = &[
     &primitives::SOURCE,
     &structures::SOURCE,
     &lookups::SOURCE,
@@ -52,6 +67,12 @@ const SOURCES: [&Source; 8] = [
     &prune::SOURCE,
     &renumber::SOURCE,
     &splices::SOURCE,
+    &weights::SOURCE,
+    &tables::SOURCE,
+    &merge::SOURCE,
+    &local_tables::SOURCE,
+    &ngrams::SOURCE,
+    &baseline::SOURCE,
 ];
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
