@@ -28,7 +28,7 @@ pub struct DeviceFacts {
     pub processors: u32,
     /// As `sm_90`.
     pub architecture: String,
-    /// Whether it shares memory with the CPU.
+    /// Whether it shares memory with the CPU: then its structures are in memory of both.
     pub is_integrated: bool,
 }
 
