@@ -386,8 +386,8 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
 constexpr u32 SWEEP_ITEMS = PAIR_TILE / THREADS;
 
 constexpr u32 TILE = PAIR_TILE;
-// Blocks of a multiprocessor, which spills one register.
-constexpr u32 REPLACE_RESIDENT = 5;
+// Blocks of a multiprocessor.
+constexpr u32 REPLACE_RESIDENT = PAIR_REPLACE_RESIDENT;
 
 struct ReplaceShared {
     // What is written, and the symbol behind it.

@@ -38,6 +38,9 @@ const PROBES_FIRST: u32 = 256;
 /// Logarithm of the places in a block's cache of counts.
 const CACHE_BITS: u64 = 10;
 
+/// Blocks of a multiprocessor that write the next sequence.
+const REPLACE_RESIDENT: u64 = 5;
+
 /// Words of the filter of numbers.
 const FILTER_WORDS: usize = 2048;
 
@@ -48,6 +51,7 @@ pub(crate) static SOURCE: Source = Source {
         ("PAIR_THREADS", THREADS as u64),
         ("PAIR_TILE", TILE as u64),
         ("PAIR_CACHE_BITS", CACHE_BITS),
+        ("PAIR_REPLACE_RESIDENT", REPLACE_RESIDENT),
         ("PAIR_FILTER_WORDS", FILTER_WORDS as u64),
     ],
 };
