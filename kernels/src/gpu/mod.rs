@@ -45,15 +45,16 @@ pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;
 pub use traversal::DeviceWords;
-pub use weights::{DeviceCounter, weights, words_by_count};
+pub use weights::{DeviceCounter, file_weights, weights, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 9] = [
+const SOURCES: [&Source; 10] = [
     &primitives::SOURCE,
     &structures::SOURCE,
     &lookups::SOURCE,
+    &traversal::SOURCE,
     &weights::SOURCE,
     &tables::SOURCE,
     &merge::SOURCE,
