@@ -100,7 +100,7 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped, the size is 0, the database is read-only or cannot be written.
     pub fn set_segment_size(&self, bytes: u64) -> Result<()> {
-        let _writing = self.shared.writing.lock();
+        let _writing = self.shared.writing.wait();
         Ok(self.shared.store.set_segment_size(&self.name, bytes)?)
     }
 
@@ -110,7 +110,7 @@ impl Corpus {
     /// # Errors
     /// As [`Corpus::set_segment_size`].
     pub fn set_recompress_threshold(&self, bytes: u64) -> Result<()> {
-        let _writing = self.shared.writing.lock();
+        let _writing = self.shared.writing.wait();
         Ok(self
             .shared
             .store

@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
-
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
@@ -141,32 +139,6 @@ impl Interrupt {
         match answer.unwrap_or(Err(Error::Interrupted)) {
             Err(Error::Interrupted) => self.check().and(Err(Error::Interrupted)),
             answer => answer,
-        }
-    }
-
-    /// Waits for a lock, but not longer than the query may take.
-    ///
-    /// # Errors
-    /// As `check`.
-    pub(crate) fn lock<'a>(&self, mutex: &'a Mutex<()>) -> Result<MutexGuard<'a, ()>> {
-        loop {
-            if let Some(guard) = mutex.try_lock_for(Interrupt::WATCH_INTERVAL) {
-                return Ok(guard);
-            }
-            self.check()?;
-        }
-    }
-
-    /// As `lock`, with a guard that borrows nothing.
-    ///
-    /// # Errors
-    /// As `check`.
-    pub(crate) fn lock_arc(&self, mutex: &Arc<Mutex<()>>) -> Result<ArcMutexGuard<RawMutex, ()>> {
-        loop {
-            if let Some(guard) = mutex.try_lock_arc_for(Interrupt::WATCH_INTERVAL) {
-                return Ok(guard);
-            }
-            self.check()?;
         }
     }
 

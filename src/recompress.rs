@@ -17,6 +17,7 @@ use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
 
 use crate::database::Core;
 use crate::ingest::{NewSegment, ViewTexts, ingest_texts};
+use crate::interrupt::check;
 use crate::overlay::{Overlay, StoredFiles};
 use crate::snapshot::{CorpusView, StoredView};
 use crate::tokenize::UNICODE_VERSION;
@@ -77,10 +78,10 @@ pub(crate) fn recompress(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<Option<Recompression>> {
-    let _one = core.recompressing.lock();
+    let _one = core.recompressing.wait_while(|| check(stop))?;
     // Everything in the log up to here is in the tip.
     let (record, stored, overlay, position, is_pending) = {
-        let _writing = core.writing.lock();
+        let _turn = core.writing.wait_while(|| check(stop))?;
         let (record, stored) = core.stored_view(corpus)?;
         let overlay = core.edits.tip(record.id);
         let overlay = overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into()));
@@ -124,10 +125,12 @@ pub(crate) fn recompress(
     let mut base: Vec<u64> = segments.iter().chain(kept).copied().collect();
     base.sort_unstable();
 
-    let _writing = core.writing.lock();
-    let rebased = (core.edits).rebased(record.id, position, base.into(), &ViewFiles(&view))?;
-    publication.commit()?;
-    core.edits.replace(rebased, core.store.log_position());
+    let turn = core.writing.wait_while(|| check(stop))?;
+    let files = ViewFiles(&view);
+    (core.edits).rebase(&turn, record.id, position, base.into(), &files, || {
+        publication.commit()?;
+        Ok(core.store.log_position())
+    })?;
     Ok(Some(Recompression {
         replaced: replaced.len(),
         segments: report.segments,
