@@ -66,7 +66,8 @@ impl StoredFiles for ViewFiles<'_> {
     }
 }
 
-/// Merges edits and segments of a corpus; none if there is nothing to do. Parallel work runs in `pool`.
+/// Merges edits and segments of a corpus; none if there is nothing to do. Parallel work runs in `pool`, of which the caller
+/// is no thread: it waits for its turns.
 ///
 /// # Errors
 /// If a segment is damaged, the disk is full, the corpus was dropped, or `stop` was set: nothing has changed then.

@@ -37,7 +37,7 @@ pub(crate) fn copy_from(
         // The log knows files by name: what it says of a file of this name must be over before there is another one.
         refuse_known(corpus, &listing)?;
         drop((writing, recompressing));
-        interrupt.watch(&snapshot, |stop| {
+        interrupt.attend(|stop| {
             recompress(
                 shared,
                 &shared.pool,

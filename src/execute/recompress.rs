@@ -10,8 +10,7 @@ pub(crate) fn recompress(
     progress: &dyn Progress,
 ) -> Result<Option<Recompression>> {
     let shared = corpus.shared();
-    let (interrupt, snapshot) = (shared.interrupt(), corpus.snapshot()?);
-    interrupt.watch(&snapshot, |stop| {
+    shared.interrupt().attend(|stop| {
         recompress::recompress(
             shared,
             &shared.pool,

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
@@ -23,7 +24,7 @@ pub(crate) struct WordNumbers {
     hasher: RandomState,
     maps: [RwLock<HashMap<Box<[u8]>, u32>>; MAPS],
     /// The words that are not stored.
-    fresh: RwLock<Vec<Box<[u8]>>>,
+    fresh: RwLock<Vec<Arc<[u8]>>>,
 }
 
 impl WordNumbers {
@@ -69,9 +70,10 @@ impl WordNumbers {
         self.map(word).read().get(word).copied()
     }
 
-    /// The words that are not stored, by their numbers less that of the first.
-    pub(crate) fn with_fresh<A>(&self, read: impl FnOnce(&[Box<[u8]>]) -> A) -> A {
-        read(&self.fresh.read())
+    /// The words that are not stored, by their numbers less that of the first. A copy: what is done with them is done in
+    /// parallel, which must not happen under a lock.
+    pub(crate) fn fresh(&self) -> Vec<Arc<[u8]>> {
+        self.fresh.read().clone()
     }
 
     fn map(&self, word: &[u8]) -> &RwLock<HashMap<Box<[u8]>, u32>> {

@@ -94,13 +94,11 @@ impl PendingView {
             .collect::<Result<_>>()?;
 
         let words = (found.iter().flatten()).flat_map(|text| &text.regions().changes);
-        let numbering = stored.word_numbers.with_fresh(|fresh| {
-            Numbering::new(
-                stored.known_vocabulary(),
-                fresh,
-                words.map(|&(word, _)| word),
-            )
-        });
+        let numbering = Numbering::new(
+            stored.known_vocabulary(),
+            &stored.word_numbers.fresh(),
+            words.map(|&(word, _)| word),
+        );
         let mut view = PendingView {
             files: Vec::with_capacity(stored.files().len() + states.len()),
             stored_of: Vec::new(),
@@ -194,10 +192,13 @@ impl PendingView {
 
     /// All words in order of bytes, and the place of each in it.
     pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
-        self.byte_order.get_or_init(|| {
-            let vocabulary = self.stored.known_vocabulary();
-            (self.numbering).byte_order(vocabulary, vocabulary.byte_order())
-        })
+        if let Some(known) = self.byte_order.get() {
+            return known;
+        }
+        // Without a lock: see `segment_view`.
+        let vocabulary = self.stored.known_vocabulary();
+        let built = (self.numbering).byte_order(vocabulary, vocabulary.byte_order());
+        self.byte_order.get_or_init(|| built)
     }
 
     /// The word with a number.

@@ -4,7 +4,7 @@
 //! a stored word's number grows by as many new words as come before it.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 /// The words of the stored files and those that only edits have, numbered together.
 pub(crate) struct Numbering {
     /// The words that are not stored, in dictionary order.
-    fresh: Vec<Box<[u8]>>,
+    fresh: Vec<Arc<[u8]>>,
     /// For each of them how many stored words come before it.
     stored_before: Vec<u32>,
     stored_count: u32,
@@ -45,7 +45,7 @@ impl Numbering {
     /// stored, of which `words` says which count; they may come in any order and more than once.
     pub(crate) fn new(
         vocabulary: &Vocabulary,
-        met: &[Box<[u8]>],
+        met: &[Arc<[u8]>],
         words: impl Iterator<Item = u32>,
     ) -> Numbering {
         // Words are numbered by u32.
@@ -63,7 +63,9 @@ impl Numbering {
         for (place, &word) in (0..).zip(&used) {
             places[word as usize] = place;
         }
-        let fresh: Vec<Box<[u8]>> = used.iter().map(|&word| word_of(word).into()).collect();
+        let fresh: Vec<Arc<[u8]>> = (used.iter())
+            .map(|&word| met[word as usize].clone())
+            .collect();
         let before = |word: &[u8]| {
             let (mut low, mut high) = (0, stored_count);
             while low < high {
