@@ -12,6 +12,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::NoProgress;
 use crate::database::Core;
+use crate::interrupt::check;
 use crate::recompress::{Scope, recompress};
 use crate::sync;
 use crate::sync::Mutex;
@@ -105,7 +106,8 @@ fn recompress_due(core: &Core, pool: &ThreadPool, corpus: u64, stop: &AtomicBool
         return;
     };
     let name = &record.name;
-    match recompress(core, pool, name, Scope::Due, &NoProgress, stop) {
+    let go_on = || check(stop);
+    match recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on) {
         Ok(_) | Err(crate::Error::Interrupted) => {}
         Err(error) => tracing::warn!("cannot recompress corpus `{name}`: {error}"),
     }

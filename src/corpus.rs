@@ -136,6 +136,15 @@ impl Corpus {
         Ok(self.shared.edits.pending_bytes(id))
     }
 
+    /// What share of a recompression of the corpus is done, in the background or by RECOMPRESS; none if none runs.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn recompressed_share(&self) -> Result<Option<f64>> {
+        let id = self.shared.store.corpus(&self.name)?.id;
+        Ok(self.shared.underway.of_corpus(id))
+    }
+
     /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.
     ///
     /// # Errors

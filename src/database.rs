@@ -29,6 +29,7 @@ use crate::snapshot::{CorpusView, SegmentView, Snapshot, StoredView};
 use crate::statement::Statement;
 use crate::transaction::Transaction;
 use crate::turns::Turns;
+use crate::underway::Underway;
 use crate::{Error, Result};
 
 /// A database: named corpora of compressed text in one directory.
@@ -78,6 +79,7 @@ pub(crate) struct Core {
     pub(crate) writing: Turns,
     /// Whose turn it is to recompress. Of the two this comes first.
     pub(crate) recompressing: Turns,
+    pub(crate) underway: Underway,
     /// The segments of each corpus, by name, with what was decoded of them.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
@@ -250,6 +252,7 @@ impl DatabaseOptions {
             pool,
             writing: Turns::default(),
             recompressing: Turns::default(),
+            underway: Underway::default(),
             stored: Mutex::default(),
             edits: Edits::default(),
         };

@@ -49,6 +49,7 @@ mod strategy;
 mod tokenize;
 mod transaction;
 mod turns;
+mod underway;
 
 /// What threads wait for. `interleavings` compiles who uses them with others.
 mod sync {

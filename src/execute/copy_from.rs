@@ -45,6 +45,7 @@ pub(crate) fn copy_from(
                 Scope::Due,
                 progress,
                 stop,
+                &|| interrupt.check(),
             )
         })?;
     };

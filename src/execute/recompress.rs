@@ -10,7 +10,8 @@ pub(crate) fn recompress(
     progress: &dyn Progress,
 ) -> Result<Option<Recompression>> {
     let shared = corpus.shared();
-    shared.interrupt().attend(|stop| {
+    let interrupt = shared.interrupt();
+    interrupt.attend(|stop| {
         recompress::recompress(
             shared,
             &shared.pool,
@@ -18,6 +19,7 @@ pub(crate) fn recompress(
             Scope::All,
             progress,
             stop,
+            &|| interrupt.check(),
         )
     })
 }
