@@ -19,7 +19,7 @@ use imbl::OrdMap;
 use crate::{Error, Result};
 
 pub(crate) use pieces::{Piece, Pieces};
-pub(crate) use regions::{Region, RegionWord, Regions, StoredText, add_up};
+pub(crate) use regions::{Region, RegionPlace, RegionWord, Regions, StoredText, add_up};
 
 /// Edits of a corpus that are made together. Rows of one see the text as it was before all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
