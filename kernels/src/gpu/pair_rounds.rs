@@ -357,8 +357,10 @@ impl<'a> Rounds<'a> {
         let own_rows = self.length.next_multiple_of(ROW);
         assert!(self.numbers.uses.len() >= state.numbers, "uses by number");
         // At the lowest threshold all pairs reach it.
+        let filter_min = std::env::var("ZIPFDB_FILTER_MIN").ok();
+        let filter_min = filter_min.and_then(|min| min.parse().ok()).unwrap_or(3);
         let filter = match threshold {
-            ..=2 => Argument::U64(0),
+            threshold if threshold < filter_min => Argument::U64(0),
             _ => {
                 self.gpu.launch(
                     kernel("filter_kernel"),
