@@ -38,6 +38,9 @@ const PROBES_FIRST: u32 = 256;
 /// Logarithm of the places in a block's cache of counts.
 const CACHE_BITS: u64 = 10;
 
+/// Look-ups that a thread waits for at a time.
+const LOOK_UPS: u64 = 4;
+
 /// Blocks of a multiprocessor that write the next sequence.
 const REPLACE_RESIDENT: u64 = 5;
 
@@ -51,6 +54,7 @@ pub(crate) static SOURCE: Source = Source {
         ("PAIR_THREADS", THREADS as u64),
         ("PAIR_TILE", TILE as u64),
         ("PAIR_CACHE_BITS", CACHE_BITS),
+        ("PAIR_LOOK_UPS", LOOK_UPS),
         ("PAIR_REPLACE_RESIDENT", REPLACE_RESIDENT),
         ("PAIR_FILTER_WORDS", FILTER_WORDS as u64),
     ],
