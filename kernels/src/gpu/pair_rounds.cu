@@ -205,6 +205,9 @@ filter_kernel(const u32* counts, u32 numbers, u32 threshold, u32* filter) {
     }
 }
 
+// In place of the count of a pair that does not pass.
+constexpr u32 NOT_SEEN = ~0u;
+
 struct SelectShared {
     u32 filter[FILTER_WORDS];
     // Free positions with a priority, and those of them that beat the candidate behind them.
@@ -266,29 +269,27 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
         }
         // The filter is there, and what the last tile left is read.
         __syncthreads();
-        u32 own_counts[WARP_ROWS];
+        // Loads come first, so that they are waited for at a time.
+        u32 own_counts[WARP_ROWS], own_numbers[WARP_ROWS];
 #pragma unroll
         for (u32 k = 0; k < WARP_ROWS; k++) {
-            u32 pair = pairs[k];
-            u32 count = 0;
-            if (pair & FRESH) {
-                // The upper half of an entry: count and number.
-                const u64 half = reinterpret_cast<const u64*>(entries)[u64(pair & NUMBER) * 2 + 1];
-                count = u32(half);
-                pair = count < 2 ? DEAD : (pair & ODD) | u32(half >> 32);
-            } else if (pair != DEAD) {
-                const bool passes =
-                    filter == nullptr || (shared.filter[filter_word(pair & NUMBER)] >> (pair % 32)) & 1;
-                if (passes) {
-                    count = counts[pair & NUMBER];
-                    if (count < 2) pair = DEAD;
-                }
-            }
+            const u32 pair = pairs[k];
+            const bool is_fresh = (pair & FRESH) != 0;
+            const bool passes =
+                is_fresh || filter == nullptr || ((shared.filter[filter_word(pair)] >> (pair % 32)) & 1) != 0;
+            const u32* count = is_fresh ? &entries[pair & NUMBER].count : &counts[pair & NUMBER];
+            own_counts[k] = passes && pair != DEAD ? *count : NOT_SEEN;
+            own_numbers[k] = is_fresh ? entries[pair & NUMBER].number : pair & NUMBER;
+        }
+#pragma unroll
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            const u32 count = own_counts[k];
+            const u32 pair = count < 2 ? DEAD : (pairs[k] & ODD) | own_numbers[k];
             if (pair != pairs[k] && warp_row + k >= 1 && warp_row + k <= OWN_ROWS) {
                 store_relaxed(&numbers[warp_first + k * WARP_THREADS], pair);
             }
             pairs[k] = pair;
-            own_counts[k] = (pair & ODD) == 0 && count >= threshold ? count : 0;
+            own_counts[k] = (pair & ODD) == 0 && count != NOT_SEEN && count >= threshold ? count : 0;
             if (lane_index() == 0) shared.first_counts[warp_row + k] = own_counts[k];
         }
         __syncthreads();
