@@ -106,7 +106,7 @@ sort_tile_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_
             }
         }
     }
-    for (u32 width = ITEMS; width < TILE; width *= 2) {
+    for (u32 width = ITEMS; width < TILE && first + width < count; width *= 2) {
         __syncthreads();
         store_items(shared, items);
         __syncthreads();

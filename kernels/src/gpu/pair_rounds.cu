@@ -59,9 +59,12 @@ struct State {
 
 __device__ __forceinline__ u64 pair_of(u32 left, u32 right) { return u64(left) << 32 | right; }
 
+// Where a pair is looked for first.
+__device__ __forceinline__ u32 first_slot(u32 size, u64 key) { return u32(((mix(key) >> 32) * size) >> 32); }
+
 // The slot of a pair, which is added if it is new; DEAD if that takes more than some probes.
 __device__ __forceinline__ u32 entry_slot(Entry* entries, u32 size, u32 probes_max, u64 key, bool& is_new) {
-    u32 slot = u32(((mix(key) >> 32) * size) >> 32);
+    u32 slot = first_slot(size, key);
     is_new = false;
     for (u32 probe = 0; probe < probes_max; probe++) {
         // A key stays; that there is none yet is asked again.
@@ -202,6 +205,9 @@ filter_kernel(const u32* counts, u32 numbers, u32 threshold, u32* filter) {
     }
 }
 
+// In place of the count of a pair that does not pass.
+constexpr u32 NOT_SEEN = ~0u;
+
 struct SelectShared {
     u32 filter[FILTER_WORDS];
     // Free positions with a priority, and those of them that beat the candidate behind them.
@@ -263,29 +269,27 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
         }
         // The filter is there, and what the last tile left is read.
         __syncthreads();
-        u32 own_counts[WARP_ROWS];
+        // Loads come first, so that they are waited for at a time.
+        u32 own_counts[WARP_ROWS], own_numbers[WARP_ROWS];
 #pragma unroll
         for (u32 k = 0; k < WARP_ROWS; k++) {
-            u32 pair = pairs[k];
-            u32 count = 0;
-            if (pair & FRESH) {
-                // The upper half of an entry: count and number.
-                const u64 half = reinterpret_cast<const u64*>(entries)[u64(pair & NUMBER) * 2 + 1];
-                count = u32(half);
-                pair = count < 2 ? DEAD : (pair & ODD) | u32(half >> 32);
-            } else if (pair != DEAD) {
-                const bool passes =
-                    filter == nullptr || (shared.filter[filter_word(pair & NUMBER)] >> (pair % 32)) & 1;
-                if (passes) {
-                    count = counts[pair & NUMBER];
-                    if (count < 2) pair = DEAD;
-                }
-            }
+            const u32 pair = pairs[k];
+            const bool is_fresh = (pair & FRESH) != 0;
+            const bool passes =
+                is_fresh || filter == nullptr || ((shared.filter[filter_word(pair)] >> (pair % 32)) & 1) != 0;
+            const u32* count = is_fresh ? &entries[pair & NUMBER].count : &counts[pair & NUMBER];
+            own_counts[k] = passes && pair != DEAD ? *count : NOT_SEEN;
+            own_numbers[k] = is_fresh ? entries[pair & NUMBER].number : pair & NUMBER;
+        }
+#pragma unroll
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            const u32 count = own_counts[k];
+            const u32 pair = count < 2 ? DEAD : (pairs[k] & ODD) | own_numbers[k];
             if (pair != pairs[k] && warp_row + k >= 1 && warp_row + k <= OWN_ROWS) {
                 store_relaxed(&numbers[warp_first + k * WARP_THREADS], pair);
             }
             pairs[k] = pair;
-            own_counts[k] = (pair & ODD) == 0 && count >= threshold ? count : 0;
+            own_counts[k] = (pair & ODD) == 0 && count != NOT_SEEN && count >= threshold ? count : 0;
             if (lane_index() == 0) shared.first_counts[warp_row + k] = own_counts[k];
         }
         __syncthreads();
@@ -384,6 +388,8 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
 // ---- the next sequence ----
 
 constexpr u32 SWEEP_ITEMS = PAIR_TILE / THREADS;
+// Look-ups that a thread waits for at a time.
+constexpr u32 LOOK_UPS = PAIR_LOOK_UPS;
 
 constexpr u32 TILE = PAIR_TILE;
 // Blocks of a multiprocessor.
@@ -491,7 +497,8 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
         u32 symbol = SEPARATOR, id = 0;
         if (p >= 0 && p < length) {
             symbol = symbols[p];
-            if ((taken[p / WARP_THREADS] >> (p % WARP_THREADS)) & 1) id = rule_of_use(uses[numbers[p]]);
+            const u32 pair = numbers[p];
+            if ((taken[p / WARP_THREADS] >> (p % WARP_THREADS)) & 1) id = rule_of_use(uses[pair]);
         }
         shared.near_symbols[threadIdx.x] = symbol;
         shared.near_ids[threadIdx.x] = id;
@@ -562,6 +569,22 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
         if (lane_index() == 0) shared.breaks[warp_row + k] = breaks;
     }
     __syncthreads();
+    // Which of this thread's positions have a pair that is in its first slot: looked up at a time, while others wait for
+    // the tiles before.
+    u32 is_there = 0;
+#pragma unroll
+    for (u32 batch = 0; batch < SWEEP_ITEMS; batch += LOOK_UPS) {
+        u64 keys[LOOK_UPS], found[LOOK_UPS];
+#pragma unroll
+        for (u32 i = 0; i < LOOK_UPS; i++) {
+            const u32 at = (batch + i) * THREADS + threadIdx.x;
+            const bool is_fresh = at < written && shared.numbers[at] == FRESH;
+            keys[i] = is_fresh ? pair_of(shared.symbols[at], shared.symbols[at + 1]) : NO_KEY;
+            found[i] = is_fresh ? load_stale(&entries[first_slot(size, keys[i])].key) : 0;
+        }
+#pragma unroll
+        for (u32 i = 0; i < LOOK_UPS; i++) is_there |= u32(found[i] == keys[i]) << (batch + i);
+    }
     if (warp_index() == 0) {
         const u32 even = shared.breaks[lane_index() * 2], odd = shared.breaks[lane_index() * 2 + 1];
         const u32 some = __ballot_sync(FULL_WARP, (even | odd) != 0);
@@ -604,8 +627,10 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
             // How much the count is to rise.
             u32 sum = odd == 0 ? 1 : 0;
             if (pair & FRESH) {
-                bool is_new;
-                const u32 slot = entry_slot(entries, size, probes_max, pair_of(symbol, next), is_new);
+                bool is_new = false;
+                const u64 key = pair_of(symbol, next);
+                u32 slot = first_slot(size, key);
+                if (((is_there >> k) & 1) == 0) slot = entry_slot(entries, size, probes_max, key, is_new);
                 if (slot == DEAD) {
                     sum = 0;
                     pair = DEAD;
@@ -630,7 +655,8 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
     if (is_first != 0) fresh = atomicAdd(&shared.fresh, u32(__popc(is_first)));
     __syncthreads();
     flush_counts(shared.cache, counts, entries);
-    if (threadIdx.x == 0 && shared.fresh > 0) shared.fresh_first = atomicAdd(&state->fresh, shared.fresh);
+    if (shared.fresh == 0) return;
+    if (threadIdx.x == 0) shared.fresh_first = atomicAdd(&state->fresh, shared.fresh);
     __syncthreads();
 #pragma unroll
     for (u32 k = 0; k < SWEEP_ITEMS; k++) {

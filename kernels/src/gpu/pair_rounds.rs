@@ -38,6 +38,9 @@ const PROBES_FIRST: u32 = 256;
 /// Logarithm of the places in a block's cache of counts.
 const CACHE_BITS: u64 = 10;
 
+/// Look-ups that a thread waits for at a time.
+const LOOK_UPS: u64 = 4;
+
 /// Blocks of a multiprocessor that write the next sequence.
 const REPLACE_RESIDENT: u64 = 5;
 
@@ -51,6 +54,7 @@ pub(crate) static SOURCE: Source = Source {
         ("PAIR_THREADS", THREADS as u64),
         ("PAIR_TILE", TILE as u64),
         ("PAIR_CACHE_BITS", CACHE_BITS),
+        ("PAIR_LOOK_UPS", LOOK_UPS),
         ("PAIR_REPLACE_RESIDENT", REPLACE_RESIDENT),
         ("PAIR_FILTER_WORDS", FILTER_WORDS as u64),
     ],
@@ -357,8 +361,10 @@ impl<'a> Rounds<'a> {
         let own_rows = self.length.next_multiple_of(ROW);
         assert!(self.numbers.uses.len() >= state.numbers, "uses by number");
         // At the lowest threshold all pairs reach it.
+        let filter_min = std::env::var("ZIPFDB_FILTER_MIN").ok();
+        let filter_min = filter_min.and_then(|min| min.parse().ok()).unwrap_or(3);
         let filter = match threshold {
-            ..=2 => Argument::U64(0),
+            threshold if threshold < filter_min => Argument::U64(0),
             _ => {
                 self.gpu.launch(
                     kernel("filter_kernel"),

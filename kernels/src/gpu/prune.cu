@@ -89,12 +89,15 @@ level_start_kernel(const u64* shapes, const u32* levels, const u32* order, u32 r
     }
 }
 
-// level_offsets[level] = offsets[starts[level]].
+// Behind the starts of levels puts offsets[starts[level]] for each, and then how many symbols roots have: what stands
+// behind those of the last position.
 extern "C" __global__ void __launch_bounds__(THREADS)
-level_offset_kernel(const u32* starts, const u32* offsets, u32 level_max, u32* level_offsets) {
-    for (u64 level = grid_thread(); level <= level_max; level += grid_threads()) {
-        level_offsets[level] = offsets[starts[level]];
+level_offset_kernel(u32* starts, const u32* offsets, u32 level_max, const u32* position_offsets, u32 length) {
+    const u32 levels = level_max + 1;
+    for (u64 level = grid_thread(); level < levels; level += grid_threads()) {
+        starts[levels + level] = offsets[starts[level]];
     }
+    if (grid_thread() == 0) starts[2 * levels] = length > 0 ? position_offsets[length] : 0;
 }
 
 // ---- bodies and roots ----

@@ -63,9 +63,8 @@ pub(super) struct Pruned {
     pub(super) starts: Vec<usize>,
     /// By level: the first in `symbols`; the end behind.
     pub(super) symbol_starts: Vec<usize>,
-    /// Both on the device.
-    pub(super) starts_there: Buffer<u32>,
-    pub(super) symbol_starts_there: Buffer<u32>,
+    /// Both on the device, one behind the other.
+    pub(super) bounds: Buffer<u32>,
     /// By position of the sequence where its symbols begin in the root.
     position_offsets: Buffer<u32>,
     pub(super) root_offsets: Buffer<u32>,
@@ -95,8 +94,9 @@ pub(super) fn prune(
     let bits = u32::BITS - level_max.leading_zeros();
     let (levels, order) = primitives::sort_pairs(gpu, levels, order, 0..bits)?;
     let lengths = gpu.allocate::<u32>(rules)?;
-    // Without rules all begin at 0.
-    let starts = gpu.zeroed::<u32>(level_max as usize + 1)?;
+    // By level the first rule, by level the first symbol, and the symbols of roots. Without rules all begin at 0.
+    let levels_end = level_max as usize + 1;
+    let bounds = gpu.zeroed::<u32>(2 * levels_end + 1)?;
     gpu.launch(
         kernel("level_start_kernel"),
         launch_looping(gpu, rules),
@@ -106,26 +106,26 @@ pub(super) fn prune(
             &order,
             as_u32(rules),
             level_max,
-            &starts,
+            &bounds,
             &lengths
         ],
     )?;
     let offsets: Buffer<u32> = primitives::scan(gpu, &lengths)?;
-    let symbol_starts = gpu.allocate::<u32>(level_max as usize + 1)?;
     gpu.launch(
         kernel("level_offset_kernel"),
-        launch_looping(gpu, level_max as usize + 1),
-        arguments![&starts, &offsets, level_max, &symbol_starts],
+        launch_looping(gpu, levels_end),
+        arguments![
+            &bounds,
+            &offsets,
+            level_max,
+            &position_offsets,
+            as_u32(paired.length)
+        ],
     )?;
-    let root_length = match paired.length {
-        0 => 0,
-        length => gpu.item(&position_offsets, length)? as usize,
-    };
-    let to_usize = |words: Vec<u32>| words.into_iter().map(|word| word as usize).collect();
-    let (starts_there, symbol_starts_there) = (starts, symbol_starts);
-    let starts: Vec<usize> = to_usize(gpu.download(&starts_there)?);
-    let symbol_starts: Vec<usize> = to_usize(gpu.download(&symbol_starts_there)?);
-
+    let words = gpu.download(&bounds)?;
+    let words: Vec<usize> = words.into_iter().map(|word| word as usize).collect();
+    let (starts, symbol_starts) = words[..2 * levels_end].split_at(levels_end);
+    let root_length = words[2 * levels_end];
     let symbol_count = symbol_starts.last().copied().unwrap_or(0);
     let symbols = gpu.allocate::<u32>(symbol_count)?;
     gpu.launch(
@@ -149,10 +149,9 @@ pub(super) fn prune(
         order,
         offsets,
         symbols,
-        starts,
-        symbol_starts,
-        starts_there,
-        symbol_starts_there,
+        starts: starts.to_vec(),
+        symbol_starts: symbol_starts.to_vec(),
+        bounds,
         position_offsets,
         root_offsets,
         root_length,

@@ -8,7 +8,6 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Kernel, Launch, Source};
 use super::error::GpuError;
 use super::merge_sort::{Bodies, Items};
-use super::primitives::LookBack;
 use super::prune::Pruned;
 
 /// Threads of a block.
@@ -89,6 +88,13 @@ pub(super) fn renumber(
         let symbols = pruned.symbol_starts[level + 1] - pruned.symbol_starts[level];
         rules <= SMALL && symbols <= SMALL_SYMBOLS
     };
+    // Of all levels at a time.
+    let tiles = (1..=levels).map(|level| {
+        let rules = pruned.starts[level + 1] - pruned.starts[level];
+        1 + rules.div_ceil(TILE)
+    });
+    let look_back = gpu.zeroed::<u64>(tiles.sum())?;
+    let mut look_back_next = 0;
     let mut next = 1;
     while next <= levels {
         let level = next;
@@ -111,8 +117,8 @@ pub(super) fn renumber(
                     &renamed,
                     &pruned.offsets,
                     &pruned.order,
-                    &pruned.starts_there,
-                    &pruned.symbol_starts_there,
+                    pruned.bounds.at(0),
+                    pruned.bounds.at(pruned.starts.len()),
                     as_u32(level),
                     as_u32(next),
                     terminal_count,
@@ -154,7 +160,9 @@ pub(super) fn renumber(
         };
         items.sort(gpu, rules.len(), Some(bodies))?;
         let launch = launch_for(rules.len());
-        let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+        // A ticket, and words behind it.
+        let ticket = look_back_next;
+        look_back_next += 1 + launch.blocks as usize;
         gpu.launch(
             kernel("rank_kernel"),
             launch,
@@ -170,8 +178,8 @@ pub(super) fn renumber(
                 &rule_offsets,
                 &sources,
                 bases.at(level - 1),
-                look_back.words(),
-                look_back.ticket()
+                look_back.at(ticket + 1),
+                look_back.at(ticket)
             ],
         )?;
     }
