@@ -12,7 +12,7 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
-use super::levels::Walk;
+use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, Lists, MergePlan};
 use super::primitives;
 use super::tables::DeviceTable;
@@ -189,7 +189,7 @@ pub fn ngram_file_counts(
         let first = grammar.terminal_count as usize;
         let merged = plan.merge_lists(gpu, &lists, first, by_count)?;
         let files = merged.table(gpu, rows)?;
-        if by_count {
+        if by_count && plan.heavy_count > 0 {
             rank_rows(gpu, &files, &plan.weights, merge::WINDOW)?;
         }
         Ok(DeviceNgramFiles { words, files })
@@ -270,6 +270,13 @@ pub(crate) fn rank_rows(
     launch(gpu, "long_entries_kernel", count, arguments)
 }
 
+/// The walk over all levels, from the lowest.
+pub(crate) fn ends_walk(gpu: &Gpu, words: &DeviceWords) -> Result<Walk, GpuError> {
+    let levels = 0..words.levels();
+    let levels: Vec<_> = levels.map(|level| words.level_rules(level)).collect();
+    Walk::new(gpu, &[], 1, &levels, RULES, JOINED)
+}
+
 /// How words make keys.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
@@ -325,12 +332,13 @@ struct Search<'a> {
 
 /// Windows, sorted.
 struct Found {
-    /// `[parts * windows]`.
+    /// `[parts * stride]`.
     keys: Buffer<u64>,
     /// `[windows]`, if values lie apart.
     values: Buffer<u32>,
     /// What did not fit into keys: keys without values, and values.
     over: (Buffer<u64>, Buffer<u32>),
+    stride: usize,
     count: usize,
 }
 
@@ -340,6 +348,11 @@ struct Rows {
     counts: Buffer<u32>,
     /// `[rows + 1]`: their windows, if wanted.
     offsets: Buffer<u32>,
+}
+
+/// Windows, and those whose value does not fit, as the cursor counts them.
+fn halves(counted: u64) -> (usize, usize) {
+    (counted as u32 as usize, (counted >> 32) as usize)
 }
 
 /// Where windows go.
@@ -375,11 +388,10 @@ impl<'a> Search<'a> {
         let (ends, rules) = (shape.n - 1, grammar.rules());
         let heads = gpu.allocate::<u32>(rules * ends as usize)?;
         let tails = gpu.allocate::<u32>(rules * ends as usize)?;
-        let lengths = gpu.allocate::<u32>(rules)?;
-        let levels = (0..grammar.levels()).map(|level| grammar.level_rules(level));
-        let levels: Vec<Range<u32>> = levels.collect();
-        let walk = Walk::new(gpu, &[], 1, &levels, RULES, JOINED)?;
-        let state = walk.state(gpu)?;
+        // The counters of the walk lie behind the lengths.
+        let lengths = gpu.allocate::<u32>(rules + STATE_ITEMS)?;
+        gpu.fill_items(&lengths, rules, STATE_ITEMS, 0)?;
+        let walk = &grammar.walks.as_ref().expect("made with the grammar").ends;
         let mut arguments = arguments![
             &grammar.symbols,
             &grammar.rule_offsets,
@@ -390,7 +402,7 @@ impl<'a> Search<'a> {
             &lengths
         ]
         .to_vec();
-        arguments.extend(walk.arguments(&state));
+        arguments.extend(walk.arguments(lengths.at(rules)));
         let launch = Launch {
             blocks: walk.blocks(gpu, RESIDENT),
             threads: THREADS,
@@ -407,33 +419,43 @@ impl<'a> Search<'a> {
         })
     }
 
+    /// How many windows there can be at most, and how many of them with a value that does not fit into keys.
+    fn most(&self) -> (usize, usize) {
+        let each = self.shape.n as usize - 1;
+        let over = if self.shape.value_bits > 0 {
+            self.grammar.symbols.len()
+        } else {
+            0
+        };
+        let all = self.grammar.root.len() + self.grammar.symbols.len();
+        (all * each, over * each)
+    }
+
+    /// Bytes for windows that find and sort take: keys and values, before and after a pass of a sort.
+    fn bytes(&self, (windows, over): (usize, usize)) -> usize {
+        let apart = if self.shape.value_bits > 0 { 0 } else { 8 };
+        windows * (16 * self.shape.parts as usize + apart) + over * 12
+    }
+
     /// Ranges of first words whose windows fit into `memory` bytes.
     fn parts(&self, gpu: &Gpu, memory: usize) -> Result<Vec<Range<u32>>, GpuError> {
         let words = self.grammar.terminal_count;
-        let all = 0..words;
-        let cursor = gpu.zeroed::<u64>(1)?;
-        let target = Target {
-            first_words: None,
-            keys: None,
-            cursor: &cursor,
-        };
-        self.windows(gpu, &all, &target)?;
-        // The lower half counts windows.
-        let count = gpu.item(&cursor, 0)? as u32;
-        // Keys and values, before and after a pass of a sort.
-        let bytes = 16 * self.shape.parts as usize + if self.shape.value_bits > 0 { 0 } else { 8 };
-        let most = (memory / bytes).min(primitives::SORT_MAX);
-        if count as usize <= most {
-            return Ok(vec![all]);
+        let most = self.most();
+        if self.bytes(most) <= memory && most.0 <= primitives::SORT_MAX {
+            return Ok(vec![0..words]);
         }
+        let cursor = gpu.zeroed::<u64>(1)?;
         let first_words = gpu.zeroed::<u32>(words as usize)?;
         let target = Target {
             first_words: Some(&first_words),
             keys: None,
             cursor: &cursor,
         };
-        self.windows(gpu, &all, &target)?;
+        self.windows(gpu, &(0..words), &target)?;
         let counts = gpu.download(&first_words)?;
+        // Each may have a value that does not fit.
+        let each = self.bytes((1, usize::from(self.shape.value_bits > 0)));
+        let most = (memory / each).min(primitives::SORT_MAX);
         let (mut parts, mut start, mut held) = (Vec::new(), 0, 0usize);
         for (word, &more) in (0u32..).zip(&counts) {
             if held > 0 && held + more as usize > most {
@@ -450,29 +472,40 @@ impl<'a> Search<'a> {
     fn find(&self, gpu: &Gpu, first_words: &Range<u32>) -> Result<Found, GpuError> {
         let shape = self.shape;
         let cursor = gpu.zeroed::<u64>(1)?;
-        let target = Target {
-            first_words: None,
-            keys: None,
-            cursor: &cursor,
-        };
-        self.windows(gpu, first_words, &target)?;
-        let counted = gpu.item(&cursor, 0)?;
-        // Windows, and those whose value does not fit.
-        let (count, over) = (counted as u32 as usize, (counted >> 32) as usize);
-        let values_apart = if shape.value_bits > 0 { 0 } else { count };
-        let found = Found {
-            keys: gpu.allocate(count * shape.parts as usize)?,
+        // All at once are bounded well enough; some are counted first.
+        let mut room = self.most();
+        if *first_words != (0..self.grammar.terminal_count) {
+            let target = Target {
+                first_words: None,
+                keys: None,
+                cursor: &cursor,
+            };
+            self.windows(gpu, first_words, &target)?;
+            room = halves(gpu.item(&cursor, 0)?);
+            gpu.fill(&cursor, 0)?;
+        }
+        let values_apart = if shape.value_bits > 0 { 0 } else { room.0 };
+        let mut found = Found {
+            keys: gpu.allocate(room.0 * shape.parts as usize)?,
             values: gpu.allocate(values_apart)?,
-            over: (gpu.allocate(over)?, gpu.allocate(over)?),
-            count,
+            over: (gpu.allocate(room.1)?, gpu.allocate(room.1)?),
+            stride: room.0,
+            count: room.0,
         };
-        gpu.fill(&cursor, 0)?;
         let target = Target {
             first_words: None,
             keys: Some(&found),
             cursor: &cursor,
         };
         self.windows(gpu, first_words, &target)?;
+        let over;
+        (found.count, over) = halves(gpu.item(&cursor, 0)?);
+        found.values.truncate(found.count);
+        found.over.0.truncate(over);
+        found.over.1.truncate(over);
+        if shape.parts == 1 {
+            found.keys.truncate(found.count);
+        }
         self.sort(gpu, found)
     }
 
@@ -498,7 +531,7 @@ impl<'a> Search<'a> {
             let [keys, stride, values, over_keys, over_values] = match target.keys {
                 Some(found) => [
                     Argument::from(&found.keys),
-                    Argument::from(found.count),
+                    Argument::from(found.stride),
                     Argument::from(&found.values),
                     Argument::from(&found.over.0),
                     Argument::from(&found.over.1),
@@ -561,15 +594,15 @@ impl<'a> Search<'a> {
         launch(gpu, "numbers_kernel", count, arguments![&numbers, count])?;
         for part in (0..shape.parts).rev() {
             let keys = gpu.allocate::<u64>(count)?;
-            let from = found.keys.at(part as usize * count);
+            let from = found.keys.at(part as usize * found.stride);
             let arguments = arguments![from, &numbers, &keys, count];
             launch(gpu, "gather_keys_kernel", count, arguments)?;
             let bits = 0..shape.part_bits(part);
             (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
         }
-        let keys = gpu.allocate::<u64>(found.keys.len())?;
+        let keys = gpu.allocate::<u64>(count * shape.parts as usize)?;
         for part in 0..shape.parts as usize {
-            let (from, to) = (found.keys.at(part * count), keys.at(part * count));
+            let (from, to) = (found.keys.at(part * found.stride), keys.at(part * count));
             let arguments = arguments![from, &numbers, to, count];
             launch(gpu, "gather_keys_kernel", count, arguments)?;
         }
@@ -579,6 +612,7 @@ impl<'a> Search<'a> {
         Ok(Found {
             keys,
             values,
+            stride: count,
             ..found
         })
     }

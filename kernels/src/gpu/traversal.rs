@@ -13,8 +13,9 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
-use super::primitives;
-use super::weights::weights;
+use super::levels::Walk;
+use super::weights::{self, COLUMNS_MAX};
+use super::{local_tables, ngrams, primitives};
 use crate::GrammarView;
 
 /// Threads of a block.
@@ -56,6 +57,18 @@ pub struct DeviceWords {
     pub(crate) file_starts: Vec<u32>,
     /// `[HOT_SLOTS]`: symbols that are frequent in the root, each in its slot or the one beside it.
     pub(crate) hot: Buffer<u32>,
+    /// Walks of traversals of the whole, there once levels have been inlined.
+    pub(crate) walks: Option<Walks>,
+}
+
+/// The walks that traversals of all files take.
+#[derive(Debug)]
+pub(crate) struct Walks {
+    pub(crate) weights: Walk,
+    /// With a counter for each file.
+    pub(crate) cells: Walk,
+    pub(crate) lengths: Walk,
+    pub(crate) ends: Walk,
 }
 
 impl DeviceWords {
@@ -70,12 +83,21 @@ impl DeviceWords {
             root_files: primitives::expand(gpu, &grammar.root_offsets, grammar.root.len())?,
             file_starts: Vec::new(),
             hot: gpu.filled(HOT_SLOTS, u8::MAX)?,
+            walks: None,
             grammar,
         };
         words.inline_levels(gpu)?;
         words.file_starts = gpu.download(&words.root_offsets)?;
         let hot = hot_symbols(sample(gpu, &words.root)?);
         gpu.upload_to(&words.hot, 0, &hot)?;
+        // Positions are u32.
+        let root = 0..words.root.len() as u32;
+        words.walks = Some(Walks {
+            weights: weights::walk(gpu, &words, root.clone(), 1)?,
+            cells: weights::walk(gpu, &words, root, words.files().min(COLUMNS_MAX))?,
+            lengths: local_tables::lengths_walk(gpu, &words)?,
+            ends: ngrams::ends_walk(gpu, &words)?,
+        });
         Ok(words)
     }
 
@@ -116,7 +138,7 @@ impl DeviceWords {
             return Ok(());
         }
         let terminals = self.terminal_count as usize;
-        let weights = weights::<u32>(gpu, self)?;
+        let weights = weights::weights::<u32>(gpu, self)?;
         let gains = gpu.zeroed::<u64>(levels)?;
         let level_offsets = gpu.upload(&self.level_offsets)?;
         // Rules and levels are u32.

@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
-use super::levels::Walk;
+use super::levels::{STATE_ITEMS, Walk};
 use super::primitives;
 use super::traversal::{DeviceWords, HOT_SLOTS};
 
@@ -68,8 +68,14 @@ impl DeviceCounter for u64 {
 ///
 /// [`GpuError`].
 pub fn weights<C: DeviceCounter>(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<C>, GpuError> {
-    // Positions are u32.
-    count(gpu, words, 0..words.root.len() as u32, 1)
+    match &words.walks {
+        Some(walks) => count(gpu, words, &walks.weights, 1),
+        None => {
+            // Positions are u32.
+            let walk = walk(gpu, words, 0..words.root.len() as u32, 1)?;
+            count(gpu, words, &walk, 1)
+        }
+    }
 }
 
 /// `[symbols]`: how often each symbol occurs in a file.
@@ -83,56 +89,64 @@ pub fn file_weights<C: DeviceCounter>(
     file: u32,
 ) -> Result<Buffer<C>, GpuError> {
     let file = file as usize;
-    count(
-        gpu,
-        words,
-        words.file_starts[file]..words.file_starts[file + 1],
-        1,
-    )
+    let root = words.file_starts[file]..words.file_starts[file + 1];
+    count(gpu, words, &walk(gpu, words, root, 1)?, 1)
 }
 
 /// `[symbols * files]`: how often each symbol occurs in each file, of which there are [`COLUMNS_MAX`] at most.
-pub(crate) fn file_cells(gpu: &Gpu, grammar: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
-    let files = grammar.files();
+pub(crate) fn file_cells(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
+    let files = words.files();
     assert!(files <= COLUMNS_MAX, "{files} files are too many for cells");
-    // Positions are u32.
-    count(gpu, grammar, 0..grammar.root.len() as u32, files)
+    let walks = words.walks.as_ref().expect("made with the grammar");
+    count(gpu, words, &walks.cells, files)
+}
+
+/// The walk over some root symbols and then all levels, from the highest.
+pub(crate) fn walk(
+    gpu: &Gpu,
+    words: &DeviceWords,
+    root: Range<u32>,
+    columns: usize,
+) -> Result<Walk, GpuError> {
+    let levels = (0..words.levels()).rev();
+    let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
+    Walk::new(gpu, &[root], TILE, &levels, TILE >> shift(columns), JOINED)
+}
+
+/// Lanes of a body symbol, a lane for each column, are 2 to the power of this: 5 at most.
+fn shift(columns: usize) -> u32 {
+    columns.max(1).next_power_of_two().ilog2()
 }
 
 fn count<C: DeviceCounter>(
     gpu: &Gpu,
-    grammar: &DeviceWords,
-    root: Range<u32>,
+    words: &DeviceWords,
+    walk: &Walk,
     columns: usize,
 ) -> Result<Buffer<C>, GpuError> {
-    let weights = gpu.zeroed::<C>(grammar.symbol_count() * columns)?;
-    // At most 5: a lane for each column.
-    let shift = columns.max(1).next_power_of_two().ilog2();
-    let levels: Vec<Range<u32>> = (0..grammar.levels())
-        .rev()
-        .map(|level| grammar.level_bodies(level))
-        .collect();
-    let walk = Walk::new(gpu, &[root], TILE, &levels, TILE >> shift, JOINED)?;
-    let state = walk.state(gpu)?;
+    // The counters of the walk lie behind the others, so that one fill makes both 0.
+    let cells = words.symbol_count() * columns;
+    let mut weights = gpu.zeroed::<C>(cells + STATE_ITEMS)?;
     let launch = Launch {
         blocks: walk.blocks(gpu, RESIDENT),
         threads: THREADS,
     };
     let mut arguments = arguments![
-        &grammar.root,
-        &grammar.root_offsets,
-        &grammar.symbols,
-        &grammar.owners,
-        &grammar.hot,
+        &words.root,
+        &words.root_offsets,
+        &words.symbols,
+        &words.owners,
+        &words.hot,
         &weights,
-        grammar.terminal_count,
+        words.terminal_count,
         // A few.
         columns as u32,
-        shift,
+        shift(columns),
     ]
     .to_vec();
-    arguments.extend(walk.arguments(&state));
+    arguments.extend(walk.arguments(weights.at(cells)));
     gpu.launch(kernel(C::KERNEL), launch, &arguments)?;
+    weights.truncate(cells);
     Ok(weights)
 }
 
