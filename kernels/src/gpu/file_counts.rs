@@ -36,7 +36,7 @@ impl FileUses {
 
     /// As [`FileUses::new`], for lists, however few files there are.
     pub(crate) fn of_lists(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
-        let weights = weights::<u32>(gpu, grammar)?;
+        let weights = weights(gpu, grammar)?;
         let root_count = grammar.root.len();
         let count = root_count + grammar.symbols.len();
         let (keys, holders) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);

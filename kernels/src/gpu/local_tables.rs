@@ -64,7 +64,7 @@ impl Traversal {
         if terminals > WORDS_MAX {
             return Ok(Traversal::TopDown);
         }
-        let weights = weights::<u32>(gpu, grammar)?;
+        let weights = weights(gpu, grammar)?;
         let lengths = lengths(gpu, grammar)?;
         let costs = gpu.zeroed::<u64>(3)?;
         let items = grammar.root.len() + grammar.symbols.len() + grammar.rules();
@@ -142,7 +142,7 @@ pub fn file_word_counts_bottom_up(
     let (files, rules) = (grammar.files(), grammar.rules());
     let rows = files + rules;
     let root_count = grammar.root.len();
-    let weights = weights::<u32>(gpu, grammar)?;
+    let weights = weights(gpu, grammar)?;
     let rule_weights = || weights.at(grammar.terminal_count as usize);
     let lengths = lengths(gpu, grammar)?;
     // All are u32: a grammar's symbols are.
