@@ -325,9 +325,8 @@ struct Search<'a> {
     weights: &'a Buffer<u32>,
     shape: Shape,
     with_holders: bool,
-    heads: Buffer<u32>,
-    tails: Buffer<u32>,
-    lengths: Buffer<u32>,
+    /// The first and last words of rules.
+    ends: Buffer<u32>,
 }
 
 /// Windows, sorted.
@@ -385,24 +384,23 @@ impl<'a> Search<'a> {
             weights.len() == grammar.symbol_count(),
             "a weight for each symbol"
         );
-        let (ends, rules) = (shape.n - 1, grammar.rules());
-        let heads = gpu.allocate::<u32>(rules * ends as usize)?;
-        let tails = gpu.allocate::<u32>(rules * ends as usize)?;
-        // The counters of the walk lie behind the lengths.
-        let lengths = gpu.allocate::<u32>(rules + STATE_ITEMS)?;
-        gpu.fill_items(&lengths, rules, STATE_ITEMS, 0)?;
+        let (words, rules) = (shape.n - 1, grammar.rules());
+        let half = words.next_power_of_two();
+        // The counters of the walk lie behind.
+        let items = rules * 2 * half as usize;
+        let ends = gpu.allocate::<u32>(items + STATE_ITEMS)?;
+        gpu.fill_items(&ends, items, STATE_ITEMS, 0)?;
         let walk = &grammar.walks.as_ref().expect("made with the grammar").ends;
         let mut arguments = arguments![
             &grammar.symbols,
             &grammar.rule_offsets,
             grammar.terminal_count,
-            ends,
-            &heads,
-            &tails,
-            &lengths
+            words,
+            half,
+            &ends
         ]
         .to_vec();
-        arguments.extend(walk.arguments(lengths.at(rules)));
+        arguments.extend(walk.arguments(ends.at(items)));
         let launch = Launch {
             blocks: walk.blocks(gpu, RESIDENT),
             threads: THREADS,
@@ -413,9 +411,7 @@ impl<'a> Search<'a> {
             weights,
             shape,
             with_holders,
-            heads,
-            tails,
-            lengths,
+            ends,
         })
     }
 
@@ -540,9 +536,7 @@ impl<'a> Search<'a> {
             };
             let arguments = arguments![
                 shape.n,
-                &self.heads,
-                &self.tails,
-                &self.lengths,
+                &self.ends,
                 grammar.terminal_count,
                 sequence,
                 owners,

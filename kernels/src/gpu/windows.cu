@@ -1,8 +1,9 @@
 // windows.cu: the windows of n words that cross from one symbol to the next, as keys with values, and what follows their
 // sort: distinct n-grams with counts.
 // In     a grammar over words whose rules have words; n; steps of its levels, from the lowest
-// Out    heads, tails [rules * (n - 1)] u32: first words, left-aligned, and last words, right-aligned; lengths [rules]
-//        u32: how many, at most n - 1. Keys: some words a u64, the first words in the first part
+// Out    ends [rules * 2 * half] u32, half n - 1 up to a power of 2: the first n - 1 words of each rule, left-aligned,
+//        and from half on the last ones, right-aligned, NONE where there are fewer.
+//        Keys: some words a u64, the first words in the first part
 // Work   each symbol's ends are read once, and those of up to n - 1 symbols before it; 8 to 12 bytes a window and part
 //        are written
 // Map    a thread a rule, or a symbol of a root or body; a block takes room for the windows of its symbols at a time
@@ -23,44 +24,53 @@ struct Shape {
 
 // ---- first and last words of rules ----
 
+// No word.
+constexpr u32 NONE = ~0u;
+
 struct EndsShared {
     WalkShared walk;
 };
 
-__device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 ends,
-                                          u32 rule, u32* heads, u32* tails, u32* lengths) {
+__device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 words,
+                                          u32 half, u32 rule, u32* ends) {
     const u32 first = rule_offsets[rule], end = rule_offsets[rule + 1];
+    u32* own = ends + u64(rule) * 2 * half;
     u32 length = 0;
-    for (u32 at = first; at < end && length < ends; at++) {
+    for (u32 at = first; at < end && length < words; at++) {
         const u32 symbol = symbols[at];
         if (symbol < terminals) {
-            heads[u64(rule) * ends + length++] = symbol;
+            own[length++] = symbol;
         } else {
-            const u64 below = symbol - terminals;
-            const u32 more = min(load_relaxed(&lengths[below]), ends - length);
-            for (u32 i = 0; i < more; i++) {
-                heads[u64(rule) * ends + length++] = load_relaxed(&heads[below * ends + i]);
+            const u32* below = ends + u64(symbol - terminals) * 2 * half;
+            for (u32 i = 0; i < words && length < words; i++) {
+                const u32 word = load_relaxed(&below[i]);
+                if (word == NONE) break;
+                own[length++] = word;
             }
         }
     }
     u32 back = 0;
-    for (u32 at = end; at > first && back < ends; at--) {
+    for (u32 at = end; at > first && back < words; at--) {
         const u32 symbol = symbols[at - 1];
         if (symbol < terminals) {
-            tails[u64(rule) * ends + (ends - 1 - back++)] = symbol;
+            own[half + words - 1 - back++] = symbol;
         } else {
-            const u64 below = symbol - terminals;
-            const u32 more = min(load_relaxed(&lengths[below]), ends - back);
-            for (u32 i = 0; i < more; i++) {
-                tails[u64(rule) * ends + (ends - 1 - back++)] = load_relaxed(&tails[below * ends + (ends - 1 - i)]);
+            const u32* below = ends + u64(symbol - terminals) * 2 * half + half;
+            for (u32 i = words; i > 0 && back < words; i--) {
+                const u32 word = load_relaxed(&below[i - 1]);
+                if (word == NONE) break;
+                own[half + words - 1 - back++] = word;
             }
         }
     }
-    store_relaxed(&lengths[rule], length);
+    for (u32 i = length; i < words; i++) {
+        own[i] = NONE;
+        own[half + words - 1 - i] = NONE;
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 ends, u32* heads, u32* tails, u32* lengths,
+ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 words, u32 half, u32* ends,
             const u32* first_pieces, const u32* first_steps, const u32* ranges, u32 phases, u32* state) {
     SHARED(EndsShared, shared);
     const Walk walk{first_pieces, first_steps, ranges, phases, state};
@@ -75,7 +85,7 @@ ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 ends
                 __syncthreads();
             }
             for (u32 rule = first + threadIdx.x; rule < end; rule += THREADS) {
-                rule_ends(symbols, rule_offsets, terminals, ends, rule, heads, tails, lengths);
+                rule_ends(symbols, rule_offsets, terminals, words, half, rule, ends);
             }
         }
         walk_done(walk, 1);
@@ -86,10 +96,14 @@ ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 ends
 
 // A grammar with the ends of its rules.
 struct Ends {
-    const u32* heads;
-    const u32* tails;
-    const u32* lengths;
+    const u32* words;
     u32 terminals;
+};
+
+// Half of what is told of a rule, as it lies in memory.
+template <u32 N>
+struct __align__(N == 2 ? 4 : N == 3 ? 8 : 16) Half {
+    u32 words[N == 2 ? 1 : N == 3 ? 2 : N <= 5 ? 4 : 8];
 };
 
 // What is told of the windows of a symbol: all those that end in it and begin before it.
@@ -102,49 +116,55 @@ struct Crossing {
     u32 head_length;
 };
 
+// The words of a half whose place is `index`, or the one word of a terminal at `word_at`.
 template <u32 N>
-__device__ __forceinline__ Crossing<N> crossing(const Ends& ends, const u32* sequence, u32 first, u32 at) {
-    constexpr u32 ENDS = N - 1;
-    Crossing<N> found;
+__device__ __forceinline__ Half<N> load_half(const Ends& ends, u32 symbol, u32 index, u32 word_at) {
+    Half<N> half;
+    if (symbol < ends.terminals) {
 #pragma unroll
-    for (u32 i = 0; i < ENDS; i++) {
-        found.before[i] = 0;
-        found.head[i] = 0;
+        for (u32 i = 0; i < N - 1; i++) half.words[i] = i == word_at ? symbol : NONE;
+    } else {
+        half = reinterpret_cast<const Half<N>*>(ends.words)[u64(symbol - ends.terminals) * 2 + index];
     }
+    return half;
+}
+
+// Finds them for symbol `at` of a sequence that begins at `first`; nothing if it is the first one.
+template <u32 N>
+__device__ __forceinline__ void find_crossing(const Ends& ends, const u32* sequence, u32 first, u32 at,
+                                              Crossing<N>& found) {
+    constexpr u32 ENDS = N - 1;
     found.before_length = 0;
     found.head_length = 0;
-    if (at == first) return found;
-    const u32 symbol = sequence[at];
-    if (symbol < ends.terminals) {
-        found.head[0] = symbol;
-        found.head_length = 1;
-    } else {
-        const u64 rule = symbol - ends.terminals;
-        found.head_length = ends.lengths[rule];
+    if (at == first) return;
+    const Half<N> head = load_half<N>(ends, sequence[at], 0, 0);
+#pragma unroll
+    for (u32 i = 0; i < ENDS; i++) {
+        found.head[i] = head.words[i];
+        found.head_length += head.words[i] != NONE;
+    }
+    // Every symbol has a word, so that n - 1 symbols have enough; mostly the nearest does.
+#pragma unroll
+    for (u32 distance = 1; distance <= ENDS; distance++) {
+        if (found.before_length >= ENDS || at < first + distance) continue;
+        Half<N> tail = load_half<N>(ends, sequence[at - distance], 1, ENDS - 1);
+        u32 length = 0;
+#pragma unroll
+        for (u32 i = 0; i < ENDS; i++) length += tail.words[i] != NONE;
+        // Moved to the left by what is there already.
+        const u32 have = found.before_length;
+#pragma unroll
+        for (u32 by = 1; by < ENDS; by *= 2) {
+            if ((have & by) == 0) continue;
+#pragma unroll
+            for (u32 i = 0; i + by < ENDS; i++) tail.words[i] = tail.words[i + by];
+        }
 #pragma unroll
         for (u32 i = 0; i < ENDS; i++) {
-            if (i < found.head_length) found.head[i] = ends.heads[rule * ENDS + i];
+            if (i < ENDS - have) found.before[i] = tail.words[i];
         }
+        found.before_length = min(ENDS, have + length);
     }
-    // Every symbol has a word, so that n - 1 symbols have enough.
-    const u32 from = at - first > ENDS ? at - ENDS : first;
-    for (u32 i = from; i < at; i++) {
-        const u32 last = sequence[i];
-        const bool is_word = last < ends.terminals;
-        const u64 rule = is_word ? 0 : last - ends.terminals;
-        const u32 length = is_word ? 1 : ends.lengths[rule];
-#pragma unroll
-        for (u32 k = 0; k < ENDS; k++) {
-            if (k + length >= ENDS) {
-                const u32 word = is_word ? last : ends.tails[rule * ENDS + k];
-#pragma unroll
-                for (u32 w = 0; w + 1 < ENDS; w++) found.before[w] = found.before[w + 1];
-                found.before[ENDS - 1] = word;
-            }
-        }
-        found.before_length = min(ENDS, found.before_length + length);
-    }
-    return found;
 }
 
 // Word `index` of the window that ends with word `count - 1` of the symbol.
@@ -214,29 +234,48 @@ struct Target {
 template <u32 N>
 __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& ends, const Values& values,
                                         const Shape& shape, const Target& target, WindowsShared& shared) {
+    // Symbols of a thread at a time, as many as there are registers for.
+    constexpr u32 SYMBOLS = N <= 3 ? 4 : N == 4 ? 2 : 1;
     const u64 mask = (u64(1) << shape.value_bits) - 1;
-    for (u64 tile = blockIdx.x; tile * THREADS < sequence.count; tile += gridDim.x) {
-        const u64 at = tile * THREADS + threadIdx.x;
-        Crossing<N> found;
-        found.head_length = 0;
-        found.before_length = 0;
-        u32 owner = 0, weight = 0;
-        if (at < sequence.count) {
-            owner = sequence.owners[at];
-            weight = sequence.is_root ? 1 : values.rule_weights[owner];
-            if (weight > 0) found = crossing<N>(ends, sequence.symbols, sequence.offsets[owner], u32(at));
-        }
-        const bool is_over = !values.with_holders && shape.value_bits > 0 && weight > mask;
+    for (u64 tile = blockIdx.x; tile * (THREADS * SYMBOLS) < sequence.count; tile += gridDim.x) {
+        Crossing<N> found[SYMBOLS];
+        u32 owners[SYMBOLS], weights[SYMBOLS];
         u64 own = 0;
 #pragma unroll
-        for (u32 i = 1; i < N; i++) own += is_window(found, i, target.low, target.high);
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const u64 at = (tile * SYMBOLS + s) * THREADS + threadIdx.x;
+            owners[s] = at < sequence.count ? sequence.owners[at] : NONE;
+        }
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const u64 at = (tile * SYMBOLS + s) * THREADS + threadIdx.x;
+            found[s].head_length = 0;
+            found[s].before_length = 0;
+            weights[s] = 0;
+            if (owners[s] == NONE) continue;
+            weights[s] = sequence.is_root ? 1 : values.rule_weights[owners[s]];
+            const u32 first = sequence.offsets[owners[s]];
+            if (weights[s] > 0) find_crossing<N>(ends, sequence.symbols, first, u32(at), found[s]);
+        }
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            u64 count = 0;
+#pragma unroll
+            for (u32 i = 1; i < N; i++) count += is_window(found[s], i, target.low, target.high);
+            const bool is_over = !values.with_holders && shape.value_bits > 0 && weights[s] > mask;
+            own += is_over ? count << 32 | count : count;
+        }
         if (target.first_words != nullptr) {
 #pragma unroll
-            for (u32 i = 1; i < N; i++) {
-                if (is_window(found, i, target.low, target.high)) atomicAdd(&target.first_words[window_word(found, i, 0)], 1u);
+            for (u32 s = 0; s < SYMBOLS; s++) {
+#pragma unroll
+                for (u32 i = 1; i < N; i++) {
+                    if (is_window(found[s], i, target.low, target.high)) {
+                        atomicAdd(&target.first_words[window_word(found[s], i, 0)], 1u);
+                    }
+                }
             }
         }
-        if (is_over) own |= own << 32;
         u64 total;
         u64 place = block_exclusive_sum(own, shared.sum, total);
         if (threadIdx.x == 0) shared.begin = total > 0 ? atomicAdd(target.cursor, total) : 0;
@@ -246,37 +285,41 @@ __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& en
         if (target.keys == nullptr) continue;
         u32 item = u32(place), over = u32(place >> 32);
 #pragma unroll
-        for (u32 i = 1; i < N; i++) {
-            if (!is_window(found, i, target.low, target.high)) continue;
-            for (u32 part = 0; part < shape.parts; part++) {
-                u64 key = window_part(found, i, part, shape);
-                if (shape.value_bits > 0) {
-                    if (is_over) {
-                        target.over_keys[over] = key;
-                        target.over_values[over] = weight - u32(weight & mask);
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const bool is_over = !values.with_holders && shape.value_bits > 0 && weights[s] > mask;
+#pragma unroll
+            for (u32 i = 1; i < N; i++) {
+                if (!is_window(found[s], i, target.low, target.high)) continue;
+                for (u32 part = 0; part < shape.parts; part++) {
+                    u64 key = window_part(found[s], i, part, shape);
+                    if (shape.value_bits > 0) {
+                        if (is_over) {
+                            target.over_keys[over] = key;
+                            target.over_values[over] = weights[s] - u32(weights[s] & mask);
+                        }
+                        key = key << shape.value_bits | (weights[s] & mask);
                     }
-                    key = key << shape.value_bits | (weight & mask);
+                    target.keys[part * target.stride + item] = key;
                 }
-                target.keys[part * target.stride + item] = key;
+                if (shape.value_bits == 0) {
+                    const u32 holder = sequence.is_root ? owners[s] : values.files + owners[s];
+                    target.values[item] = values.with_holders ? holder : weights[s];
+                }
+                item++;
+                over += is_over;
             }
-            if (shape.value_bits == 0) {
-                const u32 holder = sequence.is_root ? owner : values.files + owner;
-                target.values[item] = values.with_holders ? holder : weight;
-            }
-            item++;
-            over++;
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-windows_kernel(u32 n, const u32* heads, const u32* tails, const u32* lengths, u32 terminals, const u32* sequence,
-               const u32* owners, const u32* offsets, u32 count, u32 is_root, const u32* rule_weights,
+windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, const u32* owners,
+               const u32* offsets, u32 count, u32 is_root, const u32* rule_weights,
                u32 with_holders, u32 files, u32 bits, u32 parts, u32 part_words, u32 value_bits, u32 low, u32 high,
                u32* first_words, u64* keys, u64 stride, u32* value_of, u64* over_keys, u32* over_values, u64* cursor) {
     SHARED(WindowsShared, shared);
     const Sequence all{sequence, owners, offsets, count, is_root != 0};
-    const Ends ends{heads, tails, lengths, terminals};
+    const Ends ends{end_words, terminals};
     const Values values{rule_weights, with_holders, files};
     const Shape shape{bits, parts, part_words, value_bits};
     const Target target{low, high, first_words, keys, stride, value_of, over_keys, over_values, cursor};
