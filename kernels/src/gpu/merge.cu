@@ -8,7 +8,7 @@
 //        list_starts, list_lengths, list_entries: lists, in order of file, entries file << 32 | count
 //        steps        rows that need only lists of earlier steps
 // Out    starts [rows] u32, given; lengths [rows] u32, 0 on entry; entries u64 in order of file, or of count from the largest
-// Work   8 bytes an entry that is added, in shared memory sorted by row and file: three digits
+// Work   8 bytes an entry that is added; in shared memory compared with those of its row, or sorted by row and file
 // Map    a block a window of rows, whose uses together have less than 2 * WINDOW entries; heavy rows, of larger weight,
 //        count in a row of counters in device memory, a block PIECE uses; the last of a row's blocks writes it
 // Exact  sums of integers, sorted; lists are written where their bounds say
@@ -26,6 +26,9 @@ constexpr u32 DIGITS = 1 << DIGIT_BITS;
 static_assert(DIGITS == THREADS, "one thread for each digit");
 
 constexpr u32 FILE_FLAG = 0x80000000u;
+
+// Entries are compared with all of their row instead of sorted if these are so many on the average.
+constexpr u32 TOGETHER_MAX = 40;
 
 struct Lists {
     const u32* starts;
@@ -79,8 +82,9 @@ struct MergeShared {
     Places use_firsts;
     Places row_firsts;
     u32 row_offsets[WINDOW + 1];
-    // The rows that have uses.
+    // The rows that have uses, and where their entries begin.
     u16 rows[WINDOW];
+    u16 row_entries[WINDOW + 1];
     BlockSum<u32> sum;
     u32 first_row;
     u32 is_last;
@@ -266,6 +270,55 @@ __device__ __forceinline__ u32 sum_runs(MergeShared& shared, u32 count) {
 
 __device__ __forceinline__ u32 bits_below(u32 end) { return end > 1 ? 32 - __clz(end - 1) : 0; }
 
+// Writes rows whose entries lie in `keys[0 .. total]` and `counts`, those of a row together: adds up equal ones and ranks
+// each among its row's. `entry_rows` are the rows of a thread's entries.
+__device__ __forceinline__ void rank_entries(const Rows& rows, u32 first_row, u32 used_rows, u32 total, u32 file_bits,
+                                             u32 by_count, const u32 (&entry_rows)[ITEMS], MergeShared& shared) {
+    u32 keys[ITEMS], sums[ITEMS];
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 item = i * THREADS + threadIdx.x;
+        keys[i] = 0;
+        sums[i] = 0;
+        if (item >= total) continue;
+        const u32 key = shared.keys[item];
+        const u32 end = shared.row_entries[entry_rows[i] + 1];
+        bool is_first = true;
+        for (u32 other = shared.row_entries[entry_rows[i]]; other < end; other++) {
+            if (shared.keys[other] == key) {
+                sums[i] += shared.counts[other];
+                is_first = is_first && other >= item;
+            }
+        }
+        if (!is_first) sums[i] = 0;
+        keys[i] = key & ((1u << file_bits) - 1);
+    }
+    for (u32 i = threadIdx.x; i < used_rows; i += THREADS) shared.row_offsets[i] = 0;
+    __syncthreads();
+    // What entries are ordered by; those that were added to others come last.
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 item = i * THREADS + threadIdx.x;
+        if (item >= total) continue;
+        const u32 rank = by_count ? (WINDOW - sums[i]) << file_bits | keys[i] : keys[i];
+        shared.keys[item] = sums[i] > 0 ? rank : ~0u;
+        if (sums[i] > 0) atomicAdd(&shared.row_offsets[entry_rows[i]], 1u);
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        if (sums[i] == 0) continue;
+        const u32 key = shared.keys[i * THREADS + threadIdx.x];
+        const u32 end = shared.row_entries[entry_rows[i] + 1];
+        u32 rank = 0;
+        for (u32 other = shared.row_entries[entry_rows[i]]; other < end; other++) rank += shared.keys[other] < key;
+        rows.entries[rows.starts[first_row + shared.rows[entry_rows[i]]] + rank] = u64(keys[i]) << 32 | sums[i];
+    }
+    for (u32 i = threadIdx.x; i < used_rows; i += THREADS) {
+        rows.lengths[first_row + shared.rows[i]] = shared.row_offsets[i];
+    }
+}
+
 // Merges the rows `first_row .. end_row`.
 __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows, const Walk& walk, const Place& place,
                                            u32 first_row, u32 end_row, u32 file_bits, u32 by_count,
@@ -288,11 +341,15 @@ __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows,
     const u32 total = load_uses(lists, holders, uses, shared);
     // Rows with uses are numbered one after the other.
     for (u32 i = threadIdx.x; i < row_count; i += THREADS) {
+        const u32 use = shared.row_offsets[i] - first_use;
         if (shared.row_offsets[i + 1] > shared.row_offsets[i]) {
-            shared.rows[at_most(shared.row_firsts, shared.row_offsets[i] - first_use) - 1] = u16(i);
+            const u32 row = at_most(shared.row_firsts, use) - 1;
+            shared.rows[row] = u16(i);
+            shared.row_entries[row] = u16(shared.uses.firsts[use]);
         }
     }
     const u32 used_rows = uses > 0 ? at_most(shared.row_firsts, uses - 1) : 0;
+    if (threadIdx.x == 0) shared.row_entries[used_rows] = u16(total);
     u64 entries[ITEMS];
     u32 entry_rows[ITEMS];
 #pragma unroll
@@ -316,6 +373,20 @@ __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows,
     }
     __syncthreads();
     // From here the uses are not needed.
+    u32 together = 0;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 row = entry_rows[i];
+        const bool is_in = i * THREADS + threadIdx.x < total;
+        together += is_in ? shared.row_entries[row + 1] - shared.row_entries[row] : 0;
+    }
+    u32 together_all;
+    block_exclusive_sum(together, shared.sum, together_all);
+    const bool fits = !by_count || file_bits + bits_below(WINDOW + 1) <= 32;
+    if (fits && together_all <= total * TOGETHER_MAX) {
+        rank_entries(rows, first_row, used_rows, total, file_bits, by_count, entry_rows, shared);
+        return;
+    }
     sort_shared(shared, total, bits_below(used_rows) + file_bits);
     const u32 runs = sum_runs(shared, total);
     // Where the runs of each row begin. Each has some.
@@ -508,21 +579,36 @@ row_bounds_kernel(const u32* rows, u32 count, const u64* costs, const u32* piece
     }
 }
 
-// The keys by which uses are sorted, symbols; and holders, rules behind `files`. Bodies of rules that do not occur have
-// the key `none`.
+// row_of[order[i]] = i.
+extern "C" __global__ void __launch_bounds__(THREADS)
+rows_of_words_kernel(const u32* order, u32 words, u32* row_of) {
+    for (u64 i = grid_thread(); i < words; i += grid_threads()) row_of[order[i]] = u32(i);
+}
+
+// starts_out[word], lengths_out[word] = those of the word's row.
+extern "C" __global__ void __launch_bounds__(THREADS)
+word_rows_kernel(const u32* row_of, u32 words, const u32* starts, const u32* lengths, u32* starts_out,
+                 u32* lengths_out) {
+    for (u64 word = grid_thread(); word < words; word += grid_threads()) {
+        starts_out[word] = starts[row_of[word]];
+        lengths_out[word] = lengths[row_of[word]];
+    }
+}
+
+// The keys by which uses are sorted, rows of words and rules; and holders, rules behind `files`. Bodies of rules that do
+// not occur have the key `none`.
 extern "C" __global__ void __launch_bounds__(THREADS)
 use_keys_kernel(const u32* root, const u32* root_files, u32 root_count, const u32* symbols, const u32* owners,
-                u32 symbol_count, const u32* rule_weights, u32 files, u32 none, u32* keys, u32* holders) {
+                u32 symbol_count, const u32* rule_weights, const u32* row_of, u32 terminals, u32 files, u32 none,
+                u32* keys, u32* holders) {
     const u64 count = u64(root_count) + symbol_count;
     for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        if (i < root_count) {
-            keys[i] = root[i];
-            holders[i] = root_files[i];
-        } else {
-            const u32 owner = owners[i - root_count];
-            keys[i] = rule_weights[owner] > 0 ? symbols[i - root_count] : none;
-            holders[i] = files + owner;
-        }
+        const bool is_root = i < root_count;
+        const u32 owner = is_root ? root_files[i] : owners[i - root_count];
+        const u32 symbol = is_root ? root[i] : symbols[i - root_count];
+        const u32 row = symbol < terminals ? row_of[symbol] : symbol;
+        keys[i] = is_root || rule_weights[owner] > 0 ? row : none;
+        holders[i] = is_root ? owner : files + owner;
     }
 }
 
