@@ -14,7 +14,7 @@ use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
 use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, Lists, MergePlan};
-use super::primitives;
+use super::primitives::{self, LookBack};
 use super::tables::DeviceTable;
 use super::traversal::DeviceWords;
 use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
@@ -31,13 +31,19 @@ const JOINED: u32 = 4;
 /// Blocks of a multiprocessor.
 const RESIDENT: u32 = 4;
 
+/// Windows that a block looks at to tell n-grams apart.
+const ROWS_TILE: usize = 2048;
+
 /// Values take no fewer and no more bits of a key.
 const VALUE_BITS: Range<u32> = 6..24;
 
 pub(crate) static SOURCE: Source = Source {
     name: "windows.cu",
     text: include_str!("windows.cu"),
-    constants: &[("WINDOWS_THREADS", THREADS as u64)],
+    constants: &[
+        ("WINDOWS_THREADS", THREADS as u64),
+        ("ROWS_TILE", ROWS_TILE as u64),
+    ],
 };
 
 /// Distinct n-grams with counts, on a device.
@@ -123,7 +129,7 @@ pub fn ngram_counts(
     let parts = search.parts(gpu, memory)?.into_iter();
     let part = |first_words: Range<u32>| {
         let found = search.find(gpu, &first_words)?;
-        let Rows { words, counts, .. } = search.rows(gpu, &found, false)?;
+        let Rows { words, counts, .. } = search.rows(gpu, &found)?;
         Ok(DeviceNgrams { words, counts })
     };
     parts.map(part).collect()
@@ -179,7 +185,7 @@ pub fn ngram_file_counts(
             words,
             counts,
             offsets,
-        } = search.rows(gpu, &found, true)?;
+        } = search.rows(gpu, &found)?;
         let rows = counts.len();
         let holders = found.values;
         // Rows are fewer than windows, of which a sort takes fewer than 2^30.
@@ -345,7 +351,7 @@ struct Found {
 struct Rows {
     words: Buffer<u32>,
     counts: Buffer<u32>,
-    /// `[rows + 1]`: their windows, if wanted.
+    /// `[rows + 1]`: where their windows begin.
     offsets: Buffer<u32>,
 }
 
@@ -612,36 +618,28 @@ impl<'a> Search<'a> {
     }
 
     /// The distinct n-grams of sorted windows, with the sums of their weights.
-    fn rows(&self, gpu: &Gpu, found: &Found, with_offsets: bool) -> Result<Rows, GpuError> {
+    fn rows(&self, gpu: &Gpu, found: &Found) -> Result<Rows, GpuError> {
         let (grammar, shape, count) = (self.grammar, self.shape, found.count);
-        let flags = gpu.allocate::<u32>(count)?;
-        let arguments = arguments![
-            &found.keys,
-            count,
-            shape.parts,
-            shape.value_bits,
-            count,
-            &flags
-        ];
-        launch(gpu, "first_flags_kernel", count, arguments)?;
-        let places = primitives::scan::<u32, u32>(gpu, &flags)?;
-        drop(flags);
-        let rows = gpu.item(&places, count)? as usize;
-        let words = gpu.allocate::<u32>(rows * shape.n as usize)?;
-        let counts = gpu.zeroed::<u32>(rows)?;
-        let offsets = gpu.zeroed::<u32>(rows + 1)?;
-        let none = Argument::U64(0);
+        let mut rows = Rows {
+            words: gpu.allocate(count * shape.n as usize)?,
+            counts: gpu.zeroed(count)?,
+            offsets: gpu.allocate(count + 1)?,
+        };
+        if count == 0 {
+            gpu.fill(&rows.offsets, 0)?;
+            return Ok(rows);
+        }
         let weights = match self.with_holders {
             true => self.weights.at(grammar.terminal_count as usize),
-            false => none,
+            false => Argument::U64(0),
         };
-        let row_offsets = match with_offsets {
-            true => Argument::from(&offsets),
-            false => none,
-        };
+        let row_count = gpu.zeroed::<u64>(1)?;
+        // At most as many as a sort has tiles.
+        let tiles = count.div_ceil(ROWS_TILE) as u32;
+        let look_back = LookBack::<u64>::new(gpu, tiles as usize)?;
         let arguments = arguments![
             &found.keys,
-            count,
+            found.stride,
             shape.n,
             shape.bits,
             shape.parts,
@@ -650,30 +648,37 @@ impl<'a> Search<'a> {
             &found.values,
             weights,
             grammar.files() as u32,
-            &places,
             count,
-            &words,
-            &counts,
-            row_offsets
+            &rows.words,
+            &rows.counts,
+            &rows.offsets,
+            &row_count,
+            look_back.words(),
+            look_back.ticket()
         ];
-        launch(gpu, "ngram_rows_kernel", count, arguments)?;
+        let launched = Launch {
+            blocks: tiles,
+            threads: THREADS,
+        };
+        gpu.launch(kernel("ngram_rows_kernel"), launched, arguments)?;
+        // At most `count`, a usize.
+        let row_count = gpu.item(&row_count, 0)? as usize;
+        rows.words.truncate(row_count * shape.n as usize);
+        rows.counts.truncate(row_count);
+        rows.offsets.truncate(row_count + 1);
         let over = found.over.0.len();
         let arguments = arguments![
             &found.keys,
             shape.value_bits,
-            count,
-            &places,
+            &rows.offsets,
+            row_count,
             &found.over.0,
             &found.over.1,
             over,
-            &counts
+            &rows.counts
         ];
         launch(gpu, "add_over_kernel", over, arguments)?;
-        Ok(Rows {
-            words,
-            counts,
-            offsets,
-        })
+        Ok(rows)
     }
 }
 
@@ -824,7 +829,7 @@ mod tests {
             let counts = |search: Search<'_>| {
                 let all = 0..device.terminal_count;
                 let found = search.find(gpu, &all)?;
-                let Rows { words, counts, .. } = search.rows(gpu, &found, false)?;
+                let Rows { words, counts, .. } = search.rows(gpu, &found)?;
                 DeviceNgrams { words, counts }.download(gpu)
             };
             for (n, bits) in [(2, 29), (2, 32), (3, 21), (4, 32), (5, 17), (8, 32)] {

@@ -350,84 +350,114 @@ gather_values_kernel(const u32* values, const u32* numbers, u32* out, u64 count)
     for (u64 i = grid_thread(); i < count; i += grid_threads()) out[i] = values[numbers[i]];
 }
 
-// flags[i] = whether sorted window i is the first of an n-gram.
-extern "C" __global__ void __launch_bounds__(THREADS)
-first_flags_kernel(const u64* keys, u64 stride, u32 parts, u32 value_bits, u64 count, u32* flags) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        bool is_first = i == 0;
-        for (u32 part = 0; part < parts && !is_first; part++) {
-            const u64* of_part = keys + part * stride;
-            is_first = of_part[i] >> value_bits != of_part[i - 1] >> value_bits;
-        }
-        flags[i] = is_first;
-    }
-}
+struct RowsShared {
+    BlockSum<u64> sum;
+    u64 before;
+    u32 tile;
+};
 
-// The words of each n-gram; counts[row] += the values of its windows; row_offsets, if wanted, where these begin.
-// `places` [count + 1] are sums of flags before. With `rule_weights` values are files or rules behind `files`.
+// The n-grams of sorted windows: their words; counts[row] += the values of its windows, 0 on entry; row_offsets, where
+// these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind `files`.
 extern "C" __global__ void __launch_bounds__(THREADS)
 ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 part_words, u32 value_bits,
-                  const u32* values, const u32* rule_weights, u32 files, const u32* places, u64 count, u32* words,
-                  u32* counts, u32* row_offsets) {
+                  const u32* values, const u32* rule_weights, u32 files, u64 count, u32* words, u32* counts,
+                  u32* row_offsets, u64* rows, u64* look_back, u32* ticket) {
+    SHARED(RowsShared, shared);
+    constexpr u32 ITEMS = ROWS_TILE / THREADS;
     const u64 mask = (u64(1) << value_bits) - 1;
     const u32 word_mask = bits < 32 ? (1u << bits) - 1 : ~0u;
-    // Whole warps, for the sums.
-    for (u64 warp_first = grid_thread() - lane_index(); warp_first < count; warp_first += grid_threads()) {
-        const u64 i = warp_first + lane_index();
-        const bool is_in = i < count;
-        const u32 before = is_in ? places[i] : 0;
-        const u32 after = is_in ? places[i + 1] : 0;
-        const bool is_first = is_in && after > before;
-        const u32 row = after - 1;
-        u32 value = 0;
-        if (is_in) {
-            if (value_bits > 0) {
-                value = u32(keys[i] & mask);
-            } else {
-                value = values[i];
-                if (rule_weights != nullptr) value = value < files ? 1 : rule_weights[value - files];
-            }
+    const u32 tile = next_tile(ticket, shared.tile);
+    // A warp has consecutive windows, a lane every 32nd of them.
+    const u64 first = u64(tile) * ROWS_TILE + warp_index() * ITEMS * WARP_THREADS + lane_index();
+    u64 found[ITEMS];
+    u32 firsts[ITEMS], value[ITEMS];
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        found[i] = at < count ? keys[at] : 0;
+        value[i] = value_bits == 0 && at < count ? values[at] : 0;
+    }
+    u64 own = 0;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        u64 previous = __shfl_up_sync(FULL_WARP, found[i], 1);
+        if (lane_index() == 0 && at > 0 && at < count) previous = keys[at - 1];
+        bool is_first = at < count && (at == 0 || found[i] >> value_bits != previous >> value_bits);
+        for (u32 part = 1; part < parts; part++) {
+            const u64* of_part = keys + part * stride;
+            is_first = is_first || (at < count && of_part[at] != of_part[at - 1]);
         }
+        firsts[i] = __ballot_sync(FULL_WARP, is_first);
+        own += __popc(firsts[i]);
+        if (value_bits > 0) {
+            value[i] = at < count ? u32(found[i] & mask) : 0;
+        } else if (rule_weights != nullptr) {
+            value[i] = at >= count ? 0 : value[i] < files ? 1 : rule_weights[value[i] - files];
+        }
+    }
+    u64 total;
+    u64 row = block_exclusive_sum(lane_index() == 0 ? own : u64(0), shared.sum, total);
+    row = __shfl_sync(FULL_WARP, row, 0);
+    const u64 before = block_look_back(look_back, tile, total, shared.before);
+    if (threadIdx.x == 0 && u64(tile + 1) * ROWS_TILE >= count) {
+        *rows = before + total;
+        row_offsets[before + total] = u32(count);
+    }
+    row += before;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        const bool is_in = at < count;
+        // The lanes up to this one where rows begin.
+        const u32 up_to = firsts[i] & (lanes_below() << 1 | 1);
+        const u64 own_row = row + __popc(up_to) - 1;
+        row += __popc(firsts[i]);
+        const bool is_first = (firsts[i] >> lane_index()) & 1;
         if (is_first) {
             for (u32 part = 0; part < parts; part++) {
-                u64 key = keys[part * stride + i] >> value_bits;
+                u64 key = part == 0 ? found[i] >> value_bits : keys[part * stride + at];
                 const u32 from = part * part_words;
                 for (u32 word = min(n, from + part_words); word > from; word--) {
-                    words[u64(row) * n + word - 1] = u32(key) & word_mask;
+                    words[own_row * n + word - 1] = u32(key) & word_mask;
                     key >>= bits;
                 }
             }
-            if (row_offsets != nullptr) row_offsets[row] = u32(i);
+            row_offsets[own_row] = u32(at);
         }
-        if (is_in && i + 1 == count && row_offsets != nullptr) row_offsets[after] = u32(count);
-        const u32 firsts = __ballot_sync(FULL_WARP, is_first);
-        const u32 sum = warp_inclusive_sum(value);
-        // The lane where this lane's row begins in the warp.
-        const u32 up_to = firsts & (lanes_below() << 1 | 1);
+        const u32 sum = warp_inclusive_sum(value[i]);
         const u32 begin = up_to == 0 ? 0 : 31 - __clz(up_to);
         const u32 sum_before = __shfl_sync(FULL_WARP, sum, begin == 0 ? 0 : begin - 1);
-        const bool is_last = lane_index() == WARP_THREADS - 1 || i + 1 == count || ((firsts >> (lane_index() + 1)) & 1);
-        if (is_in && is_last) atomicAdd(&counts[row], sum - (begin == 0 ? 0 : sum_before));
+        const bool is_last = lane_index() == WARP_THREADS - 1 || at + 1 == count || ((firsts[i] >> (lane_index() + 1)) & 1);
+        if (is_in && is_last) {
+            const u32 of_row = sum - (begin == 0 ? 0 : sum_before);
+            // Whole rows are nobody else's.
+            if (up_to != 0 && lane_index() < WARP_THREADS - 1) {
+                counts[own_row] = of_row;
+            } else {
+                atomicAdd(&counts[own_row], of_row);
+            }
+        }
     }
 }
 
-// counts[row] += what was too large for a key. Keys are sorted, without values, those of rows where row_offsets say.
+// counts[row] += what was too large for a key. Keys are without values; those of rows are where row_offsets say.
 extern "C" __global__ void __launch_bounds__(THREADS)
-add_over_kernel(const u64* keys, u32 value_bits, u64 count, const u32* places, const u64* over_keys,
+add_over_kernel(const u64* keys, u32 value_bits, const u32* row_offsets, u64 rows, const u64* over_keys,
                 const u32* over_values, u64 over_count, u32* counts) {
     for (u64 i = grid_thread(); i < over_count; i += grid_threads()) {
         const u64 key = over_keys[i];
-        u64 first = 0, left = count;
+        u64 first = 0, left = rows;
         while (left > 0) {
             const u64 half = left / 2;
-            if (keys[first + half] >> value_bits < key) {
+            if (keys[row_offsets[first + half]] >> value_bits < key) {
                 first += half + 1;
                 left -= half + 1;
             } else {
                 left = half;
             }
         }
-        atomicAdd(&counts[places[first]], over_values[i]);
+        atomicAdd(&counts[first], over_values[i]);
     }
 }
 
