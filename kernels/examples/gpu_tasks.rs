@@ -268,7 +268,7 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Failure> {
     };
     let all = 0..view.root.len();
     let total = plain_words.len() as u64;
-    let count_words = |words: &DeviceWords| gpu::weights::<u32>(gpu, words);
+    let count_words = |words: &DeviceWords| gpu::weights(gpu, words);
     let twin_count = || -> Vec<u32> {
         let weights = zipfdb_kernels::weights(view, all.clone(), total);
         weights.into_iter().map(|weight| weight as u32).collect()
@@ -277,6 +277,14 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Failure> {
     bench.task(
         "word count",
         count_words,
+        &words,
+        |weights| Ok(of_words(gpu.download(weights)?)),
+        || of_words(twin_count()),
+        || baseline::histogram(gpu, &plain).map(drop),
+    )?;
+    bench.task(
+        "word count, root anew",
+        |words| gpu::weights_with_root::<u32>(gpu, words),
         &words,
         |weights| Ok(of_words(gpu.download(weights)?)),
         || of_words(twin_count()),
@@ -362,7 +370,7 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Failure> {
     ) {
         println!("term vector, bottom-up: {error}");
     }
-    let counted = gpu::weights::<u32>(gpu, &words)?;
+    let counted = gpu::weights(gpu, &words)?;
     for n in [3, 2, 5] {
         let fits = n as u32 * (32 - word_count.leading_zeros()) < 64;
         bench.task(

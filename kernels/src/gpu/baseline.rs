@@ -8,11 +8,9 @@
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
-use super::file_counts::{FileUses, file_word_counts, word_file_counts};
 use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
-use super::weights::COLUMNS_MAX;
-use super::weights::weights;
+use super::weights::{self, COLUMNS_MAX, weights_with_root};
 use super::{ngrams, primitives};
 use crate::GrammarView;
 
@@ -89,7 +87,7 @@ pub fn plain_histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, Gpu
 ///
 /// [`GpuError`].
 pub fn histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
-    weights(gpu, &words.0)
+    weights_with_root(gpu, &words.0)
 }
 
 /// For each word the files that it occurs in, with counts; with `by_file` for each file its words.
@@ -108,10 +106,10 @@ pub fn counts_by_file(
 ) -> Result<DeviceTable, GpuError> {
     let (files, terminals) = (words.0.files(), words.0.terminal_count as usize);
     if files <= COLUMNS_MAX {
-        let uses = FileUses::new(gpu, &words.0)?;
+        let cells = weights::of_root(gpu, &words.0, files)?;
         return match by_file {
-            true => file_word_counts(gpu, &words.0, &uses),
-            false => word_file_counts(gpu, &words.0, &uses),
+            true => tables::of_cells(gpu, &cells, files, terminals, (1, files)),
+            false => tables::of_cells(gpu, &cells, terminals, files, (files, 1)),
         };
     }
     let bits = words.word_bits() + words.file_bits();

@@ -13,12 +13,20 @@ use super::merge::{self, Lists, MergePlan};
 use super::primitives;
 use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
-use super::weights::{COLUMNS_MAX, file_cells, weights};
+use super::weights::{COLUMNS_MAX, file_cells, weights, words_by_count};
 
 /// Where each symbol of a grammar over words is used, and in which order lists are merged. Nothing with few files.
 #[derive(Debug)]
 pub struct FileUses {
-    plan: Option<MergePlan>,
+    lists: Option<ListUses>,
+}
+
+/// Lists of words come by weight, for rows of like weight are merged best together.
+#[derive(Debug)]
+struct ListUses {
+    plan: MergePlan,
+    /// `[words]`: the row of each.
+    row_of: Buffer<u32>,
 }
 
 impl FileUses {
@@ -29,14 +37,22 @@ impl FileUses {
     /// [`GpuError`].
     pub fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
         if grammar.files() <= COLUMNS_MAX {
-            return Ok(FileUses { plan: None });
+            return Ok(FileUses { lists: None });
         }
         FileUses::of_lists(gpu, grammar)
     }
 
     /// As [`FileUses::new`], for lists, however few files there are.
     pub(crate) fn of_lists(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
-        let weights = weights::<u32>(gpu, grammar)?;
+        let weights = weights(gpu, grammar)?;
+        let terminals = grammar.terminal_count;
+        let (order, counts) = words_by_count(gpu, &weights, terminals, u32::MAX)?;
+        let row_of = gpu.allocate::<u32>(terminals as usize)?;
+        let arguments = arguments![&order, terminals, &row_of];
+        merge::launch(gpu, "rows_of_words_kernel", terminals as usize, arguments)?;
+        let row_weights = gpu.allocate::<u32>(weights.len())?;
+        gpu.copy(&row_weights, 0, &weights, weights.len())?;
+        gpu.copy(&row_weights, 0, &counts, counts.len())?;
         let root_count = grammar.root.len();
         let count = root_count + grammar.symbols.len();
         let (keys, holders) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
@@ -49,7 +65,9 @@ impl FileUses {
             &grammar.symbols,
             &grammar.owners,
             grammar.symbols.len() as u32,
-            weights.at(grammar.terminal_count as usize),
+            weights.at(terminals as usize),
+            &row_of,
+            terminals,
             grammar.files() as u32,
             none,
             &keys,
@@ -62,26 +80,29 @@ impl FileUses {
         let arguments = arguments![&keys, count, &use_offsets, none];
         merge::launch(gpu, "key_offsets_kernel", count + 1, arguments)?;
         drop(keys);
-        let terminals = grammar.terminal_count;
         let levels = (0..grammar.levels()).rev().map(|level| {
             let Range { start, end } = grammar.level_rules(level);
             terminals + start..terminals + end
         });
         let steps: Vec<Range<u32>> = levels.chain([0..terminals]).collect();
         let files = grammar.files();
-        let plan = MergePlan::new(gpu, use_offsets, holders, weights, files, &steps)?;
-        Ok(FileUses { plan: Some(plan) })
+        let plan = MergePlan::new(gpu, use_offsets, holders, row_weights, files, &steps)?;
+        Ok(FileUses {
+            lists: Some(ListUses { plan, row_of }),
+        })
     }
 
     /// Bytes on the device.
     pub fn bytes(&self) -> u64 {
-        self.plan.as_ref().map_or(0, MergePlan::bytes)
+        let bytes =
+            |uses: &ListUses| uses.plan.bytes() + (uses.row_of.len() * size_of::<u32>()) as u64;
+        self.lists.as_ref().map_or(0, bytes)
     }
 
-    /// The files of each symbol, in order.
+    /// The files of each symbol, in order. Words are in some order, rules in theirs.
     pub(crate) fn lists(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Lists, GpuError> {
-        match &self.plan {
-            Some(plan) => plan.merge_own(gpu, grammar.terminal_count as usize),
+        match &self.lists {
+            Some(uses) => uses.plan.merge_own(gpu, grammar.terminal_count as usize),
             None => {
                 let cells = file_cells(gpu, grammar)?;
                 let symbols = grammar.symbol_count();
@@ -117,14 +138,30 @@ pub fn word_file_counts(
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let words = grammar.terminal_count as usize;
-    match &uses.plan {
-        None => {
-            let cells = file_cells(gpu, grammar)?;
-            let files = grammar.files();
-            tables::of_cells(gpu, &cells, words, files, (files, 1))
-        }
-        Some(_) => uses.lists(gpu, grammar)?.table(gpu, words),
+    let Some(ListUses { row_of, .. }) = &uses.lists else {
+        let cells = file_cells(gpu, grammar)?;
+        let files = grammar.files();
+        return tables::of_cells(gpu, &cells, words, files, (files, 1));
+    };
+    let merged = uses.lists(gpu, grammar)?;
+    let starts = gpu.allocate::<u32>(words)?;
+    let lengths = gpu.allocate::<u32>(words)?;
+    let arguments = arguments![
+        row_of,
+        grammar.terminal_count,
+        &merged.starts,
+        &merged.lengths,
+        &starts,
+        &lengths
+    ];
+    merge::launch(gpu, "word_rows_kernel", words, arguments)?;
+    let entries = merged.entries;
+    Lists {
+        starts,
+        lengths,
+        entries,
     }
+    .table(gpu, words)
 }
 
 /// For each file the words that occur in it, with counts.
@@ -138,7 +175,7 @@ pub fn file_word_counts(
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let (words, files) = (grammar.terminal_count as usize, grammar.files());
-    match &uses.plan {
+    match &uses.lists {
         None => {
             let cells: Buffer<u32> = file_cells(gpu, grammar)?;
             tables::of_cells(gpu, &cells, files, words, (1, files))

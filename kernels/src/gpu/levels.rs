@@ -10,15 +10,17 @@ use super::device::{Buffer, Gpu};
 use super::driver::Argument;
 use super::error::GpuError;
 
-/// A walk, for one launch.
+/// A walk, which any number of launches may take.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    first_pieces: Buffer<u32>,
-    first_steps: Buffer<u32>,
-    ranges: Buffer<u32>,
-    phases: u32,
+    /// First pieces, first steps and ranges, one after the other.
+    arrays: Buffer<u32>,
+    phases: usize,
     pieces: u32,
 }
+
+/// Counters of a launch: the next piece, and how many are done; 0 at first.
+pub(crate) const STATE_ITEMS: usize = 2;
 
 impl Walk {
     /// A walk over ranges of items, in this order. A piece of one of the `alone` first steps is up to `alone_tile` items, and
@@ -63,12 +65,12 @@ impl Walk {
             first_steps.push(count);
             rest = &rest[phase..];
         }
+        let phases = first_pieces.len() - 1;
+        first_pieces.extend(first_steps);
+        first_pieces.extend(ranges);
         Ok(Walk {
-            // As many as levels, which are u32.
-            phases: first_pieces.len() as u32 - 1,
-            first_pieces: gpu.upload(&first_pieces)?,
-            first_steps: gpu.upload(&first_steps)?,
-            ranges: gpu.upload(&ranges)?,
+            arrays: gpu.upload(&first_pieces)?,
+            phases,
             pieces,
         })
     }
@@ -78,19 +80,15 @@ impl Walk {
         self.pieces.min(gpu.facts().processors * resident)
     }
 
-    /// What is counted during one launch.
-    pub(crate) fn state(&self, gpu: &Gpu) -> Result<Buffer<u32>, GpuError> {
-        gpu.zeroed(2)
-    }
-
-    /// The arguments of a kernel that make its `Walk`.
-    pub(crate) fn arguments(&self, state: &Buffer<u32>) -> [Argument; 5] {
+    /// The arguments of a kernel that make its `Walk`; `state` are [`STATE_ITEMS`] numbers.
+    pub(crate) fn arguments(&self, state: Argument) -> [Argument; 5] {
         [
-            Argument::from(&self.first_pieces),
-            Argument::from(&self.first_steps),
-            Argument::from(&self.ranges),
-            Argument::from(self.phases),
-            Argument::from(state),
+            self.arrays.at(0),
+            self.arrays.at(self.phases + 1),
+            self.arrays.at(2 * (self.phases + 1)),
+            // As many as levels, which are u32.
+            Argument::from(self.phases as u32),
+            state,
         ]
     }
 }

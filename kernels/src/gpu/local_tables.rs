@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
-use super::levels::Walk;
+use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, MergePlan};
 use super::primitives;
 use super::tables::DeviceTable;
@@ -64,7 +64,7 @@ impl Traversal {
         if terminals > WORDS_MAX {
             return Ok(Traversal::TopDown);
         }
-        let weights = weights::<u32>(gpu, grammar)?;
+        let weights = weights(gpu, grammar)?;
         let lengths = lengths(gpu, grammar)?;
         let costs = gpu.zeroed::<u64>(3)?;
         let items = grammar.root.len() + grammar.symbols.len() + grammar.rules();
@@ -98,26 +98,33 @@ impl Traversal {
     }
 }
 
+/// The walk over all levels, from the lowest.
+pub(crate) fn lengths_walk(gpu: &Gpu, words: &DeviceWords) -> Result<Walk, GpuError> {
+    let levels = 0..words.levels();
+    let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
+    Walk::new(gpu, &[], 1, &levels, TILE, JOINED)
+}
+
 /// `[rules]`: words of each rule that occurs.
-fn lengths(gpu: &Gpu, grammar: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
-    let lengths = gpu.zeroed::<u32>(grammar.rules())?;
-    let levels = (0..grammar.levels()).map(|level| grammar.level_bodies(level));
-    let levels: Vec<Range<u32>> = levels.collect();
-    let walk = Walk::new(gpu, &[], 1, &levels, TILE, JOINED)?;
-    let state = walk.state(gpu)?;
+fn lengths(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
+    // The counters of the walk lie behind the others, so that one fill makes both 0.
+    let rules = words.rules();
+    let mut lengths = gpu.zeroed::<u32>(rules + STATE_ITEMS)?;
+    let walk = &words.walks.as_ref().expect("made with the grammar").lengths;
     let mut arguments = arguments![
-        &grammar.symbols,
-        &grammar.owners,
-        grammar.terminal_count,
+        &words.symbols,
+        &words.owners,
+        words.terminal_count,
         &lengths
     ]
     .to_vec();
-    arguments.extend(walk.arguments(&state));
+    arguments.extend(walk.arguments(lengths.at(rules)));
     let launch = Launch {
         blocks: walk.blocks(gpu, RESIDENT),
         threads: THREADS,
     };
     gpu.launch(kernel("lengths_kernel"), launch, &arguments)?;
+    lengths.truncate(rules);
     Ok(lengths)
 }
 
@@ -135,7 +142,7 @@ pub fn file_word_counts_bottom_up(
     let (files, rules) = (grammar.files(), grammar.rules());
     let rows = files + rules;
     let root_count = grammar.root.len();
-    let weights = weights::<u32>(gpu, grammar)?;
+    let weights = weights(gpu, grammar)?;
     let rule_weights = || weights.at(grammar.terminal_count as usize);
     let lengths = lengths(gpu, grammar)?;
     // All are u32: a grammar's symbols are.

@@ -7,8 +7,8 @@
 //        end_rows     [windows]      u32: where its rows end that are not heavy
 //        list_starts, list_lengths, list_entries: lists, in order of file, entries file << 32 | count
 //        steps        rows that need only lists of earlier steps
-// Out    starts [rows] u32, given; lengths [rows] u32; entries u64 in order of file, or of count from the largest
-// Work   8 bytes an entry that is added, in shared memory sorted by row and file: three digits
+// Out    starts [rows] u32, given; lengths [rows] u32, 0 on entry; entries u64 in order of file, or of count from the largest
+// Work   8 bytes an entry that is added; in shared memory compared with those of its row, or sorted by row and file
 // Map    a block a window of rows, whose uses together have less than 2 * WINDOW entries; heavy rows, of larger weight,
 //        count in a row of counters in device memory, a block PIECE uses; the last of a row's blocks writes it
 // Exact  sums of integers, sorted; lists are written where their bounds say
@@ -26,6 +26,9 @@ constexpr u32 DIGITS = 1 << DIGIT_BITS;
 static_assert(DIGITS == THREADS, "one thread for each digit");
 
 constexpr u32 FILE_FLAG = 0x80000000u;
+
+// Entries are compared with all of their row instead of sorted if these are so many on the average.
+constexpr u32 TOGETHER_MAX = 40;
 
 struct Lists {
     const u32* starts;
@@ -50,12 +53,16 @@ struct Rows {
     u64* entries;
 };
 
-// What a use adds: its first entry or file, and how many.
+// A set of places below ENTRIES, which knows how many of it are at most a place.
+struct Places {
+    u32 bits[ENTRIES / 32];
+    u32 before[ENTRIES / 32];
+};
+
+// What a use adds: its first entry or file, and the entries of the uses before.
 struct UseShared {
     u32 starts[ENTRIES];
-    // Entries of the uses before, at `padded` places.
-    u32 firsts[ENTRIES + 1];
-    u16 rows[ENTRIES];
+    u32 firsts[ENTRIES];
 };
 
 struct SortShared {
@@ -71,11 +78,45 @@ struct MergeShared {
         UseShared uses;
         SortShared sort;
     };
+    // Where the first entry of each use lies, and the first use of each row that has some.
+    Places use_firsts;
+    Places row_firsts;
     u32 row_offsets[WINDOW + 1];
+    // The rows that have uses, and where their entries begin.
+    u16 rows[WINDOW];
+    u16 row_entries[WINDOW + 1];
     BlockSum<u32> sum;
     u32 first_row;
     u32 is_last;
 };
+
+// For a block: empties sets. Ends without a barrier.
+__device__ __forceinline__ void clear(Places& places) {
+    for (u32 i = threadIdx.x; i < ENTRIES / 32; i += THREADS) places.bits[i] = 0;
+}
+
+__device__ __forceinline__ void add(Places& places, u32 place) {
+    atomicOr(&places.bits[place / 32], 1u << (place % 32));
+}
+
+// For one whole warp, when all are added.
+__device__ __forceinline__ void count_before(Places& places) {
+    constexpr u32 EACH = ENTRIES / 32 / WARP_THREADS;
+    u32 own = 0;
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) own += __popc(places.bits[lane_index() * EACH + i]);
+    u32 before = warp_inclusive_sum(own) - own;
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) {
+        places.before[lane_index() * EACH + i] = before;
+        before += __popc(places.bits[lane_index() * EACH + i]);
+    }
+}
+
+__device__ __forceinline__ u32 at_most(const Places& places, u32 place) {
+    const u32 up_to = places.bits[place / 32] & (~0u >> (31 - place % 32));
+    return places.before[place / 32] + __popc(up_to);
+}
 
 // The holders of uses `first .. first + count`, in stripes.
 __device__ __forceinline__ void load_holders(const u32* holders, u32 first, u32 count, u32 (&found)[ITEMS]) {
@@ -86,11 +127,10 @@ __device__ __forceinline__ void load_holders(const u32* holders, u32 first, u32 
     }
 }
 
-// What each of `count` uses adds, and how many entries that is. Ends behind a barrier.
+// What each of `count` uses adds, and how many entries that is: each use adds some. Sets must be clear. Ends behind a
+// barrier.
 __device__ __forceinline__ u32 load_uses(const Lists& lists, const u32 (&holders)[ITEMS], u32 count,
                                          MergeShared& shared) {
-    u32 lengths[ITEMS];
-    u32 own = 0;
     // A thread has consecutive uses, which are read in stripes.
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
@@ -109,6 +149,8 @@ __device__ __forceinline__ u32 load_uses(const Lists& lists, const u32 (&holders
         shared.uses.firsts[use] = length;
     }
     __syncthreads();
+    u32 lengths[ITEMS];
+    u32 own = 0;
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         lengths[i] = shared.uses.firsts[threadIdx.x * ITEMS + i];
@@ -119,16 +161,19 @@ __device__ __forceinline__ u32 load_uses(const Lists& lists, const u32 (&holders
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         shared.uses.firsts[threadIdx.x * ITEMS + i] = before;
+        // A piece of a heavy row may add more than there is room for: those are searched.
+        if (lengths[i] > 0 && total <= ENTRIES) add(shared.use_firsts, before);
         before += lengths[i];
     }
-    if (threadIdx.x == 0) shared.uses.firsts[ENTRIES] = total;
+    __syncthreads();
+    if (warp_index() == 0) count_before(shared.use_firsts);
+    if (warp_index() == 1) count_before(shared.row_firsts);
     __syncthreads();
     return total;
 }
 
-// The entry at `item` of all that the loaded uses add, and the use.
-__device__ __forceinline__ u64 load_entry(const Lists& lists, const MergeShared& shared, u32 count, u32 item, u32& use) {
-    use = u32(count_at_most(shared.uses.firsts, count, item)) - 1;
+// The entry at `item` of what use `use` and those around it add.
+__device__ __forceinline__ u64 load_entry(const Lists& lists, const MergeShared& shared, u32 use, u32 item) {
     const u32 start = shared.uses.starts[use];
     if (start & FILE_FLAG) return u64(start & ~FILE_FLAG) << 32 | 1;
     return load_relaxed(&lists.entries[start + (item - shared.uses.firsts[use])]);
@@ -225,6 +270,55 @@ __device__ __forceinline__ u32 sum_runs(MergeShared& shared, u32 count) {
 
 __device__ __forceinline__ u32 bits_below(u32 end) { return end > 1 ? 32 - __clz(end - 1) : 0; }
 
+// Writes rows whose entries lie in `keys[0 .. total]` and `counts`, those of a row together: adds up equal ones and ranks
+// each among its row's. `entry_rows` are the rows of a thread's entries.
+__device__ __forceinline__ void rank_entries(const Rows& rows, u32 first_row, u32 used_rows, u32 total, u32 file_bits,
+                                             u32 by_count, const u32 (&entry_rows)[ITEMS], MergeShared& shared) {
+    u32 keys[ITEMS], sums[ITEMS];
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 item = i * THREADS + threadIdx.x;
+        keys[i] = 0;
+        sums[i] = 0;
+        if (item >= total) continue;
+        const u32 key = shared.keys[item];
+        const u32 end = shared.row_entries[entry_rows[i] + 1];
+        bool is_first = true;
+        for (u32 other = shared.row_entries[entry_rows[i]]; other < end; other++) {
+            if (shared.keys[other] == key) {
+                sums[i] += shared.counts[other];
+                is_first = is_first && other >= item;
+            }
+        }
+        if (!is_first) sums[i] = 0;
+        keys[i] = key & ((1u << file_bits) - 1);
+    }
+    for (u32 i = threadIdx.x; i < used_rows; i += THREADS) shared.row_offsets[i] = 0;
+    __syncthreads();
+    // What entries are ordered by; those that were added to others come last.
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 item = i * THREADS + threadIdx.x;
+        if (item >= total) continue;
+        const u32 rank = by_count ? (WINDOW - sums[i]) << file_bits | keys[i] : keys[i];
+        shared.keys[item] = sums[i] > 0 ? rank : ~0u;
+        if (sums[i] > 0) atomicAdd(&shared.row_offsets[entry_rows[i]], 1u);
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        if (sums[i] == 0) continue;
+        const u32 key = shared.keys[i * THREADS + threadIdx.x];
+        const u32 end = shared.row_entries[entry_rows[i] + 1];
+        u32 rank = 0;
+        for (u32 other = shared.row_entries[entry_rows[i]]; other < end; other++) rank += shared.keys[other] < key;
+        rows.entries[rows.starts[first_row + shared.rows[entry_rows[i]]] + rank] = u64(keys[i]) << 32 | sums[i];
+    }
+    for (u32 i = threadIdx.x; i < used_rows; i += THREADS) {
+        rows.lengths[first_row + shared.rows[i]] = shared.row_offsets[i];
+    }
+}
+
 // Merges the rows `first_row .. end_row`.
 __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows, const Walk& walk, const Place& place,
                                            u32 first_row, u32 end_row, u32 file_bits, u32 by_count,
@@ -233,18 +327,29 @@ __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows,
     for (u32 i = threadIdx.x; i <= row_count; i += THREADS) {
         shared.row_offsets[i] = rows.use_offsets[first_row + i];
     }
+    clear(shared.use_firsts);
+    clear(shared.row_firsts);
     __syncthreads();
     const u32 first_use = shared.row_offsets[0];
     const u32 uses = shared.row_offsets[row_count] - first_use;
+    for (u32 i = threadIdx.x; i < row_count; i += THREADS) {
+        if (shared.row_offsets[i + 1] > shared.row_offsets[i]) add(shared.row_firsts, shared.row_offsets[i] - first_use);
+    }
     u32 holders[ITEMS];
     load_holders(rows.holders, first_use, uses, holders);
     walk_wait(walk, place);
     const u32 total = load_uses(lists, holders, uses, shared);
-    for (u32 use = threadIdx.x; use < uses; use += THREADS) {
-        const u32 row = u32(count_at_most(shared.row_offsets, row_count + 1, first_use + use)) - 1;
-        shared.uses.rows[use] = u16(row);
+    // Rows with uses are numbered one after the other.
+    for (u32 i = threadIdx.x; i < row_count; i += THREADS) {
+        const u32 use = shared.row_offsets[i] - first_use;
+        if (shared.row_offsets[i + 1] > shared.row_offsets[i]) {
+            const u32 row = at_most(shared.row_firsts, use) - 1;
+            shared.rows[row] = u16(i);
+            shared.row_entries[row] = u16(shared.uses.firsts[use]);
+        }
     }
-    __syncthreads();
+    const u32 used_rows = uses > 0 ? at_most(shared.row_firsts, uses - 1) : 0;
+    if (threadIdx.x == 0) shared.row_entries[used_rows] = u16(total);
     u64 entries[ITEMS];
     u32 entry_rows[ITEMS];
 #pragma unroll
@@ -253,9 +358,9 @@ __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows,
         entries[i] = 0;
         entry_rows[i] = 0;
         if (item < total) {
-            u32 use;
-            entries[i] = load_entry(lists, shared, uses, item, use);
-            entry_rows[i] = shared.uses.rows[use];
+            const u32 use = at_most(shared.use_firsts, item) - 1;
+            entries[i] = load_entry(lists, shared, use, item);
+            entry_rows[i] = at_most(shared.row_firsts, use) - 1;
         }
     }
 #pragma unroll
@@ -268,15 +373,26 @@ __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows,
     }
     __syncthreads();
     // From here the uses are not needed.
-    sort_shared(shared, total, bits_below(row_count) + file_bits);
+    u32 together = 0;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 row = entry_rows[i];
+        const bool is_in = i * THREADS + threadIdx.x < total;
+        together += is_in ? shared.row_entries[row + 1] - shared.row_entries[row] : 0;
+    }
+    u32 together_all;
+    block_exclusive_sum(together, shared.sum, together_all);
+    const bool fits = !by_count || file_bits + bits_below(WINDOW + 1) <= 32;
+    if (fits && together_all <= total * TOGETHER_MAX) {
+        rank_entries(rows, first_row, used_rows, total, file_bits, by_count, entry_rows, shared);
+        return;
+    }
+    sort_shared(shared, total, bits_below(used_rows) + file_bits);
     const u32 runs = sum_runs(shared, total);
-    // Where the runs of each row begin.
-    for (u32 i = threadIdx.x; i <= row_count; i += THREADS) shared.row_offsets[i] = runs;
-    __syncthreads();
-    for (u32 run = threadIdx.x; run < runs; run += THREADS) {
-        const u32 row = shared.keys[run] >> file_bits;
-        const u32 from = run == 0 ? 0 : (shared.keys[run - 1] >> file_bits) + 1;
-        for (u32 i = from; i <= row; i++) shared.row_offsets[i] = run;
+    // Where the runs of each row begin. Each has some.
+    for (u32 run = threadIdx.x; run <= runs; run += THREADS) {
+        const u32 row = run < runs ? shared.keys[run] >> file_bits : used_rows;
+        if (run == runs || run == 0 || shared.keys[run - 1] >> file_bits != row) shared.row_offsets[row] = run;
     }
     __syncthreads();
     if (by_count) {
@@ -301,23 +417,24 @@ __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows,
             }
         }
         __syncthreads();
-        sort_shared(shared, runs, bits_below(row_count) + count_bits);
+        sort_shared(shared, runs, bits_below(used_rows) + count_bits);
         for (u32 run = threadIdx.x; run < runs; run += THREADS) {
             const u32 row = shared.keys[run] >> count_bits;
             const u32 count = WINDOW - (shared.keys[run] & ((1u << count_bits) - 1));
-            rows.entries[rows.starts[first_row + row] + (run - shared.row_offsets[row])] =
+            rows.entries[rows.starts[first_row + shared.rows[row]] + (run - shared.row_offsets[row])] =
                 u64(shared.counts[run]) << 32 | count;
         }
     } else {
         for (u32 run = threadIdx.x; run < runs; run += THREADS) {
             const u32 row = shared.keys[run] >> file_bits;
             const u32 file = shared.keys[run] & ((1u << file_bits) - 1);
-            rows.entries[rows.starts[first_row + row] + (run - shared.row_offsets[row])] =
+            rows.entries[rows.starts[first_row + shared.rows[row]] + (run - shared.row_offsets[row])] =
                 u64(file) << 32 | shared.counts[run];
         }
     }
-    for (u32 i = threadIdx.x; i < row_count; i += THREADS) {
-        rows.lengths[first_row + i] = shared.row_offsets[i + 1] - shared.row_offsets[i];
+    // The lengths of rows without uses are 0 already.
+    for (u32 i = threadIdx.x; i < used_rows; i += THREADS) {
+        rows.lengths[first_row + shared.rows[i]] = shared.row_offsets[i + 1] - shared.row_offsets[i];
     }
 }
 
@@ -358,14 +475,16 @@ __device__ __forceinline__ void merge_heavy(const Lists& lists, const Rows& rows
     const u32 pieces = rows.heavy_pieces[row + 1] - rows.heavy_pieces[row];
     const u32 first = rows.use_offsets[row] + (piece - rows.heavy_pieces[row]) * PIECE;
     const u32 count = min(PIECE, rows.use_offsets[row + 1] - first);
+    clear(shared.use_firsts);
     u32 holders[ITEMS];
     load_holders(rows.holders, first, count, holders);
     u32* counters = rows.counters + u64(rows.heavy_rows[row]) * lists.files;
     walk_wait(walk, place);
     const u32 total = load_uses(lists, holders, count, shared);
     for (u32 item = threadIdx.x; item < total; item += THREADS) {
-        u32 use;
-        const u64 entry = load_entry(lists, shared, count, item, use);
+        const u32 found = total <= ENTRIES ? at_most(shared.use_firsts, item)
+                                           : u32(count_at_most(shared.uses.firsts, count, item));
+        const u64 entry = load_entry(lists, shared, found - 1, item);
         atomicAdd(&counters[u32(entry >> 32)], u32(entry));
     }
     __syncthreads();
@@ -460,21 +579,36 @@ row_bounds_kernel(const u32* rows, u32 count, const u64* costs, const u32* piece
     }
 }
 
-// The keys by which uses are sorted, symbols; and holders, rules behind `files`. Bodies of rules that do not occur have
-// the key `none`.
+// row_of[order[i]] = i.
+extern "C" __global__ void __launch_bounds__(THREADS)
+rows_of_words_kernel(const u32* order, u32 words, u32* row_of) {
+    for (u64 i = grid_thread(); i < words; i += grid_threads()) row_of[order[i]] = u32(i);
+}
+
+// starts_out[word], lengths_out[word] = those of the word's row.
+extern "C" __global__ void __launch_bounds__(THREADS)
+word_rows_kernel(const u32* row_of, u32 words, const u32* starts, const u32* lengths, u32* starts_out,
+                 u32* lengths_out) {
+    for (u64 word = grid_thread(); word < words; word += grid_threads()) {
+        starts_out[word] = starts[row_of[word]];
+        lengths_out[word] = lengths[row_of[word]];
+    }
+}
+
+// The keys by which uses are sorted, rows of words and rules; and holders, rules behind `files`. Bodies of rules that do
+// not occur have the key `none`.
 extern "C" __global__ void __launch_bounds__(THREADS)
 use_keys_kernel(const u32* root, const u32* root_files, u32 root_count, const u32* symbols, const u32* owners,
-                u32 symbol_count, const u32* rule_weights, u32 files, u32 none, u32* keys, u32* holders) {
+                u32 symbol_count, const u32* rule_weights, const u32* row_of, u32 terminals, u32 files, u32 none,
+                u32* keys, u32* holders) {
     const u64 count = u64(root_count) + symbol_count;
     for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        if (i < root_count) {
-            keys[i] = root[i];
-            holders[i] = root_files[i];
-        } else {
-            const u32 owner = owners[i - root_count];
-            keys[i] = rule_weights[owner] > 0 ? symbols[i - root_count] : none;
-            holders[i] = files + owner;
-        }
+        const bool is_root = i < root_count;
+        const u32 owner = is_root ? root_files[i] : owners[i - root_count];
+        const u32 symbol = is_root ? root[i] : symbols[i - root_count];
+        const u32 row = symbol < terminals ? row_of[symbol] : symbol;
+        keys[i] = is_root || rule_weights[owner] > 0 ? row : none;
+        holders[i] = is_root ? owner : files + owner;
     }
 }
 

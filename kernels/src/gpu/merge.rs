@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
-use super::levels::Walk;
+use super::levels::{STATE_ITEMS, Walk};
 use super::primitives;
 use super::tables::DeviceTable;
 
@@ -48,7 +48,8 @@ pub(crate) struct MergePlan {
     heavy_rows: Buffer<u32>,
     starts: Buffer<u32>,
     files: u32,
-    heavy_count: usize,
+    /// Rows of more than [`WINDOW`].
+    pub(crate) heavy_count: usize,
     entries_max: usize,
     walk: Walk,
     bounds: Buffer<u32>,
@@ -236,10 +237,10 @@ impl MergePlan {
         (starts, lengths, entries): &Target,
         by_count: bool,
     ) -> Result<(), GpuError> {
-        // A counter for each file, and behind those of all rows one for pieces.
+        // A counter for each file, behind those of all rows one for pieces, and those of the walk.
         let pieces_done = self.heavy_count * self.files as usize;
-        let counters = gpu.zeroed::<u32>(pieces_done + self.heavy_count)?;
-        let state = self.walk.state(gpu)?;
+        let state = pieces_done + self.heavy_count;
+        let counters = gpu.zeroed::<u32>(state + STATE_ITEMS)?;
         let file_bits = u32::BITS - self.files.saturating_sub(1).leading_zeros();
         assert!(file_bits + WINDOW.ilog2() <= u32::BITS, "files of a key");
         let launch = Launch {
@@ -267,7 +268,7 @@ impl MergePlan {
             Argument::from(u32::from(by_count)),
             Argument::from(&self.bounds),
         ]);
-        arguments.extend(self.walk.arguments(&state));
+        arguments.extend(self.walk.arguments(counters.at(state)));
         gpu.launch(kernel("merge_kernel"), launch, &arguments)
     }
 }

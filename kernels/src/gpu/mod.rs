@@ -53,7 +53,7 @@ pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;
 pub use traversal::DeviceWords;
-pub use weights::{DeviceCounter, file_weights, weights, words_by_count};
+pub use weights::{DeviceCounter, file_weights, weights, weights_with_root, words_by_count};
 
 use driver::Source;
 

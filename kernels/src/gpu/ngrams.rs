@@ -12,9 +12,9 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
-use super::levels::Walk;
+use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, Lists, MergePlan};
-use super::primitives;
+use super::primitives::{self, LookBack};
 use super::tables::DeviceTable;
 use super::traversal::DeviceWords;
 use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
@@ -31,13 +31,19 @@ const JOINED: u32 = 4;
 /// Blocks of a multiprocessor.
 const RESIDENT: u32 = 4;
 
+/// Windows that a block looks at to tell n-grams apart.
+const ROWS_TILE: usize = 2048;
+
 /// Values take no fewer and no more bits of a key.
 const VALUE_BITS: Range<u32> = 6..24;
 
 pub(crate) static SOURCE: Source = Source {
     name: "windows.cu",
     text: include_str!("windows.cu"),
-    constants: &[("WINDOWS_THREADS", THREADS as u64)],
+    constants: &[
+        ("WINDOWS_THREADS", THREADS as u64),
+        ("ROWS_TILE", ROWS_TILE as u64),
+    ],
 };
 
 /// Distinct n-grams with counts, on a device.
@@ -123,7 +129,7 @@ pub fn ngram_counts(
     let parts = search.parts(gpu, memory)?.into_iter();
     let part = |first_words: Range<u32>| {
         let found = search.find(gpu, &first_words)?;
-        let Rows { words, counts, .. } = search.rows(gpu, &found, false)?;
+        let Rows { words, counts, .. } = search.rows(gpu, &found)?;
         Ok(DeviceNgrams { words, counts })
     };
     parts.map(part).collect()
@@ -179,7 +185,7 @@ pub fn ngram_file_counts(
             words,
             counts,
             offsets,
-        } = search.rows(gpu, &found, true)?;
+        } = search.rows(gpu, &found)?;
         let rows = counts.len();
         let holders = found.values;
         // Rows are fewer than windows, of which a sort takes fewer than 2^30.
@@ -189,7 +195,7 @@ pub fn ngram_file_counts(
         let first = grammar.terminal_count as usize;
         let merged = plan.merge_lists(gpu, &lists, first, by_count)?;
         let files = merged.table(gpu, rows)?;
-        if by_count {
+        if by_count && plan.heavy_count > 0 {
             rank_rows(gpu, &files, &plan.weights, merge::WINDOW)?;
         }
         Ok(DeviceNgramFiles { words, files })
@@ -270,6 +276,13 @@ pub(crate) fn rank_rows(
     launch(gpu, "long_entries_kernel", count, arguments)
 }
 
+/// The walk over all levels, from the lowest.
+pub(crate) fn ends_walk(gpu: &Gpu, words: &DeviceWords) -> Result<Walk, GpuError> {
+    let levels = 0..words.levels();
+    let levels: Vec<_> = levels.map(|level| words.level_rules(level)).collect();
+    Walk::new(gpu, &[], 1, &levels, RULES, JOINED)
+}
+
 /// How words make keys.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
@@ -318,19 +331,19 @@ struct Search<'a> {
     weights: &'a Buffer<u32>,
     shape: Shape,
     with_holders: bool,
-    heads: Buffer<u32>,
-    tails: Buffer<u32>,
-    lengths: Buffer<u32>,
+    /// The first and last words of rules.
+    ends: Buffer<u32>,
 }
 
 /// Windows, sorted.
 struct Found {
-    /// `[parts * windows]`.
+    /// `[parts * stride]`.
     keys: Buffer<u64>,
     /// `[windows]`, if values lie apart.
     values: Buffer<u32>,
     /// What did not fit into keys: keys without values, and values.
     over: (Buffer<u64>, Buffer<u32>),
+    stride: usize,
     count: usize,
 }
 
@@ -338,8 +351,13 @@ struct Found {
 struct Rows {
     words: Buffer<u32>,
     counts: Buffer<u32>,
-    /// `[rows + 1]`: their windows, if wanted.
+    /// `[rows + 1]`: where their windows begin.
     offsets: Buffer<u32>,
+}
+
+/// Windows, and those whose value does not fit, as the cursor counts them.
+fn halves(counted: u64) -> (usize, usize) {
+    (counted as u32 as usize, (counted >> 32) as usize)
 }
 
 /// Where windows go.
@@ -372,25 +390,23 @@ impl<'a> Search<'a> {
             weights.len() == grammar.symbol_count(),
             "a weight for each symbol"
         );
-        let (ends, rules) = (shape.n - 1, grammar.rules());
-        let heads = gpu.allocate::<u32>(rules * ends as usize)?;
-        let tails = gpu.allocate::<u32>(rules * ends as usize)?;
-        let lengths = gpu.allocate::<u32>(rules)?;
-        let levels = (0..grammar.levels()).map(|level| grammar.level_rules(level));
-        let levels: Vec<Range<u32>> = levels.collect();
-        let walk = Walk::new(gpu, &[], 1, &levels, RULES, JOINED)?;
-        let state = walk.state(gpu)?;
+        let (words, rules) = (shape.n - 1, grammar.rules());
+        let half = words.next_power_of_two();
+        // The counters of the walk lie behind.
+        let items = rules * 2 * half as usize;
+        let ends = gpu.allocate::<u32>(items + STATE_ITEMS)?;
+        gpu.fill_items(&ends, items, STATE_ITEMS, 0)?;
+        let walk = &grammar.walks.as_ref().expect("made with the grammar").ends;
         let mut arguments = arguments![
             &grammar.symbols,
             &grammar.rule_offsets,
             grammar.terminal_count,
-            ends,
-            &heads,
-            &tails,
-            &lengths
+            words,
+            half,
+            &ends
         ]
         .to_vec();
-        arguments.extend(walk.arguments(&state));
+        arguments.extend(walk.arguments(ends.at(items)));
         let launch = Launch {
             blocks: walk.blocks(gpu, RESIDENT),
             threads: THREADS,
@@ -401,39 +417,47 @@ impl<'a> Search<'a> {
             weights,
             shape,
             with_holders,
-            heads,
-            tails,
-            lengths,
+            ends,
         })
+    }
+
+    /// How many windows there can be at most, and how many of them with a value that does not fit into keys.
+    fn most(&self) -> (usize, usize) {
+        let each = self.shape.n as usize - 1;
+        let over = if self.shape.value_bits > 0 {
+            self.grammar.symbols.len()
+        } else {
+            0
+        };
+        let all = self.grammar.root.len() + self.grammar.symbols.len();
+        (all * each, over * each)
+    }
+
+    /// Bytes for windows that find and sort take: keys and values, before and after a pass of a sort.
+    fn bytes(&self, (windows, over): (usize, usize)) -> usize {
+        let apart = if self.shape.value_bits > 0 { 0 } else { 8 };
+        windows * (16 * self.shape.parts as usize + apart) + over * 12
     }
 
     /// Ranges of first words whose windows fit into `memory` bytes.
     fn parts(&self, gpu: &Gpu, memory: usize) -> Result<Vec<Range<u32>>, GpuError> {
         let words = self.grammar.terminal_count;
-        let all = 0..words;
-        let cursor = gpu.zeroed::<u64>(1)?;
-        let target = Target {
-            first_words: None,
-            keys: None,
-            cursor: &cursor,
-        };
-        self.windows(gpu, &all, &target)?;
-        // The lower half counts windows.
-        let count = gpu.item(&cursor, 0)? as u32;
-        // Keys and values, before and after a pass of a sort.
-        let bytes = 16 * self.shape.parts as usize + if self.shape.value_bits > 0 { 0 } else { 8 };
-        let most = (memory / bytes).min(primitives::SORT_MAX);
-        if count as usize <= most {
-            return Ok(vec![all]);
+        let most = self.most();
+        if self.bytes(most) <= memory && most.0 <= primitives::SORT_MAX {
+            return Ok(vec![0..words]);
         }
+        let cursor = gpu.zeroed::<u64>(1)?;
         let first_words = gpu.zeroed::<u32>(words as usize)?;
         let target = Target {
             first_words: Some(&first_words),
             keys: None,
             cursor: &cursor,
         };
-        self.windows(gpu, &all, &target)?;
+        self.windows(gpu, &(0..words), &target)?;
         let counts = gpu.download(&first_words)?;
+        // Each may have a value that does not fit.
+        let each = self.bytes((1, usize::from(self.shape.value_bits > 0)));
+        let most = (memory / each).min(primitives::SORT_MAX);
         let (mut parts, mut start, mut held) = (Vec::new(), 0, 0usize);
         for (word, &more) in (0u32..).zip(&counts) {
             if held > 0 && held + more as usize > most {
@@ -450,29 +474,40 @@ impl<'a> Search<'a> {
     fn find(&self, gpu: &Gpu, first_words: &Range<u32>) -> Result<Found, GpuError> {
         let shape = self.shape;
         let cursor = gpu.zeroed::<u64>(1)?;
-        let target = Target {
-            first_words: None,
-            keys: None,
-            cursor: &cursor,
-        };
-        self.windows(gpu, first_words, &target)?;
-        let counted = gpu.item(&cursor, 0)?;
-        // Windows, and those whose value does not fit.
-        let (count, over) = (counted as u32 as usize, (counted >> 32) as usize);
-        let values_apart = if shape.value_bits > 0 { 0 } else { count };
-        let found = Found {
-            keys: gpu.allocate(count * shape.parts as usize)?,
+        // All at once are bounded well enough; some are counted first.
+        let mut room = self.most();
+        if *first_words != (0..self.grammar.terminal_count) {
+            let target = Target {
+                first_words: None,
+                keys: None,
+                cursor: &cursor,
+            };
+            self.windows(gpu, first_words, &target)?;
+            room = halves(gpu.item(&cursor, 0)?);
+            gpu.fill(&cursor, 0)?;
+        }
+        let values_apart = if shape.value_bits > 0 { 0 } else { room.0 };
+        let mut found = Found {
+            keys: gpu.allocate(room.0 * shape.parts as usize)?,
             values: gpu.allocate(values_apart)?,
-            over: (gpu.allocate(over)?, gpu.allocate(over)?),
-            count,
+            over: (gpu.allocate(room.1)?, gpu.allocate(room.1)?),
+            stride: room.0,
+            count: room.0,
         };
-        gpu.fill(&cursor, 0)?;
         let target = Target {
             first_words: None,
             keys: Some(&found),
             cursor: &cursor,
         };
         self.windows(gpu, first_words, &target)?;
+        let over;
+        (found.count, over) = halves(gpu.item(&cursor, 0)?);
+        found.values.truncate(found.count);
+        found.over.0.truncate(over);
+        found.over.1.truncate(over);
+        if shape.parts == 1 {
+            found.keys.truncate(found.count);
+        }
         self.sort(gpu, found)
     }
 
@@ -498,7 +533,7 @@ impl<'a> Search<'a> {
             let [keys, stride, values, over_keys, over_values] = match target.keys {
                 Some(found) => [
                     Argument::from(&found.keys),
-                    Argument::from(found.count),
+                    Argument::from(found.stride),
                     Argument::from(&found.values),
                     Argument::from(&found.over.0),
                     Argument::from(&found.over.1),
@@ -507,9 +542,7 @@ impl<'a> Search<'a> {
             };
             let arguments = arguments![
                 shape.n,
-                &self.heads,
-                &self.tails,
-                &self.lengths,
+                &self.ends,
                 grammar.terminal_count,
                 sequence,
                 owners,
@@ -561,15 +594,15 @@ impl<'a> Search<'a> {
         launch(gpu, "numbers_kernel", count, arguments![&numbers, count])?;
         for part in (0..shape.parts).rev() {
             let keys = gpu.allocate::<u64>(count)?;
-            let from = found.keys.at(part as usize * count);
+            let from = found.keys.at(part as usize * found.stride);
             let arguments = arguments![from, &numbers, &keys, count];
             launch(gpu, "gather_keys_kernel", count, arguments)?;
             let bits = 0..shape.part_bits(part);
             (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
         }
-        let keys = gpu.allocate::<u64>(found.keys.len())?;
+        let keys = gpu.allocate::<u64>(count * shape.parts as usize)?;
         for part in 0..shape.parts as usize {
-            let (from, to) = (found.keys.at(part * count), keys.at(part * count));
+            let (from, to) = (found.keys.at(part * found.stride), keys.at(part * count));
             let arguments = arguments![from, &numbers, to, count];
             launch(gpu, "gather_keys_kernel", count, arguments)?;
         }
@@ -579,41 +612,34 @@ impl<'a> Search<'a> {
         Ok(Found {
             keys,
             values,
+            stride: count,
             ..found
         })
     }
 
     /// The distinct n-grams of sorted windows, with the sums of their weights.
-    fn rows(&self, gpu: &Gpu, found: &Found, with_offsets: bool) -> Result<Rows, GpuError> {
+    fn rows(&self, gpu: &Gpu, found: &Found) -> Result<Rows, GpuError> {
         let (grammar, shape, count) = (self.grammar, self.shape, found.count);
-        let flags = gpu.allocate::<u32>(count)?;
-        let arguments = arguments![
-            &found.keys,
-            count,
-            shape.parts,
-            shape.value_bits,
-            count,
-            &flags
-        ];
-        launch(gpu, "first_flags_kernel", count, arguments)?;
-        let places = primitives::scan::<u32, u32>(gpu, &flags)?;
-        drop(flags);
-        let rows = gpu.item(&places, count)? as usize;
-        let words = gpu.allocate::<u32>(rows * shape.n as usize)?;
-        let counts = gpu.zeroed::<u32>(rows)?;
-        let offsets = gpu.zeroed::<u32>(rows + 1)?;
-        let none = Argument::U64(0);
+        let mut rows = Rows {
+            words: gpu.allocate(count * shape.n as usize)?,
+            counts: gpu.zeroed(count)?,
+            offsets: gpu.allocate(count + 1)?,
+        };
+        if count == 0 {
+            gpu.fill(&rows.offsets, 0)?;
+            return Ok(rows);
+        }
         let weights = match self.with_holders {
             true => self.weights.at(grammar.terminal_count as usize),
-            false => none,
+            false => Argument::U64(0),
         };
-        let row_offsets = match with_offsets {
-            true => Argument::from(&offsets),
-            false => none,
-        };
+        let row_count = gpu.zeroed::<u64>(1)?;
+        // At most as many as a sort has tiles.
+        let tiles = count.div_ceil(ROWS_TILE) as u32;
+        let look_back = LookBack::<u64>::new(gpu, tiles as usize)?;
         let arguments = arguments![
             &found.keys,
-            count,
+            found.stride,
             shape.n,
             shape.bits,
             shape.parts,
@@ -622,30 +648,37 @@ impl<'a> Search<'a> {
             &found.values,
             weights,
             grammar.files() as u32,
-            &places,
             count,
-            &words,
-            &counts,
-            row_offsets
+            &rows.words,
+            &rows.counts,
+            &rows.offsets,
+            &row_count,
+            look_back.words(),
+            look_back.ticket()
         ];
-        launch(gpu, "ngram_rows_kernel", count, arguments)?;
+        let launched = Launch {
+            blocks: tiles,
+            threads: THREADS,
+        };
+        gpu.launch(kernel("ngram_rows_kernel"), launched, arguments)?;
+        // At most `count`, a usize.
+        let row_count = gpu.item(&row_count, 0)? as usize;
+        rows.words.truncate(row_count * shape.n as usize);
+        rows.counts.truncate(row_count);
+        rows.offsets.truncate(row_count + 1);
         let over = found.over.0.len();
         let arguments = arguments![
             &found.keys,
             shape.value_bits,
-            count,
-            &places,
+            &rows.offsets,
+            row_count,
             &found.over.0,
             &found.over.1,
             over,
-            &counts
+            &rows.counts
         ];
         launch(gpu, "add_over_kernel", over, arguments)?;
-        Ok(Rows {
-            words,
-            counts,
-            offsets,
-        })
+        Ok(rows)
     }
 }
 
@@ -796,7 +829,7 @@ mod tests {
             let counts = |search: Search<'_>| {
                 let all = 0..device.terminal_count;
                 let found = search.find(gpu, &all)?;
-                let Rows { words, counts, .. } = search.rows(gpu, &found, false)?;
+                let Rows { words, counts, .. } = search.rows(gpu, &found)?;
                 DeviceNgrams { words, counts }.download(gpu)
             };
             for (n, bits) in [(2, 29), (2, 32), (3, 21), (4, 32), (5, 17), (8, 32)] {

@@ -3,8 +3,8 @@
 //! The invariant: it has the same texts as the grammar it was made of. The
 //! highest levels, which have few symbols, are inlined into the root: each
 //! costs a traversal as much as waiting for a flag, however small it is. The
-//! rules that stay keep their numbers. Which symbols are said to be frequent is
-//! only about speed.
+//! rules that stay keep their numbers. Where order does not matter, the root is
+//! kept as counts too. Which symbols are said to be frequent is only about speed.
 
 use std::cmp::Reverse;
 use std::ops::{Deref, Range};
@@ -13,8 +13,9 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
-use super::primitives;
-use super::weights::weights;
+use super::levels::Walk;
+use super::weights::{self, COLUMNS_MAX};
+use super::{local_tables, ngrams, primitives};
 use crate::GrammarView;
 
 /// Threads of a block.
@@ -56,6 +57,25 @@ pub struct DeviceWords {
     pub(crate) file_starts: Vec<u32>,
     /// `[HOT_SLOTS]`: symbols that are frequent in the root, each in its slot or the one beside it.
     pub(crate) hot: Buffer<u32>,
+    /// How often each symbol occurs in the root itself, and in that of each file if there are few; there once levels have
+    /// been inlined. Behind them the counters of a walk.
+    pub(crate) root_counts: Option<Buffer<u32>>,
+    pub(crate) root_cells: Option<Buffer<u32>>,
+    /// Walks of traversals of the whole, there once levels have been inlined.
+    pub(crate) walks: Option<Walks>,
+}
+
+/// The walks that traversals of all files take.
+#[derive(Debug)]
+pub(crate) struct Walks {
+    /// The root and all levels.
+    pub(crate) root: Walk,
+    /// Without the root.
+    pub(crate) weights: Walk,
+    /// Without the root, with a counter for each file.
+    pub(crate) cells: Walk,
+    pub(crate) lengths: Walk,
+    pub(crate) ends: Walk,
 }
 
 impl DeviceWords {
@@ -70,12 +90,29 @@ impl DeviceWords {
             root_files: primitives::expand(gpu, &grammar.root_offsets, grammar.root.len())?,
             file_starts: Vec::new(),
             hot: gpu.filled(HOT_SLOTS, u8::MAX)?,
+            root_counts: None,
+            root_cells: None,
+            walks: None,
             grammar,
         };
         words.inline_levels(gpu)?;
         words.file_starts = gpu.download(&words.root_offsets)?;
         let hot = hot_symbols(sample(gpu, &words.root)?);
         gpu.upload_to(&words.hot, 0, &hot)?;
+        let columns = words.files().min(COLUMNS_MAX);
+        words.root_counts = Some(weights::of_root(gpu, &words, 1)?);
+        if (2..=COLUMNS_MAX).contains(&words.files()) {
+            words.root_cells = Some(weights::of_root(gpu, &words, columns)?);
+        }
+        // Positions are u32.
+        let root = 0..words.root.len() as u32;
+        words.walks = Some(Walks {
+            root: weights::walk(gpu, &words, root, 1)?,
+            weights: weights::walk(gpu, &words, 0..0, 1)?,
+            cells: weights::walk(gpu, &words, 0..0, columns)?,
+            lengths: local_tables::lengths_walk(gpu, &words)?,
+            ends: ngrams::ends_walk(gpu, &words)?,
+        });
         Ok(words)
     }
 
@@ -90,7 +127,9 @@ impl DeviceWords {
 
     /// Bytes of device memory, those of the grammar included.
     pub fn bytes(&self) -> u64 {
-        let items = self.owners.len() + self.root_files.len() + self.hot.len();
+        let counts = [&self.root_counts, &self.root_cells].into_iter().flatten();
+        let counts: usize = counts.map(Buffer::len).sum();
+        let items = self.owners.len() + self.root_files.len() + self.hot.len() + counts;
         self.grammar.bytes() + (items * size_of::<u32>()) as u64
     }
 
@@ -116,7 +155,7 @@ impl DeviceWords {
             return Ok(());
         }
         let terminals = self.terminal_count as usize;
-        let weights = weights::<u32>(gpu, self)?;
+        let weights = weights::weights(gpu, self)?;
         let gains = gpu.zeroed::<u64>(levels)?;
         let level_offsets = gpu.upload(&self.level_offsets)?;
         // Rules and levels are u32.

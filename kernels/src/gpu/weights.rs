@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
-use super::levels::Walk;
+use super::levels::{STATE_ITEMS, Walk};
 use super::primitives;
 use super::traversal::{DeviceWords, HOT_SLOTS};
 
@@ -60,16 +60,53 @@ impl DeviceCounter for u64 {
     const KERNEL: &'static str = "weights_u64_kernel";
 }
 
-/// `[symbols]`: how often each symbol occurs in all files.
+/// `[symbols]`: how often each symbol occurs in all files, from what is known of the root.
 ///
-/// Work: one launch. `u32` is enough for files of less than 2^32 terminals.
+/// Work: one launch. Less than 2^32 terminals are assumed.
 ///
 /// # Errors
 ///
 /// [`GpuError`].
-pub fn weights<C: DeviceCounter>(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<C>, GpuError> {
+pub fn weights(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
+    match (&words.walks, &words.root_counts) {
+        (Some(walks), Some(counts)) => count_from(gpu, words, &walks.weights, 1, counts),
+        _ => weights_with_root(gpu, words),
+    }
+}
+
+/// As [`weights`], with the symbols of the root counted anew. `u32` is enough for files of less than 2^32 terminals.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn weights_with_root<C: DeviceCounter>(
+    gpu: &Gpu,
+    words: &DeviceWords,
+) -> Result<Buffer<C>, GpuError> {
+    match &words.walks {
+        Some(walks) => count(gpu, words, &walks.root, 1),
+        None => {
+            // Positions are u32.
+            let walk = walk(gpu, words, 0..words.root.len() as u32, 1)?;
+            count(gpu, words, &walk, 1)
+        }
+    }
+}
+
+/// How often each symbol occurs in the root itself, in each of some columns, and behind these the counters of a walk.
+pub(crate) fn of_root(
+    gpu: &Gpu,
+    words: &DeviceWords,
+    columns: usize,
+) -> Result<Buffer<u32>, GpuError> {
     // Positions are u32.
-    count(gpu, words, 0..words.root.len() as u32, 1)
+    let root = 0..words.root.len() as u32;
+    let walk = Walk::new(gpu, &[root], TILE, &[], TILE, JOINED)?;
+    let counted = count::<u32>(gpu, words, &walk, columns)?;
+    let counts = gpu.allocate(counted.len() + STATE_ITEMS)?;
+    gpu.copy(&counts, 0, &counted, counted.len())?;
+    gpu.fill_items(&counts, counted.len(), STATE_ITEMS, 0)?;
+    Ok(counts)
 }
 
 /// `[symbols]`: how often each symbol occurs in a file.
@@ -83,56 +120,94 @@ pub fn file_weights<C: DeviceCounter>(
     file: u32,
 ) -> Result<Buffer<C>, GpuError> {
     let file = file as usize;
-    count(
-        gpu,
-        words,
-        words.file_starts[file]..words.file_starts[file + 1],
-        1,
-    )
+    let root = words.file_starts[file]..words.file_starts[file + 1];
+    count(gpu, words, &walk(gpu, words, root, 1)?, 1)
 }
 
 /// `[symbols * files]`: how often each symbol occurs in each file, of which there are [`COLUMNS_MAX`] at most.
-pub(crate) fn file_cells(gpu: &Gpu, grammar: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
-    let files = grammar.files();
+pub(crate) fn file_cells(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
+    let files = words.files();
     assert!(files <= COLUMNS_MAX, "{files} files are too many for cells");
-    // Positions are u32.
-    count(gpu, grammar, 0..grammar.root.len() as u32, files)
+    let walks = words.walks.as_ref().expect("made with the grammar");
+    match (&words.root_cells, &words.root_counts) {
+        (Some(counts), _) | (None, Some(counts)) if files > 0 => {
+            count_from(gpu, words, &walks.cells, files, counts)
+        }
+        _ => gpu.zeroed(0),
+    }
 }
 
-fn count<C: DeviceCounter>(
+/// The walk over some root symbols and then all levels, from the highest.
+pub(crate) fn walk(
     gpu: &Gpu,
-    grammar: &DeviceWords,
+    words: &DeviceWords,
     root: Range<u32>,
     columns: usize,
+) -> Result<Walk, GpuError> {
+    let levels = (0..words.levels()).rev();
+    let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
+    Walk::new(gpu, &[root], TILE, &levels, TILE >> shift(columns), JOINED)
+}
+
+/// Lanes of a body symbol, a lane for each column, are 2 to the power of this: 5 at most.
+fn shift(columns: usize) -> u32 {
+    columns.max(1).next_power_of_two().ilog2()
+}
+
+/// Counts from nothing.
+fn count<C: DeviceCounter>(
+    gpu: &Gpu,
+    words: &DeviceWords,
+    walk: &Walk,
+    columns: usize,
 ) -> Result<Buffer<C>, GpuError> {
-    let weights = gpu.zeroed::<C>(grammar.symbol_count() * columns)?;
-    // At most 5: a lane for each column.
-    let shift = columns.max(1).next_power_of_two().ilog2();
-    let levels: Vec<Range<u32>> = (0..grammar.levels())
-        .rev()
-        .map(|level| grammar.level_bodies(level))
-        .collect();
-    let walk = Walk::new(gpu, &[root], TILE, &levels, TILE >> shift, JOINED)?;
-    let state = walk.state(gpu)?;
+    // The counters of the walk lie behind the others, so that one fill makes both 0.
+    let weights = gpu.zeroed(words.symbol_count() * columns + STATE_ITEMS)?;
+    count_more(gpu, words, walk, columns, weights)
+}
+
+/// Counts from what was counted before.
+fn count_from(
+    gpu: &Gpu,
+    words: &DeviceWords,
+    walk: &Walk,
+    columns: usize,
+    counts: &Buffer<u32>,
+) -> Result<Buffer<u32>, GpuError> {
+    let weights = gpu.allocate(words.symbol_count() * columns + STATE_ITEMS)?;
+    gpu.copy(&weights, 0, counts, weights.len())?;
+    count_more(gpu, words, walk, columns, weights)
+}
+
+/// Adds to weights, behind which the counters of the walk are 0.
+fn count_more<C: DeviceCounter>(
+    gpu: &Gpu,
+    words: &DeviceWords,
+    walk: &Walk,
+    columns: usize,
+    mut weights: Buffer<C>,
+) -> Result<Buffer<C>, GpuError> {
+    let cells = words.symbol_count() * columns;
     let launch = Launch {
         blocks: walk.blocks(gpu, RESIDENT),
         threads: THREADS,
     };
     let mut arguments = arguments![
-        &grammar.root,
-        &grammar.root_offsets,
-        &grammar.symbols,
-        &grammar.owners,
-        &grammar.hot,
+        &words.root,
+        &words.root_offsets,
+        &words.symbols,
+        &words.owners,
+        &words.hot,
         &weights,
-        grammar.terminal_count,
+        words.terminal_count,
         // A few.
         columns as u32,
-        shift,
+        shift(columns),
     ]
     .to_vec();
-    arguments.extend(walk.arguments(&state));
+    arguments.extend(walk.arguments(weights.at(cells)));
     gpu.launch(kernel(C::KERNEL), launch, &arguments)?;
+    weights.truncate(cells);
     Ok(weights)
 }
 
@@ -205,12 +280,16 @@ mod tests {
         let kept = device.symbol_count();
         let mut expected = crate::weights(view, 0..view.root.len(), u64::MAX);
         expected.truncate(kept);
-        let wide = weights::<u64>(gpu, &device)?;
+        let wide = weights_with_root::<u64>(gpu, &device)?;
         assert_eq!(gpu.download(&wide)?, expected, "{grammar:?}");
         if expected.iter().all(|&weight| weight <= u64::from(u32::MAX)) {
-            let narrow = weights::<u32>(gpu, &device)?;
-            let found = gpu.download(&narrow)?.into_iter().map(u64::from);
-            assert!(found.eq(expected), "{grammar:?}");
+            for narrow in [
+                weights(gpu, &device)?,
+                weights_with_root::<u32>(gpu, &device)?,
+            ] {
+                let found = gpu.download(&narrow)?.into_iter().map(u64::from);
+                assert!(found.eq(expected.iter().copied()), "{grammar:?}");
+            }
         }
         if view.files() <= COLUMNS_MAX {
             let cells = gpu.download(&file_cells(gpu, &device)?)?;
@@ -271,7 +350,7 @@ mod tests {
             for grammar in [test_grammars::random(3), test_grammars::repeated_text(3)] {
                 let view = grammar.view();
                 let device = DeviceWords::upload(gpu, view)?;
-                let weights = weights::<u32>(gpu, &device)?;
+                let weights = weights(gpu, &device)?;
                 let counts = gpu.download(&weights)?;
                 let words = view.terminal_count;
                 let mut expected: Vec<u32> = (0..words).collect();

@@ -1,8 +1,9 @@
 // windows.cu: the windows of n words that cross from one symbol to the next, as keys with values, and what follows their
 // sort: distinct n-grams with counts.
 // In     a grammar over words whose rules have words; n; steps of its levels, from the lowest
-// Out    heads, tails [rules * (n - 1)] u32: first words, left-aligned, and last words, right-aligned; lengths [rules]
-//        u32: how many, at most n - 1. Keys: some words a u64, the first words in the first part
+// Out    ends [rules * 2 * half] u32, half n - 1 up to a power of 2: the first n - 1 words of each rule, left-aligned,
+//        and from half on the last ones, right-aligned, NONE where there are fewer.
+//        Keys: some words a u64, the first words in the first part
 // Work   each symbol's ends are read once, and those of up to n - 1 symbols before it; 8 to 12 bytes a window and part
 //        are written
 // Map    a thread a rule, or a symbol of a root or body; a block takes room for the windows of its symbols at a time
@@ -23,44 +24,53 @@ struct Shape {
 
 // ---- first and last words of rules ----
 
+// No word.
+constexpr u32 NONE = ~0u;
+
 struct EndsShared {
     WalkShared walk;
 };
 
-__device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 ends,
-                                          u32 rule, u32* heads, u32* tails, u32* lengths) {
+__device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 words,
+                                          u32 half, u32 rule, u32* ends) {
     const u32 first = rule_offsets[rule], end = rule_offsets[rule + 1];
+    u32* own = ends + u64(rule) * 2 * half;
     u32 length = 0;
-    for (u32 at = first; at < end && length < ends; at++) {
+    for (u32 at = first; at < end && length < words; at++) {
         const u32 symbol = symbols[at];
         if (symbol < terminals) {
-            heads[u64(rule) * ends + length++] = symbol;
+            own[length++] = symbol;
         } else {
-            const u64 below = symbol - terminals;
-            const u32 more = min(load_relaxed(&lengths[below]), ends - length);
-            for (u32 i = 0; i < more; i++) {
-                heads[u64(rule) * ends + length++] = load_relaxed(&heads[below * ends + i]);
+            const u32* below = ends + u64(symbol - terminals) * 2 * half;
+            for (u32 i = 0; i < words && length < words; i++) {
+                const u32 word = load_relaxed(&below[i]);
+                if (word == NONE) break;
+                own[length++] = word;
             }
         }
     }
     u32 back = 0;
-    for (u32 at = end; at > first && back < ends; at--) {
+    for (u32 at = end; at > first && back < words; at--) {
         const u32 symbol = symbols[at - 1];
         if (symbol < terminals) {
-            tails[u64(rule) * ends + (ends - 1 - back++)] = symbol;
+            own[half + words - 1 - back++] = symbol;
         } else {
-            const u64 below = symbol - terminals;
-            const u32 more = min(load_relaxed(&lengths[below]), ends - back);
-            for (u32 i = 0; i < more; i++) {
-                tails[u64(rule) * ends + (ends - 1 - back++)] = load_relaxed(&tails[below * ends + (ends - 1 - i)]);
+            const u32* below = ends + u64(symbol - terminals) * 2 * half + half;
+            for (u32 i = words; i > 0 && back < words; i--) {
+                const u32 word = load_relaxed(&below[i - 1]);
+                if (word == NONE) break;
+                own[half + words - 1 - back++] = word;
             }
         }
     }
-    store_relaxed(&lengths[rule], length);
+    for (u32 i = length; i < words; i++) {
+        own[i] = NONE;
+        own[half + words - 1 - i] = NONE;
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 ends, u32* heads, u32* tails, u32* lengths,
+ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 words, u32 half, u32* ends,
             const u32* first_pieces, const u32* first_steps, const u32* ranges, u32 phases, u32* state) {
     SHARED(EndsShared, shared);
     const Walk walk{first_pieces, first_steps, ranges, phases, state};
@@ -75,7 +85,7 @@ ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 ends
                 __syncthreads();
             }
             for (u32 rule = first + threadIdx.x; rule < end; rule += THREADS) {
-                rule_ends(symbols, rule_offsets, terminals, ends, rule, heads, tails, lengths);
+                rule_ends(symbols, rule_offsets, terminals, words, half, rule, ends);
             }
         }
         walk_done(walk, 1);
@@ -86,10 +96,14 @@ ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 ends
 
 // A grammar with the ends of its rules.
 struct Ends {
-    const u32* heads;
-    const u32* tails;
-    const u32* lengths;
+    const u32* words;
     u32 terminals;
+};
+
+// Half of what is told of a rule, as it lies in memory.
+template <u32 N>
+struct __align__(N == 2 ? 4 : N == 3 ? 8 : 16) Half {
+    u32 words[N == 2 ? 1 : N == 3 ? 2 : N <= 5 ? 4 : 8];
 };
 
 // What is told of the windows of a symbol: all those that end in it and begin before it.
@@ -102,49 +116,55 @@ struct Crossing {
     u32 head_length;
 };
 
+// The words of a half whose place is `index`, or the one word of a terminal at `word_at`.
 template <u32 N>
-__device__ __forceinline__ Crossing<N> crossing(const Ends& ends, const u32* sequence, u32 first, u32 at) {
-    constexpr u32 ENDS = N - 1;
-    Crossing<N> found;
+__device__ __forceinline__ Half<N> load_half(const Ends& ends, u32 symbol, u32 index, u32 word_at) {
+    Half<N> half;
+    if (symbol < ends.terminals) {
 #pragma unroll
-    for (u32 i = 0; i < ENDS; i++) {
-        found.before[i] = 0;
-        found.head[i] = 0;
+        for (u32 i = 0; i < N - 1; i++) half.words[i] = i == word_at ? symbol : NONE;
+    } else {
+        half = reinterpret_cast<const Half<N>*>(ends.words)[u64(symbol - ends.terminals) * 2 + index];
     }
+    return half;
+}
+
+// Finds them for symbol `at` of a sequence that begins at `first`; nothing if it is the first one.
+template <u32 N>
+__device__ __forceinline__ void find_crossing(const Ends& ends, const u32* sequence, u32 first, u32 at,
+                                              Crossing<N>& found) {
+    constexpr u32 ENDS = N - 1;
     found.before_length = 0;
     found.head_length = 0;
-    if (at == first) return found;
-    const u32 symbol = sequence[at];
-    if (symbol < ends.terminals) {
-        found.head[0] = symbol;
-        found.head_length = 1;
-    } else {
-        const u64 rule = symbol - ends.terminals;
-        found.head_length = ends.lengths[rule];
+    if (at == first) return;
+    const Half<N> head = load_half<N>(ends, sequence[at], 0, 0);
+#pragma unroll
+    for (u32 i = 0; i < ENDS; i++) {
+        found.head[i] = head.words[i];
+        found.head_length += head.words[i] != NONE;
+    }
+    // Every symbol has a word, so that n - 1 symbols have enough; mostly the nearest does.
+#pragma unroll
+    for (u32 distance = 1; distance <= ENDS; distance++) {
+        if (found.before_length >= ENDS || at < first + distance) continue;
+        Half<N> tail = load_half<N>(ends, sequence[at - distance], 1, ENDS - 1);
+        u32 length = 0;
+#pragma unroll
+        for (u32 i = 0; i < ENDS; i++) length += tail.words[i] != NONE;
+        // Moved to the left by what is there already.
+        const u32 have = found.before_length;
+#pragma unroll
+        for (u32 by = 1; by < ENDS; by *= 2) {
+            if ((have & by) == 0) continue;
+#pragma unroll
+            for (u32 i = 0; i + by < ENDS; i++) tail.words[i] = tail.words[i + by];
+        }
 #pragma unroll
         for (u32 i = 0; i < ENDS; i++) {
-            if (i < found.head_length) found.head[i] = ends.heads[rule * ENDS + i];
+            if (i < ENDS - have) found.before[i] = tail.words[i];
         }
+        found.before_length = min(ENDS, have + length);
     }
-    // Every symbol has a word, so that n - 1 symbols have enough.
-    const u32 from = at - first > ENDS ? at - ENDS : first;
-    for (u32 i = from; i < at; i++) {
-        const u32 last = sequence[i];
-        const bool is_word = last < ends.terminals;
-        const u64 rule = is_word ? 0 : last - ends.terminals;
-        const u32 length = is_word ? 1 : ends.lengths[rule];
-#pragma unroll
-        for (u32 k = 0; k < ENDS; k++) {
-            if (k + length >= ENDS) {
-                const u32 word = is_word ? last : ends.tails[rule * ENDS + k];
-#pragma unroll
-                for (u32 w = 0; w + 1 < ENDS; w++) found.before[w] = found.before[w + 1];
-                found.before[ENDS - 1] = word;
-            }
-        }
-        found.before_length = min(ENDS, found.before_length + length);
-    }
-    return found;
 }
 
 // Word `index` of the window that ends with word `count - 1` of the symbol.
@@ -214,29 +234,48 @@ struct Target {
 template <u32 N>
 __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& ends, const Values& values,
                                         const Shape& shape, const Target& target, WindowsShared& shared) {
+    // Symbols of a thread at a time, as many as there are registers for.
+    constexpr u32 SYMBOLS = N <= 3 ? 4 : N == 4 ? 2 : 1;
     const u64 mask = (u64(1) << shape.value_bits) - 1;
-    for (u64 tile = blockIdx.x; tile * THREADS < sequence.count; tile += gridDim.x) {
-        const u64 at = tile * THREADS + threadIdx.x;
-        Crossing<N> found;
-        found.head_length = 0;
-        found.before_length = 0;
-        u32 owner = 0, weight = 0;
-        if (at < sequence.count) {
-            owner = sequence.owners[at];
-            weight = sequence.is_root ? 1 : values.rule_weights[owner];
-            if (weight > 0) found = crossing<N>(ends, sequence.symbols, sequence.offsets[owner], u32(at));
-        }
-        const bool is_over = !values.with_holders && shape.value_bits > 0 && weight > mask;
+    for (u64 tile = blockIdx.x; tile * (THREADS * SYMBOLS) < sequence.count; tile += gridDim.x) {
+        Crossing<N> found[SYMBOLS];
+        u32 owners[SYMBOLS], weights[SYMBOLS];
         u64 own = 0;
 #pragma unroll
-        for (u32 i = 1; i < N; i++) own += is_window(found, i, target.low, target.high);
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const u64 at = (tile * SYMBOLS + s) * THREADS + threadIdx.x;
+            owners[s] = at < sequence.count ? sequence.owners[at] : NONE;
+        }
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const u64 at = (tile * SYMBOLS + s) * THREADS + threadIdx.x;
+            found[s].head_length = 0;
+            found[s].before_length = 0;
+            weights[s] = 0;
+            if (owners[s] == NONE) continue;
+            weights[s] = sequence.is_root ? 1 : values.rule_weights[owners[s]];
+            const u32 first = sequence.offsets[owners[s]];
+            if (weights[s] > 0) find_crossing<N>(ends, sequence.symbols, first, u32(at), found[s]);
+        }
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            u64 count = 0;
+#pragma unroll
+            for (u32 i = 1; i < N; i++) count += is_window(found[s], i, target.low, target.high);
+            const bool is_over = !values.with_holders && shape.value_bits > 0 && weights[s] > mask;
+            own += is_over ? count << 32 | count : count;
+        }
         if (target.first_words != nullptr) {
 #pragma unroll
-            for (u32 i = 1; i < N; i++) {
-                if (is_window(found, i, target.low, target.high)) atomicAdd(&target.first_words[window_word(found, i, 0)], 1u);
+            for (u32 s = 0; s < SYMBOLS; s++) {
+#pragma unroll
+                for (u32 i = 1; i < N; i++) {
+                    if (is_window(found[s], i, target.low, target.high)) {
+                        atomicAdd(&target.first_words[window_word(found[s], i, 0)], 1u);
+                    }
+                }
             }
         }
-        if (is_over) own |= own << 32;
         u64 total;
         u64 place = block_exclusive_sum(own, shared.sum, total);
         if (threadIdx.x == 0) shared.begin = total > 0 ? atomicAdd(target.cursor, total) : 0;
@@ -246,37 +285,41 @@ __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& en
         if (target.keys == nullptr) continue;
         u32 item = u32(place), over = u32(place >> 32);
 #pragma unroll
-        for (u32 i = 1; i < N; i++) {
-            if (!is_window(found, i, target.low, target.high)) continue;
-            for (u32 part = 0; part < shape.parts; part++) {
-                u64 key = window_part(found, i, part, shape);
-                if (shape.value_bits > 0) {
-                    if (is_over) {
-                        target.over_keys[over] = key;
-                        target.over_values[over] = weight - u32(weight & mask);
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const bool is_over = !values.with_holders && shape.value_bits > 0 && weights[s] > mask;
+#pragma unroll
+            for (u32 i = 1; i < N; i++) {
+                if (!is_window(found[s], i, target.low, target.high)) continue;
+                for (u32 part = 0; part < shape.parts; part++) {
+                    u64 key = window_part(found[s], i, part, shape);
+                    if (shape.value_bits > 0) {
+                        if (is_over) {
+                            target.over_keys[over] = key;
+                            target.over_values[over] = weights[s] - u32(weights[s] & mask);
+                        }
+                        key = key << shape.value_bits | (weights[s] & mask);
                     }
-                    key = key << shape.value_bits | (weight & mask);
+                    target.keys[part * target.stride + item] = key;
                 }
-                target.keys[part * target.stride + item] = key;
+                if (shape.value_bits == 0) {
+                    const u32 holder = sequence.is_root ? owners[s] : values.files + owners[s];
+                    target.values[item] = values.with_holders ? holder : weights[s];
+                }
+                item++;
+                over += is_over;
             }
-            if (shape.value_bits == 0) {
-                const u32 holder = sequence.is_root ? owner : values.files + owner;
-                target.values[item] = values.with_holders ? holder : weight;
-            }
-            item++;
-            over++;
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-windows_kernel(u32 n, const u32* heads, const u32* tails, const u32* lengths, u32 terminals, const u32* sequence,
-               const u32* owners, const u32* offsets, u32 count, u32 is_root, const u32* rule_weights,
+windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, const u32* owners,
+               const u32* offsets, u32 count, u32 is_root, const u32* rule_weights,
                u32 with_holders, u32 files, u32 bits, u32 parts, u32 part_words, u32 value_bits, u32 low, u32 high,
                u32* first_words, u64* keys, u64 stride, u32* value_of, u64* over_keys, u32* over_values, u64* cursor) {
     SHARED(WindowsShared, shared);
     const Sequence all{sequence, owners, offsets, count, is_root != 0};
-    const Ends ends{heads, tails, lengths, terminals};
+    const Ends ends{end_words, terminals};
     const Values values{rule_weights, with_holders, files};
     const Shape shape{bits, parts, part_words, value_bits};
     const Target target{low, high, first_words, keys, stride, value_of, over_keys, over_values, cursor};
@@ -307,84 +350,114 @@ gather_values_kernel(const u32* values, const u32* numbers, u32* out, u64 count)
     for (u64 i = grid_thread(); i < count; i += grid_threads()) out[i] = values[numbers[i]];
 }
 
-// flags[i] = whether sorted window i is the first of an n-gram.
-extern "C" __global__ void __launch_bounds__(THREADS)
-first_flags_kernel(const u64* keys, u64 stride, u32 parts, u32 value_bits, u64 count, u32* flags) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        bool is_first = i == 0;
-        for (u32 part = 0; part < parts && !is_first; part++) {
-            const u64* of_part = keys + part * stride;
-            is_first = of_part[i] >> value_bits != of_part[i - 1] >> value_bits;
-        }
-        flags[i] = is_first;
-    }
-}
+struct RowsShared {
+    BlockSum<u64> sum;
+    u64 before;
+    u32 tile;
+};
 
-// The words of each n-gram; counts[row] += the values of its windows; row_offsets, if wanted, where these begin.
-// `places` [count + 1] are sums of flags before. With `rule_weights` values are files or rules behind `files`.
+// The n-grams of sorted windows: their words; counts[row] += the values of its windows, 0 on entry; row_offsets, where
+// these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind `files`.
 extern "C" __global__ void __launch_bounds__(THREADS)
 ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 part_words, u32 value_bits,
-                  const u32* values, const u32* rule_weights, u32 files, const u32* places, u64 count, u32* words,
-                  u32* counts, u32* row_offsets) {
+                  const u32* values, const u32* rule_weights, u32 files, u64 count, u32* words, u32* counts,
+                  u32* row_offsets, u64* rows, u64* look_back, u32* ticket) {
+    SHARED(RowsShared, shared);
+    constexpr u32 ITEMS = ROWS_TILE / THREADS;
     const u64 mask = (u64(1) << value_bits) - 1;
     const u32 word_mask = bits < 32 ? (1u << bits) - 1 : ~0u;
-    // Whole warps, for the sums.
-    for (u64 warp_first = grid_thread() - lane_index(); warp_first < count; warp_first += grid_threads()) {
-        const u64 i = warp_first + lane_index();
-        const bool is_in = i < count;
-        const u32 before = is_in ? places[i] : 0;
-        const u32 after = is_in ? places[i + 1] : 0;
-        const bool is_first = is_in && after > before;
-        const u32 row = after - 1;
-        u32 value = 0;
-        if (is_in) {
-            if (value_bits > 0) {
-                value = u32(keys[i] & mask);
-            } else {
-                value = values[i];
-                if (rule_weights != nullptr) value = value < files ? 1 : rule_weights[value - files];
-            }
+    const u32 tile = next_tile(ticket, shared.tile);
+    // A warp has consecutive windows, a lane every 32nd of them.
+    const u64 first = u64(tile) * ROWS_TILE + warp_index() * ITEMS * WARP_THREADS + lane_index();
+    u64 found[ITEMS];
+    u32 firsts[ITEMS], value[ITEMS];
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        found[i] = at < count ? keys[at] : 0;
+        value[i] = value_bits == 0 && at < count ? values[at] : 0;
+    }
+    u64 own = 0;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        u64 previous = __shfl_up_sync(FULL_WARP, found[i], 1);
+        if (lane_index() == 0 && at > 0 && at < count) previous = keys[at - 1];
+        bool is_first = at < count && (at == 0 || found[i] >> value_bits != previous >> value_bits);
+        for (u32 part = 1; part < parts; part++) {
+            const u64* of_part = keys + part * stride;
+            is_first = is_first || (at < count && of_part[at] != of_part[at - 1]);
         }
+        firsts[i] = __ballot_sync(FULL_WARP, is_first);
+        own += __popc(firsts[i]);
+        if (value_bits > 0) {
+            value[i] = at < count ? u32(found[i] & mask) : 0;
+        } else if (rule_weights != nullptr) {
+            value[i] = at >= count ? 0 : value[i] < files ? 1 : rule_weights[value[i] - files];
+        }
+    }
+    u64 total;
+    u64 row = block_exclusive_sum(lane_index() == 0 ? own : u64(0), shared.sum, total);
+    row = __shfl_sync(FULL_WARP, row, 0);
+    const u64 before = block_look_back(look_back, tile, total, shared.before);
+    if (threadIdx.x == 0 && u64(tile + 1) * ROWS_TILE >= count) {
+        *rows = before + total;
+        row_offsets[before + total] = u32(count);
+    }
+    row += before;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        const bool is_in = at < count;
+        // The lanes up to this one where rows begin.
+        const u32 up_to = firsts[i] & (lanes_below() << 1 | 1);
+        const u64 own_row = row + __popc(up_to) - 1;
+        row += __popc(firsts[i]);
+        const bool is_first = (firsts[i] >> lane_index()) & 1;
         if (is_first) {
             for (u32 part = 0; part < parts; part++) {
-                u64 key = keys[part * stride + i] >> value_bits;
+                u64 key = part == 0 ? found[i] >> value_bits : keys[part * stride + at];
                 const u32 from = part * part_words;
                 for (u32 word = min(n, from + part_words); word > from; word--) {
-                    words[u64(row) * n + word - 1] = u32(key) & word_mask;
+                    words[own_row * n + word - 1] = u32(key) & word_mask;
                     key >>= bits;
                 }
             }
-            if (row_offsets != nullptr) row_offsets[row] = u32(i);
+            row_offsets[own_row] = u32(at);
         }
-        if (is_in && i + 1 == count && row_offsets != nullptr) row_offsets[after] = u32(count);
-        const u32 firsts = __ballot_sync(FULL_WARP, is_first);
-        const u32 sum = warp_inclusive_sum(value);
-        // The lane where this lane's row begins in the warp.
-        const u32 up_to = firsts & (lanes_below() << 1 | 1);
+        const u32 sum = warp_inclusive_sum(value[i]);
         const u32 begin = up_to == 0 ? 0 : 31 - __clz(up_to);
         const u32 sum_before = __shfl_sync(FULL_WARP, sum, begin == 0 ? 0 : begin - 1);
-        const bool is_last = lane_index() == WARP_THREADS - 1 || i + 1 == count || ((firsts >> (lane_index() + 1)) & 1);
-        if (is_in && is_last) atomicAdd(&counts[row], sum - (begin == 0 ? 0 : sum_before));
+        const bool is_last = lane_index() == WARP_THREADS - 1 || at + 1 == count || ((firsts[i] >> (lane_index() + 1)) & 1);
+        if (is_in && is_last) {
+            const u32 of_row = sum - (begin == 0 ? 0 : sum_before);
+            // Whole rows are nobody else's.
+            if (up_to != 0 && lane_index() < WARP_THREADS - 1) {
+                counts[own_row] = of_row;
+            } else {
+                atomicAdd(&counts[own_row], of_row);
+            }
+        }
     }
 }
 
-// counts[row] += what was too large for a key. Keys are sorted, without values, those of rows where row_offsets say.
+// counts[row] += what was too large for a key. Keys are without values; those of rows are where row_offsets say.
 extern "C" __global__ void __launch_bounds__(THREADS)
-add_over_kernel(const u64* keys, u32 value_bits, u64 count, const u32* places, const u64* over_keys,
+add_over_kernel(const u64* keys, u32 value_bits, const u32* row_offsets, u64 rows, const u64* over_keys,
                 const u32* over_values, u64 over_count, u32* counts) {
     for (u64 i = grid_thread(); i < over_count; i += grid_threads()) {
         const u64 key = over_keys[i];
-        u64 first = 0, left = count;
+        u64 first = 0, left = rows;
         while (left > 0) {
             const u64 half = left / 2;
-            if (keys[first + half] >> value_bits < key) {
+            if (keys[row_offsets[first + half]] >> value_bits < key) {
                 first += half + 1;
                 left -= half + 1;
             } else {
                 left = half;
             }
         }
-        atomicAdd(&counts[places[first]], over_values[i]);
+        atomicAdd(&counts[first], over_values[i]);
     }
 }
 
