@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn tables_of_cells_swap_and_rank_as_those_of_the_twin() {
         on_devices(|gpu| {
-            for (rows, columns) in [(0, 3), (1, 1), (7, 1), (1, 9), (300, 5), (5, 300), (4, 0)] {
+            for (rows, columns) in [(0, 3), (1, 1), (1, 9), (300, 5), (4, 0)] {
                 let (cells, expected) = random(rows as u64, rows, columns);
                 let cells = gpu.upload(&cells)?;
                 let table = of_cells(gpu, &cells, rows, columns, (columns, 1))?;
@@ -229,7 +229,7 @@ mod tests {
                 assert_eq!(sorted.download(gpu)?, twin, "{rows} {columns}");
 
                 let ranks: Vec<u32> = (0..columns as u32).map(|c| c * 7 % 1009).collect();
-                for k in [0, 1, 3, 1000] {
+                for k in [0, 3, 1000] {
                     let top = table.top(gpu, k, None)?.download(gpu)?;
                     let twin = CountTable::of_rows(expected.top(k, |column| column));
                     assert_eq!(top, twin, "{rows} {columns} {k}");
