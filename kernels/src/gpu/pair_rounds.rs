@@ -38,11 +38,17 @@ const PROBES_FIRST: u32 = 256;
 /// Logarithm of the places in a block's cache of counts.
 const CACHE_BITS: u64 = 10;
 
+/// Tiles that a lane looks back at, at a time.
+const LANE_TILES: u64 = 4;
+
+/// The table of new pairs is swept if it uses at least one slot in so many, else its slots are visited one by one.
+const SWEEP_SHARE: usize = 64;
+
 /// Look-ups that a thread waits for at a time.
 const LOOK_UPS: u64 = 4;
 
 /// Blocks of a multiprocessor that write the next sequence.
-const REPLACE_RESIDENT: u64 = 5;
+const REPLACE_RESIDENT: u64 = 6;
 
 /// Words of the filter of numbers.
 const FILTER_WORDS: usize = 2048;
@@ -55,6 +61,8 @@ pub(crate) static SOURCE: Source = Source {
         ("PAIR_TILE", TILE as u64),
         ("PAIR_CACHE_BITS", CACHE_BITS),
         ("PAIR_LOOK_UPS", LOOK_UPS),
+        ("PAIR_SWEEP_SHARE", SWEEP_SHARE as u64),
+        ("PAIR_LANE_TILES", LANE_TILES),
         ("PAIR_REPLACE_RESIDENT", REPLACE_RESIDENT),
         ("PAIR_FILTER_WORDS", FILTER_WORDS as u64),
     ],
@@ -206,7 +214,8 @@ struct Rounds<'a> {
     equals: Buffer<u32>,
     /// The table of new pairs: key, count, number. Empty when a sequence is written.
     entries: Buffer<[u64; 2]>,
-    /// The slots of it that are in use.
+    /// How many slots of it the last sequence had for its new pairs, and those that are in use.
+    size: usize,
     slots: Buffer<u32>,
     /// Numbers modulo its bits, of pairs that reach the threshold. Zeros before a round.
     filter: Buffer<u32>,
@@ -314,6 +323,7 @@ impl<'a> Rounds<'a> {
             equals: gpu.allocate(length / 2 + 1)?,
             // Most texts have far fewer pairs than tokens.
             entries: gpu.filled(length / 2 + ROW, 0xff)?,
+            size: 0,
             slots: gpu.allocate(length)?,
             filter: gpu.allocate(FILTER_WORDS)?,
             look_back: gpu.zeroed(1 + length.div_ceil(TILE))?,
@@ -329,7 +339,7 @@ impl<'a> Rounds<'a> {
     /// Counts and numbers all pairs.
     fn count_all(&mut self) -> Result<State, GpuError> {
         self.write_next(self.entries.len(), PROBES_FIRST)?;
-        let state = self.number(0, self.length)?;
+        let state = self.number(0)?;
         if !state.is_full {
             return Ok(state);
         }
@@ -340,7 +350,7 @@ impl<'a> Rounds<'a> {
         self.gpu.fill(&self.now.numbers, 0x40)?;
         self.make_entries(slots(self.length))?;
         self.write_next(self.entries.len(), u32::MAX)?;
-        self.number(0, self.length)
+        self.number(0)
     }
 
     /// Makes an empty table.
@@ -415,6 +425,11 @@ impl<'a> Rounds<'a> {
             "more rules than pairs"
         );
         self.named.sort(self.gpu, named, None)?;
+        let mut fresh = fresh;
+        if fresh * SWEEP_SHARE > self.size {
+            self.gpu.fill_items(&self.entries, 0, self.size, 0xff)?;
+            fresh = 0;
+        }
         self.gpu.launch(
             kernel("name_kernel"),
             launch_looping(self.gpu, named.max(fresh)),
@@ -454,13 +469,14 @@ impl<'a> Rounds<'a> {
         self.write_next(size, u32::MAX)?;
         on_step(Step::Number);
         self.numbers.reserve(self.gpu, numbers, numbers + taken)?;
-        let state = self.number(numbers, 2 * taken)?;
+        let state = self.number(numbers)?;
         self.length = state.length;
         Ok(state)
     }
 
     /// Writes the next sequence, with so many slots for new pairs.
     fn write_next(&mut self, size: usize, probes_max: u32) -> Result<(), GpuError> {
+        self.size = size;
         self.gpu.launch(
             kernel("replace_kernel"),
             launch_for(self.length, TILE),
@@ -486,13 +502,14 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Numbers the new pairs, which are at most so many; `numbers` had one before.
-    fn number(&mut self, numbers: usize, new_pairs: usize) -> Result<State, GpuError> {
+    /// Numbers the new pairs; `numbers` had one before.
+    fn number(&mut self, numbers: usize) -> Result<State, GpuError> {
         self.gpu.launch(
             kernel("number_kernel"),
-            launch_looping(self.gpu, numbers.max(new_pairs / SWEEP_ITEMS).max(1)),
+            launch_looping(self.gpu, numbers.max(self.size / SWEEP_ITEMS)),
             arguments![
                 &self.entries,
+                as_u32(self.size),
                 &self.slots,
                 as_u32(numbers),
                 &self.numbers.keys,
