@@ -55,7 +55,38 @@ struct State {
     u32 fresh;
     // The table was too small for all pairs.
     u32 is_full;
+    // Of the round before: its threshold, and how many symbols the files had, or 0 if there was none.
+    u32 threshold;
+    u32 symbols_before;
 };
+
+// What thresholds come from.
+struct Parameters {
+    u32 files;
+    u32 alpha_numerator;
+    u32 alpha_denominator;
+};
+
+struct Plan {
+    // There is no further round.
+    bool is_over;
+    u32 threshold;
+};
+
+// What the next round is to do: what the host decides too, but without waiting for it.
+__device__ __forceinline__ Plan next_round(const State* state, Parameters parameters) {
+    const u32 most = state->most, symbols_before = state->symbols_before;
+    Plan plan{most < 2 || state->is_full != 0 || state->is_wrong != 0, state->threshold};
+    if (symbols_before > 0) {
+        const u64 removed = symbols_before - (state->length - parameters.files);
+        plan.is_over |= plan.threshold == 2 && removed * PAIR_LAST < symbols_before;
+        if (removed * PAIR_WEAK < symbols_before) plan.threshold = max(plan.threshold / 2, 2u);
+    }
+    const u64 denominator = parameters.alpha_denominator;
+    const u64 wanted = (u64(most) * parameters.alpha_numerator + denominator - 1) / denominator;
+    plan.threshold = min(plan.threshold, max(u32(min(wanted, u64(most))), 2u));
+    return plan;
+}
 
 __device__ __forceinline__ u64 pair_of(u32 left, u32 right) { return u64(left) << 32 | right; }
 
@@ -199,7 +230,12 @@ __device__ __forceinline__ u32 filter_word(u32 number) { return number / 32 % FI
 
 // Sets the bits of the numbers whose counts reach the threshold; all are 0 before.
 extern "C" __global__ void __launch_bounds__(THREADS)
-filter_kernel(const u32* counts, u32 numbers, u32 threshold, u32* filter) {
+filter_kernel(const u32* counts, u32* filter, u32 filter_min, u32 files, u32 alpha_numerator, u32 alpha_denominator,
+              const State* state) {
+    const Plan plan = next_round(state, Parameters{files, alpha_numerator, alpha_denominator});
+    const u32 threshold = plan.threshold;
+    if (plan.is_over || threshold < filter_min) return;
+    const u32 numbers = state->numbers;
     for (u64 number = grid_thread(); number < numbers; number += grid_threads()) {
         if (counts[number] >= threshold) atomicOr(&filter[filter_word(u32(number))], 1u << (number % 32));
     }
@@ -243,15 +279,22 @@ __device__ __forceinline__ u32 take_maxima(Masks& masks) {
 
 // Takes positions: bit p % 32 of taken[p / 32]. Notes in `uses`, by number, which pairs were taken once (1) and more
 // often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs that are seen to occur once. Makes the
-// words of the next look-back 0. `filter` is null where most pairs reach the threshold.
-extern "C" __global__ void __launch_bounds__(THREADS)
-select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries, const u32* counts, u32 threshold,
-              u32 mix_only, const u32* filter, u32* uses, u32* taken, u64* named_keys, u32* named_numbers,
-              u64* look_back, u32 look_back_words, State* state) {
+// words of the next look-back 0. `filter` is used for thresholds of at least `filter_min`.
+extern "C" __global__ void __launch_bounds__(THREADS, PAIR_SELECT_RESIDENT)
+select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32* counts, const u32* filter,
+              u32 filter_min, u32 files, u32 alpha_numerator, u32 alpha_denominator, u32* uses, u32* taken,
+              u64* named_keys, u32* named_numbers, u64* look_back, State* state) {
     SHARED(SelectShared, shared);
-    if (filter != nullptr) {
+    const Plan plan = next_round(state, Parameters{files, alpha_numerator, alpha_denominator});
+    if (plan.is_over) return;
+    const u32 threshold = plan.threshold, length = state->length;
+    const bool mix_only = state->depth_max > PAIR_DEPTH_MAX;
+    const bool is_filtered = threshold >= filter_min;
+    if (is_filtered) {
         for (u32 i = threadIdx.x; i < FILTER_WORDS; i += THREADS) shared.filter[i] = filter[i];
     }
+    // A ticket and a word for each tile.
+    const u64 look_back_words = 1 + (u64(length) + PAIR_TILE - 1) / PAIR_TILE;
     for (u64 i = grid_thread(); i < look_back_words; i += grid_threads()) look_back[i] = 0;
     const u32 warp_row = warp_index() * WARP_ROWS;
     const u32 rows = (length + WARP_THREADS - 1) / WARP_THREADS;
@@ -276,7 +319,7 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
             const u32 pair = pairs[k];
             const bool is_fresh = (pair & FRESH) != 0;
             const bool passes =
-                is_fresh || filter == nullptr || ((shared.filter[filter_word(pair)] >> (pair % 32)) & 1) != 0;
+                is_fresh || !is_filtered || ((shared.filter[filter_word(pair)] >> (pair % 32)) & 1) != 0;
             const u32* count = is_fresh ? &entries[pair & NUMBER].count : &counts[pair & NUMBER];
             own_counts[k] = passes && pair != DEAD ? *count : NOT_SEEN;
             own_numbers[k] = is_fresh ? entries[pair & NUMBER].number : pair & NUMBER;
@@ -362,7 +405,7 @@ __device__ __forceinline__ u32 rule_of_use(u32 use) { return use >= 2 ? use - 1 
 extern "C" __global__ void __launch_bounds__(THREADS)
 name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 terminal_count, u32 rules, u32* uses,
             u64* rule_pairs, u32* depths, u32* counts, const u32* equals, Entry* entries, const u32* slots, u32 fresh,
-            State* state) {
+            u32 threshold, u32 symbols_before, State* state) {
     for (u64 i = grid_thread(); i < fresh; i += grid_threads()) entries[slots[i]] = Entry{NO_KEY, ~0u, ~0u};
     u32 depth_max = 0;
     for (u64 i = grid_thread(); i < named; i += grid_threads()) {
@@ -382,6 +425,8 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
         state->named = 0;
         state->taken = 0;
         state->fresh = 0;
+        state->threshold = threshold;
+        state->symbols_before = symbols_before;
     }
 }
 
