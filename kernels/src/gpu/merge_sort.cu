@@ -4,13 +4,15 @@
 //                              of which the key is the first two symbols
 // Out    the same in order of (key, rest of the body, a prefix first); equal items in any order
 // Work   a tile of 2048 items is sorted in shared memory; then log2(tiles) passes, each reads and writes 24 bytes an item
-// Map    a block for each tile of the output, a thread for 8 items of it; a warp searches where a tile's inputs begin
+// Map    a block for each tile of the output, a thread for 2 items of it while tiles are sorted, for 8 when they are
+//        merged; a warp searches where a tile's inputs begin
 // Exact  comparisons only
 // Why    bodies have any length and share prefixes, which digits of fixed width cannot follow
 #include "primitives.cuh"
 
 constexpr u32 THREADS = MERGE_THREADS;
 constexpr u32 TILE = MERGE_TILE;
+constexpr u32 SORT_THREADS = MERGE_SORT_THREADS;
 constexpr u32 ITEMS = TILE / THREADS;
 
 struct Item {
@@ -77,53 +79,21 @@ __device__ __forceinline__ void store_items(MergeShared& shared, const Item (&it
 }
 
 // Sorts each tile.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(SORT_THREADS)
 sort_tile_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u32 count, const u32* symbols,
                  const u32* offsets) {
-    SHARED(MergeShared, shared);
-    const Bodies bodies{symbols, offsets};
-    const u64 first = u64(blockIdx.x) * TILE;
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const u32 at = i * THREADS + threadIdx.x;
-        const bool is_item = first + at < count;
-        shared.keys[at] = is_item ? keys[first + at] : NO_KEY;
-        shared.values[at] = is_item ? values[first + at] : 0;
+    SHARED(BlockSort<TILE>, shared);
+    const u32 first = blockIdx.x * TILE;
+    const u32 in_tile = min(TILE, count - first);
+    for (u32 at = threadIdx.x; at < in_tile; at += blockDim.x) {
+        shared.keys[0][at] = keys[first + at];
+        shared.values[0][at] = values[first + at];
     }
     __syncthreads();
-    Item items[ITEMS];
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) items[i] = item_at(shared, threadIdx.x * ITEMS + i);
-    // A thread's own items: exchanges of neighbours, odd and even in turn.
-#pragma unroll
-    for (u32 turn = 0; turn < ITEMS; turn++) {
-#pragma unroll
-        for (u32 i = turn % 2; i + 1 < ITEMS; i += 2) {
-            if (less(items[i + 1], items[i], bodies)) {
-                const Item item = items[i];
-                items[i] = items[i + 1];
-                items[i + 1] = item;
-            }
-        }
-    }
-    for (u32 width = ITEMS; width < TILE && first + width < count; width *= 2) {
-        __syncthreads();
-        store_items(shared, items);
-        __syncthreads();
-        const u32 at = threadIdx.x * ITEMS;
-        const u32 a = at / (2 * width) * (2 * width);
-        merge_in_tile(shared, a, a + width, a + width, a + 2 * width, at - a, items, bodies);
-    }
-    __syncthreads();
-    store_items(shared, items);
-    __syncthreads();
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const u32 at = i * THREADS + threadIdx.x;
-        if (first + at < count) {
-            keys_out[first + at] = shared.keys[at];
-            values_out[first + at] = shared.values[at];
-        }
+    const u32 place = block_sort(shared, in_tile, Bodies{symbols, offsets});
+    for (u32 at = threadIdx.x; at < in_tile; at += blockDim.x) {
+        keys_out[first + at] = shared.keys[place][at];
+        values_out[first + at] = shared.values[place][at];
     }
 }
 

@@ -11,6 +11,11 @@ use super::error::GpuError;
 /// Threads of a block.
 const THREADS: u32 = 256;
 
+const WARP: usize = 32;
+
+/// Threads of a block that sorts a tile, at most.
+const SORT_THREADS: usize = 1024;
+
 /// Items that a block sorts or merges.
 const TILE: usize = 2048;
 
@@ -20,6 +25,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("MERGE_THREADS", THREADS as u64),
         ("MERGE_TILE", TILE as u64),
+        ("MERGE_SORT_THREADS", SORT_THREADS as u64),
     ],
 };
 
@@ -85,9 +91,13 @@ impl Items {
         };
         let [keys, keys_out] = &self.keys;
         let [values, values_out] = &self.values;
+        let sort_launch = Launch {
+            threads: count.next_multiple_of(WARP).min(SORT_THREADS) as u32,
+            ..launch
+        };
         gpu.launch(
             kernel("sort_tile_kernel"),
-            launch,
+            sort_launch,
             arguments![keys, values, keys_out, values_out, items, symbols, offsets],
         )?;
         self.swap();

@@ -55,7 +55,38 @@ struct State {
     u32 fresh;
     // The table was too small for all pairs.
     u32 is_full;
+    // Of the round before: its threshold, and how many symbols the files had, or 0 if there was none.
+    u32 threshold;
+    u32 symbols_before;
 };
+
+// What thresholds come from.
+struct Parameters {
+    u32 files;
+    u32 alpha_numerator;
+    u32 alpha_denominator;
+};
+
+struct Plan {
+    // There is no further round.
+    bool is_over;
+    u32 threshold;
+};
+
+// What the next round is to do: what the host decides too, but without waiting for it.
+__device__ __forceinline__ Plan next_round(const State* state, Parameters parameters) {
+    const u32 most = state->most, symbols_before = state->symbols_before;
+    Plan plan{most < 2 || state->is_full != 0 || state->is_wrong != 0, state->threshold};
+    if (symbols_before > 0) {
+        const u64 removed = symbols_before - (state->length - parameters.files);
+        plan.is_over |= plan.threshold == 2 && removed * PAIR_LAST < symbols_before;
+        if (removed * PAIR_WEAK < symbols_before) plan.threshold = max(plan.threshold / 2, 2u);
+    }
+    const u64 denominator = parameters.alpha_denominator;
+    const u64 wanted = (u64(most) * parameters.alpha_numerator + denominator - 1) / denominator;
+    plan.threshold = min(plan.threshold, max(u32(min(wanted, u64(most))), 2u));
+    return plan;
+}
 
 __device__ __forceinline__ u64 pair_of(u32 left, u32 right) { return u64(left) << 32 | right; }
 
@@ -199,7 +230,12 @@ __device__ __forceinline__ u32 filter_word(u32 number) { return number / 32 % FI
 
 // Sets the bits of the numbers whose counts reach the threshold; all are 0 before.
 extern "C" __global__ void __launch_bounds__(THREADS)
-filter_kernel(const u32* counts, u32 numbers, u32 threshold, u32* filter) {
+filter_kernel(const u32* counts, u32* filter, u32 filter_min, u32 files, u32 alpha_numerator, u32 alpha_denominator,
+              const State* state) {
+    const Plan plan = next_round(state, Parameters{files, alpha_numerator, alpha_denominator});
+    const u32 threshold = plan.threshold;
+    if (plan.is_over || threshold < filter_min) return;
+    const u32 numbers = state->numbers;
     for (u64 number = grid_thread(); number < numbers; number += grid_threads()) {
         if (counts[number] >= threshold) atomicOr(&filter[filter_word(u32(number))], 1u << (number % 32));
     }
@@ -243,15 +279,22 @@ __device__ __forceinline__ u32 take_maxima(Masks& masks) {
 
 // Takes positions: bit p % 32 of taken[p / 32]. Notes in `uses`, by number, which pairs were taken once (1) and more
 // often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs that are seen to occur once. Makes the
-// words of the next look-back 0. `filter` is null where most pairs reach the threshold.
-extern "C" __global__ void __launch_bounds__(THREADS)
-select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries, const u32* counts, u32 threshold,
-              u32 mix_only, const u32* filter, u32* uses, u32* taken, u64* named_keys, u32* named_numbers,
-              u64* look_back, u32 look_back_words, State* state) {
+// words of the next look-back 0. `filter` is used for thresholds of at least `filter_min`.
+extern "C" __global__ void __launch_bounds__(THREADS, PAIR_SELECT_RESIDENT)
+select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32* counts, const u32* filter,
+              u32 filter_min, u32 files, u32 alpha_numerator, u32 alpha_denominator, u32* uses, u32* taken,
+              u64* named_keys, u32* named_numbers, u64* look_back, State* state) {
     SHARED(SelectShared, shared);
-    if (filter != nullptr) {
+    const Plan plan = next_round(state, Parameters{files, alpha_numerator, alpha_denominator});
+    if (plan.is_over) return;
+    const u32 threshold = plan.threshold, length = state->length;
+    const bool mix_only = state->depth_max > PAIR_DEPTH_MAX;
+    const bool is_filtered = threshold >= filter_min;
+    if (is_filtered) {
         for (u32 i = threadIdx.x; i < FILTER_WORDS; i += THREADS) shared.filter[i] = filter[i];
     }
+    // A ticket and a word for each tile.
+    const u64 look_back_words = 1 + (u64(length) + PAIR_TILE - 1) / PAIR_TILE;
     for (u64 i = grid_thread(); i < look_back_words; i += grid_threads()) look_back[i] = 0;
     const u32 warp_row = warp_index() * WARP_ROWS;
     const u32 rows = (length + WARP_THREADS - 1) / WARP_THREADS;
@@ -276,7 +319,7 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
             const u32 pair = pairs[k];
             const bool is_fresh = (pair & FRESH) != 0;
             const bool passes =
-                is_fresh || filter == nullptr || ((shared.filter[filter_word(pair)] >> (pair % 32)) & 1) != 0;
+                is_fresh || !is_filtered || ((shared.filter[filter_word(pair)] >> (pair % 32)) & 1) != 0;
             const u32* count = is_fresh ? &entries[pair & NUMBER].count : &counts[pair & NUMBER];
             own_counts[k] = passes && pair != DEAD ? *count : NOT_SEEN;
             own_numbers[k] = is_fresh ? entries[pair & NUMBER].number : pair & NUMBER;
@@ -362,7 +405,7 @@ __device__ __forceinline__ u32 rule_of_use(u32 use) { return use >= 2 ? use - 1 
 extern "C" __global__ void __launch_bounds__(THREADS)
 name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 terminal_count, u32 rules, u32* uses,
             u64* rule_pairs, u32* depths, u32* counts, const u32* equals, Entry* entries, const u32* slots, u32 fresh,
-            State* state) {
+            u32 threshold, u32 symbols_before, State* state) {
     for (u64 i = grid_thread(); i < fresh; i += grid_threads()) entries[slots[i]] = Entry{NO_KEY, ~0u, ~0u};
     u32 depth_max = 0;
     for (u64 i = grid_thread(); i < named; i += grid_threads()) {
@@ -382,6 +425,8 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
         state->named = 0;
         state->taken = 0;
         state->fresh = 0;
+        state->threshold = threshold;
+        state->symbols_before = symbols_before;
     }
 }
 
@@ -422,6 +467,9 @@ __device__ __forceinline__ u64 run_word(u64 count, bool has_break, u32 parity) {
     return count << 2 | u64(has_break) << 1 | parity;
 }
 
+// Tiles that a lane looks at, one behind the other: with a warp's 32 at a time a launch makes 40 tiles a microsecond.
+constexpr u32 LANE_TILES = PAIR_LANE_TILES;
+
 // For a warp: symbols before the tile, and the parity of the place where the last run before it begins.
 __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bool has_break, u32 parity,
                                              u32& parity_before) {
@@ -433,27 +481,54 @@ __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bo
         u64 behind_run = 0;
         u32 run_parity = 0;
         bool is_found = false, is_all = false;
-        for (i64 last = i64(tile) - 1; !is_all; last -= WARP_THREADS) {
-            const i64 index = last - lane_index();
-            u64 word = index >= 0 ? load_relaxed(&words[index]) : LOOK_BACK_ALL;
-            while (__any_sync(FULL_WARP, word < LOOK_BACK_OWN)) {
-                spin_wait();
-                if (index >= 0) word = load_relaxed(&words[index]);
+        for (i64 last = i64(tile) - 1; !is_all; last -= WARP_THREADS * LANE_TILES) {
+            // The nearest tile first. Before the first one there is nothing, which is known.
+            const i64 nearest = last - i64(lane_index() * LANE_TILES);
+            u64 own[LANE_TILES];
+            bool is_missing;
+            do {
+                is_missing = false;
+#pragma unroll
+                for (u32 i = 0; i < LANE_TILES; i++) {
+                    own[i] = nearest >= i ? load_relaxed(&words[nearest - i]) : LOOK_BACK_ALL;
+                    is_missing |= own[i] < LOOK_BACK_OWN;
+                }
+                is_missing = __any_sync(FULL_WARP, is_missing);
+                if (is_missing) spin_wait();
+            } while (is_missing);
+            // Of the lane's tiles, up to the first that tells of all: symbols; up to the first where a run begins:
+            // symbols, and that tile's word.
+            u64 sum = 0, sum_to_run = 0, run = 0;
+            bool lane_is_all = false, has_run = false;
+#pragma unroll
+            for (u32 i = 0; i < LANE_TILES; i++) {
+                const bool tells_all = (own[i] & LOOK_BACK_ALL) != 0;
+                if (!lane_is_all) {
+                    sum += (own[i] & LOOK_BACK_VALUE) >> 2;
+                    if (!has_run && (tells_all || (own[i] & 2) != 0)) {
+                        has_run = true;
+                        sum_to_run = sum;
+                        run = own[i];
+                    }
+                }
+                lane_is_all |= tells_all;
             }
-            const u32 all = __ballot_sync(FULL_WARP, (word & LOOK_BACK_ALL) != 0);
+            const u32 all = __ballot_sync(FULL_WARP, lane_is_all);
             const u32 wanted = all == 0 ? FULL_WARP : (all & (0u - all)) * 2 - 1;
             is_all = all != 0;
             const bool counts = (wanted >> lane_index()) & 1;
-            const u64 sum = warp_inclusive_sum<u64>(counts ? (word & LOOK_BACK_VALUE) >> 2 : 0);
-            const u32 breaks = __ballot_sync(FULL_WARP, counts && ((word & LOOK_BACK_ALL) != 0 || (word & 2) != 0));
-            if (!is_found && breaks != 0) {
-                const u32 nearest = __ffs(breaks) - 1;
+            const u64 sum_all = warp_inclusive_sum<u64>(counts ? sum : 0);
+            const u32 runs = __ballot_sync(FULL_WARP, counts && has_run);
+            if (!is_found && runs != 0) {
+                const u32 lane = __ffs(runs) - 1;
                 is_found = true;
-                run_parity = u32(__shfl_sync(FULL_WARP, word, nearest)) & 1;
+                run = __shfl_sync(FULL_WARP, run, lane);
+                run_parity = u32(run) & 1;
+                const u64 behind = before + __shfl_sync(FULL_WARP, sum_all - sum + sum_to_run, lane);
                 // A place of a tile that tells of all is counted from the sequence's start already.
-                behind_run = (all >> nearest) & 1 ? ~u64(0) : before + __shfl_sync(FULL_WARP, sum, nearest);
+                behind_run = (run & LOOK_BACK_ALL) != 0 ? ~u64(0) : behind;
             }
-            before += __shfl_sync(FULL_WARP, sum, WARP_THREADS - 1);
+            before += __shfl_sync(FULL_WARP, sum_all, WARP_THREADS - 1);
         }
         parity_before = behind_run == ~u64(0) ? run_parity : u32(before - behind_run + run_parity) & 1;
     }
@@ -669,6 +744,8 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
 
 // ---- numbers ----
 
+constexpr u32 SWEEP_SHARE = PAIR_SWEEP_SHARE;
+
 struct SweepShared {
     BlockSum<u32> sum;
     u32 first;
@@ -677,7 +754,7 @@ struct SweepShared {
 // Numbers the new pairs that occur twice or more; finds the largest count of all pairs, of which so many had numbers
 // before. Makes their uses and the filter 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
-number_kernel(Entry* entries, const u32* slots, u32 numbers, u64* keys, u32* counts, u32* uses, u32* equals,
+number_kernel(Entry* entries, u32 size, const u32* slots, u32 numbers, u64* keys, u32* counts, u32* uses, u32* equals,
               u32* filter, State* state) {
     SHARED(SweepShared, shared);
     u32 most = 0;
@@ -686,15 +763,20 @@ number_kernel(Entry* entries, const u32* slots, u32 numbers, u64* keys, u32* cou
         most = max(most, counts[number]);
         uses[number] = 0;
     }
+    // Slots that are listed, or all in their order if many are in use.
     const u32 fresh = state->fresh;
-    for (u64 tile_first = u64(blockIdx.x) * PAIR_TILE; tile_first < fresh; tile_first += u64(gridDim.x) * PAIR_TILE) {
+    const bool is_sweep = u64(fresh) * SWEEP_SHARE > size;
+    const u32 items = is_sweep ? size : fresh;
+    for (u64 tile_first = u64(blockIdx.x) * PAIR_TILE; tile_first < items; tile_first += u64(gridDim.x) * PAIR_TILE) {
         u32 own_slots[SWEEP_ITEMS], own_counts[SWEEP_ITEMS];
-        u32 live = 0;
+        u32 live = 0, used = 0;
 #pragma unroll
         for (u32 i = 0; i < SWEEP_ITEMS; i++) {
             const u64 at = tile_first + i * THREADS + threadIdx.x;
-            own_slots[i] = at < fresh ? slots[at] : 0;
-            own_counts[i] = at < fresh ? entries[own_slots[i]].count + 2 : 0;
+            own_slots[i] = is_sweep ? u32(at) : at < items ? slots[at] : 0;
+            const bool is_used = at < items && (!is_sweep || entries[own_slots[i]].key != NO_KEY);
+            used |= u32(is_used) << i;
+            own_counts[i] = is_used ? entries[own_slots[i]].count + 2 : 0;
             live += own_counts[i] >= 2;
             most = max(most, own_counts[i]);
         }
@@ -707,17 +789,19 @@ number_kernel(Entry* entries, const u32* slots, u32 numbers, u64* keys, u32* cou
         __syncthreads();
 #pragma unroll
         for (u32 i = 0; i < SWEEP_ITEMS; i++) {
-            if (tile_first + i * THREADS + threadIdx.x >= fresh) continue;
-            Entry& entry = entries[own_slots[i]];
-            entry.count = own_counts[i];
-            entry.number = DEAD;
+            Entry* entry = &entries[own_slots[i]];
+            u32 own_number = DEAD;
             if (own_counts[i] >= 2) {
-                const u64 key = entry.key;
-                entry.number = number;
+                const u64 key = entry->key;
+                own_number = number;
                 keys[number] = key;
                 counts[number] = own_counts[i];
                 if (u32(key >> 32) == u32(key)) equals[atomicAdd(&state->equals, 1u)] = number;
                 number++;
+            }
+            if ((used >> i) & 1) {
+                entry->count = own_counts[i];
+                entry->number = own_number;
             }
         }
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::construct::{Step, check_stop};
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Kernel, Launch, Source};
 use super::error::GpuError;
 use super::merge_sort::Items;
 use crate::construct::Parameters;
@@ -38,11 +38,23 @@ const PROBES_FIRST: u32 = 256;
 /// Logarithm of the places in a block's cache of counts.
 const CACHE_BITS: u64 = 10;
 
+/// Tiles that a lane looks back at, at a time.
+const LANE_TILES: u64 = 4;
+
+/// The table of new pairs is swept if it uses at least one slot in so many, else its slots are visited one by one.
+const SWEEP_SHARE: usize = 64;
+
 /// Look-ups that a thread waits for at a time.
 const LOOK_UPS: u64 = 4;
 
+/// Blocks of a multiprocessor that take positions.
+const SELECT_RESIDENT: u32 = 6;
+
 /// Blocks of a multiprocessor that write the next sequence.
-const REPLACE_RESIDENT: u64 = 5;
+const REPLACE_RESIDENT: u64 = 6;
+
+/// Below this threshold most live pairs reach it, and a filter does not pay.
+const FILTER_MIN: u32 = 16;
 
 /// Words of the filter of numbers.
 const FILTER_WORDS: usize = 2048;
@@ -55,8 +67,14 @@ pub(crate) static SOURCE: Source = Source {
         ("PAIR_TILE", TILE as u64),
         ("PAIR_CACHE_BITS", CACHE_BITS),
         ("PAIR_LOOK_UPS", LOOK_UPS),
+        ("PAIR_SWEEP_SHARE", SWEEP_SHARE as u64),
+        ("PAIR_LANE_TILES", LANE_TILES),
         ("PAIR_REPLACE_RESIDENT", REPLACE_RESIDENT),
+        ("PAIR_SELECT_RESIDENT", SELECT_RESIDENT as u64),
         ("PAIR_FILTER_WORDS", FILTER_WORDS as u64),
+        ("PAIR_LAST", LAST as u64),
+        ("PAIR_WEAK", WEAK as u64),
+        ("PAIR_DEPTH_MAX", DEPTH_MAX as u64),
     ],
 };
 
@@ -107,16 +125,17 @@ struct State {
     numbers: usize,
     named: usize,
     taken: usize,
-    depth_max: u32,
     is_wrong: bool,
     fresh: usize,
     is_full: bool,
+    threshold: u32,
+    symbols_before: usize,
 }
 
-const STATE_WORDS: usize = 10;
+const STATE_WORDS: usize = 12;
 
-/// Which word says that the input is wrong.
-const IS_WRONG: usize = 7;
+/// Which word is the threshold.
+const THRESHOLD: usize = 10;
 
 impl State {
     fn download(gpu: &Gpu, words: &Buffer<u32>) -> Result<State, GpuError> {
@@ -129,10 +148,12 @@ impl State {
             _,
             named,
             taken,
-            depth_max,
+            _,
             is_wrong,
             fresh,
             is_full,
+            threshold,
+            symbols_before,
         ] = state;
         Ok(State {
             most,
@@ -140,11 +161,26 @@ impl State {
             numbers: numbers as usize,
             named: named as usize,
             taken: taken as usize,
-            depth_max,
             is_wrong: is_wrong != 0,
             fresh: fresh as usize,
             is_full: is_full != 0,
+            threshold,
+            symbols_before: symbols_before as usize,
         })
+    }
+
+    /// The threshold of the next round; `None` if there is none. Kernels find the same.
+    fn next_threshold(&self, files: usize, parameters: &Parameters) -> Option<u32> {
+        let mut threshold = self.threshold;
+        let mut is_over = self.most < 2;
+        if self.symbols_before > 0 {
+            let removed = self.symbols_before - (self.length - files);
+            is_over |= threshold == 2 && removed * LAST < self.symbols_before;
+            if removed * WEAK < self.symbols_before {
+                threshold = (threshold / 2).max(2);
+            }
+        }
+        (!is_over).then(|| threshold.min(parameters.threshold(self.most)))
     }
 }
 
@@ -200,13 +236,17 @@ struct Rounds<'a> {
     now: Sequence,
     /// Where the next sequence is written.
     next: Sequence,
+    /// Files, symbols and separators, numbers in use: at most so many.
+    files: usize,
     length: usize,
+    numbers_max: usize,
     numbers: Numbers,
     /// Numbers of pairs of equal symbols.
     equals: Buffer<u32>,
     /// The table of new pairs: key, count, number. Empty when a sequence is written.
     entries: Buffer<[u64; 2]>,
-    /// The slots of it that are in use.
+    /// How many slots of it the last sequence had for its new pairs, and those that are in use.
+    size: usize,
     slots: Buffer<u32>,
     /// Numbers modulo its bits, of pairs that reach the threshold. Zeros before a round.
     filter: Buffer<u32>,
@@ -236,33 +276,30 @@ pub(super) fn pair_rounds(
     let files = file_offsets.len() - 1;
     on_step(Step::Count);
     let mut rounds = Rounds::new(gpu, tokens, file_offsets, terminal_count)?;
-    let mut state = rounds.count_all()?;
-    assert!(
-        !state.is_wrong,
-        "a token is not below the number of terminals, or file offsets do not rise to the number of tokens"
-    );
-    let mut threshold = u32::MAX;
+    rounds.count_all(PROBES_FIRST)?;
     let mut round_ends = Vec::new();
-    while state.most >= 2 {
-        check_stop(stop)?;
-        threshold = threshold.min(parameters.threshold(state.most));
-        let mix_only = state.depth_max > u32::from(DEPTH_MAX);
-        let length = rounds.length - files;
+    loop {
         on_step(Step::Select);
-        let taken = rounds.select(&state, threshold, mix_only)?;
-        on_step(Step::Name);
-        rounds.name(taken.named, state.fresh)?;
-        check_stop(stop)?;
-        on_step(Step::Replace);
-        state = rounds.replace(state.numbers, taken.taken, on_step)?;
-        round_ends.push(rounds.rules);
-        let removed = length - (rounds.length - files);
-        if threshold == 2 && removed * LAST < length {
+        // What it is to do it finds itself; only then the host learns it.
+        let state = rounds.select(parameters)?;
+        assert!(
+            !state.is_wrong,
+            "a token is not below the number of terminals, or file offsets do not rise to the number of tokens"
+        );
+        if state.is_full {
+            on_step(Step::Count);
+            rounds.count_again()?;
+            continue;
+        }
+        let Some(threshold) = state.next_threshold(files, parameters) else {
             break;
-        }
-        if removed * WEAK < length {
-            threshold = (threshold / 2).max(2);
-        }
+        };
+        check_stop(stop)?;
+        on_step(Step::Name);
+        rounds.name(&state, threshold)?;
+        round_ends.push(rounds.rules);
+        on_step(Step::Replace);
+        rounds.replace(&state, on_step)?;
     }
     Ok(Paired {
         pairs: rounds.pairs,
@@ -283,6 +320,7 @@ impl<'a> Rounds<'a> {
         let files = file_offsets.len() - 1;
         let length = tokens.len() + files;
         let state = gpu.zeroed(STATE_WORDS)?;
+        gpu.upload_to(&state, THRESHOLD, &[u32::MAX])?;
         let now = Sequence::new(gpu, length)?;
         // Bit 30 of a number says that its pair is new.
         gpu.fill(&now.numbers, 0x40)?;
@@ -307,13 +345,16 @@ impl<'a> Rounds<'a> {
             state,
             now,
             next: Sequence::new(gpu, length)?,
+            files,
             length,
+            numbers_max: length / 2 + 1,
             // At least two of the pairs at first have one number.
             numbers: Numbers::new(gpu, length / 2 + 1)?,
             // A pair of equal symbols takes four symbols of text, two of which go when it is replaced.
             equals: gpu.allocate(length / 2 + 1)?,
             // Most texts have far fewer pairs than tokens.
             entries: gpu.filled(length / 2 + ROW, 0xff)?,
+            size: 0,
             slots: gpu.allocate(length)?,
             filter: gpu.allocate(FILTER_WORDS)?,
             look_back: gpu.zeroed(1 + length.div_ceil(TILE))?,
@@ -326,21 +367,20 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Counts and numbers all pairs.
-    fn count_all(&mut self) -> Result<State, GpuError> {
-        self.write_next(self.entries.len(), PROBES_FIRST)?;
-        let state = self.number(0, self.length)?;
-        if !state.is_full {
-            return Ok(state);
-        }
-        let is_wrong = [u32::from(state.is_wrong)];
+    /// Counts and numbers all pairs, which may be too many for the table.
+    fn count_all(&mut self, probes_max: u32) -> Result<(), GpuError> {
+        self.write_next(self.entries.len(), probes_max)?;
+        self.number(0)
+    }
+
+    /// Counts all pairs with a larger table.
+    fn count_again(&mut self) -> Result<(), GpuError> {
         self.gpu.fill(&self.state, 0)?;
-        self.gpu.upload_to(&self.state, IS_WRONG, &is_wrong)?;
+        self.gpu.upload_to(&self.state, THRESHOLD, &[u32::MAX])?;
         self.gpu.fill(&self.look_back, 0)?;
         self.gpu.fill(&self.now.numbers, 0x40)?;
         self.make_entries(slots(self.length))?;
-        self.write_next(self.entries.len(), u32::MAX)?;
-        self.number(0, self.length)
+        self.count_all(u32::MAX)
     }
 
     /// Makes an empty table.
@@ -350,38 +390,44 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Takes positions of pairs that reach the threshold, and lists those that were taken again.
-    fn select(&mut self, state: &State, threshold: u32, mix_only: bool) -> Result<State, GpuError> {
+    /// Takes positions of pairs that reach the threshold, and lists those that were taken again. Nothing if there is no
+    /// further round.
+    fn select(&mut self, parameters: &Parameters) -> Result<State, GpuError> {
         // Every rule takes four symbols at least.
-        let named_max = state.numbers.min(self.length / 4 + 1);
+        let named_max = self.numbers_max.min(self.length / 4 + 1);
         if self.named.capacity() < named_max {
             self.named = Items::new(self.gpu, 0)?;
             self.named = Items::new(self.gpu, named_max)?;
         }
-        let own_rows = self.length.next_multiple_of(ROW);
-        assert!(self.numbers.uses.len() >= state.numbers, "uses by number");
-        // At the lowest threshold all pairs reach it.
+        assert!(
+            self.numbers.uses.len() >= self.numbers_max,
+            "uses by number"
+        );
         let filter_min = std::env::var("ZIPFDB_FILTER_MIN").ok();
-        let filter_min = filter_min.and_then(|min| min.parse().ok()).unwrap_or(3);
-        let filter = match threshold {
-            threshold if threshold < filter_min => Argument::U64(0),
-            _ => {
-                self.gpu.launch(
-                    kernel("filter_kernel"),
-                    launch_looping(self.gpu, state.numbers),
-                    arguments![
-                        &self.numbers.counts,
-                        as_u32(state.numbers),
-                        threshold,
-                        &self.filter
-                    ],
-                )?;
-                Argument::from(&self.filter)
-            }
-        };
+        let filter_min = filter_min
+            .and_then(|min| min.parse().ok())
+            .unwrap_or(FILTER_MIN);
+        let files = as_u32(self.files);
+        let (alpha_numerator, alpha_denominator) =
+            (parameters.alpha_numerator, parameters.alpha_denominator);
+        self.gpu.launch(
+            kernel("filter_kernel"),
+            launch_looping(self.gpu, self.numbers_max),
+            arguments![
+                &self.numbers.counts,
+                &self.filter,
+                filter_min,
+                files,
+                alpha_numerator,
+                alpha_denominator,
+                &self.state,
+            ],
+        )?;
+        let own_rows = self.length.next_multiple_of(ROW);
         let launch = Launch {
             // A tile has fewer items than a u32 counts.
-            blocks: self.gpu.blocks_looping(own_rows, SELECT_TILE as u32),
+            blocks: Gpu::blocks_for(own_rows, SELECT_TILE as u32)
+                .min(self.gpu.facts().processors * SELECT_RESIDENT),
             threads: THREADS,
         };
         self.gpu.launch(
@@ -390,31 +436,41 @@ impl<'a> Rounds<'a> {
             arguments![
                 &self.now.symbols,
                 &self.now.numbers,
-                as_u32(self.length),
                 &self.entries,
                 &self.numbers.counts,
-                threshold,
-                u32::from(mix_only),
-                filter,
+                &self.filter,
+                filter_min,
+                files,
+                alpha_numerator,
+                alpha_denominator,
                 &self.numbers.uses,
                 &self.taken,
                 self.named.keys(),
                 self.named.values(),
                 &self.look_back,
-                as_u32(1 + self.length.div_ceil(TILE)),
                 &self.state,
             ],
         )?;
-        State::download(self.gpu, &self.state)
+        let state = State::download(self.gpu, &self.state)?;
+        self.length = state.length;
+        self.numbers_max = state.numbers;
+        Ok(state)
     }
 
-    /// Makes rules of the pairs that are listed; so many slots were in use.
-    fn name(&mut self, named: usize, fresh: usize) -> Result<(), GpuError> {
+    /// Makes rules of the pairs that are listed, which reached this threshold, and empties the table.
+    fn name(&mut self, state: &State, threshold: u32) -> Result<(), GpuError> {
+        let State {
+            named, mut fresh, ..
+        } = *state;
         assert!(
             self.rules + named <= self.pairs.len(),
             "more rules than pairs"
         );
         self.named.sort(self.gpu, named, None)?;
+        if fresh * SWEEP_SHARE > self.size {
+            self.gpu.fill_items(&self.entries, 0, self.size, 0xff)?;
+            fresh = 0;
+        }
         self.gpu.launch(
             kernel("name_kernel"),
             launch_looping(self.gpu, named.max(fresh)),
@@ -432,6 +488,8 @@ impl<'a> Rounds<'a> {
                 &self.entries,
                 &self.slots,
                 as_u32(fresh),
+                threshold,
+                as_u32(self.length - self.files),
                 &self.state,
             ],
         )?;
@@ -439,28 +497,24 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Writes the next sequence and numbers its new pairs; `numbers` are in use before, and so many positions taken.
-    fn replace(
-        &mut self,
-        numbers: usize,
-        taken: usize,
-        on_step: &mut dyn FnMut(Step),
-    ) -> Result<State, GpuError> {
+    /// Writes the next sequence and numbers its new pairs.
+    fn replace(&mut self, state: &State, on_step: &mut dyn FnMut(Step)) -> Result<(), GpuError> {
         // Each position that is taken makes two new pairs at most, and a number is for two.
-        let size = slots(2 * taken);
+        let size = slots(2 * state.taken);
         if self.entries.len() < size {
             self.make_entries(size)?;
         }
         self.write_next(size, u32::MAX)?;
         on_step(Step::Number);
-        self.numbers.reserve(self.gpu, numbers, numbers + taken)?;
-        let state = self.number(numbers, 2 * taken)?;
-        self.length = state.length;
-        Ok(state)
+        self.numbers_max = state.numbers + state.taken;
+        self.numbers
+            .reserve(self.gpu, state.numbers, self.numbers_max)?;
+        self.number(state.numbers)
     }
 
     /// Writes the next sequence, with so many slots for new pairs.
     fn write_next(&mut self, size: usize, probes_max: u32) -> Result<(), GpuError> {
+        self.size = size;
         self.gpu.launch(
             kernel("replace_kernel"),
             launch_for(self.length, TILE),
@@ -486,13 +540,14 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Numbers the new pairs, which are at most so many; `numbers` had one before.
-    fn number(&mut self, numbers: usize, new_pairs: usize) -> Result<State, GpuError> {
+    /// Numbers the new pairs; `numbers` had one before.
+    fn number(&mut self, numbers: usize) -> Result<(), GpuError> {
         self.gpu.launch(
             kernel("number_kernel"),
-            launch_looping(self.gpu, numbers.max(new_pairs / SWEEP_ITEMS).max(1)),
+            launch_looping(self.gpu, numbers.max(self.size / SWEEP_ITEMS)),
             arguments![
                 &self.entries,
+                as_u32(self.size),
                 &self.slots,
                 as_u32(numbers),
                 &self.numbers.keys,
@@ -502,8 +557,7 @@ impl<'a> Rounds<'a> {
                 &self.filter,
                 &self.state,
             ],
-        )?;
-        State::download(self.gpu, &self.state)
+        )
     }
 }
 

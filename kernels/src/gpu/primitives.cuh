@@ -156,6 +156,51 @@ __device__ __noinline__ bool rest_less(u32 a, u32 b, Bodies bodies) {
     return a_length < b_length;
 }
 
+// Shared memory of what a block sorts: two places that take turns.
+template <u32 ITEMS_MAX>
+struct BlockSort {
+    u64 keys[2][ITEMS_MAX];
+    u32 values[2][ITEMS_MAX];
+};
+
+// For a block: sorts the first `count` items of place 0 by key and, where keys are equal, by body, a prefix first. Tells
+// in which place they are then. Ends behind a barrier; one must be between the items' coming and this.
+template <u32 ITEMS_MAX>
+__device__ __forceinline__ u32 block_sort(BlockSort<ITEMS_MAX>& shared, u32 count, Bodies bodies) {
+    u32 from = 0;
+    // Runs are merged two by two: an item goes behind those of the other run that are less.
+    for (u32 width = 1; width < count; width *= 2) {
+        for (u32 at = threadIdx.x; at < count; at += blockDim.x) {
+            const u64 key = shared.keys[from][at];
+            const u32 value = shared.values[from][at];
+            const u32 own_first = at & ~(width - 1);
+            const bool is_right = (at & width) != 0;
+            const u32 other_first = min(is_right ? own_first - width : own_first + width, count);
+            u32 low = other_first, high = min(other_first + width, count);
+            while (low < high) {
+                const u32 middle = (low + high) / 2;
+                const u64 other = shared.keys[from][middle];
+                bool is_before = other < key || (other == key && is_right);
+                if (other == key && bodies.symbols != nullptr) {
+                    const u32 other_value = shared.values[from][middle];
+                    is_before = is_right ? !rest_less(value, other_value, bodies) : rest_less(other_value, value, bodies);
+                }
+                if (is_before) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            const u32 to = at - (is_right ? width : 0) + low - other_first;
+            shared.keys[1 - from][to] = key;
+            shared.values[1 - from][to] = value;
+        }
+        from = 1 - from;
+        __syncthreads();
+    }
+    return from;
+}
+
 // ---- hash table ----
 
 // The finaliser of splitmix64: one to one.

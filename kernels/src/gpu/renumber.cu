@@ -105,8 +105,7 @@ rank_kernel(const u64* keys, const u32* values, u32 count, const u32* symbols, c
 constexpr u32 SMALL = RENUMBER_SMALL;
 
 struct SmallShared {
-    u64 keys[2][SMALL];
-    u32 values[2][SMALL];
+    BlockSort<SMALL> sort;
     BlockSum<u64> sum;
 };
 
@@ -129,48 +128,17 @@ small_levels_kernel(const u32* bodies, u32* symbols, const u32* offsets, const u
         for (u32 i = symbol_starts[level] + t; i < symbols_end; i += blockDim.x) symbols[i] = renamed(bodies[i]);
         if (t < count) {
             const u32* body = bodies + offsets[rule_first + t];
-            shared.keys[0][t] = u64(renamed(body[0])) << 32 | renamed(body[1]);
-            shared.values[0][t] = rule_first + t;
+            shared.sort.keys[0][t] = u64(renamed(body[0])) << 32 | renamed(body[1]);
+            shared.sort.values[0][t] = rule_first + t;
         }
         __syncthreads();
-        // Runs are merged two by two: an item goes behind those of the other run that are less.
-        u32 from = 0;
-        for (u32 width = 1; width < count; width *= 2) {
-            if (t < count) {
-                const u64 key = shared.keys[from][t];
-                const u32 value = shared.values[from][t];
-                const bool is_right = t / width % 2 == 1;
-                const u32 own_first = t / width * width;
-                const u32 other_first = min(is_right ? own_first - width : own_first + width, count);
-                u32 low = other_first, high = min(other_first + width, count);
-                while (low < high) {
-                    const u32 middle = (low + high) / 2;
-                    const u64 other = shared.keys[from][middle];
-                    bool is_before = other < key;
-                    if (other == key) {
-                        const u32 other_value = shared.values[from][middle];
-                        is_before = is_right ? !rest_less(value, other_value, Bodies{symbols, offsets})
-                                             : rest_less(other_value, value, Bodies{symbols, offsets});
-                    }
-                    if (is_before) {
-                        low = middle + 1;
-                    } else {
-                        high = middle;
-                    }
-                }
-                const u32 to = t - (is_right ? width : 0) + low - other_first;
-                shared.keys[1 - from][to] = key;
-                shared.values[1 - from][to] = value;
-            }
-            from = 1 - from;
-            __syncthreads();
-        }
+        const u32 from = block_sort(shared.sort, count, Bodies{symbols, offsets});
         u64 item = 0;
         u32 value = 0;
         if (t < count) {
-            value = shared.values[from][t];
-            const bool is_new = t == 0 || shared.keys[from][t] != shared.keys[from][t - 1] ||
-                                !is_equal_body(symbols, offsets, value, shared.values[from][t - 1]);
+            value = shared.sort.values[from][t];
+            const bool is_new = t == 0 || shared.sort.keys[from][t] != shared.sort.keys[from][t - 1] ||
+                                !is_equal_body(symbols, offsets, value, shared.sort.values[from][t - 1]);
             if (is_new) item = u64(1) << RULES_SHIFT | (offsets[value + 1] - offsets[value]);
         }
         u64 total;
