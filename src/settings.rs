@@ -9,6 +9,8 @@ use zipfdb_sql::setting::{Device, Durability, Setting, Strategy};
 pub(crate) struct Settings {
     pub(crate) device: Device,
     pub(crate) durability: Durability,
+    /// Bytes of each GPU; none for most of it.
+    pub(crate) gpu_memory_limit: Option<u64>,
     pub(crate) strategy: Option<Strategy>,
     /// Bytes that one query may keep in memory before it spills.
     pub(crate) memory_limit: u64,
@@ -21,6 +23,7 @@ impl Default for Settings {
         Settings {
             device: Device::Auto,
             durability: Durability::Full,
+            gpu_memory_limit: None,
             strategy: None,
             memory_limit: 1 << 30,
             statement_timeout: 0,
@@ -34,6 +37,7 @@ impl Settings {
         match setting {
             Setting::Device(device) => self.device = device,
             Setting::Durability(durability) => self.durability = durability,
+            Setting::GpuMemoryLimit(bytes) => self.gpu_memory_limit = bytes,
             Setting::Strategy(strategy) => self.strategy = strategy,
             Setting::MemoryLimit(bytes) => self.memory_limit = bytes,
             Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
@@ -41,15 +45,19 @@ impl Settings {
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
-    pub(crate) fn list(&self) -> [(Setting, &'static str); 5] {
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 6] {
         [
             (
                 Setting::Device(self.device),
-                "Where queries run: auto, cpu or cuda:N.",
+                "Where queries run: auto, cpu, cuda for all GPUs, or cuda:N for one.",
             ),
             (
                 Setting::Durability(self.durability),
                 "What commits survive: full a power cut, normal the end of the process, off nothing.",
+            ),
+            (
+                Setting::GpuMemoryLimit(self.gpu_memory_limit),
+                "Memory of each GPU that this database may use; auto for nine tenths of it.",
             ),
             (
                 Setting::MemoryLimit(self.memory_limit),
@@ -72,10 +80,12 @@ pub(crate) fn value_text(setting: Setting) -> String {
     match setting {
         Setting::Device(Device::Auto) => "auto".into(),
         Setting::Device(Device::Cpu) => "cpu".into(),
-        Setting::Device(Device::Cuda(number)) => format!("cuda:{number}"),
+        Setting::Device(Device::Cuda(None)) => "cuda".into(),
+        Setting::Device(Device::Cuda(Some(number))) => format!("cuda:{number}"),
+        Setting::GpuMemoryLimit(None) => "auto".into(),
         Setting::Durability(durability) => durability.name().into(),
         Setting::Strategy(strategy) => strategy.map_or("auto", Strategy::name).into(),
-        Setting::MemoryLimit(bytes) => {
+        Setting::MemoryLimit(bytes) | Setting::GpuMemoryLimit(Some(bytes)) => {
             let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
             let unit = units
                 .into_iter()
@@ -97,16 +107,16 @@ mod tests {
     #[test]
     fn settings_are_listed_by_name_with_their_values() {
         let mut settings = Settings::default();
-        settings.set(Setting::Device(Device::Cuda(1)));
+        settings.set(Setting::Device(Device::Cuda(Some(1))));
         settings.set(Setting::StatementTimeout(1500));
         settings.set(Setting::MemoryLimit(1000));
         settings.set(Setting::Strategy(Some(Strategy::RootStream)));
         let list = settings.list();
         assert_eq!(list.map(|(setting, _)| setting.name()), Setting::NAMES);
         let values = list.map(|(setting, _)| value_text(setting));
-        assert_eq!(values, ["cuda:1", "full", "1000B", "1500ms", "root_stream"]);
+        assert_eq!(values, ["cuda:1", "full", "auto", "1000B", "1500ms", "root_stream"]);
         let defaults = Settings::default().list();
         let defaults = defaults.map(|(setting, _)| value_text(setting));
-        assert_eq!(defaults, ["auto", "full", "1GiB", "0", "auto"]);
+        assert_eq!(defaults, ["auto", "full", "auto", "1GiB", "0", "auto"]);
     }
 }

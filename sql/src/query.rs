@@ -101,6 +101,8 @@ pub enum Relation {
         /// The corpus.
         corpus: String,
     },
+    /// One row for each GPU. Columns: [`DevicesColumn`].
+    Devices,
     /// One row for each setting of SET. Columns: [`SettingsColumn`].
     Settings,
 }
@@ -242,6 +244,28 @@ columns! {
         RootSymbols = "root_symbols": Integer,
         /// REAL: `size / bytes`, NULL without text.
         Ratio = "ratio": Real,
+    }
+}
+
+columns! {
+    /// Columns of `devices()`.
+    DevicesColumn {
+        /// TEXT: name, as SET takes it.
+        Device = "device": Text,
+        /// TEXT: what its driver calls it.
+        Model = "model": Text,
+        /// TEXT: what kernels are compiled for.
+        Architecture = "architecture": Text,
+        /// INTEGER: bytes of its memory.
+        Memory = "memory": Integer,
+        /// INTEGER: bytes that this database may use of it.
+        Limit = "limit": Integer,
+        /// INTEGER: bytes that this database uses of it.
+        Used = "used": Integer,
+        /// INTEGER: number of segments that lie in its memory.
+        Resident = "resident": Integer,
+        /// INTEGER: how often it has failed and the CPU did its work.
+        Failures = "failures": Integer,
     }
 }
 

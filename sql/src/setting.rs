@@ -8,6 +8,8 @@
 pub enum Setting {
     /// `SET device = 'auto' | 'cpu' | 'cuda' | 'cuda:1'`.
     Device(Device),
+    /// `SET gpu_memory_limit = '8GiB'`: bytes that the database may use of each GPU; none for `'auto'`, most of it.
+    GpuMemoryLimit(Option<u64>),
     /// `SET strategy = 'auto' | 'totals' | ...`: none for `'auto'`, the planner's choice.
     Strategy(Option<Strategy>),
     /// `SET durability = 'full' | 'normal' | 'off'`.
@@ -20,18 +22,20 @@ pub enum Setting {
 
 impl Setting {
     /// All settings with the values they have at the start, sorted by name.
-    pub const DEFAULTS: [Setting; 5] = [
+    pub const DEFAULTS: [Setting; 6] = [
         Setting::Device(Device::Auto),
         Setting::Durability(Durability::Full),
+        Setting::GpuMemoryLimit(None),
         Setting::MemoryLimit(1 << 30),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
     ];
 
     /// Names of all settings, sorted.
-    pub const NAMES: [&'static str; 5] = [
+    pub const NAMES: [&'static str; 6] = [
         "device",
         "durability",
+        "gpu_memory_limit",
         "memory_limit",
         "statement_timeout",
         "strategy",
@@ -42,6 +46,7 @@ impl Setting {
         match self {
             Setting::Device(_) => "device",
             Setting::Durability(_) => "durability",
+            Setting::GpuMemoryLimit(_) => "gpu_memory_limit",
             Setting::MemoryLimit(_) => "memory_limit",
             Setting::StatementTimeout(_) => "statement_timeout",
             Setting::Strategy(_) => "strategy",
@@ -57,8 +62,8 @@ pub enum Device {
     Auto,
     /// On threads of the host.
     Cpu,
-    /// On an NVIDIA GPU, by number.
-    Cuda(u32),
+    /// On NVIDIA GPUs: on one by number, or on all.
+    Cuda(Option<u32>),
 }
 
 /// What a commit survives once it is acknowledged.

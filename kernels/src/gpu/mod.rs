@@ -11,6 +11,7 @@
 //!
 //! Nothing here chooses between CPU and GPU: the planner does.
 
+pub mod baseline;
 mod compile;
 mod construct;
 mod cuda;
@@ -19,32 +20,48 @@ mod driver;
 #[cfg(any(test, feature = "emulator"))]
 mod emulator;
 mod error;
+mod file_counts;
 mod grammar;
+mod levels;
+mod local_tables;
 mod lookups;
+mod merge;
 mod merge_sort;
+mod ngrams;
 mod pair_rounds;
 mod pool;
 pub mod primitives;
 mod prune;
 mod renumber;
+mod splices;
 mod structures;
+mod tables;
 #[cfg(test)]
 mod test_devices;
+mod traversal;
+mod weights;
 
 pub use construct::{DeviceConstructed, Step, TOKENS_MAX, construct, construct_resident};
 pub use cuda::Absence;
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use error::GpuError;
+pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::DeviceGrammar;
+pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 #[cfg(feature = "emulator")]
 pub use emulator::emulate;
+pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
+pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
+pub use tables::DeviceTable;
+pub use traversal::DeviceWords;
+pub use weights::{DeviceCounter, weights, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 7] = [
+const SOURCES: &[&Source] = &[
     &primitives::SOURCE,
     &structures::SOURCE,
     &lookups::SOURCE,
@@ -52,6 +69,13 @@ const SOURCES: [&Source; 7] = [
     &pair_rounds::SOURCE,
     &prune::SOURCE,
     &renumber::SOURCE,
+    &splices::SOURCE,
+    &weights::SOURCE,
+    &tables::SOURCE,
+    &merge::SOURCE,
+    &local_tables::SOURCE,
+    &ngrams::SOURCE,
+    &baseline::SOURCE,
 ];
 
 /// The devices of this machine, found by the first call: the CUDA devices, or emulated ones where there are none, if they

@@ -26,7 +26,8 @@ constexpr u32 NUMBER = FRESH - 1;
 // The number of pairs that occur once, and of no pair.
 constexpr u32 DEAD = NUMBER;
 
-// A slot of the table of new pairs; all bits are set at first. `count` is the count less one.
+// A slot of the table of new pairs; all bits are set at first. `count` is the count less two until the pair has a
+// number, so that who adds a pair need not count it; then it is the count, and `number` DEAD if that is 1.
 struct Entry {
     u64 key;
     u32 count;
@@ -50,19 +51,74 @@ struct State {
     u32 depth_max;
     // The input is none.
     u32 is_wrong;
+    // Slots in use in the table of new pairs.
+    u32 fresh;
+    // The table was too small for all pairs.
+    u32 is_full;
 };
 
 __device__ __forceinline__ u64 pair_of(u32 left, u32 right) { return u64(left) << 32 | right; }
 
-// The slot of a pair, which is added if it is new.
-__device__ __forceinline__ u32 entry_slot(Entry* entries, u32 size, u64 key) {
+// The slot of a pair, which is added if it is new; DEAD if that takes more than some probes.
+__device__ __forceinline__ u32 entry_slot(Entry* entries, u32 size, u32 probes_max, u64 key, bool& is_new) {
     u32 slot = u32(((mix(key) >> 32) * size) >> 32);
-    while (true) {
+    is_new = false;
+    for (u32 probe = 0; probe < probes_max; probe++) {
         // A key stays; that there is none yet is asked again.
         u64 found = load_stale(&entries[slot].key);
-        if (found == NO_KEY) found = atomicCAS(&entries[slot].key, NO_KEY, key);
+        if (found == NO_KEY) {
+            found = atomicCAS(&entries[slot].key, NO_KEY, key);
+            is_new = found == NO_KEY;
+        }
         if (found == NO_KEY || found == key) return slot;
         slot = slot + 1 == size ? 0 : slot + 1;
+    }
+    return DEAD;
+}
+
+// ---- sums of a block ----
+
+constexpr u32 CACHE_BITS = PAIR_CACHE_BITS;
+constexpr u32 CACHE = 1 << CACHE_BITS;
+constexpr u32 NO_NUMBER = ~0u;
+
+// What a block adds to some counts, so that a pair that is everywhere costs one atomic a block: pairs that come first
+// have places here, the others are added at once. A number or, with FRESH, a slot is in one of two places.
+struct CountCache {
+    u32 numbers[CACHE];
+    u32 sums[CACHE];
+};
+
+__device__ __forceinline__ void clear_counts(CountCache& cache) {
+    for (u32 i = threadIdx.x; i < CACHE; i += THREADS) {
+        cache.numbers[i] = NO_NUMBER;
+        cache.sums[i] = 0;
+    }
+}
+
+__device__ __forceinline__ void add_globally(u32 number, u32 sum, u32* counts, Entry* entries) {
+    u32* count = number & FRESH ? &entries[number & NUMBER].count : &counts[number];
+    atomicAdd(count, sum);
+}
+
+__device__ __forceinline__ void add_count(CountCache& cache, u32 number, u32 sum, u32* counts, Entry* entries) {
+    const u32 place = (number * 0x9e3779b1u) >> (32 - CACHE_BITS);
+#pragma unroll
+    for (u32 side = 0; side < 2; side++) {
+        u32* at = &cache.numbers[place ^ side];
+        u32 found = load_relaxed(at);
+        if (found == NO_NUMBER) found = atomicCAS(at, NO_NUMBER, number);
+        if (found == NO_NUMBER || found == number) {
+            atomicAdd(&cache.sums[place ^ side], sum);
+            return;
+        }
+    }
+    add_globally(number, sum, counts, entries);
+}
+
+__device__ __forceinline__ void flush_counts(const CountCache& cache, u32* counts, Entry* entries) {
+    for (u32 i = threadIdx.x; i < CACHE; i += THREADS) {
+        if (cache.sums[i] != 0) add_globally(cache.numbers[i], cache.sums[i], counts, entries);
     }
 }
 
@@ -133,7 +189,21 @@ constexpr u32 WARP_ROWS = ROWS / WARPS;
 constexpr u32 OWN_ROWS = ROWS - 2;
 static_assert(WARP_ROWS + 2 <= WARP_THREADS, "a lane for each row of a warp and those around");
 
+// Bits of numbers modulo their count: no bit, no pair that reaches the threshold.
+constexpr u32 FILTER_WORDS = PAIR_FILTER_WORDS;
+
+__device__ __forceinline__ u32 filter_word(u32 number) { return number / 32 % FILTER_WORDS; }
+
+// Sets the bits of the numbers whose counts reach the threshold; all are 0 before.
+extern "C" __global__ void __launch_bounds__(THREADS)
+filter_kernel(const u32* counts, u32 numbers, u32 threshold, u32* filter) {
+    for (u64 number = grid_thread(); number < numbers; number += grid_threads()) {
+        if (counts[number] >= threshold) atomicOr(&filter[filter_word(u32(number))], 1u << (number % 32));
+    }
+}
+
 struct SelectShared {
+    u32 filter[FILTER_WORDS];
     // Free positions with a priority, and those of them that beat the candidate behind them.
     u32 candidates[ROWS];
     u32 greater[ROWS];
@@ -166,81 +236,99 @@ __device__ __forceinline__ u32 take_maxima(Masks& masks) {
 }
 
 // Takes positions: bit p % 32 of taken[p / 32]. Notes in `uses`, by number, which pairs were taken once (1) and more
-// often (2 or more). Gives numbers in place of slots, and DEAD in place of pairs that occur once.
+// often (2 or more). Gives numbers in place of slots, and DEAD in place of pairs that are seen to occur once. Makes the
+// words of the next look-back 0. `filter` is null where most pairs reach the threshold.
 extern "C" __global__ void __launch_bounds__(THREADS)
 select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries, const u32* counts, u32 threshold,
-              u32 mix_only, u32* uses, u32* taken, State* state) {
+              u32 mix_only, const u32* filter, u32* uses, u32* taken, u64* look_back, u32 look_back_words,
+              State* state) {
     SHARED(SelectShared, shared);
-    // The row before the first tile is empty.
-    const i64 tile_row = i64(blockIdx.x) * OWN_ROWS - 1;
+    if (filter != nullptr) {
+        for (u32 i = threadIdx.x; i < FILTER_WORDS; i += THREADS) shared.filter[i] = filter[i];
+    }
+    for (u64 i = grid_thread(); i < look_back_words; i += grid_threads()) look_back[i] = 0;
     const u32 warp_row = warp_index() * WARP_ROWS;
-    const i64 warp_first = (tile_row + warp_row) * WARP_THREADS + lane_index();
-    u32 pairs[WARP_ROWS];
+    const u32 rows = (length + WARP_THREADS - 1) / WARP_THREADS;
+    u32 taken_count = 0;
+    for (u32 tile = blockIdx.x; tile * OWN_ROWS < rows; tile += gridDim.x) {
+        // The row before the first tile is empty.
+        const i64 tile_row = i64(tile) * OWN_ROWS - 1;
+        const i64 warp_first = (tile_row + warp_row) * WARP_THREADS + lane_index();
+        u32 pairs[WARP_ROWS];
 #pragma unroll
-    for (u32 k = 0; k < WARP_ROWS; k++) {
-        const i64 p = warp_first + k * WARP_THREADS;
-        // A neighbour may give a number in place of a slot meanwhile, which means the same.
-        pairs[k] = p >= 0 && p < length ? load_relaxed(&numbers[p]) : DEAD;
-    }
-    u32 own_counts[WARP_ROWS];
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            const i64 p = warp_first + k * WARP_THREADS;
+            // A neighbour may give a number in place of a slot meanwhile, which means the same.
+            pairs[k] = p >= 0 && p < length ? load_relaxed(&numbers[p]) : DEAD;
+        }
+        // The filter is there, and what the last tile left is read.
+        __syncthreads();
+        u32 own_counts[WARP_ROWS];
 #pragma unroll
-    for (u32 k = 0; k < WARP_ROWS; k++) {
-        u32 pair = pairs[k];
-        if (pair & FRESH) {
-            const u32 number = entries[pair & NUMBER].number;
-            pair = number == ~0u ? DEAD : (pair & ODD) | number;
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            u32 pair = pairs[k];
+            u32 count = 0;
+            if (pair & FRESH) {
+                // The upper half of an entry: count and number.
+                const u64 half = reinterpret_cast<const u64*>(entries)[u64(pair & NUMBER) * 2 + 1];
+                count = u32(half);
+                pair = count < 2 ? DEAD : (pair & ODD) | u32(half >> 32);
+            } else if (pair != DEAD) {
+                const bool passes =
+                    filter == nullptr || (shared.filter[filter_word(pair & NUMBER)] >> (pair % 32)) & 1;
+                if (passes) {
+                    count = counts[pair & NUMBER];
+                    if (count < 2) pair = DEAD;
+                }
+            }
+            if (pair != pairs[k] && warp_row + k >= 1 && warp_row + k <= OWN_ROWS) {
+                store_relaxed(&numbers[warp_first + k * WARP_THREADS], pair);
+            }
+            pairs[k] = pair;
+            own_counts[k] = (pair & ODD) == 0 && count >= threshold ? count : 0;
+            if (lane_index() == 0) shared.first_counts[warp_row + k] = own_counts[k];
         }
-        u32 count = 0;
-        if (pair != DEAD) {
-            count = counts[pair & NUMBER];
-            if (count < 2) pair = DEAD;
-        }
-        if (pair != pairs[k] && warp_row + k >= 1 && warp_row + k <= OWN_ROWS) {
-            store_relaxed(&numbers[warp_first + k * WARP_THREADS], pair);
-        }
-        pairs[k] = pair;
-        own_counts[k] = (pair & ODD) == 0 && count >= threshold ? count : 0;
-        if (lane_index() == 0) shared.first_counts[warp_row + k] = own_counts[k];
-    }
-    __syncthreads();
+        __syncthreads();
 #pragma unroll
-    for (u32 k = 0; k < WARP_ROWS; k++) {
-        const u32 count = own_counts[k];
-        u32 behind = __shfl_down_sync(FULL_WARP, count, 1);
-        const u32 row = warp_row + k;
-        if (lane_index() == WARP_THREADS - 1) behind = row + 1 < ROWS ? shared.first_counts[row + 1] : 0;
-        bool is_greater = count > behind;
-        if (count != 0 && behind != 0 && (count == behind || mix_only)) {
-            const u32* at = symbols + warp_first + k * WARP_THREADS;
-            is_greater = mix(pair_of(at[0], at[1])) > mix(pair_of(at[1], at[2]));
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            const u32 count = own_counts[k];
+            u32 behind = __shfl_down_sync(FULL_WARP, count, 1);
+            const u32 row = warp_row + k;
+            if (lane_index() == WARP_THREADS - 1) behind = row + 1 < ROWS ? shared.first_counts[row + 1] : 0;
+            bool is_greater = count > behind;
+            if (count != 0 && behind != 0 && (count == behind || mix_only)) {
+                const u32* at = symbols + warp_first + k * WARP_THREADS;
+                is_greater = mix(pair_of(at[0], at[1])) > mix(pair_of(at[1], at[2]));
+            }
+            const u32 candidates = __ballot_sync(FULL_WARP, count != 0);
+            const u32 greater = __ballot_sync(FULL_WARP, is_greater);
+            if (lane_index() == 0) {
+                shared.candidates[row] = candidates;
+                shared.greater[row] = greater;
+            }
         }
-        const u32 candidates = __ballot_sync(FULL_WARP, count != 0);
-        const u32 greater = __ballot_sync(FULL_WARP, is_greater);
-        if (lane_index() == 0) {
-            shared.candidates[row] = candidates;
-            shared.greater[row] = greater;
-        }
-    }
-    __syncthreads();
-    // Lane l has the row before this warp's first, and those from there on.
-    const u32 row = warp_row + lane_index() - 1;
-    const bool has_row = lane_index() < WARP_ROWS + 2 && row < ROWS;
-    Masks masks{has_row ? shared.candidates[row] : 0, has_row ? shared.greater[row] : 0};
-    u32 maxima = take_maxima(masks);
-    maxima |= take_maxima(masks);
-    const bool is_own = lane_index() >= 1 && lane_index() <= WARP_ROWS && row >= 1 && row <= OWN_ROWS;
-    const i64 own_row = tile_row + i64(row);
-    if (is_own && own_row * WARP_THREADS < length) taken[own_row] = maxima;
-    const u32 count = warp_sum(is_own ? u32(__popc(maxima)) : 0u);
-    if (lane_index() == 0 && count > 0) atomicAdd(&state->taken, count);
+        __syncthreads();
+        // Lane l has the row before this warp's first, and those from there on.
+        const u32 row = warp_row + lane_index() - 1;
+        const bool has_row = lane_index() < WARP_ROWS + 2 && row < ROWS;
+        Masks masks{has_row ? shared.candidates[row] : 0, has_row ? shared.greater[row] : 0};
+        u32 maxima = take_maxima(masks);
+        maxima |= take_maxima(masks);
+        const bool is_own = lane_index() >= 1 && lane_index() <= WARP_ROWS && row >= 1 && row <= OWN_ROWS;
+        const i64 own_row = tile_row + i64(row);
+        if (is_own && own_row < rows) taken[own_row] = maxima;
+        taken_count += is_own ? u32(__popc(maxima)) : 0u;
 #pragma unroll
-    for (u32 k = 0; k < WARP_ROWS; k++) {
-        const u32 word = __shfl_sync(FULL_WARP, is_own ? maxima : 0, k + 1);
-        if ((word >> lane_index()) & 1) {
-            u32* use = &uses[pairs[k]];
-            if (load_stale(use) < 2) atomicAdd(use, 1u);
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            const u32 word = __shfl_sync(FULL_WARP, is_own ? maxima : 0, k + 1);
+            if ((word >> lane_index()) & 1) {
+                u32* use = &uses[pairs[k]];
+                if (load_stale(use) < 2) atomicAdd(use, 1u);
+            }
         }
     }
+    taken_count = warp_sum(taken_count);
+    if (lane_index() == 0 && taken_count > 0) atomicAdd(&state->taken, taken_count);
 }
 
 // ---- rules ----
@@ -252,10 +340,14 @@ struct SweepShared {
     u32 first;
 };
 
-// Lists the pairs that were taken twice or more, in any order.
+// Lists the pairs that were taken twice or more, in any order. Empties the slots that are in use.
 extern "C" __global__ void __launch_bounds__(THREADS)
-collect_kernel(const u64* keys, u32* uses, u32 numbers, u64* named_keys, u32* named_numbers, State* state) {
+collect_kernel(const u64* keys, u32* uses, u32 numbers, u64* named_keys, u32* named_numbers, Entry* entries,
+               const u32* slots, State* state) {
     SHARED(SweepShared, shared);
+    for (u64 i = grid_thread(); i < state->fresh; i += grid_threads()) {
+        entries[slots[i]] = Entry{NO_KEY, ~0u, ~0u};
+    }
     const u32 first = blockIdx.x * PAIR_TILE + threadIdx.x;
     u32 again = 0;
 #pragma unroll
@@ -298,12 +390,19 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
     }
     warp_atomic_max(&state->depth_max, depth_max);
     for (u64 i = grid_thread(); i < state->equals; i += grid_threads()) counts[equals[i]] = 0;
-    if (grid_thread() == 0) state->most = 0;
+    if (grid_thread() == 0) {
+        state->most = 0;
+        state->named = 0;
+        state->taken = 0;
+        state->fresh = 0;
+    }
 }
 
 // ---- the next sequence ----
 
 constexpr u32 TILE = PAIR_TILE;
+// Blocks of a multiprocessor, which spills one register.
+constexpr u32 REPLACE_RESIDENT = 5;
 
 struct ReplaceShared {
     // What is written, and the symbol behind it.
@@ -320,6 +419,10 @@ struct ReplaceShared {
     u64 before;
     u32 run_is_odd;
     u32 tile;
+    // Slots that the tile is first to use: how many, and where they are listed.
+    u32 fresh;
+    u32 fresh_first;
+    CountCache cache;
 };
 
 // What a tile tells of itself: how many symbols, whether a run begins in it, and the parity of the last such place,
@@ -369,12 +472,17 @@ __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bo
 }
 
 // Replaces what was taken and became a rule; `ids`, by number, are the symbols of the rules, or 0. Counts new pairs in
-// the table, pairs of equal symbols anew, and what the others lose.
-extern "C" __global__ void __launch_bounds__(THREADS)
+// the table, pairs of equal symbols anew, and what the others lose. `slots` lists the slots that become used.
+extern "C" __global__ void __launch_bounds__(THREADS, REPLACE_RESIDENT)
 replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* taken, const u32* ids, u32* counts,
-               Entry* entries, u32 size, u32* symbols_out, u32* numbers_out, u64* words, u32* ticket, State* state) {
+               Entry* entries, u32 size, u32 probes_max, u32* slots, u32* symbols_out, u32* numbers_out, u64* words,
+               u32* ticket, State* state) {
     SHARED(ReplaceShared, shared);
+    clear_counts(shared.cache);
+    if (threadIdx.x == 0) shared.fresh = 0;
     const u32 tile = next_tile(ticket, shared.tile);
+    // Once the table is too small all is in vain.
+    if (load_relaxed(&state->is_full) != 0) probes_max = 0;
     const u32 first = tile * TILE;
     const u32 warp_row = warp_index() * WARP_ROWS;
     u32 own_symbols[WARP_ROWS], pairs[WARP_ROWS], own_ids[WARP_ROWS];
@@ -446,7 +554,7 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
         }
         const bool is_changed = p < length && (!is_kept || is_replaced || next_is_replaced);
         if (is_changed && pair < FRESH && pair != DEAD && own_symbols[k] != symbols[p + 1]) {
-            atomicSub(&counts[pair], 1u);
+            add_count(shared.cache, pair, 0u - 1, counts, entries);
         }
     }
     if (threadIdx.x == 0) {
@@ -485,7 +593,12 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
     }
     __syncthreads();
     const u32 out_first = u32(shared.before);
-    for (u32 at = threadIdx.x; at < written; at += THREADS) {
+    // Which of this thread's positions were first to use a slot.
+    u32 is_first = 0;
+#pragma unroll 1
+    for (u32 k = 0; k < SWEEP_ITEMS; k++) {
+        const u32 at = k * THREADS + threadIdx.x;
+        if (at >= written) continue;
         const u32 symbol = shared.symbols[at], next = shared.symbols[at + 1];
         u32 pair = shared.numbers[at];
         if (symbol == SEPARATOR || next == SEPARATOR) pair = DEAD;
@@ -502,68 +615,95 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
                 const u32 begin = breaks != 0 ? 31 - __clz(breaks) : out_first + shared.run_is_odd;
                 pair |= (at + begin) % 2 != 0 ? ODD : 0;
             }
+            const u32 odd = pair & ODD;
+            // How much the count is to rise.
+            u32 sum = odd == 0 ? 1 : 0;
             if (pair & FRESH) {
-                const u32 slot = entry_slot(entries, size, pair_of(symbol, next));
-                if ((pair & ODD) == 0) atomicAdd(&entries[slot].count, 1u);
-                pair = (pair & ODD) | FRESH | slot;
-            } else if (symbol == next && (pair & ODD) == 0) {
-                atomicAdd(&counts[pair], 1u);
+                bool is_new;
+                const u32 slot = entry_slot(entries, size, probes_max, pair_of(symbol, next), is_new);
+                if (slot == DEAD) {
+                    sum = 0;
+                    pair = DEAD;
+                    state->is_full = 1;
+                } else {
+                    pair = odd | FRESH | slot;
+                    if (is_new) {
+                        sum--;
+                        is_first |= 1u << k;
+                        shared.numbers[at] = slot;
+                    }
+                }
+            } else if (symbol != next) {
+                sum = 0;
             }
+            if (sum != 0) add_count(shared.cache, pair & ~ODD, sum, counts, entries);
         }
         symbols_out[out_first + at] = symbol;
         numbers_out[out_first + at] = pair;
+    }
+    u32 fresh = 0;
+    if (is_first != 0) fresh = atomicAdd(&shared.fresh, u32(__popc(is_first)));
+    __syncthreads();
+    flush_counts(shared.cache, counts, entries);
+    if (threadIdx.x == 0 && shared.fresh > 0) shared.fresh_first = atomicAdd(&state->fresh, shared.fresh);
+    __syncthreads();
+#pragma unroll
+    for (u32 k = 0; k < SWEEP_ITEMS; k++) {
+        if ((is_first >> k) & 1) {
+            slots[shared.fresh_first + fresh] = shared.numbers[k * THREADS + threadIdx.x];
+            fresh++;
+        }
     }
 }
 
 // ---- numbers ----
 
-// Numbers the new pairs that occur twice or more, and finds the largest count of these.
+// Numbers the new pairs that occur twice or more; finds the largest count of all pairs, of which so many had numbers
+// before. Makes their uses and the filter 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
-number_kernel(Entry* entries, u32 size, u64* keys, u32* counts, u32* equals, State* state) {
+number_kernel(Entry* entries, const u32* slots, u32 numbers, u64* keys, u32* counts, u32* uses, u32* equals,
+              u32* filter, State* state) {
     SHARED(SweepShared, shared);
-    const u32 first = blockIdx.x * PAIR_TILE + threadIdx.x;
-    u32 own_counts[SWEEP_ITEMS];
-    u32 live = 0;
     u32 most = 0;
-#pragma unroll
-    for (u32 i = 0; i < SWEEP_ITEMS; i++) {
-        const u32 slot = first + i * THREADS;
-        // A free slot has count 0.
-        own_counts[i] = slot < size ? entries[slot].count + 1 : 0;
-        live += own_counts[i] >= 2;
-        most = max(most, own_counts[i]);
-    }
-    u32 total;
-    const u32 before = block_exclusive_sum(live, shared.sum, total);
-    if (threadIdx.x == 0 && total > 0) shared.first = atomicAdd(&state->numbers, total);
-    __syncthreads();
-    u32 number = shared.first + before;
-#pragma unroll
-    for (u32 i = 0; i < SWEEP_ITEMS; i++) {
-        if (own_counts[i] >= 2) {
-            Entry& entry = entries[first + i * THREADS];
-            const u64 key = entry.key;
-            entry.number = number;
-            keys[number] = key;
-            counts[number] = own_counts[i];
-            if (u32(key >> 32) == u32(key)) equals[atomicAdd(&state->equals, 1u)] = number;
-            number++;
-        }
-    }
-    warp_atomic_max(&state->most, most);
-}
-
-// Finds the largest count of the pairs that have a number; makes the uses of all 0, and `state` ready for a round.
-extern "C" __global__ void __launch_bounds__(THREADS)
-settle_kernel(const u32* counts, u32* uses, u32 numbers, State* state) {
-    u32 most = 0;
+    for (u64 i = grid_thread(); i < FILTER_WORDS; i += grid_threads()) filter[i] = 0;
     for (u64 number = grid_thread(); number < numbers; number += grid_threads()) {
         most = max(most, counts[number]);
         uses[number] = 0;
     }
-    warp_atomic_max(&state->most, most);
-    if (grid_thread() == 0) {
-        state->named = 0;
-        state->taken = 0;
+    const u32 fresh = state->fresh;
+    for (u64 tile_first = u64(blockIdx.x) * PAIR_TILE; tile_first < fresh; tile_first += u64(gridDim.x) * PAIR_TILE) {
+        u32 own_slots[SWEEP_ITEMS], own_counts[SWEEP_ITEMS];
+        u32 live = 0;
+#pragma unroll
+        for (u32 i = 0; i < SWEEP_ITEMS; i++) {
+            const u64 at = tile_first + i * THREADS + threadIdx.x;
+            own_slots[i] = at < fresh ? slots[at] : 0;
+            own_counts[i] = at < fresh ? entries[own_slots[i]].count + 2 : 0;
+            live += own_counts[i] >= 2;
+            most = max(most, own_counts[i]);
+        }
+        u32 total;
+        const u32 before = block_exclusive_sum(live, shared.sum, total);
+        if (threadIdx.x == 0 && total > 0) shared.first = atomicAdd(&state->numbers, total);
+        __syncthreads();
+        u32 number = shared.first + before;
+        // All have read where the tile's numbers begin.
+        __syncthreads();
+#pragma unroll
+        for (u32 i = 0; i < SWEEP_ITEMS; i++) {
+            if (tile_first + i * THREADS + threadIdx.x >= fresh) continue;
+            Entry& entry = entries[own_slots[i]];
+            entry.count = own_counts[i];
+            entry.number = DEAD;
+            if (own_counts[i] >= 2) {
+                const u64 key = entry.key;
+                entry.number = number;
+                keys[number] = key;
+                counts[number] = own_counts[i];
+                if (u32(key >> 32) == u32(key)) equals[atomicAdd(&state->equals, 1u)] = number;
+                number++;
+            }
+        }
     }
+    warp_atomic_max(&state->most, most);
 }

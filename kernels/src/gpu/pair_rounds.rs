@@ -10,10 +10,9 @@ use std::sync::atomic::AtomicBool;
 
 use super::construct::{Step, check_stop};
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Kernel, Launch, Source};
+use super::driver::{Argument, Kernel, Launch, Source};
 use super::error::GpuError;
 use super::merge_sort::Items;
-use super::primitives::LookBack;
 use crate::construct::Parameters;
 use crate::pair_rounds::{DEPTH_MAX, LAST, WEAK};
 
@@ -23,6 +22,9 @@ const THREADS: u32 = 256;
 /// Positions, numbers or slots that a block takes.
 const TILE: usize = 2048;
 
+/// Items of a tile that a thread takes.
+const SWEEP_ITEMS: usize = TILE / THREADS as usize;
+
 /// Positions of a row, and of the rows of a tile that are its own when positions are taken.
 const ROW: usize = 32;
 const SELECT_TILE: usize = TILE - 2 * ROW;
@@ -30,10 +32,24 @@ const SELECT_TILE: usize = TILE - 2 * ROW;
 /// Slots of the table of new pairs, in halves of a pair: 2 of 3 are used at most.
 const SLOTS_HALVES: usize = 3;
 
+/// How often a slot is looked for when all pairs are counted at first, with a table for fewer.
+const PROBES_FIRST: u32 = 256;
+
+/// Logarithm of the places in a block's cache of counts.
+const CACHE_BITS: u64 = 10;
+
+/// Words of the filter of numbers.
+const FILTER_WORDS: usize = 2048;
+
 pub(crate) static SOURCE: Source = Source {
     name: "pair_rounds.cu",
     text: include_str!("pair_rounds.cu"),
-    constants: &[("PAIR_THREADS", THREADS as u64), ("PAIR_TILE", TILE as u64)],
+    constants: &[
+        ("PAIR_THREADS", THREADS as u64),
+        ("PAIR_TILE", TILE as u64),
+        ("PAIR_CACHE_BITS", CACHE_BITS),
+        ("PAIR_FILTER_WORDS", FILTER_WORDS as u64),
+    ],
 };
 
 const fn kernel(name: &'static str) -> Kernel {
@@ -85,15 +101,31 @@ struct State {
     taken: usize,
     depth_max: u32,
     is_wrong: bool,
+    fresh: usize,
+    is_full: bool,
 }
 
-const STATE_WORDS: usize = 8;
+const STATE_WORDS: usize = 10;
+
+/// Which word says that the input is wrong.
+const IS_WRONG: usize = 7;
 
 impl State {
     fn download(gpu: &Gpu, words: &Buffer<u32>) -> Result<State, GpuError> {
         let mut state = [0; STATE_WORDS];
         gpu.download_from(words, 0, &mut state)?;
-        let [most, length, numbers, _, named, taken, depth_max, is_wrong] = state;
+        let [
+            most,
+            length,
+            numbers,
+            _,
+            named,
+            taken,
+            depth_max,
+            is_wrong,
+            fresh,
+            is_full,
+        ] = state;
         Ok(State {
             most,
             length: length as usize,
@@ -102,6 +134,8 @@ impl State {
             taken: taken as usize,
             depth_max,
             is_wrong: is_wrong != 0,
+            fresh: fresh as usize,
+            is_full: is_full != 0,
         })
     }
 }
@@ -162,8 +196,14 @@ struct Rounds<'a> {
     numbers: Numbers,
     /// Numbers of pairs of equal symbols.
     equals: Buffer<u32>,
-    /// The table of new pairs: key, count, number.
+    /// The table of new pairs: key, count, number. Empty when a sequence is written.
     entries: Buffer<[u64; 2]>,
+    /// The slots of it that are in use.
+    slots: Buffer<u32>,
+    /// Numbers modulo its bits, of pairs that reach the threshold. Zeros before a round.
+    filter: Buffer<u32>,
+    /// A ticket, and words of a look-back. Zeros when a sequence is written.
+    look_back: Buffer<u64>,
     taken: Buffer<u32>,
     named: Items,
     pairs: Buffer<u64>,
@@ -265,7 +305,11 @@ impl<'a> Rounds<'a> {
             numbers: Numbers::new(gpu, length / 2 + 1)?,
             // A pair of equal symbols takes four symbols of text, two of which go when it is replaced.
             equals: gpu.allocate(length / 2 + 1)?,
-            entries: gpu.allocate(slots(length))?,
+            // Most texts have far fewer pairs than tokens.
+            entries: gpu.filled(length / 2 + ROW, 0xff)?,
+            slots: gpu.allocate(length)?,
+            filter: gpu.allocate(FILTER_WORDS)?,
+            look_back: gpu.zeroed(1 + length.div_ceil(TILE))?,
             taken: gpu.zeroed(length.div_ceil(ROW))?,
             named: Items::new(gpu, 0)?,
             // Every rule shortens the sequence by two symbols at least.
@@ -277,17 +321,57 @@ impl<'a> Rounds<'a> {
 
     /// Counts and numbers all pairs.
     fn count_all(&mut self) -> Result<State, GpuError> {
-        self.write_next(self.length)?;
-        self.number(0, slots(self.length))
+        self.write_next(self.entries.len(), PROBES_FIRST)?;
+        let state = self.number(0, self.length)?;
+        if !state.is_full {
+            return Ok(state);
+        }
+        let is_wrong = [u32::from(state.is_wrong)];
+        self.gpu.fill(&self.state, 0)?;
+        self.gpu.upload_to(&self.state, IS_WRONG, &is_wrong)?;
+        self.gpu.fill(&self.look_back, 0)?;
+        self.gpu.fill(&self.now.numbers, 0x40)?;
+        self.make_entries(slots(self.length))?;
+        self.write_next(self.entries.len(), u32::MAX)?;
+        self.number(0, self.length)
+    }
+
+    /// Makes an empty table.
+    fn make_entries(&mut self, size: usize) -> Result<(), GpuError> {
+        self.entries = self.gpu.allocate(0)?;
+        self.entries = self.gpu.filled(size, 0xff)?;
+        Ok(())
     }
 
     /// Takes positions of pairs that reach the threshold.
     fn select(&self, state: &State, threshold: u32, mix_only: bool) -> Result<(), GpuError> {
         let own_rows = self.length.next_multiple_of(ROW);
         assert!(self.numbers.uses.len() >= state.numbers, "uses by number");
+        // At the lowest threshold all pairs reach it.
+        let filter = match threshold {
+            ..=2 => Argument::U64(0),
+            _ => {
+                self.gpu.launch(
+                    kernel("filter_kernel"),
+                    launch_looping(self.gpu, state.numbers),
+                    arguments![
+                        &self.numbers.counts,
+                        as_u32(state.numbers),
+                        threshold,
+                        &self.filter
+                    ],
+                )?;
+                Argument::from(&self.filter)
+            }
+        };
+        let launch = Launch {
+            // A tile has fewer items than a u32 counts.
+            blocks: self.gpu.blocks_looping(own_rows, SELECT_TILE as u32),
+            threads: THREADS,
+        };
         self.gpu.launch(
             kernel("select_kernel"),
-            launch_for(own_rows, SELECT_TILE),
+            launch,
             arguments![
                 &self.now.symbols,
                 &self.now.numbers,
@@ -296,8 +380,11 @@ impl<'a> Rounds<'a> {
                 &self.numbers.counts,
                 threshold,
                 u32::from(mix_only),
+                filter,
                 &self.numbers.uses,
                 &self.taken,
+                &self.look_back,
+                as_u32(1 + self.length.div_ceil(TILE)),
                 &self.state,
             ],
         )
@@ -312,13 +399,15 @@ impl<'a> Rounds<'a> {
         }
         self.gpu.launch(
             kernel("collect_kernel"),
-            launch_for(state.numbers, TILE),
+            launch_for(state.numbers.max(state.fresh), TILE),
             arguments![
                 &self.numbers.keys,
                 &self.numbers.uses,
                 as_u32(state.numbers),
                 self.named.keys(),
                 self.named.values(),
+                &self.entries,
+                &self.slots,
                 &self.state,
             ],
         )?;
@@ -361,23 +450,23 @@ impl<'a> Rounds<'a> {
         on_step: &mut dyn FnMut(Step),
     ) -> Result<State, GpuError> {
         // Each position that is taken makes two new pairs at most, and a number is for two.
-        self.write_next(2 * taken)?;
+        let size = slots(2 * taken);
+        if self.entries.len() < size {
+            self.make_entries(size)?;
+        }
+        self.write_next(size, u32::MAX)?;
         on_step(Step::Number);
         self.numbers.reserve(self.gpu, numbers, numbers + taken)?;
-        let state = self.number(numbers, slots(2 * taken))?;
+        let state = self.number(numbers, 2 * taken)?;
         self.length = state.length;
         Ok(state)
     }
 
-    /// Writes the next sequence, which has at most so many new pairs.
-    fn write_next(&mut self, new_pairs: usize) -> Result<(), GpuError> {
-        let size = slots(new_pairs);
-        self.gpu.fill_items(&self.entries, 0, size, 0xff)?;
-        let launch = launch_for(self.length, TILE);
-        let look_back = LookBack::<u64>::new(self.gpu, launch.blocks as usize)?;
+    /// Writes the next sequence, with so many slots for new pairs.
+    fn write_next(&mut self, size: usize, probes_max: u32) -> Result<(), GpuError> {
         self.gpu.launch(
             kernel("replace_kernel"),
-            launch,
+            launch_for(self.length, TILE),
             arguments![
                 &self.now.symbols,
                 &self.now.numbers,
@@ -387,10 +476,12 @@ impl<'a> Rounds<'a> {
                 &self.numbers.counts,
                 &self.entries,
                 as_u32(size),
+                probes_max,
+                &self.slots,
                 &self.next.symbols,
                 &self.next.numbers,
-                look_back.words(),
-                look_back.ticket(),
+                self.look_back.at(1),
+                self.look_back.at(0),
                 &self.state,
             ],
         )?;
@@ -398,27 +489,20 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Numbers the pairs of the table; `numbers` had one before.
-    fn number(&mut self, numbers: usize, size: usize) -> Result<State, GpuError> {
+    /// Numbers the new pairs, which are at most so many; `numbers` had one before.
+    fn number(&mut self, numbers: usize, new_pairs: usize) -> Result<State, GpuError> {
         self.gpu.launch(
             kernel("number_kernel"),
-            launch_for(size, TILE),
+            launch_looping(self.gpu, numbers.max(new_pairs / SWEEP_ITEMS).max(1)),
             arguments![
                 &self.entries,
-                as_u32(size),
+                &self.slots,
+                as_u32(numbers),
                 &self.numbers.keys,
                 &self.numbers.counts,
-                &self.equals,
-                &self.state,
-            ],
-        )?;
-        self.gpu.launch(
-            kernel("settle_kernel"),
-            launch_looping(self.gpu, numbers.max(1)),
-            arguments![
-                &self.numbers.counts,
                 &self.numbers.uses,
-                as_u32(numbers),
+                &self.equals,
+                &self.filter,
                 &self.state,
             ],
         )?;

@@ -11,7 +11,7 @@ use super::Binder;
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::functions;
 use crate::query::{
-    Affinity, Collation, CorporaColumn, FilesColumn, NgramsColumn, Relation, SegmentsColumn,
+    Affinity, Collation, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn, Relation, SegmentsColumn,
     SettingsColumn, Source, TermVectorsColumn, WordsColumn,
 };
 use crate::suggest::{did_you_mean, nearest};
@@ -149,6 +149,10 @@ impl Binder<'_> {
             "corpora" => {
                 call.take([], "no arguments")?;
                 (Relation::Corpora, columns_of!(CorporaColumn))
+            }
+            "devices" => {
+                call.take([], "no arguments")?;
+                (Relation::Devices, columns_of!(DevicesColumn))
             }
             "settings" => {
                 call.take([], "no arguments")?;

@@ -16,6 +16,9 @@ const MEMORY_LIMIT_MIN: u64 = 1 << 20;
 /// The greatest `memory_limit` in bytes.
 const MEMORY_LIMIT_MAX: u64 = 1 << 40;
 
+/// The least `gpu_memory_limit` in bytes.
+const GPU_MEMORY_LIMIT_MIN: u64 = 1 << 16;
+
 /// The greatest `statement_timeout` in milliseconds.
 const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
 
@@ -24,6 +27,7 @@ impl Binder<'_> {
         let setting = match self.setting(name)? {
             Setting::Device(_) => Setting::Device(self.device(value)?),
             Setting::Durability(_) => Setting::Durability(self.durability(value)?),
+            Setting::GpuMemoryLimit(_) => Setting::GpuMemoryLimit(self.gpu_memory_limit(value)?),
             Setting::MemoryLimit(_) => {
                 let bounds = MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
                 Setting::MemoryLimit(self.size(
@@ -60,17 +64,28 @@ impl Binder<'_> {
         let device = match lower.as_str() {
             "auto" => Some(Device::Auto),
             "cpu" => Some(Device::Cpu),
-            "cuda" => Some(Device::Cuda(0)),
+            "cuda" => Some(Device::Cuda(None)),
             _ => lower
                 .strip_prefix("cuda:")
                 .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
                 .and_then(|digits| digits.parse().ok())
-                .map(Device::Cuda),
+                .map(|number| Device::Cuda(Some(number))),
         };
         device.ok_or_else(|| {
             let bounds = "'auto', 'cpu', 'cuda' or 'cuda:1'";
             self.not_one_of(operand, "device", bounds, &text)
         })
+    }
+
+    fn gpu_memory_limit(&self, operand: &Operand) -> Result<Option<u64>> {
+        let value = self.value(&operand.kind);
+        if matches!(value, Value::Text(text) if text.eq_ignore_ascii_case("auto")) {
+            return Ok(None);
+        }
+        let bounds = GPU_MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
+        let written = "'64KiB'..='1024GiB', or 'auto'";
+        let bytes = self.size(operand, "gpu_memory_limit", bounds, written)?;
+        Ok(Some(bytes))
     }
 
     fn durability(&self, operand: &Operand) -> Result<Durability> {

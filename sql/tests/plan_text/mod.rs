@@ -9,7 +9,7 @@
 use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
     Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, Collation, Comparison,
-    CorporaColumn, Expression, ExpressionId, FilesColumn, Function, Matcher, NgramsColumn, Query,
+    CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn, Function, Matcher, NgramsColumn, Query,
     Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
 };
 
@@ -118,6 +118,7 @@ fn relation_text(relation: &Relation) -> String {
         Relation::Files { corpus } => format!("files({})", text(corpus)),
         Relation::Corpora => "corpora()".to_owned(),
         Relation::Segments { corpus } => format!("segments({})", text(corpus)),
+        Relation::Devices => "devices()".to_owned(),
         Relation::Settings => "settings()".to_owned(),
     }
 }
@@ -135,6 +136,7 @@ fn columns_of(relation: &Relation) -> Vec<String> {
         Relation::Files { .. } => names!(FilesColumn),
         Relation::Corpora => names!(CorporaColumn),
         Relation::Segments { .. } => names!(SegmentsColumn),
+        Relation::Devices => names!(DevicesColumn),
         Relation::Settings => names!(SettingsColumn),
     };
     names.into_iter().map(String::from).collect()

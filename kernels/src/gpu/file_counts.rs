@@ -1,0 +1,204 @@
+//! In which files each word occurs, and how often: top-down.
+//!
+//! The invariant: tables are those of [`crate::word_file_counts`] and
+//! [`crate::file_word_counts`], bit for bit. With few files every symbol has a
+//! row of counters, one a file; with many a list, whose room is bounded by the
+//! symbol's weight, so that one allocation holds all.
+
+use std::ops::Range;
+
+use super::device::{Buffer, Gpu, arguments};
+use super::error::GpuError;
+use super::merge::{self, Lists, MergePlan};
+use super::primitives;
+use super::tables::{self, DeviceTable};
+use super::traversal::DeviceWords;
+use super::weights::{COLUMNS_MAX, file_cells, weights};
+
+/// Where each symbol of a grammar over words is used, and in which order lists are merged. Nothing with few files.
+#[derive(Debug)]
+pub struct FileUses {
+    plan: Option<MergePlan>,
+}
+
+impl FileUses {
+    /// Sorts all places by symbol.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
+        if grammar.files() <= COLUMNS_MAX {
+            return Ok(FileUses { plan: None });
+        }
+        FileUses::of_lists(gpu, grammar)
+    }
+
+    /// As [`FileUses::new`], for lists, however few files there are.
+    pub(crate) fn of_lists(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
+        let weights = weights::<u32>(gpu, grammar, 0..grammar.root.len())?;
+        let root_count = grammar.root.len();
+        let count = root_count + grammar.symbols.len();
+        let (keys, holders) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
+        // All are u32: a grammar's symbols are.
+        let none = grammar.symbol_count() as u32;
+        let arguments = arguments![
+            &grammar.root,
+            &grammar.root_files,
+            root_count as u32,
+            &grammar.symbols,
+            &grammar.owners,
+            grammar.symbols.len() as u32,
+            weights.at(grammar.terminal_count as usize),
+            grammar.files() as u32,
+            none,
+            &keys,
+            &holders
+        ];
+        merge::launch(gpu, "use_keys_kernel", count, arguments)?;
+        let bits = u32::BITS - none.leading_zeros();
+        let (keys, holders) = primitives::sort_pairs(gpu, keys, holders, 0..bits)?;
+        let use_offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
+        let arguments = arguments![&keys, count, &use_offsets, none];
+        merge::launch(gpu, "key_offsets_kernel", count + 1, arguments)?;
+        drop(keys);
+        let terminals = grammar.terminal_count;
+        let levels = (0..grammar.levels()).rev().map(|level| {
+            let Range { start, end } = grammar.level_rules(level);
+            terminals + start..terminals + end
+        });
+        let steps: Vec<Range<u32>> = levels.chain([0..terminals]).collect();
+        let files = grammar.files();
+        let plan = MergePlan::new(gpu, use_offsets, holders, weights, files, &steps)?;
+        Ok(FileUses { plan: Some(plan) })
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(&self) -> u64 {
+        self.plan.as_ref().map_or(0, MergePlan::bytes)
+    }
+
+    /// The files of each symbol, in order.
+    pub(crate) fn lists(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Lists, GpuError> {
+        match &self.plan {
+            Some(plan) => plan.merge_own(gpu, grammar.terminal_count as usize),
+            None => {
+                let cells = file_cells(gpu, grammar)?;
+                let symbols = grammar.symbol_count();
+                let files = grammar.files();
+                let table = tables::of_cells(gpu, &cells, symbols, files, (files, 1))?;
+                lists_of(gpu, table)
+            }
+        }
+    }
+}
+
+/// The rows of a table as lists.
+fn lists_of(gpu: &Gpu, table: DeviceTable) -> Result<Lists, GpuError> {
+    let lengths = gpu.allocate::<u32>(table.rows())?;
+    // Rows are u32; no row is longer than that.
+    let arguments = arguments![&table.offsets, table.rows() as u32, u32::MAX, &lengths];
+    tables::launch(gpu, "top_lengths_kernel", table.rows(), arguments)?;
+    Ok(Lists {
+        starts: table.offsets,
+        lengths,
+        entries: table.entries,
+    })
+}
+
+/// For each word the files that it occurs in, with counts.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn word_file_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    uses: &FileUses,
+) -> Result<DeviceTable, GpuError> {
+    let words = grammar.terminal_count as usize;
+    match &uses.plan {
+        None => {
+            let cells = file_cells(gpu, grammar)?;
+            let files = grammar.files();
+            tables::of_cells(gpu, &cells, words, files, (files, 1))
+        }
+        Some(_) => uses.lists(gpu, grammar)?.table(gpu, words),
+    }
+}
+
+/// For each file the words that occur in it, with counts.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn file_word_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    uses: &FileUses,
+) -> Result<DeviceTable, GpuError> {
+    let (words, files) = (grammar.terminal_count as usize, grammar.files());
+    match &uses.plan {
+        None => {
+            let cells: Buffer<u32> = file_cells(gpu, grammar)?;
+            tables::of_cells(gpu, &cells, files, words, (1, files))
+        }
+        Some(_) => word_file_counts(gpu, grammar, uses)?.transposed(gpu, files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::gpu::test_devices::on_devices;
+    use crate::test_grammars::{self, TestGrammar};
+    use crate::{WordUses, file_word_counts as file_words, word_file_counts as word_files};
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    fn check(gpu: &Gpu, grammar: &TestGrammar) -> Result<(), GpuError> {
+        let words = grammar.word_grammar();
+        let view = words.view();
+        let device = DeviceWords::upload(gpu, view)?;
+        let uses = WordUses::new(view);
+        let by_word = word_files(view, &uses, &GO).expect("not stopped");
+        let by_file = file_words(view, &uses, &GO).expect("not stopped");
+        for uses in [
+            FileUses::new(gpu, &device)?,
+            FileUses::of_lists(gpu, &device)?,
+        ] {
+            let found = word_file_counts(gpu, &device, &uses)?.download(gpu)?;
+            assert_eq!(found, by_word, "{grammar:?}");
+            let found = file_word_counts(gpu, &device, &uses)?.download(gpu)?;
+            assert_eq!(found, by_file, "{grammar:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn files_of_words_of_small_grammars_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let mut grammars = test_grammars::all_small().step_by(97);
+            grammars.try_for_each(|grammar| check(gpu, &grammar))
+        });
+    }
+
+    #[test]
+    fn files_of_words_of_random_and_extreme_grammars_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let extreme = [
+                test_grammars::deep_chain(100),
+                test_grammars::long_body(9_000),
+                test_grammars::runs(12),
+                test_grammars::many_files(31),
+                test_grammars::many_files(33),
+                test_grammars::many_files(2_000),
+                test_grammars::repeated_text(5),
+            ];
+            let mut grammars = test_grammars::random_many(8).chain(extreme);
+            grammars.try_for_each(|grammar| check(gpu, &grammar))
+        });
+    }
+}

@@ -1,0 +1,268 @@
+//! Weights of symbols, in the whole or in each of a few files, and words by count.
+//!
+//! The invariant: counts are those of [`crate::weights`], bit for bit.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Argument, Kernel, Launch, Source};
+use super::error::GpuError;
+use super::levels::Walk;
+use super::primitives;
+use super::traversal::{DeviceWords, HOT_SLOTS};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Items of a piece.
+const TILE: u32 = 2048;
+
+/// Blocks of a multiprocessor.
+const RESIDENT: u32 = 4;
+
+/// Counters a symbol at most: a group of lanes has one a lane.
+pub(crate) const COLUMNS_MAX: usize = 32;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "weights.cu",
+    text: include_str!("weights.cu"),
+    constants: &[
+        ("WEIGHTS_THREADS", THREADS as u64),
+        ("WEIGHTS_TILE", TILE as u64),
+        ("WEIGHTS_HOT_SLOTS", HOT_SLOTS as u64),
+        ("WEIGHTS_HOT_BITS", HOT_SLOTS.ilog2() as u64),
+    ],
+};
+
+const fn kernel(name: &'static str) -> Kernel {
+    Kernel {
+        source: &SOURCE,
+        name,
+    }
+}
+
+/// What weights are counted in; sums wrap.
+pub trait DeviceCounter: Pod {
+    /// The kernel.
+    const KERNEL: &'static str;
+}
+
+impl DeviceCounter for u32 {
+    const KERNEL: &'static str = "weights_u32_kernel";
+}
+
+impl DeviceCounter for u64 {
+    const KERNEL: &'static str = "weights_u64_kernel";
+}
+
+/// `[symbols]`: how often each symbol occurs in the expansion of `root[positions]`.
+///
+/// Work: one launch. `u32` is enough for files of less than 2^32 terminals.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn weights<C: DeviceCounter>(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    positions: Range<usize>,
+) -> Result<Buffer<C>, GpuError> {
+    count(gpu, grammar, positions, 1)
+}
+
+/// `[symbols * files]`: how often each symbol occurs in each file, of which there are [`COLUMNS_MAX`] at most.
+pub(crate) fn file_cells(gpu: &Gpu, grammar: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
+    let files = grammar.files();
+    assert!(files <= COLUMNS_MAX, "{files} files are too many for cells");
+    count(gpu, grammar, 0..grammar.root.len(), files)
+}
+
+fn count<C: DeviceCounter>(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    positions: Range<usize>,
+    columns: usize,
+) -> Result<Buffer<C>, GpuError> {
+    assert!(positions.end <= grammar.root.len(), "a range of the root");
+    let weights = gpu.zeroed::<C>(grammar.symbol_count() * columns)?;
+    // At most 5: a lane for each column.
+    let shift = columns.max(1).next_power_of_two().ilog2();
+    // Positions are u32.
+    let root = positions.start as u32..positions.end as u32;
+    let levels: Vec<Range<u32>> = (0..grammar.levels())
+        .rev()
+        .map(|level| grammar.level_bodies(level))
+        .collect();
+    let walk = Walk::new(gpu, &[root], TILE, &levels, TILE >> shift)?;
+    let state = walk.state(gpu)?;
+    let launch = Launch {
+        blocks: walk.blocks(gpu, RESIDENT),
+        threads: THREADS,
+    };
+    let mut arguments = arguments![
+        &grammar.root,
+        &grammar.root_offsets,
+        &grammar.symbols,
+        &grammar.owners,
+        &grammar.hot,
+        &weights,
+        grammar.terminal_count,
+        // A few.
+        columns as u32,
+        shift,
+    ]
+    .to_vec();
+    arguments.extend(walk.arguments(&state));
+    gpu.launch(kernel(C::KERNEL), launch, &arguments)?;
+    Ok(weights)
+}
+
+/// Words in order of their counts, the largest first, equal ones in order of words; and the counts.
+///
+/// `weights` are those of all symbols, of which the first `words` are words, with counts up to `most`.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn words_by_count(
+    gpu: &Gpu,
+    weights: &Buffer<u32>,
+    words: u32,
+    most: u32,
+) -> Result<(Buffer<u32>, Buffer<u32>), GpuError> {
+    assert!(
+        words as usize <= weights.len(),
+        "words are the first symbols"
+    );
+    let keys = gpu.allocate::<u32>(words as usize)?;
+    let numbers = gpu.allocate::<u32>(words as usize)?;
+    rank_keys(gpu, weights.at(0), words, most, &keys, &numbers)?;
+    let bits = u32::BITS - most.leading_zeros();
+    let (keys, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..bits)?;
+    // The keys become counts again.
+    let counts = gpu.allocate::<u32>(words as usize)?;
+    let unused = gpu.allocate::<u32>(words as usize)?;
+    rank_keys(gpu, keys.at(0), words, most, &counts, &unused)?;
+    Ok((numbers, counts))
+}
+
+fn rank_keys(
+    gpu: &Gpu,
+    weights: Argument,
+    words: u32,
+    most: u32,
+    keys: &Buffer<u32>,
+    numbers: &Buffer<u32>,
+) -> Result<(), GpuError> {
+    let arguments = arguments![weights, words, most, keys, numbers];
+    launch(gpu, "rank_keys_kernel", words as usize, arguments)
+}
+
+/// Launches a kernel that loops.
+pub(crate) fn launch(
+    gpu: &Gpu,
+    name: &'static str,
+    items: usize,
+    arguments: &[Argument],
+) -> Result<(), GpuError> {
+    let launch = Launch {
+        blocks: gpu.blocks_looping(items, THREADS),
+        threads: THREADS,
+    };
+    gpu.launch(kernel(name), launch, arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+
+    use super::*;
+    use crate::gpu::test_devices::on_devices;
+    use crate::test_grammars::{self, TestGrammar};
+
+    fn check(gpu: &Gpu, grammar: &TestGrammar) -> Result<(), GpuError> {
+        let view = grammar.view();
+        let device = DeviceWords::upload(gpu, view)?;
+        let all = 0..view.root.len();
+        let expected = crate::weights(view, all.clone(), u64::MAX);
+        let wide = weights::<u64>(gpu, &device, all.clone())?;
+        assert_eq!(gpu.download(&wide)?, expected, "{grammar:?}");
+        if expected.iter().all(|&weight| weight <= u64::from(u32::MAX)) {
+            let narrow = weights::<u32>(gpu, &device, all)?;
+            let found = gpu.download(&narrow)?.into_iter().map(u64::from);
+            assert!(found.eq(expected), "{grammar:?}");
+        }
+        if view.files() <= COLUMNS_MAX {
+            let cells = gpu.download(&file_cells(gpu, &device)?)?;
+            for file in 0..view.files() {
+                let positions = view.root_range(file as u32);
+                let expected = crate::weights(view, positions, u64::MAX);
+                let column = cells.iter().skip(file).step_by(view.files());
+                assert!(column.map(|&n| u64::from(n)).eq(expected), "{grammar:?}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn weights_of_small_grammars_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let mut grammars = test_grammars::all_small().step_by(37);
+            grammars.try_for_each(|grammar| check(gpu, &grammar))
+        });
+    }
+
+    #[test]
+    fn weights_of_random_and_extreme_grammars_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let extreme = [
+                test_grammars::deep_chain(300),
+                test_grammars::long_body(20_000),
+                test_grammars::runs(16),
+                test_grammars::doubling(70),
+                test_grammars::many_files(31),
+                test_grammars::many_files(300),
+                test_grammars::repeated_text(20),
+            ];
+            let mut grammars = test_grammars::random_many(12).chain(extreme);
+            grammars.try_for_each(|grammar| check(gpu, &grammar))
+        });
+    }
+
+    #[test]
+    fn weights_of_one_file_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let grammar = test_grammars::many_files(7);
+            let view = grammar.view();
+            let device = DeviceWords::upload(gpu, view)?;
+            for file in 0..7 {
+                let found = weights::<u64>(gpu, &device, view.root_range(file))?;
+                let expected = crate::weights(view, view.root_range(file), u64::MAX);
+                assert_eq!(gpu.download(&found)?, expected);
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn words_come_by_count_and_equal_counts_by_word() {
+        on_devices(|gpu| {
+            for grammar in [test_grammars::random(3), test_grammars::repeated_text(3)] {
+                let view = grammar.view();
+                let device = DeviceWords::upload(gpu, view)?;
+                let weights = weights::<u32>(gpu, &device, 0..view.root.len())?;
+                let counts = gpu.download(&weights)?;
+                let words = view.terminal_count;
+                let mut expected: Vec<u32> = (0..words).collect();
+                expected.sort_by_key(|&word| Reverse(counts[word as usize]));
+                let (found, sorted) = words_by_count(gpu, &weights, words, 1 << 24)?;
+                assert_eq!(gpu.download(&found)?, expected);
+                let expected: Vec<u32> = expected.iter().map(|&w| counts[w as usize]).collect();
+                assert_eq!(gpu.download(&sorted)?, expected);
+            }
+            Ok(())
+        });
+    }
+}
