@@ -259,7 +259,7 @@ columns! {
         /// INTEGER: bytes of its memory.
         Memory = "memory": Integer,
         /// INTEGER: bytes that this database may use of it.
-        Limit = "limit": Integer,
+        MemoryLimit = "memory_limit": Integer,
         /// INTEGER: bytes that this database uses of it.
         Used = "used": Integer,
         /// INTEGER: number of segments that lie in its memory.

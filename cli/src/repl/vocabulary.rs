@@ -114,7 +114,7 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "model",
             "architecture",
             "memory",
-            "limit",
+            "memory_limit",
             "used",
             "resident",
             "failures",
