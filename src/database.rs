@@ -19,6 +19,7 @@ use zipfdb_storage::{
 
 use crate::background::Background;
 use crate::corpus::Corpus;
+use crate::device::Devices;
 use crate::edits::Edits;
 use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
 use crate::overlay::Batch;
@@ -80,6 +81,7 @@ pub(crate) struct Core {
     /// The segments of each corpus, by name, with what was decoded of them.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
+    pub(crate) devices: Arc<Devices>,
 }
 
 impl Deref for Shared {
@@ -108,7 +110,11 @@ impl Core {
             let known = kept.remove(&segment.id());
             known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
         });
-        let stored = Arc::new(StoredView::new(record.name.clone(), views.collect())?);
+        let stored = Arc::new(StoredView::new(
+            record.name.clone(),
+            views.collect(),
+            self.devices.clone(),
+        )?);
         let mut newest = self.stored.lock();
         if let Some(other) = newest.get(&record.name) {
             let ids = other.segments().iter().map(|segment| segment.id());
@@ -250,6 +256,7 @@ impl DatabaseOptions {
             recompressing: Mutex::default(),
             stored: Mutex::default(),
             edits: Edits::default(),
+            devices: Arc::default(),
         };
         core.replay()?;
         Ok(Database {

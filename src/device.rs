@@ -54,10 +54,27 @@ struct Resident {
     used: u64,
 }
 
-#[derive(Clone)]
 enum Structure {
     Words(Arc<ResidentWords>),
     Lookups(Arc<DeviceStructures>),
+}
+
+/// What a structure is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Counts of all words and n-grams.
+    Words,
+    /// Counts, searches and extracts in batches.
+    Lookups,
+}
+
+impl Structure {
+    fn kind(&self) -> Kind {
+        match self {
+            Structure::Words(_) => Kind::Words,
+            Structure::Lookups(_) => Kind::Lookups,
+        }
+    }
 }
 
 /// A grammar over words, for counts of all words and n-grams.
@@ -138,7 +155,9 @@ impl Devices {
             if let Some(number) = number
                 && number as usize >= count
             {
-                return Err(invalid(format!("there is no cuda:{number}, only {count} in all")));
+                return Err(invalid(format!(
+                    "there is no cuda:{number}, only {count} in all"
+                )));
             }
         }
         *self.wanted.lock() = Wanted {
@@ -177,7 +196,9 @@ impl Devices {
             Setting::Cpu => Candidates::None,
             Setting::Auto => Candidates::Maybe(all.iter().collect()),
             Setting::Cuda(None) => Candidates::Only(all.iter().collect()),
-            Setting::Cuda(Some(number)) => Candidates::Only(all.iter().skip(number as usize).take(1).collect()),
+            Setting::Cuda(Some(number)) => {
+                Candidates::Only(all.iter().skip(number as usize).take(1).collect())
+            }
         }
     }
 
@@ -242,13 +263,12 @@ impl Device {
         tracing::warn!("{error}; the CPU answers instead");
     }
 
-    /// Whether the words, or what look-ups need, of a segment lie in its memory.
-    pub(crate) fn holds(&self, residence: &Residence, lookups: bool) -> bool {
+    /// Whether a structure of a segment lies in its memory.
+    pub(crate) fn holds(&self, residence: &Residence, kind: Kind) -> bool {
         let residents = self.residents.lock();
-        residents.iter().any(|resident| {
-            resident.owner == residence.id
-                && matches!(resident.structure, Structure::Lookups(_)) == lookups
-        })
+        let mut residents = residents.iter();
+        residents
+            .any(|resident| resident.owner == residence.id && resident.structure.kind() == kind)
     }
 
     /// Works with the words of a segment.
@@ -261,7 +281,7 @@ impl Device {
         view: GrammarView<'_>,
         work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
     ) -> Result<A> {
-        self.with_room(residence, || {
+        self.with_room(residence, Kind::Words, || {
             let kept = self.find(residence, |structure| match structure {
                 Structure::Words(words) => Some(words.clone()),
                 Structure::Lookups(_) => None,
@@ -293,7 +313,7 @@ impl Device {
         build: impl Fn(&Gpu) -> Result<DeviceStructures>,
         work: impl Fn(&Gpu, &DeviceStructures) -> Result<A>,
     ) -> Result<A> {
-        self.with_room(residence, || {
+        self.with_room(residence, Kind::Lookups, || {
             let kept = self.find(residence, |structure| match structure {
                 Structure::Lookups(structures) => Some(structures.clone()),
                 Structure::Words(_) => None,
@@ -324,10 +344,16 @@ impl Device {
     }
 
     /// Works again and again until there is enough memory, or nothing left that could leave.
-    fn with_room<A>(&self, residence: &Residence, work: impl Fn() -> Result<A>) -> Result<A> {
+    fn with_room<A>(
+        &self,
+        residence: &Residence,
+        kind: Kind,
+        work: impl Fn() -> Result<A>,
+    ) -> Result<A> {
         loop {
             match work() {
-                Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(Some(residence)) => {}
+                Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(Some((residence, kind))) => {
+                }
                 result => return result,
             }
         }
@@ -355,21 +381,17 @@ impl Device {
         });
     }
 
-    /// Has the least recently used leave, of other segments if there are any; says whether there was one.
-    fn evict(&self, but: Option<&Residence>) -> bool {
+    /// Has the least recently used leave, but not what is worked with: a kind of structure of a segment. Says whether there
+    /// was one.
+    fn evict(&self, but: Option<(&Residence, Kind)>) -> bool {
         let mut residents = self.residents.lock();
-        let but = but.map(|residence| residence.id);
+        let but = but.map(|(residence, kind)| (residence.id, kind));
         let places = residents.iter().enumerate();
-        let oldest = places.min_by_key(|(_, r)| (Some(r.owner) == but, r.used));
-        let Some((place, oldest)) = oldest else {
+        let others = places.filter(|(_, r)| Some((r.owner, r.structure.kind())) != but);
+        let oldest = others.min_by_key(|(_, resident)| resident.used);
+        let Some((place, _)) = oldest else {
             return false;
         };
-        // The segment's own newest is what is worked with; without it there is no more room.
-        let is_own = Some(oldest.owner) == but;
-        let newest = residents.iter().map(|resident| resident.used).max();
-        if is_own && Some(oldest.used) == newest {
-            return false;
-        }
         residents.swap_remove(place);
         true
     }
@@ -395,6 +417,14 @@ impl From<GpuError> for Error {
 pub(crate) struct Log(Mutex<BTreeMap<String, (u64, Duration)>>);
 
 impl Log {
+    /// Notes what is done until the flag is set.
+    pub(crate) fn until<'a>(&'a self, stop: &'a AtomicBool) -> Run<'a> {
+        Run {
+            stop,
+            log: Some(self),
+        }
+    }
+
     fn add(&self, name: &str, time: Duration) {
         let mut places = self.0.lock();
         let place = places.entry(name.to_owned()).or_default();

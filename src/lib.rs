@@ -24,6 +24,7 @@
 mod background;
 mod corpus;
 mod database;
+mod device;
 mod edits;
 mod error;
 mod execute;

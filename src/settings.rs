@@ -114,7 +114,10 @@ mod tests {
         let list = settings.list();
         assert_eq!(list.map(|(setting, _)| setting.name()), Setting::NAMES);
         let values = list.map(|(setting, _)| value_text(setting));
-        assert_eq!(values, ["cuda:1", "full", "auto", "1000B", "1500ms", "root_stream"]);
+        assert_eq!(
+            values,
+            ["cuda:1", "full", "auto", "1000B", "1500ms", "root_stream"]
+        );
         let defaults = Settings::default().list();
         let defaults = defaults.map(|(setting, _)| value_text(setting));
         assert_eq!(defaults, ["auto", "full", "auto", "1GiB", "0", "auto"]);

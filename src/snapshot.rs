@@ -11,6 +11,7 @@
 mod corpus_view;
 mod edited_text;
 mod file_index;
+mod on_devices;
 mod pending;
 mod segment_view;
 mod stored_view;
@@ -32,6 +33,7 @@ use std::sync::atomic::AtomicBool;
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 
 use crate::database::Shared;
+use crate::device::Run;
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
@@ -131,7 +133,7 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn word_counts(&self) -> Result<WordCounts> {
-        let totals = self.install(|| self.view.totals())?;
+        let totals = self.install(|| self.view.totals(Run::until(&AtomicBool::new(false))))?;
         let counts = (0..).zip(totals).filter(|&(_, count)| count > 0);
         Ok(WordCounts::new(self.view.clone(), counts.collect()))
     }
@@ -165,7 +167,7 @@ impl Snapshot {
     /// If a segment is damaged.
     pub fn inverted_index(&self) -> Result<FileCounts> {
         let never = AtomicBool::new(false);
-        let table = self.install(|| self.view.word_files(&never))?;
+        let table = self.install(|| self.view.word_files(Run::until(&never)))?;
         Ok(FileCounts::of_words(self.view.clone(), table))
     }
 
@@ -177,7 +179,7 @@ impl Snapshot {
     /// If a segment is damaged.
     pub fn term_vectors(&self) -> Result<TermVectors> {
         let never = AtomicBool::new(false);
-        let table = self.install(|| self.view.file_words(&never))?;
+        let table = self.install(|| self.view.file_words(Run::until(&never)))?;
         Ok(TermVectors::new(self.view.clone(), table))
     }
 
@@ -191,7 +193,7 @@ impl Snapshot {
     pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
         let never = AtomicBool::new(false);
-        let parts = self.install(|| self.view.ngrams(n, &never))?;
+        let parts = self.install(|| self.view.ngrams(n, Run::until(&never)))?;
         Ok(NgramCounts::new(self.view.clone(), n, parts))
     }
 
@@ -207,7 +209,7 @@ impl Snapshot {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
         let never = AtomicBool::new(false);
         let by_count = FileOrder::Count;
-        let parts = self.install(|| self.view.ngram_files(n, by_count, &never))?;
+        let parts = self.install(|| self.view.ngram_files(n, by_count, Run::until(&never)))?;
         Ok(FileCounts::new(self.view.clone(), n, parts))
     }
 

@@ -44,13 +44,13 @@ mod weights;
 pub use construct::{DeviceConstructed, Step, TOKENS_MAX, construct, construct_resident};
 pub use cuda::Absence;
 pub use device::{Buffer, DeviceFacts, Gpu};
+#[cfg(feature = "emulator")]
+pub use emulator::emulate;
 pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::DeviceGrammar;
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
-#[cfg(feature = "emulator")]
-pub use emulator::emulate;
 pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
 pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};

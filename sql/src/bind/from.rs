@@ -11,8 +11,8 @@ use super::Binder;
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::functions;
 use crate::query::{
-    Affinity, Collation, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn, Relation, SegmentsColumn,
-    SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    Affinity, Collation, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn, Relation,
+    SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
 };
 use crate::suggest::{did_you_mean, nearest};
 use crate::syntax::{Argument, From, FromKind, Name, Operand};

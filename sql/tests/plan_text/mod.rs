@@ -9,8 +9,9 @@
 use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
     Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, Collation, Comparison,
-    CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn, Function, Matcher, NgramsColumn, Query,
-    Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn, Function, Matcher,
+    NgramsColumn, Query, Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn,
+    WordsColumn,
 };
 
 /// The query as SQL that binds to an equal query.

@@ -1,12 +1,12 @@
 //! Counts of words.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use zipfdb_kernels::CountTable;
 
 use super::{Edit, NONE, PendingView};
+use crate::device::Run;
 use crate::overlay::add_up;
 use crate::{Error, Result};
 
@@ -27,8 +27,8 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::totals`].
-    pub(crate) fn totals(&self) -> Result<Vec<u64>> {
-        let stored = self.stored.totals()?;
+    pub(crate) fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
+        let stored = self.stored.totals(run)?;
         let mut totals = match self.numbering.numbers() {
             None => stored,
             Some(numbers) => {
@@ -74,11 +74,11 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::file_words`].
-    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+    pub(crate) fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         if let Some(table) = self.file_words.get() {
             return Ok(table.clone());
         }
-        let stored = self.stored.file_words(stop)?;
+        let stored = self.stored.file_words(run)?;
         let rows = (0..self.files.len()).into_par_iter().map(|file| {
             let row = match self.stored_file(file) {
                 None => &[][..],
@@ -98,11 +98,11 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::word_files`].
-    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+    pub(crate) fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         if let Some(table) = self.word_files.get() {
             return Ok(table.clone());
         }
-        let stored = self.stored.word_files(stop)?;
+        let stored = self.stored.word_files(run)?;
         let mut changes: Vec<(u32, u32, i64)> = Vec::new();
         for edit in &self.edits {
             changes.extend(

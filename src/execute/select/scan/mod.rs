@@ -124,6 +124,7 @@ pub(super) fn open(
             let corpus = database.corpus(corpus)?;
             Box::new(catalog::segments(&corpus, request, context)?)
         }
+        Relation::Devices => Box::new(catalog::devices(database, request, context)?),
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::Words { corpus } => {
             let snapshot = database.snapshot(corpus)?;
