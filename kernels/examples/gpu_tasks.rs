@@ -235,7 +235,9 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Failure> {
     let (uses_build, device_uses) = timed(gpu, || FileUses::new(gpu, &words))?;
     let plain = baseline::PlainWords::upload(gpu, &plain_words, &plain_offsets, word_count)?;
     println!(
-        "   device: grammar {:.1} MB uploaded in {upload:.2} ms, uses {:.1} MB built in {uses_build:.3} ms, plain words {:.1} MB",
+        "   device: {:?} body and root symbols with {} levels inlined; grammar {:.1} MB uploaded in {upload:.2} ms, uses {:.1} MB built in {uses_build:.3} ms, plain words {:.1} MB",
+        words.sizes(),
+        view.levels() - words.levels(),
         words.bytes() as f64 / 1e6,
         device_uses.bytes() as f64 / 1e6,
         plain_words.len() as f64 * 4.0 / 1e6,
@@ -266,8 +268,7 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Failure> {
     };
     let all = 0..view.root.len();
     let total = plain_words.len() as u64;
-    let count_words =
-        |words: &DeviceWords| gpu::weights::<u32>(gpu, words, 0..words.root_symbols());
+    let count_words = |words: &DeviceWords| gpu::weights::<u32>(gpu, words);
     let twin_count = || -> Vec<u32> {
         let weights = zipfdb_kernels::weights(view, all.clone(), total);
         weights.into_iter().map(|weight| weight as u32).collect()
@@ -361,7 +362,7 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Failure> {
     ) {
         println!("term vector, bottom-up: {error}");
     }
-    let counted = gpu::weights::<u32>(gpu, &words, 0..view.root.len())?;
+    let counted = gpu::weights::<u32>(gpu, &words)?;
     for n in [3, 2, 5] {
         let fits = n as u32 * (32 - word_count.leading_zeros()) < 64;
         bench.task(

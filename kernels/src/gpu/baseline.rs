@@ -12,7 +12,8 @@ use super::file_counts::{FileUses, file_word_counts, word_file_counts};
 use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
 use super::weights::COLUMNS_MAX;
-use super::{ngrams, primitives, weights};
+use super::weights::weights;
+use super::{ngrams, primitives};
 use crate::GrammarView;
 
 /// Threads of a block.
@@ -88,7 +89,7 @@ pub fn plain_histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, Gpu
 ///
 /// [`GpuError`].
 pub fn histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
-    weights(gpu, &words.0, 0..words.len())
+    weights(gpu, &words.0)
 }
 
 /// For each word the files that it occurs in, with counts; with `by_file` for each file its words.

@@ -309,6 +309,40 @@ mod tests {
     }
 
     #[test]
+    fn a_long_run_equals_the_twin() {
+        on_devices(|gpu| {
+            let length = match gpu.facts().name.as_str() {
+                "emulator" => 30_000,
+                _ => 10_000_000,
+            };
+            check(gpu, &[vec![0; length]])?;
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_round_that_replaces_little_halves_the_threshold() {
+        on_devices(|gpu| {
+            let mut text: Vec<u32> = Vec::new();
+            // Pairs that occur 3 to 8 times, with what occurs once around them.
+            for count in 3..=8 {
+                for _ in 0..count {
+                    let once = 100 + text.len() as u32;
+                    text.extend([2 * count, 2 * count + 1, once]);
+                }
+            }
+            text.extend(1_000..9_000);
+            let parameters = Parameters {
+                alpha_numerator: 1,
+                alpha_denominator: 1,
+            };
+            // Of 8, of 4 and more, of 3.
+            assert_eq!(built(gpu, &[text], &parameters)?.rounds, 3);
+            Ok(())
+        });
+    }
+
+    #[test]
     fn texts_that_repeat_themselves_equal_the_twin() {
         on_devices(|gpu| {
             let mut numbers = Numbers::new(1);

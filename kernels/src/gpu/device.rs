@@ -28,7 +28,7 @@ pub struct DeviceFacts {
     pub processors: u32,
     /// As `sm_90`.
     pub architecture: String,
-    /// Whether it shares memory with the CPU.
+    /// Whether it shares memory with the CPU: then its structures are in memory of both.
     pub is_integrated: bool,
 }
 
@@ -376,6 +376,11 @@ impl Gpu {
     ) -> Result<(), GpuError> {
         match launch.blocks {
             0 => Ok(()),
+            _ if std::env::var_os("ZIPFDB_TRACE").is_some() => {
+                let (_, time) = self.timed(|| self.driver.launch(kernel, launch, arguments))?;
+                eprintln!("T {} {} {time}", kernel.name, launch.blocks);
+                Ok(())
+            }
             _ => self.driver.launch(kernel, launch, arguments),
         }
     }

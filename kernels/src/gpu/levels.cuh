@@ -76,7 +76,8 @@ __device__ __forceinline__ void walk_items(const Walk& walk, const Place& place,
     }
 }
 
-// For a block: waits until all phases before this piece's are done.
+// For a block: waits until all phases before this piece's are done. Pieces are only counted, so that every piece has to
+// wait before it is done, even if it has nothing to do; but for the first phase.
 __device__ __forceinline__ void walk_wait(const Walk& walk, const Place& place) {
     if (threadIdx.x == 0) {
         while (load_acquire(&walk.state[1]) < place.first_piece) spin_wait();

@@ -22,13 +22,15 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// A walk over ranges of items, in this order. A piece of one of the `alone` first steps is up to `alone_tile` items, and
-    /// none shares a phase, even if it has no items; a piece of others is up to `tile` items, together if they are small.
+    /// none shares a phase, even if it has no items; a piece of others is up to `tile` items, or several steps that have together
+    /// at most `joined` tiles.
     pub(crate) fn new(
         gpu: &Gpu,
         alone: &[Range<u32>],
         alone_tile: u32,
         steps: &[Range<u32>],
         tile: u32,
+        joined: u32,
     ) -> Result<Walk, GpuError> {
         let (mut first_pieces, mut first_steps) = (vec![0u32], vec![0u32]);
         let (mut ranges, mut count, mut pieces) = (Vec::new(), 0u32, 0u32);
@@ -39,25 +41,27 @@ impl Walk {
             first_pieces.push(pieces);
             first_steps.push(count);
         }
-        // Items of the last phase, if it is one of small steps.
-        let mut held = u32::MAX;
-        for step in steps {
-            let items = step.end - step.start;
-            if items == 0 {
-                continue;
+        let steps: Vec<&Range<u32>> = steps.iter().filter(|step| !step.is_empty()).collect();
+        let mut rest = &steps[..];
+        while let Some(first) = rest.first() {
+            let mut items = 0u64;
+            let small = rest.iter().take_while(|step| {
+                items += u64::from(step.end - step.start);
+                items <= u64::from(tile) * u64::from(joined)
+            });
+            let phase = small.count().max(1);
+            pieces += match phase {
+                1 => (first.end - first.start).div_ceil(tile),
+                _ => 1,
+            };
+            for step in &rest[..phase] {
+                ranges.extend([step.start, step.end, tile]);
             }
-            ranges.extend([step.start, step.end, tile]);
-            count += 1;
-            held = held.saturating_add(items);
-            if held <= tile {
-                let last = first_steps.len() - 1;
-                first_steps[last] = count;
-                continue;
-            }
-            held = if items <= tile { items } else { u32::MAX };
-            pieces += items.div_ceil(tile);
+            // As many as levels, which are u32.
+            count += phase as u32;
             first_pieces.push(pieces);
             first_steps.push(count);
+            rest = &rest[phase..];
         }
         Ok(Walk {
             // As many as levels, which are u32.

@@ -22,27 +22,27 @@ lengths_kernel(const u32* symbols, const u32* owners, u32 terminals, u32* length
     const Walk walk{first_pieces, first_steps, ranges, phases, state};
     Place place = walk_begin(walk, shared.walk);
     while (walk_next(walk, shared.walk, place)) {
+        bool has_waited = false;
         for (u32 step = place.step; step < place.step_end; step++) {
             u32 first, end;
             walk_items(walk, place, step, first, end);
-            u32 symbol[ITEMS], owner[ITEMS];
+            if (step > place.step) __syncthreads();
+            for (; first < end; first += TILE) {
+                u32 symbol[ITEMS], owner[ITEMS];
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                const u32 at = first + i * THREADS + threadIdx.x;
-                symbol[i] = at < end ? symbols[at] : 0;
-                owner[i] = at < end ? owners[at] : 0;
-            }
-            if (step == place.step) {
-                walk_wait(walk, place);
-            } else {
-                __syncthreads();
-            }
+                for (u32 i = 0; i < ITEMS; i++) {
+                    const u32 at = first + i * THREADS + threadIdx.x;
+                    symbol[i] = at < end ? symbols[at] : 0;
+                    owner[i] = at < end ? owners[at] : 0;
+                }
+                if (!has_waited) walk_wait(walk, place);
+                has_waited = true;
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                const u32 at = first + i * THREADS + threadIdx.x;
-                if (at < end) {
-                    const u32 more = symbol[i] < terminals ? 1 : load_relaxed(&lengths[symbol[i] - terminals]);
-                    atomicAdd(&lengths[owner[i]], more);
+                for (u32 i = 0; i < ITEMS; i++) {
+                    if (first + i * THREADS + threadIdx.x < end) {
+                        const u32 more = symbol[i] < terminals ? 1 : load_relaxed(&lengths[symbol[i] - terminals]);
+                        atomicAdd(&lengths[owner[i]], more);
+                    }
                 }
             }
         }

@@ -4,12 +4,13 @@
 //        weights      [rows]         u32: at least as many as the entries that a row adds up, and as its counts together;
 //                                    the cost of a row is its weight, at least 1 and at most WINDOW
 //        first_rows   [windows + 1]  u32: the first row whose cost begins in each window of WINDOW
+//        end_rows     [windows]      u32: where its rows end that are not heavy
 //        list_starts, list_lengths, list_entries: lists, in order of file, entries file << 32 | count
 //        steps        rows that need only lists of earlier steps
 // Out    starts [rows] u32, given; lengths [rows] u32; entries u64 in order of file, or of count from the largest
 // Work   8 bytes an entry that is added, in shared memory sorted by row and file: three digits
 // Map    a block a window of rows, whose uses together have less than 2 * WINDOW entries; heavy rows, of larger weight,
-//        count in a row of counters in device memory, a block PIECE uses, and then a block the counters of a row
+//        count in a row of counters in device memory, a block PIECE uses; the last of a row's blocks writes it
 // Exact  sums of integers, sorted; lists are written where their bounds say
 // Why    weights bound how many entries a row adds up, so that rows of equal cost are known before any is merged
 #include "levels.cuh"
@@ -24,10 +25,6 @@ constexpr u32 DIGIT_BITS = 8;
 constexpr u32 DIGITS = 1 << DIGIT_BITS;
 static_assert(DIGITS == THREADS, "one thread for each digit");
 
-// Steps are one of these.
-constexpr u32 KIND_WINDOWS = MERGE_KIND_WINDOWS;
-constexpr u32 KIND_HEAVY_USES = MERGE_KIND_HEAVY_USES;
-
 constexpr u32 FILE_FLAG = 0x80000000u;
 
 struct Lists {
@@ -40,12 +37,14 @@ struct Lists {
 struct Rows {
     const u32* use_offsets;
     const u32* holders;
-    const u32* weights;
     const u32* first_rows;
+    const u32* end_rows;
     // [rows + 1]: pieces of heavy rows before, and heavy rows before.
     const u32* heavy_pieces;
     const u32* heavy_rows;
+    // For each heavy row a counter a file, and how many of its pieces are done; all 0.
     u32* counters;
+    u32* pieces_done;
     const u32* starts;
     u32* lengths;
     u64* entries;
@@ -75,12 +74,20 @@ struct MergeShared {
     u32 row_offsets[WINDOW + 1];
     BlockSum<u32> sum;
     u32 first_row;
-    u32 end_row;
-    u32 total;
+    u32 is_last;
 };
 
-// The uses `first .. end` with what each adds, and how many entries that is. Ends behind a barrier.
-__device__ __forceinline__ u32 load_uses(const Lists& lists, const u32* holders, u32 first, u32 count,
+// The holders of uses `first .. first + count`, in stripes.
+__device__ __forceinline__ void load_holders(const u32* holders, u32 first, u32 count, u32 (&found)[ITEMS]) {
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 use = i * THREADS + threadIdx.x;
+        found[i] = use < count ? holders[first + use] : 0;
+    }
+}
+
+// What each of `count` uses adds, and how many entries that is. Ends behind a barrier.
+__device__ __forceinline__ u32 load_uses(const Lists& lists, const u32 (&holders)[ITEMS], u32 count,
                                          MergeShared& shared) {
     u32 lengths[ITEMS];
     u32 own = 0;
@@ -90,13 +97,12 @@ __device__ __forceinline__ u32 load_uses(const Lists& lists, const u32* holders,
         const u32 use = i * THREADS + threadIdx.x;
         u32 start = 0, length = 0;
         if (use < count) {
-            const u32 holder = holders[first + use];
-            if (holder < lists.files) {
-                start = FILE_FLAG | holder;
+            if (holders[i] < lists.files) {
+                start = FILE_FLAG | holders[i];
                 length = 1;
             } else {
-                start = load_relaxed(&lists.starts[holder - lists.files]);
-                length = load_relaxed(&lists.lengths[holder - lists.files]);
+                start = load_relaxed(&lists.starts[holders[i] - lists.files]);
+                length = load_relaxed(&lists.lengths[holders[i] - lists.files]);
             }
         }
         shared.uses.starts[use] = start;
@@ -220,8 +226,9 @@ __device__ __forceinline__ u32 sum_runs(MergeShared& shared, u32 count) {
 __device__ __forceinline__ u32 bits_below(u32 end) { return end > 1 ? 32 - __clz(end - 1) : 0; }
 
 // Merges the rows `first_row .. end_row`.
-__device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows, u32 first_row, u32 end_row,
-                                           u32 file_bits, u32 by_count, MergeShared& shared) {
+__device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows, const Walk& walk, const Place& place,
+                                           u32 first_row, u32 end_row, u32 file_bits, u32 by_count,
+                                           MergeShared& shared) {
     const u32 row_count = end_row - first_row;
     for (u32 i = threadIdx.x; i <= row_count; i += THREADS) {
         shared.row_offsets[i] = rows.use_offsets[first_row + i];
@@ -229,7 +236,10 @@ __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows,
     __syncthreads();
     const u32 first_use = shared.row_offsets[0];
     const u32 uses = shared.row_offsets[row_count] - first_use;
-    const u32 total = load_uses(lists, rows.holders, first_use, uses, shared);
+    u32 holders[ITEMS];
+    load_holders(rows.holders, first_use, uses, holders);
+    walk_wait(walk, place);
+    const u32 total = load_uses(lists, holders, uses, shared);
     for (u32 use = threadIdx.x; use < uses; use += THREADS) {
         const u32 row = u32(count_at_most(shared.row_offsets, row_count + 1, first_use + use)) - 1;
         shared.uses.rows[use] = u16(row);
@@ -311,20 +321,6 @@ __device__ __forceinline__ void merge_rows(const Lists& lists, const Rows& rows,
     }
 }
 
-// Adds a piece of the uses of a heavy row to its counters.
-__device__ __forceinline__ void count_heavy(const Lists& lists, const Rows& rows, u32 piece, u32 row,
-                                            MergeShared& shared) {
-    const u32 first = rows.use_offsets[row] + piece * PIECE;
-    const u32 count = min(PIECE, rows.use_offsets[row + 1] - first);
-    u32* counters = rows.counters + u64(rows.heavy_rows[row]) * lists.files;
-    const u32 total = load_uses(lists, rows.holders, first, count, shared);
-    for (u32 item = threadIdx.x; item < total; item += THREADS) {
-        u32 use;
-        const u64 entry = load_entry(lists, shared, count, item, use);
-        atomicAdd(&counters[u32(entry >> 32)], u32(entry));
-    }
-}
-
 // Writes what was counted of a heavy row.
 __device__ __forceinline__ void write_heavy(const Lists& lists, const Rows& rows, u32 row, MergeShared& shared) {
     const u32* counters = rows.counters + u64(rows.heavy_rows[row]) * lists.files;
@@ -356,47 +352,66 @@ __device__ __forceinline__ void write_heavy(const Lists& lists, const Rows& rows
     if (threadIdx.x == 0) rows.lengths[row] = length;
 }
 
-// `bounds` [steps * 3] says of each step its kind, and first and end row.
+// Adds a piece of the uses of a heavy row to its counters.
+__device__ __forceinline__ void merge_heavy(const Lists& lists, const Rows& rows, const Walk& walk, const Place& place,
+                                            u32 piece, u32 row, MergeShared& shared) {
+    const u32 pieces = rows.heavy_pieces[row + 1] - rows.heavy_pieces[row];
+    const u32 first = rows.use_offsets[row] + (piece - rows.heavy_pieces[row]) * PIECE;
+    const u32 count = min(PIECE, rows.use_offsets[row + 1] - first);
+    u32 holders[ITEMS];
+    load_holders(rows.holders, first, count, holders);
+    u32* counters = rows.counters + u64(rows.heavy_rows[row]) * lists.files;
+    walk_wait(walk, place);
+    const u32 total = load_uses(lists, holders, count, shared);
+    for (u32 item = threadIdx.x; item < total; item += THREADS) {
+        u32 use;
+        const u64 entry = load_entry(lists, shared, count, item, use);
+        atomicAdd(&counters[u32(entry >> 32)], u32(entry));
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        shared.is_last = atomicAdd(&rows.pieces_done[rows.heavy_rows[row]], 1u) + 1 == pieces;
+        __threadfence();
+    }
+    __syncthreads();
+    if (shared.is_last) write_heavy(lists, rows, row, shared);
+}
+
+// `bounds` [steps * 5] says of each step its first row and end, the first piece of its heavy rows and how many there are,
+// and its first window. Pieces of a step are those of heavy rows, then windows.
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
-merge_kernel(const u32* use_offsets, const u32* holders, const u32* weights, const u32* first_rows,
-             const u32* heavy_pieces, const u32* heavy_rows, u32* counters, const u32* starts, u32* lengths,
-             u64* entries, const u32* list_starts, const u32* list_lengths, const u64* list_entries, u32 files,
-             u32 file_bits, u32 by_count, const u32* bounds, const u32* first_pieces, const u32* first_steps,
+merge_kernel(const u32* use_offsets, const u32* holders, const u32* first_rows, const u32* end_rows,
+             const u32* heavy_pieces, const u32* heavy_rows, u32* counters, u32* pieces_done, const u32* starts,
+             u32* lengths, u64* entries, const u32* list_starts, const u32* list_lengths, const u64* list_entries,
+             u32 files, u32 file_bits, u32 by_count, const u32* bounds, const u32* first_pieces, const u32* first_steps,
              const u32* ranges, u32 phases, u32* state) {
     SHARED(MergeShared, shared);
     const Lists lists{list_starts, list_lengths, list_entries, files};
-    const Rows rows{use_offsets, holders,  weights, first_rows, heavy_pieces,
-                    heavy_rows,  counters, starts,  lengths,    entries};
+    const Rows rows{use_offsets, holders,     first_rows, end_rows, heavy_pieces, heavy_rows,
+                    counters,    pieces_done, starts,     lengths,  entries};
     const Walk walk{first_pieces, first_steps, ranges, phases, state};
     Place place = walk_begin(walk, shared.walk);
     while (walk_next(walk, shared.walk, place)) {
-        const u32 kind = bounds[place.step * 3];
-        const u32 step_first = bounds[place.step * 3 + 1];
-        const u32 step_end = bounds[place.step * 3 + 2];
-        // Pieces are windows, pieces of heavy rows or heavy rows.
-        u32 item, item_end;
-        walk_items(walk, place, place.step, item, item_end);
-        u32 first_row = 0, end_row = 0;
-        if (kind == KIND_WINDOWS) {
-            first_row = max(first_rows[item], step_first);
-            end_row = min(first_rows[item + 1], step_end);
-            // A heavy row ends its window.
-            if (end_row > first_row && weights[end_row - 1] > WINDOW) end_row--;
-        } else {
+        const u32* bound = bounds + place.step * 5;
+        const u32 step_first = bound[0], step_end = bound[1], first_piece = bound[2], pieces = bound[3];
+        const u32 item = place.piece - place.first_piece;
+        if (item < pieces) {
             if (threadIdx.x == 0) {
-                const u32* before = kind == KIND_HEAVY_USES ? heavy_pieces : heavy_rows;
-                shared.first_row = step_first + u32(count_at_most(before + step_first, step_end - step_first, item)) - 1;
+                const u32 before = u32(count_at_most(heavy_pieces + step_first, step_end - step_first, first_piece + item));
+                shared.first_row = step_first + before - 1;
             }
             __syncthreads();
-            first_row = shared.first_row;
-        }
-        walk_wait(walk, place);
-        if (kind == KIND_WINDOWS) {
-            if (end_row > first_row) merge_rows(lists, rows, first_row, end_row, file_bits, by_count, shared);
-        } else if (kind == KIND_HEAVY_USES) {
-            count_heavy(lists, rows, item - heavy_pieces[first_row], first_row, shared);
+            merge_heavy(lists, rows, walk, place, first_piece + item, shared.first_row, shared);
         } else {
-            write_heavy(lists, rows, first_row, shared);
+            const u32 window = bound[4] + item - pieces;
+            const u32 first_row = max(first_rows[window], step_first);
+            const u32 end_row = min(end_rows[window], step_end);
+            if (end_row > first_row) {
+                merge_rows(lists, rows, walk, place, first_row, end_row, file_bits, by_count, shared);
+            } else {
+                walk_wait(walk, place);
+            }
         }
         walk_done(walk, 1);
     }
@@ -417,14 +432,18 @@ row_costs_kernel(const u32* weights, const u32* use_offsets, u32 rows, u32 files
     }
 }
 
-// first_rows[w] = the first row whose cost begins in window w; behind the last window the number of rows.
+// first_rows[w] = the first row whose cost begins in window w, the number of rows behind the last window; end_rows[w] =
+// where the rows of window w end. A heavy one can only be the last, and is left out.
 extern "C" __global__ void __launch_bounds__(THREADS)
-first_rows_kernel(const u64* costs, u32 rows, u32* first_rows) {
+first_rows_kernel(const u64* costs, const u32* weights, u32 rows, u32* first_rows, u32* end_rows) {
     for (u64 row = grid_thread(); row <= rows; row += grid_threads()) {
         // No cost is above WINDOW, so that no window is skipped.
         const u64 before = row > 0 ? costs[row - 1] / WINDOW + 1 : 0;
         const u64 window = row < rows ? costs[row] / WINDOW : before;
-        if (window == before) first_rows[window] = u32(row);
+        if (window == before) {
+            first_rows[window] = u32(row);
+            if (row > 0) end_rows[window - 1] = u32(row) - (weights[row - 1] > WINDOW);
+        }
     }
 }
 

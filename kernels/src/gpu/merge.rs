@@ -23,11 +23,6 @@ pub(crate) const WINDOW: u32 = 1024;
 /// Blocks of a multiprocessor.
 const RESIDENT: u32 = 4;
 
-/// What a step merges.
-const KIND_WINDOWS: u32 = 0;
-const KIND_HEAVY_USES: u32 = 1;
-const KIND_HEAVY_ROWS: u32 = 2;
-
 /// Entries of lists, of which the highest bit of a place tells apart.
 const ENTRIES_MAX: u64 = 1 << 31;
 
@@ -37,8 +32,6 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("MERGE_THREADS", THREADS as u64),
         ("MERGE_WINDOW", WINDOW as u64),
-        ("MERGE_KIND_WINDOWS", KIND_WINDOWS as u64),
-        ("MERGE_KIND_HEAVY_USES", KIND_HEAVY_USES as u64),
     ],
 };
 
@@ -50,6 +43,7 @@ pub(crate) struct MergePlan {
     /// `[rows]`.
     pub(crate) weights: Buffer<u32>,
     first_rows: Buffer<u32>,
+    end_rows: Buffer<u32>,
     heavy_pieces: Buffer<u32>,
     heavy_rows: Buffer<u32>,
     starts: Buffer<u32>,
@@ -139,7 +133,8 @@ impl MergePlan {
         let window = |cost: u64| (cost / u64::from(WINDOW)) as u32;
         let windows = window(at(places.len() - 2)[0]) + 1;
         let first_rows = gpu.allocate::<u32>(windows as usize + 1)?;
-        let arguments = arguments![&costs, row_count, &first_rows];
+        let end_rows = gpu.allocate::<u32>(windows as usize)?;
+        let arguments = arguments![&costs, &weights, row_count, &first_rows, &end_rows];
         launch(gpu, "first_rows_kernel", rows + 1, arguments)?;
 
         let (mut bounds, mut ranges) = (Vec::new(), Vec::new());
@@ -147,32 +142,24 @@ impl MergePlan {
         for (index, step) in used.enumerate() {
             let [begin, last, end] = [0, 1, 2].map(|place| at(index * 3 + place));
             // Counted by rows, which are u32.
-            let heavy_pieces = begin[1] as u32..end[1] as u32;
-            let heavy_rows = begin[2] as u32..end[2] as u32;
+            let (first_piece, pieces) = (begin[1] as u32, (end[1] - begin[1]) as u32);
             let windows = window(begin[0])..window(last[0]) + 1;
-            for (kind, range) in [
-                (KIND_HEAVY_USES, heavy_pieces),
-                (KIND_WINDOWS, windows),
-                (KIND_HEAVY_ROWS, heavy_rows),
-            ] {
-                if !range.is_empty() {
-                    bounds.extend([kind, step.start, step.end]);
-                    ranges.push(range);
-                }
-            }
+            bounds.extend([step.start, step.end, first_piece, pieces, windows.start]);
+            ranges.push(0..pieces + (windows.end - windows.start));
         }
         Ok(MergePlan {
             use_offsets,
             holders,
             weights,
             first_rows,
+            end_rows,
             heavy_pieces,
             heavy_rows,
             starts,
             files,
             heavy_count: heavy_count as usize,
             entries_max: entries_max as usize,
-            walk: Walk::new(gpu, &ranges, 1, &[], 1)?,
+            walk: Walk::new(gpu, &ranges, 1, &[], 1, 0)?,
             bounds: gpu.upload(&bounds)?,
         })
     }
@@ -184,6 +171,7 @@ impl MergePlan {
             &self.holders,
             &self.weights,
             &self.first_rows,
+            &self.end_rows,
             &self.heavy_pieces,
             &self.heavy_rows,
             &self.starts,
@@ -248,7 +236,9 @@ impl MergePlan {
         (starts, lengths, entries): &Target,
         by_count: bool,
     ) -> Result<(), GpuError> {
-        let counters = gpu.zeroed::<u32>(self.heavy_count * self.files as usize)?;
+        // A counter for each file, and behind those of all rows one for pieces.
+        let pieces_done = self.heavy_count * self.files as usize;
+        let counters = gpu.zeroed::<u32>(pieces_done + self.heavy_count)?;
         let state = self.walk.state(gpu)?;
         let file_bits = u32::BITS - self.files.saturating_sub(1).leading_zeros();
         assert!(file_bits + WINDOW.ilog2() <= u32::BITS, "files of a key");
@@ -259,11 +249,12 @@ impl MergePlan {
         let mut arguments = arguments![
             &self.use_offsets,
             &self.holders,
-            &self.weights,
             &self.first_rows,
+            &self.end_rows,
             &self.heavy_pieces,
             &self.heavy_rows,
             &counters,
+            counters.at(pieces_done),
             starts,
             lengths,
             entries,

@@ -18,24 +18,6 @@ struct Item {
     u32 value;
 };
 
-// What values stand for; null if keys are distinct.
-struct Bodies {
-    const u32* symbols;
-    const u32* offsets;
-};
-
-// Whether the rest of one body comes before that of another, when the first two symbols are equal.
-__device__ __noinline__ bool rest_less(u32 a, u32 b, Bodies bodies) {
-    const u32 a_first = bodies.offsets[a], b_first = bodies.offsets[b];
-    const u32 a_length = bodies.offsets[a + 1] - a_first, b_length = bodies.offsets[b + 1] - b_first;
-    const u32 both = min(a_length, b_length);
-    for (u32 i = 2; i < both; i++) {
-        const u32 left = bodies.symbols[a_first + i], right = bodies.symbols[b_first + i];
-        if (left != right) return left < right;
-    }
-    return a_length < b_length;
-}
-
 __device__ __forceinline__ bool less(Item a, Item b, Bodies bodies) {
     if (a.key != b.key) return a.key < b.key;
     if (bodies.symbols == nullptr || a.key == NO_KEY) return false;

@@ -56,7 +56,7 @@ pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;
 pub use traversal::DeviceWords;
-pub use weights::{DeviceCounter, weights, words_by_count};
+pub use weights::{DeviceCounter, file_weights, weights, words_by_count};
 
 use driver::Source;
 
@@ -70,6 +70,7 @@ const SOURCES: &[&Source] = &[
     &prune::SOURCE,
     &renumber::SOURCE,
     &splices::SOURCE,
+    &traversal::SOURCE,
     &weights::SOURCE,
     &tables::SOURCE,
     &merge::SOURCE,

@@ -236,12 +236,12 @@ __device__ __forceinline__ u32 take_maxima(Masks& masks) {
 }
 
 // Takes positions: bit p % 32 of taken[p / 32]. Notes in `uses`, by number, which pairs were taken once (1) and more
-// often (2 or more). Gives numbers in place of slots, and DEAD in place of pairs that are seen to occur once. Makes the
+// often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs that are seen to occur once. Makes the
 // words of the next look-back 0. `filter` is null where most pairs reach the threshold.
 extern "C" __global__ void __launch_bounds__(THREADS)
 select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries, const u32* counts, u32 threshold,
-              u32 mix_only, const u32* filter, u32* uses, u32* taken, u64* look_back, u32 look_back_words,
-              State* state) {
+              u32 mix_only, const u32* filter, u32* uses, u32* taken, u64* named_keys, u32* named_numbers,
+              u64* look_back, u32 look_back_words, State* state) {
     SHARED(SelectShared, shared);
     if (filter != nullptr) {
         for (u32 i = threadIdx.x; i < FILTER_WORDS; i += THREADS) shared.filter[i] = filter[i];
@@ -318,12 +318,29 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
         const i64 own_row = tile_row + i64(row);
         if (is_own && own_row < rows) taken[own_row] = maxima;
         taken_count += is_own ? u32(__popc(maxima)) : 0u;
+        // Which of the lane's positions were the second of their pair.
+        u32 again = 0;
 #pragma unroll
         for (u32 k = 0; k < WARP_ROWS; k++) {
             const u32 word = __shfl_sync(FULL_WARP, is_own ? maxima : 0, k + 1);
             if ((word >> lane_index()) & 1) {
                 u32* use = &uses[pairs[k]];
-                if (load_stale(use) < 2) atomicAdd(use, 1u);
+                if (load_stale(use) < 2 && atomicAdd(use, 1u) == 1) again |= 1u << k;
+            }
+        }
+        if (__any_sync(FULL_WARP, again != 0)) {
+            const u32 sum = warp_inclusive_sum(u32(__popc(again)));
+            u32 named = 0;
+            if (lane_index() == WARP_THREADS - 1) named = atomicAdd(&state->named, sum);
+            named = __shfl_sync(FULL_WARP, named, WARP_THREADS - 1) + sum - __popc(again);
+#pragma unroll
+            for (u32 k = 0; k < WARP_ROWS; k++) {
+                if ((again >> k) & 1) {
+                    const u32* at = symbols + warp_first + k * WARP_THREADS;
+                    named_keys[named] = pair_of(at[0], at[1]);
+                    named_numbers[named] = pairs[k];
+                    named++;
+                }
             }
         }
     }
@@ -333,55 +350,21 @@ select_kernel(const u32* symbols, u32* numbers, u32 length, const Entry* entries
 
 // ---- rules ----
 
-constexpr u32 SWEEP_ITEMS = PAIR_TILE / THREADS;
+// The symbol of the rule that a pair became, by its use: that symbol and 1 more; or 0.
+__device__ __forceinline__ u32 rule_of_use(u32 use) { return use >= 2 ? use - 1 : 0; }
 
-struct SweepShared {
-    BlockSum<u32> sum;
-    u32 first;
-};
-
-// Lists the pairs that were taken twice or more, in any order. Empties the slots that are in use.
-extern "C" __global__ void __launch_bounds__(THREADS)
-collect_kernel(const u64* keys, u32* uses, u32 numbers, u64* named_keys, u32* named_numbers, Entry* entries,
-               const u32* slots, State* state) {
-    SHARED(SweepShared, shared);
-    for (u64 i = grid_thread(); i < state->fresh; i += grid_threads()) {
-        entries[slots[i]] = Entry{NO_KEY, ~0u, ~0u};
-    }
-    const u32 first = blockIdx.x * PAIR_TILE + threadIdx.x;
-    u32 again = 0;
-#pragma unroll
-    for (u32 i = 0; i < SWEEP_ITEMS; i++) {
-        const u32 number = first + i * THREADS;
-        const u32 use = number < numbers ? uses[number] : 0;
-        if (use == 1) uses[number] = 0;
-        again |= u32(use >= 2) << i;
-    }
-    u32 total;
-    u32 before = block_exclusive_sum<u32>(__popc(again), shared.sum, total);
-    if (threadIdx.x == 0 && total > 0) shared.first = atomicAdd(&state->named, total);
-    __syncthreads();
-#pragma unroll
-    for (u32 i = 0; i < SWEEP_ITEMS; i++) {
-        if ((again >> i) & 1) {
-            const u32 number = first + i * THREADS;
-            named_keys[shared.first + before] = keys[number];
-            named_numbers[shared.first + before] = number;
-            before++;
-        }
-    }
-}
-
-// Makes rules of sorted pairs: `uses`, by number, gets the symbol of the rule. Forgets the counts of pairs of equal
-// symbols, which are counted anew.
+// Makes rules of sorted pairs: `uses`, by number, tells of them, see above. Forgets the counts of pairs of equal symbols,
+// which are counted anew. Empties the first `fresh` of the slots that are listed.
 extern "C" __global__ void __launch_bounds__(THREADS)
 name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 terminal_count, u32 rules, u32* uses,
-            u64* rule_pairs, u32* depths, u32* counts, const u32* equals, State* state) {
+            u64* rule_pairs, u32* depths, u32* counts, const u32* equals, Entry* entries, const u32* slots, u32 fresh,
+            State* state) {
+    for (u64 i = grid_thread(); i < fresh; i += grid_threads()) entries[slots[i]] = Entry{NO_KEY, ~0u, ~0u};
     u32 depth_max = 0;
     for (u64 i = grid_thread(); i < named; i += grid_threads()) {
         const u64 pair = named_keys[i];
         const u32 left = u32(pair >> 32), right = u32(pair);
-        uses[named_numbers[i]] = terminal_count + rules + u32(i);
+        uses[named_numbers[i]] = terminal_count + rules + u32(i) + 1;
         rule_pairs[rules + i] = pair;
         u32 depth = left < terminal_count ? 0 : depths[left - terminal_count];
         if (right >= terminal_count) depth = max(depth, depths[right - terminal_count]);
@@ -400,9 +383,11 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
 
 // ---- the next sequence ----
 
+constexpr u32 SWEEP_ITEMS = PAIR_TILE / THREADS;
+
 constexpr u32 TILE = PAIR_TILE;
-// Blocks of a multiprocessor, which spills one register.
-constexpr u32 REPLACE_RESIDENT = 5;
+// Blocks of a multiprocessor.
+constexpr u32 REPLACE_RESIDENT = PAIR_REPLACE_RESIDENT;
 
 struct ReplaceShared {
     // What is written, and the symbol behind it.
@@ -471,10 +456,10 @@ __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bo
     return before;
 }
 
-// Replaces what was taken and became a rule; `ids`, by number, are the symbols of the rules, or 0. Counts new pairs in
+// Replaces what was taken and became a rule; `uses`, by number, tells of rules. Counts new pairs in
 // the table, pairs of equal symbols anew, and what the others lose. `slots` lists the slots that become used.
 extern "C" __global__ void __launch_bounds__(THREADS, REPLACE_RESIDENT)
-replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* taken, const u32* ids, u32* counts,
+replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* taken, const u32* uses, u32* counts,
                Entry* entries, u32 size, u32 probes_max, u32* slots, u32* symbols_out, u32* numbers_out, u64* words,
                u32* ticket, State* state) {
     SHARED(ReplaceShared, shared);
@@ -496,7 +481,7 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
     for (u32 k = 0; k < WARP_ROWS; k++) {
         const u32 row_first = first + (warp_row + k) * WARP_THREADS;
         const u32 word = row_first < length ? taken[row_first / WARP_THREADS] : 0;
-        own_ids[k] = (word >> lane_index()) & 1 ? ids[pairs[k]] : 0;
+        own_ids[k] = (word >> lane_index()) & 1 ? rule_of_use(uses[pairs[k]]) : 0;
         const u32 replaced = __ballot_sync(FULL_WARP, own_ids[k] != 0);
         if (lane_index() == 0) shared.replaced[warp_row + k] = replaced;
     }
@@ -506,7 +491,7 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
         u32 symbol = SEPARATOR, id = 0;
         if (p >= 0 && p < length) {
             symbol = symbols[p];
-            if ((taken[p / WARP_THREADS] >> (p % WARP_THREADS)) & 1) id = ids[numbers[p]];
+            if ((taken[p / WARP_THREADS] >> (p % WARP_THREADS)) & 1) id = rule_of_use(uses[numbers[p]]);
         }
         shared.near_symbols[threadIdx.x] = symbol;
         shared.near_ids[threadIdx.x] = id;
@@ -657,6 +642,11 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
 }
 
 // ---- numbers ----
+
+struct SweepShared {
+    BlockSum<u32> sum;
+    u32 first;
+};
 
 // Numbers the new pairs that occur twice or more; finds the largest count of all pairs, of which so many had numbers
 // before. Makes their uses and the filter 0.

@@ -38,6 +38,9 @@ const PROBES_FIRST: u32 = 256;
 /// Logarithm of the places in a block's cache of counts.
 const CACHE_BITS: u64 = 10;
 
+/// Blocks of a multiprocessor that write the next sequence.
+const REPLACE_RESIDENT: u64 = 5;
+
 /// Words of the filter of numbers.
 const FILTER_WORDS: usize = 2048;
 
@@ -48,6 +51,7 @@ pub(crate) static SOURCE: Source = Source {
         ("PAIR_THREADS", THREADS as u64),
         ("PAIR_TILE", TILE as u64),
         ("PAIR_CACHE_BITS", CACHE_BITS),
+        ("PAIR_REPLACE_RESIDENT", REPLACE_RESIDENT),
         ("PAIR_FILTER_WORDS", FILTER_WORDS as u64),
     ],
 };
@@ -241,10 +245,9 @@ pub(super) fn pair_rounds(
         let mix_only = state.depth_max > u32::from(DEPTH_MAX);
         let length = rounds.length - files;
         on_step(Step::Select);
-        rounds.select(&state, threshold, mix_only)?;
-        let taken = rounds.collect(&state)?;
+        let taken = rounds.select(&state, threshold, mix_only)?;
         on_step(Step::Name);
-        rounds.name(taken.named)?;
+        rounds.name(taken.named, state.fresh)?;
         check_stop(stop)?;
         on_step(Step::Replace);
         state = rounds.replace(state.numbers, taken.taken, on_step)?;
@@ -343,8 +346,14 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Takes positions of pairs that reach the threshold.
-    fn select(&self, state: &State, threshold: u32, mix_only: bool) -> Result<(), GpuError> {
+    /// Takes positions of pairs that reach the threshold, and lists those that were taken again.
+    fn select(&mut self, state: &State, threshold: u32, mix_only: bool) -> Result<State, GpuError> {
+        // Every rule takes four symbols at least.
+        let named_max = state.numbers.min(self.length / 4 + 1);
+        if self.named.capacity() < named_max {
+            self.named = Items::new(self.gpu, 0)?;
+            self.named = Items::new(self.gpu, named_max)?;
+        }
         let own_rows = self.length.next_multiple_of(ROW);
         assert!(self.numbers.uses.len() >= state.numbers, "uses by number");
         // At the lowest threshold all pairs reach it.
@@ -383,39 +392,18 @@ impl<'a> Rounds<'a> {
                 filter,
                 &self.numbers.uses,
                 &self.taken,
-                &self.look_back,
-                as_u32(1 + self.length.div_ceil(TILE)),
-                &self.state,
-            ],
-        )
-    }
-
-    /// Lists the pairs that were taken again.
-    fn collect(&mut self, state: &State) -> Result<State, GpuError> {
-        let named_max = state.numbers.min(self.length / 4 + 1);
-        if self.named.capacity() < named_max {
-            self.named = Items::new(self.gpu, 0)?;
-            self.named = Items::new(self.gpu, named_max)?;
-        }
-        self.gpu.launch(
-            kernel("collect_kernel"),
-            launch_for(state.numbers.max(state.fresh), TILE),
-            arguments![
-                &self.numbers.keys,
-                &self.numbers.uses,
-                as_u32(state.numbers),
                 self.named.keys(),
                 self.named.values(),
-                &self.entries,
-                &self.slots,
+                &self.look_back,
+                as_u32(1 + self.length.div_ceil(TILE)),
                 &self.state,
             ],
         )?;
         State::download(self.gpu, &self.state)
     }
 
-    /// Makes rules of the pairs that are listed.
-    fn name(&mut self, named: usize) -> Result<(), GpuError> {
+    /// Makes rules of the pairs that are listed; so many slots were in use.
+    fn name(&mut self, named: usize, fresh: usize) -> Result<(), GpuError> {
         assert!(
             self.rules + named <= self.pairs.len(),
             "more rules than pairs"
@@ -423,7 +411,7 @@ impl<'a> Rounds<'a> {
         self.named.sort(self.gpu, named, None)?;
         self.gpu.launch(
             kernel("name_kernel"),
-            launch_looping(self.gpu, named),
+            launch_looping(self.gpu, named.max(fresh)),
             arguments![
                 self.named.keys(),
                 self.named.values(),
@@ -435,6 +423,9 @@ impl<'a> Rounds<'a> {
                 &self.depths,
                 &self.numbers.counts,
                 &self.equals,
+                &self.entries,
+                &self.slots,
+                as_u32(fresh),
                 &self.state,
             ],
         )?;

@@ -136,6 +136,26 @@ __device__ __forceinline__ u64 owner_of(const T* offsets, u64 first, u64 end, T 
     return first + count_at_most(offsets + first + 1, end - first - 1, item);
 }
 
+// ---- bodies ----
+
+// What is sorted as bodies: body b is symbols[offsets[b] .. offsets[b + 1]]. Null if keys are distinct.
+struct Bodies {
+    const u32* symbols;
+    const u32* offsets;
+};
+
+// Whether the rest of one body comes before that of another, when the first two symbols are equal.
+__device__ __noinline__ bool rest_less(u32 a, u32 b, Bodies bodies) {
+    const u32 a_first = bodies.offsets[a], b_first = bodies.offsets[b];
+    const u32 a_length = bodies.offsets[a + 1] - a_first, b_length = bodies.offsets[b + 1] - b_first;
+    const u32 both = min(a_length, b_length);
+    for (u32 i = 2; i < both; i++) {
+        const u32 left = bodies.symbols[a_first + i], right = bodies.symbols[b_first + i];
+        if (left != right) return left < right;
+    }
+    return a_length < b_length;
+}
+
 // ---- hash table ----
 
 // The finaliser of splitmix64: one to one.

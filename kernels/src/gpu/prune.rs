@@ -63,6 +63,9 @@ pub(super) struct Pruned {
     pub(super) starts: Vec<usize>,
     /// By level: the first in `symbols`; the end behind.
     pub(super) symbol_starts: Vec<usize>,
+    /// Both on the device.
+    pub(super) starts_there: Buffer<u32>,
+    pub(super) symbol_starts_there: Buffer<u32>,
     /// By position of the sequence where its symbols begin in the root.
     position_offsets: Buffer<u32>,
     pub(super) root_offsets: Buffer<u32>,
@@ -119,8 +122,9 @@ pub(super) fn prune(
         length => gpu.item(&position_offsets, length)? as usize,
     };
     let to_usize = |words: Vec<u32>| words.into_iter().map(|word| word as usize).collect();
-    let starts: Vec<usize> = to_usize(gpu.download(&starts)?);
-    let symbol_starts: Vec<usize> = to_usize(gpu.download(&symbol_starts)?);
+    let (starts_there, symbol_starts_there) = (starts, symbol_starts);
+    let starts: Vec<usize> = to_usize(gpu.download(&starts_there)?);
+    let symbol_starts: Vec<usize> = to_usize(gpu.download(&symbol_starts_there)?);
 
     let symbol_count = symbol_starts.last().copied().unwrap_or(0);
     let symbols = gpu.allocate::<u32>(symbol_count)?;
@@ -147,6 +151,8 @@ pub(super) fn prune(
         symbols,
         starts,
         symbol_starts,
+        starts_there,
+        symbol_starts_there,
         position_offsets,
         root_offsets,
         root_length,

@@ -3,7 +3,8 @@
 //        offsets    [rules + 1] u32  body i is bodies[offsets[i] .. offsets[i + 1]], of the old rule order[i]
 // Out    rule_offsets, symbols: the grammar; ids: by old rule its new symbol
 // Work   a body is read three times and written twice; sorting reads and writes 24 bytes a rule and pass
-// Map    a thread for a symbol or a rule; one launch of each kernel for a level
+// Map    a thread for a symbol or a rule; one launch of each kernel for a large level, one block for all small levels
+//        in a row
 // Exact  ranks in a sorted order; of equal bodies any one is copied
 #include "primitives.cuh"
 
@@ -98,6 +99,97 @@ rank_kernel(const u64* keys, const u32* values, u32 count, const u32* symbols, c
         }
     }
 }
+
+// ---- small levels ----
+
+constexpr u32 SMALL = RENUMBER_SMALL;
+
+struct SmallShared {
+    u64 keys[2][SMALL];
+    u32 values[2][SMALL];
+    BlockSum<u64> sum;
+};
+
+// The levels level_first .. level_end one after the other, of which each has at most as many rules as the block, the
+// only one, has threads. Rules of level l are starts[l] .. starts[l + 1], its symbols symbol_starts[l] .. [l + 1].
+extern "C" __global__ void __launch_bounds__(SMALL)
+small_levels_kernel(const u32* bodies, u32* symbols, const u32* offsets, const u32* order, const u32* starts,
+                    const u32* symbol_starts, u32 level_first, u32 level_end, u32 terminal_count, u32* ids,
+                    u32* rule_offsets, u32* sources, u64* bases) {
+    SHARED(SmallShared, shared);
+    const auto renamed = [&](u32 symbol) {
+        return symbol < terminal_count ? symbol : ids[symbol - terminal_count];
+    };
+    const u32 t = threadIdx.x;
+    u64 base = bases[level_first - 1];
+    for (u32 level = level_first; level < level_end; level++) {
+        const u32 rule_first = starts[level];
+        const u32 count = starts[level + 1] - rule_first;
+        const u32 symbols_end = symbol_starts[level + 1];
+        for (u32 i = symbol_starts[level] + t; i < symbols_end; i += blockDim.x) symbols[i] = renamed(bodies[i]);
+        if (t < count) {
+            const u32* body = bodies + offsets[rule_first + t];
+            shared.keys[0][t] = u64(renamed(body[0])) << 32 | renamed(body[1]);
+            shared.values[0][t] = rule_first + t;
+        }
+        __syncthreads();
+        // Runs are merged two by two: an item goes behind those of the other run that are less.
+        u32 from = 0;
+        for (u32 width = 1; width < count; width *= 2) {
+            if (t < count) {
+                const u64 key = shared.keys[from][t];
+                const u32 value = shared.values[from][t];
+                const bool is_right = t / width % 2 == 1;
+                const u32 own_first = t / width * width;
+                const u32 other_first = min(is_right ? own_first - width : own_first + width, count);
+                u32 low = other_first, high = min(other_first + width, count);
+                while (low < high) {
+                    const u32 middle = (low + high) / 2;
+                    const u64 other = shared.keys[from][middle];
+                    bool is_before = other < key;
+                    if (other == key) {
+                        const u32 other_value = shared.values[from][middle];
+                        is_before = is_right ? !rest_less(value, other_value, Bodies{symbols, offsets})
+                                             : rest_less(other_value, value, Bodies{symbols, offsets});
+                    }
+                    if (is_before) {
+                        low = middle + 1;
+                    } else {
+                        high = middle;
+                    }
+                }
+                const u32 to = t - (is_right ? width : 0) + low - other_first;
+                shared.keys[1 - from][to] = key;
+                shared.values[1 - from][to] = value;
+            }
+            from = 1 - from;
+            __syncthreads();
+        }
+        u64 item = 0;
+        u32 value = 0;
+        if (t < count) {
+            value = shared.values[from][t];
+            const bool is_new = t == 0 || shared.keys[from][t] != shared.keys[from][t - 1] ||
+                                !is_equal_body(symbols, offsets, value, shared.values[from][t - 1]);
+            if (is_new) item = u64(1) << RULES_SHIFT | (offsets[value + 1] - offsets[value]);
+        }
+        u64 total;
+        const u64 sum = base + block_exclusive_sum(item, shared.sum, total) + item;
+        if (t < count) {
+            const u32 rule = u32(sum >> RULES_SHIFT) - 1;
+            if (item != 0) {
+                rule_offsets[rule + 1] = u32(sum & SYMBOLS_MASK);
+                sources[rule] = value;
+            }
+            ids[order[value]] = terminal_count + rule;
+        }
+        base += total;
+        if (t == 0) bases[level] = base;
+        __syncthreads();
+    }
+}
+
+// ---- bodies in their places ----
 
 struct CopyShared {
     u32 first;

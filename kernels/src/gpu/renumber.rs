@@ -17,6 +17,12 @@ const THREADS: u32 = 256;
 /// Symbols or rules that a block takes.
 const TILE: usize = 2048;
 
+const WARP: usize = 32;
+
+/// A level of at most so many rules, with at most so many symbols, is work for one block.
+const SMALL: usize = 1024;
+const SMALL_SYMBOLS: usize = 16 * SMALL;
+
 /// Rules are in the upper part of a base, symbols in the lower bits.
 const RULES_SHIFT: u32 = 31;
 
@@ -26,6 +32,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("RENUMBER_THREADS", THREADS as u64),
         ("RENUMBER_TILE", TILE as u64),
+        ("RENUMBER_SMALL", SMALL as u64),
     ],
 };
 
@@ -77,7 +84,47 @@ pub(super) fn renumber(
     let sources = gpu.allocate::<u32>(rules_max)?;
     let bases = gpu.zeroed::<u64>(levels + 1)?;
     let mut items = Items::new(gpu, largest)?;
-    for level in 1..=levels {
+    let is_small = |level: usize| {
+        let rules = pruned.starts[level + 1] - pruned.starts[level];
+        let symbols = pruned.symbol_starts[level + 1] - pruned.symbol_starts[level];
+        rules <= SMALL && symbols <= SMALL_SYMBOLS
+    };
+    let mut next = 1;
+    while next <= levels {
+        let level = next;
+        while next <= levels && is_small(next) {
+            next += 1;
+        }
+        if next > level {
+            let sizes = pruned.starts[level..=next].windows(2);
+            let threads = sizes.map(|window| window[1] - window[0]).max();
+            let launch = Launch {
+                blocks: 1,
+                // At most SMALL.
+                threads: threads.unwrap_or(0).next_multiple_of(WARP) as u32,
+            };
+            gpu.launch(
+                kernel("small_levels_kernel"),
+                launch,
+                arguments![
+                    &pruned.symbols,
+                    &renamed,
+                    &pruned.offsets,
+                    &pruned.order,
+                    &pruned.starts_there,
+                    &pruned.symbol_starts_there,
+                    as_u32(level),
+                    as_u32(next),
+                    terminal_count,
+                    &ids,
+                    &rule_offsets,
+                    &sources,
+                    &bases,
+                ],
+            )?;
+            continue;
+        }
+        next += 1;
         let rules = pruned.starts[level]..pruned.starts[level + 1];
         let symbols = pruned.symbol_starts[level]..pruned.symbol_starts[level + 1];
         let launch = Launch {

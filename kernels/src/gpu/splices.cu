@@ -11,42 +11,69 @@ constexpr u32 THREADS = SPLICE_THREADS;
 
 // ---- before composing ----
 
-// By insert in order of file: its place in the file, and its length. The smallest number of an insert past the end is
-// left in `refused`. `grown_before[i]` is how many bytes all inserts before i have; those of its file begin at
-// file_first[file].
+// order[i] = i.
+extern "C" __global__ void __launch_bounds__(THREADS) splice_numbers_kernel(u32* order, u64 count) {
+    const u64 i = grid_thread();
+    if (i < count) order[i] = u32(i);
+}
+
+// In a batch: keys[i] = file and place of insert i, in this order. The smallest number of an insert past the end of its
+// file is left in `refused`.
 extern "C" __global__ void __launch_bounds__(THREADS)
-splice_begin_kernel(const u32* order, u64 count, const u32* files, const u64* offsets, const u64* lengths,
-                    const u64* sizes, const u64* grown_before, const u32* file_first, u32 is_sequence, u64* bases,
-                    u32* refused) {
+splice_keys_kernel(const u32* files, const u64* offsets, const u64* sizes, u64 count, u32 size_bits, u64* keys,
+                   u32* order, u32* refused) {
     const u64 i = grid_thread();
     if (i >= count) return;
+    const u64 size = sizes[files[i]];
+    const u64 base = offsets[i] == ~u64(0) ? size : offsets[i];
+    if (base > size) atomicMin(refused, u32(i));
+    keys[i] = u64(files[i]) << size_bits | min(base, size);
+    order[i] = u32(i);
+}
+
+// What sorted keys say: places, the inserts' lengths, and whole inserts.
+extern "C" __global__ void __launch_bounds__(THREADS)
+splice_batch_kernel(const u64* keys, const u32* order, const u64* lengths, u64 count, u32 size_bits, u64* bases,
+                    u64* starts, u64* lengths_out) {
+    const u64 i = grid_thread();
+    if (i >= count) return;
+    bases[i] = keys[i] & ((u64(1) << size_bits) - 1);
+    starts[i] = 0;
+    lengths_out[i] = lengths[order[i]];
+}
+
+// first[f] = how many of the sorted keys are of files below f, for f up to and with `end`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+splice_firsts_kernel(const u64* keys, u64 count, u32 size_bits, u32* first, u64 end) {
+    const u64 file = grid_thread();
+    if (file <= end) first[file] = file == 0 ? 0 : u32(count_at_most(keys, count, (file << size_bits) - 1));
+}
+
+// In sequence: inserts in order of file, their lengths.
+extern "C" __global__ void __launch_bounds__(THREADS)
+splice_lengths_kernel(const u32* order, u64 count, const u64* lengths, u64* lengths_out, u64* starts) {
+    const u64 i = grid_thread();
+    if (i >= count) return;
+    lengths_out[i] = lengths[order[i]];
+    starts[i] = 0;
+}
+
+// In sequence: the place of each in what those of its file before have made; grown[i] is how many bytes all before it
+// have, those of its file from file_first[file] on.
+extern "C" __global__ void __launch_bounds__(THREADS)
+splice_places_kernel(const u32* order, u64 count, const u32* files, const u64* offsets, const u64* sizes,
+                     const u64* grown, const u32* file_first, u64* bases, u32* run_offsets, u32* refused) {
+    const u64 i = grid_thread();
+    if (i > count) return;
+    run_offsets[i] = u32(i);
+    if (i == count) return;
     const u32 insert = order[i];
     const u32 file = files[insert];
-    u64 size = sizes[file];
-    if (is_sequence) size += grown_before[i] - grown_before[file_first[file]];
+    const u64 size = sizes[file] + grown[i] - grown[file_first[file]];
     const u64 offset = offsets[insert];
     const u64 base = offset == ~u64(0) ? size : offset;
     if (base > size) atomicMin(refused, insert);
     bases[i] = base;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-splice_gather_u64_kernel(const u32* order, u64 count, const u64* values, u64* out) {
-    const u64 i = grid_thread();
-    if (i < count) out[i] = values[order[i]];
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-splice_gather_u32_kernel(const u32* order, u64 count, const u32* values, u32* out) {
-    const u64 i = grid_thread();
-    if (i < count) out[i] = values[order[i]];
-}
-
-// first[v] = how many of the sorted values are below v, for v up to and with `end`.
-extern "C" __global__ void __launch_bounds__(THREADS)
-splice_firsts_kernel(const u32* values, u64 count, u32* first, u64 end) {
-    const u64 v = grid_thread();
-    if (v <= end) first[v] = v == 0 ? 0 : u32(count_at_most(values, count, u32(v - 1)));
 }
 
 // ---- one level ----
@@ -65,12 +92,15 @@ __device__ __forceinline__ Pair pair_of(const u32* run_offsets, const u32* pairs
 }
 
 // For a later stretch: how many earlier ones lie wholly before it, and how far inside the next one it falls. `is_split`:
-// it is the first that splits the next one there. `sums` are the lengths of all stretches before each.
+// it is the first that splits the next one there. `sums` are the lengths of all stretches before each. The arrays have
+// room for more stretches than there are, so that the host need not know how many.
 extern "C" __global__ void __launch_bounds__(THREADS)
-splice_search_kernel(const u64* bases, const u64* sums, u64 count, const u32* run_offsets, const u32* pairs,
+splice_search_kernel(const u64* bases, const u64* sums, u64 room, const u32* run_offsets, const u32* pairs,
                      u32 pair_count, u32* before, u64* inside, u32* is_split) {
     const u64 i = grid_thread();
-    if (i >= count) return;
+    if (i >= room) return;
+    is_split[i] = 0;
+    if (i >= run_offsets[pairs[pair_count]]) return;
     // The pair whose runs hold i.
     u32 low = 0, high = pair_count;
     while (high - low > 1) {
@@ -84,7 +114,6 @@ splice_search_kernel(const u64* bases, const u64* sums, u64 count, const u32* ru
     const Pair pair = pair_of(run_offsets, pairs, low);
     before[i] = 0;
     inside[i] = 0;
-    is_split[i] = 0;
     if (i < pair.middle) return;
     const u64 place = bases[i];
     const u64 sum = sums[pair.first];
@@ -114,11 +143,11 @@ splice_search_kernel(const u64* bases, const u64* sums, u64 count, const u32* ru
 // splits before each stretch.
 extern "C" __global__ void __launch_bounds__(THREADS)
 splice_join_kernel(const u64* bases, const u32* inserts, const u64* starts, const u64* lengths, const u64* sums,
-                   u64 count, const u32* run_offsets, const u32* pairs, u32 pair_count, const u32* before,
+                   const u32* run_offsets, const u32* pairs, u32 pair_count, const u32* before,
                    const u64* inside, const u32* splits, u64* bases_out, u32* inserts_out, u64* starts_out,
                    u64* lengths_out) {
     const u64 i = grid_thread();
-    if (i >= count) return;
+    if (i >= run_offsets[pairs[pair_count]]) return;
     u32 low = 0, high = pair_count;
     while (high - low > 1) {
         const u32 half = low + (high - low) / 2;

@@ -4,6 +4,8 @@
 //! The host decides which runs are pairs, from how many inserts a file has;
 //! everything else stays on the device.
 
+use std::ops::Range;
+
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Kernel, Launch, Source};
 use super::error::GpuError;
@@ -41,9 +43,10 @@ pub struct DeviceInserts {
     lengths: Buffer<u64>,
     /// Inserts of each file, on the host.
     counts: Vec<u32>,
+    size_max: u64,
 }
 
-/// Stretches of inserted text on the device: [`Splices`] as arrays.
+/// Stretches of inserted text on the device: [`Splices`] as arrays, which may have room for more.
 #[derive(Debug)]
 pub struct DeviceSplices {
     /// `[files + 1]`
@@ -83,6 +86,7 @@ impl DeviceInserts {
             offsets: gpu.upload(&offsets)?,
             lengths: gpu.upload(&lengths)?,
             counts,
+            size_max: sizes.iter().copied().max().unwrap_or(0),
         })
     }
 
@@ -96,197 +100,212 @@ impl DeviceInserts {
         gpu: &Gpu,
         order: InsertOrder,
     ) -> Result<Result<DeviceSplices, u32>, GpuError> {
-        let count = self.files.len();
-        let numbers: Vec<u32> = (0..count as u32).collect();
-        let numbers = gpu.upload(&numbers)?;
-        let keys = gpu.allocate::<u32>(count)?;
-        gpu.copy(&keys, 0, &self.files, count)?;
-        let file_bits = u32::BITS - (self.counts.len() as u32).leading_zeros();
-        let (files, mut sorted) = sort_pairs(gpu, keys, numbers, 0..file_bits)?;
-        let file_first = gpu.allocate::<u32>(self.counts.len() + 1)?;
+        let refused = gpu.filled::<u32>(1, 0xff)?;
+        let placed = match order {
+            InsertOrder::Batch => self.place_batch(gpu, &refused)?,
+            InsertOrder::Sequence => self.place_sequence(gpu, &refused)?,
+        };
+        match gpu.item(&refused, 0)? {
+            u32::MAX => Ok(Ok(placed)),
+            insert => Ok(Err(insert)),
+        }
+    }
+
+    fn place_batch(&self, gpu: &Gpu, refused: &Buffer<u32>) -> Result<DeviceSplices, GpuError> {
+        let (count, files) = (self.files.len(), self.counts.len());
+        let size_bits = u64::BITS - self.size_max.leading_zeros();
+        let file_bits = usize::BITS - files.leading_zeros();
+        assert!(
+            size_bits + file_bits <= u64::BITS,
+            "files with more than 2^64 bytes"
+        );
+        let keys = gpu.allocate::<u64>(count)?;
+        let numbers = gpu.allocate::<u32>(count)?;
+        gpu.launch(
+            kernel("splice_keys_kernel"),
+            each(count),
+            arguments![
+                &self.files,
+                &self.offsets,
+                &self.sizes,
+                count,
+                size_bits,
+                &keys,
+                &numbers,
+                refused,
+            ],
+        )?;
+        let (keys, inserts) = sort_pairs(gpu, keys, numbers, 0..size_bits + file_bits)?;
+        let placed = DeviceSplices {
+            offsets: gpu.allocate(files + 1)?,
+            bases: gpu.allocate(count)?,
+            inserts,
+            starts: gpu.allocate(count)?,
+            lengths: gpu.allocate(count)?,
+        };
+        gpu.launch(
+            kernel("splice_batch_kernel"),
+            each(count),
+            arguments![
+                &keys,
+                &placed.inserts,
+                &self.lengths,
+                count,
+                size_bits,
+                &placed.bases,
+                &placed.starts,
+                &placed.lengths,
+            ],
+        )?;
         gpu.launch(
             kernel("splice_firsts_kernel"),
-            each(self.counts.len() + 1),
-            arguments![&files, count, &file_first, self.counts.len()],
+            each(files + 1),
+            arguments![&keys, count, size_bits, &placed.offsets, files],
         )?;
-        let mut lengths = self.gather(gpu, &sorted)?;
-        let mut bases = gpu.allocate::<u64>(count)?;
-        let refused = gpu.filled::<u32>(1, 0xff)?;
-        let grown_before: Buffer<u64> = scan(gpu, &lengths)?;
+        Ok(placed)
+    }
+
+    fn place_sequence(&self, gpu: &Gpu, refused: &Buffer<u32>) -> Result<DeviceSplices, GpuError> {
+        let (count, files) = (self.files.len(), self.counts.len());
+        // Splits make fewer than twice as many.
+        let room = 2 * count;
+        let numbers = gpu.allocate::<u32>(count)?;
         gpu.launch(
-            kernel("splice_begin_kernel"),
+            kernel("splice_numbers_kernel"),
             each(count),
+            arguments![&numbers, count],
+        )?;
+        let keys = gpu.allocate::<u32>(count)?;
+        gpu.copy(&keys, 0, &self.files, count)?;
+        let file_bits = usize::BITS - files.leading_zeros();
+        let (_, sorted) = sort_pairs(gpu, keys, numbers, 0..file_bits)?;
+        let splices = DeviceSplices::with_room(gpu, count + 1, room)?;
+        gpu.copy(&splices.inserts, 0, &sorted, count)?;
+        gpu.launch(
+            kernel("splice_lengths_kernel"),
+            each(count),
+            arguments![
+                &sorted,
+                count,
+                &self.lengths,
+                &splices.lengths,
+                &splices.starts
+            ],
+        )?;
+        gpu.fill_items(&splices.lengths, count, count, 0)?;
+        let grown: Buffer<u64> = scan(gpu, &splices.lengths)?;
+        let mut first = 0;
+        let mut file_first = vec![0u32];
+        file_first.extend(self.counts.iter().map(|count| {
+            first += count;
+            first
+        }));
+        let file_first = gpu.upload(&file_first)?;
+        gpu.launch(
+            kernel("splice_places_kernel"),
+            each(count + 1),
             arguments![
                 &sorted,
                 count,
                 &self.files,
                 &self.offsets,
-                &self.lengths,
                 &self.sizes,
-                &grown_before,
+                &grown,
                 &file_first,
-                u32::from(order == InsertOrder::Sequence),
-                &bases,
-                &refused,
+                &splices.bases,
+                &splices.offsets,
+                refused,
             ],
         )?;
-        let refused = gpu.item(&refused, 0)?;
-        if refused != u32::MAX {
-            return Ok(Err(refused));
-        }
-        let starts = gpu.zeroed::<u64>(count)?;
-        if order == InsertOrder::Batch {
-            (sorted, bases) = self.by_base(gpu, sorted, bases)?;
-            lengths = self.gather(gpu, &sorted)?;
-            return Ok(Ok(DeviceSplices {
-                offsets: file_first,
-                bases,
-                inserts: sorted,
-                starts,
-                lengths,
-            }));
-        }
-        let splices = DeviceSplices {
-            // One run an insert.
-            offsets: gpu.upload(&(0..=count as u32).collect::<Vec<u32>>())?,
-            bases,
-            inserts: sorted,
-            starts,
-            lengths,
-        };
-        self.compose(gpu, splices).map(Ok)
+        self.compose(gpu, splices)
     }
 
-    /// By insert in a new order.
-    fn gather(&self, gpu: &Gpu, order: &Buffer<u32>) -> Result<Buffer<u64>, GpuError> {
-        let gathered = gpu.allocate::<u64>(order.len())?;
-        gpu.launch(
-            kernel("splice_gather_u64_kernel"),
-            each(order.len()),
-            arguments![order, order.len(), &self.lengths, &gathered],
-        )?;
-        Ok(gathered)
-    }
-
-    /// Inserts in order of file and place, from those in order of file.
-    fn by_base(
-        &self,
-        gpu: &Gpu,
-        sorted: Buffer<u32>,
-        bases: Buffer<u64>,
-    ) -> Result<(Buffer<u32>, Buffer<u64>), GpuError> {
-        let count = sorted.len();
-        // By place first, then by file again, as sorting is stable; the places go along as numbers.
-        let positions = gpu.upload(&(0..count as u32).collect::<Vec<u32>>())?;
-        let keys = gpu.allocate::<u64>(count)?;
-        gpu.copy(&keys, 0, &bases, count)?;
-        let (_, by_place) = sort_pairs(gpu, keys, positions, 0..u64::BITS)?;
-        let gather = |name,
-                      values: super::driver::Argument,
-                      out: super::driver::Argument,
-                      order: &Buffer<u32>| {
-            gpu.launch(
-                kernel(name),
-                each(count),
-                &[order.into(), count.into(), values, out],
-            )
-        };
-        let inserts = gpu.allocate::<u32>(count)?;
-        gather(
-            "splice_gather_u32_kernel",
-            (&sorted).into(),
-            (&inserts).into(),
-            &by_place,
-        )?;
-        let files = gpu.allocate::<u32>(count)?;
-        gather(
-            "splice_gather_u32_kernel",
-            (&self.files).into(),
-            (&files).into(),
-            &inserts,
-        )?;
-        let file_bits = u32::BITS - (self.counts.len() as u32).leading_zeros();
-        let (_, order) = sort_pairs(gpu, files, by_place, 0..file_bits)?;
-        let inserts = gpu.allocate::<u32>(count)?;
-        gather(
-            "splice_gather_u32_kernel",
-            (&sorted).into(),
-            (&inserts).into(),
-            &order,
-        )?;
-        let places = gpu.allocate::<u64>(count)?;
-        gather(
-            "splice_gather_u64_kernel",
-            (&bases).into(),
-            (&places).into(),
-            &order,
-        )?;
-        Ok((inserts, places))
-    }
-
-    /// Composes the runs of each file, in pairs, until there is one a file.
+    /// Composes the runs of each file, in pairs, until there is one a file. The host waits for nothing.
     fn compose(&self, gpu: &Gpu, splices: DeviceSplices) -> Result<DeviceSplices, GpuError> {
-        let mut splices = splices;
+        // The pairs of all levels, one after the other: for each pair its first run, and the number of runs.
+        let mut pairs: Vec<u32> = Vec::new();
+        let mut levels = Vec::new();
         let mut runs = self.counts.clone();
         loop {
             let is_last = runs.iter().all(|&count| count <= 1);
-            let mut pairs = vec![0u32];
+            let begin = pairs.len();
+            pairs.push(0);
             for &count in &runs {
                 let first = pairs[pairs.len() - 1];
                 // In the end each file has one run, maybe without any stretches.
-                match (is_last, count) {
-                    (true, count) => pairs.push(first + count),
-                    (false, count) => {
-                        let ends = (2..=count)
-                            .step_by(2)
-                            .chain((count % 2 == 1).then_some(count));
-                        pairs.extend(ends.map(|end| first + end));
-                    }
+                if is_last {
+                    pairs.push(first + count);
+                } else {
+                    let ends = (2..=count).step_by(2);
+                    let ends = ends.chain((count % 2 == 1).then_some(count));
+                    pairs.extend(ends.map(|end| first + end));
                 }
             }
-            let pairs_on_device = gpu.upload(&pairs)?;
+            levels.push(begin..pairs.len());
             if is_last {
-                // Where the run of each file begins; there are no splits any more.
-                let offsets = gpu.allocate::<u32>(pairs.len())?;
-                let none = gpu.zeroed::<u32>(splices.inserts.len() + 1)?;
-                gpu.launch(
-                    kernel("splice_runs_kernel"),
-                    each(pairs.len()),
-                    arguments![
-                        &splices.offsets,
-                        &pairs_on_device,
-                        pairs.len() - 1,
-                        &none,
-                        &offsets
-                    ],
-                )?;
-                splices.offsets = offsets;
-                return Ok(splices);
+                break;
             }
-            splices = splices.joined(gpu, &pairs_on_device)?;
             runs.iter_mut().for_each(|count| *count = count.div_ceil(2));
         }
+        let pairs = gpu.upload(&pairs)?;
+        let last = levels.pop().expect("there always is a last level");
+        let mut splices = splices;
+        for level in levels {
+            splices = splices.joined(gpu, &pairs, level)?;
+        }
+        // Where the run of each file begins; there are no splits any more.
+        let offsets = gpu.allocate::<u32>(last.len())?;
+        let none = gpu.zeroed::<u32>(splices.inserts.len() + 1)?;
+        gpu.launch(
+            kernel("splice_runs_kernel"),
+            each(last.len()),
+            arguments![
+                &splices.offsets,
+                pairs.at(last.start),
+                last.len() - 1,
+                &none,
+                &offsets
+            ],
+        )?;
+        splices.offsets = offsets;
+        Ok(splices)
     }
 }
 
 impl DeviceSplices {
-    /// Each pair of runs composed to one.
-    fn joined(&self, gpu: &Gpu, pairs: &Buffer<u32>) -> Result<DeviceSplices, GpuError> {
-        let count = self.inserts.len();
-        let pair_count = (pairs.len() - 1) as u32;
+    fn with_room(gpu: &Gpu, offsets: usize, room: usize) -> Result<DeviceSplices, GpuError> {
+        Ok(DeviceSplices {
+            offsets: gpu.allocate(offsets)?,
+            bases: gpu.allocate(room)?,
+            inserts: gpu.allocate(room)?,
+            starts: gpu.allocate(room)?,
+            lengths: gpu.allocate(room)?,
+        })
+    }
+
+    /// Each pair of runs composed to one; `level` is where its pairs lie.
+    fn joined(
+        &self,
+        gpu: &Gpu,
+        pairs: &Buffer<u32>,
+        level: Range<usize>,
+    ) -> Result<DeviceSplices, GpuError> {
+        let room = self.inserts.len();
+        let pair_count = (level.len() - 1) as u32;
+        let first_pair = || pairs.at(level.start);
         let sums: Buffer<u64> = scan(gpu, &self.lengths)?;
-        let before = gpu.allocate::<u32>(count)?;
-        let inside = gpu.allocate::<u64>(count)?;
-        let is_split = gpu.allocate::<u32>(count)?;
+        let before = gpu.allocate::<u32>(room)?;
+        let inside = gpu.allocate::<u64>(room)?;
+        let is_split = gpu.allocate::<u32>(room)?;
         gpu.launch(
             kernel("splice_search_kernel"),
-            each(count),
+            each(room),
             arguments![
                 &self.bases,
                 &sums,
-                count,
+                room,
                 &self.offsets,
-                pairs,
+                first_pair(),
                 pair_count,
                 &before,
                 &inside,
@@ -294,26 +313,20 @@ impl DeviceSplices {
             ],
         )?;
         let splits: Buffer<u32> = scan(gpu, &is_split)?;
-        let joined = count + gpu.item(&splits, count)? as usize;
-        let out = DeviceSplices {
-            offsets: gpu.allocate(pairs.len())?,
-            bases: gpu.allocate(joined)?,
-            inserts: gpu.allocate(joined)?,
-            starts: gpu.allocate(joined)?,
-            lengths: gpu.allocate(joined)?,
-        };
+        let out = DeviceSplices::with_room(gpu, level.len(), room)?;
+        // Lengths are summed as far as there is room.
+        gpu.fill(&out.lengths, 0)?;
         gpu.launch(
             kernel("splice_join_kernel"),
-            each(count),
+            each(room),
             arguments![
                 &self.bases,
                 &self.inserts,
                 &self.starts,
                 &self.lengths,
                 &sums,
-                count,
                 &self.offsets,
-                pairs,
+                first_pair(),
                 pair_count,
                 &before,
                 &inside,
@@ -326,10 +339,10 @@ impl DeviceSplices {
         )?;
         gpu.launch(
             kernel("splice_runs_kernel"),
-            each(pairs.len()),
+            each(level.len()),
             arguments![
                 &self.offsets,
-                pairs,
+                first_pair(),
                 u64::from(pair_count),
                 &splits,
                 &out.offsets
@@ -344,10 +357,18 @@ impl DeviceSplices {
     ///
     /// [`GpuError`].
     pub fn download(&self, gpu: &Gpu) -> Result<Splices, GpuError> {
-        let columns = gpu.download(&self.bases)?.into_iter();
-        let columns = columns.zip(gpu.download(&self.inserts)?);
-        let columns = columns.zip(gpu.download(&self.starts)?);
-        let columns = columns.zip(gpu.download(&self.lengths)?);
+        let offsets = gpu.download(&self.offsets)?;
+        let count = offsets.last().map_or(0, |&end| end as usize);
+        let mut inserts = vec![0u32; count];
+        gpu.download_from(&self.inserts, 0, &mut inserts)?;
+        let wide = |column: &Buffer<u64>| {
+            let mut values = vec![0u64; count];
+            gpu.download_from(column, 0, &mut values)?;
+            Ok::<_, GpuError>(values)
+        };
+        let columns = wide(&self.bases)?.into_iter().zip(inserts);
+        let columns = columns.zip(wide(&self.starts)?);
+        let columns = columns.zip(wide(&self.lengths)?);
         let splices = columns.map(|(((base, insert), start), length)| Splice {
             base,
             insert,
@@ -355,8 +376,8 @@ impl DeviceSplices {
             length,
         });
         Ok(Splices {
-            offsets: gpu.download(&self.offsets)?,
             splices: splices.collect(),
+            offsets,
         })
     }
 }

@@ -109,32 +109,33 @@ __device__ __forceinline__ void weights_of(const u32* root, const u32* root_offs
             held_file = NO_FILE;
         }
         const u32 column = threadIdx.x & ((1u << shift) - 1);
+        bool has_waited = false;
         for (u32 step = place.step; step < place.step_end; step++) {
             u32 first, end;
             walk_items(walk, place, step, first, end);
-            u32 symbol[ITEMS], owner[ITEMS];
+            if (step > place.step) __syncthreads();
+            for (; first < end; first += TILE >> shift) {
+                u32 symbol[ITEMS], owner[ITEMS];
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                const u32 at = first + ((i * THREADS + threadIdx.x) >> shift);
-                const bool counts = at < end && column < columns;
-                symbol[i] = counts ? symbols[at] : 0;
-                owner[i] = counts ? owners[at] : 0;
-            }
-            if (step == place.step) {
-                walk_wait(walk, place);
-            } else {
-                __syncthreads();
-            }
-            Counter weight[ITEMS];
+                for (u32 i = 0; i < ITEMS; i++) {
+                    const u32 at = first + ((i * THREADS + threadIdx.x) >> shift);
+                    const bool counts = at < end && column < columns;
+                    symbol[i] = counts ? symbols[at] : 0;
+                    owner[i] = counts ? owners[at] : 0;
+                }
+                if (!has_waited) walk_wait(walk, place);
+                has_waited = true;
+                Counter weight[ITEMS];
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                const u32 at = first + ((i * THREADS + threadIdx.x) >> shift);
-                const bool counts = at < end && column < columns;
-                weight[i] = counts ? load_relaxed(&weights[(u64(terminals) + owner[i]) * columns + column]) : 0;
-            }
+                for (u32 i = 0; i < ITEMS; i++) {
+                    const u32 at = first + ((i * THREADS + threadIdx.x) >> shift);
+                    const bool counts = at < end && column < columns;
+                    weight[i] = counts ? load_relaxed(&weights[(u64(terminals) + owner[i]) * columns + column]) : 0;
+                }
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                if (weight[i] > 0) atomicAdd(&weights[u64(symbol[i]) * columns + column], weight[i]);
+                for (u32 i = 0; i < ITEMS; i++) {
+                    if (weight[i] > 0) atomicAdd(&weights[u64(symbol[i]) * columns + column], weight[i]);
+                }
             }
         }
         walk_done(walk, 1);
@@ -170,10 +171,4 @@ rank_keys_kernel(const u32* weights, u32 count, u32 most, u32* keys, u32* words)
         keys[i] = most - weights[i];
         words[i] = u32(i);
     }
-}
-
-// sample[i] = symbols[i * step].
-extern "C" __global__ void __launch_bounds__(THREADS)
-sample_kernel(const u32* symbols, u64 step, u32* sample, u64 count) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) sample[i] = symbols[i * step];
 }
