@@ -291,7 +291,7 @@ impl Device {
                 None => {
                     let grammar = DeviceWords::upload(&self.gpu, view)?;
                     let words = Arc::new(ResidentWords {
-                        weights: weights(&self.gpu, &grammar, 0..grammar.root_symbols())?,
+                        weights: weights(&self.gpu, &grammar)?,
                         grammar,
                         uses: OnceLock::new(),
                     });
