@@ -18,6 +18,7 @@ use zipfdb_kernels::gpu::{
 };
 use zipfdb_sql::setting::Device as Setting;
 
+use crate::strategy::construction_costs;
 use crate::{Error, Result};
 
 /// The GPUs of a database.
@@ -200,6 +201,22 @@ impl Devices {
                 Candidates::Only(all.iter().skip(number as usize).take(1).collect())
             }
         }
+    }
+
+    /// The device that builds a grammar of so many tokens; none if the CPU is to, or no device has the memory.
+    pub(crate) fn for_construction(&self, tokens: usize, threads: usize) -> Option<&Arc<Device>> {
+        /// What construction takes at its peak.
+        const TOKEN_BYTES: u64 = 64;
+        let (on_cpu, on_device) = construction_costs(tokens, threads);
+        let devices = match self.candidates(on_cpu) {
+            Candidates::None => return None,
+            Candidates::Maybe(_) if on_device >= on_cpu => return None,
+            Candidates::Maybe(devices) | Candidates::Only(devices) => devices,
+        };
+        // A segment has less than 2^32 tokens.
+        let bytes = tokens as u64 * TOKEN_BYTES;
+        let mut fitting = devices.into_iter();
+        fitting.find(|device| tokens < gpu::TOKENS_MAX && bytes <= device.memory_limit())
     }
 
     /// Whether the CPU answers when a device fails.

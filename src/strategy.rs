@@ -37,6 +37,10 @@ const DEVICE_BUILD_COST: f64 = 1.0;
 const DEVICE_LOOKUP_COST: f64 = 30.0;
 /// Answering a look-up of a batch on the CPU.
 const BATCH_LOOKUP_COST: f64 = 2_000.0;
+/// Building a grammar on the CPU, for each token.
+const CONSTRUCT_COST: f64 = 100.0;
+/// Building a grammar on a device, for each token.
+const DEVICE_CONSTRUCT_COST: f64 = 1.0;
 /// Distinct n-grams are about so many words' worth of work each.
 pub(crate) const NGRAM_FACTOR: f64 = 20.0;
 
@@ -96,6 +100,14 @@ impl Task {
         };
         DEVICE_START_COST + before + work + after
     }
+}
+
+/// What building a grammar takes, in nanoseconds: on the CPU's threads, and on a device.
+pub(crate) fn construction_costs(tokens: usize, threads: usize) -> (f64, f64) {
+    let tokens = tokens as f64;
+    let copy = 2.0 * tokens * size_of::<u32>() as f64 * DEVICE_BYTE_COST;
+    let on_device = DEVICE_START_COST + copy + tokens * DEVICE_CONSTRUCT_COST;
+    (tokens * CONSTRUCT_COST / threads.max(1) as f64, on_device)
 }
 
 /// What the segments of a corpus have.
