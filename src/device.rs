@@ -261,6 +261,11 @@ impl Device {
         self.gpu.memory_used()
     }
 
+    #[cfg(test)]
+    pub(crate) fn take_memory_used_max(&self) -> u64 {
+        self.gpu.take_memory_used_max()
+    }
+
     /// How many segments have something in its memory.
     pub(crate) fn segments(&self) -> u64 {
         let residents = self.residents.lock();

@@ -229,6 +229,47 @@ fn segments_leave_devices_when_they_are_dropped() {
     assert_eq!(rows(&database, used), [[0, 0].map(Value::Integer)]);
 }
 
+/// The segment files of a database, by name.
+fn segment_files(database: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(database.join("segments")).unwrap();
+    let mut files: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read(path).unwrap())
+        })
+        .collect();
+    files.sort_unstable();
+    files
+}
+
+#[test]
+fn segments_are_the_same_wherever_their_grammars_are_built() {
+    if !has_devices() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    write_texts(folder.path(), 2, 3000);
+    let made = |device: &str| {
+        let path = tempfile::tempdir().unwrap();
+        let database = Database::open(path.path()).unwrap();
+        database
+            .execute(&format!("SET device = '{device}'"))
+            .unwrap();
+        database.execute("CREATE CORPUS c").unwrap();
+        let corpus = database.corpus("c").unwrap();
+        corpus
+            .copy_from(folder.path(), &CopyOptions::default())
+            .unwrap();
+        let copied = segment_files(path.path());
+        let insert = "INSERT INTO c (file, offset, content) VALUES ('00.txt', 3, 'some new words')";
+        database.execute(insert).unwrap();
+        database.execute("RECOMPRESS c").unwrap();
+        (copied, segment_files(path.path()))
+    };
+    assert_eq!(made("cuda"), made("cpu"));
+}
+
 #[test]
 fn a_device_that_is_not_there_is_an_error_that_says_why() {
     let database = Database::in_memory().unwrap();

@@ -457,3 +457,119 @@ fn window_bytes(gpu: &Gpu) -> usize {
     let free = gpu.memory_limit().saturating_sub(gpu.memory_used());
     usize::try_from(free / 4).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::AtomicBool;
+
+    use zipfdb_kernels::gpu::{self, GpuError};
+
+    use crate::device::{Kind, Log};
+    use crate::strategy::Task;
+    use crate::{CopyOptions, Database, Error};
+
+    /// A corpus of some segments, and whether there are devices.
+    fn pets() -> Option<Database> {
+        gpu::emulate(2);
+        gpu::devices().ok()?;
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            let text = format!("the {name} cat and the dog ").repeat(3000);
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let database = Database::in_memory().unwrap();
+        let create = "CREATE CORPUS pets WITH (segment_size = '64KiB')";
+        database.execute(create).unwrap();
+        let corpus = database.corpus("pets").unwrap();
+        corpus
+            .copy_from(folder.path(), &CopyOptions::default())
+            .unwrap();
+        Some(database)
+    }
+
+    #[test]
+    fn the_cpu_answers_for_a_device_that_fails_unless_that_was_asked_for() {
+        let Some(database) = pets() else { return };
+        let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
+        let (stored, never, log) = (
+            snapshot.view().stored(),
+            AtomicBool::new(false),
+            Log::default(),
+        );
+        // So much work that any device is cheaper.
+        let task = Task::Lookups(1 << 40);
+        let ask = || {
+            let fails = |_, _: &_| {
+                Err(Error::Gpu(GpuError::Limit {
+                    what: "tests",
+                    items: 2,
+                    limit: 1,
+                }))
+            };
+            stored.each(task, log.until(&never), |_| Ok("cpu"), fails)
+        };
+        let segments = stored.segments().len();
+        assert!(segments > 2);
+        assert_eq!(ask().unwrap(), vec!["cpu"; segments]);
+        let devices = &database.shared().devices;
+        let failures: u64 = devices.all().iter().map(|device| device.failures()).sum();
+        assert_eq!(failures, segments as u64);
+        assert!(log.line().unwrap().starts_with("ran on: cpu"));
+        database.execute("SET device = 'cuda'").unwrap();
+        assert!(matches!(ask(), Err(Error::Gpu(_))));
+        database.execute("SET device = 'cpu'").unwrap();
+        assert_eq!(ask().unwrap(), vec!["cpu"; segments]);
+    }
+
+    #[test]
+    fn segments_are_shared_out_and_stay_where_they_are() {
+        let Some(database) = pets() else { return };
+        database.execute("SET device = 'cuda'").unwrap();
+        let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
+        let devices = database.shared().devices.all();
+        snapshot.ngram_counts(2).unwrap();
+        let held = |device: usize| devices[device].segments();
+        let all: u64 = (0..devices.len()).map(held).sum();
+        assert_eq!(all, snapshot.view().segments().len() as u64);
+        assert!((0..devices.len()).all(|device| held(device) > 0));
+        let stored = snapshot.view().stored();
+        let places = stored.places(Task::Ngrams);
+        for (place, segment) in places.iter().zip(stored.segments()) {
+            assert!(place.unwrap().holds(segment.residence(), Kind::Words));
+        }
+    }
+
+    #[test]
+    fn what_was_used_least_recently_makes_room() {
+        let Some(database) = pets() else { return };
+        database.execute("SET device = 'cuda:0'").unwrap();
+        let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
+        let device = &database.shared().devices.all()[0];
+        let segments = snapshot.view().segments();
+        let use_segment = |index: usize| segments[index].totals_on(device).unwrap();
+        (0..segments.len()).for_each(|index| drop(use_segment(index)));
+        use_segment(0);
+        let used = device.memory_used();
+        // A byte less than all of them: one must go, and it is not the one that was used last.
+        let limit = format!("SET gpu_memory_limit = {}", (used - 1).max(1 << 16));
+        database.execute(&limit).unwrap();
+        let holds = |index: usize| device.holds(segments[index].residence(), Kind::Words);
+        assert!(holds(0) && !holds(1) && holds(2), "{used}");
+    }
+
+    #[test]
+    fn grammars_are_built_on_devices() {
+        let Some(database) = pets() else { return };
+        let device = &database.shared().devices.all()[0];
+        assert_eq!(device.take_memory_used_max(), 0);
+        database.execute("SET device = 'cuda'").unwrap();
+        database.execute("RECOMPRESS pets").unwrap();
+        database
+            .execute("INSERT INTO pets (file, content) VALUES ('d', 'a new cat')")
+            .unwrap();
+        database.execute("RECOMPRESS pets").unwrap();
+        assert!(device.take_memory_used_max() > 0);
+        assert_eq!(device.segments(), 0);
+    }
+}
