@@ -21,6 +21,7 @@ use crate::background::Background;
 use crate::corpus::Corpus;
 use crate::device::Devices;
 use crate::edits::Edits;
+use crate::gather::Gathered;
 use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
 use crate::overlay::Batch;
 use crate::progress::{NoProgress, Progress};
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     /// What SET has changed.
     pub(crate) settings: Mutex<Settings>,
     pub(crate) interrupts: Interrupts,
+    /// Single look-ups that wait for others.
+    pub(crate) gathered: Gathered,
     background: Background,
 }
 
@@ -266,6 +269,7 @@ impl DatabaseOptions {
                 views: Mutex::default(),
                 settings: Mutex::default(),
                 interrupts: Interrupts::default(),
+                gathered: Gathered::default(),
                 background: Background::default(),
             }),
             session: Arc::default(),

@@ -18,7 +18,7 @@ use zipfdb_kernels::gpu::{
 };
 use zipfdb_sql::setting::Device as Setting;
 
-use crate::strategy::construction_costs;
+use crate::strategy::{Size, Task, construction_costs};
 use crate::{Error, Result};
 
 /// The GPUs of a database.
@@ -185,12 +185,12 @@ impl Devices {
     pub(crate) fn candidates(&self, cpu_cost: f64) -> Candidates<'_> {
         /// Finding devices takes longer than this.
         const WORTH_LOOKING: f64 = 500_000.0;
-        match self.wanted.lock().device {
+        let wanted = self.wanted.lock().device;
+        match wanted {
             Setting::Cpu => return Candidates::None,
             Setting::Auto if cpu_cost < WORTH_LOOKING => return Candidates::None,
             _ => {}
         }
-        let wanted = self.wanted.lock().device;
         let all = self.all();
         match wanted {
             _ if all.is_empty() => Candidates::None,
@@ -201,6 +201,13 @@ impl Devices {
                 Candidates::Only(all.iter().skip(number as usize).take(1).collect())
             }
         }
+    }
+
+    /// Whether there may be a device that answers so many look-ups at once.
+    pub(crate) fn may_take_lookups(&self, count: u64) -> bool {
+        let threads = rayon::current_num_threads();
+        let on_cpu = Task::Lookups(count).cpu_cost(Size::default(), threads);
+        !matches!(self.candidates(on_cpu), Candidates::None)
     }
 
     /// The device that builds a grammar of so many tokens; none if the CPU is to, or no device has the memory.
@@ -394,10 +401,14 @@ impl Device {
         })
     }
 
+    /// Keeps a structure, in place of one that another thread may have built meanwhile.
     fn keep(&self, residence: &Residence, structure: Structure) {
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
-        self.residents.lock().push(Resident {
-            owner: residence.id,
+        let (owner, kind) = (residence.id, structure.kind());
+        let mut residents = self.residents.lock();
+        residents.retain(|resident| (resident.owner, resident.structure.kind()) != (owner, kind));
+        residents.push(Resident {
+            owner,
             structure,
             used,
         });

@@ -32,6 +32,7 @@ mod expression;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod gather;
 mod ingest;
 mod interrupt;
 mod mixed;

@@ -7,6 +7,8 @@ use zipfdb_sql::setting::{Device, Durability, Setting, Strategy};
 /// The settings in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
+    /// Microseconds; 0 for none.
+    pub(crate) batch_window: u64,
     pub(crate) device: Device,
     pub(crate) durability: Durability,
     /// Bytes of each GPU; none for most of it.
@@ -21,6 +23,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
+            batch_window: 0,
             device: Device::Auto,
             durability: Durability::Full,
             gpu_memory_limit: None,
@@ -35,6 +38,7 @@ impl Settings {
     /// Takes a new value.
     pub(crate) fn set(&mut self, setting: Setting) {
         match setting {
+            Setting::BatchWindow(microseconds) => self.batch_window = microseconds,
             Setting::Device(device) => self.device = device,
             Setting::Durability(durability) => self.durability = durability,
             Setting::GpuMemoryLimit(bytes) => self.gpu_memory_limit = bytes,
@@ -45,8 +49,12 @@ impl Settings {
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
-    pub(crate) fn list(&self) -> [(Setting, &'static str); 6] {
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 7] {
         [
+            (
+                Setting::BatchWindow(self.batch_window),
+                "Time for which single look-ups of many threads wait to be answered together; 0 for never.",
+            ),
             (
                 Setting::Device(self.device),
                 "Where queries run: auto, cpu, cuda for all GPUs, or cuda:N for one.",
@@ -78,6 +86,8 @@ impl Settings {
 /// The value of a setting as SET takes it.
 pub(crate) fn value_text(setting: Setting) -> String {
     match setting {
+        Setting::BatchWindow(0) => "0".into(),
+        Setting::BatchWindow(microseconds) => format!("{microseconds}us"),
         Setting::Device(Device::Auto) => "auto".into(),
         Setting::Device(Device::Cpu) => "cpu".into(),
         Setting::Device(Device::Cuda(None)) => "cuda".into(),
@@ -116,10 +126,18 @@ mod tests {
         let values = list.map(|(setting, _)| value_text(setting));
         assert_eq!(
             values,
-            ["cuda:1", "full", "auto", "1000B", "1500ms", "root_stream"]
+            [
+                "0",
+                "cuda:1",
+                "full",
+                "auto",
+                "1000B",
+                "1500ms",
+                "root_stream"
+            ]
         );
         let defaults = Settings::default().list();
         let defaults = defaults.map(|(setting, _)| value_text(setting));
-        assert_eq!(defaults, ["auto", "full", "auto", "1GiB", "0", "auto"]);
+        assert_eq!(defaults, ["0", "auto", "full", "auto", "1GiB", "0", "auto"]);
     }
 }

@@ -229,6 +229,70 @@ fn segments_leave_devices_when_they_are_dropped() {
     assert_eq!(rows(&database, used), [[0, 0].map(Value::Integer)]);
 }
 
+#[test]
+fn parameter_sets_are_answered_together() {
+    if !has_devices() {
+        return;
+    }
+    let ((_left, cpu), (_right, cuda)) = (database(3, 3000), database(3, 3000));
+    cpu.execute("SET device = 'cpu'").unwrap();
+    cuda.execute("SET device = 'cuda'").unwrap();
+    let words = ["the", "w3", "missing", "can't", "dog"];
+    let word_sets: Vec<Vec<Value>> = (0..60)
+        .map(|set| {
+            let file = format!("{:02}.txt", set % 4);
+            vec![
+                Value::from(&file[..]),
+                Value::from(words[set % words.len()]),
+            ]
+        })
+        .collect();
+    let ranges = (0..60).map(|set: i64| {
+        vec![
+            Value::from("01.txt"),
+            Value::Integer(set * 301),
+            Value::Integer(set),
+        ]
+    });
+    let ranges: Vec<Vec<Value>> = ranges.collect();
+    let questions = [
+        (
+            "SELECT binding(), COUNT(*) FROM c WHERE file = ? AND word = ?",
+            &word_sets,
+        ),
+        (
+            "SELECT binding(), offset FROM c WHERE file = ? AND word = ? ORDER BY offset",
+            &word_sets,
+        ),
+        (
+            "SELECT binding(), position, offset FROM c WHERE file = ? AND word = ?",
+            &word_sets,
+        ),
+        (
+            "SELECT binding(), substr(content, ?2, ?3) FROM files('c') WHERE file = ?1",
+            &ranges,
+        ),
+    ];
+    for edited in [false, true] {
+        for (sql, sets) in &questions {
+            let answers = [&cpu, &cuda].map(|database| {
+                let rows = database.query_many(sql, sets).unwrap();
+                rows.map(|row| row.unwrap().into_values())
+                    .collect::<Vec<_>>()
+            });
+            assert!(answers[0].len() > 30, "{sql}");
+            assert_eq!(answers[1], answers[0], "{sql}, {edited}");
+        }
+        let resident = rows(&cuda, "SELECT SUM(resident) > 0 FROM devices()");
+        assert_eq!(resident, [[Value::Integer(1)]]);
+        for database in [&cpu, &cuda] {
+            let insert =
+                "INSERT INTO c (file, offset, content) VALUES ('00.txt', 7, ' the brand new w3 ')";
+            database.execute(insert).unwrap();
+        }
+    }
+}
+
 /// The segment files of a database, by name.
 fn segment_files(database: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(database.join("segments")).unwrap();
@@ -272,6 +336,7 @@ fn segments_are_the_same_wherever_their_grammars_are_built() {
 
 #[test]
 fn a_device_that_is_not_there_is_an_error_that_says_why() {
+    has_devices();
     let database = Database::in_memory().unwrap();
     let error = database.execute("SET device = 'cuda:77'").unwrap_err();
     assert!(error.to_string().contains("SET device = 'auto'"), "{error}");

@@ -6,6 +6,8 @@
 /// A setting with its new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
+    /// `SET batch_window = '200us'`: for how long single look-ups wait for others, in microseconds; 0 for not at all.
+    BatchWindow(u64),
     /// `SET device = 'auto' | 'cpu' | 'cuda' | 'cuda:1'`.
     Device(Device),
     /// `SET gpu_memory_limit = '8GiB'`: bytes that the database may use of each GPU; none for `'auto'`, most of it.
@@ -22,7 +24,8 @@ pub enum Setting {
 
 impl Setting {
     /// All settings with the values they have at the start, sorted by name.
-    pub const DEFAULTS: [Setting; 6] = [
+    pub const DEFAULTS: [Setting; 7] = [
+        Setting::BatchWindow(0),
         Setting::Device(Device::Auto),
         Setting::Durability(Durability::Full),
         Setting::GpuMemoryLimit(None),
@@ -32,7 +35,8 @@ impl Setting {
     ];
 
     /// Names of all settings, sorted.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 7] = [
+        "batch_window",
         "device",
         "durability",
         "gpu_memory_limit",
@@ -44,6 +48,7 @@ impl Setting {
     /// The name in SQL.
     pub fn name(self) -> &'static str {
         match self {
+            Setting::BatchWindow(_) => "batch_window",
             Setting::Device(_) => "device",
             Setting::Durability(_) => "durability",
             Setting::GpuMemoryLimit(_) => "gpu_memory_limit",

@@ -400,6 +400,8 @@ fn types_arguments_and_ranges() {
         SET device = 'cuda:x'
         SET gpu_memory_limit = '1KiB'
         SET gpu_memory_limit = 'all'
+        SET batch_window = '2s'
+        SET batch_window = 'xus'
         SET device = 'cuda:99999999999'
         SET device = 1
         SET memory_limit = '1KiB'

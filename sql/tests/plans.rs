@@ -121,6 +121,10 @@ fn settings() {
         SET gpu_memory_limit = '2GiB';
         SET gpu_memory_limit = 'AUTO';
         RESET gpu_memory_limit;
+        SET batch_window = '200us';
+        SET batch_window = '2ms';
+        SET batch_window = 1;
+        RESET batch_window;
         RESET device;
         RESET memory_limit;
         RESET statement_timeout;

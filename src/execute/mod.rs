@@ -153,6 +153,7 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             let mut changed = *settings;
             changed.set(setting);
             (shared.devices).want(changed.device, changed.gpu_memory_limit)?;
+            shared.gathered.set_window(changed.batch_window);
             *settings = changed;
             Ok(Rows::none())
         }

@@ -88,7 +88,21 @@ impl StoredView {
         names.sort_unstable();
         names.dedup();
         if names.is_empty() {
-            return format!("device: {CPU}");
+            let Candidates::Maybe(devices) = self.devices().candidates(on_cpu) else {
+                return format!("device: {CPU}");
+            };
+            let segments = self.segments.iter();
+            let costs = devices.first().map(|device| {
+                let costs = segments.map(|segment| segment.device_cost(task, device));
+                (device.name(), costs.sum::<f64>())
+            });
+            return match costs {
+                Some((name, cost)) if cost.is_finite() => {
+                    let (here, there) = (time(on_cpu), time(cost));
+                    format!("device: {CPU} ({here}); not {name} ({there})")
+                }
+                _ => format!("device: {CPU}"),
+            };
         }
         if places.iter().any(Option::is_none) {
             names.push(CPU);
@@ -296,6 +310,11 @@ impl StoredView {
         Ok(Some(extracts))
     }
 
+    /// Whether devices answer so many look-ups at once.
+    pub(crate) fn takes_lookups(&self, count: u64) -> bool {
+        self.is_all_on_devices(Task::Lookups(count))
+    }
+
     /// Whether devices do some work for all segments, of which there are some.
     fn is_all_on_devices(&self, task: Task) -> bool {
         let places = self.places(task);
@@ -454,8 +473,11 @@ impl SegmentView {
 
 /// Memory for windows of n-grams: what leaves room for sorting them.
 fn window_bytes(gpu: &Gpu) -> usize {
+    /// So many that a sort takes them.
+    const MOST: u64 = 4 << 30;
     let free = gpu.memory_limit().saturating_sub(gpu.memory_used());
-    usize::try_from(free / 4).unwrap_or(usize::MAX)
+    // At most 2^32 bytes; less where addresses are short.
+    usize::try_from((free / 4).min(MOST)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

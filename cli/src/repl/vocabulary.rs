@@ -179,6 +179,7 @@ impl TableFunction {
 
 /// Settings and options with the values they can have as text.
 pub const VALUES: &[(&str, &[&str])] = &[
+    ("batch_window", &["0", "100us", "1ms"]),
     ("device", &["auto", "cpu", "cuda"]),
     ("durability", &["full", "normal", "off"]),
     ("format", &["csv", "json", "jsonl", "tsv"]),
@@ -206,6 +207,7 @@ pub const VALUES: &[(&str, &[&str])] = &[
 
 /// What SET sets.
 pub const SETTINGS: &[&str] = &[
+    "batch_window",
     "device",
     "durability",
     "gpu_memory_limit",

@@ -138,6 +138,13 @@ impl WordsScan {
         };
         let mut candidates = candidates(&snapshot, grain, &files, &word_filters, rows_max);
         let mut chosen = choose(&candidates, context.settings.strategy)?;
+        let mut lookups = candidates.iter();
+        if let Some(&look_up) = lookups.find(|candidate| candidate.strategy == Strategy::Parents)
+            && context.settings.strategy.is_none()
+            && snapshot.knows_lookups()
+        {
+            chosen = look_up;
+        }
         let is_large = grain == Grain::FileWord
             && context.settings.strategy.is_none()
             && chosen.strategy != Strategy::Parents
@@ -454,12 +461,11 @@ impl Task {
         words: Vec<u32>,
         interrupt: &Interrupt,
     ) -> Result<Vec<Counted>> {
-        let view = self.snapshot.view();
         let mut counted = Vec::new();
         for &file in files {
             interrupt.check()?;
             for &word in &words {
-                let times = view.count_in(file as usize, view.word(word))?;
+                let times = self.snapshot.count_at(file as usize, word)?;
                 counted.push(Counted { file, word, times });
             }
         }
@@ -547,7 +553,7 @@ impl Task {
             });
         let mut found = Vec::new();
         for &word in words {
-            let offsets = view.offsets_of(file as usize, word)?;
+            let offsets = self.snapshot.offsets_at(file as usize, word)?;
             let positions = match asks_position {
                 true => view.positions_of(file as usize, word)?,
                 false => vec![0; offsets.len()],
