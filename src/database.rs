@@ -30,6 +30,8 @@ use crate::settings::Settings;
 use crate::snapshot::{CorpusView, SegmentView, Snapshot, StoredView};
 use crate::statement::Statement;
 use crate::transaction::Transaction;
+use crate::turns::Turns;
+use crate::underway::Underway;
 use crate::{Error, Result};
 
 /// A database: named corpora of compressed text in one directory.
@@ -77,10 +79,11 @@ pub(crate) struct Shared {
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) pool: ThreadPool,
-    /// Held while a statement changes the database, so that changes queue up.
-    pub(crate) writing: Arc<Mutex<()>>,
-    /// Held by who recompresses.
-    pub(crate) recompressing: Mutex<()>,
+    /// Whose turn it is to change the database.
+    pub(crate) writing: Turns,
+    /// Whose turn it is to recompress. Of the two this comes first.
+    pub(crate) recompressing: Turns,
+    pub(crate) underway: Underway,
     /// The segments of each corpus, by name, with what was decoded of them.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
@@ -151,8 +154,9 @@ impl Shared {
                 path: self.store.path().to_path_buf(),
             }));
         }
-        let writing = self.interrupt().lock_arc(&self.writing)?;
-        Ok(Transaction::new(self.clone(), writing))
+        let interrupt = self.interrupt();
+        let turn = self.writing.wait_while(|| interrupt.check())?;
+        Ok(Transaction::new(self.clone(), turn))
     }
 
     /// Has the edits of a corpus recompressed if there are many, and waits if there are too many.
@@ -255,8 +259,9 @@ impl DatabaseOptions {
         let core = Core {
             store,
             pool,
-            writing: Arc::default(),
-            recompressing: Mutex::default(),
+            writing: Turns::default(),
+            recompressing: Turns::default(),
+            underway: Underway::default(),
             stored: Mutex::default(),
             edits: Edits::default(),
             devices: Arc::default(),
@@ -319,7 +324,7 @@ impl Database {
     /// # Errors
     /// If there is a corpus of this name (in any case) or the name is not valid.
     pub fn create_corpus(&self, name: &str, settings: CorpusSettings) -> Result<Corpus> {
-        let _writing = self.shared.writing.lock();
+        let _writing = self.shared.writing.wait();
         self.shared.store.create_corpus(name, settings)?;
         Ok(Corpus::new(self.shared.clone(), name.to_owned()))
     }
@@ -330,10 +335,11 @@ impl Database {
     /// # Errors
     /// If there is no such corpus.
     pub fn drop_corpus(&self, name: &str) -> Result<()> {
-        let _writing = self.shared.writing.lock();
+        let _writing = self.shared.writing.wait();
         let record = self.shared.store.corpus(name)?;
         self.shared.store.drop_corpus(name)?;
         self.shared.forget(&record);
+        self.shared.background.cancel(record.id);
         Ok(())
     }
 

@@ -34,6 +34,8 @@ mod expression;
 pub mod fuzzing;
 mod gather;
 mod ingest;
+#[cfg(test)]
+mod interleavings;
 mod interrupt;
 mod mixed;
 mod overlay;
@@ -48,6 +50,15 @@ mod statement;
 mod strategy;
 mod tokenize;
 mod transaction;
+mod turns;
+mod underway;
+
+/// What threads wait for. `interleavings` compiles who uses them with others.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
+
+    pub(crate) use parking_lot::{Condvar, Mutex};
+}
 
 pub use corpus::{CopyOptions, Corpus, SegmentCheck};
 pub use database::{Database, DatabaseOptions};

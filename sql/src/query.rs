@@ -216,6 +216,8 @@ columns! {
         Ratio = "ratio": Real,
         /// INTEGER: about how many bytes of changes are not merged into segments yet.
         Pending = "pending": Integer,
+        /// REAL: what share of a recompression is done, NULL if none runs.
+        Recompressed = "recompressed": Real,
     }
 }
 
@@ -244,6 +246,8 @@ columns! {
         RootSymbols = "root_symbols": Integer,
         /// REAL: `size / bytes`, NULL without text.
         Ratio = "ratio": Real,
+        /// REAL: what share of the recompression is done that is to replace the segment, NULL if none is.
+        Recompressed = "recompressed": Real,
     }
 }
 

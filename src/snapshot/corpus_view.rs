@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 use zipfdb_storage::Tokenizer;
 
-use super::pending::PendingView;
+use super::pending::{PendingView, Source};
 use super::segment_view::SegmentView;
 use super::stored_view::StoredView;
 use super::tasks::CountedNgrams;
@@ -151,16 +151,15 @@ impl CorpusView {
 
     /// Gives words by their numbers, for whoever wants many; the vocabulary is there.
     pub(super) fn words<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
-        let stored = match &self.pending {
-            None => Some(self.stored.known_vocabulary().texts()),
-            Some(pending) => {
-                pending.numbering().prepare_sources();
-                None
-            }
-        };
-        move |number| match &stored {
-            Some(text) => text(number),
-            None => self.word(number),
+        let stored = self.stored.known_vocabulary().texts();
+        let numbering = self.pending.as_ref().map(PendingView::numbering);
+        if let Some(numbering) = numbering {
+            numbering.prepare_sources();
+        }
+        move |number| match numbering.map(|numbering| numbering.source(number)) {
+            None => stored(number),
+            Some(Source::Stored(number)) => stored(number),
+            Some(Source::Fresh(word)) => word,
         }
     }
 

@@ -285,7 +285,7 @@ impl SegmentView {
     /// The tokens of a word; none if the segment does not have it.
     pub(crate) fn find_word(&self, word: &[u8]) -> Result<WordTerminals> {
         let dictionary = self.dictionary()?;
-        let index = self.index.get_or_init(|| WordIndex::new(dictionary));
+        let index = build_once(&self.index, || Ok(WordIndex::new(dictionary)))?;
         Ok(index.find(dictionary, word))
     }
 

@@ -104,6 +104,7 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "size",
             "ratio",
             "pending",
+            "recompressed",
         ],
     },
     TableFunction {
@@ -145,6 +146,7 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "symbols",
             "root_symbols",
             "ratio",
+            "recompressed",
         ],
     },
     TableFunction {

@@ -65,32 +65,35 @@ impl Edit {
 
 impl PendingView {
     fn windows(&self, n: usize) -> &WindowChanges {
-        self.windows[n].get_or_init(|| {
-            let window = |words: &[RegionWord], first: usize| {
-                let words = words[first..first + n].iter();
-                window_of(words.map(|word| self.numbering.number_met(word.word)))
-            };
-            let of_edit = |edit: &Edit| {
-                let (mut changes, mut places) = (Vec::new(), Vec::new());
-                for region in &edit.regions().regions {
-                    let [(now, words), (before, stored)] = edit.changed_windows(region, n);
-                    for first in now {
-                        let window = window(words, first);
-                        changes.push((window, edit.file, 1));
-                        places.push((window, edit.file, region.words.start + first as u64));
-                    }
-                    for first in before {
-                        changes.push((window(stored, first), edit.file, -1));
-                    }
+        if let Some(known) = self.windows[n].get() {
+            return known;
+        }
+        // Without a lock: see `segment_view`.
+        let window = |words: &[RegionWord], first: usize| {
+            let words = words[first..first + n].iter();
+            window_of(words.map(|word| self.numbering.number_met(word.word)))
+        };
+        let of_edit = |edit: &Edit| {
+            let (mut changes, mut places) = (Vec::new(), Vec::new());
+            for region in &edit.regions().regions {
+                let [(now, words), (before, stored)] = edit.changed_windows(region, n);
+                for first in now {
+                    let window = window(words, first);
+                    changes.push((window, edit.file, 1));
+                    places.push((window, edit.file, region.words.start + first as u64));
                 }
-                (changes, places)
-            };
-            let (changes, places): (Vec<_>, Vec<_>) = self.edits.par_iter().map(of_edit).unzip();
-            let (mut changes, mut places) = (changes.concat(), places.concat());
-            add_up(&mut changes);
-            places.par_sort_unstable();
-            WindowChanges { changes, places }
-        })
+                for first in before {
+                    changes.push((window(stored, first), edit.file, -1));
+                }
+            }
+            (changes, places)
+        };
+        let (changes, places): (Vec<_>, Vec<_>) = self.edits.par_iter().map(of_edit).unzip();
+        let (mut changes, mut places) = (changes.concat(), places.concat());
+        add_up(&mut changes);
+        places.par_sort_unstable();
+        let built = WindowChanges { changes, places };
+        self.windows[n].get_or_init(|| built)
     }
 
     /// The changes of one n-gram.

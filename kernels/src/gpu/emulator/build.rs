@@ -28,10 +28,12 @@ const EMULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/emulator");
 const BLOCK_THREADS_MAX: &str = "1024";
 
 const COMMON_OPTIONS: [&str; 4] = ["-std=c++17", "-g", "-fno-omit-frame-pointer", "-pthread"];
-const KERNEL_OPTIONS: [&str; 4] = [
+const KERNEL_OPTIONS: [&str; 5] = [
     "-O1",
     "-fPIC",
     "-DZIPFDB_EMULATOR",
+    // Two files may have kernels of one name.
+    "-fvisibility=hidden",
     // `#pragma unroll` is for devices.
     "-Wno-unknown-pragmas",
 ];
@@ -221,7 +223,7 @@ fn make(path: &Path, commands: impl FnOnce(&Path) -> Vec<Command>) -> Result<(),
 fn with_table_of_kernels(source: &Source, check: Check) -> String {
     let mut text = format!(
         "#line 1 \"{}\"\n{}\n#line 1 \"table of kernels\"\n#include \"runtime.hpp\"\n\
-         extern \"C\" {{ emulator::Kernel zipfdb_kernels[] = {{\n",
+         extern \"C\" {{ __attribute__((visibility(\"default\"))) emulator::Kernel zipfdb_kernels[] = {{\n",
         source.name, source.text
     );
     for (name, threads_max) in kernels(source.text) {
@@ -230,7 +232,8 @@ fn with_table_of_kernels(source: &Source, check: Check) -> String {
     }
     text += "    {nullptr, 0, 0, nullptr, nullptr},\n}; }\n";
     if check == Check::Races {
-        text += "extern \"C\" { char zipfdb_finds_races; }\n";
+        text +=
+            "extern \"C\" { __attribute__((visibility(\"default\"))) char zipfdb_finds_races; }\n";
     }
     text
 }
