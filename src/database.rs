@@ -19,7 +19,9 @@ use zipfdb_storage::{
 
 use crate::background::Background;
 use crate::corpus::Corpus;
+use crate::device::Devices;
 use crate::edits::Edits;
+use crate::gather::Gathered;
 use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
 use crate::overlay::Batch;
 use crate::progress::{NoProgress, Progress};
@@ -68,6 +70,8 @@ pub(crate) struct Shared {
     /// What SET has changed.
     pub(crate) settings: Mutex<Settings>,
     pub(crate) interrupts: Interrupts,
+    /// Single look-ups that wait for others.
+    pub(crate) gathered: Gathered,
     background: Background,
 }
 
@@ -83,6 +87,7 @@ pub(crate) struct Core {
     /// The segments of each corpus, by name, with what was decoded of them.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
+    pub(crate) devices: Arc<Devices>,
 }
 
 impl Deref for Shared {
@@ -111,7 +116,11 @@ impl Core {
             let known = kept.remove(&segment.id());
             known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
         });
-        let stored = Arc::new(StoredView::new(record.name.clone(), views.collect())?);
+        let stored = Arc::new(StoredView::new(
+            record.name.clone(),
+            views.collect(),
+            self.devices.clone(),
+        )?);
         let mut newest = self.stored.lock();
         if let Some(other) = newest.get(&record.name) {
             let ids = other.segments().iter().map(|segment| segment.id());
@@ -255,6 +264,7 @@ impl DatabaseOptions {
             underway: Underway::default(),
             stored: Mutex::default(),
             edits: Edits::default(),
+            devices: Arc::default(),
         };
         core.replay()?;
         Ok(Database {
@@ -264,6 +274,7 @@ impl DatabaseOptions {
                 views: Mutex::default(),
                 settings: Mutex::default(),
                 interrupts: Interrupts::default(),
+                gathered: Gathered::default(),
                 background: Background::default(),
             }),
             session: Arc::default(),

@@ -24,6 +24,7 @@
 mod background;
 mod corpus;
 mod database;
+mod device;
 mod edits;
 mod error;
 mod execute;
@@ -31,6 +32,7 @@ mod expression;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod gather;
 mod ingest;
 #[cfg(test)]
 mod interleavings;

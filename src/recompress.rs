@@ -16,7 +16,7 @@ use rayon::ThreadPool;
 use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
 
 use crate::database::Core;
-use crate::ingest::{NewSegment, ViewTexts, ingest_texts};
+use crate::ingest::{Means, NewSegment, ViewTexts, ingest_texts};
 use crate::overlay::{Overlay, StoredFiles};
 use crate::snapshot::{CorpusView, StoredView};
 use crate::tokenize::UNICODE_VERSION;
@@ -117,10 +117,14 @@ pub(crate) fn recompress(
         }));
     }
     let mut segments = Vec::new();
+    let means = Means {
+        stop,
+        devices: Some(&core.devices),
+    };
     let bytes = texts.total_bytes();
     let meter = (core.underway).begin(record.id, &replaced, bytes, progress);
     let report = pool.install(|| {
-        ingest_texts(&texts, &record.settings, &meter, stop, &mut |segment| {
+        ingest_texts(&texts, &record.settings, &meter, means, &mut |segment| {
             let info = write(core, &mut publication, &segment)?;
             segments.push(info.segment_id);
             Ok(info)

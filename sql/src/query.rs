@@ -101,6 +101,8 @@ pub enum Relation {
         /// The corpus.
         corpus: String,
     },
+    /// One row for each GPU. Columns: [`DevicesColumn`].
+    Devices,
     /// One row for each setting of SET. Columns: [`SettingsColumn`].
     Settings,
 }
@@ -246,6 +248,28 @@ columns! {
         Ratio = "ratio": Real,
         /// REAL: what share of the recompression is done that is to replace the segment, NULL if none is.
         Recompressed = "recompressed": Real,
+    }
+}
+
+columns! {
+    /// Columns of `devices()`.
+    DevicesColumn {
+        /// TEXT: name, as SET takes it.
+        Device = "device": Text,
+        /// TEXT: what its driver calls it.
+        Model = "model": Text,
+        /// TEXT: what kernels are compiled for.
+        Architecture = "architecture": Text,
+        /// INTEGER: bytes of its memory.
+        Memory = "memory": Integer,
+        /// INTEGER: bytes that this database may use of it.
+        MemoryLimit = "memory_limit": Integer,
+        /// INTEGER: bytes that this database uses of it.
+        Used = "used": Integer,
+        /// INTEGER: number of segments that lie in its memory.
+        Resident = "resident": Integer,
+        /// INTEGER: how often it has failed and the CPU did its work.
+        Failures = "failures": Integer,
     }
 }
 

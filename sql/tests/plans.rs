@@ -118,6 +118,13 @@ fn settings() {
         SET statement_timeout = 250;
         SET statement_timeout = '5s';
         SET statement_timeout = '2 min';
+        SET gpu_memory_limit = '2GiB';
+        SET gpu_memory_limit = 'AUTO';
+        RESET gpu_memory_limit;
+        SET batch_window = '200us';
+        SET batch_window = '2ms';
+        SET batch_window = 1;
+        RESET batch_window;
         RESET device;
         RESET memory_limit;
         RESET statement_timeout;
@@ -208,6 +215,7 @@ fn the_tasks_of_the_papers() {
         SELECT file, offset FROM ngrams('reviews', 2) WHERE ngram = 'new york';
         SELECT substr(content, 101, 64) FROM files('reviews') WHERE file = 'f';
         SELECT * FROM settings();
+        SELECT device, used FROM devices() WHERE failures > 0;
         ",
         &[],
     ));

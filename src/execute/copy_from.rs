@@ -8,7 +8,7 @@ use std::path::Path;
 use zipfdb_storage::LogPosition;
 
 use crate::corpus::Corpus;
-use crate::ingest::{OnError, Report, ingest};
+use crate::ingest::{Means, OnError, Report, ingest};
 use crate::recompress::{Scope, recompress, write};
 use crate::sources::{Listing, Source, list_sources};
 use crate::{Error, Progress, Result};
@@ -60,7 +60,10 @@ pub(crate) fn copy_from(
             &settings,
             on_error,
             progress,
-            stop,
+            Means {
+                stop,
+                devices: Some(&shared.devices),
+            },
             &mut |segment| {
                 let info = write(shared, &mut publication, &segment)?;
                 base.push(info.segment_id);

@@ -10,10 +10,10 @@ use std::fmt;
 use std::panic;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
-use rayon::prelude::*;
 
 use super::compile;
 use super::device::{DeviceFacts, Gpu};
@@ -26,8 +26,11 @@ const STAGING_BYTES: usize = 16 << 20;
 /// Copies of at most so many bytes are left to the driver.
 const SMALL_COPY: usize = 64 << 10;
 
-/// Bytes that a thread copies at a time to or from pinned memory.
+/// Bytes that a thread copies to or from pinned memory, at least.
 const COPY_GRAIN: usize = 1 << 20;
+
+/// Threads that copy together, at most.
+const COPY_THREADS: usize = 8;
 
 /// Has a device use memory of the host as integrated ones do, for tests.
 const UNIFIED_VARIABLE: &str = "ZIPFDB_CUDA_UNIFIED";
@@ -289,12 +292,22 @@ fn fault(device: &str, call: &str, error: DriverError) -> GpuError {
     }
 }
 
-/// Copies on all threads.
+/// Copies on several threads of its own: a thread of a pool that waited for others would take up other work meanwhile,
+/// which might wait for the memory that this copies to.
 fn copy_parallel(to: &mut [u8], from: &[u8]) {
-    let parts = to
-        .par_chunks_mut(COPY_GRAIN)
-        .zip(from.par_chunks(COPY_GRAIN));
-    parts.for_each(|(to, from)| to.copy_from_slice(from));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(COPY_THREADS).min(to.len() / COPY_GRAIN);
+    let part = to.len().div_ceil(threads.max(1)).max(1);
+    thread::scope(|scope| {
+        let mut parts = to.chunks_mut(part).zip(from.chunks(part));
+        let own = parts.next();
+        for (to, from) in parts {
+            scope.spawn(|| to.copy_from_slice(from));
+        }
+        if let Some((to, from)) = own {
+            to.copy_from_slice(from);
+        }
+    });
 }
 
 impl Driver for Cuda {

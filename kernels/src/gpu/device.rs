@@ -117,6 +117,15 @@ impl Gpu {
         }
     }
 
+    /// The same device with memory of its own: what it uses, keeps and may use is counted apart.
+    pub fn with_memory_limit(&self, bytes: u64) -> Gpu {
+        let pool = Pool::new(self.driver.clone(), self.facts.name.clone(), bytes);
+        Gpu {
+            pool: Arc::new(pool),
+            ..self.clone()
+        }
+    }
+
     /// What is known of it.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts

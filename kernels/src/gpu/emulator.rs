@@ -1,4 +1,4 @@
-//! A device for tests: kernels compiled for the host, in a process of their own.
+//! Devices for tests: kernels compiled for the host, in a process of their own.
 //!
 //! The invariant: what a kernel does depends on its arguments and the seed,
 //! never on time or on what ran before. A mistake of a kernel ends its process,
@@ -7,6 +7,7 @@
 //! knows it.
 
 mod build;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -32,6 +33,14 @@ const SEED: u64 = 1;
 
 /// What kernels' own tests look for: `races`, or memory errors.
 const CHECK_VARIABLE: &str = "ZIPFDB_EMULATOR_CHECK";
+
+/// How many emulated devices there are for others than kernels' tests.
+#[cfg(feature = "emulator")]
+const COUNT_VARIABLE: &str = "ZIPFDB_EMULATOR";
+
+/// The same, as it was decided.
+#[cfg(feature = "emulator")]
+static WANTED: OnceLock<usize> = OnceLock::new();
 
 /// The device's name.
 const NAME: &str = "emulator";
@@ -70,6 +79,7 @@ enum State {
 }
 
 impl Emulator {
+    #[cfg(test)]
     /// One device for each check, under the seed of the environment. None
     /// without a C++ compiler, which it says.
     pub(crate) fn for_each_check() -> impl Iterator<Item = Self> {
@@ -106,6 +116,7 @@ impl Emulator {
         Some(emulator)
     }
 
+    #[cfg(test)]
     /// Whether the compiler has what finds bad accesses.
     pub(crate) fn is_sanitized(&self) -> bool {
         self.toolchain.sanitized
@@ -147,10 +158,39 @@ impl Emulator {
     }
 }
 
+/// Has [`devices`](super::devices) give so many emulated devices where there are no others, which costs a C++ compiler some
+/// time. The first call counts, of this or of `devices`.
+#[cfg(feature = "emulator")]
+pub fn emulate(count: usize) {
+    // Who was first has decided.
+    let _ = WANTED.set(count);
+}
+
+/// Emulated devices, if they were asked for: by [`emulate`], or by a variable of the environment. None without a C++
+/// compiler, which it says.
+#[cfg(feature = "emulator")]
+pub(crate) fn devices() -> Option<&'static [Gpu]> {
+    static DEVICES: OnceLock<Vec<Gpu>> = OnceLock::new();
+    let wanted = *WANTED.get_or_init(|| {
+        let count = env::var(COUNT_VARIABLE).ok();
+        count.and_then(|count| count.parse().ok()).unwrap_or(0)
+    });
+    let devices = DEVICES.get_or_init(|| {
+        let names = (0..wanted).map(|index| format!("{NAME}:{index}"));
+        names.filter_map(named).collect()
+    });
+    (!devices.is_empty()).then_some(devices)
+}
+
 /// An emulated device for tests of kernels. `None` without a C++ compiler, which it says.
+#[cfg(test)]
 pub(crate) fn gpu() -> Option<Gpu> {
+    named(NAME.to_owned())
+}
+
+fn named(name: String) -> Option<Gpu> {
     let facts = DeviceFacts {
-        name: NAME.to_owned(),
+        name,
         model: "host emulator".to_owned(),
         memory: MEMORY,
         cache: 0,

@@ -1,12 +1,12 @@
 //! Counts of words.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use zipfdb_kernels::CountTable;
 
 use super::{NONE, PendingView};
+use crate::device::Run;
 use crate::overlay::add_up;
 use crate::{Error, Result};
 
@@ -30,11 +30,11 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::totals`].
-    pub(crate) fn totals(&self) -> Result<Vec<u64>> {
+    pub(crate) fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         if let Some(totals) = self.totals.get() {
             return Ok(totals.clone());
         }
-        let stored = self.stored.totals()?;
+        let stored = self.stored.totals(run)?;
         let mut totals = match self.numbering.numbers() {
             None => stored,
             Some(numbers) => {
@@ -81,11 +81,11 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::file_words`].
-    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+    pub(crate) fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         if let Some(table) = self.file_words.get() {
             return Ok(table.clone());
         }
-        let stored = self.stored.file_words(stop)?;
+        let stored = self.stored.file_words(run)?;
         let rows = (0..self.files.len()).into_par_iter().map(|file| {
             let row = match self.stored_file(file) {
                 None => &[][..],
@@ -105,11 +105,11 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::word_files`].
-    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+    pub(crate) fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         if let Some(table) = self.word_files.get() {
             return Ok(table.clone());
         }
-        let stored = self.stored.word_files(stop)?;
+        let stored = self.stored.word_files(run)?;
         let mut changes: Vec<(u32, u32, i64)> = Vec::new();
         for edit in &self.edits {
             let of_edit = edit.changes(&self.numbering).iter();

@@ -9,6 +9,7 @@ use zipfdb_kernels::{CountTable, FileOrder, NGRAM_WORDS_MAX, NgramFiles};
 
 use super::counts::corrected;
 use super::{Edit, NONE, PendingView};
+use crate::device::Run;
 use crate::overlay::{Region, RegionWord};
 use crate::snapshot::tasks::{CountedNgrams, Counts};
 use crate::{Error, Result};
@@ -106,8 +107,8 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::ngrams`].
-    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<CountedNgrams>> {
-        let mut parts = self.stored.ngrams(n, stop)?;
+    pub(crate) fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
+        let mut parts = self.stored.ngrams(n, run)?;
         if parts.is_empty() {
             parts.push(CountedNgrams {
                 words: Vec::new(),
@@ -158,9 +159,9 @@ impl PendingView {
         &self,
         n: usize,
         order: FileOrder,
-        stop: &AtomicBool,
+        run: Run<'_>,
     ) -> Result<Vec<NgramFiles>> {
-        let mut parts = self.stored.ngram_files(n, order, stop)?;
+        let mut parts = self.stored.ngram_files(n, order, run)?;
         if parts.is_empty() {
             parts.push(NgramFiles {
                 words: Vec::new(),

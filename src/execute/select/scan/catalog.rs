@@ -1,10 +1,10 @@
-//! The scans of `corpora()`, `segments('corpus')` and `settings()`: a few rows that are made at once.
+//! The scans of `corpora()`, `segments('corpus')`, `devices()` and `settings()`: a few rows that are made at once.
 //!
 //! Invariant: nothing of a segment is decoded.
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::{CorporaColumn, SegmentsColumn, SettingsColumn};
+use zipfdb_sql::query::{CorporaColumn, DevicesColumn, SegmentsColumn, SettingsColumn};
 use zipfdb_storage::SegmentInfo;
 
 use super::super::context::Context;
@@ -154,6 +154,36 @@ pub(super) fn segments(
                 SegmentsColumn::RootSymbols => from_count(segment.root_symbols),
                 SegmentsColumn::Ratio => ratio(segment.size, segment.bytes),
                 SegmentsColumn::Recompressed => share(shares[row]),
+            }
+        },
+    )
+}
+
+/// The scan of `devices()`.
+pub(super) fn devices(
+    database: &Database,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<RowsScan> {
+    let devices = database.shared().devices.all();
+    RowsScan::new(
+        "devices",
+        &request,
+        context,
+        devices.len(),
+        |row, column| {
+            let device = &devices[row];
+            let facts = device.facts();
+            match DevicesColumn::ALL.get(column) {
+                Some(DevicesColumn::Device) => Value::Text(facts.name.clone()),
+                Some(DevicesColumn::Model) => Value::Text(facts.model.clone()),
+                Some(DevicesColumn::Architecture) => Value::Text(facts.architecture.clone()),
+                Some(DevicesColumn::Memory) => from_count(facts.memory),
+                Some(DevicesColumn::MemoryLimit) => from_count(device.memory_limit()),
+                Some(DevicesColumn::Used) => from_count(device.memory_used()),
+                Some(DevicesColumn::Resident) => from_count(device.segments()),
+                Some(DevicesColumn::Failures) => from_count(device.failures()),
+                None => Value::Null,
             }
         },
     )
