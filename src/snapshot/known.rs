@@ -7,6 +7,9 @@ use std::hash::Hash;
 
 use super::Snapshot;
 
+/// Answers, and their questions, which begin with a file.
+type Answered<A, Q> = (Vec<A>, Vec<Q>);
+
 /// Answers by file, by its place in order of name, and by what was asked of it.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
@@ -20,9 +23,9 @@ impl Known {
     /// Answers with their questions, whose files are there.
     pub(crate) fn new(
         snapshot: &Snapshot,
-        (counts, counted): (Vec<u64>, Vec<(String, Vec<u8>)>),
-        (offsets, searched): (Vec<Vec<u64>>, Vec<(String, Vec<u8>)>),
-        (extracts, ranges): (Vec<Vec<u8>>, Vec<(String, u64, u64)>),
+        (counts, counted): Answered<u64, (String, Vec<u8>)>,
+        (offsets, searched): Answered<Vec<u64>, (String, Vec<u8>)>,
+        (extracts, ranges): Answered<Vec<u8>, (String, u64, u64)>,
     ) -> Known {
         let ranges = ranges.into_iter();
         let ranges = ranges.map(|(file, offset, length)| (file, (offset, length)));

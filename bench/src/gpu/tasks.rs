@@ -238,7 +238,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     };
     let all = 0..view.root.len();
     let total = plain_words.len() as u64;
-    let count_words = |words: &DeviceWords| gpu::weights::<u32>(gpu, words);
+    let count_words = |words: &DeviceWords| gpu::weights(gpu, words);
     let twin_count = || -> Vec<u32> {
         let weights = zipfdb_kernels::weights(view, all.clone(), total);
         weights.into_iter().map(|weight| weight as u32).collect()
@@ -247,6 +247,14 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     bench.task(
         "word count",
         count_words,
+        &words,
+        |weights| Ok(of_words(gpu.download(weights)?)),
+        || of_words(twin_count()),
+        || baseline::histogram(gpu, &plain).map(drop),
+    )?;
+    bench.task(
+        "word count, root anew",
+        |words| gpu::weights_with_root::<u32>(gpu, words),
         &words,
         |weights| Ok(of_words(gpu.download(weights)?)),
         || of_words(twin_count()),
@@ -332,7 +340,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     ) {
         println!("term vector, bottom-up: {error}");
     }
-    let counted = gpu::weights::<u32>(gpu, &words)?;
+    let counted = gpu::weights(gpu, &words)?;
     for n in [3, 2, 5] {
         let fits = n as u32 * (32 - word_count.leading_zeros()) < 64;
         bench.task(
