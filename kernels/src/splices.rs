@@ -190,6 +190,7 @@ fn compose(earlier: &[Splice], later: &[Splice], composed: &mut Vec<Splice>) {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     /// Random inserts into some files, all within them.

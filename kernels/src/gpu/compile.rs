@@ -263,6 +263,7 @@ impl Drop for Program {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     static SOURCE: Source = Source {
