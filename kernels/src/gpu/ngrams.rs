@@ -185,9 +185,13 @@ pub fn ngram_file_counts(
             words,
             counts,
             offsets,
+            holders,
         } = search.rows(gpu, &found)?;
         let rows = counts.len();
-        let holders = found.values;
+        let holders = match search.shape.value_bits {
+            0 => found.values,
+            _ => holders,
+        };
         // Rows are fewer than windows, of which a sort takes fewer than 2^30.
         let all = 0..rows as u32;
         let plan = MergePlan::new(gpu, offsets, holders, counts, grammar.files(), &[all])?;
@@ -298,23 +302,28 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(word_count: u32, n: usize, with_holders: bool) -> Shape {
+    /// With `holder_bits` values are holders of so many bits.
+    fn new(word_count: u32, n: usize, holder_bits: Option<u32>) -> Shape {
         assert!((2..=NGRAM_WORDS_MAX).contains(&n), "n-grams of {n} words");
         let bits = (u32::BITS - word_count.saturating_sub(1).leading_zeros()).max(1);
         // At most `NGRAM_WORDS_MAX`.
-        Shape::of_bits(n as u32, bits, with_holders)
+        Shape::of_bits(n as u32, bits, holder_bits)
     }
 
-    fn of_bits(n: u32, bits: u32, with_holders: bool) -> Shape {
+    fn of_bits(n: u32, bits: u32, holder_bits: Option<u32>) -> Shape {
         let parts = n.div_ceil(u64::BITS / bits);
         let free = u64::BITS.saturating_sub(n * bits);
-        let fits = parts == 1 && !with_holders && free >= VALUE_BITS.start;
+        let value_bits = match holder_bits {
+            Some(bits) if bits <= free => bits,
+            None if free >= VALUE_BITS.start => free.min(VALUE_BITS.end),
+            _ => 0,
+        };
         Shape {
             n,
             bits,
             parts,
             part_words: n.div_ceil(parts),
-            value_bits: if fits { free.min(VALUE_BITS.end) } else { 0 },
+            value_bits,
         }
     }
 
@@ -353,6 +362,8 @@ struct Rows {
     counts: Buffer<u32>,
     /// `[rows + 1]`: where their windows begin.
     offsets: Buffer<u32>,
+    /// `[windows]`, if keys had them.
+    holders: Buffer<u32>,
 }
 
 /// Windows, and those whose value does not fit, as the cursor counts them.
@@ -375,7 +386,10 @@ impl<'a> Search<'a> {
         n: usize,
         with_holders: bool,
     ) -> Result<Search<'a>, GpuError> {
-        let shape = Shape::new(grammar.terminal_count, n, with_holders);
+        let holders = grammar.files() + grammar.rules();
+        let holder_bits = usize::BITS - holders.saturating_sub(1).leading_zeros();
+        let holder_bits = with_holders.then_some(holder_bits);
+        let shape = Shape::new(grammar.terminal_count, n, holder_bits);
         Search::of_shape(gpu, grammar, weights, shape, with_holders)
     }
 
@@ -424,7 +438,7 @@ impl<'a> Search<'a> {
     /// How many windows there can be at most, and how many of them with a value that does not fit into keys.
     fn most(&self) -> (usize, usize) {
         let each = self.shape.n as usize - 1;
-        let over = if self.shape.value_bits > 0 {
+        let over = if self.shape.value_bits > 0 && !self.with_holders {
             self.grammar.symbols.len()
         } else {
             0
@@ -457,7 +471,7 @@ impl<'a> Search<'a> {
         self.windows(gpu, &(0..words), &target)?;
         let counts = gpu.download(&first_words)?;
         // Each may have a value that does not fit.
-        let each = self.bytes((1, usize::from(self.shape.value_bits > 0)));
+        let each = self.bytes((1, usize::from(self.most().1 > 0)));
         let most = (memory / each).min(primitives::SORT_MAX);
         let (mut parts, mut start, mut held) = (Vec::new(), 0, 0usize);
         for (word, &more) in (0u32..).zip(&counts) {
@@ -625,6 +639,11 @@ impl<'a> Search<'a> {
             words: gpu.allocate(count * shape.n as usize)?,
             counts: gpu.zeroed(count)?,
             offsets: gpu.allocate(count + 1)?,
+            holders: gpu.allocate(if self.with_holders && shape.value_bits > 0 {
+                count
+            } else {
+                0
+            })?,
         };
         if count == 0 {
             gpu.fill(&rows.offsets, 0)?;
@@ -653,6 +672,7 @@ impl<'a> Search<'a> {
             &rows.words,
             &rows.counts,
             &rows.offsets,
+            &rows.holders,
             &row_count,
             look_back.words(),
             look_back.ticket()
@@ -837,7 +857,7 @@ mod tests {
             for (n, bits) in [(2, 29), (2, 32), (3, 21), (4, 32), (5, 17), (8, 32)] {
                 let twin = ngram_counts(gpu, device, weights, n as usize, usize::MAX)?;
                 let twin = twin[0].download(gpu)?;
-                let shape = Shape::of_bits(n, bits, false);
+                let shape = Shape::of_bits(n, bits, None);
                 let search = Search::of_shape(gpu, device, weights, shape, false)?;
                 assert_eq!(counts(search)?, twin, "{n} {bits}");
             }

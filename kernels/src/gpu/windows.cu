@@ -297,7 +297,8 @@ __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& en
                             target.over_keys[over] = key;
                             target.over_values[over] = weights[s] - u32(weights[s] & mask);
                         }
-                        key = key << shape.value_bits | (weights[s] & mask);
+                        const u32 holder = sequence.is_root ? owners[s] : values.files + owners[s];
+                        key = key << shape.value_bits | (values.with_holders ? holder : weights[s] & mask);
                     }
                     target.keys[part * target.stride + item] = key;
                 }
@@ -357,11 +358,12 @@ struct RowsShared {
 };
 
 // The n-grams of sorted windows: their words; counts[row] += the values of its windows, 0 on entry; row_offsets, where
-// these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind `files`.
+// these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind
+// `files`; those in keys go to `holders`.
 extern "C" __global__ void __launch_bounds__(THREADS)
 ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 part_words, u32 value_bits,
                   const u32* values, const u32* rule_weights, u32 files, u64 count, u32* words, u32* counts,
-                  u32* row_offsets, u64* rows, u64* look_back, u32* ticket) {
+                  u32* row_offsets, u32* holders, u64* rows, u64* look_back, u32* ticket) {
     SHARED(RowsShared, shared);
     constexpr u32 ITEMS = ROWS_TILE / THREADS;
     const u64 mask = (u64(1) << value_bits) - 1;
@@ -392,7 +394,9 @@ ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 p
         own += __popc(firsts[i]);
         if (value_bits > 0) {
             value[i] = at < count ? u32(found[i] & mask) : 0;
-        } else if (rule_weights != nullptr) {
+            if (rule_weights != nullptr && at < count) holders[at] = value[i];
+        }
+        if (rule_weights != nullptr) {
             value[i] = at >= count ? 0 : value[i] < files ? 1 : rule_weights[value[i] - files];
         }
     }
