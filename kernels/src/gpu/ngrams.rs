@@ -35,7 +35,7 @@ const RESIDENT: u32 = 4;
 const ROWS_TILE: usize = 2048;
 
 /// Values take no fewer and no more bits of a key.
-const VALUE_BITS: Range<u32> = 6..24;
+const VALUE_BITS: Range<u32> = 2..24;
 
 pub(crate) static SOURCE: Source = Source {
     name: "windows.cu",
@@ -179,31 +179,7 @@ pub fn ngram_file_counts(
     let lists: Lists = uses.lists(gpu, grammar)?;
     let search = Search::new(gpu, grammar, weights, n, true)?;
     let parts = search.parts(gpu, memory)?.into_iter();
-    let part = |first_words: Range<u32>| {
-        let found = search.find(gpu, &first_words)?;
-        let Rows {
-            words,
-            counts,
-            offsets,
-            holders,
-        } = search.rows(gpu, &found)?;
-        let rows = counts.len();
-        let holders = match search.shape.value_bits {
-            0 => found.values,
-            _ => holders,
-        };
-        // Rows are fewer than windows, of which a sort takes fewer than 2^30.
-        let all = 0..rows as u32;
-        let plan = MergePlan::new(gpu, offsets, holders, counts, grammar.files(), &[all])?;
-        let by_count = order == FileOrder::Count;
-        let first = grammar.terminal_count as usize;
-        let merged = plan.merge_lists(gpu, &lists, first, by_count)?;
-        let files = merged.table(gpu, rows)?;
-        if by_count && plan.heavy_count > 0 {
-            rank_rows(gpu, &files, &plan.weights, merge::WINDOW)?;
-        }
-        Ok(DeviceNgramFiles { words, files })
-    };
+    let part = |first_words| search.files(gpu, &lists, order, &first_words);
     parts.map(part).collect()
 }
 
@@ -536,15 +512,10 @@ impl<'a> Search<'a> {
         let (grammar, shape) = (self.grammar, self.shape);
         let none = || Argument::U64(0);
         let sequences = [
-            (
-                &grammar.root,
-                &grammar.root_files,
-                &grammar.root_offsets,
-                1u32,
-            ),
-            (&grammar.symbols, &grammar.owners, &grammar.rule_offsets, 0),
+            (&grammar.root, &grammar.root_files, 1u32),
+            (&grammar.symbols, &grammar.owners, 0),
         ];
-        for (sequence, owners, offsets, is_root) in sequences {
+        for (sequence, owners, is_root) in sequences {
             let [keys, stride, values, over_keys, over_values] = match target.keys {
                 Some(found) => [
                     Argument::from(&found.keys),
@@ -561,7 +532,6 @@ impl<'a> Search<'a> {
                 grammar.terminal_count,
                 sequence,
                 owners,
-                offsets,
                 // Positions are u32.
                 sequence.len() as u32,
                 is_root,
@@ -630,6 +600,40 @@ impl<'a> Search<'a> {
             stride: count,
             ..found
         })
+    }
+
+    /// The distinct n-grams that begin with some words, with their files.
+    fn files(
+        &self,
+        gpu: &Gpu,
+        lists: &Lists,
+        order: FileOrder,
+        first_words: &Range<u32>,
+    ) -> Result<DeviceNgramFiles, GpuError> {
+        let found = self.find(gpu, first_words)?;
+        let Rows {
+            words,
+            counts,
+            offsets,
+            holders,
+        } = self.rows(gpu, &found)?;
+        let rows = counts.len();
+        let holders = match self.shape.value_bits {
+            0 => found.values,
+            _ => holders,
+        };
+        // Rows are fewer than windows, of which a sort takes fewer than 2^30.
+        let all = 0..rows as u32;
+        let files = self.grammar.files();
+        let plan = MergePlan::new(gpu, offsets, holders, counts, files, &[all])?;
+        let by_count = order == FileOrder::Count;
+        let first = self.grammar.terminal_count as usize;
+        let merged = plan.merge_lists(gpu, lists, first, by_count)?;
+        let files = merged.table(gpu, rows)?;
+        if by_count && plan.heavy_count > 0 {
+            rank_rows(gpu, &files, &plan.weights, merge::WINDOW)?;
+        }
+        Ok(DeviceNgramFiles { words, files })
     }
 
     /// The distinct n-grams of sorted windows, with the sums of their weights.
@@ -854,6 +858,19 @@ mod tests {
                 let Rows { words, counts, .. } = search.rows(gpu, &found)?;
                 DeviceNgrams { words, counts }.download(gpu)
             };
+            let uses = &fixture.device_uses[0];
+            let lists = uses.lists(gpu, device)?;
+            // Holders that have no room in one key, and in none of two.
+            for (n, bits) in [(3, 21), (4, 20)] {
+                let order = FileOrder::File;
+                let twin =
+                    ngram_file_counts(gpu, device, weights, uses, n as usize, order, 1 << 30)?;
+                let shape = Shape::of_bits(n, bits, Some(12));
+                assert_eq!(shape.value_bits, 0);
+                let search = Search::of_shape(gpu, device, weights, shape, true)?;
+                let found = search.files(gpu, &lists, order, &(0..device.terminal_count))?;
+                assert_eq!(found.download(gpu)?, twin[0].download(gpu)?, "{n} {bits}");
+            }
             for (n, bits) in [(2, 29), (2, 32), (3, 21), (4, 32), (5, 17), (8, 32)] {
                 let twin = ngram_counts(gpu, device, weights, n as usize, usize::MAX)?;
                 let twin = twin[0].download(gpu)?;
