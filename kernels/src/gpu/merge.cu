@@ -132,24 +132,21 @@ __device__ __forceinline__ void load_holders(const u32* holders, u32 first, u32 
 __device__ __forceinline__ u32 load_uses(const Lists& lists, const u32 (&holders)[ITEMS], u32 count,
                                          MergeShared& shared) {
     // A thread has consecutive uses, which are read in stripes.
+    u32 starts[ITEMS], lengths[ITEMS];
+    // All loads before any store; what earlier steps stored is seen since `walk_wait`.
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const bool is_list = i * THREADS + threadIdx.x < count && holders[i] >= lists.files;
+        starts[i] = is_list ? lists.starts[holders[i] - lists.files] : FILE_FLAG | holders[i];
+        lengths[i] = is_list ? lists.lengths[holders[i] - lists.files] : 1;
+    }
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         const u32 use = i * THREADS + threadIdx.x;
-        u32 start = 0, length = 0;
-        if (use < count) {
-            if (holders[i] < lists.files) {
-                start = FILE_FLAG | holders[i];
-                length = 1;
-            } else {
-                start = load_relaxed(&lists.starts[holders[i] - lists.files]);
-                length = load_relaxed(&lists.lengths[holders[i] - lists.files]);
-            }
-        }
-        shared.uses.starts[use] = start;
-        shared.uses.firsts[use] = length;
+        shared.uses.starts[use] = starts[i];
+        shared.uses.firsts[use] = use < count ? lengths[i] : 0;
     }
     __syncthreads();
-    u32 lengths[ITEMS];
     u32 own = 0;
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
@@ -175,8 +172,8 @@ __device__ __forceinline__ u32 load_uses(const Lists& lists, const u32 (&holders
 // The entry at `item` of what use `use` and those around it add.
 __device__ __forceinline__ u64 load_entry(const Lists& lists, const MergeShared& shared, u32 use, u32 item) {
     const u32 start = shared.uses.starts[use];
-    if (start & FILE_FLAG) return u64(start & ~FILE_FLAG) << 32 | 1;
-    return load_relaxed(&lists.entries[start + (item - shared.uses.firsts[use])]);
+    const bool is_list = (start & FILE_FLAG) == 0;
+    return is_list ? lists.entries[start + (item - shared.uses.firsts[use])] : u64(start & ~FILE_FLAG) << 32 | 1;
 }
 
 // Sorts `keys[0 .. count]` with their counts by `bits` bits; stable.

@@ -129,15 +129,17 @@ __device__ __forceinline__ Half<N> load_half(const Ends& ends, u32 symbol, u32 i
     return half;
 }
 
-// Finds them for symbol `at` of a sequence that begins at `first`; nothing if it is the first one.
+// A symbol and those before it in its sequence, the nearest first; NONE before the first.
 template <u32 N>
-__device__ __forceinline__ void find_crossing(const Ends& ends, const u32* sequence, u32 first, u32 at,
-                                              Crossing<N>& found) {
+struct Near {
+    u32 symbols[N];
+};
+
+// Finds them for a symbol that is not the first of its sequence.
+template <u32 N>
+__device__ __forceinline__ void find_crossing(const Ends& ends, const Near<N>& near, Crossing<N>& found) {
     constexpr u32 ENDS = N - 1;
-    found.before_length = 0;
-    found.head_length = 0;
-    if (at == first) return;
-    const Half<N> head = load_half<N>(ends, sequence[at], 0, 0);
+    const Half<N> head = load_half<N>(ends, near.symbols[0], 0, 0);
 #pragma unroll
     for (u32 i = 0; i < ENDS; i++) {
         found.head[i] = head.words[i];
@@ -146,8 +148,8 @@ __device__ __forceinline__ void find_crossing(const Ends& ends, const u32* seque
     // Every symbol has a word, so that n - 1 symbols have enough; mostly the nearest does.
 #pragma unroll
     for (u32 distance = 1; distance <= ENDS; distance++) {
-        if (found.before_length >= ENDS || at < first + distance) continue;
-        Half<N> tail = load_half<N>(ends, sequence[at - distance], 1, ENDS - 1);
+        if (found.before_length >= ENDS || near.symbols[distance] == NONE) continue;
+        Half<N> tail = load_half<N>(ends, near.symbols[distance], 1, ENDS - 1);
         u32 length = 0;
 #pragma unroll
         for (u32 i = 0; i < ENDS; i++) length += tail.words[i] != NONE;
@@ -206,11 +208,10 @@ struct Values {
     u32 files;
 };
 
-// All roots or all bodies: owners are the files or rules of symbols, whose sequences begin at `offsets`.
+// All roots or all bodies: owners are the files or rules of symbols.
 struct Sequence {
     const u32* symbols;
     const u32* owners;
-    const u32* offsets;
     u32 count;
     bool is_root;
 };
@@ -241,21 +242,30 @@ __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& en
         Crossing<N> found[SYMBOLS];
         u32 owners[SYMBOLS], weights[SYMBOLS];
         u64 own = 0;
+        Near<N> near[SYMBOLS];
+        // Sequences lie one after the other, and each has an owner of its own: no load needs another.
 #pragma unroll
         for (u32 s = 0; s < SYMBOLS; s++) {
             const u64 at = (tile * SYMBOLS + s) * THREADS + threadIdx.x;
             owners[s] = at < sequence.count ? sequence.owners[at] : NONE;
+#pragma unroll
+            for (u32 distance = 0; distance < N; distance++) {
+                const bool is_in = at < sequence.count && at >= distance;
+                const u32 owner = is_in ? sequence.owners[at - distance] : NONE;
+                const u32 symbol = is_in ? sequence.symbols[at - distance] : NONE;
+                near[s].symbols[distance] = owner == owners[s] ? symbol : NONE;
+            }
         }
 #pragma unroll
         for (u32 s = 0; s < SYMBOLS; s++) {
-            const u64 at = (tile * SYMBOLS + s) * THREADS + threadIdx.x;
+            weights[s] = owners[s] == NONE ? 0 : sequence.is_root ? 1 : values.rule_weights[owners[s]];
+        }
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
             found[s].head_length = 0;
             found[s].before_length = 0;
-            weights[s] = 0;
-            if (owners[s] == NONE) continue;
-            weights[s] = sequence.is_root ? 1 : values.rule_weights[owners[s]];
-            const u32 first = sequence.offsets[owners[s]];
-            if (weights[s] > 0) find_crossing<N>(ends, sequence.symbols, first, u32(at), found[s]);
+            if (owners[s] != NONE && near[s].symbols[1] != NONE) find_crossing<N>(ends, near[s], found[s]);
+            if (weights[s] == 0) found[s].head_length = 0;
         }
 #pragma unroll
         for (u32 s = 0; s < SYMBOLS; s++) {
@@ -297,7 +307,8 @@ __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& en
                             target.over_keys[over] = key;
                             target.over_values[over] = weights[s] - u32(weights[s] & mask);
                         }
-                        key = key << shape.value_bits | (weights[s] & mask);
+                        const u32 holder = sequence.is_root ? owners[s] : values.files + owners[s];
+                        key = key << shape.value_bits | (values.with_holders ? holder : weights[s] & mask);
                     }
                     target.keys[part * target.stride + item] = key;
                 }
@@ -314,11 +325,11 @@ __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& en
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, const u32* owners,
-               const u32* offsets, u32 count, u32 is_root, const u32* rule_weights,
+               u32 count, u32 is_root, const u32* rule_weights,
                u32 with_holders, u32 files, u32 bits, u32 parts, u32 part_words, u32 value_bits, u32 low, u32 high,
                u32* first_words, u64* keys, u64 stride, u32* value_of, u64* over_keys, u32* over_values, u64* cursor) {
     SHARED(WindowsShared, shared);
-    const Sequence all{sequence, owners, offsets, count, is_root != 0};
+    const Sequence all{sequence, owners, count, is_root != 0};
     const Ends ends{end_words, terminals};
     const Values values{rule_weights, with_holders, files};
     const Shape shape{bits, parts, part_words, value_bits};
@@ -357,11 +368,12 @@ struct RowsShared {
 };
 
 // The n-grams of sorted windows: their words; counts[row] += the values of its windows, 0 on entry; row_offsets, where
-// these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind `files`.
+// these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind
+// `files`; those in keys go to `holders`.
 extern "C" __global__ void __launch_bounds__(THREADS)
 ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 part_words, u32 value_bits,
                   const u32* values, const u32* rule_weights, u32 files, u64 count, u32* words, u32* counts,
-                  u32* row_offsets, u64* rows, u64* look_back, u32* ticket) {
+                  u32* row_offsets, u32* holders, u64* rows, u64* look_back, u32* ticket) {
     SHARED(RowsShared, shared);
     constexpr u32 ITEMS = ROWS_TILE / THREADS;
     const u64 mask = (u64(1) << value_bits) - 1;
@@ -392,7 +404,9 @@ ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 p
         own += __popc(firsts[i]);
         if (value_bits > 0) {
             value[i] = at < count ? u32(found[i] & mask) : 0;
-        } else if (rule_weights != nullptr) {
+            if (rule_weights != nullptr && at < count) holders[at] = value[i];
+        }
+        if (rule_weights != nullptr) {
             value[i] = at >= count ? 0 : value[i] < files ? 1 : rule_weights[value[i] - files];
         }
     }
