@@ -3,8 +3,8 @@
 //! The invariant: rules, sequence and number of rounds are those of the CPU's
 //! `pair_rounds`, which says what a round does. Here positions have numbers of
 //! their pairs, numbers have exact counts, and only pairs that a round makes
-//! are hashed. The host learns a few words twice a round: how many pairs are
-//! to be named, and what the next threshold comes from.
+//! are hashed. Once a round the host waits for a few words: how many pairs
+//! are to be named, and what the threshold came from, which kernels know first.
 
 use std::sync::atomic::AtomicBool;
 
