@@ -1,19 +1,26 @@
 //! Recompression in the background.
 //!
 //! The invariant: at most one thread recompresses for a database, and it has ended when the database is closed. It works on
-//! half of the threads that there are, so that readers keep the others. A recompression that fails is tried again after the
+//! half of the threads that there are, so that readers keep the others, and where the system has priorities of threads its own
+//! have a low one, so that a reader who wakes up runs at once. A recompression that fails is tried again after the
 //! next commit; meanwhile edits stay pending, which costs memory and time but nothing else.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
-use parking_lot::{Condvar, Mutex};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::NoProgress;
 use crate::database::Core;
+use crate::interrupt::check;
 use crate::recompress::{Scope, recompress};
+use crate::sync;
+use crate::sync::Mutex;
+
+mod queue;
+
+use queue::Queue;
 
 /// A corpus is recompressed when this share of it is pending, if that is more than its threshold.
 const PENDING_SHARE: u64 = 20;
@@ -24,26 +31,8 @@ const PENDING_FACTOR_MAX: u64 = 2;
 /// Recompresses corpora of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Background {
-    work: Arc<Work>,
+    queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What the thread shares with those who ask for it.
-#[derive(Debug, Default)]
-struct Work {
-    /// Nobody needs the database any more.
-    stop: AtomicBool,
-    queue: Mutex<Queue>,
-    /// Signalled when a corpus is done.
-    done: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    /// The corpora to recompress, by number; the first one is being recompressed.
-    corpora: Vec<u64>,
-    /// Whether there is a thread that will look at them.
-    is_running: bool,
 }
 
 impl Background {
@@ -69,19 +58,15 @@ impl Background {
         if pending < threshold {
             return;
         }
-        let mut queue = self.work.queue.lock();
-        if !queue.corpora.contains(&corpus) {
-            queue.corpora.push(corpus);
-            queue.is_running = queue.is_running || self.start(core);
-            if !queue.is_running {
-                queue.corpora.clear();
-            }
-        }
+        self.queue.add(corpus, || self.start(core));
         if pending >= threshold.saturating_mul(PENDING_FACTOR_MAX) {
-            while queue.corpora.contains(&corpus) {
-                self.work.done.wait(&mut queue);
-            }
+            self.queue.wait(corpus);
         }
+    }
+
+    /// Ends the recompression of a corpus that was dropped.
+    pub(crate) fn cancel(&self, corpus: u64) {
+        self.queue.cancel(corpus);
     }
 
     /// Starts a thread where none runs; `false` if the system refuses.
@@ -91,9 +76,9 @@ impl Background {
             // It has nothing left to do but to end.
             let _ = earlier.join();
         }
-        let (work, core) = (self.work.clone(), core.clone());
+        let (queue, core) = (self.queue.clone(), core.clone());
         let thread = thread::Builder::new().name("zipfdb-recompress".into());
-        match thread.spawn(move || work.run(&core)) {
+        match thread.spawn(move || run(&queue, &core)) {
             Ok(handle) => {
                 *running = Some(handle);
                 true
@@ -106,46 +91,26 @@ impl Background {
     }
 }
 
-impl Work {
-    fn run(&self, core: &Core) {
-        let pool = half_of(core.pool.current_num_threads());
-        loop {
-            let corpus = {
-                let mut queue = self.queue.lock();
-                let Some(&corpus) = queue.corpora.first() else {
-                    queue.is_running = false;
-                    return;
-                };
-                corpus
-            };
-            let _done = Done(self, corpus);
-            let records = core.store.corpora().into_iter();
-            let record = records.into_iter().find(|record| record.id == corpus);
-            if let (Some(record), Some(pool), false) =
-                (record, &pool, self.stop.load(Ordering::Relaxed))
-            {
-                let name = &record.name;
-                match recompress(core, pool, name, Scope::Due, &NoProgress, &self.stop) {
-                    Ok(_) | Err(crate::Error::Interrupted) => {}
-                    Err(error) => tracing::warn!("cannot recompress corpus `{name}`: {error}"),
-                }
-            }
+fn run(queue: &Queue, core: &Core) {
+    let pool = half_of(core.pool.current_num_threads());
+    queue.run(|corpus, stop| {
+        if let Some(pool) = &pool {
+            recompress_due(core, pool, corpus, stop);
         }
-    }
+    });
 }
 
-/// Takes a corpus off the queue when its turn is over, also by a panic, so that nobody waits for it.
-struct Done<'a>(&'a Work, u64);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        let mut queue = self.0.queue.lock();
-        queue.corpora.retain(|&other| other != self.1);
-        if thread::panicking() {
-            queue.is_running = false;
-            queue.corpora.clear();
-        }
-        self.0.done.notify_all();
+/// Recompresses what is due of a corpus, if it is still there.
+fn recompress_due(core: &Core, pool: &ThreadPool, corpus: u64, stop: &AtomicBool) {
+    let mut records = core.store.corpora().into_iter();
+    let Some(record) = records.find(|record| record.id == corpus) else {
+        return;
+    };
+    let name = &record.name;
+    let go_on = || check(stop);
+    match recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on) {
+        Ok(_) | Err(crate::Error::Interrupted) => {}
+        Err(error) => tracing::warn!("cannot recompress corpus `{name}`: {error}"),
     }
 }
 
@@ -153,14 +118,31 @@ fn half_of(threads: usize) -> Option<ThreadPool> {
     let pool = ThreadPoolBuilder::new()
         .num_threads((threads / 2).max(1))
         .thread_name(|index| format!("zipfdb-recompress-{index}"))
+        .start_handler(|_| give_way())
         .build();
     pool.inspect_err(|error| tracing::warn!("cannot recompress in the background: {error}"))
         .ok()
 }
 
+/// How much less of a processor a thread gets than others that want it: a tenth.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 10;
+
+/// Lets threads of others go first, from now on.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::{process::setpriority_process, thread::gettid};
+        // Linux tells threads apart here. What a system refuses costs readers some milliseconds.
+        if let Err(error) = setpriority_process(Some(gettid()), NICENESS) {
+            tracing::debug!("recompression keeps its priority: {error}");
+        }
+    }
+}
+
 impl Drop for Background {
     fn drop(&mut self) {
-        self.work.stop.store(true, Ordering::Relaxed);
+        self.queue.close();
         if let Some(thread) = self.thread.lock().take() {
             // A panic in it has been printed, and left the database as it was.
             let _ = thread.join();

@@ -100,7 +100,7 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped, the size is 0, the database is read-only or cannot be written.
     pub fn set_segment_size(&self, bytes: u64) -> Result<()> {
-        let _writing = self.shared.writing.lock();
+        let _writing = self.shared.writing.wait();
         Ok(self.shared.store.set_segment_size(&self.name, bytes)?)
     }
 
@@ -110,7 +110,7 @@ impl Corpus {
     /// # Errors
     /// As [`Corpus::set_segment_size`].
     pub fn set_recompress_threshold(&self, bytes: u64) -> Result<()> {
-        let _writing = self.shared.writing.lock();
+        let _writing = self.shared.writing.wait();
         Ok(self
             .shared
             .store
@@ -134,6 +134,15 @@ impl Corpus {
     pub fn pending_bytes(&self) -> Result<u64> {
         let id = self.shared.store.corpus(&self.name)?.id;
         Ok(self.shared.edits.pending_bytes(id))
+    }
+
+    /// What share of a recompression of the corpus is done, in the background or by RECOMPRESS; none if none runs.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn recompressed_share(&self) -> Result<Option<f64>> {
+        let id = self.shared.store.corpus(&self.name)?.id;
+        Ok(self.shared.underway.of_corpus(id))
     }
 
     /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.

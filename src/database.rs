@@ -19,7 +19,9 @@ use zipfdb_storage::{
 
 use crate::background::Background;
 use crate::corpus::Corpus;
+use crate::device::Devices;
 use crate::edits::Edits;
+use crate::gather::Gathered;
 use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
 use crate::overlay::Batch;
 use crate::progress::{NoProgress, Progress};
@@ -28,6 +30,8 @@ use crate::settings::Settings;
 use crate::snapshot::{CorpusView, SegmentView, Snapshot, StoredView};
 use crate::statement::Statement;
 use crate::transaction::Transaction;
+use crate::turns::Turns;
+use crate::underway::Underway;
 use crate::{Error, Result};
 
 /// A database: named corpora of compressed text in one directory.
@@ -66,6 +70,8 @@ pub(crate) struct Shared {
     /// What SET has changed.
     pub(crate) settings: Mutex<Settings>,
     pub(crate) interrupts: Interrupts,
+    /// Single look-ups that wait for others.
+    pub(crate) gathered: Gathered,
     background: Background,
 }
 
@@ -73,13 +79,15 @@ pub(crate) struct Shared {
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) pool: ThreadPool,
-    /// Held while a statement changes the database, so that changes queue up.
-    pub(crate) writing: Arc<Mutex<()>>,
-    /// Held by who recompresses.
-    pub(crate) recompressing: Mutex<()>,
+    /// Whose turn it is to change the database.
+    pub(crate) writing: Turns,
+    /// Whose turn it is to recompress. Of the two this comes first.
+    pub(crate) recompressing: Turns,
+    pub(crate) underway: Underway,
     /// The segments of each corpus, by name, with what was decoded of them.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
+    pub(crate) devices: Arc<Devices>,
 }
 
 impl Deref for Shared {
@@ -108,7 +116,11 @@ impl Core {
             let known = kept.remove(&segment.id());
             known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
         });
-        let stored = Arc::new(StoredView::new(record.name.clone(), views.collect())?);
+        let stored = Arc::new(StoredView::new(
+            record.name.clone(),
+            views.collect(),
+            self.devices.clone(),
+        )?);
         let mut newest = self.stored.lock();
         if let Some(other) = newest.get(&record.name) {
             let ids = other.segments().iter().map(|segment| segment.id());
@@ -142,8 +154,9 @@ impl Shared {
                 path: self.store.path().to_path_buf(),
             }));
         }
-        let writing = self.interrupt().lock_arc(&self.writing)?;
-        Ok(Transaction::new(self.clone(), writing))
+        let interrupt = self.interrupt();
+        let turn = self.writing.wait_while(|| interrupt.check())?;
+        Ok(Transaction::new(self.clone(), turn))
     }
 
     /// Has the edits of a corpus recompressed if there are many, and waits if there are too many.
@@ -246,10 +259,12 @@ impl DatabaseOptions {
         let core = Core {
             store,
             pool,
-            writing: Arc::default(),
-            recompressing: Mutex::default(),
+            writing: Turns::default(),
+            recompressing: Turns::default(),
+            underway: Underway::default(),
             stored: Mutex::default(),
             edits: Edits::default(),
+            devices: Arc::default(),
         };
         core.replay()?;
         Ok(Database {
@@ -259,6 +274,7 @@ impl DatabaseOptions {
                 views: Mutex::default(),
                 settings: Mutex::default(),
                 interrupts: Interrupts::default(),
+                gathered: Gathered::default(),
                 background: Background::default(),
             }),
             session: Arc::default(),
@@ -308,7 +324,7 @@ impl Database {
     /// # Errors
     /// If there is a corpus of this name (in any case) or the name is not valid.
     pub fn create_corpus(&self, name: &str, settings: CorpusSettings) -> Result<Corpus> {
-        let _writing = self.shared.writing.lock();
+        let _writing = self.shared.writing.wait();
         self.shared.store.create_corpus(name, settings)?;
         Ok(Corpus::new(self.shared.clone(), name.to_owned()))
     }
@@ -319,10 +335,11 @@ impl Database {
     /// # Errors
     /// If there is no such corpus.
     pub fn drop_corpus(&self, name: &str) -> Result<()> {
-        let _writing = self.shared.writing.lock();
+        let _writing = self.shared.writing.wait();
         let record = self.shared.store.corpus(name)?;
         self.shared.store.drop_corpus(name)?;
         self.shared.forget(&record);
+        self.shared.background.cancel(record.id);
         Ok(())
     }
 

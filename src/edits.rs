@@ -1,17 +1,18 @@
 //! The edits of a database that are not merged yet: what readers see of them, and what the next writer builds on.
 //!
 //! The invariant: what is visible is durable as its committer asked, and so is everything before it; the tip of a corpus
-//! holds every commit in the log. Whoever adds to the tip holds the database's writing lock until the commit stands in the
-//! log, so commits have one order; they wait for the disk without it, together.
+//! holds every commit in the log. It is a writer's turn until its commit stands in the log and in the tip, so commits have one
+//! order; they wait for the disk after it, together.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use parking_lot::Mutex;
 use zipfdb_storage::{Edit, LogPosition, LogRecord, Store};
 
+use super::sync::Mutex;
+use super::turns::Turn;
 use crate::Result;
 use crate::overlay::{Batch, Insertion, Overlay, StoredFiles};
 use crate::snapshot::StoredView;
@@ -78,8 +79,28 @@ impl Edits {
             .collect()
     }
 
-    /// Adds a commit, which stands in the log at `position`, to the tips. The caller holds the writing lock.
-    pub(crate) fn append(&self, position: LogPosition, commits: &[CorpusCommit]) {
+    /// Makes a commit: `append` puts it into the log and says where it stands, `ensure` returns when it is as durable as its
+    /// committer asked, with all before it. Others may write while it waits for that.
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub(crate) fn commit(
+        &self,
+        turn: Turn,
+        commits: Vec<CorpusCommit>,
+        append: impl FnOnce() -> Result<LogPosition>,
+        ensure: impl FnOnce(LogPosition) -> Result<()>,
+    ) -> Result<()> {
+        let position = append()?;
+        self.append(position, &commits);
+        drop(turn);
+        ensure(position)?;
+        self.publish(position, commits);
+        Ok(())
+    }
+
+    /// Adds a commit, which stands in the log at `position`, to the tips.
+    fn append(&self, position: LogPosition, commits: &[CorpusCommit]) {
         let mut corpora = self.corpora.lock();
         for commit in commits {
             let edits = corpora.entry(commit.corpus).or_default();
@@ -90,7 +111,7 @@ impl Edits {
     }
 
     /// Shows a commit to readers, with all before it.
-    pub(crate) fn publish(&self, position: LogPosition, commits: Vec<CorpusCommit>) {
+    fn publish(&self, position: LogPosition, commits: Vec<CorpusCommit>) {
         let mut corpora = self.corpora.lock();
         for commit in commits {
             // A later commit may have come to this point before, or what it rests on was replaced, with it in the new tip.
@@ -108,11 +129,28 @@ impl Edits {
         self.corpora.lock().remove(&corpus);
     }
 
-    /// The batches of a corpus that stand in the log after `merged`, on other stored files: what they make of these.
+    /// Puts edits of a corpus on other segments: those that stand in the log after `merged`, where `stored` holds what the
+    /// others did. `publish` makes the segments `base` live and all edits before durable, and says where the log ends.
     ///
     /// # Errors
-    /// None, if the files hold what the edits before made.
-    pub(crate) fn rebased(
+    /// Those of `publish`; nothing has changed then.
+    pub(crate) fn rebase(
+        &self,
+        _turn: &Turn,
+        corpus: u64,
+        merged: LogPosition,
+        base: Arc<[u64]>,
+        stored: &dyn StoredFiles,
+        publish: impl FnOnce() -> Result<LogPosition>,
+    ) -> Result<()> {
+        let rebased = self.rebased(corpus, merged, base, stored)?;
+        let position = publish()?;
+        self.replace(rebased, position);
+        Ok(())
+    }
+
+    /// The batches of a corpus that stand in the log after `merged`, on other stored files: what they make of these.
+    fn rebased(
         &self,
         corpus: u64,
         merged: LogPosition,
@@ -141,8 +179,8 @@ impl Edits {
         Ok(rebased)
     }
 
-    /// Takes edits that were rebased while the writing lock was held; they are durable, and the log ends at `position`.
-    pub(crate) fn replace(&self, rebased: Rebased, position: LogPosition) {
+    /// Takes edits that were rebased in the same turn; they are durable, and the log ends at `position`.
+    fn replace(&self, rebased: Rebased, position: LogPosition) {
         let mut corpora = self.corpora.lock();
         let edits = corpora.entry(rebased.corpus).or_default();
         edits.tip = rebased.overlay.clone();
@@ -189,7 +227,7 @@ impl Edits {
 }
 
 /// Edits on other stored files than those they were made on.
-pub(crate) struct Rebased {
+struct Rebased {
     corpus: u64,
     overlay: Overlay,
     batches: Vec<(LogPosition, Arc<Batch>)>,

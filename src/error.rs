@@ -113,6 +113,10 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A GPU failed: the message names the call.
+    #[error(transparent)]
+    Gpu(zipfdb_kernels::gpu::GpuError),
+
     /// CHECK found damage; its rows say where.
     #[error("{damaged} of {segments} segments are damaged")]
     Damaged {

@@ -12,6 +12,7 @@ mod fill;
 mod read;
 mod texts;
 
+use crate::device::Devices;
 use crate::interrupt::check;
 use crate::sources::{Listing, Unreadable};
 use crate::tokenize::{LocalDictionary, merge};
@@ -19,11 +20,12 @@ use crate::{Error, Progress, Result};
 use draft::{Draft, Limits};
 use fill::Filling;
 use rayon::prelude::*;
+use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use texts::Texts;
 pub use texts::ViewTexts;
-use zipfdb_kernels::{Parameters, Stage, construct_observed};
+use zipfdb_kernels::{Constructed, Parameters, Stage, construct_observed, gpu};
 use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
 /// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
@@ -36,6 +38,24 @@ const SEGMENT_ENTRIES_MAX: usize = 1 << 25;
 
 /// Those entries have at most so many bytes.
 const SEGMENT_ENTRY_BYTES_MAX: usize = 1 << 30;
+
+/// What makes segments: until when, and on which devices.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// Ends the work when it is set.
+    pub stop: &'a AtomicBool,
+    /// None for the CPU.
+    pub devices: Option<&'a Devices>,
+}
+
+impl<'a> From<&'a AtomicBool> for Means<'a> {
+    fn from(stop: &'a AtomicBool) -> Means<'a> {
+        Means {
+            stop,
+            devices: None,
+        }
+    }
+}
 
 /// What to do about files that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,26 +126,28 @@ pub struct Times {
 /// # Errors
 /// [`Error::Unreadable`] for files that cannot be read, unless `on_error` says to skip them; [`Error::Io`] if reading
 /// fails in the middle of a file that is larger than a chunk; whatever `publish` fails with; [`Error::Interrupted`] soon
-/// after `stop` is set, unless a segment is being published: that ends first.
-pub fn ingest(
+/// after `means.stop` is set, unless a segment is being published: that ends first.
+pub fn ingest<'a>(
     listing: Listing,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
-    stop: &AtomicBool,
+    means: impl Into<Means<'a>>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     let limits = limits(settings);
-    ingest_within(limits, listing, settings, on_error, progress, stop, publish)
+    ingest_within(
+        limits, listing, settings, on_error, progress, means, publish,
+    )
 }
 
-fn ingest_within(
+fn ingest_within<'a>(
     limits: Limits,
     listing: Listing,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
-    stop: &AtomicBool,
+    means: impl Into<Means<'a>>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
@@ -141,7 +163,7 @@ fn ingest_within(
         settings,
         on_error,
         progress,
-        stop,
+        means.into(),
         publish,
     )?;
     report.unreadable.extend(listing.unreadable);
@@ -155,11 +177,11 @@ fn ingest_within(
 ///
 /// # Errors
 /// As [`ingest`].
-pub fn ingest_texts(
+pub fn ingest_texts<'a>(
     texts: &dyn Texts,
     settings: &CorpusSettings,
     progress: &dyn Progress,
-    stop: &AtomicBool,
+    means: impl Into<Means<'a>>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     let on_error = OnError::Stop;
@@ -169,7 +191,7 @@ pub fn ingest_texts(
         settings,
         on_error,
         progress,
-        stop,
+        means.into(),
         publish,
     )
 }
@@ -189,7 +211,7 @@ fn make_segments(
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
-    stop: &AtomicBool,
+    means: Means<'_>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     let mut report = Report::default();
@@ -199,7 +221,7 @@ fn make_segments(
     let mut bytes_left = sizes.fold(0, u64::saturating_add);
     loop {
         progress.begin("tokenize", bytes_left);
-        let filled = filling.fill(progress, stop)?;
+        let filled = filling.fill(progress, means.stop)?;
         progress.end();
         let Some((draft, is_last)) = filled else {
             break;
@@ -213,7 +235,7 @@ fn make_segments(
             is_last,
             settings,
             progress,
-            stop,
+            means,
             &mut report,
         )?;
         report.count(&segment);
@@ -254,7 +276,7 @@ fn build(
     is_last: bool,
     settings: &CorpusSettings,
     progress: &dyn Progress,
-    stop: &AtomicBool,
+    means: Means<'_>,
     report: &mut Report,
 ) -> Result<NewSegment> {
     let bytes = bytes_of(&files);
@@ -290,17 +312,16 @@ fn build(
         }
         stage = next.map(|next| (next, now));
     };
-    let constructed = construct_observed(
+    let constructed = construct(
         tokens,
         &file_offsets,
         terminal_count,
         &parameters,
         &mut |stage| end_stage(Some(stage)),
-        &mut |_| {},
-        stop,
+        means,
     )?;
     end_stage(None);
-    check(stop)?;
+    check(means.stop)?;
     Ok(NewSegment {
         files,
         dictionary,
@@ -314,6 +335,51 @@ fn build(
         },
         is_last,
     })
+}
+
+/// Builds a grammar, on a device if that is wanted and its memory allows it: the same one.
+fn construct(
+    tokens: Vec<u32>,
+    file_offsets: &[u32],
+    terminal_count: u32,
+    parameters: &Parameters,
+    on_stage: &mut dyn FnMut(Stage),
+    means: Means<'_>,
+) -> Result<Constructed> {
+    let threads = rayon::current_num_threads();
+    let device = means.devices.and_then(|devices| {
+        let device = devices.for_construction(tokens.len(), threads)?;
+        Some((devices, device))
+    });
+    if let Some((devices, device)) = device {
+        let on_stage = RefCell::new(&mut *on_stage);
+        let built = device.with_gpu(|gpu| {
+            let mut on_stage = on_stage.borrow_mut();
+            let (files, stop) = (file_offsets, means.stop);
+            Ok(gpu::construct(
+                gpu,
+                &tokens,
+                files,
+                terminal_count,
+                parameters,
+                &mut **on_stage,
+                stop,
+            )?)
+        });
+        match built {
+            Err(error @ Error::Gpu(_)) if devices.falls_back() => device.count_failure(&error),
+            built => return built,
+        }
+    }
+    Ok(construct_observed(
+        tokens,
+        file_offsets,
+        terminal_count,
+        parameters,
+        on_stage,
+        &mut |_| {},
+        means.stop,
+    )?)
 }
 
 /// The dictionary of a draft, and the tokens of all its files numbered by it.

@@ -5,9 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
-
-use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
 
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
@@ -144,29 +143,39 @@ impl Interrupt {
         }
     }
 
-    /// Waits for a lock, but not longer than the query may take.
+    /// Runs work on this thread, and sets the flag it is given when the query has to end. For work that waits for others: a
+    /// thread of the pool must not, it may be what they need, or hold what they wait for.
     ///
     /// # Errors
-    /// As `check`.
-    pub(crate) fn lock<'a>(&self, mutex: &'a Mutex<()>) -> Result<MutexGuard<'a, ()>> {
-        loop {
-            if let Some(guard) = mutex.try_lock_for(Interrupt::WATCH_INTERVAL) {
-                return Ok(guard);
-            }
-            self.check()?;
-        }
-    }
-
-    /// As `lock`, with a guard that borrows nothing.
-    ///
-    /// # Errors
-    /// As `check`.
-    pub(crate) fn lock_arc(&self, mutex: &Arc<Mutex<()>>) -> Result<ArcMutexGuard<RawMutex, ()>> {
-        loop {
-            if let Some(guard) = mutex.try_lock_arc_for(Interrupt::WATCH_INTERVAL) {
-                return Ok(guard);
-            }
-            self.check()?;
+    /// As the work, and as `check`; if the system refuses a thread.
+    pub(crate) fn attend<A>(&self, work: impl FnOnce(&AtomicBool) -> Result<A>) -> Result<A> {
+        let stop = AtomicBool::new(false);
+        let (done, is_done) = mpsc::channel::<()>();
+        let answer = thread::scope(|scope| {
+            let stop = &stop;
+            let look = move || {
+                while is_done.recv_timeout(Interrupt::WATCH_INTERVAL)
+                    == Err(mpsc::RecvTimeoutError::Timeout)
+                {
+                    if self.check().is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+            };
+            let looking = thread::Builder::new().name("zipfdb-interrupt".into());
+            looking
+                .spawn_scoped(scope, look)
+                .map_err(|error| Error::Invalid {
+                    subject: "threads".into(),
+                    reason: error.to_string(),
+                })?;
+            let answer = work(stop);
+            drop(done);
+            answer
+        });
+        match answer {
+            Err(Error::Interrupted) => self.check().and(Err(Error::Interrupted)),
+            answer => answer,
         }
     }
 

@@ -24,6 +24,7 @@
 mod background;
 mod corpus;
 mod database;
+mod device;
 mod edits;
 mod error;
 mod execute;
@@ -31,7 +32,10 @@ mod expression;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod gather;
 mod ingest;
+#[cfg(test)]
+mod interleavings;
 mod interrupt;
 mod mixed;
 mod overlay;
@@ -46,6 +50,15 @@ mod statement;
 mod strategy;
 mod tokenize;
 mod transaction;
+mod turns;
+mod underway;
+
+/// What threads wait for. `interleavings` compiles who uses them with others.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
+
+    pub(crate) use parking_lot::{Condvar, Mutex};
+}
 
 pub use corpus::{CopyOptions, Corpus, SegmentCheck};
 pub use database::{Database, DatabaseOptions};

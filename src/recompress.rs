@@ -16,7 +16,7 @@ use rayon::ThreadPool;
 use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
 
 use crate::database::Core;
-use crate::ingest::{NewSegment, ViewTexts, ingest_texts};
+use crate::ingest::{Means, NewSegment, ViewTexts, ingest_texts};
 use crate::overlay::{Overlay, StoredFiles};
 use crate::snapshot::{CorpusView, StoredView};
 use crate::tokenize::UNICODE_VERSION;
@@ -65,10 +65,13 @@ impl StoredFiles for ViewFiles<'_> {
     }
 }
 
-/// Merges edits and segments of a corpus; none if there is nothing to do. Parallel work runs in `pool`.
+/// Merges edits and segments of a corpus; none if there is nothing to do. Parallel work runs in `pool`, of which the caller
+/// is no thread: it waits for its turns.
+///
+/// `go_on` says whether it is to go on, and is asked wherever it waits; `stop` is set when it is not.
 ///
 /// # Errors
-/// If a segment is damaged, the disk is full, the corpus was dropped, or `stop` was set: nothing has changed then.
+/// If a segment is damaged, the disk is full, the corpus was dropped, or that of `go_on`: nothing has changed then.
 pub(crate) fn recompress(
     core: &Core,
     pool: &ThreadPool,
@@ -76,11 +79,12 @@ pub(crate) fn recompress(
     scope: Scope,
     progress: &dyn Progress,
     stop: &AtomicBool,
+    go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Option<Recompression>> {
-    let _one = core.recompressing.lock();
+    let _one = core.recompressing.wait_while(go_on)?;
     // Everything in the log up to here is in the tip.
     let (record, stored, overlay, position, is_pending) = {
-        let _writing = core.writing.lock();
+        let _turn = core.writing.wait_while(go_on)?;
         let (record, stored) = core.stored_view(corpus)?;
         let overlay = core.edits.tip(record.id);
         let overlay = overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into()));
@@ -113,8 +117,14 @@ pub(crate) fn recompress(
         }));
     }
     let mut segments = Vec::new();
+    let means = Means {
+        stop,
+        devices: Some(&core.devices),
+    };
+    let bytes = texts.total_bytes();
+    let meter = (core.underway).begin(record.id, &replaced, bytes, progress);
     let report = pool.install(|| {
-        ingest_texts(&texts, &record.settings, progress, stop, &mut |segment| {
+        ingest_texts(&texts, &record.settings, &meter, means, &mut |segment| {
             let info = write(core, &mut publication, &segment)?;
             segments.push(info.segment_id);
             Ok(info)
@@ -124,10 +134,13 @@ pub(crate) fn recompress(
     let mut base: Vec<u64> = segments.iter().chain(kept).copied().collect();
     base.sort_unstable();
 
-    let _writing = core.writing.lock();
-    let rebased = (core.edits).rebased(record.id, position, base.into(), &ViewFiles(&view))?;
-    publication.commit()?;
-    core.edits.replace(rebased, core.store.log_position());
+    let turn = core.writing.wait_while(go_on)?;
+    go_on()?;
+    let files = ViewFiles(&view);
+    (core.edits).rebase(&turn, record.id, position, base.into(), &files, || {
+        publication.commit()?;
+        Ok(core.store.log_position())
+    })?;
     Ok(Some(Recompression {
         replaced: replaced.len(),
         segments: report.segments,

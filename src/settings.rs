@@ -7,8 +7,12 @@ use zipfdb_sql::setting::{Device, Durability, Setting, Strategy};
 /// The settings in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
+    /// Microseconds; 0 for none.
+    pub(crate) batch_window: u64,
     pub(crate) device: Device,
     pub(crate) durability: Durability,
+    /// Bytes of each GPU; none for most of it.
+    pub(crate) gpu_memory_limit: Option<u64>,
     pub(crate) strategy: Option<Strategy>,
     /// Bytes that one query may keep in memory before it spills.
     pub(crate) memory_limit: u64,
@@ -19,8 +23,10 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
+            batch_window: 0,
             device: Device::Auto,
             durability: Durability::Full,
+            gpu_memory_limit: None,
             strategy: None,
             memory_limit: 1 << 30,
             statement_timeout: 0,
@@ -32,8 +38,10 @@ impl Settings {
     /// Takes a new value.
     pub(crate) fn set(&mut self, setting: Setting) {
         match setting {
+            Setting::BatchWindow(microseconds) => self.batch_window = microseconds,
             Setting::Device(device) => self.device = device,
             Setting::Durability(durability) => self.durability = durability,
+            Setting::GpuMemoryLimit(bytes) => self.gpu_memory_limit = bytes,
             Setting::Strategy(strategy) => self.strategy = strategy,
             Setting::MemoryLimit(bytes) => self.memory_limit = bytes,
             Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
@@ -41,15 +49,23 @@ impl Settings {
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
-    pub(crate) fn list(&self) -> [(Setting, &'static str); 5] {
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 7] {
         [
             (
+                Setting::BatchWindow(self.batch_window),
+                "Time for which single look-ups of many threads wait to be answered together; 0 for never.",
+            ),
+            (
                 Setting::Device(self.device),
-                "Where queries run: auto, cpu or cuda:N.",
+                "Where queries run: auto, cpu, cuda for all GPUs, or cuda:N for one.",
             ),
             (
                 Setting::Durability(self.durability),
                 "What commits survive: full a power cut, normal the end of the process, off nothing.",
+            ),
+            (
+                Setting::GpuMemoryLimit(self.gpu_memory_limit),
+                "Memory of each GPU that this database may use; auto for nine tenths of it.",
             ),
             (
                 Setting::MemoryLimit(self.memory_limit),
@@ -70,12 +86,16 @@ impl Settings {
 /// The value of a setting as SET takes it.
 pub(crate) fn value_text(setting: Setting) -> String {
     match setting {
+        Setting::BatchWindow(0) => "0".into(),
+        Setting::BatchWindow(microseconds) => format!("{microseconds}us"),
         Setting::Device(Device::Auto) => "auto".into(),
         Setting::Device(Device::Cpu) => "cpu".into(),
-        Setting::Device(Device::Cuda(number)) => format!("cuda:{number}"),
+        Setting::Device(Device::Cuda(None)) => "cuda".into(),
+        Setting::Device(Device::Cuda(Some(number))) => format!("cuda:{number}"),
+        Setting::GpuMemoryLimit(None) => "auto".into(),
         Setting::Durability(durability) => durability.name().into(),
         Setting::Strategy(strategy) => strategy.map_or("auto", Strategy::name).into(),
-        Setting::MemoryLimit(bytes) => {
+        Setting::MemoryLimit(bytes) | Setting::GpuMemoryLimit(Some(bytes)) => {
             let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
             let unit = units
                 .into_iter()
@@ -97,16 +117,27 @@ mod tests {
     #[test]
     fn settings_are_listed_by_name_with_their_values() {
         let mut settings = Settings::default();
-        settings.set(Setting::Device(Device::Cuda(1)));
+        settings.set(Setting::Device(Device::Cuda(Some(1))));
         settings.set(Setting::StatementTimeout(1500));
         settings.set(Setting::MemoryLimit(1000));
         settings.set(Setting::Strategy(Some(Strategy::RootStream)));
         let list = settings.list();
         assert_eq!(list.map(|(setting, _)| setting.name()), Setting::NAMES);
         let values = list.map(|(setting, _)| value_text(setting));
-        assert_eq!(values, ["cuda:1", "full", "1000B", "1500ms", "root_stream"]);
+        assert_eq!(
+            values,
+            [
+                "0",
+                "cuda:1",
+                "full",
+                "auto",
+                "1000B",
+                "1500ms",
+                "root_stream"
+            ]
+        );
         let defaults = Settings::default().list();
         let defaults = defaults.map(|(setting, _)| value_text(setting));
-        assert_eq!(defaults, ["auto", "full", "1GiB", "0", "auto"]);
+        assert_eq!(defaults, ["0", "auto", "full", "auto", "1GiB", "0", "auto"]);
     }
 }

@@ -11,6 +11,8 @@
 mod corpus_view;
 mod edited_text;
 mod file_index;
+mod known;
+mod on_devices;
 mod pending;
 mod segment_view;
 mod stored_view;
@@ -32,11 +34,14 @@ use std::sync::atomic::AtomicBool;
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 
 use crate::database::Shared;
+use crate::device::Run;
+use crate::gather::WordInFile;
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
 pub(crate) use edited_text::{EditedText, extract};
 pub use file_index::FileSummary;
+pub(crate) use known::Known;
 pub(crate) use segment_view::SegmentView;
 pub(crate) use stored_view::StoredView;
 pub(crate) use stream::{Occurrence, WordStream};
@@ -69,6 +74,8 @@ pub(crate) use tasks::CountedNgrams;
 pub struct Snapshot {
     shared: Arc<Shared>,
     view: Arc<CorpusView>,
+    /// Answers to look-ups that were made beforehand.
+    known: Option<Arc<Known>>,
 }
 
 /// The name of a file and the offsets of a word in it.
@@ -89,7 +96,52 @@ const SMALL_FILE_BYTES: u64 = 1 << 20;
 
 impl Snapshot {
     pub(crate) fn new(shared: Arc<Shared>, view: Arc<CorpusView>) -> Snapshot {
-        Snapshot { shared, view }
+        Snapshot {
+            shared,
+            view,
+            known: None,
+        }
+    }
+
+    /// The same, with answers to look-ups.
+    pub(crate) fn knowing(self, known: Known) -> Snapshot {
+        Snapshot {
+            known: Some(Arc::new(known)),
+            ..self
+        }
+    }
+
+    /// Whether there are answers to look-ups.
+    pub(crate) fn knows_lookups(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// How often a word, told by its number, occurs in a file.
+    pub(crate) fn count_at(&self, file: usize, word: u32) -> Result<u64> {
+        let word = self.view.word(word);
+        let known = self
+            .known
+            .as_ref()
+            .and_then(|known| known.counts.get(&file));
+        match known.and_then(|words| words.get(word)) {
+            Some(&count) => Ok(count),
+            None => self.count_with(file, word, || self.view.count_in(file, word)),
+        }
+    }
+
+    /// Where a word, told by its number, stands in a file.
+    pub(crate) fn offsets_at(&self, file: usize, word: u32) -> Result<Vec<u64>> {
+        let known = self
+            .known
+            .as_ref()
+            .and_then(|known| known.offsets.get(&file));
+        match known.and_then(|words| words.get(self.view.word(word))) {
+            Some(offsets) => Ok(offsets.clone()),
+            None => {
+                let one = || self.view.offsets_of(file, word);
+                self.search_with(file, self.view.word(word), one)
+            }
+        }
     }
 
     /// The segments and files, by number.
@@ -131,7 +183,7 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn word_counts(&self) -> Result<WordCounts> {
-        let totals = self.install(|| self.view.totals())?;
+        let totals = self.install(|| self.view.totals(Run::until(&AtomicBool::new(false))))?;
         let counts = (0..).zip(totals).filter(|&(_, count)| count > 0);
         Ok(WordCounts::new(self.view.clone(), counts.collect()))
     }
@@ -165,7 +217,7 @@ impl Snapshot {
     /// If a segment is damaged.
     pub fn inverted_index(&self) -> Result<FileCounts> {
         let never = AtomicBool::new(false);
-        let table = self.install(|| self.view.word_files(&never))?;
+        let table = self.install(|| self.view.word_files(Run::until(&never)))?;
         Ok(FileCounts::of_words(self.view.clone(), table))
     }
 
@@ -177,7 +229,7 @@ impl Snapshot {
     /// If a segment is damaged.
     pub fn term_vectors(&self) -> Result<TermVectors> {
         let never = AtomicBool::new(false);
-        let table = self.install(|| self.view.file_words(&never))?;
+        let table = self.install(|| self.view.file_words(Run::until(&never)))?;
         Ok(TermVectors::new(self.view.clone(), table))
     }
 
@@ -191,7 +243,7 @@ impl Snapshot {
     pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
         let never = AtomicBool::new(false);
-        let parts = self.install(|| self.view.ngrams(n, &never))?;
+        let parts = self.install(|| self.view.ngrams(n, Run::until(&never)))?;
         Ok(NgramCounts::new(self.view.clone(), n, parts))
     }
 
@@ -207,7 +259,7 @@ impl Snapshot {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
         let never = AtomicBool::new(false);
         let by_count = FileOrder::Count;
-        let parts = self.install(|| self.view.ngram_files(n, by_count, &never))?;
+        let parts = self.install(|| self.view.ngram_files(n, by_count, Run::until(&never)))?;
         Ok(FileCounts::new(self.view.clone(), n, parts))
     }
 
@@ -235,11 +287,54 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
-        // A binary search is done before the pool would be awake.
-        if self.view.can_count_now(file) {
-            return self.view.count_in(file, word);
-        }
-        self.on_file(file, || self.view.count_in(file, word))
+        let one = || {
+            // A binary search is done before the pool would be awake.
+            if self.view.can_count_now(file) {
+                return self.view.count_in(file, word);
+            }
+            self.on_file(file, || self.view.count_in(file, word))
+        };
+        self.count_with(file, word, one)
+    }
+
+    /// Counts with look-ups of other threads, or as `one` does.
+    fn count_with(&self, file: usize, word: &[u8], one: impl Fn() -> Result<u64>) -> Result<u64> {
+        let gathered = &self.shared.gathered;
+        let Some(window) = gathered.window() else {
+            return one();
+        };
+        let all = |asked: Vec<WordInFile>| {
+            let questions = self.with_file_names(asked);
+            self.install(|| self.view.count_many(&questions))
+        };
+        let question = (file, word.to_vec());
+        (gathered.counts).ask(&self.view, question, window, |_| one(), all)
+    }
+
+    /// Searches with look-ups of other threads, or as `one` does.
+    fn search_with(
+        &self,
+        file: usize,
+        word: &[u8],
+        one: impl Fn() -> Result<Vec<u64>>,
+    ) -> Result<Vec<u64>> {
+        let gathered = &self.shared.gathered;
+        let Some(window) = gathered.window() else {
+            return one();
+        };
+        let all = |asked: Vec<WordInFile>| {
+            let questions = self.with_file_names(asked);
+            self.install(|| self.view.search_many(&questions))
+        };
+        let question = (file, word.to_vec());
+        (gathered.searches).ask(&self.view, question, window, |_| one(), all)
+    }
+
+    fn with_file_names(&self, asked: Vec<WordInFile>) -> Vec<(&str, Vec<u8>)> {
+        let asked = asked.into_iter();
+        asked
+            .map(|(file, word)| (&self.files()[file].name[..], word))
+            .collect()
     }
 
     /// How often each word occurs in its file: one count for each `(file, word)`.
@@ -293,7 +388,8 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
-        self.on_file(file, || self.view.search_in(file, word))
+        let one = || self.on_file(file, || self.view.search_in(file, word));
+        self.search_with(file, word, one)
     }
 
     /// Where each word occurs in its file: for each `(file, word)` what
@@ -383,10 +479,32 @@ impl Snapshot {
     /// If there is no such file or a segment is damaged.
     pub fn extract(&self, file: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
         let file = self.view.find(file)?;
-        if length < SMALL_EXTRACT_BYTES && self.view.can_extract_now(file) {
-            return self.view.extract(file, offset, length);
+        let known = self
+            .known
+            .as_ref()
+            .and_then(|known| known.extracts.get(&file));
+        if let Some(bytes) = known.and_then(|ranges| ranges.get(&(offset, length))) {
+            return Ok(bytes.clone());
         }
-        self.install(|| self.view.extract(file, offset, length))
+        let one = || {
+            if length < SMALL_EXTRACT_BYTES && self.view.can_extract_now(file) {
+                return self.view.extract(file, offset, length);
+            }
+            self.install(|| self.view.extract(file, offset, length))
+        };
+        let gathered = &self.shared.gathered;
+        let Some(window) = gathered.window().filter(|_| length < SMALL_EXTRACT_BYTES) else {
+            return one();
+        };
+        let all = |asked: Vec<(usize, u64, u64)>| {
+            let asked = asked.into_iter();
+            let ranges: Vec<(&str, u64, u64)> = asked
+                .map(|(file, offset, length)| (&self.files()[file].name[..], offset, length))
+                .collect();
+            self.install(|| self.view.extract_many(&ranges))
+        };
+        let question = (file, offset, length);
+        (gathered.extracts).ask(&self.view, question, window, |_| one(), all)
     }
 
     /// The bytes of many ranges: for each `(file, offset, length)` what

@@ -25,6 +25,91 @@ const LOOKUP_COST: f64 = 14_000.0;
 /// Placing one occurrence that was found so.
 const PLACE_COST: f64 = 200.0;
 
+/// Starting work on a device, and fetching what it found.
+const DEVICE_START_COST: f64 = 300_000.0;
+/// Copying a byte to or from a device.
+const DEVICE_BYTE_COST: f64 = 0.05;
+/// Visiting a symbol on a device.
+const DEVICE_SYMBOL_COST: f64 = 0.05;
+/// Building what look-ups need on a device, for each symbol.
+const DEVICE_BUILD_COST: f64 = 1.0;
+/// Answering a look-up of a batch on a device.
+const DEVICE_LOOKUP_COST: f64 = 30.0;
+/// Answering a look-up of a batch on the CPU.
+const BATCH_LOOKUP_COST: f64 = 2_000.0;
+/// Building a grammar on the CPU, for each token.
+const CONSTRUCT_COST: f64 = 100.0;
+/// Building a grammar on a device, for each token.
+const DEVICE_CONSTRUCT_COST: f64 = 1.0;
+/// Distinct n-grams are about so many words' worth of work each.
+pub(crate) const NGRAM_FACTOR: f64 = 20.0;
+
+/// Work that a device can do for a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Counts of all words.
+    Totals,
+    /// Counts of all words by file.
+    FileCounts,
+    /// Counts of all n-grams.
+    Ngrams,
+    /// Counts of all n-grams by file.
+    NgramFiles,
+    /// So many counts, searches or extracts at once, in all segments.
+    Lookups(u64),
+}
+
+impl Task {
+    /// What the CPU's threads take for it, in nanoseconds.
+    pub(crate) fn cpu_cost(self, size: Size, threads: usize) -> f64 {
+        let cost = match self {
+            Task::Totals => Candidate::weights(size).cost,
+            Task::FileCounts => Candidate::file_weights(size, size.files, size.words).cost,
+            Task::Ngrams => Candidate::weights(size).cost * NGRAM_FACTOR,
+            Task::NgramFiles => {
+                Candidate::file_weights(size, size.files, size.words).cost * NGRAM_FACTOR
+            }
+            Task::Lookups(count) => count as f64 * BATCH_LOOKUP_COST,
+        };
+        cost / threads.max(1) as f64
+    }
+
+    /// What a device takes for it, in nanoseconds, with what it needs in its memory or not.
+    pub(crate) fn device_cost(self, size: Size, is_resident: bool) -> f64 {
+        /// A symbol in a grammar and beside it.
+        const SYMBOL_BYTES: f64 = 8.0;
+        let symbols = size.symbols as f64;
+        let work = match self {
+            // The grammar over words that is copied comes with the counts.
+            Task::Totals => return f64::INFINITY,
+            Task::FileCounts => 4.0 * symbols * DEVICE_SYMBOL_COST,
+            Task::Ngrams => symbols * DEVICE_SYMBOL_COST * NGRAM_FACTOR,
+            Task::NgramFiles => 4.0 * symbols * DEVICE_SYMBOL_COST * NGRAM_FACTOR,
+            Task::Lookups(count) => count as f64 * DEVICE_LOOKUP_COST,
+        };
+        let copy = symbols * SYMBOL_BYTES * DEVICE_BYTE_COST;
+        let before = match (is_resident, self) {
+            (true, _) => 0.0,
+            (false, Task::Lookups(_)) => copy + symbols * DEVICE_BUILD_COST,
+            (false, _) => copy,
+        };
+        // What is found is about as much as there is to look at.
+        let after = match self {
+            Task::Lookups(count) => count as f64 * SYMBOL_BYTES * DEVICE_BYTE_COST,
+            _ => copy,
+        };
+        DEVICE_START_COST + before + work + after
+    }
+}
+
+/// What building a grammar takes, in nanoseconds: on the CPU's threads, and on a device.
+pub(crate) fn construction_costs(tokens: usize, threads: usize) -> (f64, f64) {
+    let tokens = tokens as f64;
+    let copy = 2.0 * tokens * size_of::<u32>() as f64 * DEVICE_BYTE_COST;
+    let on_device = DEVICE_START_COST + copy + tokens * DEVICE_CONSTRUCT_COST;
+    (tokens * CONSTRUCT_COST / threads.max(1) as f64, on_device)
+}
+
 /// What the segments of a corpus have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Size {

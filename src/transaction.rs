@@ -6,7 +6,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::{ArcMutexGuard, RawMutex};
 use zipfdb_sql::setting::Durability as DurabilitySetting;
 use zipfdb_storage::{CorpusRecord, Durability};
 
@@ -16,6 +15,7 @@ use crate::edits::{CorpusCommit, Names, encode, shared_texts};
 use crate::mixed::{Answer, Operation, Target};
 use crate::overlay::{Batch, Insertion, Overlay};
 use crate::snapshot::{CorpusView, Snapshot, StoredView};
+use crate::turns::Turn;
 
 /// Edits that are made together; from [`crate::Database::begin`].
 ///
@@ -39,7 +39,7 @@ use crate::snapshot::{CorpusView, Snapshot, StoredView};
 /// ```
 pub struct Transaction {
     shared: Arc<Shared>,
-    writing: Option<ArcMutexGuard<RawMutex, ()>>,
+    turn: Turn,
     corpora: Vec<EditedCorpus>,
     /// In the order in which they were made, with the place of their corpus in `corpora`.
     batches: Vec<(usize, Arc<Batch>)>,
@@ -57,7 +57,7 @@ struct EditedCorpus {
 
 impl Transaction {
     /// Begins when all other writers are done.
-    pub(crate) fn new(shared: Arc<Shared>, writing: ArcMutexGuard<RawMutex, ()>) -> Transaction {
+    pub(crate) fn new(shared: Arc<Shared>, turn: Turn) -> Transaction {
         let durability = match shared.settings.lock().durability {
             DurabilitySetting::Full => Durability::Full,
             DurabilitySetting::Normal => Durability::Normal,
@@ -65,7 +65,7 @@ impl Transaction {
         };
         Transaction {
             shared,
-            writing: Some(writing),
+            turn,
             corpora: Vec::new(),
             batches: Vec::new(),
             durability,
@@ -212,16 +212,10 @@ impl Transaction {
         }
         commits.retain(|commit| !commit.batches.is_empty());
         let shared = &self.shared;
-        let position = shared.store.append(&records)?;
-        shared.edits.append(position, &commits);
-        drop(records);
-        if let Some(writing) = self.writing.take() {
-            // Whoever waits for longest is next.
-            ArcMutexGuard::unlock_fair(writing);
-        }
-        shared.store.ensure_durable(position, self.durability)?;
         let corpora: Vec<u64> = commits.iter().map(|commit| commit.corpus).collect();
-        shared.edits.publish(position, commits);
+        let append = || Ok(shared.store.append(&records)?);
+        let ensure = |position| Ok(shared.store.ensure_durable(position, self.durability)?);
+        (shared.edits).commit(self.turn, commits, append, ensure)?;
         for corpus in corpora {
             shared.recompress_if_due(corpus);
         }

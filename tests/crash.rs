@@ -130,6 +130,107 @@ fn a_killed_process_leaves_what_it_acknowledged_and_whole_changes() {
     );
 }
 
+/// Threads of a child that commit at once. Each durability has one; without any a commit may be lost.
+const COMMITTERS: [Durability; 3] = [Durability::Full, Durability::Normal, Durability::Off];
+
+/// The word that a commit of a thread appends, which tells both and its place.
+fn word(thread: usize, number: usize) -> String {
+    format!("{thread}.{number} ")
+}
+
+/// The words in a file; none if there is no such file.
+fn words_of(database: &Database, file: &str) -> Vec<String> {
+    let snapshot = database.corpus("plain").unwrap().snapshot().unwrap();
+    let text = snapshot.extract(file, 0, u64::MAX).unwrap_or_default();
+    let text = String::from_utf8(text).unwrap();
+    text.split_inclusive(' ').map(str::to_owned).collect()
+}
+
+/// Not a test of its own: commits from several threads until it is killed, telling each commit that is acknowledged.
+#[test]
+fn child_whose_threads_commit_until_it_is_killed() {
+    let Some(path) = child_argument() else {
+        return;
+    };
+    let database = Database::options().threads(2).open(path).unwrap();
+    if database.corpora().is_empty() {
+        Change::Create("plain")
+            .perform(&database, Path::new(""))
+            .unwrap();
+    }
+    eprintln!("open");
+    std::thread::scope(|scope| {
+        for (thread, durability) in COMMITTERS.into_iter().enumerate() {
+            let database = &database;
+            let begun = words_of(database, &format!("t{thread}")).len();
+            scope.spawn(move || {
+                for number in begun.. {
+                    let mut transaction = database.begin().unwrap();
+                    transaction.set_durability(durability);
+                    let word = word(thread, number);
+                    let rows = [("all", &word), (&format!("t{thread}")[..], &word)];
+                    transaction.append_many("plain", &rows).unwrap();
+                    transaction.commit().unwrap();
+                    eprintln!("{thread} {number}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn threads_of_a_killed_process_leave_what_was_acknowledged_and_whole_commits() {
+    let rounds = variable("ZIPFDB_KILL_ROUNDS", 10);
+    let mut random = Random::new(Random::seed(1));
+    let folder = scratch();
+    let path = folder.path().join("d.zdb");
+    let mut all = Vec::new();
+    for round in 0..rounds {
+        let test = "child_whose_threads_commit_until_it_is_killed";
+        let mut child = start_child(test, path.to_str().unwrap());
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "open");
+        std::thread::sleep(Duration::from_micros(random.below(60_000) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut acknowledged = [0; COMMITTERS.len()];
+        for line in lines {
+            let line = line.unwrap();
+            let (thread, number) = line.split_once(' ').unwrap();
+            let thread: usize = thread.parse().unwrap();
+            acknowledged[thread] = number.parse::<usize>().unwrap() + 1;
+        }
+
+        let database = Database::options().threads(1).open(&path).unwrap();
+        let found = words_of(&database, "all");
+        assert!(found.starts_with(&all), "round {round}");
+        for thread in 0..COMMITTERS.len() {
+            let own = words_of(&database, &format!("t{thread}"));
+            let expected: Vec<String> = (0..own.len()).map(|number| word(thread, number)).collect();
+            assert_eq!(own, expected, "round {round}");
+            let prefix = format!("{thread}.");
+            let in_all: Vec<&String> = found
+                .iter()
+                .filter(|word| word.starts_with(&prefix))
+                .collect();
+            assert!(
+                in_all.into_iter().eq(&own),
+                "round {round}: half of a commit"
+            );
+            if COMMITTERS[thread] != Durability::Off {
+                let acknowledged = acknowledged[thread];
+                assert!(
+                    own.len() >= acknowledged,
+                    "round {round}: {acknowledged} lost"
+                );
+            }
+        }
+        all = found;
+    }
+    println!("{rounds} kills, {} commits", all.len());
+    assert!(all.len() > rounds);
+}
+
 /// How often it is tried what else may have got to the disk by chance, and once what was synced and nothing else.
 const VARIANTS: u32 = 3;
 

@@ -29,7 +29,10 @@ const DIRECTION: [(&str, &[&str]); 7] = [
     ("storage/Cargo.toml", &[]),
     ("kernels/Cargo.toml", &[]),
     ("cli/Cargo.toml", &["zipfdb"]),
-    ("bench/Cargo.toml", &["zipfdb", "zipfdb-kernels"]),
+    (
+        "bench/Cargo.toml",
+        &["zipfdb", "zipfdb-kernels", "zipfdb-storage"],
+    ),
     (
         "fuzz/Cargo.toml",
         &["zipfdb", "zipfdb-sql", "zipfdb-storage", "zipfdb-kernels"],

@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Mutex;
 
 use zipfdb::{
-    Answer, CopyOptions, Corpus, CorpusSettings, Database, NoProgress, Operation, Progress,
+    Answer, CopyOptions, Corpus, CorpusSettings, Database, Error, NoProgress, Operation, Progress,
+    Value,
 };
 
 type Texts = BTreeMap<String, Vec<u8>>;
@@ -300,6 +302,57 @@ fn a_recompression_ends_with_its_corpus_even_if_another_has_the_name() {
     drop((corpus, database));
     let database = Database::open(&path).unwrap();
     check(&database.corpus("c").unwrap(), &Texts::new());
+}
+
+/// Asks how far a recompression is at each stage, and interrupts it when one begins.
+struct Asking(Database, Mutex<Vec<(Value, Value)>>, &'static str);
+
+impl Progress for Asking {
+    fn begin(&self, stage: &str, _total: u64) {
+        let share = |sql| self.0.query(sql).unwrap().next().unwrap().unwrap()[0].clone();
+        let corpus = share("SELECT recompressed FROM corpora()");
+        let segment = share("SELECT recompressed FROM segments('c')");
+        self.1.lock().unwrap().push((corpus, segment));
+        if stage == self.2 {
+            self.0.interrupt_handle().interrupt();
+        }
+    }
+    fn advance(&self, _amount: u64) {}
+    fn end(&self) {}
+}
+
+#[test]
+fn a_recompression_tells_how_far_it_is_and_can_be_interrupted() {
+    let database = Database::in_memory().unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    corpus.append_many(&[("a", "the cat")]).unwrap();
+    corpus.recompress(&NoProgress).unwrap();
+    corpus.append_many(&[("a", " and the dog")]).unwrap();
+    let texts = Texts::from([("a".into(), "the cat and the dog".into())]);
+    let before = corpus.segments().unwrap();
+    for stage in ["tokenize", "dictionary", "rounds", "prune", "write", "none"] {
+        let asking = Asking(database.clone(), Mutex::default(), stage);
+        let ended = corpus.recompress(&asking);
+        let shares = asking.1.into_inner().unwrap();
+        assert_eq!(shares[0], (Value::Real(0.0), Value::Real(0.0)));
+        for pair in shares.windows(2) {
+            assert!(matches!(
+                (&pair[0], &pair[1]),
+                ((Value::Real(before), _), (Value::Real(after), Value::Real(same)))
+                    if before < after && *after < 1.0 && after == same
+            ));
+        }
+        assert_eq!(corpus.recompressed_share().unwrap(), None);
+        check(&corpus, &texts);
+        if stage == "none" {
+            assert_eq!(ended.unwrap().unwrap().replaced, 1);
+        } else {
+            assert!(matches!(ended, Err(Error::Interrupted)), "{stage}");
+            assert!(corpus.segments().unwrap() == before);
+        }
+    }
 }
 
 #[test]

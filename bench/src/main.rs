@@ -8,6 +8,7 @@ mod calibrate;
 mod compressors;
 mod corpus;
 mod engines;
+mod gpu;
 mod ingest;
 mod lookups;
 mod report;
@@ -44,6 +45,8 @@ enum Suite {
     Lookups(lookups::LookupOptions),
     /// Edits a second, queries with edits pending, recompression: ours, plain files, SQLite FTS5 and tantivy.
     Updates(updates::UpdateOptions),
+    /// Kernels on a CUDA device: construction, tasks, batches of look-ups, primitives; against the CPU and plain arrays.
+    Gpu(gpu::GpuOptions),
     /// The constants of `src/strategy.rs`, measured on the corpora and printed as Rust.
     Calibrate(Options),
     /// One engine's run over one corpus; prints its outcome as JSON. The suites start it.
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Suite::Ingest(options) => ingest::run(&options),
         Suite::Tasks(options) => tasks::run(&options),
         Suite::TasksChild(job) => tasks::run_child(&job),
+        Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Lookups(options) => lookups::run(&options),
         Suite::Updates(options) => updates::run(&options),

@@ -3,6 +3,7 @@
 //! All engines get the same edits: texts of 64 bytes, taken from the corpus, at random places drawn from a seed that is
 //! printed. What ZipfDB holds afterwards is compared with plain texts that were edited the same way; else the suite fails.
 
+mod background;
 mod others;
 mod ours;
 mod plain;
@@ -227,6 +228,11 @@ fn notes(updates: &UpdateOptions) -> Vec<String> {
              times without, the best of five, after an untimed first. All texts were compared with plain ones.",
             Engine::Ours.configuration(threads)
         ),
+        "Look-ups: counts, searches and extracts of 64 bytes, on one thread, with all edits pending; beside a recompression: while \
+         it merges them in the background. Bytes written per byte: what the process writes, log, segments and catalog, per byte \
+         of text committed, until the last background recompression; 32 MiB of new files of 16 KiB, then as much again in \
+         inserts of 64 bytes all over them, with a threshold of 256 KiB."
+            .to_owned(),
         "Plain files: the same inserts into texts in memory (`Vec::splice`), and files that changed written again and \
          synced; `bare sync`: 64 bytes appended to a file and synced."
             .to_owned(),

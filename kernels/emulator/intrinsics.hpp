@@ -193,10 +193,14 @@ ZIPFDB_MIN_MAX(unsigned long long, unsigned long long, long long)
 
 // Memory that threads share. Each access is indivisible because nothing else runs meanwhile.
 
+// Nothing else is told of these accesses, whatever the code around them is compiled with.
+#define ZIPFDB_ATOMIC_ACCESS __attribute__((no_sanitize("thread"))) inline
+#define ZIPFDB_STEP(changes) emulator::step(address, sizeof *address, changes, __builtin_return_address(0))
+
 namespace emulator {
 
 template <typename T>
-T exchange(T* address, T old, T value) {
+ZIPFDB_ATOMIC_ACCESS T exchange(T* address, T old, T value) {
     *address = value;
     if (value != old) progress();
     return old;
@@ -205,8 +209,8 @@ T exchange(T* address, T old, T value) {
 }  // namespace emulator
 
 #define ZIPFDB_ATOMIC(name, T, Operand, result)             \
-    inline T name(T* address, Operand value) {              \
-        emulator::step();                                   \
+    ZIPFDB_ATOMIC_ACCESS T name(T* address, Operand value) { \
+        ZIPFDB_STEP(true);                                  \
         T old = *address;                                   \
         return emulator::exchange<T>(address, old, result); \
     }
@@ -218,8 +222,8 @@ T exchange(T* address, T old, T value) {
     ZIPFDB_ATOMIC(atomicAnd, T, T, old & value)                        \
     ZIPFDB_ATOMIC(atomicOr, T, T, old | value)                         \
     ZIPFDB_ATOMIC(atomicXor, T, T, old ^ value)                        \
-    inline T atomicCAS(T* address, T expected, T value) {              \
-        emulator::step();                                              \
+    ZIPFDB_ATOMIC_ACCESS T atomicCAS(T* address, T expected, T value) { \
+        ZIPFDB_STEP(true);                                             \
         T old = *address;                                              \
         return old == expected ? emulator::exchange<T>(address, old, value) : old; \
     }
@@ -231,22 +235,32 @@ ZIPFDB_ATOMIC(atomicSub, unsigned, unsigned, old - value)
 #undef ZIPFDB_ATOMICS
 #undef ZIPFDB_ATOMIC
 
-#define ZIPFDB_SHARED_WORD(T)                              \
-    inline T load_relaxed(const T* address) {              \
-        emulator::step();                                  \
-        return *address;                                   \
-    }                                                      \
-    inline T load_acquire(const T* address) { return load_relaxed(address); } \
-    inline void store_relaxed(T* address, T value) {       \
-        emulator::step();                                  \
-        emulator::exchange<T>(address, *address, value);   \
-    }                                                      \
-    inline void store_release(T* address, T value) { store_relaxed(address, value); }
+#define ZIPFDB_SHARED_WORD(T)                                        \
+    ZIPFDB_ATOMIC_ACCESS T load_relaxed(const T* address) {          \
+        ZIPFDB_STEP(false);                                          \
+        return *address;                                             \
+    }                                                                \
+    ZIPFDB_ATOMIC_ACCESS T load_acquire(const T* address) {          \
+        ZIPFDB_STEP(false);                                          \
+        T value = *address;                                          \
+        emulator::fence();                                           \
+        return value;                                                \
+    }                                                                \
+    ZIPFDB_ATOMIC_ACCESS void store_relaxed(T* address, T value) {   \
+        ZIPFDB_STEP(true);                                           \
+        emulator::exchange<T>(address, *address, value);             \
+    }                                                                \
+    ZIPFDB_ATOMIC_ACCESS void store_release(T* address, T value) {   \
+        ZIPFDB_STEP(true);                                           \
+        emulator::exchange<T>(address, *address, value);             \
+    }
 ZIPFDB_SHARED_WORD(unsigned)
 ZIPFDB_SHARED_WORD(unsigned long long)
 #undef ZIPFDB_SHARED_WORD
+#undef ZIPFDB_STEP
+#undef ZIPFDB_ATOMIC_ACCESS
 
-inline void __threadfence() { emulator::step(); }
-inline void __threadfence_block() { emulator::step(); }
+inline void __threadfence() { emulator::fence(); }
+inline void __threadfence_block() { emulator::fence(); }
 inline void __nanosleep(unsigned) { emulator::spin(); }
 inline void spin_wait() { emulator::spin(); }

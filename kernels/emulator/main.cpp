@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -36,6 +37,7 @@ namespace {
 struct Library {
     std::string source;
     const emulator::Kernel* kernels;
+    bool finds_races;
 };
 
 struct Device {
@@ -174,7 +176,8 @@ void load() {
     if (library == nullptr) return refuse(dlerror());
     auto kernels = static_cast<const emulator::Kernel*>(dlsym(library, "zipfdb_kernels"));
     if (kernels == nullptr) return refuse(dlerror());
-    device.libraries.push_back({source, kernels});
+    bool finds_races = dlsym(library, "zipfdb_finds_races") != nullptr;
+    device.libraries.push_back({source, kernels, finds_races});
     uint64_t index = device.libraries.size() - 1;
     done(&index, sizeof index);
 }
@@ -203,13 +206,14 @@ void launch() {
                       std::to_string(kernel->parameter_sizes[index]) + " bytes, and its argument " +
                       std::to_string(sizes[index]));
     }
-    if (blocks == 0 || blocks > 0x7FFFFFFF || threads == 0 || threads > kernel->threads_max) {
+    unsigned threads_max = std::min(kernel->threads_max, emulator::BLOCK_THREADS_MAX);
+    if (blocks == 0 || blocks > 0x7FFFFFFF || threads == 0 || threads > threads_max) {
         return refuse(subject + " cannot be launched with " + std::to_string(blocks) + " blocks of " +
-                      std::to_string(threads) + " threads, but with up to " + std::to_string(kernel->threads_max));
+                      std::to_string(threads) + " threads, but with up to " + std::to_string(threads_max));
     }
     uint64_t launch_seed = emulator::Random{emulator::Random{device.seed}.next() + device.launches++}.next();
     emulator::run({kernel, library.source.c_str(), (unsigned)blocks, (unsigned)threads, arguments.data(), device.seed,
-                   launch_seed});
+                   launch_seed, library.finds_races});
     done();
 }
 

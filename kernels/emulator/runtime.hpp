@@ -33,8 +33,10 @@ enum class Warp : unsigned char { sync, shuffle, ballot, any, all, match };
 unsigned barrier(Barrier kind, bool predicate, Site site);
 // Waits for the lanes of `mask`. A shuffle gives the value of lane `source`, sync nothing, the others what CUDA says.
 Word warp(Warp kind, unsigned mask, Word value, unsigned source, Site site);
-// At memory that threads share: another one may come first.
-void step();
+// Before an atomic access to memory that threads share, from code that goes on at `place`: another one may come first.
+void step(const void* address, size_t size, bool changes, const void* place);
+// What others did before is seen from now on.
+void fence();
 // Such memory has changed, so whoever waits for it may go on.
 void progress();
 // Inside a loop that waits: others come first.
@@ -71,7 +73,7 @@ struct Registration<Function> {
     static constexpr unsigned char sizes[] = {sizeof(Parameters)..., 0};
 
     template <size_t... Index>
-    static void spread([[maybe_unused]] const Word* arguments, std::index_sequence<Index...>) {
+    __attribute__((no_sanitize("thread"))) static void spread([[maybe_unused]] const Word* arguments, std::index_sequence<Index...>) {
         Function(argument<Parameters>(arguments[Index])...);
     }
 

@@ -9,6 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -29,10 +30,12 @@ namespace emulator {
 
 constexpr unsigned BLOCKS_AT_ONCE_MAX = 8;
 constexpr unsigned THREADS_AT_ONCE_MAX = 4096;
-// One of so many accesses to memory that threads share lets another thread come first.
+// One of so many accesses to memory that threads share lets another thread come first, and one of so many others,
+// if the kernel tells of them.
 constexpr unsigned STEP_PERIOD = 8;
+constexpr unsigned ACCESS_PERIOD = 64;
 // So often threads may look for something that does not come before it never will.
-constexpr unsigned SPINS_MAX = 8 << 20;
+constexpr unsigned SPINS_MAX = 2 << 20;
 // So long a thread may run without ever asking for anything.
 constexpr unsigned SILENT_SECONDS_MAX = 20;
 
@@ -53,6 +56,7 @@ struct Thread {
     Site site;
     // What it gives to the warp, then what it gets.
     Word value;
+    Seen seen;
 };
 
 struct Block {
@@ -71,6 +75,10 @@ struct Block {
     size_t shared_size;
     Site shared_site;
     std::vector<Thread> threads;
+    // By warp, its lanes that wait in an operation of it.
+    unsigned lanes_waiting[BLOCK_THREADS_MAX / WARP];
+    // By thread and lane of its warp, what it has seen of that. Empty unless races are looked for.
+    std::vector<uint64_t> lanes_seen;
 };
 
 static const Launch* launch;
@@ -194,6 +202,7 @@ static Fiber* take_fiber() {
 
 // Lets others run until the current thread, which is in `ready` or waits, is picked.
 static void switch_away() {
+    settle_write();
     switches = switches + 1;
     Thread* self = current;
     Thread* next = pick();
@@ -212,11 +221,70 @@ static void pass() {
     switch_away();
 }
 
-void step() {
+static void check(Access kind, const void* address, size_t size, const void* place) {
+    if (!launch->finds_races) return;
+    settle_write();
+    const Block& block = *current->block;
+    Actor actor = {block.index,
+                   current->index,
+                   current->seen,
+                   &block.lanes_seen[current->index * WARP],
+                   static_cast<const char*>(current->fiber->stack_bottom),
+                   current->fiber->stack_size};
+    check_access(actor, kind, address, size, place);
+}
+
+void step(const void* address, size_t size, bool changes, const void* place) {
     if (choices.below(STEP_PERIOD) == 0) pass();
+    check(changes ? Access::atomic_change : Access::atomic_read, address, size, place);
+}
+
+void access(Access kind, const void* address, size_t size, const void* place) {
+    // These are each thread's own.
+    for (const uint3* own : {&threadIdx, &blockIdx, &blockDim, &gridDim}) {
+        if (address == &own->x) return;
+    }
+    if (choices.below(ACCESS_PERIOD) == 0) pass();
+    check(kind, address, size, place);
+}
+
+void fence() {
+    if (choices.below(STEP_PERIOD) == 0) pass();
+    uint64_t time = next_time();
+    current->seen = {time, time};
 }
 
 void spin() { pass(); }
+
+// What a barrier does for those who race: all have seen what any of them has.
+static void order_block(Block& block) {
+    Seen seen = {next_time(), 0};
+    for (const Thread& thread : block.threads) seen.of_device = std::max(seen.of_device, thread.seen.of_device);
+    for (Thread& thread : block.threads) thread.seen = seen;
+}
+
+// The same for `lanes` of a warp, which only know each other.
+static void order_lanes(unsigned mask, Thread* lanes) {
+    Block& block = *lanes->block;
+    if (block.lanes_seen.empty()) return;
+    uint64_t time = next_time(), of_lanes[WARP] = {};
+    Seen seen = {};
+    uint64_t* rows = &block.lanes_seen[lanes->index * WARP];
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        if ((mask >> lane & 1) == 0) continue;
+        seen.of_block = std::max(seen.of_block, lanes[lane].seen.of_block);
+        seen.of_device = std::max(seen.of_device, lanes[lane].seen.of_device);
+        for (unsigned other = 0; other < WARP; other++) {
+            uint64_t known = (mask >> other & 1) != 0 ? time : rows[lane * WARP + other];
+            of_lanes[other] = std::max(of_lanes[other], known);
+        }
+    }
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        if ((mask >> lane & 1) == 0) continue;
+        lanes[lane].seen = seen;
+        std::copy(of_lanes, of_lanes + WARP, rows + lane * WARP);
+    }
+}
 
 void* shared_memory(size_t size, size_t alignment, Site site) {
     Block& block = *current->block;
@@ -225,6 +293,7 @@ void* shared_memory(size_t size, size_t alignment, Site site) {
             fault(site, "the emulator has no memory for shared memory");
         }
         for (size_t at = 0; at < size; at++) static_cast<char*>(block.shared)[at] = (char)choices.next();
+        if (launch->finds_races) forget(block.shared, size);
         block.shared_size = size;
         block.shared_site = site;
     } else if (block.shared_size != size || !same(block.shared_site, site)) {
@@ -236,11 +305,11 @@ void* shared_memory(size_t size, size_t alignment, Site site) {
 
 // A thread that waits in an operation of its warp for `thread`, which will never come to it. Null if there is none.
 static Thread* waits_for(const Thread& thread) {
-    std::vector<Thread>& threads = thread.block->threads;
-    size_t first = thread.index - thread.index % WARP;
-    for (size_t index = first; index < first + WARP && index < threads.size(); index++) {
-        Thread& other = threads[index];
-        if (other.state == State::warp && (other.mask >> (thread.index % WARP) & 1) != 0) return &other;
+    unsigned waiting = thread.block->lanes_waiting[thread.index / WARP];
+    for (unsigned lane = 0; waiting != 0; lane++, waiting >>= 1) {
+        if ((waiting & 1) == 0) continue;
+        Thread& other = thread.block->threads[thread.index - thread.index % WARP + lane];
+        if ((other.mask >> (thread.index % WARP) & 1) != 0) return &other;
     }
     return nullptr;
 }
@@ -264,6 +333,7 @@ unsigned barrier(Barrier kind, bool predicate, Site site) {
     if (block.waiting == block.threads.size()) {
         block.counted = block.holding;
         block.waiting = block.holding = 0;
+        order_block(block);
         for (Thread& thread : block.threads) make_ready(&thread);
         progress();
     } else {
@@ -277,6 +347,8 @@ unsigned barrier(Barrier kind, bool predicate, Site site) {
 
 // All lanes of `mask` are there: gives each its result.
 static void complete(Warp kind, unsigned mask, Thread* lanes) {
+    // The others exchange values, and CUDA says that they order nothing else.
+    if (kind == Warp::sync) order_lanes(mask, lanes);
     Word results[WARP], all = 0;
     for (unsigned lane = 0; lane < WARP; lane++) {
         if ((mask >> lane & 1) != 0 && lanes[lane].value != 0) all |= 1u << lane;
@@ -337,8 +409,10 @@ Word warp(Warp kind, unsigned mask, Word value, unsigned source, Site site) {
     self.site = site;
     if (all_there) {
         complete(kind, mask, &block.threads[first]);
+        block.lanes_waiting[self.index / WARP] &= ~mask;
     } else {
         self.state = State::warp;
+        block.lanes_waiting[self.index / WARP] |= 1u << own;
     }
     switch_away();
     return self.value;
@@ -350,11 +424,14 @@ static void start_block() {
     Block* block = idle_blocks.back().release();
     idle_blocks.pop_back();
     std::vector<Thread> threads = std::move(block->threads);
+    std::vector<uint64_t> lanes_seen = std::move(block->lanes_seen);
     *block = Block{};
     block->index = blocks_started++;
     block->priority = choices.below(1 << 16);
     threads.assign(launch->threads, Thread{});
     block->threads = std::move(threads);
+    lanes_seen.assign(launch->finds_races ? launch->threads * WARP : 0, 0);
+    block->lanes_seen = std::move(lanes_seen);
     live_blocks.push_back(block);
     for (unsigned index = 0; index < launch->threads; index++) {
         Thread& thread = block->threads[index];
@@ -367,6 +444,7 @@ static void start_block() {
 static void end_thread() {
     Thread& self = *current;
     Block* block = self.block;
+    settle_write();
     progress();
     if (block->waiting != 0) {
         fault(block->site, "barrier divergence: %u threads wait here, and a thread exits", block->waiting);
@@ -439,6 +517,7 @@ void run(const Launch& wanted) {
     skewed = choices.below(2) == 0;
     blocks_started = 0;
     spins = 0;
+    forget_all();
     blockDim = {wanted.threads, 1, 1};
     gridDim = {wanted.blocks, 1, 1};
     unsigned at_once = 1 + choices.below(BLOCKS_AT_ONCE_MAX);

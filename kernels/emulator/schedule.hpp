@@ -2,9 +2,13 @@
 // All that happens is decided by the launch and its seed.
 #pragma once
 
+#include "races.hpp"
 #include "runtime.hpp"
 
 namespace emulator {
+
+// What CUDA allows in a block.
+constexpr unsigned BLOCK_THREADS_MAX = 1024;
 
 struct Launch {
     const Kernel* kernel;
@@ -15,6 +19,8 @@ struct Launch {
     // Of the run, for messages, and of this launch within it.
     uint64_t seed;
     uint64_t launch_seed;
+    // Whether the kernel tells of its accesses.
+    bool finds_races;
 };
 
 // Returns when all threads have ended. A mistake of the kernel ends the process.

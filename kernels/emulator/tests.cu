@@ -73,7 +73,7 @@ __device__ void change(T* cells, T value) {
     atomicOr(&cells[4], value);
     atomicXor(&cells[5], value);
     atomicExch(&cells[6], value);
-    T seen = cells[7];
+    T seen = load_relaxed(&cells[7]);
     for (;;) {
         T old = atomicCAS(&cells[7], seen, seen + value);
         if (old == seen) break;
@@ -259,8 +259,90 @@ extern "C" __global__ void mistakes_kernel(u32 mistake, u32* memory, u64 size) {
     }
 }
 
+// Two blocks; a thread reads what another one wrote, with or without something that orders the two.
+extern "C" __global__ void orders_kernel(u32 order, u32* memory, u32* flag) {
+    SHARED(Sums, shared);
+    u32 thread = threadIdx.x, other = thread ^ 1;
+    shared.of[thread] = thread;
+    u32 sum = 0;
+    switch (order) {
+        case 0:  // Nothing.
+            sum = shared.of[other];
+            break;
+        case 1:
+            __syncthreads();
+            sum = shared.of[other];
+            break;
+        case 2:
+            __syncwarp();
+            sum = shared.of[other];
+            break;
+        case 3:  // What does not order accesses.
+            sum = __shfl_sync(FULL_WARP, thread, 0) + shared.of[other];
+            break;
+        case 4:  // Another warp, which does not take part.
+            __syncwarp();
+            sum = shared.of[thread ^ 32];
+            break;
+        case 5:  // Lane 2 knows of lane 0 through lane 1.
+            if (thread < 2) __syncwarp(0b011);
+            if (thread == 1 || thread == 2) __syncwarp(0b110);
+            if (thread == 2) sum = shared.of[0];
+            break;
+        case 6:  // A write after a read, with no barrier between them.
+            __syncthreads();
+            sum = shared.of[other];
+            shared.of[thread] = sum;
+            break;
+        case 7:  // A plain read of what others change.
+            __syncthreads();
+            atomicAdd(&shared.of[0], 1u);
+            sum = shared.of[0];
+            break;
+        case 8:
+            __syncthreads();
+            atomicAdd(&shared.of[0], 1u);
+            __syncthreads();
+            sum = shared.of[0];
+            break;
+        case 9:  // From one block to the other, without and with an acquire.
+        case 10:
+            if (thread != 0) break;
+            if (blockIdx.x == 0) {
+                memory[128] = 7;
+                store_release(flag, 1u);
+            } else {
+                while (load_relaxed(flag) == 0) spin_wait();
+                if (order == 10) sum = load_acquire(flag);
+                sum += memory[128];
+            }
+            break;
+        case 11:  // The acquire of one thread, passed on by a barrier.
+            if (blockIdx.x == 0) {
+                memory[128] = 7;
+                __syncthreads();
+                if (thread == 0) store_release(flag, 1u);
+            } else {
+                if (thread == 0) {
+                    while (load_acquire(flag) == 0) spin_wait();
+                }
+                __syncthreads();
+                sum = memory[128];
+            }
+            break;
+        case 12:  // The same from all, then what differs.
+        case 13:
+            __syncthreads();
+            shared.of[0] = order == 12 ? 5 : thread;
+            break;
+        default:
+            break;
+    }
+    memory[blockIdx.x * blockDim.x + thread] = sum;
+}
+
 // values[i] += add for all i < size, one a thread.
 extern "C" __global__ void add_kernel(u32* values, u64 size, u32 add) {
     u64 index = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (index < size) values[index] += add + DEFINED;
+    if (index < size) values[index] += add;
 }

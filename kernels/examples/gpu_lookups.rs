@@ -1,24 +1,26 @@
 //! Times look-ups in batches on the first CUDA device against the CPU: `gpu_lookups FOLDER...`.
 //!
 //! A folder holds little-endian arrays of a corpus: `tokens.u32`, `file_offsets.u32`, `words.u32` (first, spaced and end
-//! terminal of each word), `token_bytes` with `token_offsets.u32`. The grammar is built here. Words are drawn by
-//! their occurrences, files by their size. Prints for each batch of 100,000: device time, time with copies, time of one
+//! terminal of each word), `token_bytes` with `token_offsets.u32`. The grammar is built here. Each word is as
+//! likely; its file is that of one of its places. Prints for each batch of 100,000: device time, time with copies, time of one
 //! thread and of all, and whether the answers are equal.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{
-    DeviceGrammar, DeviceQueries, DeviceStructures, Extract, Gpu, GpuError, SearchResults,
-    Terminals, WordQuery, devices,
+    DeviceGrammar, DeviceInserts, DeviceQueries, DeviceStructures, Extract, Gpu, GpuError,
+    SearchResults, Terminals, WordQuery, devices,
 };
 use zipfdb_kernels::{
-    Content, GrammarView, Lengths, Parameters, Parents, Signatures, Structures, SymbolText,
-    WordTerminals, construct, count_in_file, extract, locate_in_file,
+    APPEND, Content, GrammarView, Insert, InsertOrder, Lengths, Parameters, Parents, Signatures,
+    Structures, SymbolText, WordGrammar, WordTerminals, WordUses, construct, count_in_file,
+    extract, locate_in_file, place_inserts, word_file_counts,
 };
 
 const QUERIES: usize = 100_000;
@@ -62,20 +64,27 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Box<dyn Error>> {
         word_of[word.first as usize..word.end as usize].fill(number);
     }
 
-    // Words of random places.
+    // Any word, in the file of one of its places, each as likely.
     let mut numbers = Numbers(1);
+    let mut places = vec![(0u32, 0usize); words.len()];
+    for (at, &token) in tokens.iter().enumerate() {
+        if let Some((seen, place)) = places.get_mut(word_of[token as usize] as usize) {
+            *seen += 1;
+            if numbers.below(u64::from(*seen)) == 0 {
+                *place = at;
+            }
+        }
+    }
     let mut queries = Vec::new();
     let mut extracts = Vec::new();
     while queries.len() < QUERIES {
-        let at = numbers.below(tokens.len() as u64) as usize;
-        let word = word_of[tokens[at] as usize];
-        if word != u32::MAX {
-            let file = file_offsets.partition_point(|&offset| offset as usize <= at) - 1;
-            queries.push(WordQuery {
-                word: words[word as usize],
-                file: file as u32,
-            });
-        }
+        let word = numbers.below(words.len() as u64) as usize;
+        let at = places[word].1;
+        let file = file_offsets.partition_point(|&offset| offset as usize <= at) - 1;
+        queries.push(WordQuery {
+            word: words[word],
+            file: file as u32,
+        });
     }
     let token_count = tokens.len();
     let begin = Instant::now();
@@ -169,6 +178,25 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Box<dyn Error>> {
     let whole = begin.elapsed();
     // One thread answers a part of the batch.
     let part = QUERIES / 50;
+    // As a database that has counted for a while: a look-up in the inverted index.
+    let word_count = words.len() as u32;
+    let word_grammar = WordGrammar::new(view, &word_of, word_count);
+    let uses = WordUses::new(word_grammar.view());
+    let table = word_file_counts(word_grammar.view(), &uses, &AtomicBool::new(false))?;
+    let look_up = |query: &WordQuery| {
+        let files = table.row(word_of[query.word.first as usize] as usize);
+        let found = files.binary_search_by_key(&query.file, |&(file, _)| file);
+        found.map_or(0, |at| u64::from(files[at].1))
+    };
+    report(
+        "count, index",
+        kernel,
+        whole,
+        &queries,
+        QUERIES,
+        &look_up,
+        |index, count| found[index] == count,
+    );
     report(
         "count",
         kernel,
@@ -234,6 +262,55 @@ fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Box<dyn Error>> {
             part,
             &take,
             |index, bytes| found.get(index) == bytes,
+        );
+    }
+    edits(gpu, &lengths, &mut numbers)
+}
+
+/// Inserts of 64 bytes: where they come to stand.
+fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers) -> Result<(), Box<dyn Error>> {
+    let starts = &lengths.file_starts;
+    let sizes: Vec<u64> = starts.windows(2).map(|range| range[1] - range[0]).collect();
+    let mut random = Vec::new();
+    let mut ends = Vec::new();
+    for _ in 0..QUERIES {
+        let at = numbers.below(*starts.last().unwrap_or(&1));
+        let file = starts.partition_point(|&start| start <= at) - 1;
+        let insert = Insert {
+            file: file as u32,
+            offset: at - starts[file],
+            length: 64,
+        };
+        random.push(insert);
+        ends.push(Insert {
+            offset: APPEND,
+            ..insert
+        });
+    }
+    for (name, inserts, order) in [
+        ("insert, batch", &random, InsertOrder::Batch),
+        ("insert, seq.", &random, InsertOrder::Sequence),
+        ("append", &ends, InsertOrder::Batch),
+    ] {
+        let uploaded = DeviceInserts::upload(gpu, &sizes, inserts)?;
+        let kernel = measure(gpu, || uploaded.place(gpu, order).map(drop))?;
+        let mut whole = f64::MAX;
+        let mut placed = None;
+        for _ in 0..RUNS {
+            let begin = Instant::now();
+            let found = DeviceInserts::upload(gpu, &sizes, inserts)?.place(gpu, order)?;
+            placed = Some(found.map_err(|_| "an insert past the end")?.download(gpu)?);
+            whole = whole.min(begin.elapsed().as_secs_f64() * 1e3);
+        }
+        let begin = Instant::now();
+        let expected = place_inserts(&sizes, inserts, order);
+        let single = begin.elapsed().as_secs_f64() * 1e3;
+        let is_equal = placed == expected.ok();
+        println!(
+            "{name:13} device {kernel:9.3} ms, with copies {whole:9.3} ms ({:6.1} M/s); one thread {single:9.1} ms ({:.1}x, {:.1}x); equal: {is_equal}",
+            QUERIES as f64 / whole / 1e3,
+            single / kernel,
+            single / whole,
         );
     }
     Ok(())

@@ -22,6 +22,7 @@ mod pair_rounds;
 mod phrases;
 mod prune;
 mod renumber;
+mod splices;
 mod stop;
 mod symbol_slots;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
 };
 pub use phrases::{RuleEnds, ngram_count, ngram_positions};
+pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 pub use stop::Stopped;
 pub use weights::{file_weights, weights};
 pub use word_grammar::{GAP, WordGrammar};

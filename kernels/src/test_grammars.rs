@@ -335,6 +335,22 @@ pub(crate) fn many_files(files: u32) -> TestGrammar {
     TestGrammar::new(tokens, words, &rules, &files)
 }
 
+/// Files of one symbol, a rule of 200 others, of three words each, with a word before it.
+pub(crate) fn copies(files: u32) -> TestGrammar {
+    let (tokens, words) = tokens(60, 0);
+    let terminals = tokens.len() as u64;
+    let mut numbers = Numbers::new(u64::from(files));
+    let mut rules: Vec<Vec<u32>> = (0..200)
+        .map(|_| (0..3).map(|_| numbers.below(terminals) as u32).collect())
+        .collect();
+    let lowest = terminals as u32;
+    rules.push((lowest..lowest + 200).collect());
+    let files: Vec<Vec<u32>> = (0..files)
+        .map(|file| vec![file % lowest, lowest + 200])
+        .collect();
+    TestGrammar::new(tokens, words, &rules, &files)
+}
+
 /// Rule `k` is rule `k - 1` with a terminal before, behind or around it.
 pub(crate) fn deep_chain(depth: u32) -> TestGrammar {
     let (tokens, words) = tokens(4, 2);

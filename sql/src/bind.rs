@@ -168,6 +168,7 @@ impl Binder<'_> {
         let candidates: Vec<&str> = corpora.iter().map(String::as_str).collect();
         let hint = match name.to_ascii_lowercase().as_str() {
             "corpora" => Hint::new("the list of corpora is `corpora()`"),
+            "devices" => Hint::new("the list of devices is `devices()`"),
             "settings" => Hint::new("the list of settings is `settings()`"),
             function @ ("segments" | "files" | "term_vectors") => {
                 Hint::new(format!("the table function is `{function}('corpus')`"))

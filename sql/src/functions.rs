@@ -6,13 +6,14 @@
 use crate::query::{AggregateFunction, Function, Matcher};
 
 /// Table functions.
-pub(crate) const TABLE: [&str; 6] = [
+pub(crate) const TABLE: [&str; 7] = [
     "corpora",
     "segments",
     "files",
     "ngrams",
     "term_vectors",
     "settings",
+    "devices",
 ];
 
 /// What the name of a function stands for.

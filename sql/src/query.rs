@@ -101,6 +101,8 @@ pub enum Relation {
         /// The corpus.
         corpus: String,
     },
+    /// One row for each GPU. Columns: [`DevicesColumn`].
+    Devices,
     /// One row for each setting of SET. Columns: [`SettingsColumn`].
     Settings,
 }
@@ -214,6 +216,8 @@ columns! {
         Ratio = "ratio": Real,
         /// INTEGER: about how many bytes of changes are not merged into segments yet.
         Pending = "pending": Integer,
+        /// REAL: what share of a recompression is done, NULL if none runs.
+        Recompressed = "recompressed": Real,
     }
 }
 
@@ -242,6 +246,30 @@ columns! {
         RootSymbols = "root_symbols": Integer,
         /// REAL: `size / bytes`, NULL without text.
         Ratio = "ratio": Real,
+        /// REAL: what share of the recompression is done that is to replace the segment, NULL if none is.
+        Recompressed = "recompressed": Real,
+    }
+}
+
+columns! {
+    /// Columns of `devices()`.
+    DevicesColumn {
+        /// TEXT: name, as SET takes it.
+        Device = "device": Text,
+        /// TEXT: what its driver calls it.
+        Model = "model": Text,
+        /// TEXT: what kernels are compiled for.
+        Architecture = "architecture": Text,
+        /// INTEGER: bytes of its memory.
+        Memory = "memory": Integer,
+        /// INTEGER: bytes that this database may use of it.
+        MemoryLimit = "memory_limit": Integer,
+        /// INTEGER: bytes that this database uses of it.
+        Used = "used": Integer,
+        /// INTEGER: number of segments that lie in its memory.
+        Resident = "resident": Integer,
+        /// INTEGER: how often it has failed and the CPU did its work.
+        Failures = "failures": Integer,
     }
 }
 

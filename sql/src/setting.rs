@@ -6,8 +6,12 @@
 /// A setting with its new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
+    /// `SET batch_window = '200us'`: for how long single look-ups wait for others, in microseconds; 0 for not at all.
+    BatchWindow(u64),
     /// `SET device = 'auto' | 'cpu' | 'cuda' | 'cuda:1'`.
     Device(Device),
+    /// `SET gpu_memory_limit = '8GiB'`: bytes that the database may use of each GPU; none for `'auto'`, most of it.
+    GpuMemoryLimit(Option<u64>),
     /// `SET strategy = 'auto' | 'totals' | ...`: none for `'auto'`, the planner's choice.
     Strategy(Option<Strategy>),
     /// `SET durability = 'full' | 'normal' | 'off'`.
@@ -20,18 +24,22 @@ pub enum Setting {
 
 impl Setting {
     /// All settings with the values they have at the start, sorted by name.
-    pub const DEFAULTS: [Setting; 5] = [
+    pub const DEFAULTS: [Setting; 7] = [
+        Setting::BatchWindow(0),
         Setting::Device(Device::Auto),
         Setting::Durability(Durability::Full),
+        Setting::GpuMemoryLimit(None),
         Setting::MemoryLimit(1 << 30),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
     ];
 
     /// Names of all settings, sorted.
-    pub const NAMES: [&'static str; 5] = [
+    pub const NAMES: [&'static str; 7] = [
+        "batch_window",
         "device",
         "durability",
+        "gpu_memory_limit",
         "memory_limit",
         "statement_timeout",
         "strategy",
@@ -40,8 +48,10 @@ impl Setting {
     /// The name in SQL.
     pub fn name(self) -> &'static str {
         match self {
+            Setting::BatchWindow(_) => "batch_window",
             Setting::Device(_) => "device",
             Setting::Durability(_) => "durability",
+            Setting::GpuMemoryLimit(_) => "gpu_memory_limit",
             Setting::MemoryLimit(_) => "memory_limit",
             Setting::StatementTimeout(_) => "statement_timeout",
             Setting::Strategy(_) => "strategy",
@@ -57,8 +67,8 @@ pub enum Device {
     Auto,
     /// On threads of the host.
     Cpu,
-    /// On an NVIDIA GPU, by number.
-    Cuda(u32),
+    /// On NVIDIA GPUs: on one by number, or on all.
+    Cuda(Option<u32>),
 }
 
 /// What a commit survives once it is acknowledged.

@@ -374,6 +374,7 @@ fn types_arguments_and_ranges() {
         SELECT * FROM term_vectors('reviews', 0)
         SELECT * FROM term_vectors('reviews', k => NULL)
         SELECT * FROM settings('device')
+        SELECT * FROM devices(1)
         SELECT substr(content) FROM files('reviews')
         SELECT substr(content, 1, 2, 3) FROM files('reviews')
         SELECT lower(), upper('a', 'b')
@@ -397,6 +398,10 @@ fn types_arguments_and_ranges() {
         SELECT 1e999
         SET device = 'gpu'
         SET device = 'cuda:x'
+        SET gpu_memory_limit = '1KiB'
+        SET gpu_memory_limit = 'all'
+        SET batch_window = '2s'
+        SET batch_window = 'xus'
         SET device = 'cuda:99999999999'
         SET device = 1
         SET memory_limit = '1KiB'

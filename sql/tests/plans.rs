@@ -118,6 +118,13 @@ fn settings() {
         SET statement_timeout = 250;
         SET statement_timeout = '5s';
         SET statement_timeout = '2 min';
+        SET gpu_memory_limit = '2GiB';
+        SET gpu_memory_limit = 'AUTO';
+        RESET gpu_memory_limit;
+        SET batch_window = '200us';
+        SET batch_window = '2ms';
+        SET batch_window = 1;
+        RESET batch_window;
         RESET device;
         RESET memory_limit;
         RESET statement_timeout;
@@ -208,6 +215,7 @@ fn the_tasks_of_the_papers() {
         SELECT file, offset FROM ngrams('reviews', 2) WHERE ngram = 'new york';
         SELECT substr(content, 101, 64) FROM files('reviews') WHERE file = 'f';
         SELECT * FROM settings();
+        SELECT device, used FROM devices() WHERE failures > 0;
         ",
         &[],
     ));
@@ -278,7 +286,7 @@ fn grouping() {
         SELECT COUNT(*), 7, 'x' || 'y' FROM reviews;
         SELECT word FROM reviews GROUP BY word COLLATE NOCASE;
         SELECT word COLLATE NOCASE AS w, MAX(word COLLATE NOCASE), COUNT(DISTINCT word COLLATE NOCASE) FROM reviews GROUP BY w ORDER BY w;
-        SELECT *, COUNT(*) FROM corpora() GROUP BY corpus, tokenizer, segments, files, bytes, words, size, ratio, pending;
+        SELECT *, COUNT(*) FROM corpora() GROUP BY corpus, tokenizer, segments, files, bytes, words, size, ratio, pending, recompressed;
         SELECT offset / 10 FROM reviews GROUP BY offset / 10 ORDER BY offset / 10 + 1;
         SELECT offset % ?1 FROM reviews GROUP BY offset % 3;
         SELECT COUNT(*);

@@ -8,7 +8,7 @@ use std::path::Path;
 use zipfdb_storage::LogPosition;
 
 use crate::corpus::Corpus;
-use crate::ingest::{OnError, Report, ingest};
+use crate::ingest::{Means, OnError, Report, ingest};
 use crate::recompress::{Scope, recompress, write};
 use crate::sources::{Listing, Source, list_sources};
 use crate::{Error, Progress, Result};
@@ -28,8 +28,8 @@ pub(crate) fn copy_from(
     })?;
     let (recompressing, writing) = loop {
         // Segments that come while others are recompressed would be missing from what later edits are made on.
-        let recompressing = interrupt.lock(&shared.recompressing)?;
-        let writing = interrupt.lock(&shared.writing)?;
+        let recompressing = shared.recompressing.wait_while(|| interrupt.check())?;
+        let writing = shared.writing.wait_while(|| interrupt.check())?;
         let edited = shared.edits.files(shared.store.corpus(corpus.name())?.id);
         if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
             break (recompressing, writing);
@@ -37,7 +37,7 @@ pub(crate) fn copy_from(
         // The log knows files by name: what it says of a file of this name must be over before there is another one.
         refuse_known(corpus, &listing)?;
         drop((writing, recompressing));
-        interrupt.watch(&snapshot, |stop| {
+        interrupt.attend(|stop| {
             recompress(
                 shared,
                 &shared.pool,
@@ -45,6 +45,7 @@ pub(crate) fn copy_from(
                 Scope::Due,
                 progress,
                 stop,
+                &|| interrupt.check(),
             )
         })?;
     };
@@ -59,7 +60,10 @@ pub(crate) fn copy_from(
             &settings,
             on_error,
             progress,
-            stop,
+            Means {
+                stop,
+                devices: Some(&shared.devices),
+            },
             &mut |segment| {
                 let info = write(shared, &mut publication, &segment)?;
                 base.push(info.segment_id);
@@ -71,9 +75,10 @@ pub(crate) fn copy_from(
     // What was told of the words around edits knew the words of other segments. No edit is of a new file.
     base.sort_unstable();
     let start = LogPosition::START;
-    let rebased = (shared.edits).rebased(record.id, start, base.into(), &*stored)?;
-    publication.commit()?;
-    (shared.edits).replace(rebased, shared.store.log_position());
+    (shared.edits).rebase(&writing, record.id, start, base.into(), &*stored, || {
+        publication.commit()?;
+        Ok(shared.store.log_position())
+    })?;
     drop((writing, recompressing));
     Ok(report)
 }

@@ -16,7 +16,6 @@ pub(crate) mod select;
 
 use zipfdb_sql::Plan;
 use zipfdb_sql::plan::OnError as PlanOnError;
-use zipfdb_sql::setting::{Device, Setting};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
 use crate::ingest::OnError;
@@ -117,10 +116,6 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             export::export(rows, path.as_ref(), format)?;
             Ok(Rows::none())
         }
-        Plan::Set(Setting::Device(Device::Cuda(_))) => Err(Error::Invalid {
-            subject: "device".into(),
-            reason: "this version has no support for GPUs; hint: SET device = 'cpu'".into(),
-        }),
         Plan::Insert {
             corpus,
             columns,
@@ -153,7 +148,13 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             Ok(Rows::none())
         }
         Plan::Set(setting) => {
-            database.shared().settings.lock().set(setting);
+            let shared = database.shared();
+            let mut settings = shared.settings.lock();
+            let mut changed = *settings;
+            changed.set(setting);
+            (shared.devices).want(changed.device, changed.gpu_memory_limit)?;
+            shared.gathered.set_window(changed.batch_window);
+            *settings = changed;
             Ok(Rows::none())
         }
     }

@@ -10,8 +10,8 @@ pub(crate) fn recompress(
     progress: &dyn Progress,
 ) -> Result<Option<Recompression>> {
     let shared = corpus.shared();
-    let (interrupt, snapshot) = (shared.interrupt(), corpus.snapshot()?);
-    interrupt.watch(&snapshot, |stop| {
+    let interrupt = shared.interrupt();
+    interrupt.attend(|stop| {
         recompress::recompress(
             shared,
             &shared.pool,
@@ -19,6 +19,7 @@ pub(crate) fn recompress(
             Scope::All,
             progress,
             stop,
+            &|| interrupt.check(),
         )
     })
 }

@@ -109,6 +109,11 @@ impl ViewTexts {
         view.stored().prepare_edits()?;
         Ok(ViewTexts { view, files })
     }
+
+    /// The size of all of them.
+    pub fn total_bytes(&self) -> u64 {
+        (0..self.files.len()).map(|text| self.bytes(text)).sum()
+    }
 }
 
 impl Texts for ViewTexts {

@@ -19,7 +19,7 @@ use imbl::OrdMap;
 use crate::{Error, Result};
 
 pub(crate) use pieces::{Piece, Pieces};
-pub(crate) use regions::{Region, RegionWord, Regions, StoredText, add_up};
+pub(crate) use regions::{Region, RegionPlace, RegionWord, Regions, StoredText, add_up};
 
 /// Edits of a corpus that are made together. Rows of one see the text as it was before all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,14 +222,9 @@ impl Overlay {
     }
 
     fn insert(&mut self, rows: &[Insertion], stored: &dyn StoredFiles) -> Result<()> {
-        let mut by_file: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (row, insertion) in rows.iter().enumerate() {
-            by_file.entry(&insertion.file).or_default().push(row);
-        }
-        // In order of rows, so that the first wrong row is the one that is told.
-        let mut files: Vec<Vec<usize>> = by_file.into_values().collect();
-        files.sort_unstable_by_key(|rows| rows[0]);
-        for of_file in files {
+        let (ranges, by_file) = rows_by_file(rows);
+        for range in ranges.windows(2) {
+            let of_file = &by_file[range[0]..range[1]];
             let name = &rows[of_file[0]].file;
             let known = self.to_edit(name, stored);
             if known.is_none() && rows[of_file[0]].offset.is_none() {
@@ -239,7 +234,7 @@ impl Overlay {
             let mut file = known.unwrap_or_else(EditedFile::empty);
             let before = file.pieces.bytes();
             let mut places = Vec::with_capacity(of_file.len());
-            for row in of_file {
+            for &row in of_file {
                 let offset = match rows[row].offset {
                     Some(_) if !is_there => return Err(at_row(row, stored.no_such_file(name))),
                     Some(offset) if offset > before => {
@@ -253,14 +248,17 @@ impl Overlay {
                     Some(offset) => offset,
                     None => before,
                 };
+                self.pending_bytes += rows[row].text.len() as u64 + EDIT_BYTES;
                 places.push((offset, row));
             }
-            // From the end, so that no offset moves before it is used; of equal offsets the last row first.
             places.sort_unstable();
-            for (offset, row) in places.into_iter().rev() {
-                let text = &rows[row].text;
-                self.pending_bytes += text.len() as u64 + EDIT_BYTES;
-                file.pieces.insert(offset, text.clone());
+            match places[..] {
+                [(offset, row)] => file.pieces.insert(offset, rows[row].text.clone()),
+                _ => {
+                    let texts = places.iter();
+                    let texts = texts.map(|&(offset, row)| (offset, rows[row].text.clone()));
+                    file.pieces.insert_many(texts.collect());
+                }
             }
             self.files
                 .insert(name.clone(), FileState::Edited(Arc::new(file)));
@@ -316,6 +314,38 @@ impl Overlay {
         }
         Ok(())
     }
+}
+
+/// Rows by file: where the rows of each begin, and the end; and the rows. Files come in order of their first rows, so that the
+/// first wrong row is the one that is told, and the rows of each ascend.
+fn rows_by_file(rows: &[Insertion]) -> (Vec<usize>, Vec<usize>) {
+    // Rows of one file mostly share its name, and are told by where that lies.
+    let mut by_place: HashMap<*const u8, usize> = HashMap::new();
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    let mut starts = vec![0];
+    let files: Vec<usize> = (rows.iter())
+        .map(|row| {
+            let file = *by_place.entry(row.file.as_ptr()).or_insert_with(|| {
+                let next = by_name.len();
+                *by_name.entry(&row.file).or_insert(next)
+            });
+            if file + 1 == starts.len() {
+                starts.push(0);
+            }
+            starts[file + 1] += 1;
+            file
+        })
+        .collect();
+    for file in 1..starts.len() {
+        starts[file] += starts[file - 1];
+    }
+    let mut next = starts.clone();
+    let mut by_file = vec![0; rows.len()];
+    for (row, file) in files.into_iter().enumerate() {
+        by_file[next[file]] = row;
+        next[file] += 1;
+    }
+    (starts, by_file)
 }
 
 /// Longest name of a file.

@@ -4,6 +4,8 @@
 //! text, since nothing but whole files is ever deleted; no piece is empty. A clone shares what it can, and a change
 //! copies one leaf.
 
+use std::iter;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -144,6 +146,59 @@ impl Pieces {
         }
     }
 
+    /// Inserts many texts, each before a byte that the text has now; places ascend, and texts for one place keep their order.
+    ///
+    /// Work: O(leaves + texts), and a copy of each leaf that gets texts and is shared.
+    pub(crate) fn insert_many(&mut self, texts: Vec<(u64, Bytes)>) {
+        debug_assert!(texts.is_sorted_by_key(|(at, _)| at));
+        let leaves = mem::take(&mut self.leaves);
+        let sizes = mem::take(&mut self.sizes);
+        let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+        let mut texts = texts.peekable();
+        let mut before = 0;
+        for (leaf, size) in leaves.into_iter().zip(sizes) {
+            let end = before + size;
+            match texts.peek() {
+                Some(&(at, _)) if at <= end => {
+                    let of_leaf = iter::from_fn(|| texts.next_if(|&(at, _)| at <= end));
+                    let merged = merged(Arc::unwrap_or_clone(leaf), before, of_leaf);
+                    self.push_leaves(merged, end == self.bytes);
+                }
+                _ => {
+                    self.leaves.push(leaf);
+                    self.sizes.push(size);
+                }
+            }
+            before = end;
+        }
+        // Of a text without any piece.
+        let rest: Vec<Piece> = texts.map(|(_, text)| Piece::Inserted(text)).collect();
+        if !rest.is_empty() {
+            self.push_leaves(rest, true);
+        }
+        self.bytes = self.sizes.iter().sum();
+    }
+
+    /// Appends leaves. The last ones of a text are full but for one: it grows at its end.
+    fn push_leaves(&mut self, pieces: Vec<Piece>, is_last: bool) {
+        let parts = pieces.len().div_ceil(LEAF_PIECES_MAX);
+        let of_part = match is_last {
+            true => LEAF_PIECES_MAX,
+            false => pieces.len().div_ceil(parts),
+        };
+        if parts == 1 {
+            self.sizes.push(pieces.iter().map(Piece::len).sum());
+            self.leaves.push(Arc::new(pieces));
+            return;
+        }
+        let mut pieces = pieces.into_iter();
+        for _ in 0..parts {
+            let part: Vec<Piece> = pieces.by_ref().take(of_part).collect();
+            self.sizes.push(part.iter().map(Piece::len).sum());
+            self.leaves.push(Arc::new(part));
+        }
+    }
+
     /// All pieces, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Piece> {
         self.leaves.iter().flat_map(|leaf| leaf.iter())
@@ -173,6 +228,28 @@ impl Pieces {
         }
         found
     }
+}
+
+/// The pieces of a leaf that begins at byte `start`, with texts inserted.
+fn merged(pieces: Vec<Piece>, start: u64, texts: impl Iterator<Item = (u64, Bytes)>) -> Vec<Piece> {
+    let mut texts = texts.peekable();
+    let mut merged = Vec::with_capacity(2 * pieces.len());
+    let mut before = start;
+    for mut piece in pieces {
+        let end = before + piece.len();
+        while let Some((at, text)) = texts.next_if(|&(at, _)| at < end) {
+            if at > before {
+                let (front, back) = piece.split(at - before);
+                merged.push(front);
+                (piece, before) = (back, at);
+            }
+            merged.push(Piece::Inserted(text));
+        }
+        merged.push(piece);
+        before = end;
+    }
+    merged.extend(texts.map(|(_, text)| Piece::Inserted(text)));
+    merged
 }
 
 #[cfg(test)]
@@ -240,6 +317,48 @@ mod tests {
                     .iter()
                     .all(|leaf| leaf.len() <= LEAF_PIECES_MAX)
             );
+        }
+    }
+
+    #[test]
+    fn many_texts_are_inserted_as_one_after_the_other() {
+        let mut state = 3u64;
+        let mut below = |limit: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % limit
+        };
+        for stored in [0, 1, 22] {
+            let mut pieces = Pieces::stored(stored);
+            let mut expected = pieces.clone();
+            for round in 0..40 {
+                let mut texts: Vec<(u64, Bytes)> = (0..below(300))
+                    .map(|number| {
+                        let at = match round % 3 {
+                            0 => pieces.bytes(),
+                            _ => below(pieces.bytes() + 1),
+                        };
+                        let text = number.to_string().repeat(below(3) as usize);
+                        (at, Bytes::from(text))
+                    })
+                    .collect();
+                texts.sort_by_key(|&(at, _)| at);
+                for (at, text) in texts.iter().rev() {
+                    expected.insert(*at, text.clone());
+                }
+                let older = pieces.clone();
+                let old_text = text_of(older.iter().cloned(), &[b'.'; 22]);
+                pieces.insert_many(texts);
+                assert_eq!(pieces.bytes(), expected.bytes());
+                assert!(pieces.iter().eq(expected.iter()));
+                assert_eq!(text_of(older.iter().cloned(), &[b'.'; 22]), old_text);
+                let leaves = pieces.leaves.iter().zip(&pieces.sizes);
+                for (leaf, size) in leaves {
+                    assert!(!leaf.is_empty() && leaf.len() <= LEAF_PIECES_MAX);
+                    assert_eq!(leaf.iter().map(Piece::len).sum::<u64>(), *size);
+                }
+            }
         }
     }
 

@@ -9,8 +9,10 @@
 //! ([`tokenize::is_word_edge`]), so nothing outside of it has to be tokenized again. Work and memory grow with the edits,
 //! not with the file, unless it has no such place for long stretches.
 
+use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use rayon::prelude::*;
@@ -91,6 +93,16 @@ pub(crate) struct RegionText {
     inserts: Vec<Insert>,
 }
 
+/// Where a word stands in the regions of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RegionPlace {
+    word: u32,
+    /// The place of the region among those of the file.
+    pub(crate) region: u32,
+    /// The place of the word among those that the region has now.
+    pub(crate) index: u32,
+}
+
 /// All regions of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
@@ -105,7 +117,14 @@ pub(crate) struct Regions {
     reaches: Vec<(u64, Range<u64>)>,
     /// Who gave the numbers of words.
     pub(super) numbering: u64,
+    /// Where each word stands, by word, once somebody searched.
+    places: OnceLock<Vec<RegionPlace>>,
+    /// How often somebody searched.
+    searches: AtomicU32,
 }
+
+/// An index of the words costs about as much as so many searches without it.
+const SEARCHES_WITHOUT_INDEX: u32 = 20;
 
 /// Text inserted at one place of the stored text.
 #[derive(Debug)]
@@ -219,6 +238,38 @@ impl Regions {
         add_up(&mut changes);
         changes.shrink_to_fit();
         self.changes = changes;
+    }
+
+    /// Where a word stands in the regions, ascending.
+    ///
+    /// The first few searches look at all words; an index is made for those who search more often.
+    pub(crate) fn places_of(&self, word: u32) -> Cow<'_, [RegionPlace]> {
+        if self.searches.fetch_add(1, Ordering::Relaxed) < SEARCHES_WITHOUT_INDEX {
+            let places = self.all_places().filter(|place| place.word == word);
+            return Cow::Owned(places.collect());
+        }
+        let places = self.places.get_or_init(|| {
+            let mut places: Vec<RegionPlace> = self.all_places().collect();
+            places.sort_unstable();
+            places
+        });
+        let from = places.partition_point(|place| place.word < word);
+        let count = places[from..].partition_point(|place| place.word == word);
+        Cow::Borrowed(&places[from..from + count])
+    }
+
+    /// Where all words stand, ascending by place.
+    fn all_places(&self) -> impl Iterator<Item = RegionPlace> {
+        // A region has less than 4 GiB, and as many regions would not fit the memory.
+        let regions = (0..).zip(&self.regions);
+        regions.flat_map(|(region, found)| {
+            let words = (0..).zip(&found.text.words);
+            words.map(move |(index, place)| RegionPlace {
+                word: place.word,
+                region,
+                index,
+            })
+        })
     }
 
     /// The place in the text of a stored byte that lies in no region, the first of which behind it is `next`.

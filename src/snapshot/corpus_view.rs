@@ -11,12 +11,13 @@ use std::sync::atomic::AtomicBool;
 use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 use zipfdb_storage::Tokenizer;
 
-use super::pending::PendingView;
+use super::pending::{PendingView, Source};
 use super::segment_view::SegmentView;
 use super::stored_view::StoredView;
 use super::tasks::CountedNgrams;
 use super::vocabulary::Vocabulary;
 use super::{FileOffsets, FileSummary};
+use crate::device::Run;
 use crate::overlay::Overlay;
 use crate::{Error, Result};
 
@@ -150,16 +151,15 @@ impl CorpusView {
 
     /// Gives words by their numbers, for whoever wants many; the vocabulary is there.
     pub(super) fn words<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
-        let stored = match &self.pending {
-            None => Some(self.stored.known_vocabulary().texts()),
-            Some(pending) => {
-                pending.numbering().prepare_sources();
-                None
-            }
-        };
-        move |number| match &stored {
-            Some(text) => text(number),
-            None => self.word(number),
+        let stored = self.stored.known_vocabulary().texts();
+        let numbering = self.pending.as_ref().map(PendingView::numbering);
+        if let Some(numbering) = numbering {
+            numbering.prepare_sources();
+        }
+        move |number| match numbering.map(|numbering| numbering.source(number)) {
+            None => stored(number),
+            Some(Source::Stored(number)) => stored(number),
+            Some(Source::Fresh(word)) => word,
         }
     }
 
@@ -190,13 +190,13 @@ impl CorpusView {
         fn can_extract_now(&self, file: usize) -> bool;
 
         /// How often each word occurs; by its number.
-        fn totals(&self) -> Result<Vec<u64>>;
+        fn totals(&self, run: Run<'_>) -> Result<Vec<u64>>;
         /// The words of a file and how often each occurs there, ascending.
         fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>>;
         /// A row for each file: its words with counts.
-        fn file_words(&self, stop: &AtomicBool) -> Result<Arc<CountTable>>;
+        fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>>;
         /// A row for each word: its files with counts.
-        fn word_files(&self, stop: &AtomicBool) -> Result<Arc<CountTable>>;
+        fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>>;
         /// For each file how often words of a set, told by their numbers, occur in it.
         fn word_set_counts(&self, in_set: &[bool]) -> Result<Vec<u64>>;
 
@@ -210,9 +210,9 @@ impl CorpusView {
         fn count_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>;
 
         /// All n-grams with their counts, in parts that follow each other.
-        fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<CountedNgrams>>;
+        fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>>;
         /// All n-grams, and for each a row of files with counts, in parts that follow each other.
-        fn ngram_files(&self, n: usize, order: FileOrder, stop: &AtomicBool) -> Result<Vec<NgramFiles>>;
+        fn ngram_files(&self, n: usize, order: FileOrder, run: Run<'_>) -> Result<Vec<NgramFiles>>;
         /// How often an n-gram occurs, told by the numbers of its words.
         fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64>;
         /// Where an n-gram occurs: file, and number of its first word in it; ascending.

@@ -3,7 +3,9 @@
 //! The invariant: answers equal those on the text as it is now. It knows no other files, and words by the numbers that
 //! [`WordNumbers`](super::word_numbers::WordNumbers) gives them.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use zipfdb_storage::Tokenizer;
 
 use super::stored_view::StoredView;
 use crate::Result;
-use crate::overlay::{EditedFile, Piece, Region, RegionWord, Regions, StoredText};
+use crate::overlay::{EditedFile, Piece, RegionPlace, Regions, StoredText};
 
 /// Bytes of a stored stretch that are written at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -140,59 +142,58 @@ impl EditedText {
     /// Offsets of a word in the stored file as they are now, with those in regions.
     pub(super) fn moved_offsets(&self, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
         let regions = &self.regions.regions;
+        let places = self.places_of(self.view.word_numbers.find(word));
+        let mut places = places.iter().peekable();
         let mut offsets = Vec::with_capacity(stored.len());
+        let offset_of = |place: &RegionPlace| {
+            let region = &regions[place.region as usize];
+            let word = region.text.words[place.index as usize];
+            region.bytes.start + u64::from(word.offset)
+        };
         let mut next = 0;
         for offset in stored {
             while (regions.get(next)).is_some_and(|region| region.stored_bytes.end <= offset) {
                 next += 1;
             }
             if (regions.get(next)).is_none_or(|region| offset < region.stored_bytes.start) {
+                let before =
+                    iter::from_fn(|| places.next_if(|place| (place.region as usize) < next));
+                offsets.extend(before.map(offset_of));
                 offsets.push(self.regions.moved_byte(offset, next));
             }
         }
-        let before = offsets.len();
-        let found = self.places_of(self.view.word_numbers.find(word));
-        offsets.extend(found.map(|(region, _, at)| region.bytes.start + u64::from(at.offset)));
-        if before > 0 {
-            offsets.sort_unstable();
-        }
+        offsets.extend(places.map(offset_of));
         offsets
     }
 
     /// Numbers of stored words in the file as they are now, with those that `word` has in regions.
     pub(super) fn moved_positions(&self, word: u32, stored: Vec<u64>) -> Vec<u64> {
         let regions = &self.regions.regions;
+        let places = self.places_of(Some(word));
+        let mut places = places.iter().peekable();
         let mut positions = Vec::with_capacity(stored.len());
+        let position_of = |place: &RegionPlace| {
+            regions[place.region as usize].words.start + u64::from(place.index)
+        };
         let mut next = 0;
         for position in stored {
             while (regions.get(next)).is_some_and(|region| region.stored_words.end <= position) {
                 next += 1;
             }
             if (regions.get(next)).is_none_or(|region| position < region.stored_words.start) {
+                let before =
+                    iter::from_fn(|| places.next_if(|place| (place.region as usize) < next));
+                positions.extend(before.map(position_of));
                 positions.push(self.regions.moved_word(position, next));
             }
         }
-        let before = positions.len();
-        let found = self.places_of(Some(word));
-        positions.extend(found.map(|(region, index, _)| region.words.start + index as u64));
-        if before > 0 {
-            positions.sort_unstable();
-        }
+        positions.extend(places.map(position_of));
         positions
     }
 
-    /// The places of a word in the regions: region, index among its words, place.
-    fn places_of(&self, word: Option<u32>) -> impl Iterator<Item = (&Region, usize, RegionWord)> {
-        let regions = match word {
-            Some(_) => &self.regions.regions[..],
-            None => &[],
-        };
-        regions.iter().flat_map(move |region| {
-            let words = region.text.words.iter().enumerate();
-            words
-                .filter(move |(_, place)| Some(place.word) == word)
-                .map(move |(index, place)| (region, index, *place))
-        })
+    /// The places of a word in the regions, ascending.
+    fn places_of(&self, word: Option<u32>) -> Cow<'_, [RegionPlace]> {
+        word.map_or_else(Cow::default, |word| self.regions.places_of(word))
     }
 
     /// The bytes `offset..offset + length`, as far as the text goes.

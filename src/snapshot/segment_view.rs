@@ -23,6 +23,8 @@ use zipfdb_kernels::{
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
 use super::word_order::{WordIndex, is_second_token, order_fault};
+use crate::device::Residence;
+use crate::strategy::Task;
 use crate::{Error, Result, tokenize};
 
 /// Where a segment's parts come from.
@@ -94,6 +96,7 @@ pub(crate) struct SegmentView {
     file_words: OnceLock<Arc<CountTable>>,
     /// How many nanoseconds counts of words in files took because that was not there.
     spent_counting: AtomicU64,
+    residence: Residence,
 }
 
 /// The token that holds `place` of the segment, which lies in `file`, by lengths in one unit: where it begins in another
@@ -160,6 +163,7 @@ impl SegmentView {
             word_files: OnceLock::new(),
             file_words: OnceLock::new(),
             spent_counting: AtomicU64::new(0),
+            residence: Residence::new(),
         }
     }
 
@@ -170,6 +174,17 @@ impl SegmentView {
             #[cfg(test)]
             Parts::Memory(parts) => parts.id,
         }
+    }
+
+    /// Its place in the memory of devices.
+    pub(crate) fn residence(&self) -> &Residence {
+        &self.residence
+    }
+
+    /// Whether the answer to some work is there already.
+    pub(crate) fn has_answer(&self, task: Task) -> bool {
+        let counts = self.word_files.get().is_some() || self.file_words.get().is_some();
+        task == Task::FileCounts && counts
     }
 
     /// What the segment file says of itself; none of plain data.
@@ -270,7 +285,7 @@ impl SegmentView {
     /// The tokens of a word; none if the segment does not have it.
     pub(crate) fn find_word(&self, word: &[u8]) -> Result<WordTerminals> {
         let dictionary = self.dictionary()?;
-        let index = self.index.get_or_init(|| WordIndex::new(dictionary));
+        let index = build_once(&self.index, || Ok(WordIndex::new(dictionary)))?;
         Ok(index.find(dictionary, word))
     }
 
@@ -335,6 +350,12 @@ impl SegmentView {
     /// How often each word occurs in the segment.
     pub(crate) fn totals(&self) -> Result<&[u32]> {
         let totals = &self.word_grammar()?.weights()[..self.word_count()? as usize];
+        self.check_totals(totals)?;
+        Ok(totals)
+    }
+
+    /// Checks counts of all words against the file table.
+    pub(super) fn check_totals(&self, totals: &[u32]) -> Result<()> {
         build_once(&self.counted, || {
             let words: u64 = totals.iter().map(|&count| u64::from(count)).sum();
             let mut files = self.files()?.iter();
@@ -345,8 +366,8 @@ impl SegmentView {
                     Err(self.inconsistent("its text has not as many words as its file table says"))
                 }
             }
-        })?;
-        Ok(totals)
+        })
+        .copied()
     }
 
     /// How often an n-gram occurs in the segment's files, told by the segment's numbers of its words.
@@ -508,6 +529,16 @@ impl SegmentView {
         })
     }
 
+    /// Keeps a table that a device has made.
+    pub(super) fn keep_word_files(&self, table: CountTable) -> Arc<CountTable> {
+        self.word_files.get_or_init(|| Arc::new(table)).clone()
+    }
+
+    /// Likewise.
+    pub(super) fn keep_file_words(&self, table: CountTable) -> Arc<CountTable> {
+        self.file_words.get_or_init(|| Arc::new(table)).clone()
+    }
+
     /// The words of the only file with their counts.
     fn only_file(&self) -> Result<CountTable> {
         let counts = (0..).zip(self.totals()?.iter().copied());
@@ -659,7 +690,7 @@ impl SegmentView {
         })
     }
 
-    fn signatures(&self, view: GrammarView<'_>) -> Result<&Signatures> {
+    pub(super) fn signatures(&self, view: GrammarView<'_>) -> Result<&Signatures> {
         build_once(&self.signatures, || {
             let dictionary = self.dictionary()?;
             let words = dictionary.word_tokens();

@@ -15,6 +15,7 @@ use super::tasks::edge_words;
 use super::vocabulary::Vocabulary;
 use super::word_numbers::WordNumbers;
 use super::{FileOffsets, FileSummary};
+use crate::device::Devices;
 use crate::overlay::StoredFiles;
 use crate::{Error, Result};
 
@@ -27,6 +28,7 @@ pub(crate) struct StoredView {
     pub(super) vocabulary: OnceLock<Vocabulary>,
     /// Words that edits met.
     pub(super) word_numbers: WordNumbers,
+    devices: Arc<Devices>,
 }
 
 /// With at least so many counts for one file in a batch, all its words are
@@ -47,7 +49,11 @@ impl StoredView {
     ///
     /// # Errors
     /// If one is damaged, or the parts of a file do not fit together.
-    pub(crate) fn new(name: String, segments: Vec<Arc<SegmentView>>) -> Result<StoredView> {
+    pub(crate) fn new(
+        name: String,
+        segments: Vec<Arc<SegmentView>>,
+        devices: Arc<Devices>,
+    ) -> Result<StoredView> {
         let tables = segments.iter().map(|segment| segment.files());
         let index = FileIndex::new(&tables.collect::<Result<Vec<_>>>()?);
         let index = index
@@ -58,6 +64,7 @@ impl StoredView {
             index,
             vocabulary: OnceLock::new(),
             word_numbers: WordNumbers::new(),
+            devices,
         })
     }
 
@@ -68,6 +75,10 @@ impl StoredView {
 
     pub(crate) fn segments(&self) -> &[Arc<SegmentView>] {
         &self.segments
+    }
+
+    pub(super) fn devices(&self) -> &Arc<Devices> {
+        &self.devices
     }
 
     pub(super) fn segment(&self, part: &Part) -> &SegmentView {
@@ -158,6 +169,13 @@ impl StoredView {
         W: AsRef<[u8]> + Sync,
     {
         let lookups = self.look_up(questions)?;
+        if let Some(found) = self.on_devices(&lookups, SegmentView::count_on)? {
+            let mut counts = vec![0; questions.len()];
+            for (lookup, count) in found {
+                counts[lookup.question] += count;
+            }
+            return Ok(counts);
+        }
         self.prepare(&lookups, SegmentView::prepare_counts)?;
         let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
         let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
@@ -248,14 +266,19 @@ impl StoredView {
         W: AsRef<[u8]> + Sync,
     {
         let lookups = self.look_up(questions)?;
-        self.prepare(&lookups, SegmentView::prepare_offsets)?;
-        let mut found: Vec<(&Lookup, Vec<u64>)> = (lookups.par_iter())
-            .map(|lookup| {
-                let segment = self.segment(&lookup.part);
-                let offsets = segment.locate_in_file(lookup.part.file, lookup.word)?;
-                Ok((lookup, offsets))
-            })
-            .collect::<Result<_>>()?;
+        let mut found = match self.on_devices(&lookups, SegmentView::search_on)? {
+            Some(found) => found,
+            None => {
+                self.prepare(&lookups, SegmentView::prepare_offsets)?;
+                (lookups.par_iter())
+                    .map(|lookup| {
+                        let segment = self.segment(&lookup.part);
+                        let offsets = segment.locate_in_file(lookup.part.file, lookup.word)?;
+                        Ok((lookup, offsets))
+                    })
+                    .collect::<Result<_>>()?
+            }
+        };
         found.sort_unstable_by_key(|(lookup, _)| (lookup.question, lookup.part.first_byte));
         let mut offsets = vec![Vec::new(); questions.len()];
         for (lookup, found) in found {
@@ -290,6 +313,9 @@ impl StoredView {
         ranges: &[(F, u64, u64)],
     ) -> Result<Vec<Vec<u8>>> {
         let files = self.find_many(ranges.par_iter().map(|(file, ..)| file.as_ref()))?;
+        if let Some(extracts) = self.extracts_on_devices(ranges, &files)? {
+            return Ok(extracts);
+        }
         let mut wanted = vec![false; self.segments.len()];
         for &file in &files {
             for part in self.index.parts(file) {
@@ -428,11 +454,11 @@ impl StoredFiles for StoredView {
 
 /// A word to look for in a part of a file.
 #[derive(Clone, Copy, Debug)]
-struct Lookup {
-    part: Part,
-    word: WordTerminals,
+pub(super) struct Lookup {
+    pub(super) part: Part,
+    pub(super) word: WordTerminals,
     /// The question of the batch that it belongs to.
-    question: usize,
+    pub(super) question: usize,
 }
 
 /// The most similar of the files' names, if it is probably what was meant.

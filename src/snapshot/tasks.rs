@@ -4,6 +4,7 @@
 //! segment answers on its grammar; here numbers of words and files become those of the corpus, tables are merged, and the
 //! n-grams that a cut goes through are added.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,6 +18,8 @@ use super::file_index::Part;
 use super::segment_view::SegmentView;
 use super::stored_view::StoredView;
 use super::vocabulary::Vocabulary;
+use crate::device::Run;
+use crate::strategy::Task;
 use crate::{Error, Result};
 
 /// Memory for the windows of one segment's n-grams.
@@ -89,18 +92,23 @@ impl StoredView {
     }
 
     /// How often each word occurs; by its number.
-    pub(crate) fn totals(&self) -> Result<Vec<u64>> {
+    pub(crate) fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         let vocabulary = self.vocabulary()?;
         let mut totals = vec![0u64; vocabulary.len()];
-        for (index, segment) in self.segments.iter().enumerate() {
-            let counts = segment.totals()?;
+        let tables = self.each_segment(
+            Task::Totals,
+            run,
+            |segment| segment.totals().map(Cow::Borrowed),
+            |segment, device| segment.totals_on(device).map(Cow::Owned),
+        )?;
+        for (index, counts) in tables.iter().enumerate() {
             match vocabulary.numbers(index) {
                 None => {
                     let counts = counts.iter().map(|&count| u64::from(count));
                     totals = counts.collect();
                 }
                 Some(numbers) => {
-                    for (&number, &count) in numbers.iter().zip(counts) {
+                    for (&number, &count) in numbers.iter().zip(&counts[..]) {
                         totals[number as usize] += u64::from(count);
                     }
                 }
@@ -133,13 +141,19 @@ impl StoredView {
     }
 
     /// A row for each file: its words with counts.
-    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+    pub(crate) fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         let vocabulary = self.vocabulary()?;
-        if let [segment] = &self.segments[..] {
-            return segment.file_words(stop).cloned();
+        let mut tables = self.each_segment(
+            Task::FileCounts,
+            run,
+            |segment| segment.file_words(run.stop).cloned(),
+            |segment, device| Ok(segment.keep_file_words(segment.file_words_on(device)?)),
+        )?;
+        if self.segments.len() == 1 {
+            return tables.pop().ok_or(Error::Interrupted);
         }
-        let tables = self.segments.iter().enumerate().map(|(index, segment)| {
-            let mut table = CountTable::clone(segment.file_words(stop)?);
+        let tables = tables.iter().enumerate().map(|(index, table)| {
+            let mut table = CountTable::clone(table);
             if let Some(numbers) = vocabulary.numbers(index) {
                 renumber(&mut table, numbers);
             }
@@ -153,14 +167,20 @@ impl StoredView {
     }
 
     /// A row for each word: its files with counts.
-    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+    pub(crate) fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         let vocabulary = self.vocabulary()?;
-        if let [segment] = &self.segments[..] {
+        let mut tables = self.each_segment(
+            Task::FileCounts,
+            run,
+            |segment| segment.word_files(run.stop).cloned(),
+            |segment, device| Ok(segment.keep_word_files(segment.word_files_on(device)?)),
+        )?;
+        if self.segments.len() == 1 {
             // The files of the only segment are those of the corpus, in the same order.
-            return segment.word_files(stop).cloned();
+            return tables.pop().ok_or(Error::Interrupted);
         }
-        let tables = self.segments.iter().enumerate().map(|(index, segment)| {
-            let mut table = CountTable::clone(segment.word_files(stop)?);
+        let tables = tables.iter().enumerate().map(|(index, table)| {
+            let mut table = CountTable::clone(table);
             renumber(&mut table, &self.file_numbers(index)?);
             Ok(table)
         });
@@ -205,27 +225,31 @@ impl StoredView {
     }
 
     /// All n-grams with their counts, in parts that follow each other.
-    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<CountedNgrams>> {
+    pub(crate) fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
         let counts = |segment: &SegmentView| -> Result<Vec<NgramCounts>> {
             let grammar = segment.word_grammar()?;
             let (view, weights) = (grammar.view(), grammar.weights());
-            Ok(ngram_counts(view, weights, n, WINDOW_BYTES, stop)?)
+            Ok(ngram_counts(view, weights, n, WINDOW_BYTES, run.stop)?)
         };
         self.vocabulary()?;
-        if let [segment] = &self.segments[..] {
-            let parts = counts(segment)?.into_iter().map(|part| CountedNgrams {
+        let mut answers = self.each_segment(Task::Ngrams, run, counts, |segment, device| {
+            segment.ngrams_on(device, n)
+        })?;
+        if self.segments.len() == 1 {
+            let only = answers.pop().unwrap_or_default().into_iter();
+            let parts = only.map(|part| CountedNgrams {
                 words: part.words,
                 counts: Counts::OfSegment(part.counts),
             });
             return Ok(parts.collect());
         }
         let mut lists = Vec::new();
-        for (index, segment) in self.segments.iter().enumerate() {
+        for (index, parts) in answers.into_iter().enumerate() {
             let wide = |part: NgramCounts| Ngrams {
                 words: part.words,
                 values: part.counts.into_iter().map(u64::from).collect(),
             };
-            let mut found = join(counts(segment)?.into_iter().map(wide));
+            let mut found = join(parts.into_iter().map(wide));
             self.to_numbers(index, &mut found.words)?;
             lists.push(found);
         }
@@ -246,7 +270,7 @@ impl StoredView {
         &self,
         n: usize,
         order: FileOrder,
-        stop: &AtomicBool,
+        run: Run<'_>,
     ) -> Result<Vec<NgramFiles>> {
         let files = |segment: &SegmentView, order| -> Result<Vec<NgramFiles>> {
             let grammar = segment.word_grammar()?;
@@ -259,26 +283,32 @@ impl StoredView {
                 n,
                 order,
                 WINDOW_BYTES,
-                stop,
+                run.stop,
             )?)
         };
         self.vocabulary()?;
-        if let [segment] = &self.segments[..] {
-            // The files of the only segment are those of the corpus, in the same order.
-            return files(segment, order);
+        // The files of the only segment are those of the corpus, in the same order.
+        let is_only = self.segments.len() == 1;
+        let first_order = if is_only { order } else { FileOrder::File };
+        let mut answers = self.each_segment(
+            Task::NgramFiles,
+            run,
+            |segment| files(segment, first_order),
+            |segment, device| segment.ngram_files_on(device, n, first_order),
+        )?;
+        if is_only {
+            return Ok(answers.pop().unwrap_or_default());
         }
         let mut lists = Vec::new();
-        for (index, segment) in self.segments.iter().enumerate() {
+        for (index, parts) in answers.into_iter().enumerate() {
             let numbers = self.file_numbers(index)?;
-            let parts = files(segment, FileOrder::File)?
-                .into_iter()
-                .map(|mut part| {
-                    renumber(&mut part.files, &numbers);
-                    Ngrams {
-                        values: rows(&part.files),
-                        words: part.words,
-                    }
-                });
+            let parts = parts.into_iter().map(|mut part| {
+                renumber(&mut part.files, &numbers);
+                Ngrams {
+                    values: rows(&part.files),
+                    words: part.words,
+                }
+            });
             let mut found = join(parts);
             self.to_numbers(index, &mut found.words)?;
             lists.push(found);

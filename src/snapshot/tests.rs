@@ -158,6 +158,7 @@ pub(super) fn stored(segments: Vec<NewSegment>) -> Result<StoredView> {
     StoredView::new(
         "c".into(),
         segments.into_iter().enumerate().map(view).collect(),
+        Arc::default(),
     )
 }
 

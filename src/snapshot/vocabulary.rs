@@ -133,16 +133,17 @@ impl Vocabulary {
 
     /// All words in order of their bytes, and the place of each in it.
     pub(crate) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
-        self.byte_order.get_or_init(|| {
-            // Numbers are u32.
-            let mut order: Vec<u32> = (0..self.len() as u32).collect();
-            order.par_sort_unstable_by(|&left, &right| self.word(left).cmp(self.word(right)));
-            let mut ranks = vec![0; order.len()];
-            for (rank, &word) in (0..).zip(&order) {
-                ranks[word as usize] = rank;
-            }
-            (order, ranks)
-        })
+        if let Some(known) = self.byte_order.get() {
+            return known;
+        }
+        // Without a lock: see `segment_view`. Numbers are u32.
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.par_sort_unstable_by(|&left, &right| self.word(left).cmp(self.word(right)));
+        let mut ranks = vec![0; order.len()];
+        for (rank, &word) in (0..).zip(&order) {
+            ranks[word as usize] = rank;
+        }
+        self.byte_order.get_or_init(|| (order, ranks))
     }
 
     fn entry_word(&self, entry: &Entry) -> &[u8] {

@@ -6,11 +6,14 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use rayon::prelude::*;
 
 use super::vocabulary::Vocabulary;
+use super::word_order::compare;
 use crate::Result;
 
 /// Maps of words; a power of two.
@@ -23,7 +26,18 @@ pub(crate) struct WordNumbers {
     hasher: RandomState,
     maps: [RwLock<HashMap<Box<[u8]>, u32>>; MAPS],
     /// The words that are not stored.
-    fresh: RwLock<Vec<Box<[u8]>>>,
+    fresh: RwLock<Vec<Arc<[u8]>>>,
+    /// The same in order, as far as somebody asked.
+    ranked: Mutex<Arc<RankedWords>>,
+}
+
+/// Words that are not stored, in dictionary order.
+#[derive(Default)]
+pub(crate) struct RankedWords {
+    /// In the order in which they were met.
+    pub(crate) words: Vec<Arc<[u8]>>,
+    /// Their places in `words`, in dictionary order, each with how many stored words come before it.
+    pub(crate) order: Vec<(u32, u32)>,
 }
 
 impl WordNumbers {
@@ -35,6 +49,7 @@ impl WordNumbers {
             hasher: RandomState::new(),
             maps: Default::default(),
             fresh: RwLock::default(),
+            ranked: Mutex::default(),
         }
     }
 
@@ -69,9 +84,21 @@ impl WordNumbers {
         self.map(word).read().get(word).copied()
     }
 
-    /// The words that are not stored, by their numbers less that of the first.
-    pub(crate) fn with_fresh<A>(&self, read: impl FnOnce(&[Box<[u8]>]) -> A) -> A {
-        read(&self.fresh.read())
+    /// The words that are not stored: all that were met before the call. Costs what those cost that came since the last one,
+    /// and a copy of the order.
+    pub(crate) fn ranked(&self, vocabulary: &Vocabulary) -> Arc<RankedWords> {
+        let known = self.ranked.lock().clone();
+        let fresh: Vec<Arc<[u8]>> = self.fresh.read()[known.words.len()..].to_vec();
+        if fresh.is_empty() {
+            return known;
+        }
+        // Without a lock: see `segment_view`.
+        let ranked = Arc::new(known.with(fresh, vocabulary));
+        let mut newest = self.ranked.lock();
+        if newest.words.len() < ranked.words.len() {
+            *newest = ranked.clone();
+        }
+        ranked
     }
 
     fn map(&self, word: &[u8]) -> &RwLock<HashMap<Box<[u8]>, u32>> {
@@ -79,4 +106,49 @@ impl WordNumbers {
         let map = self.hasher.hash_one(word) as usize % MAPS;
         &self.maps[map]
     }
+}
+
+impl RankedWords {
+    /// These words and others, which were met later.
+    fn with(&self, fresh: Vec<Arc<[u8]>>, vocabulary: &Vocabulary) -> RankedWords {
+        let first = self.words.len() as u32; // words are numbered by u32
+        let mut others: Vec<(u32, u32)> =
+            (first..).zip(&fresh).map(|(place, _)| (place, 0)).collect();
+        let word_of = |place: u32| &fresh[(place - first) as usize][..];
+        others.par_sort_unstable_by(|left, right| compare(word_of(left.0), word_of(right.0)));
+        (others.par_iter_mut()).for_each(|(place, before)| {
+            *before = stored_before(vocabulary, word_of(*place));
+        });
+        let mut order = Vec::with_capacity(self.order.len() + others.len());
+        let mut rest = &self.order[..];
+        for (place, before) in others {
+            let smaller = |&(known, known_before): &(u32, u32)| {
+                // Most are told apart without a look at them.
+                (known_before.cmp(&before))
+                    .then_with(|| compare(&self.words[known as usize], word_of(place)))
+                    .is_lt()
+            };
+            let (front, back) = rest.split_at(rest.partition_point(smaller));
+            order.extend_from_slice(front);
+            order.push((place, before));
+            rest = back;
+        }
+        order.extend_from_slice(rest);
+        let words = self.words.iter().cloned().chain(fresh).collect();
+        RankedWords { words, order }
+    }
+}
+
+/// How many stored words come before a word in dictionary order.
+fn stored_before(vocabulary: &Vocabulary, word: &[u8]) -> u32 {
+    // Words are numbered by u32.
+    let (mut low, mut high) = (0, vocabulary.len() as u32);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match compare(vocabulary.word(middle), word).is_lt() {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
 }

@@ -31,6 +31,16 @@ pub type State = BTreeMap<&'static str, Texts>;
 
 pub const CORPORA: [&str; 2] = ["plain", "Other"];
 
+/// Small enough for many segments and many recompressions.
+pub fn settings(corpus: &str) -> CorpusSettings {
+    CorpusSettings {
+        tokenizer: Tokenizer::ALL[corpus.len() % 3],
+        segment_size: 500,
+        recompress_threshold: 700,
+        ..CorpusSettings::default()
+    }
+}
+
 /// An edit of a corpus, by one call.
 #[derive(Clone, Debug)]
 pub enum Edit {
@@ -106,12 +116,7 @@ impl Change {
     pub fn perform(&self, database: &Database, scratch: &Path) -> Result<()> {
         match self {
             Change::Create(corpus) => {
-                let settings = CorpusSettings {
-                    tokenizer: Tokenizer::ALL[corpus.len() % 3],
-                    segment_size: 500,
-                    recompress_threshold: 700,
-                    ..CorpusSettings::default()
-                };
+                let settings = settings(corpus);
                 database.create_corpus(corpus, settings).map(drop)
             }
             Change::Drop(corpus) => database.drop_corpus(corpus),
@@ -150,7 +155,8 @@ impl Change {
 }
 
 impl Edit {
-    fn apply(&self, texts: &mut Texts) {
+    /// The model.
+    pub fn apply(&self, texts: &mut Texts) {
         match self {
             Edit::Append(rows) => {
                 for (file, text) in rows {
@@ -176,7 +182,8 @@ impl Edit {
         }
     }
 
-    fn perform(&self, transaction: &mut Transaction, corpus: &str) -> Result<()> {
+    /// Does it.
+    pub fn perform(&self, transaction: &mut Transaction, corpus: &str) -> Result<()> {
         match self {
             Edit::Append(rows) => transaction.append_many(corpus, rows),
             Edit::Insert(rows) => transaction.insert_many(corpus, rows),
@@ -232,7 +239,7 @@ fn new_files(random: &mut Random, texts: &Texts) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Edits of a transaction, each possible after those before.
-fn random_edits(random: &mut Random, state: &State) -> Vec<(&'static str, Edit)> {
+pub fn random_edits(random: &mut Random, state: &State) -> Vec<(&'static str, Edit)> {
     let mut state = state.clone();
     let corpora: Vec<&'static str> = state.keys().copied().collect();
     let mut edits = Vec::new();

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use zipfdb::{Corpus as Target, Database, NoProgress, Operation, Snapshot};
 
+use super::background;
 use super::plain::texts;
 use super::{COMMITS, EDIT_BYTES, Edits, Figure, Unit, per_second, seconds};
 use crate::Result;
@@ -139,6 +140,9 @@ pub fn run(
     })?;
     push("commits of one row, 8 threads", Unit::PerSecond, rate);
 
+    let words = words_of(&target.snapshot()?)?;
+    let readers = background::readers(&target, &names, &words)?;
+    target.set_recompress_threshold(NO_RECOMPRESSION)?;
     target.recompress(&NoProgress)?;
     let long = "appended ".repeat(LOG_BYTES / 9 / 1000);
     for _ in 0..1000 {
@@ -155,6 +159,11 @@ pub fn run(
     target = database.corpus("corpus")?;
     let rate = seconds(|| Ok(target.snapshot().map(drop)?))?;
     push("first snapshot after that", Unit::Seconds, rate);
+    figures.extend(readers);
+    drop((target, database));
+    figures.extend(background::amplification(
+        corpus, edits, directory, threads,
+    )?);
     Ok(figures)
 }
 
@@ -192,14 +201,17 @@ fn compare(target: &Target, names: &[&str], expected: &[Vec<u8>]) -> Result<()> 
     Ok(())
 }
 
+/// All words, the most frequent first.
+fn words_of(snapshot: &Snapshot) -> Result<Vec<String>> {
+    let counts = snapshot.word_counts()?;
+    let words = counts.sorted().into_iter();
+    let words = words.map(|(word, _)| String::from_utf8_lossy(word).into_owned());
+    Ok(words.collect())
+}
+
 /// Seconds of each kind of query, the best of five.
 fn queries(corpus: &Corpus, snapshot: &Snapshot) -> Result<Vec<(&'static str, f64)>> {
-    let words: Vec<String> = snapshot
-        .word_counts()?
-        .sorted()
-        .into_iter()
-        .map(|(word, _)| String::from_utf8_lossy(word).into_owned())
-        .collect();
+    let words = words_of(snapshot)?;
     let files = corpus.files.len();
     let asked: Vec<(&str, &str)> = (0..1000)
         .map(|question| {

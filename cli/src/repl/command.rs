@@ -15,6 +15,8 @@ pub enum Command {
     Help,
     /// `.corpora`
     Corpora,
+    /// `.devices`
+    Devices,
     /// `.export CORPUS DIR`
     Export {
         /// Whose files are written.
@@ -94,6 +96,12 @@ const ALL: &[About] = &[
         "",
         &[],
         "list the corpora, as SELECT * FROM corpora() does",
+    ),
+    about(
+        ".devices",
+        "",
+        &[],
+        "list the GPUs, as SELECT * FROM devices() does",
     ),
     about(".exit", "", &[], "leave, as .quit and Ctrl-D do"),
     about(
@@ -229,6 +237,7 @@ impl Command {
         };
         Ok(match about.name {
             ".corpora" => Command::Corpora,
+            ".devices" => Command::Devices,
             ".export" => Command::Export {
                 corpus: required()?,
                 directory: required()?.into(),

@@ -162,6 +162,7 @@ impl<W: Output> Repl<'_, W> {
         match Command::parse(line) {
             Ok(Command::Help) => message::note(&command::help()),
             Ok(Command::Corpora) => self.run("SELECT * FROM corpora()".to_string())?,
+            Ok(Command::Devices) => self.run("SELECT * FROM devices()".to_string())?,
             Ok(Command::Settings) => self.run("SELECT * FROM settings()".to_string())?,
             Ok(Command::ExportRows { path, select }) => {
                 self.run(format!("COPY ({select}) TO {}", vocabulary::text(&path)))?;

@@ -104,6 +104,21 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "size",
             "ratio",
             "pending",
+            "recompressed",
+        ],
+    },
+    TableFunction {
+        name: "devices",
+        is_of_corpus: false,
+        columns: &[
+            "device",
+            "model",
+            "architecture",
+            "memory",
+            "memory_limit",
+            "used",
+            "resident",
+            "failures",
         ],
     },
     TableFunction {
@@ -131,6 +146,7 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "symbols",
             "root_symbols",
             "ratio",
+            "recompressed",
         ],
     },
     TableFunction {
@@ -165,9 +181,11 @@ impl TableFunction {
 
 /// Settings and options with the values they can have as text.
 pub const VALUES: &[(&str, &[&str])] = &[
-    ("device", &["auto", "cpu"]),
+    ("batch_window", &["0", "100us", "1ms"]),
+    ("device", &["auto", "cpu", "cuda"]),
     ("durability", &["full", "normal", "off"]),
     ("format", &["csv", "json", "jsonl", "tsv"]),
+    ("gpu_memory_limit", &["auto", "8GiB", "64GiB"]),
     ("memory_limit", &["256MiB", "1GiB", "4GiB"]),
     ("on_error", &["skip", "stop"]),
     ("recompress_threshold", &["64MiB", "256MiB", "1GiB"]),
@@ -191,8 +209,10 @@ pub const VALUES: &[(&str, &[&str])] = &[
 
 /// What SET sets.
 pub const SETTINGS: &[&str] = &[
+    "batch_window",
     "device",
     "durability",
+    "gpu_memory_limit",
     "memory_limit",
     "statement_timeout",
     "strategy",
@@ -287,6 +307,8 @@ mod tests {
                         format!("CREATE CORPUS {name}{number} WITH ({name} = '{value}')")
                     }
                     // They are options of COPY, which would need files, and of changes.
+                    // Not every machine has a GPU.
+                    "device" if *value == "cuda" => continue,
                     "format" | "on_error" | "recompress_threshold" => continue,
                     _ => format!("SET {name} = '{value}'"),
                 };

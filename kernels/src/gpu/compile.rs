@@ -20,8 +20,9 @@ use super::driver::Source;
 use super::error::GpuError;
 
 /// What `#include` finds.
-pub(crate) const HEADERS: [(&str, &str); 2] = [
+pub(crate) const HEADERS: [(&str, &str); 3] = [
     ("device.cuh", include_str!("device.cuh")),
+    ("levels.cuh", include_str!("levels.cuh")),
     ("primitives.cuh", include_str!("primitives.cuh")),
 ];
 

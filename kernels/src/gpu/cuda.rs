@@ -10,10 +10,10 @@ use std::fmt;
 use std::panic;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
-use rayon::prelude::*;
 
 use super::compile;
 use super::device::{DeviceFacts, Gpu};
@@ -26,8 +26,14 @@ const STAGING_BYTES: usize = 16 << 20;
 /// Copies of at most so many bytes are left to the driver.
 const SMALL_COPY: usize = 64 << 10;
 
-/// Bytes that a thread copies at a time to or from pinned memory.
+/// Bytes that a thread copies to or from pinned memory, at least.
 const COPY_GRAIN: usize = 1 << 20;
+
+/// Threads that copy together, at most.
+const COPY_THREADS: usize = 8;
+
+/// Has a device use memory of the host as integrated ones do, for tests.
+const UNIFIED_VARIABLE: &str = "ZIPFDB_CUDA_UNIFIED";
 
 /// Oldest architecture that kernels are written for, as major and minor version.
 const ARCHITECTURE_MIN: (i32, i32) = (7, 0);
@@ -109,7 +115,8 @@ fn open(ordinal: i32) -> Result<Gpu, String> {
     }
     let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
     let cache = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
-    let is_integrated = attribute(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0;
+    let is_integrated = attribute(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0
+        || std::env::var_os(UNIFIED_VARIABLE).is_some();
     // SAFETY: as above.
     let memory = unsafe { result::device::total_mem(device) };
     let memory = memory.map_err(|error| told("cuDeviceTotalMem", error))?;
@@ -141,6 +148,9 @@ struct Cuda {
     context: sys::CUcontext,
     stream: sys::CUstream,
     cubins: Option<PathBuf>,
+    /// CPU and device share their memory: what is allocated is both's, and nothing is copied over a bus. An address is
+    /// the same for both.
+    is_unified: bool,
     loaded: Mutex<Loaded>,
     staging: Mutex<Option<Staging>>,
 }
@@ -190,6 +200,7 @@ impl Cuda {
             context,
             stream: stream.map_err(|error| fault("cuStreamCreate", error))?,
             cubins: compile::cache_folder(),
+            is_unified: facts.is_integrated,
             loaded: Mutex::default(),
             staging: Mutex::new(None),
         })
@@ -281,16 +292,34 @@ fn fault(device: &str, call: &str, error: DriverError) -> GpuError {
     }
 }
 
-/// Copies on all threads.
+/// Copies on several threads of its own: a thread of a pool that waited for others would take up other work meanwhile,
+/// which might wait for the memory that this copies to.
 fn copy_parallel(to: &mut [u8], from: &[u8]) {
-    let parts = to
-        .par_chunks_mut(COPY_GRAIN)
-        .zip(from.par_chunks(COPY_GRAIN));
-    parts.for_each(|(to, from)| to.copy_from_slice(from));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(COPY_THREADS).min(to.len() / COPY_GRAIN);
+    let part = to.len().div_ceil(threads.max(1)).max(1);
+    thread::scope(|scope| {
+        let mut parts = to.chunks_mut(part).zip(from.chunks(part));
+        let own = parts.next();
+        for (to, from) in parts {
+            scope.spawn(|| to.copy_from_slice(from));
+        }
+        if let Some((to, from)) = own {
+            to.copy_from_slice(from);
+        }
+    });
 }
 
 impl Driver for Cuda {
     fn allocate(&self, bytes: usize) -> Result<u64, GpuError> {
+        if self.is_unified {
+            return self.call("cuMemHostAlloc", || {
+                // SAFETY: more than 0 bytes; the pool frees it once. With unified addressing, which all devices that
+                // kernels are written for have, the device uses the host's address.
+                let memory = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_DEVICEMAP)? };
+                Ok(memory as u64)
+            });
+        }
         self.call("cuMemAlloc", || {
             // SAFETY: more than 0 bytes; the pool frees it once.
             unsafe { result::malloc_sync(bytes) }
@@ -298,6 +327,19 @@ impl Driver for Cuda {
     }
 
     fn free(&self, address: u64) {
+        if self.is_unified {
+            let freed = self.call("cuMemFreeHost", || {
+                // SAFETY: from `allocate`, freed once, and nothing that was launched uses it any more.
+                unsafe {
+                    result::stream::synchronize(self.stream)?;
+                    result::free_host(address as *mut c_void)
+                }
+            });
+            if let Err(error) = freed {
+                tracing::warn!("{error}");
+            }
+            return;
+        }
         let freed = self.call("cuMemFree", || {
             // SAFETY: from `allocate`, freed once; the driver waits for what uses it.
             unsafe { result::free_sync(address) }
@@ -308,6 +350,14 @@ impl Driver for Cuda {
     }
 
     fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), GpuError> {
+        if self.is_unified {
+            self.synchronize()?;
+            // SAFETY: the range was checked by `Gpu` and is the host's memory; nothing that was launched uses it any
+            // more, and no other thread has it.
+            let target = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, bytes.len()) };
+            copy_parallel(target, bytes);
+            return Ok(());
+        }
         if bytes.len() <= SMALL_COPY {
             return self.call("cuMemcpyHtoDAsync", || {
                 // SAFETY: the range was checked by `Gpu`; pageable memory is read before the call returns.
@@ -330,6 +380,13 @@ impl Driver for Cuda {
     }
 
     fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
+        if self.is_unified {
+            self.synchronize()?;
+            // SAFETY: the range was checked by `Gpu` and is the host's memory, and what was launched is done.
+            let source = unsafe { std::slice::from_raw_parts(from as *const u8, bytes.len()) };
+            copy_parallel(bytes, source);
+            return Ok(());
+        }
         if bytes.len() <= SMALL_COPY && std::env::var_os("ZIPFDB_PAGEABLE").is_some() {
             return self.call("cuMemcpyDtoHAsync", || {
                 // SAFETY: the range was checked by `Gpu`, and the copy is waited for.

@@ -28,7 +28,7 @@ pub struct DeviceFacts {
     pub processors: u32,
     /// As `sm_90`.
     pub architecture: String,
-    /// Whether it shares memory with the CPU.
+    /// Whether it shares memory with the CPU: then its structures are in memory of both.
     pub is_integrated: bool,
 }
 
@@ -114,6 +114,15 @@ impl Gpu {
             driver,
             pool: Arc::new(pool),
             facts: Arc::new(facts),
+        }
+    }
+
+    /// The same device with memory of its own: what it uses, keeps and may use is counted apart.
+    pub fn with_memory_limit(&self, bytes: u64) -> Gpu {
+        let pool = Pool::new(self.driver.clone(), self.facts.name.clone(), bytes);
+        Gpu {
+            pool: Arc::new(pool),
+            ..self.clone()
         }
     }
 

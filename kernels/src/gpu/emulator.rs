@@ -1,4 +1,4 @@
-//! A device for tests: kernels compiled for the host, in a process of their own.
+//! Devices for tests: kernels compiled for the host, in a process of their own.
 //!
 //! The invariant: what a kernel does depends on its arguments and the seed,
 //! never on time or on what ran before. A mistake of a kernel ends its process,
@@ -7,6 +7,7 @@
 //! knows it.
 
 mod build;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -30,6 +31,17 @@ use super::error::GpuError;
 const SEED_VARIABLE: &str = "ZIPFDB_EMULATOR_SEED";
 const SEED: u64 = 1;
 
+/// What kernels' own tests look for: `races`, or memory errors.
+const CHECK_VARIABLE: &str = "ZIPFDB_EMULATOR_CHECK";
+
+/// How many emulated devices there are for others than kernels' tests.
+#[cfg(feature = "emulator")]
+const COUNT_VARIABLE: &str = "ZIPFDB_EMULATOR";
+
+/// The same, as it was decided.
+#[cfg(feature = "emulator")]
+static WANTED: OnceLock<usize> = OnceLock::new();
+
 /// The device's name.
 const NAME: &str = "emulator";
 
@@ -42,9 +54,20 @@ static BEGIN: OnceLock<Instant> = OnceLock::new();
 /// Processes that nobody uses. Starting one takes longer than most tests.
 static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
+/// What kernels are compiled to find, besides barriers and masks that are
+/// wrong, which are always found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Check {
+    /// Bad accesses to memory and undefined operations.
+    Memory,
+    /// Accesses of two threads to the same memory that nothing orders.
+    Races,
+}
+
 /// An emulated device.
 pub(crate) struct Emulator {
     seed: u64,
+    check: Check,
     toolchain: &'static Toolchain,
     state: Mutex<State>,
 }
@@ -56,25 +79,34 @@ enum State {
 }
 
 impl Emulator {
+    #[cfg(test)]
+    /// One device for each check, under the seed of the environment. None
+    /// without a C++ compiler, which it says.
+    pub(crate) fn for_each_check() -> impl Iterator<Item = Self> {
+        let checks = [Check::Memory, Check::Races];
+        checks.into_iter().filter_map(Self::start)
+    }
+
     /// A device under the seed of the environment. `None` without a C++
     /// compiler, which it says.
-    pub(crate) fn start() -> Option<Self> {
+    pub(crate) fn start(check: Check) -> Option<Self> {
         let seed = match env::var(SEED_VARIABLE) {
             Ok(text) => text
                 .parse()
                 .unwrap_or_else(|_| panic!("{SEED_VARIABLE} is a number, not `{text}`")),
             Err(_) => SEED,
         };
-        Self::with_seed(seed)
+        Self::with_seed(check, seed)
     }
 
     /// The same under a seed of the caller.
-    pub(crate) fn with_seed(seed: u64) -> Option<Self> {
+    pub(crate) fn with_seed(check: Check, seed: u64) -> Option<Self> {
         let toolchain = Toolchain::find()?;
         let idle = lock(&IDLE).pop();
         let process = idle.unwrap_or_else(|| Process::start(toolchain));
         let emulator = Self {
             seed,
+            check,
             toolchain,
             state: Mutex::new(State::Running(process)),
         };
@@ -84,7 +116,8 @@ impl Emulator {
         Some(emulator)
     }
 
-    /// Whether memory errors of kernels are found.
+    #[cfg(test)]
+    /// Whether the compiler has what finds bad accesses.
     pub(crate) fn is_sanitized(&self) -> bool {
         self.toolchain.sanitized
     }
@@ -125,10 +158,39 @@ impl Emulator {
     }
 }
 
+/// Has [`devices`](super::devices) give so many emulated devices where there are no others, which costs a C++ compiler some
+/// time. The first call counts, of this or of `devices`.
+#[cfg(feature = "emulator")]
+pub fn emulate(count: usize) {
+    // Who was first has decided.
+    let _ = WANTED.set(count);
+}
+
+/// Emulated devices, if they were asked for: by [`emulate`], or by a variable of the environment. None without a C++
+/// compiler, which it says.
+#[cfg(feature = "emulator")]
+pub(crate) fn devices() -> Option<&'static [Gpu]> {
+    static DEVICES: OnceLock<Vec<Gpu>> = OnceLock::new();
+    let wanted = *WANTED.get_or_init(|| {
+        let count = env::var(COUNT_VARIABLE).ok();
+        count.and_then(|count| count.parse().ok()).unwrap_or(0)
+    });
+    let devices = DEVICES.get_or_init(|| {
+        let names = (0..wanted).map(|index| format!("{NAME}:{index}"));
+        names.filter_map(named).collect()
+    });
+    (!devices.is_empty()).then_some(devices)
+}
+
 /// An emulated device for tests of kernels. `None` without a C++ compiler, which it says.
+#[cfg(test)]
 pub(crate) fn gpu() -> Option<Gpu> {
+    named(NAME.to_owned())
+}
+
+fn named(name: String) -> Option<Gpu> {
     let facts = DeviceFacts {
-        name: NAME.to_owned(),
+        name,
         model: "host emulator".to_owned(),
         memory: MEMORY,
         cache: 0,
@@ -137,13 +199,19 @@ pub(crate) fn gpu() -> Option<Gpu> {
         architecture: "host".to_owned(),
         is_integrated: false,
     };
-    Some(Gpu::new(Arc::new(Emulator::start()?), facts))
+    let check = match env::var(CHECK_VARIABLE).as_deref() {
+        Ok("races") => Check::Races,
+        Ok("memory") | Err(_) => Check::Memory,
+        Ok(other) => panic!("{CHECK_VARIABLE} is `memory` or `races`, not `{other}`"),
+    };
+    Some(Gpu::new(Arc::new(Emulator::start(check)?), facts))
 }
 
 impl fmt::Debug for Emulator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Emulator")
             .field("seed", &self.seed)
+            .field("check", &self.check)
             .finish_non_exhaustive()
     }
 }
@@ -208,7 +276,7 @@ impl Driver for Emulator {
         launch: Launch,
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
-        let library = self.toolchain.library(kernel.source);
+        let library = self.toolchain.library(kernel.source, self.check);
         let library = library.map_err(|log| GpuError::Compile {
             source_name: kernel.source.name.to_owned(),
             architecture: NAME.to_owned(),

@@ -3,45 +3,65 @@
 //! The invariant: every kernel gives bit for bit what its CPU twin in this
 //! crate gives. A kernel lies in a `.cu` file with its launches in the `.rs`
 //! beside it; both know a device only as a [`Gpu`], behind which is a CUDA
-//! device ([`cuda`]) or, in tests, a host that runs the kernels as C++.
+//! device ([`cuda`]) or, in tests and with the feature `emulator`, a host that
+//! runs the kernels as C++.
 //! Layers, from below: [`driver`] is what a device can do, [`pool`] its
 //! memory, [`gpu`](self) buffers and launches, `primitives` scan, sort and the
 //! like, and then the algorithms.
 //!
 //! Nothing here chooses between CPU and GPU: the planner does.
 
+pub mod baseline;
 mod compile;
 mod construct;
 mod cuda;
 mod device;
 mod driver;
-#[cfg(test)]
+#[cfg(any(test, feature = "emulator"))]
 mod emulator;
 mod error;
+mod file_counts;
 mod grammar;
+mod levels;
+mod local_tables;
 mod lookups;
+mod merge;
 mod merge_sort;
+mod ngrams;
 mod pair_rounds;
 mod pool;
 pub mod primitives;
 mod prune;
 mod renumber;
+mod splices;
 mod structures;
+mod tables;
 #[cfg(test)]
 mod test_devices;
+mod traversal;
+mod weights;
 
 pub use construct::{DeviceConstructed, Step, TOKENS_MAX, construct, construct_resident};
-pub use cuda::{Absence, devices};
+pub use cuda::Absence;
 pub use device::{Buffer, DeviceFacts, Gpu};
+#[cfg(feature = "emulator")]
+pub use emulator::emulate;
 pub use error::GpuError;
+pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::DeviceGrammar;
+pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
+pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
+pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
+pub use tables::DeviceTable;
+pub use traversal::DeviceWords;
+pub use weights::{DeviceCounter, file_weights, weights, weights_with_root, words_by_count};
 
 use driver::Source;
 
 /// Every `.cu` file.
-const SOURCES: [&Source; 7] = [
+const SOURCES: &[&Source] = &[
     &primitives::SOURCE,
     &structures::SOURCE,
     &lookups::SOURCE,
@@ -49,7 +69,30 @@ const SOURCES: [&Source; 7] = [
     &pair_rounds::SOURCE,
     &prune::SOURCE,
     &renumber::SOURCE,
+    &splices::SOURCE,
+    &traversal::SOURCE,
+    &weights::SOURCE,
+    &tables::SOURCE,
+    &merge::SOURCE,
+    &local_tables::SOURCE,
+    &ngrams::SOURCE,
+    &baseline::SOURCE,
 ];
+
+/// The devices of this machine, found by the first call: the CUDA devices, or emulated ones where there are none, if they
+/// were asked for.
+///
+/// # Errors
+///
+/// [`Absence`] when there are none.
+pub fn devices() -> Result<&'static [Gpu], &'static Absence> {
+    let found = cuda::devices();
+    #[cfg(feature = "emulator")]
+    if let (Err(_), Some(emulated)) = (&found, emulator::devices()) {
+        return Ok(emulated);
+    }
+    found
+}
 
 /// Compiles every kernel for an architecture, as `sm_90`, which needs NVRTC and no device: file names, and bytes of
 /// machine code.

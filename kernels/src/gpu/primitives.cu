@@ -13,8 +13,10 @@ constexpr u32 TILE = PRIMITIVE_TILE;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
 
 // Blocks that a multiprocessor is to hold: bounds registers, as latency is hidden by threads.
-constexpr u32 SCAN_BLOCKS = 4;
+constexpr u32 SCAN_BLOCKS = 6;
+constexpr u32 SCAN_WIDER_BLOCKS = 4;
 constexpr u32 SORT_BLOCKS = 3;
+constexpr u32 SORT_NARROW_BLOCKS = 4;
 
 // Shared memory is read across: one word of room after 32 keeps lanes in different banks.
 constexpr u32 TILE_PADDED = TILE + TILE / 32;
@@ -45,20 +47,30 @@ __device__ __forceinline__ void scan(const In* in, Out* out, u64 count, u64* wor
         shared.in[padded(at)] = first + at < count ? in[first + at] : In(0);
     }
     __syncthreads();
-    In items[CONSECUTIVE];
+    // Items of the output's size stay in shared memory and are replaced there: few registers, so many threads.
+    constexpr bool IN_PLACE = sizeof(In) == sizeof(Out);
+    In items[IN_PLACE ? 1 : CONSECUTIVE];
     u64 sum = 0;
 #pragma unroll
     for (u32 i = 0; i < CONSECUTIVE; i++) {
-        items[i] = shared.in[padded(threadIdx.x * CONSECUTIVE + i)];
-        sum += items[i];
+        const In item = shared.in[padded(threadIdx.x * CONSECUTIVE + i)];
+        if constexpr (!IN_PLACE) items[i] = item;
+        sum += item;
     }
     u64 total;
     u64 before = block_exclusive_sum(sum, shared.sum, total);
     before += block_look_back(words, tile, total, shared.before);
 #pragma unroll
     for (u32 i = 0; i < CONSECUTIVE; i++) {
-        shared.out[padded(threadIdx.x * CONSECUTIVE + i)] = Out(before);
-        before += items[i];
+        const u32 at = padded(threadIdx.x * CONSECUTIVE + i);
+        u64 item;
+        if constexpr (IN_PLACE) {
+            item = shared.in[at];
+        } else {
+            item = items[i];
+        }
+        shared.out[at] = Out(before);
+        before += item;
     }
     __syncthreads();
 #pragma unroll
@@ -75,7 +87,7 @@ scan_u32_u32_kernel(const u32* in, u32* out, u64 count, u64* words, u32* ticket)
     scan(in, out, count, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, SCAN_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, SCAN_WIDER_BLOCKS)
 scan_u32_u64_kernel(const u32* in, u64* out, u64 count, u64* words, u32* ticket) {
     using Shared = ScanShared<u32, u64>;
     SHARED(Shared, shared);
@@ -160,6 +172,9 @@ constexpr u32 SORT_VALUE = (1u << SORT_SHIFT) - 1;
 constexpr u32 SORT_OWN = 1u << SORT_SHIFT;
 constexpr u32 SORT_ALL = 2u << SORT_SHIFT;
 
+// Tiles that a look-back asks at a time.
+constexpr u32 LOOKS = 4;
+
 struct Nothing {};
 
 template <typename Key, typename Value>
@@ -234,15 +249,27 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
         shared.keys[ranks[i]] = items[i];
     }
     u32 before = 0;
-    for (u32 back = 1; back <= tile; back++) {
-        const u32* at = word - u64(back) * DIGITS;
-        u32 found = load_relaxed(at);
-        while (found < SORT_OWN) {
-            spin_wait();
-            found = load_relaxed(at);
+    for (u32 back = 1; back <= tile;) {
+        // Several tiles at a time, as each look takes long.
+        u32 found[LOOKS];
+#pragma unroll
+        for (u32 i = 0; i < LOOKS; i++) {
+            found[i] = back + i <= tile ? load_relaxed(word - u64(back + i) * DIGITS) : SORT_ALL;
         }
-        before += found & SORT_VALUE;
-        if (found & SORT_ALL) break;
+        bool is_all = false;
+#pragma unroll
+        for (u32 i = 0; i < LOOKS; i++) {
+            if (!is_all) {
+                while (found[i] < SORT_OWN) {
+                    spin_wait();
+                    found[i] = load_relaxed(word - u64(back + i) * DIGITS);
+                }
+                before += found[i] & SORT_VALUE;
+                is_all = (found[i] & SORT_ALL) != 0;
+            }
+        }
+        if (is_all) break;
+        back += LOOKS;
     }
     if (tile > 0) store_relaxed(word, SORT_ALL | (before + own - behind));
     shared.offsets[digit] = offsets[digit] + before - in_tile_first;
@@ -271,7 +298,7 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, SORT_NARROW_BLOCKS)
 sort_digit_u32_kernel(const u32* keys, const Nothing* values, u32* keys_out, Nothing* values_out, u64 count, u32 shift,
                       u32 bits, const u32* offsets, u32* words, u32* ticket) {
     using Shared = SortShared<u32, Nothing>;
@@ -287,7 +314,7 @@ sort_digit_u64_kernel(const u64* keys, const Nothing* values, u64* keys_out, Not
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, SORT_NARROW_BLOCKS)
 sort_digit_u32_u32_kernel(const u32* keys, const u32* values, u32* keys_out, u32* values_out, u64 count, u32 shift,
                           u32 bits, const u32* offsets, u32* words, u32* ticket) {
     using Shared = SortShared<u32, u32>;
@@ -461,6 +488,7 @@ sums_by_key_kernel(const u64* keys, const u64* values, u64* keys_out, u64* sums_
 // ---- load-balanced expand ----
 
 struct ExpandShared {
+    u32 offsets[TILE];
     u32 first;
     u32 end;
 };
@@ -474,8 +502,14 @@ expand_kernel(const u32* offsets, u32 owner_count, u32* owners, u32 count) {
     if (threadIdx.x == 0) shared.first = u32(owner_of(offsets, 0, owner_count, u32(first)));
     if (threadIdx.x == WARP_THREADS) shared.end = u32(owner_of(offsets, 0, owner_count, u32(end - 1))) + 1;
     __syncthreads();
+    // Only where many owners have nothing do they not fit.
+    const u32 owners_here = shared.end - shared.first;
+    const bool fit = owners_here <= TILE;
+    for (u32 i = threadIdx.x; fit && i < owners_here; i += THREADS) shared.offsets[i] = offsets[shared.first + i];
+    __syncthreads();
     for (u64 i = first + threadIdx.x; i < end; i += THREADS) {
-        owners[i] = u32(owner_of(offsets, shared.first, shared.end, u32(i)));
+        owners[i] = fit ? shared.first + u32(owner_of(shared.offsets, 0, owners_here, u32(i)))
+                        : u32(owner_of(offsets, shared.first, shared.end, u32(i)));
     }
 }
 

@@ -142,19 +142,22 @@ copy_texts_kernel(const u32* symbols, const u32* body_rules, u32 terminal_count,
 
 __device__ __forceinline__ u64 weight_key(u32 symbol, u32 file) { return u64(symbol) << 32 | file; }
 
+// A table is filled to three quarters at most.
+__device__ __forceinline__ u64 entries_max(u64 mask) { return (mask + 1) / 4 * 3; }
+
 // Adds to the weight of (symbol, file); a new pair is put behind `entries`. Sets `overflow` where the table is full.
 __device__ __forceinline__ void add_weight(u64* keys, u32* weights, u64 mask, u32* entries, u32* entry_count,
                                            u32* overflow, u32 symbol, u32 file, u32 weight) {
     const u64 key = weight_key(symbol, file);
     u64 slot = mix(key) & mask;
-    // Half full at most, see below: a free slot is near, and a full table ends the search.
+    // A free slot is near, and a full table ends the search.
     for (u64 probe = 0; probe <= mask; probe++) {
         u64 found = load_relaxed(&keys[slot]);
         if (found == NO_KEY) {
             found = atomicCAS(&keys[slot], NO_KEY, key);
             if (found == NO_KEY) {
                 const u32 entry = atomicAdd(entry_count, 1u);
-                if (entry > mask / 2) {
+                if (entry >= entries_max(mask)) {
                     atomicMax(overflow, 1u);
                     return;
                 }
@@ -186,7 +189,7 @@ root_weights_kernel(const u32* root, u64 count, const u32* root_files, u64* keys
 extern "C" __global__ void __launch_bounds__(THREADS)
 level_weights_kernel(const u32* rule_offsets, const u32* symbols, u32 terminal_count, u32 first, u32 end, u64* keys,
                      u32* weights, u64 mask, u32* entries, u32* entry_count, const u32* seen, u32* overflow) {
-    const u64 count = min(u64(*seen), mask / 2);
+    const u64 count = min(u64(*seen), entries_max(mask));
     const u64 rounds = (count + grid_threads() - 1) / grid_threads();
     for (u64 round = 0; round < rounds; round++) {
         const u64 i = round * grid_threads() + grid_thread();

@@ -11,8 +11,8 @@ use super::Binder;
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::functions;
 use crate::query::{
-    Affinity, Collation, CorporaColumn, FilesColumn, NgramsColumn, Relation, SegmentsColumn,
-    SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    Affinity, Collation, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn, Relation,
+    SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
 };
 use crate::suggest::{did_you_mean, nearest};
 use crate::syntax::{Argument, From, FromKind, Name, Operand};
@@ -149,6 +149,10 @@ impl Binder<'_> {
             "corpora" => {
                 call.take([], "no arguments")?;
                 (Relation::Corpora, columns_of!(CorporaColumn))
+            }
+            "devices" => {
+                call.take([], "no arguments")?;
+                (Relation::Devices, columns_of!(DevicesColumn))
             }
             "settings" => {
                 call.take([], "no arguments")?;

@@ -16,14 +16,22 @@ const MEMORY_LIMIT_MIN: u64 = 1 << 20;
 /// The greatest `memory_limit` in bytes.
 const MEMORY_LIMIT_MAX: u64 = 1 << 40;
 
+/// The least `gpu_memory_limit` in bytes.
+const GPU_MEMORY_LIMIT_MIN: u64 = 1 << 16;
+
 /// The greatest `statement_timeout` in milliseconds.
 const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
+
+/// The greatest `batch_window` in microseconds.
+const WINDOW_MAX: u64 = 1_000_000;
 
 impl Binder<'_> {
     pub(super) fn set(&self, name: &Name, value: &Operand) -> Result<Plan> {
         let setting = match self.setting(name)? {
+            Setting::BatchWindow(_) => Setting::BatchWindow(self.window(value)?),
             Setting::Device(_) => Setting::Device(self.device(value)?),
             Setting::Durability(_) => Setting::Durability(self.durability(value)?),
+            Setting::GpuMemoryLimit(_) => Setting::GpuMemoryLimit(self.gpu_memory_limit(value)?),
             Setting::MemoryLimit(_) => {
                 let bounds = MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
                 Setting::MemoryLimit(self.size(
@@ -60,17 +68,28 @@ impl Binder<'_> {
         let device = match lower.as_str() {
             "auto" => Some(Device::Auto),
             "cpu" => Some(Device::Cpu),
-            "cuda" => Some(Device::Cuda(0)),
+            "cuda" => Some(Device::Cuda(None)),
             _ => lower
                 .strip_prefix("cuda:")
                 .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
                 .and_then(|digits| digits.parse().ok())
-                .map(Device::Cuda),
+                .map(|number| Device::Cuda(Some(number))),
         };
         device.ok_or_else(|| {
             let bounds = "'auto', 'cpu', 'cuda' or 'cuda:1'";
             self.not_one_of(operand, "device", bounds, &text)
         })
+    }
+
+    fn gpu_memory_limit(&self, operand: &Operand) -> Result<Option<u64>> {
+        let value = self.value(&operand.kind);
+        if matches!(value, Value::Text(text) if text.eq_ignore_ascii_case("auto")) {
+            return Ok(None);
+        }
+        let bounds = GPU_MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
+        let written = "'64KiB'..='1024GiB', or 'auto'";
+        let bytes = self.size(operand, "gpu_memory_limit", bounds, written)?;
+        Ok(Some(bytes))
     }
 
     fn durability(&self, operand: &Operand) -> Result<Durability> {
@@ -117,6 +136,28 @@ impl Binder<'_> {
             })
     }
 
+    fn window(&self, operand: &Operand) -> Result<u64> {
+        let what = "batch_window";
+        let value = self.value(&operand.kind);
+        let microseconds = match value {
+            Value::Integer(value) => u64::try_from(*value).ok().and_then(in_microseconds),
+            Value::Text(text) => match text.trim().strip_suffix("us") {
+                Some(number) => number.trim_end().parse().ok(),
+                None => parse_time(text).and_then(in_microseconds),
+            },
+            _ => return Err(self.wrong_type(operand, what, "INTEGER or TEXT", Hint::NONE)),
+        };
+        microseconds
+            .filter(|value| *value <= WINDOW_MAX)
+            .ok_or_else(|| Error::OutOfRange {
+                at: self.source.at(operand.at),
+                what: what.to_owned(),
+                bounds: "a time in 0..='1s'".to_owned(),
+                found: shorten(&value.to_string()),
+                hint: Hint::new("times are milliseconds, or text with a unit: us, ms, s"),
+            })
+    }
+
     fn not_one_of(&self, operand: &Operand, what: &str, bounds: &str, found: &str) -> Error {
         Error::OutOfRange {
             at: self.source.at(operand.at),
@@ -126,6 +167,10 @@ impl Binder<'_> {
             hint: Hint::NONE,
         }
     }
+}
+
+fn in_microseconds(milliseconds: u64) -> Option<u64> {
+    milliseconds.checked_mul(1000)
 }
 
 /// Reads `500ms`, `5 s`, `2min`, `1000`: a whole number and perhaps a unit, in milliseconds.

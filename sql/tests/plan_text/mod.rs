@@ -9,8 +9,9 @@
 use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
     Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, Collation, Comparison,
-    CorporaColumn, Expression, ExpressionId, FilesColumn, Function, Matcher, NgramsColumn, Query,
-    Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn, Function, Matcher,
+    NgramsColumn, Query, Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn,
+    WordsColumn,
 };
 
 /// The query as SQL that binds to an equal query.
@@ -118,6 +119,7 @@ fn relation_text(relation: &Relation) -> String {
         Relation::Files { corpus } => format!("files({})", text(corpus)),
         Relation::Corpora => "corpora()".to_owned(),
         Relation::Segments { corpus } => format!("segments({})", text(corpus)),
+        Relation::Devices => "devices()".to_owned(),
         Relation::Settings => "settings()".to_owned(),
     }
 }
@@ -135,6 +137,7 @@ fn columns_of(relation: &Relation) -> Vec<String> {
         Relation::Files { .. } => names!(FilesColumn),
         Relation::Corpora => names!(CorporaColumn),
         Relation::Segments { .. } => names!(SegmentsColumn),
+        Relation::Devices => names!(DevicesColumn),
         Relation::Settings => names!(SettingsColumn),
     };
     names.into_iter().map(String::from).collect()

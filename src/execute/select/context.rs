@@ -3,10 +3,14 @@
 //! Invariant: operators that keep rows share the memory limit in equal parts, so together they stay within it. A single row
 //! may be larger than a part; it is kept all the same.
 
+use std::sync::Arc;
+
+use super::batch::Batch;
 use super::spill::SpillDirectory;
-use crate::Database;
 use crate::interrupt::{Interrupt, Pace};
 use crate::settings::Settings;
+use crate::snapshot::Snapshot;
+use crate::{Database, Result};
 
 /// What all operators of one query share.
 #[derive(Debug, Clone)]
@@ -15,6 +19,8 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     /// 0-based number of the parameter set.
     pub(crate) binding: u64,
+    /// Answers to the look-ups of several parameter sets.
+    pub(super) batch: Option<Arc<Batch>>,
     pub(crate) spill: SpillDirectory,
     /// Bytes that one operator may keep.
     pub(crate) memory: usize,
@@ -31,9 +37,16 @@ impl Context {
                 .begin(settings.statement_timeout),
             settings,
             binding: 0,
+            batch: None,
             spill: SpillDirectory::beside(database.path().as_deref()),
             memory: usize::try_from(settings.memory_limit).unwrap_or(usize::MAX),
         }
+    }
+
+    /// What the query sees of a corpus.
+    pub(super) fn snapshot(&self, database: &Database, corpus: &str) -> Result<Snapshot> {
+        let known = self.batch.as_ref().and_then(|batch| batch.snapshot(corpus));
+        known.map_or_else(|| database.snapshot(corpus), Ok)
     }
 
     pub(crate) fn pace(&self) -> Pace {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::row::{Input, Operator, WeightedRow};
 use crate::Result;
+use crate::device::Log;
 
 /// Says what an operator or a scan does.
 pub(crate) trait Describe: Send + Sync {
@@ -43,6 +44,29 @@ impl Description {
 impl Describe for Description {
     fn describe(&self) -> Description {
         self.clone()
+    }
+}
+
+/// What a scan does, and where its question was answered.
+pub(crate) struct Answered {
+    planned: Description,
+    pub(crate) log: Log,
+}
+
+impl Answered {
+    pub(crate) fn new(planned: Description) -> Arc<Answered> {
+        Arc::new(Answered {
+            planned,
+            log: Log::default(),
+        })
+    }
+}
+
+impl Describe for Answered {
+    fn describe(&self) -> Description {
+        let mut description = self.planned.clone();
+        description.lines.extend(self.log.line());
+        description
     }
 }
 

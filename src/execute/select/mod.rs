@@ -7,6 +7,7 @@
 mod accumulate;
 mod aggregate;
 mod aggregate_unique;
+mod batch;
 mod build;
 mod codec;
 mod context;
@@ -24,6 +25,8 @@ mod sort;
 mod sorter;
 mod spill;
 mod values;
+
+use std::sync::Arc;
 
 use zipfdb_sql::query::Query;
 
@@ -115,6 +118,12 @@ struct Answers {
 impl Answers {
     /// Begins the next query; says whether there is one.
     fn begin(&mut self) -> Result<bool> {
+        if self.context.binding.is_multiple_of(batch::SETS_MAX as u64) {
+            let queries = self.queries.as_slice();
+            let next = &queries[..queries.len().min(batch::SETS_MAX)];
+            let batch = batch::batch(&self.database, next, self.context.binding)?;
+            self.context.batch = batch.map(Arc::new);
+        }
         let Some(query) = self.queries.next() else {
             return Ok(false);
         };

@@ -1,12 +1,12 @@
 //! Counts of words.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use zipfdb_kernels::CountTable;
 
-use super::{Edit, NONE, PendingView};
+use super::{NONE, PendingView};
+use crate::device::Run;
 use crate::overlay::add_up;
 use crate::{Error, Result};
 
@@ -16,7 +16,10 @@ impl PendingView {
         if let Some(changes) = self.changes.get() {
             return Ok(changes);
         }
-        let mut changes: Vec<(u32, i64)> = self.edits.iter().flat_map(Edit::changes).collect();
+        // The numbers of all words are faster than a search for each of many.
+        self.numbering.numbers();
+        let of_edits = (self.edits.par_iter()).flat_map_iter(|edit| edit.changes(&self.numbering));
+        let mut changes: Vec<(u32, i64)> = of_edits.copied().collect();
         for &file in &self.gone {
             let counts = self.stored.totals_of(file as usize)?.into_iter();
             // Counts are below 2^63.
@@ -27,8 +30,11 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::totals`].
-    pub(crate) fn totals(&self) -> Result<Vec<u64>> {
-        let stored = self.stored.totals()?;
+    pub(crate) fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
+        if let Some(totals) = self.totals.get() {
+            return Ok(totals.clone());
+        }
+        let stored = self.stored.totals(run)?;
         let mut totals = match self.numbering.numbers() {
             None => stored,
             Some(numbers) => {
@@ -42,7 +48,7 @@ impl PendingView {
         for &(word, change) in self.changes()? {
             add(&mut totals[word as usize], change);
         }
-        Ok(totals)
+        Ok(self.totals.get_or_init(|| totals).clone())
     }
 
     /// As [`super::StoredView::totals_of`].
@@ -57,9 +63,10 @@ impl PendingView {
         let Some(edit) = self.edit(file) else {
             return Ok(counts);
         };
-        let mut merged = Vec::with_capacity(counts.len() + edit.changes.len());
+        let changes = edit.changes(&self.numbering);
+        let mut merged = Vec::with_capacity(counts.len() + changes.len());
         let mut rest = counts.into_iter().peekable();
-        for (word, change) in edit.changes() {
+        for &(word, change) in changes {
             while let Some(count) = rest.next_if(|count| count.0 < word) {
                 merged.push(count);
             }
@@ -74,11 +81,11 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::file_words`].
-    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+    pub(crate) fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         if let Some(table) = self.file_words.get() {
             return Ok(table.clone());
         }
-        let stored = self.stored.file_words(stop)?;
+        let stored = self.stored.file_words(run)?;
         let rows = (0..self.files.len()).into_par_iter().map(|file| {
             let row = match self.stored_file(file) {
                 None => &[][..],
@@ -88,7 +95,7 @@ impl PendingView {
             let row: Vec<(u32, u32)> = row.iter().map(number).collect();
             match self.edit(file) {
                 None => Ok(row),
-                Some(edit) => corrected(&row, edit.changes()),
+                Some(edit) => corrected(&row, edit.changes(&self.numbering).iter().copied()),
             }
         });
         self.numbering.numbers();
@@ -98,17 +105,15 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::word_files`].
-    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<Arc<CountTable>> {
+    pub(crate) fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         if let Some(table) = self.word_files.get() {
             return Ok(table.clone());
         }
-        let stored = self.stored.word_files(stop)?;
+        let stored = self.stored.word_files(run)?;
         let mut changes: Vec<(u32, u32, i64)> = Vec::new();
         for edit in &self.edits {
-            changes.extend(
-                edit.changes()
-                    .map(|(word, change)| (word, edit.file, change)),
-            );
+            let of_edit = edit.changes(&self.numbering).iter();
+            changes.extend(of_edit.map(|&(word, change)| (word, edit.file, change)));
         }
         changes.par_sort_unstable();
         let words = (0..self.numbering.len() as u32).into_par_iter();
@@ -151,8 +156,9 @@ impl PendingView {
             .map(|file| self.stored_file(file).map_or(0, |stored| found[stored]))
             .collect();
         for edit in &self.edits {
-            for (_, change) in edit.changes().filter(|&(word, _)| in_set[word as usize]) {
-                add(&mut counts[edit.file as usize], change);
+            let changes = edit.changes(&self.numbering).iter();
+            for (_, change) in changes.filter(|(word, _)| in_set[*word as usize]) {
+                add(&mut counts[edit.file as usize], *change);
             }
         }
         Ok(counts)

@@ -53,6 +53,8 @@ pub(crate) struct PendingView {
     byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
     /// How much more or less often each word occurs than in the stored files; ascending, no change is 0.
     changes: OnceLock<Vec<(u32, i64)>>,
+    /// How often each word occurs, once somebody asked.
+    totals: OnceLock<Vec<u64>>,
     /// Tables of all files and words, once somebody asked.
     file_words: OnceLock<Arc<CountTable>>,
     word_files: OnceLock<Arc<CountTable>>,
@@ -65,8 +67,8 @@ struct Edit {
     /// Its number.
     file: u32,
     text: EditedText,
-    /// How much more or less often words occur than in the stored file; by number, ascending.
-    changes: Vec<(u32, i64)>,
+    /// How much more or less often words occur than in the stored file; by number, ascending, once somebody asked.
+    changes: OnceLock<Vec<(u32, i64)>>,
 }
 
 impl PendingView {
@@ -94,13 +96,9 @@ impl PendingView {
             .collect::<Result<_>>()?;
 
         let words = (found.iter().flatten()).flat_map(|text| &text.regions().changes);
-        let numbering = stored.word_numbers.with_fresh(|fresh| {
-            Numbering::new(
-                stored.known_vocabulary(),
-                fresh,
-                words.map(|&(word, _)| word),
-            )
-        });
+        let vocabulary = stored.known_vocabulary();
+        let met = stored.word_numbers.ranked(vocabulary);
+        let numbering = Numbering::new(vocabulary.len(), &met, words.map(|&(word, _)| word));
         let mut view = PendingView {
             files: Vec::with_capacity(stored.files().len() + states.len()),
             stored_of: Vec::new(),
@@ -111,6 +109,7 @@ impl PendingView {
             numbering,
             byte_order: OnceLock::new(),
             changes: OnceLock::new(),
+            totals: OnceLock::new(),
             file_words: OnceLock::new(),
             word_files: OnceLock::new(),
             windows: Default::default(),
@@ -136,11 +135,10 @@ impl PendingView {
                     if base != same {
                         view.gone.push(same);
                     }
-                    let changes = view.to_numbers(&regions.changes);
                     view.edits.push(Edit {
                         // Files are numbered by u32.
                         file: view.files.len() as u32,
-                        changes,
+                        changes: OnceLock::new(),
                         text,
                     });
                     view.push(summary, base, edit);
@@ -164,15 +162,6 @@ impl PendingView {
         self.edit_of.push(edit);
     }
 
-    /// Gives words that edits met the numbers they have here.
-    fn to_numbers(&self, changes: &[(u32, i64)]) -> Vec<(u32, i64)> {
-        let changes = changes.iter();
-        let number = |&(word, change): &(u32, i64)| (self.numbering.number_met(word), change);
-        let mut changes: Vec<(u32, i64)> = changes.map(number).collect();
-        changes.sort_unstable_by_key(|&(word, _)| word);
-        changes
-    }
-
     /// All files as they are now, in order of name.
     pub(crate) fn files(&self) -> &[FileSummary] {
         &self.files
@@ -194,10 +183,13 @@ impl PendingView {
 
     /// All words in order of bytes, and the place of each in it.
     pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
-        self.byte_order.get_or_init(|| {
-            let vocabulary = self.stored.known_vocabulary();
-            (self.numbering).byte_order(vocabulary, vocabulary.byte_order())
-        })
+        if let Some(known) = self.byte_order.get() {
+            return known;
+        }
+        // Without a lock: see `segment_view`.
+        let vocabulary = self.stored.known_vocabulary();
+        let built = (self.numbering).byte_order(vocabulary, vocabulary.byte_order());
+        self.byte_order.get_or_init(|| built)
     }
 
     /// The word with a number.
@@ -255,8 +247,14 @@ impl Edit {
         self.text.regions()
     }
 
-    /// How much more or less often words occur than in the stored file; by number, ascending.
-    fn changes(&self) -> impl Iterator<Item = (u32, i64)> {
-        self.changes.iter().copied()
+    /// How much more or less often words occur than in the stored file; by the numbers they have here, ascending.
+    fn changes(&self, numbering: &Numbering) -> &[(u32, i64)] {
+        self.changes.get_or_init(|| {
+            let changes = self.regions().changes.iter();
+            let number = |&(word, change): &(u32, i64)| (numbering.number_met(word), change);
+            let mut changes: Vec<(u32, i64)> = changes.map(number).collect();
+            changes.sort_unstable_by_key(|&(word, _)| word);
+            changes
+        })
     }
 }

@@ -9,6 +9,7 @@ use zipfdb_kernels::{CountTable, FileOrder, NGRAM_WORDS_MAX, NgramFiles};
 
 use super::counts::corrected;
 use super::{Edit, NONE, PendingView};
+use crate::device::Run;
 use crate::overlay::{Region, RegionWord};
 use crate::snapshot::tasks::{CountedNgrams, Counts};
 use crate::{Error, Result};
@@ -64,32 +65,35 @@ impl Edit {
 
 impl PendingView {
     fn windows(&self, n: usize) -> &WindowChanges {
-        self.windows[n].get_or_init(|| {
-            let window = |words: &[RegionWord], first: usize| {
-                let words = words[first..first + n].iter();
-                window_of(words.map(|word| self.numbering.number_met(word.word)))
-            };
-            let of_edit = |edit: &Edit| {
-                let (mut changes, mut places) = (Vec::new(), Vec::new());
-                for region in &edit.regions().regions {
-                    let [(now, words), (before, stored)] = edit.changed_windows(region, n);
-                    for first in now {
-                        let window = window(words, first);
-                        changes.push((window, edit.file, 1));
-                        places.push((window, edit.file, region.words.start + first as u64));
-                    }
-                    for first in before {
-                        changes.push((window(stored, first), edit.file, -1));
-                    }
+        if let Some(known) = self.windows[n].get() {
+            return known;
+        }
+        // Without a lock: see `segment_view`.
+        let window = |words: &[RegionWord], first: usize| {
+            let words = words[first..first + n].iter();
+            window_of(words.map(|word| self.numbering.number_met(word.word)))
+        };
+        let of_edit = |edit: &Edit| {
+            let (mut changes, mut places) = (Vec::new(), Vec::new());
+            for region in &edit.regions().regions {
+                let [(now, words), (before, stored)] = edit.changed_windows(region, n);
+                for first in now {
+                    let window = window(words, first);
+                    changes.push((window, edit.file, 1));
+                    places.push((window, edit.file, region.words.start + first as u64));
                 }
-                (changes, places)
-            };
-            let (changes, places): (Vec<_>, Vec<_>) = self.edits.par_iter().map(of_edit).unzip();
-            let (mut changes, mut places) = (changes.concat(), places.concat());
-            add_up(&mut changes);
-            places.par_sort_unstable();
-            WindowChanges { changes, places }
-        })
+                for first in before {
+                    changes.push((window(stored, first), edit.file, -1));
+                }
+            }
+            (changes, places)
+        };
+        let (changes, places): (Vec<_>, Vec<_>) = self.edits.par_iter().map(of_edit).unzip();
+        let (mut changes, mut places) = (changes.concat(), places.concat());
+        add_up(&mut changes);
+        places.par_sort_unstable();
+        let built = WindowChanges { changes, places };
+        self.windows[n].get_or_init(|| built)
     }
 
     /// The changes of one n-gram.
@@ -103,8 +107,8 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::ngrams`].
-    pub(crate) fn ngrams(&self, n: usize, stop: &AtomicBool) -> Result<Vec<CountedNgrams>> {
-        let mut parts = self.stored.ngrams(n, stop)?;
+    pub(crate) fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
+        let mut parts = self.stored.ngrams(n, run)?;
         if parts.is_empty() {
             parts.push(CountedNgrams {
                 words: Vec::new(),
@@ -155,9 +159,9 @@ impl PendingView {
         &self,
         n: usize,
         order: FileOrder,
-        stop: &AtomicBool,
+        run: Run<'_>,
     ) -> Result<Vec<NgramFiles>> {
-        let mut parts = self.stored.ngram_files(n, order, stop)?;
+        let mut parts = self.stored.ngram_files(n, order, run)?;
         if parts.is_empty() {
             parts.push(NgramFiles {
                 words: Vec::new(),

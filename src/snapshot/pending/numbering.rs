@@ -4,12 +4,10 @@
 //! a stored word's number grows by as many new words as come before it.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
-
-use rayon::prelude::*;
+use std::sync::{Arc, OnceLock};
 
 use crate::snapshot::vocabulary::Vocabulary;
-use crate::snapshot::word_order::compare;
+use crate::snapshot::word_numbers::RankedWords;
 
 /// No place.
 const NONE: u32 = u32::MAX;
@@ -17,7 +15,7 @@ const NONE: u32 = u32::MAX;
 /// The words of the stored files and those that only edits have, numbered together.
 pub(crate) struct Numbering {
     /// The words that are not stored, in dictionary order.
-    fresh: Vec<Box<[u8]>>,
+    fresh: Vec<Arc<[u8]>>,
     /// For each of them how many stored words come before it.
     stored_before: Vec<u32>,
     stored_count: u32,
@@ -41,42 +39,29 @@ pub(crate) enum Source<'a> {
 }
 
 impl Numbering {
-    /// Numbers words that edits met, told as [`super::WordNumbers`] does, among the stored ones. `met` are all that are not
-    /// stored, of which `words` says which count; they may come in any order and more than once.
+    /// Numbers words that edits met, told as [`super::WordNumbers`] does, among the `stored_count` stored ones. `met` are all
+    /// that are not stored, of which `words` says which count; they may come in any order and more than once.
     pub(crate) fn new(
-        vocabulary: &Vocabulary,
-        met: &[Box<[u8]>],
+        stored_count: usize,
+        met: &RankedWords,
         words: impl Iterator<Item = u32>,
     ) -> Numbering {
-        // Words are numbered by u32.
-        let stored_count = vocabulary.len() as u32;
-        let mut is_used = vec![false; met.len()];
+        let stored_count = stored_count as u32; // words are numbered by u32
+        let mut places = vec![NONE; met.words.len()];
         for word in words.filter(|&word| word >= stored_count) {
-            is_used[(word - stored_count) as usize] = true;
+            places[(word - stored_count) as usize] = 0;
         }
-        let mut used: Vec<u32> = (0..met.len() as u32)
-            .filter(|&word| is_used[word as usize])
-            .collect();
-        let word_of = |word: u32| &met[word as usize][..];
-        used.par_sort_unstable_by(|&left, &right| compare(word_of(left), word_of(right)));
-        let mut places = vec![NONE; met.len()];
-        for (place, &word) in (0..).zip(&used) {
-            places[word as usize] = place;
-        }
-        let fresh: Vec<Box<[u8]>> = used.iter().map(|&word| word_of(word).into()).collect();
-        let before = |word: &[u8]| {
-            let (mut low, mut high) = (0, stored_count);
-            while low < high {
-                let middle = low + (high - low) / 2;
-                match compare(vocabulary.word(middle), word).is_lt() {
-                    true => low = middle + 1,
-                    false => high = middle,
-                }
+        let (mut fresh, mut stored_before) = (Vec::new(), Vec::new());
+        for &(word, before) in &met.order {
+            let place = &mut places[word as usize];
+            if *place != NONE {
+                *place = fresh.len() as u32; // words are numbered by u32
+                fresh.push(met.words[word as usize].clone());
+                stored_before.push(before);
             }
-            low
-        };
+        }
         Numbering {
-            stored_before: fresh.par_iter().map(|word| before(word)).collect(),
+            stored_before,
             fresh,
             stored_count,
             met: places,

@@ -190,7 +190,8 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
         Batch::Insert(vec![Insertion { file, offset, text }])
     };
     let mut overlays = [Overlay::default(), Overlay::default()];
-    let views = [(); 2].map(|()| Arc::new(StoredView::new("c".into(), Vec::new()).unwrap()));
+    let views = [(); 2]
+        .map(|()| Arc::new(StoredView::new("c".into(), Vec::new(), Arc::default()).unwrap()));
     (overlays[0].apply(&batch("a", "the cat"), &*views[0])).unwrap();
     (overlays[1].apply(&batch("b", "zebra dog eel"), &*views[0])).unwrap();
     // Each view meets other words first.

@@ -38,6 +38,13 @@ mod remains;
 mod scan;
 mod writer;
 
+/// What threads that commit wait for. `interleavings` compiles `writer` with others.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering};
+
+    pub(super) use parking_lot::{Condvar, Mutex, MutexGuard};
+}
+
 pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
 
 pub(crate) use frame::Merge;
@@ -106,5 +113,7 @@ pub const LOG_BUFFER_SIZE: usize = 1 << 20;
 /// Bytes from which on the next commit begins a new log file.
 pub(crate) const LOG_FILE_SIZE: u64 = 8 << 20;
 
+#[cfg(test)]
+mod interleavings;
 #[cfg(test)]
 mod tests;

@@ -73,7 +73,7 @@ impl LogRecord<'static> {
     /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes, or for an offset of 2^64 - 1.
     pub fn insert<'e>(
         corpus: u64,
-        rows: impl IntoIterator<Item = (&'e str, Option<u64>, &'e [u8])>,
+        rows: impl IntoIterator<Item = (&'e str, Option<u64>, &'e [u8]), IntoIter: Clone>,
     ) -> Result<LogRecord<'static>> {
         let edit = |(file, offset, text)| Edit::Insert { file, offset, text };
         encode(corpus, EditKind::Insert, rows.into_iter().map(edit))
@@ -85,7 +85,7 @@ impl LogRecord<'static> {
     /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes.
     pub fn delete<'e>(
         corpus: u64,
-        files: impl IntoIterator<Item = &'e str>,
+        files: impl IntoIterator<Item = &'e str, IntoIter: Clone>,
     ) -> Result<LogRecord<'static>> {
         let edit = |file| Edit::Delete { file };
         encode(corpus, EditKind::Delete, files.into_iter().map(edit))
@@ -97,7 +97,7 @@ impl LogRecord<'static> {
     /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes.
     pub fn replace<'e>(
         corpus: u64,
-        rows: impl IntoIterator<Item = (&'e str, &'e [u8])>,
+        rows: impl IntoIterator<Item = (&'e str, &'e [u8]), IntoIter: Clone>,
     ) -> Result<LogRecord<'static>> {
         let edit = |(file, text)| Edit::Replace { file, text };
         encode(corpus, EditKind::Replace, rows.into_iter().map(edit))
@@ -221,6 +221,9 @@ impl<'a> Iterator for Edits<'a> {
 
 impl ExactSizeIterator for Edits<'_> {}
 
+/// What the sizes and the offset of an edit take, about: room for them is reserved.
+const EDIT_HEAD_SIZE: usize = 8;
+
 fn take<'a>(input: &mut &'a [u8], size: u64) -> std::result::Result<&'a [u8], Fault> {
     let size = usize::try_from(size).map_err(|_| Fault("an edit is cut off"))?;
     varint::take(input, size)
@@ -229,13 +232,20 @@ fn take<'a>(input: &mut &'a [u8], size: u64) -> std::result::Result<&'a [u8], Fa
 fn encode<'e>(
     corpus: u64,
     kind: EditKind,
-    edits: impl Iterator<Item = Edit<'e>>,
+    edits: impl Iterator<Item = Edit<'e>> + Clone,
 ) -> Result<LogRecord<'static>> {
     let invalid = |fault| Error::Invalid {
         what: "record",
         fault,
     };
-    let mut payload = vec![0; 4];
+    // Memory for large texts is taken once, and no more of it than they take.
+    let size = |edit| match edit {
+        Edit::Insert { file, text, .. } | Edit::Replace { file, text } => file.len() + text.len(),
+        Edit::Delete { file } => file.len(),
+    };
+    let sizes = edits.clone().map(|edit| size(edit) + EDIT_HEAD_SIZE);
+    let mut payload = Vec::with_capacity((4 + sizes.sum::<usize>()).min(RECORD_SIZE_MAX));
+    payload.extend([0; 4]);
     let mut count = 0_u32; // an edit takes a byte, so the limit on bytes keeps it from running over
     let mut last = None;
     for edit in edits {

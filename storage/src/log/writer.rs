@@ -12,10 +12,8 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
+use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::backend::{Backend, BackendFile};
 use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, MERGED, Merge, Sum};
 use crate::log::record::RECORD_SIZE_MAX;

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::super::driver::Source;
-use super::lock;
+use super::{Check, lock};
 
 /// Where headers of kernels lie.
 const INCLUDE: [&str; 3] = [
@@ -28,16 +28,18 @@ const EMULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/emulator");
 const BLOCK_THREADS_MAX: &str = "1024";
 
 const COMMON_OPTIONS: [&str; 4] = ["-std=c++17", "-g", "-fno-omit-frame-pointer", "-pthread"];
-const KERNEL_OPTIONS: [&str; 6] = [
+const KERNEL_OPTIONS: [&str; 5] = [
     "-O1",
-    "-shared",
     "-fPIC",
-    "-Wl,-Bsymbolic",
     "-DZIPFDB_EMULATOR",
+    // Two files may have kernels of one name.
+    "-fvisibility=hidden",
     // `#pragma unroll` is for devices.
     "-Wno-unknown-pragmas",
 ];
 const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+/// Calls of functions at each access, which the emulator has itself.
+const HOOKS: &str = "-fsanitize=thread";
 
 /// A C++ compiler and the emulator that it built.
 pub(super) struct Toolchain {
@@ -49,7 +51,7 @@ pub(super) struct Toolchain {
     /// Of everything that goes into a library but its source.
     fingerprint: u64,
     /// By the address of the source. What compiles is waited for by all who need it.
-    libraries: Mutex<HashMap<usize, Library>>,
+    libraries: Mutex<HashMap<(usize, Check), Library>>,
 }
 
 type Library = Arc<OnceLock<Result<PathBuf, String>>>;
@@ -99,7 +101,7 @@ impl Toolchain {
                     .args(["-O2", "-Wall", "-rdynamic"]);
                 command.arg("-o").arg(output).args(&sources);
                 command.args(options).arg("-ldl");
-                command
+                vec![command]
             })
             .map(|()| path)
         };
@@ -126,36 +128,49 @@ impl Toolchain {
     }
 
     /// The kernels of a source, compiled, or what the compiler says.
-    pub(super) fn library(&self, source: &'static Source) -> Result<PathBuf, String> {
+    pub(super) fn library(&self, source: &'static Source, check: Check) -> Result<PathBuf, String> {
         let address = std::ptr::from_ref(source) as usize;
-        let library = Arc::clone(lock(&self.libraries).entry(address).or_default());
-        library.get_or_init(|| self.compile(source)).clone()
+        let library = Arc::clone(lock(&self.libraries).entry((address, check)).or_default());
+        library.get_or_init(|| self.compile(source, check)).clone()
     }
 
-    fn compile(&self, source: &Source) -> Result<PathBuf, String> {
+    fn compile(&self, source: &Source, check: Check) -> Result<PathBuf, String> {
         let mut hasher = DefaultHasher::new();
-        (self.fingerprint, self.sanitized).hash(&mut hasher);
+        (self.fingerprint, self.sanitized, check).hash(&mut hasher);
         (source.name, source.text, source.constants).hash(&mut hasher);
         let name = format!("{}-{:016x}.so", source.name, hasher.finish());
         let library = self.directory.join(name);
         let with_table = library.with_extension("cpp");
+        let object = library.with_extension("o");
         make(&library, |output| {
             // If this fails, the compiler says that there is no such file.
-            let _ = fs::write(&with_table, with_table_of_kernels(source));
-            let mut command = Command::new(&self.compiler);
-            command.args(COMMON_OPTIONS).args(KERNEL_OPTIONS);
-            if self.sanitized {
-                command.args(SANITIZERS);
-            }
+            let _ = fs::write(&with_table, with_table_of_kernels(source, check));
+            let mut compile = Command::new(&self.compiler);
+            compile.args(COMMON_OPTIONS).args(KERNEL_OPTIONS);
+            let is_sanitized = check == Check::Memory && self.sanitized;
+            compile.args(match check {
+                Check::Memory if is_sanitized => &SANITIZERS[..],
+                Check::Memory => &[],
+                Check::Races => &[HOOKS],
+            });
             for directory in INCLUDE {
-                command.arg("-I").arg(directory);
+                compile.arg("-I").arg(directory);
             }
             for (name, value) in source.constants {
-                command.arg(format!("-D{name}={value}"));
+                compile.arg(format!("-D{name}={value}"));
             }
-            command.arg("-o").arg(output).arg(&with_table);
-            command
+            compile.arg("-c").arg("-o").arg(&object).arg(&with_table);
+            // Linked without the run-time library of the hooks.
+            let mut link = Command::new(&self.compiler);
+            link.args(["-shared", "-Wl,-Bsymbolic", "-o"]);
+            link.arg(output).arg(&object);
+            if is_sanitized {
+                link.arg(SANITIZERS[0]);
+            }
+            vec![compile, link]
         })?;
+        // Nobody needs it any more, and another process may have removed it.
+        let _ = fs::remove_file(object);
         Ok(library)
     }
 }
@@ -183,8 +198,8 @@ fn read(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Has a file written by `command` unless it is there.
-fn make(path: &Path, command: impl FnOnce(&Path) -> Command) -> Result<(), String> {
+/// Has a file written by commands, one after the other, unless it is there.
+fn make(path: &Path, commands: impl FnOnce(&Path) -> Vec<Command>) -> Result<(), String> {
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
     if path.exists() {
         return Ok(());
@@ -195,25 +210,32 @@ fn make(path: &Path, command: impl FnOnce(&Path) -> Command) -> Result<(), Strin
         return Ok(());
     }
     let partial = path.with_extension("partial");
-    let output = command(&partial).output().map_err(told)?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    for mut command in commands(&partial) {
+        let output = command.output().map_err(told)?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
     }
     fs::rename(partial, path).map_err(told)
 }
 
 /// The source, followed by a table of its kernels with which they can be called by name.
-fn with_table_of_kernels(source: &Source) -> String {
+fn with_table_of_kernels(source: &Source, check: Check) -> String {
     let mut text = format!(
         "#line 1 \"{}\"\n{}\n#line 1 \"table of kernels\"\n#include \"runtime.hpp\"\n\
-         extern \"C\" {{ emulator::Kernel zipfdb_kernels[] = {{\n",
+         extern \"C\" {{ __attribute__((visibility(\"default\"))) emulator::Kernel zipfdb_kernels[] = {{\n",
         source.name, source.text
     );
     for (name, threads_max) in kernels(source.text) {
         text +=
             &format!("    emulator::Registration<{name}>::kernel(\"{name}\", {threads_max}),\n");
     }
-    text + "    {nullptr, 0, 0, nullptr, nullptr},\n}; }\n"
+    text += "    {nullptr, 0, 0, nullptr, nullptr},\n}; }\n";
+    if check == Check::Races {
+        text +=
+            "extern \"C\" { __attribute__((visibility(\"default\"))) char zipfdb_finds_races; }\n";
+    }
+    text
 }
 
 /// Name and largest block, an expression, of each `__global__` function that is written out.

@@ -7,13 +7,13 @@
 
 use super::super::driver::{Argument, Driver, Kernel, Launch, Source};
 use super::super::error::GpuError;
-use super::Emulator;
 use super::build::kernels;
+use super::{Check, Emulator};
 
 static SOURCE: Source = Source {
     name: "tests.cu",
     text: include_str!("../../../emulator/tests.cu"),
-    constants: &[("DEFINED", 0)],
+    constants: &[],
 };
 
 const MISTAKE_WORDS: u64 = 16;
@@ -25,19 +25,28 @@ fn kernel(name: &'static str) -> Kernel {
     }
 }
 
-/// Runs with a device, if there is a compiler.
-fn on_device(run: impl FnOnce(&Emulator)) {
-    if let Some(emulator) = Emulator::start() {
+/// Runs with a device of each check, if there is a compiler.
+fn on_devices(mut run: impl FnMut(&Emulator)) {
+    Emulator::for_each_check().for_each(|emulator| run(&emulator));
+}
+
+/// Runs with a device that finds bad accesses, if there is a compiler and it can.
+fn on_sanitized(run: impl FnOnce(&Emulator)) {
+    if let Some(emulator) = Emulator::start(Check::Memory)
+        && emulator.is_sanitized()
+    {
         run(&emulator);
     }
 }
 
-/// Runs with a device under each of `seeds`, if there is a compiler.
+/// Runs with a device of each check under each of `seeds`, if there is a compiler.
 fn under_seeds(seeds: impl IntoIterator<Item = u64>, mut run: impl FnMut(&Emulator)) {
     for seed in seeds {
-        match Emulator::with_seed(seed) {
-            Some(emulator) => run(&emulator),
-            None => return,
+        for check in [Check::Memory, Check::Races] {
+            match Emulator::with_seed(check, seed) {
+                Some(emulator) => run(&emulator),
+                None => return,
+            }
         }
     }
 }
@@ -132,7 +141,7 @@ fn shuffle_source(kind: usize, lane: u32, operand: u32, width: u32) -> u32 {
 
 #[test]
 fn shuffles_read_the_lane_that_ptx_says() {
-    on_device(|emulator| {
+    on_devices(|emulator| {
         let threads = 64;
         let wide: Vec<u64> = numbers(threads, 1).collect();
         let narrow = narrow(threads, 2);
@@ -204,7 +213,7 @@ fn votes_are_among_the_lanes_of_the_mask() {
 
 #[test]
 fn integer_functions_are_as_defined() {
-    on_device(|emulator| {
+    on_devices(|emulator| {
         let mut values: Vec<u64> = numbers(480, 4).collect();
         let edges = [0, 1, u64::MAX, 1 << 31, 1 << 32, 1 << 63, 31, 32];
         values.extend(
@@ -248,7 +257,7 @@ fn integer_functions_are_as_defined() {
 
 #[test]
 fn atomics_lose_no_change_in_any_order() {
-    under_seeds(1..20, |emulator| {
+    under_seeds(1..8, |emulator| {
         let values: Vec<u32> = narrow(256, 5).iter().map(|value| value >> 4).collect();
         let narrow_start = [1, u32::MAX, 0, u32::MAX, 0, 0, 0, 9];
         let wide_start = narrow_start.map(|start| u64::from(start) << 8);
@@ -352,7 +361,7 @@ fn barriers_separate_what_is_before_from_what_is_after() {
 #[test]
 fn blocks_that_wait_for_earlier_blocks_make_progress() {
     let tiles = 50;
-    under_seeds(1..60, |emulator| {
+    under_seeds(1..30, |emulator| {
         let values = narrow(tiles, 7);
         let (states, next) = (put(emulator, &vec![0_u64; tiles]), put(emulator, &[0_u32]));
         let prefixes = put(emulator, &vec![0_u64; tiles]);
@@ -367,7 +376,7 @@ fn blocks_that_wait_for_earlier_blocks_make_progress() {
 }
 
 fn last_of_race(seed: u64) -> Option<u32> {
-    let emulator = Emulator::with_seed(seed)?;
+    let emulator = Emulator::with_seed(Check::Memory, seed)?;
     let last = put(&emulator, &[0_u32]);
     launch(&emulator, "racy_kernel", [4, 64], &[last]);
     Some(get(&emulator, last, 1)[0])
@@ -384,37 +393,33 @@ fn a_race_ends_differently_under_other_seeds_only() {
     assert!(results.is_empty() || distinct.len() > 10, "{results:?}");
 }
 
-/// What the emulator says to a mistake, if there is a compiler. `needs_sanitizer`: whether it sees it only with one.
-fn told(mistake: u32, needs_sanitizer: bool) -> Option<String> {
-    let emulator = Emulator::with_seed(40 + u64::from(mistake))?;
-    if needs_sanitizer && !emulator.is_sanitized() {
-        return None;
-    }
-    let memory = put(&emulator, &[0_u32; MISTAKE_WORDS as usize]);
-    let arguments = [Argument::U32(mistake), memory, Argument::U64(MISTAKE_WORDS)];
-    let error = try_launch(&emulator, "mistakes_kernel", [1, 64], &arguments).unwrap_err();
-    assert_eq!(
-        emulator
-            .synchronize()
-            .unwrap_err()
-            .to_string()
-            .split_once(" failed: ")
-            .unwrap()
-            .1,
-        error.to_string().split_once(" failed: ").unwrap().1
-    );
-    Some(error.to_string())
-}
-
-/// Every one of `parts` is in what the emulator says, as are kernel and seed.
+/// Every one of `parts` is in what the emulator says to a mistake, as are kernel and seed. The check that finds it, or
+/// none if each does.
 #[track_caller]
-fn assert_told(mistake: u32, needs_sanitizer: bool, parts: &[&str]) {
-    let Some(message) = told(mistake, needs_sanitizer) else {
-        return;
-    };
-    let seed = format!("mistakes_kernel in tests.cu, seed {}", 40 + mistake);
-    for part in parts.iter().chain([&&*seed, &"in block 0 of 1, thread "]) {
-        assert!(message.contains(part), "no `{part}` in:\n{message}");
+fn assert_told(mistake: u32, found_by: Option<Check>, parts: &[&str]) {
+    for check in [Check::Memory, Check::Races] {
+        let seed = 40 + u64::from(mistake);
+        let Some(emulator) = Emulator::with_seed(check, seed) else {
+            return;
+        };
+        if found_by.is_some_and(|found_by| found_by != check || !emulator.is_sanitized()) {
+            continue;
+        }
+        let memory = put(&emulator, &[0_u32; MISTAKE_WORDS as usize]);
+        let arguments = [Argument::U32(mistake), memory, Argument::U64(MISTAKE_WORDS)];
+        let error = try_launch(&emulator, "mistakes_kernel", [1, 64], &arguments).unwrap_err();
+        let GpuError::Call {
+            reason: message, ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        let kernel = format!("of mistakes_kernel in tests.cu, seed {seed}");
+        for part in parts.iter().chain([&&*kernel, &"in block 0 of 1, thread "]) {
+            assert!(message.contains(part), "no `{part}` in:\n{message}");
+        }
+        let later = emulator.synchronize().unwrap_err().to_string();
+        assert_eq!(later, format!("emulator: synchronize failed: {message}"));
     }
 }
 
@@ -422,7 +427,7 @@ fn assert_told(mistake: u32, needs_sanitizer: bool, parts: &[&str]) {
 fn accesses_outside_of_global_memory_are_found() {
     assert_told(
         0,
-        true,
+        Some(Check::Memory),
         &[
             "heap-buffer-overflow",
             "WRITE of size 4",
@@ -432,39 +437,51 @@ fn accesses_outside_of_global_memory_are_found() {
     );
     assert_told(
         1,
-        true,
+        Some(Check::Memory),
         &["heap-buffer-overflow", "READ of size 4", "thread 6 of 64"],
     );
 }
 
 #[test]
 fn accesses_outside_of_shared_memory_are_found() {
-    assert_told(2, true, &["index 4 out of bounds for type", "tests.cu:"]);
+    assert_told(
+        2,
+        Some(Check::Memory),
+        &["index 4 out of bounds for type", "tests.cu:"],
+    );
     assert_told(
         3,
-        true,
+        Some(Check::Memory),
         &["heap-buffer-overflow", "WRITE of size 4", "thread 7 of 64"],
     );
 }
 
 #[test]
 fn accesses_outside_of_local_memory_are_found() {
-    assert_told(14, true, &["stack-buffer-overflow", "READ of size 4"]);
+    assert_told(
+        14,
+        Some(Check::Memory),
+        &["stack-buffer-overflow", "READ of size 4"],
+    );
 }
 
 #[test]
 fn undefined_integer_operations_are_found() {
-    assert_told(4, true, &["misaligned address", "thread 8 of 64"]);
-    assert_told(5, true, &["signed integer overflow"]);
-    assert_told(15, true, &["shift exponent 32 is too large"]);
+    assert_told(
+        4,
+        Some(Check::Memory),
+        &["misaligned address", "thread 8 of 64"],
+    );
+    assert_told(5, Some(Check::Memory), &["signed integer overflow"]);
+    assert_told(15, Some(Check::Memory), &["shift exponent 32 is too large"]);
 }
 
 #[test]
 fn barriers_that_some_threads_miss_are_found() {
-    assert_told(6, false, &["barrier divergence", "exit"]);
+    assert_told(6, None, &["barrier divergence", "exit"]);
     assert_told(
         7,
-        false,
+        None,
         &["barrier divergence", "wait at the barrier at tests.cu:"],
     );
 }
@@ -473,30 +490,67 @@ fn barriers_that_some_threads_miss_are_found() {
 fn wrong_masks_of_warp_operations_are_found() {
     assert_told(
         8,
-        false,
+        None,
         &["__syncwarp: mask fffffffe lacks the caller, lane 0"],
     );
-    assert_told(9, false, &["exit"]);
+    assert_told(9, None, &["exit"]);
     assert_told(
         10,
-        false,
+        None,
         &["__ballot_sync", "waits in __ballot_sync of lanes ffffffff"],
     );
-    assert_told(11, false, &["waits"]);
+    assert_told(11, None, &["waits"]);
 }
 
 #[test]
 fn threads_that_wait_for_ever_are_found() {
-    assert_told(12, false, &["no progress"]);
-    assert_told(13, false, &["deadlock", "waits in __syncwarp of lanes"]);
+    assert_told(12, None, &["no progress"]);
+    assert_told(13, None, &["deadlock", "waits in __syncwarp of lanes"]);
+}
+
+/// What is wrong with the order of accesses in `orders_kernel`, if something is.
+fn race(order: u32, seed: u64) -> Option<String> {
+    let emulator = Emulator::with_seed(Check::Races, seed)?;
+    let memory = put(&emulator, &[0_u32; 129]);
+    let arguments = [Argument::U32(order), memory, put(&emulator, &[0_u32])];
+    let result = try_launch(&emulator, "orders_kernel", [2, 64], &arguments);
+    result.err().map(|error| error.to_string())
+}
+
+#[test]
+fn accesses_that_nothing_orders_are_races() {
+    let compiler = Emulator::start(Check::Races);
+    for order in [0, 3, 4, 6, 7, 9, 13] {
+        let Some(emulator) = &compiler else {
+            return;
+        };
+        let message = race(order, 1).unwrap_or_else(|| panic!("order {order} is none"));
+        let place = match emulator.is_sanitized() {
+            true => "at tests.cu:",
+            false => "at an unknown place",
+        };
+        for part in [
+            "race: 4 bytes that block ",
+            place,
+            "of orders_kernel in tests.cu, seed 1",
+        ] {
+            assert!(message.contains(part), "no `{part}` in:\n{message}");
+        }
+    }
+}
+
+#[test]
+fn barriers_and_acquires_order_accesses() {
+    for seed in 1..10 {
+        for order in [1, 2, 5, 8, 10, 11, 12] {
+            assert_eq!(race(order, seed), None, "order {order}");
+        }
+    }
 }
 
 #[test]
 fn use_after_free_is_found() {
-    on_device(|emulator| {
-        if !emulator.is_sanitized() {
-            return;
-        }
+    on_sanitized(|emulator| {
         let values = put(emulator, &[0_u32; 8]);
         let Argument::U64(address) = values else {
             panic!("not an address");
@@ -520,10 +574,7 @@ fn use_after_free_is_found() {
 #[test]
 fn copies_outside_of_memory_are_found() {
     for call in 0..4 {
-        on_device(|emulator| {
-            if !emulator.is_sanitized() {
-                return;
-            }
+        on_sanitized(|emulator| {
             let [a, b] = [0, 1].map(|_| emulator.allocate(100).unwrap());
             let error = match call {
                 0 => emulator.upload(a, &[0; 101]),
@@ -543,7 +594,7 @@ fn copies_outside_of_memory_are_found() {
 
 #[test]
 fn a_second_free_is_told_to_the_next_call() {
-    on_device(|emulator| {
+    on_devices(|emulator| {
         let address = emulator.allocate(1).unwrap();
         emulator.free(address);
         emulator.synchronize().unwrap();
@@ -559,7 +610,10 @@ fn a_second_free_is_told_to_the_next_call() {
 #[test]
 fn memory_is_what_was_written_and_garbage_before() {
     let mut garbage = Vec::new();
-    under_seeds([1, 2, 1], |emulator| {
+    for seed in [1, 2, 1] {
+        let Some(emulator) = &Emulator::with_seed(Check::Races, seed) else {
+            return;
+        };
         let [a, b] = [0, 1].map(|_| emulator.allocate(1000).unwrap());
         let mut bytes = vec![0; 1000];
         emulator.download(a, &mut bytes).unwrap();
@@ -572,7 +626,7 @@ fn memory_is_what_was_written_and_garbage_before() {
         assert_eq!(bytes[..7], *b"\xABtext\xAB\xAB");
         emulator.free(a);
         emulator.free(b);
-    });
+    }
     if let [first, second, third] = &garbage[..] {
         assert_ne!(first, second);
         assert_eq!(first, third);
@@ -581,7 +635,7 @@ fn memory_is_what_was_written_and_garbage_before() {
 
 #[test]
 fn launches_that_do_not_fit_the_kernel_are_refused() {
-    on_device(|emulator| {
+    on_devices(|emulator| {
         let values = put(emulator, &[5_u32; 3]);
         let refused = |name, shape, arguments: &[Argument]| {
             let error = try_launch(emulator, name, shape, arguments).unwrap_err();
@@ -622,11 +676,11 @@ fn a_source_that_does_not_compile_says_where() {
         constants: &[],
     };
     static DEFINED: Source = Source {
-        name: "tests.cu",
-        text: include_str!("../../../emulator/tests.cu"),
+        name: "defined.cu",
+        text: "#include \"device.cuh\"\nextern \"C\" __global__ void defined_kernel(u32* a) { *a += DEFINED; }\n",
         constants: &[("DEFINED", 1000)],
     };
-    on_device(|emulator| {
+    on_devices(|emulator| {
         let broken = Kernel {
             source: &BROKEN,
             name: "broken_kernel",
@@ -640,11 +694,10 @@ fn a_source_that_does_not_compile_says_where() {
         let values = put(emulator, &[5_u32]);
         let defined = Kernel {
             source: &DEFINED,
-            name: "add_kernel",
+            name: "defined_kernel",
         };
-        let arguments = [values, Argument::U64(1), Argument::U32(2)];
-        emulator.launch(defined, launch, &arguments).unwrap();
-        assert_eq!(get::<u32>(emulator, values, 1), [1007]);
+        emulator.launch(defined, launch, &[values]).unwrap();
+        assert_eq!(get::<u32>(emulator, values, 1), [1005]);
     });
 }
 

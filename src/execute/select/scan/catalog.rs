@@ -1,10 +1,10 @@
-//! The scans of `corpora()`, `segments('corpus')` and `settings()`: a few rows that are made at once.
+//! The scans of `corpora()`, `segments('corpus')`, `devices()` and `settings()`: a few rows that are made at once.
 //!
 //! Invariant: nothing of a segment is decoded.
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::{CorporaColumn, SegmentsColumn, SettingsColumn};
+use zipfdb_sql::query::{CorporaColumn, DevicesColumn, SegmentsColumn, SettingsColumn};
 use zipfdb_storage::SegmentInfo;
 
 use super::super::context::Context;
@@ -82,6 +82,7 @@ pub(super) fn corpora(
         snapshot: Snapshot,
         segments: Vec<SegmentInfo>,
         pending: u64,
+        recompressed: Option<f64>,
     }
     let mut items = Vec::new();
     for name in database.corpora() {
@@ -93,6 +94,7 @@ pub(super) fn corpora(
             name,
             segments: corpus.segments()?,
             pending: corpus.pending_bytes()?,
+            recompressed: corpus.recompressed_share()?,
         });
     }
     RowsScan::new("corpora", &request, context, items.len(), |row, column| {
@@ -109,6 +111,7 @@ pub(super) fn corpora(
             Some(CorporaColumn::Size) => from_count(size),
             Some(CorporaColumn::Ratio) => ratio(size, bytes),
             Some(CorporaColumn::Pending) => from_count(item.pending),
+            Some(CorporaColumn::Recompressed) => share(item.recompressed),
             None => Value::Null,
         }
     })
@@ -121,6 +124,11 @@ pub(super) fn segments(
     context: &Context,
 ) -> Result<RowsScan> {
     let segments = corpus.segments()?;
+    let shares = segments.iter().map(|segment| {
+        let underway = &corpus.shared().underway;
+        underway.of_segment(segment.segment_id)
+    });
+    let shares: Vec<Option<f64>> = shares.collect();
     RowsScan::new(
         "segments",
         &request,
@@ -145,6 +153,37 @@ pub(super) fn segments(
                 SegmentsColumn::Symbols => from_count(segment.symbols),
                 SegmentsColumn::RootSymbols => from_count(segment.root_symbols),
                 SegmentsColumn::Ratio => ratio(segment.size, segment.bytes),
+                SegmentsColumn::Recompressed => share(shares[row]),
+            }
+        },
+    )
+}
+
+/// The scan of `devices()`.
+pub(super) fn devices(
+    database: &Database,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<RowsScan> {
+    let devices = database.shared().devices.all();
+    RowsScan::new(
+        "devices",
+        &request,
+        context,
+        devices.len(),
+        |row, column| {
+            let device = &devices[row];
+            let facts = device.facts();
+            match DevicesColumn::ALL.get(column) {
+                Some(DevicesColumn::Device) => Value::Text(facts.name.clone()),
+                Some(DevicesColumn::Model) => Value::Text(facts.model.clone()),
+                Some(DevicesColumn::Architecture) => Value::Text(facts.architecture.clone()),
+                Some(DevicesColumn::Memory) => from_count(facts.memory),
+                Some(DevicesColumn::MemoryLimit) => from_count(device.memory_limit()),
+                Some(DevicesColumn::Used) => from_count(device.memory_used()),
+                Some(DevicesColumn::Resident) => from_count(device.segments()),
+                Some(DevicesColumn::Failures) => from_count(device.failures()),
+                None => Value::Null,
             }
         },
     )
@@ -163,6 +202,10 @@ pub(super) fn settings(request: ScanRequest, context: &Context) -> Result<RowsSc
             None => Value::Null,
         }
     })
+}
+
+fn share(done: Option<f64>) -> Value {
+    done.map_or(Value::Null, Value::Real)
 }
 
 fn ratio(size: u64, bytes: u64) -> Value {

@@ -116,7 +116,7 @@ pub(super) fn open(
 ) -> Result<Box<dyn Scan>> {
     Ok(match &request.relation {
         Relation::Files { corpus } => {
-            let snapshot = database.snapshot(corpus)?;
+            let snapshot = context.snapshot(database, corpus)?;
             Box::new(files::FilesScan::new(snapshot, request, context)?)
         }
         Relation::Corpora => Box::new(catalog::corpora(database, request, context)?),
@@ -124,9 +124,10 @@ pub(super) fn open(
             let corpus = database.corpus(corpus)?;
             Box::new(catalog::segments(&corpus, request, context)?)
         }
+        Relation::Devices => Box::new(catalog::devices(database, request, context)?),
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::Words { corpus } => {
-            let snapshot = database.snapshot(corpus)?;
+            let snapshot = context.snapshot(database, corpus)?;
             Box::new(words::WordsScan::new(snapshot, request, context)?)
         }
         Relation::TermVectors { corpus, k } => {

@@ -13,7 +13,7 @@ use zipfdb_sql::query::NgramsColumn;
 use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
-use super::super::explain::{Describe, Description};
+use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::selection::{FileSelection, WordSelection};
 use super::words::{Grain, describe_strategy, size_of_segments};
@@ -21,12 +21,11 @@ use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
 use crate::snapshot::{CountedNgrams, Ngram, Occurrence, Snapshot, WordStream};
-use crate::strategy::{Candidate, choose};
+use crate::strategy::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::{Result, Value};
 
 pub(super) struct NgramsScan {
     task: Task,
-    description: Arc<Description>,
     rows: Option<Rows>,
     interrupt: Interrupt,
 }
@@ -43,6 +42,7 @@ struct Task {
     ngram_filters: Vec<ColumnFilter>,
     /// Conditions on `position` or `offset`.
     place_filters: Vec<ColumnFilter>,
+    description: Arc<Answered>,
 }
 
 /// N-grams with what rows tell of them.
@@ -82,9 +82,6 @@ enum Rows {
 const BUFFER: usize = 1024;
 
 const NGRAM: usize = NgramsColumn::Ngram as usize;
-
-/// Distinct n-grams are about so many words' worth of work each.
-const NGRAM_FACTOR: f64 = 20.0;
 
 impl NgramsScan {
     pub(super) fn new(
@@ -142,6 +139,13 @@ impl NgramsScan {
         let detail = format!("{what} in {} files", files.len());
         let mut description = Description::new("n-grams", detail, None);
         description.lines = describe_strategy(chosen, &options);
+        let work = match chosen.strategy {
+            Strategy::Weights => Some(Work::Ngrams),
+            Strategy::FileWeights => Some(Work::NgramFiles),
+            _ => None,
+        };
+        let stored = snapshot.view().stored();
+        description.lines.push(stored.describe_places(work));
         Ok(NgramsScan {
             task: Task {
                 snapshot,
@@ -153,8 +157,8 @@ impl NgramsScan {
                 files,
                 ngram_filters,
                 place_filters,
+                description: Answered::new(description),
             },
-            description: Arc::new(description),
             rows: None,
             interrupt: context.interrupt.clone(),
         })
@@ -364,7 +368,8 @@ impl Task {
 
     fn table(&self, interrupt: &Interrupt) -> Result<Vec<CountedNgrams>> {
         let view = self.snapshot.view();
-        interrupt.watch(&self.snapshot, |stop| view.ngrams(self.n, stop))
+        let log = &self.description.log;
+        interrupt.watch(&self.snapshot, |stop| view.ngrams(self.n, log.until(stop)))
     }
 
     fn weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
@@ -388,8 +393,9 @@ impl Task {
     fn file_table(&self, interrupt: &Interrupt) -> Result<Vec<NgramFiles>> {
         let view = self.snapshot.view();
         let by_file = FileOrder::File;
+        let log = &self.description.log;
         interrupt.watch(&self.snapshot, |stop| {
-            view.ngram_files(self.n, by_file, stop)
+            view.ngram_files(self.n, by_file, log.until(stop))
         })
     }
 
@@ -745,7 +751,7 @@ impl Scan for NgramsScan {
     }
 
     fn description(&self) -> Arc<dyn Describe> {
-        self.description.clone()
+        self.task.description.clone()
     }
 
     fn into_operator(self: Box<Self>) -> Box<dyn Operator> {

@@ -9,7 +9,7 @@ use zipfdb_kernels::CountTable;
 use zipfdb_sql::query::TermVectorsColumn;
 
 use super::super::context::Context;
-use super::super::explain::{Describe, Description};
+use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::selection::FileSelection;
 use super::words::{describe_strategy, size_of_segments};
@@ -17,7 +17,7 @@ use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
 use crate::snapshot::Snapshot;
-use crate::strategy::{Candidate, choose};
+use crate::strategy::{Candidate, Task as Work, choose};
 use crate::{Result, Value};
 
 pub(super) struct TermVectorsScan {
@@ -33,7 +33,7 @@ pub(super) struct TermVectorsScan {
     current: u32,
     words: std::iter::Enumerate<std::vec::IntoIter<(u32, u64)>>,
     interrupt: Interrupt,
-    description: Arc<Description>,
+    description: Arc<Answered>,
 }
 
 impl TermVectorsScan {
@@ -60,6 +60,9 @@ impl TermVectorsScan {
         let mut description = Description::new("term vectors", detail, Some(rows));
         description.lines = describe_strategy(chosen, &[]);
         let counts_all = files.is_all() && files.len() > 1;
+        let stored = snapshot.view().stored();
+        let work = counts_all.then_some(Work::FileCounts);
+        description.lines.push(stored.describe_places(work));
         Ok(TermVectorsScan {
             k: usize::try_from(k).unwrap_or(usize::MAX),
             columns: columns.collect(),
@@ -69,7 +72,7 @@ impl TermVectorsScan {
             current: 0,
             words: Vec::new().into_iter().enumerate(),
             interrupt: context.interrupt.clone(),
-            description: Arc::new(description),
+            description: Answered::new(description),
             snapshot,
         })
     }
@@ -81,9 +84,9 @@ impl TermVectorsScan {
             None => self.snapshot.install(|| view.totals_of(file as usize))?,
             Some(table) => {
                 if table.rows() == 0 {
-                    *table = self
-                        .interrupt
-                        .watch(&self.snapshot, |stop| view.file_words(stop))?;
+                    *table = self.interrupt.watch(&self.snapshot, |stop| {
+                        view.file_words(self.description.log.until(stop))
+                    })?;
                 }
                 let row = table.row(file as usize).iter();
                 row.map(|&(word, count)| (word, u64::from(count))).collect()

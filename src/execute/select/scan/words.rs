@@ -11,14 +11,15 @@ use zipfdb_sql::query::WordsColumn;
 use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
-use super::super::explain::{Describe, Description};
+use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::selection::{FileSelection, WordSelection, is_text};
 use super::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
+use crate::device::Log;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
 use crate::snapshot::{Occurrence, Snapshot, WordStream};
-use crate::strategy::{Candidate, Size, choose};
+use crate::strategy::{Candidate, Size, Task as Work, choose};
 use crate::{Result, Value};
 
 /// What rows tell apart.
@@ -35,7 +36,7 @@ pub(super) enum Grain {
 
 pub(super) struct WordsScan {
     task: Task,
-    description: Arc<Description>,
+    description: Arc<Answered>,
     properties: Properties,
     rows: Option<Rows>,
     interrupt: Interrupt,
@@ -137,6 +138,13 @@ impl WordsScan {
         };
         let mut candidates = candidates(&snapshot, grain, &files, &word_filters, rows_max);
         let mut chosen = choose(&candidates, context.settings.strategy)?;
+        let mut lookups = candidates.iter();
+        if let Some(&look_up) = lookups.find(|candidate| candidate.strategy == Strategy::Parents)
+            && context.settings.strategy.is_none()
+            && snapshot.knows_lookups()
+        {
+            chosen = look_up;
+        }
         let is_large = grain == Grain::FileWord
             && context.settings.strategy.is_none()
             && chosen.strategy != Strategy::Parents
@@ -160,10 +168,10 @@ impl WordsScan {
         let properties = task.properties();
         // Sorting by bytes costs: only where it saves sorting above.
         task.by_bytes &= !properties.order.is_empty();
-        let description = task.description(chosen, &candidates);
+        let description = Answered::new(task.description(chosen, &candidates));
         Ok(WordsScan {
             task,
-            description: Arc::new(description),
+            description,
             properties,
             rows: None,
             interrupt: context.interrupt.clone(),
@@ -298,7 +306,20 @@ impl Task {
         };
         let mut description = Description::new("words", format!("{words} in {files}"), None);
         description.lines = describe_strategy(chosen, candidates);
+        let stored = self.snapshot.view().stored();
+        description.lines.push(stored.describe_places(self.work()));
         description
+    }
+
+    /// What devices can do of it.
+    fn work(&self) -> Option<Work> {
+        match self.strategy {
+            Strategy::Weights => Some(Work::Totals),
+            Strategy::FileWeights if self.files.is_all() && self.files.len() > 1 => {
+                (!self.is_large).then_some(Work::FileCounts)
+            }
+            _ => None,
+        }
     }
 
     /// The numbers of the words that pass, ascending; none for all.
@@ -313,7 +334,7 @@ impl Task {
         })
     }
 
-    fn start(&self, interrupt: &Interrupt) -> Result<Rows> {
+    fn start(&self, interrupt: &Interrupt, log: &Log) -> Result<Rows> {
         let words = self.words()?;
         let files = self.files.numbers();
         if self.grain == Grain::Occurrence {
@@ -341,10 +362,10 @@ impl Task {
         }
         let mut counted = match self.strategy {
             Strategy::Totals => self.stored_totals(&files),
-            Strategy::Weights => self.weights(words)?,
+            Strategy::Weights => self.weights(words, interrupt, log)?,
             Strategy::LocalTables => self.local_tables(&files, words)?,
             Strategy::Parents => self.look_up(&files, words.unwrap_or_default(), interrupt)?,
-            Strategy::FileWeights => self.file_weights(&files, words, interrupt)?,
+            Strategy::FileWeights => self.file_weights(&files, words, interrupt, log)?,
             Strategy::RootStream | Strategy::Decode => {
                 let mut counting = Counting::new(&self.snapshot, self.marked(words)?)?;
                 let mut counted = Vec::new();
@@ -400,8 +421,14 @@ impl Task {
         files.iter().map(count).collect()
     }
 
-    fn weights(&self, words: Option<Vec<u32>>) -> Result<Vec<Counted>> {
-        let totals = self.snapshot.install(|| self.snapshot.view().totals())?;
+    fn weights(
+        &self,
+        words: Option<Vec<u32>>,
+        interrupt: &Interrupt,
+        log: &Log,
+    ) -> Result<Vec<Counted>> {
+        let view = self.snapshot.view();
+        let totals = interrupt.watch(&self.snapshot, |stop| view.totals(log.until(stop)))?;
         let count = |word: u32| Counted {
             file: 0,
             word,
@@ -434,12 +461,11 @@ impl Task {
         words: Vec<u32>,
         interrupt: &Interrupt,
     ) -> Result<Vec<Counted>> {
-        let view = self.snapshot.view();
         let mut counted = Vec::new();
         for &file in files {
             interrupt.check()?;
             for &word in &words {
-                let times = view.count_in(file as usize, view.word(word))?;
+                let times = self.snapshot.count_at(file as usize, word)?;
                 counted.push(Counted { file, word, times });
             }
         }
@@ -451,13 +477,14 @@ impl Task {
         files: &[u32],
         words: Option<Vec<u32>>,
         interrupt: &Interrupt,
+        log: &Log,
     ) -> Result<Vec<Counted>> {
         let view = self.snapshot.view();
         let marked = self.marked(words)?;
         let is_wanted = |word: u32| (marked.as_ref()).is_none_or(|marked| marked[word as usize]);
         let mut counted = Vec::new();
         if self.files.is_all() && files.len() > 1 {
-            let table = interrupt.watch(&self.snapshot, |stop| view.file_words(stop))?;
+            let table = interrupt.watch(&self.snapshot, |stop| view.file_words(log.until(stop)))?;
             for file in 0..table.rows() {
                 let row = table.row(file).iter().filter(|entry| is_wanted(entry.0));
                 counted.extend(row.map(|&(word, times)| Counted {
@@ -526,7 +553,7 @@ impl Task {
             });
         let mut found = Vec::new();
         for &word in words {
-            let offsets = view.offsets_of(file as usize, word)?;
+            let offsets = self.snapshot.offsets_at(file as usize, word)?;
             let positions = match asks_position {
                 true => view.positions_of(file as usize, word)?,
                 false => vec![0; offsets.len()],
@@ -621,14 +648,14 @@ pub(super) fn describe_strategy(chosen: Candidate, candidates: &[Candidate]) -> 
     if !others.is_empty() {
         strategy.push_str(&format!("; not {}", others.join(", ")));
     }
-    vec![strategy, "device: cpu".to_owned()]
+    vec![strategy]
 }
 
 impl Operator for WordsScan {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
         let rows = match &mut self.rows {
             Some(rows) => rows,
-            none => none.insert(self.task.start(&self.interrupt)?),
+            none => none.insert(self.task.start(&self.interrupt, &self.description.log)?),
         };
         loop {
             match rows {

@@ -1,0 +1,351 @@
+//! Part `lookups`: counts, searches, extracts and inserts in batches of 100,000.
+//!
+//! Each word is as likely; its file is that of one of its places. Prints for each batch: device time, time with copies,
+//! time of one thread, from a part of the batch, and of all, and whether the answers are equal.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use rayon::prelude::*;
+use zipfdb_kernels::gpu::{
+    DeviceGrammar, DeviceInserts, DeviceQueries, DeviceStructures, Extract, Gpu, GpuError,
+    SearchResults, Terminals, WordQuery,
+};
+use zipfdb_kernels::{
+    APPEND, Content, GrammarView, Insert, InsertOrder, Lengths, Parameters, Parents, Signatures,
+    Structures, SymbolText, WordGrammar, WordUses, construct, count_in_file, extract,
+    locate_in_file, place_inserts, word_file_counts,
+};
+
+use super::arrays::Arrays;
+use crate::Result;
+
+const QUERIES: usize = 100_000;
+const RUNS: usize = 5;
+
+/// Times batches on a corpus.
+pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
+    let (tokens, file_offsets) = (&arrays.tokens, &arrays.file_offsets);
+    let (words, word_of) = (&arrays.words, &arrays.word_of);
+    let (offsets, bytes) = (&arrays.offsets, &arrays.bytes);
+    let terminals = arrays.terminal_count();
+
+    // Any word, in the file of one of its places, each as likely.
+    let mut numbers = Numbers(1);
+    let mut places = vec![(0u32, 0usize); words.len()];
+    for (at, &token) in tokens.iter().enumerate() {
+        if let Some((seen, place)) = places.get_mut(word_of[token as usize] as usize) {
+            *seen += 1;
+            if numbers.below(u64::from(*seen)) == 0 {
+                *place = at;
+            }
+        }
+    }
+    let mut queries = Vec::new();
+    let mut extracts = Vec::new();
+    while queries.len() < QUERIES {
+        let word = numbers.below(words.len() as u64) as usize;
+        let at = places[word].1;
+        let file = file_offsets.partition_point(|&offset| offset as usize <= at) - 1;
+        queries.push(WordQuery {
+            word: words[word],
+            file: file as u32,
+        });
+    }
+    let token_count = tokens.len();
+    let begin = Instant::now();
+    let grammar = construct(
+        tokens.clone(),
+        file_offsets,
+        terminals,
+        &Parameters::default(),
+        &mut |_| (),
+    );
+    let view = GrammarView {
+        terminal_count: terminals,
+        rule_offsets: &grammar.rule_offsets,
+        symbols: &grammar.symbols,
+        level_offsets: &grammar.level_offsets,
+        root_offsets: &grammar.root_offsets,
+        root: &grammar.root,
+    };
+    println!(
+        "{}: {token_count} tokens, {} files, {} body and {} root symbols, {} levels, built in {:.0} ms",
+        arrays.name,
+        view.files(),
+        view.symbols.len(),
+        view.root.len(),
+        view.levels(),
+        begin.elapsed().as_secs_f64() * 1e3,
+    );
+    let token = |terminal: u32| arrays.token(terminal);
+
+    // Structures: the CPU's, with all threads and with one, and the device's.
+    let build = || {
+        let begin = Instant::now();
+        let lengths = Lengths::new(view, |t| token(t).len() as u64);
+        let signatures = Signatures::new(view, |t| word_of[t as usize]);
+        let parents = Parents::new(view);
+        let text = SymbolText::new(view, &lengths, token);
+        (lengths, signatures, parents, text, begin.elapsed())
+    };
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    let single = one.install(build).4;
+    let (lengths, signatures, parents, text, all) = build();
+    let known = Terminals {
+        offsets,
+        bytes,
+        signatures: &signatures.bits[..terminals as usize],
+    };
+    let mut times = Vec::new();
+    let mut structures = None;
+    for _ in 0..RUNS {
+        drop(structures.take());
+        let uploaded = DeviceGrammar::upload(gpu, view)?;
+        gpu.synchronize()?;
+        let (built, time) = gpu.timed(|| DeviceStructures::new(gpu, uploaded, known))?;
+        structures = Some(built);
+        times.push(time);
+    }
+    let device = structures.ok_or("no runs")?;
+    println!(
+        "structures: device {:.2} ms, CPU without weights by file {:.0} ms on one thread, {:.0} ms on all; {} MB, {} weights",
+        median(&mut times),
+        single.as_secs_f64() * 1e3,
+        all.as_secs_f64() * 1e3,
+        device.bytes() >> 20,
+        device.weights.entries,
+    );
+
+    let structures = Structures {
+        view,
+        lengths: &lengths,
+        signatures: &signatures,
+        parents: Some(&parents),
+    };
+    let file_tokens =
+        |file: u32| u64::from(file_offsets[file as usize + 1] - file_offsets[file as usize]);
+    let count = |query: &WordQuery| {
+        let terminals = query.word.first..query.word.end;
+        let tokens = file_tokens(query.file);
+        count_in_file(
+            view,
+            Some(&parents),
+            &signatures,
+            terminals,
+            query.file,
+            tokens,
+        )
+    };
+    let uploaded = DeviceQueries::upload(gpu, &queries)?;
+    let kernel = measure(gpu, || device.count(gpu, &uploaded).map(drop))?;
+    let begin = Instant::now();
+    let found = gpu.download(&device.count(gpu, &DeviceQueries::upload(gpu, &queries)?)?)?;
+    let whole = begin.elapsed();
+    // One thread answers a part of the batch.
+    let part = QUERIES / 50;
+    // As a database that has counted for a while: a look-up in the inverted index.
+    let word_count = words.len() as u32;
+    let word_grammar = WordGrammar::new(view, word_of, word_count);
+    let uses = WordUses::new(word_grammar.view());
+    let table = word_file_counts(word_grammar.view(), &uses, &AtomicBool::new(false))?;
+    let look_up = |query: &WordQuery| {
+        let files = table.row(word_of[query.word.first as usize] as usize);
+        let found = files.binary_search_by_key(&query.file, |&(file, _)| file);
+        found.map_or(0, |at| u64::from(files[at].1))
+    };
+    report(
+        "count, index",
+        kernel,
+        whole,
+        &queries,
+        QUERIES,
+        &look_up,
+        |index, count| found[index] == count,
+    );
+    report(
+        "count",
+        kernel,
+        whole,
+        &queries,
+        part,
+        &count,
+        |index, count| found[index] == count,
+    );
+
+    let kernel = measure(gpu, || device.search(gpu, &uploaded).map(drop))?;
+    let begin = Instant::now();
+    let uploaded = DeviceQueries::upload(gpu, &queries)?;
+    let found = SearchResults::download(gpu, &device.search(gpu, &uploaded)?)?;
+    let whole = begin.elapsed();
+    println!(
+        "search finds {} places, peak memory {} MB",
+        found.offsets.len(),
+        gpu.take_memory_used_max() >> 20
+    );
+    let search = |query: &WordQuery| {
+        locate_in_file(structures, query.word, query.file, file_tokens(query.file))
+    };
+    report(
+        "search",
+        kernel,
+        whole,
+        &queries,
+        part,
+        &search,
+        |index, offsets| found.get(index) == offsets,
+    );
+    drop(found);
+
+    let content = Content {
+        view,
+        lengths: &lengths,
+        text: &text,
+    };
+    for length in [64, 4096] {
+        extracts.clear();
+        while extracts.len() < QUERIES {
+            let at = numbers.below(*lengths.file_starts.last().unwrap_or(&1));
+            let file = lengths.file_starts.partition_point(|&start| start <= at) - 1;
+            let offset = at - lengths.file_starts[file];
+            extracts.push(Extract {
+                file: file as u32,
+                offset,
+                length,
+            });
+        }
+        let kernel = measure(gpu, || device.extract(gpu, &extracts).map(drop))?;
+        let begin = Instant::now();
+        let found = device.extract(gpu, &extracts)?.download(gpu)?;
+        let whole = begin.elapsed();
+        let take = |query: &Extract| extract(content, query.file, query.offset, query.length);
+        let name = format!("extract {length}");
+        report(
+            &name,
+            kernel,
+            whole,
+            &extracts,
+            part,
+            &take,
+            |index, bytes| found.get(index) == bytes,
+        );
+    }
+    edits(gpu, &lengths, &mut numbers)
+}
+
+/// Inserts of 64 bytes: where they come to stand.
+fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers) -> Result<()> {
+    let starts = &lengths.file_starts;
+    let sizes: Vec<u64> = starts.windows(2).map(|range| range[1] - range[0]).collect();
+    let mut random = Vec::new();
+    let mut ends = Vec::new();
+    for _ in 0..QUERIES {
+        let at = numbers.below(*starts.last().unwrap_or(&1));
+        let file = starts.partition_point(|&start| start <= at) - 1;
+        let insert = Insert {
+            file: file as u32,
+            offset: at - starts[file],
+            length: 64,
+        };
+        random.push(insert);
+        ends.push(Insert {
+            offset: APPEND,
+            ..insert
+        });
+    }
+    for (name, inserts, order) in [
+        ("insert, batch", &random, InsertOrder::Batch),
+        ("insert, seq.", &random, InsertOrder::Sequence),
+        ("append", &ends, InsertOrder::Batch),
+    ] {
+        let uploaded = DeviceInserts::upload(gpu, &sizes, inserts)?;
+        let kernel = measure(gpu, || uploaded.place(gpu, order).map(drop))?;
+        let mut whole = f64::MAX;
+        let mut placed = None;
+        for _ in 0..RUNS {
+            let begin = Instant::now();
+            let found = DeviceInserts::upload(gpu, &sizes, inserts)?.place(gpu, order)?;
+            placed = Some(found.map_err(|_| "an insert past the end")?.download(gpu)?);
+            whole = whole.min(begin.elapsed().as_secs_f64() * 1e3);
+        }
+        let begin = Instant::now();
+        let expected = place_inserts(&sizes, inserts, order);
+        let single = begin.elapsed().as_secs_f64() * 1e3;
+        let is_equal = placed == expected.ok();
+        println!(
+            "{name:13} device {kernel:9.3} ms, with copies {whole:9.3} ms ({:6.1} M/s); one thread {single:9.1} ms ({:.1}x, {:.1}x); equal: {is_equal}",
+            QUERIES as f64 / whole / 1e3,
+            single / kernel,
+            single / whole,
+        );
+    }
+    Ok(())
+}
+
+fn median(times: &mut [u64]) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2] as f64 / 1e6
+}
+
+/// Milliseconds of the device.
+fn measure(
+    gpu: &Gpu,
+    mut run: impl FnMut() -> std::result::Result<(), GpuError>,
+) -> std::result::Result<f64, GpuError> {
+    let mut times = Vec::new();
+    for turn in 0..RUNS + 1 {
+        let ((), time) = gpu.timed(&mut run)?;
+        if turn > 0 {
+            times.push(time);
+        }
+    }
+    Ok(median(&mut times))
+}
+
+/// Answers the first `part` queries with one thread and all of them with all, checks both, and prints.
+fn report<Q: Sync, A: Send>(
+    name: &str,
+    kernel: f64,
+    whole: std::time::Duration,
+    queries: &[Q],
+    part: usize,
+    answer: &(impl Fn(&Q) -> A + Sync),
+    equals: impl Fn(usize, A) -> bool + Sync,
+) {
+    let begin = Instant::now();
+    for query in &queries[..part] {
+        std::hint::black_box(answer(query));
+    }
+    let single = begin.elapsed().as_secs_f64() * 1e3 * (queries.len() as f64 / part as f64);
+    let begin = Instant::now();
+    let wrong = Mutex::new(0u64);
+    queries.par_iter().enumerate().for_each(|(index, query)| {
+        if !equals(index, answer(query)) {
+            *wrong.lock().expect("nothing panics") += 1;
+        }
+    });
+    let all = begin.elapsed().as_secs_f64() * 1e3;
+    let whole = whole.as_secs_f64() * 1e3;
+    println!(
+        "{name:13} device {kernel:9.3} ms, with copies {whole:9.3} ms ({:6.1} M/s); one thread {single:9.1} ms ({:.0}x, {:.0}x), {} threads {all:8.1} ms ({:.1}x); {} wrong",
+        queries.len() as f64 / whole / 1e3,
+        single / kernel,
+        single / whole,
+        rayon::current_num_threads(),
+        all / whole,
+        wrong.lock().expect("nothing panics"),
+    );
+}
+
+/// splitmix64.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % end
+    }
+}

@@ -1,0 +1,78 @@
+//! Suite `gpu`: kernels on a CUDA device against their twins on the CPU and against plain arrays on the device.
+//!
+//! A corpus comes as text, or as a database that has it, which is a tenth of the size where a device is far away. Its
+//! grammar is built anew from its tokens, once, by the CPU. Every part compares answers before it prints times.
+
+mod arrays;
+mod construct;
+mod lookups;
+mod primitives;
+mod tasks;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use zipfdb_kernels::gpu::{Gpu, devices};
+
+use crate::Result;
+use arrays::Arrays;
+
+/// What the suite takes.
+#[derive(Args)]
+pub struct GpuOptions {
+    /// A corpus: a file, a directory with all files below it, or a database. May be given several times.
+    #[arg(long, num_args = 1.., value_name = "PATH")]
+    corpus: Vec<PathBuf>,
+    /// Only these parts.
+    #[arg(long, value_delimiter = ',', value_name = "PART")]
+    parts: Vec<Part>,
+    /// Which CUDA device.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    device: usize,
+    /// Items that primitives are timed with.
+    #[arg(long, default_value_t = 1 << 26, value_name = "N")]
+    items: u64,
+}
+
+/// A part of the suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Scan, radix sort and the like, against the speed of a copy.
+    Primitives,
+    /// Tokens to a grammar.
+    Construct,
+    /// The tasks on all words.
+    Tasks,
+    /// Batches of look-ups and of inserts.
+    Lookups,
+}
+
+/// Runs the suite.
+pub fn run(options: &GpuOptions) -> Result<()> {
+    let devices = devices().map_err(|absence| absence.to_string())?;
+    let gpu: &Gpu = (devices.get(options.device))
+        .ok_or_else(|| format!("no device {}: there are {}", options.device, devices.len()))?;
+    let wants = |part| options.parts.is_empty() || options.parts.contains(&part);
+    let facts = gpu.facts();
+    println!("{} {} ({})", facts.name, facts.model, facts.architecture);
+    if wants(Part::Primitives) {
+        primitives::run(gpu, options.items)?;
+    }
+    for path in &options.corpus {
+        for arrays in Arrays::of_corpus(path)? {
+            let name = &arrays.name;
+            let (tokens, bytes) = (arrays.tokens.len(), arrays.text_bytes);
+            println!("\n== {name}: {bytes} bytes, {tokens} tokens");
+            if wants(Part::Construct) {
+                construct::run(gpu, &arrays)?;
+            }
+            if wants(Part::Tasks) {
+                tasks::run(gpu, &arrays)?;
+            }
+            if wants(Part::Lookups) {
+                lookups::run(gpu, &arrays)?;
+            }
+        }
+    }
+    Ok(())
+}

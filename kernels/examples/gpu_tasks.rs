@@ -1,0 +1,425 @@
+//! Times the tasks on all words on the first CUDA device, against the CPU and against plain words: `gpu_tasks FOLDER...`.
+//!
+//! A folder holds little-endian arrays of a corpus: `tokens.u32`, `file_offsets.u32`, and, unless every token is a word,
+//! `words.u32` (first, spaced and end terminal of each word). `text_bytes`, if there, is a file as long as the text or holds
+//! its size in decimal. The grammar is built here. Prints for each task: device time on resident data, time with
+//! copies of grammar and result, the CPU twin with one and all threads, plain words on the device, ratios, whether
+//! results are equal, and the most device memory in use beside the grammar.
+
+use std::error::Error;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use zipfdb_kernels::gpu::{
+    self, DeviceWords, FileUses, Gpu, GpuError, Traversal, baseline, devices, file_word_counts,
+    file_word_counts_bottom_up, word_file_counts, words_by_count,
+};
+use zipfdb_kernels::{
+    CountTable, FileOrder, GAP, GrammarView, NgramCounts, NgramFiles, Parameters, WordGrammar,
+    WordUses, construct,
+};
+
+const RUNS: usize = 7;
+const WARM_UPS: usize = 2;
+
+/// Bytes for windows.
+const MEMORY: usize = 16 << 30;
+
+static GO: AtomicBool = AtomicBool::new(false);
+
+type Failure = Box<dyn Error>;
+
+fn main() -> Result<(), Failure> {
+    let gpu = &devices().map_err(|absence| absence.to_string())?[0];
+    println!("{} {}", gpu.facts().name, gpu.facts().model);
+    for folder in std::env::args().skip(1) {
+        corpus(gpu, Path::new(&folder))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u32>, Failure> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let words = bytes.as_chunks::<4>().0.iter();
+    Ok(words.map(|&word| u32::from_le_bytes(word)).collect())
+}
+
+/// Each token's word, and how many words there are.
+fn words_of(folder: &Path, terminals: u32) -> Result<(Vec<u32>, u32), Failure> {
+    let path = folder.join("words.u32");
+    if !path.exists() {
+        return Ok(((0..terminals).collect(), terminals));
+    }
+    let triples = read(&path)?;
+    let mut word_of = vec![GAP; terminals as usize];
+    for (number, word) in (0..).zip(triples.chunks_exact(3)) {
+        word_of[word[0] as usize..word[2] as usize].fill(number);
+    }
+    Ok((word_of, triples.len() as u32 / 3))
+}
+
+fn text_bytes(folder: &Path) -> Option<f64> {
+    let path = folder.join("text_bytes");
+    let told = fs::read_to_string(&path).ok();
+    let told = told.and_then(|text| text.trim().parse().ok());
+    told.or_else(|| Some(fs::metadata(path).ok()?.len() as f64))
+}
+
+/// The median time on the device, in milliseconds, and the last result.
+fn timed<T>(gpu: &Gpu, run: impl Fn() -> Result<T, GpuError>) -> Result<(f64, T), GpuError> {
+    let mut times = Vec::new();
+    let mut last = None;
+    for turn in 0..WARM_UPS + RUNS {
+        drop(last.take());
+        let (result, nanoseconds) = gpu.timed(&run)?;
+        if turn >= WARM_UPS {
+            times.push(nanoseconds as f64 / 1e6);
+        }
+        last = Some(result);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok((times[RUNS / 2], last.expect("some runs")))
+}
+
+/// The best wall time of a few runs, in milliseconds, and the last result.
+fn clocked<T>(runs: usize, run: impl Fn() -> T) -> (f64, T) {
+    let mut best = f64::INFINITY;
+    let mut last = None;
+    for _ in 0..runs {
+        drop(last.take());
+        let begin = Instant::now();
+        last = Some(run());
+        best = best.min(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    (best, last.expect("some runs"))
+}
+
+struct Corpus<'a> {
+    gpu: &'a Gpu,
+    view: GrammarView<'a>,
+    one: rayon::ThreadPool,
+    bytes: Option<f64>,
+}
+
+impl Corpus<'_> {
+    /// One line of the table. `run` gives what `fetch` copies to the host; `twin` is the CPU's, which must be equal.
+    fn task<T, H: PartialEq + Send>(
+        &self,
+        name: &str,
+        run: impl Fn(&DeviceWords) -> Result<T, GpuError>,
+        words: &DeviceWords,
+        fetch: impl Fn(&T) -> Result<H, GpuError>,
+        twin: impl Fn() -> H + Sync + Send,
+        plain: impl Fn() -> Result<(), GpuError>,
+    ) -> Result<(), Failure> {
+        let gpu = self.gpu;
+        let resident = gpu.memory_used();
+        gpu.take_memory_used_max();
+        let (kernel, result) = timed(gpu, || run(words))?;
+        let most = gpu.take_memory_used_max() - resident;
+        let found = fetch(&result)?;
+        drop(result);
+        let (whole, _) = clocked(3, || {
+            let words = DeviceWords::upload(gpu, self.view)?;
+            fetch(&run(&words)?)
+        });
+        let (scan, ()) = timed(gpu, plain)?;
+        let (all, expected) = clocked(3, &twin);
+        let (single, _) = self.one.install(|| clocked(1, &twin));
+        let equal = if found == expected { "equal" } else { "WRONG" };
+        let speed = self.bytes.map_or(0.0, |bytes| bytes / kernel / 1e6);
+        println!(
+            "{name:28} {kernel:9.3} {whole:9.2} {single:9.1} {all:9.2} {scan:9.3} {:7.1} {:7.1} {:8.0} {speed:8.1} {:7.0}  {equal}",
+            scan / kernel,
+            all / kernel,
+            single / kernel,
+            most as f64 / 1e6,
+        );
+        Ok(())
+    }
+}
+
+fn joined(parts: Vec<NgramCounts>) -> NgramCounts {
+    let (words, counts): (Vec<_>, Vec<_>) = parts
+        .into_iter()
+        .map(|part| (part.words, part.counts))
+        .unzip();
+    NgramCounts {
+        words: words.concat(),
+        counts: counts.concat(),
+    }
+}
+
+fn joined_files(parts: Vec<NgramFiles>) -> NgramFiles {
+    let mut all = NgramFiles {
+        words: Vec::new(),
+        files: CountTable {
+            offsets: vec![0],
+            entries: Vec::new(),
+        },
+    };
+    for NgramFiles { words, files } in parts {
+        let before = all.files.entries.len();
+        all.words.extend(words);
+        let ends = files.offsets[1..].iter();
+        all.files.offsets.extend(ends.map(|end| before + end));
+        all.files.entries.extend(files.entries);
+    }
+    all
+}
+
+fn corpus(gpu: &Gpu, folder: &Path) -> Result<(), Failure> {
+    let tokens = read(&folder.join("tokens.u32"))?;
+    let file_offsets = read(&folder.join("file_offsets.u32"))?;
+    let terminals = tokens.iter().max().map_or(0, |&most| most + 1);
+    let (word_of, word_count) = words_of(folder, terminals)?;
+
+    // The words without a grammar.
+    let mut plain_words = Vec::new();
+    let mut plain_offsets = vec![0u32];
+    for file in file_offsets.windows(2) {
+        let Range { start, end } = file[0] as usize..file[1] as usize;
+        let words = tokens[start..end].iter().map(|&t| word_of[t as usize]);
+        plain_words.extend(words.filter(|&word| word != GAP));
+        plain_offsets.push(plain_words.len() as u32);
+    }
+    let token_count = tokens.len();
+    let parameters = Parameters::default();
+    let begin = Instant::now();
+    let grammar = construct(tokens, &file_offsets, terminals, &parameters, &mut |_| ());
+    let built = begin.elapsed().as_secs_f64() * 1e3;
+    let tokens_view = GrammarView {
+        terminal_count: terminals,
+        rule_offsets: &grammar.rule_offsets,
+        symbols: &grammar.symbols,
+        level_offsets: &grammar.level_offsets,
+        root_offsets: &grammar.root_offsets,
+        root: &grammar.root,
+    };
+    let begin = Instant::now();
+    let word_grammar = WordGrammar::new(tokens_view, &word_of, word_count);
+    let reduced = begin.elapsed().as_secs_f64() * 1e3;
+    let view = word_grammar.view();
+    let twin_weights = word_grammar.weights();
+    let (uses_time, uses) = clocked(1, || WordUses::new(view));
+    println!(
+        "\n== {}: {token_count} tokens, {} words of {word_count}, {} files; {} rules, {} body and {} root symbols, {} levels",
+        folder.display(),
+        plain_words.len(),
+        view.files(),
+        view.rules(),
+        view.symbols.len(),
+        view.root.len(),
+        view.levels(),
+    );
+    let sizes: Vec<usize> = (0..view.levels())
+        .map(|level| {
+            let rules = view.level_rules(level);
+            (view.rule_offsets[rules.end] - view.rule_offsets[rules.start]) as usize
+        })
+        .collect();
+    println!("   body symbols by level: {sizes:?}");
+    println!(
+        "   CPU: construct {built:.0} ms, word grammar {reduced:.1} ms, uses {uses_time:.1} ms"
+    );
+
+    let (upload, words) = clocked(2, || -> Result<_, GpuError> {
+        let words = DeviceWords::upload(gpu, view)?;
+        gpu.synchronize()?;
+        Ok(words)
+    });
+    let words = words?;
+    let (uses_build, device_uses) = timed(gpu, || FileUses::new(gpu, &words))?;
+    let plain = baseline::PlainWords::upload(gpu, &plain_words, &plain_offsets, word_count)?;
+    println!(
+        "   device: {:?} body and root symbols with {} levels inlined; grammar {:.1} MB uploaded in {upload:.2} ms, uses {:.1} MB built in {uses_build:.3} ms, plain words {:.1} MB",
+        words.sizes(),
+        view.levels() - words.levels(),
+        words.bytes() as f64 / 1e6,
+        device_uses.bytes() as f64 / 1e6,
+        plain_words.len() as f64 * 4.0 / 1e6,
+    );
+    println!(
+        "   {:?} is estimated to be cheaper for counts by file",
+        Traversal::cheaper(gpu, &words)?
+    );
+    println!(
+        "{:28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>8} {:>8} {:>7}",
+        "task",
+        "kernel ms",
+        "whole ms",
+        "CPU 1",
+        "CPU all",
+        "scan ms",
+        "scan/k",
+        "CPU/k",
+        "CPU1/k",
+        "GB/s",
+        "MB"
+    );
+    let bench = Corpus {
+        gpu,
+        view,
+        one: rayon::ThreadPoolBuilder::new().num_threads(1).build()?,
+        bytes: text_bytes(folder),
+    };
+    let all = 0..view.root.len();
+    let total = plain_words.len() as u64;
+    let count_words = |words: &DeviceWords| gpu::weights(gpu, words);
+    let twin_count = || -> Vec<u32> {
+        let weights = zipfdb_kernels::weights(view, all.clone(), total);
+        weights.into_iter().map(|weight| weight as u32).collect()
+    };
+    let of_words = |weights: Vec<u32>| weights[..word_count as usize].to_vec();
+    bench.task(
+        "word count",
+        count_words,
+        &words,
+        |weights| Ok(of_words(gpu.download(weights)?)),
+        || of_words(twin_count()),
+        || baseline::histogram(gpu, &plain).map(drop),
+    )?;
+    bench.task(
+        "word count, root anew",
+        |words| gpu::weights_with_root::<u32>(gpu, words),
+        &words,
+        |weights| Ok(of_words(gpu.download(weights)?)),
+        || of_words(twin_count()),
+        || baseline::histogram(gpu, &plain).map(drop),
+    )?;
+    bench.task(
+        "word count, plain atomics",
+        count_words,
+        &words,
+        |weights| Ok(of_words(gpu.download(weights)?)),
+        || of_words(twin_count()),
+        || baseline::plain_histogram(gpu, &plain).map(drop),
+    )?;
+    bench.task(
+        "sort",
+        |words| words_by_count(gpu, &count_words(words)?, word_count, total as u32),
+        &words,
+        |(words, counts)| Ok((gpu.download(words)?, gpu.download(counts)?)),
+        || {
+            use rayon::prelude::*;
+            let counts = twin_count();
+            let mut order: Vec<u32> = (0..word_count).collect();
+            order.par_sort_by_key(|&word| std::cmp::Reverse(counts[word as usize]));
+            let counts = order.iter().map(|&word| counts[word as usize]).collect();
+            (order, counts)
+        },
+        || {
+            let counts = baseline::histogram(gpu, &plain)?;
+            words_by_count(gpu, &counts, word_count, total as u32).map(drop)
+        },
+    )?;
+    let inverted = || zipfdb_kernels::word_file_counts(view, &uses, &GO).ok();
+    let scan_inverted = || baseline::counts_by_file(gpu, &plain, false).map(drop);
+    bench.task(
+        "inverted index",
+        |words| word_file_counts(gpu, words, &FileUses::new(gpu, words)?),
+        &words,
+        |table| table.download(gpu).map(Some),
+        inverted,
+        scan_inverted,
+    )?;
+    bench.task(
+        "inverted index, uses kept",
+        |words| word_file_counts(gpu, words, &device_uses),
+        &words,
+        |table| table.download(gpu).map(Some),
+        inverted,
+        scan_inverted,
+    )?;
+    let vectors = || zipfdb_kernels::file_word_counts(view, &uses, &GO).ok();
+    let scan_vectors = || baseline::counts_by_file(gpu, &plain, true).map(drop);
+    bench.task(
+        "term vector",
+        |words| file_word_counts(gpu, words, &FileUses::new(gpu, words)?),
+        &words,
+        |table| table.download(gpu).map(Some),
+        vectors,
+        scan_vectors,
+    )?;
+    bench.task(
+        "term vector, uses kept",
+        |words| file_word_counts(gpu, words, &device_uses),
+        &words,
+        |table| table.download(gpu).map(Some),
+        vectors,
+        scan_vectors,
+    )?;
+    bench.task(
+        "term vector, top 10",
+        |words| file_word_counts(gpu, words, &device_uses)?.top(gpu, 10, None),
+        &words,
+        |table| table.download(gpu).map(Some),
+        || vectors().map(|table| CountTable::of_rows(table.top(10, |word| word))),
+        scan_vectors,
+    )?;
+    if let Err(error) = bench.task(
+        "term vector, bottom-up",
+        |words| file_word_counts_bottom_up(gpu, words),
+        &words,
+        |table| table.download(gpu).map(Some),
+        vectors,
+        scan_vectors,
+    ) {
+        println!("term vector, bottom-up: {error}");
+    }
+    let counted = gpu::weights(gpu, &words)?;
+    for n in [3, 2, 5] {
+        let fits = n as u32 * (32 - word_count.leading_zeros()) < 64;
+        bench.task(
+            &format!("sequence count, n = {n}"),
+            |words| {
+                let counts = count_words(words)?;
+                gpu::ngram_counts(gpu, words, &counts, n, MEMORY)
+            },
+            &words,
+            |parts| {
+                let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
+                Ok(Some(joined(parts?)))
+            },
+            || {
+                zipfdb_kernels::ngram_counts(view, twin_weights, n, MEMORY, &GO)
+                    .ok()
+                    .map(joined)
+            },
+            || match fits {
+                true => baseline::ngram_counts(gpu, &plain, n).map(drop),
+                false => Ok(()),
+            },
+        )?;
+        let order = FileOrder::Count;
+        bench.task(
+            &format!("ranked inverted, n = {n}"),
+            |words| gpu::ngram_file_counts(gpu, words, &counted, &device_uses, n, order, MEMORY),
+            &words,
+            |parts| {
+                let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
+                Ok(Some(joined_files(parts?)))
+            },
+            || {
+                let parts = zipfdb_kernels::ngram_file_counts(
+                    view,
+                    twin_weights,
+                    &uses,
+                    n,
+                    order,
+                    MEMORY,
+                    &GO,
+                );
+                parts.ok().map(joined_files)
+            },
+            || match fits {
+                true => baseline::ngram_file_counts(gpu, &plain, n).map(drop),
+                false => Ok(()),
+            },
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+// baseline.cu: the tasks without a grammar, on the words of all files one after the other: what grammars are measured against.
+// In     words [words] u32; files [words] u32, the file of each; file_offsets [files + 1]
+// Out    keys for radix sort, and rows of what was sorted
+// Work   a pass over the words; then it is the sort that costs
+// Map    a thread a word
+// Exact  sums and stable sorts
+#include "primitives.cuh"
+
+constexpr u32 THREADS = BASELINE_THREADS;
+
+// counts[word] += 1 for each word: one atomic each.
+extern "C" __global__ void __launch_bounds__(THREADS)
+plain_histogram_kernel(const u32* words, u64 count, u32* counts) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) atomicAdd(&counts[words[i]], 1u);
+}
+
+// keys[i] = word << file_bits | file, or with by_file file << word_bits | word.
+extern "C" __global__ void __launch_bounds__(THREADS)
+word_file_keys_kernel(const u32* words, const u32* files, u64 count, u32 low_bits, u32 by_file, u32* keys) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 high = by_file ? files[i] : words[i];
+        const u32 low = by_file ? words[i] : files[i];
+        keys[i] = high << low_bits | low;
+    }
+}
+
+// As 64 bits, high << 32 | low.
+extern "C" __global__ void __launch_bounds__(THREADS)
+widen_kernel(const u32* keys, u64 count, u32 low_bits, u64* out) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u64 key = keys[i];
+        out[i] = (key >> low_bits) << 32 | (key & ((1u << low_bits) - 1));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+narrow_kernel(const u64* sums, u64 count, u32* out) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) out[i] = u32(sums[i]);
+}
+
+// keys[i] = the n words from word i on, or all ones where the file ends before.
+extern "C" __global__ void __launch_bounds__(THREADS)
+window_keys_kernel(const u32* words, const u32* files, const u32* file_offsets, u64 count, u32 n, u32 bits, u64* keys) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 end = file_offsets[files[i] + 1];
+        u64 key = ~u64(0);
+        if (i + n <= end) {
+            key = 0;
+            for (u32 k = 0; k < n; k++) key = key << bits | words[i + k];
+        }
+        keys[i] = key;
+    }
+}
+
+// Sorted keys with files: rows[i] and entries[i] say whether window i is the first of an n-gram, and of one in its file.
+// Keys of all ones count for nothing.
+extern "C" __global__ void __launch_bounds__(THREADS)
+row_flags_kernel(const u64* keys, const u32* files, u64 count, u32* rows, u32* entries) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const bool counts = keys[i] != ~u64(0);
+        const bool is_row = counts && (i == 0 || keys[i] != keys[i - 1]);
+        rows[i] = is_row;
+        entries[i] = is_row || (counts && files[i] != files[i - 1]);
+    }
+}
+
+// Where entries begin, with their files; where rows begin, their windows and entries. `end` is how many windows count.
+extern "C" __global__ void __launch_bounds__(THREADS)
+row_entries_kernel(const u64* keys, const u32* files, u64 count, const u32* rows, const u32* entries, u64* row_keys,
+                   u32* row_entries, u32* row_firsts, u32* entry_firsts, u32* entry_files) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        if (rows[i + 1] > rows[i]) {
+            row_keys[rows[i]] = keys[i];
+            row_entries[rows[i]] = entries[i];
+            row_firsts[rows[i]] = u32(i);
+        }
+        if (entries[i + 1] > entries[i]) {
+            entry_firsts[entries[i]] = u32(i);
+            entry_files[entries[i]] = files[i];
+        }
+        if (keys[i] != ~u64(0) && (i + 1 == count || keys[i + 1] == ~u64(0))) {
+            row_entries[rows[count]] = entries[count];
+            row_firsts[rows[count]] = u32(i + 1);
+            entry_firsts[entries[count]] = u32(i + 1);
+        }
+    }
+}
+
+// out[i] = offsets[i + 1] - offsets[i]; with files as entries.
+extern "C" __global__ void __launch_bounds__(THREADS)
+lengths_of_kernel(const u32* offsets, u64 count, u32* out) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) out[i] = offsets[i + 1] - offsets[i];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+file_entries_kernel(const u32* firsts, const u32* files, u64 count, u64* entries) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        entries[i] = u64(files[i]) << 32 | (firsts[i + 1] - firsts[i]);
+    }
+}

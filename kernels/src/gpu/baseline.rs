@@ -1,0 +1,313 @@
+//! The tasks on plain words instead of a grammar: what traversal is measured against.
+//!
+//! The invariant: results equal those of the grammar. Written with the same
+//! primitives and as one would without a grammar: histograms with frequent
+//! words in shared memory, counters for few files, radix sorts of packed keys
+//! for the rest. Nothing of the database uses it.
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Argument, Kernel, Launch, Source};
+use super::error::GpuError;
+use super::tables::{self, DeviceTable};
+use super::traversal::DeviceWords;
+use super::weights::{self, COLUMNS_MAX, weights_with_root};
+use super::{ngrams, primitives};
+use crate::GrammarView;
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "baseline.cu",
+    text: include_str!("baseline.cu"),
+    constants: &[("BASELINE_THREADS", THREADS as u64)],
+};
+
+/// The words of some files on a device, one after the other: a grammar without rules.
+#[derive(Debug)]
+pub struct PlainWords(DeviceWords);
+
+impl PlainWords {
+    /// Copies words to a device. `file_offsets` is `[files + 1]`.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn upload(
+        gpu: &Gpu,
+        words: &[u32],
+        file_offsets: &[u32],
+        word_count: u32,
+    ) -> Result<PlainWords, GpuError> {
+        let view = GrammarView {
+            terminal_count: word_count,
+            rule_offsets: &[0],
+            symbols: &[],
+            level_offsets: &[0],
+            root_offsets: file_offsets,
+            root: words,
+        };
+        Ok(PlainWords(DeviceWords::upload(gpu, view)?))
+    }
+
+    /// How many words there are.
+    pub fn len(&self) -> usize {
+        self.0.root.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.root.is_empty()
+    }
+
+    fn word_bits(&self) -> u32 {
+        u32::BITS - self.0.terminal_count.saturating_sub(1).leading_zeros()
+    }
+
+    fn file_bits(&self) -> u32 {
+        usize::BITS - self.0.files().saturating_sub(1).leading_zeros()
+    }
+}
+
+/// How often each word occurs, by one atomic a word.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn plain_histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
+    let counts = gpu.zeroed::<u32>(words.0.terminal_count as usize)?;
+    let arguments = arguments![&words.0.root, words.len(), &counts];
+    launch(gpu, "plain_histogram_kernel", words.len(), arguments)?;
+    Ok(counts)
+}
+
+/// How often each word occurs, with frequent ones counted in shared memory.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
+    weights_with_root(gpu, &words.0)
+}
+
+/// For each word the files that it occurs in, with counts; with `by_file` for each file its words.
+///
+/// # Errors
+///
+/// [`GpuError`].
+///
+/// # Panics
+///
+/// When words and files together take more than 32 bits.
+pub fn counts_by_file(
+    gpu: &Gpu,
+    words: &PlainWords,
+    by_file: bool,
+) -> Result<DeviceTable, GpuError> {
+    let (files, terminals) = (words.0.files(), words.0.terminal_count as usize);
+    if files <= COLUMNS_MAX {
+        let cells = weights::of_root(gpu, &words.0, files)?;
+        return match by_file {
+            true => tables::of_cells(gpu, &cells, files, terminals, (1, files)),
+            false => tables::of_cells(gpu, &cells, terminals, files, (files, 1)),
+        };
+    }
+    let bits = words.word_bits() + words.file_bits();
+    assert!(bits <= u32::BITS, "keys of {bits} bits");
+    let (low_bits, rows) = match by_file {
+        true => (words.word_bits(), files),
+        false => (words.file_bits(), terminals),
+    };
+    let keys = gpu.allocate::<u32>(words.len())?;
+    let arguments = arguments![
+        &words.0.root,
+        &words.0.root_files,
+        words.len(),
+        low_bits,
+        u32::from(by_file),
+        &keys
+    ];
+    launch(gpu, "word_file_keys_kernel", words.len(), arguments)?;
+    let keys = primitives::sort_keys(gpu, keys, 0..bits)?;
+    let wide = gpu.allocate::<u64>(words.len())?;
+    let arguments = arguments![&keys, words.len(), low_bits, &wide];
+    launch(gpu, "widen_kernel", words.len(), arguments)?;
+    let (keys, sums) = primitives::sums_by_key(gpu, &wide, None)?;
+    let counts = gpu.allocate::<u32>(keys.len())?;
+    launch(
+        gpu,
+        "narrow_kernel",
+        keys.len(),
+        arguments![&sums, keys.len(), &counts],
+    )?;
+    tables::keyed(gpu, &keys, &counts, rows)
+}
+
+/// The distinct n-grams as keys, ascending, with counts; where a file ends, a last key of all ones may have some.
+///
+/// # Errors
+///
+/// [`GpuError`].
+///
+/// # Panics
+///
+/// When an n-gram takes more than 63 bits.
+pub fn ngram_counts(
+    gpu: &Gpu,
+    words: &PlainWords,
+    n: usize,
+) -> Result<(Buffer<u64>, Buffer<u64>), GpuError> {
+    let (keys, bits) = window_keys(gpu, words, n)?;
+    let keys = primitives::sort_keys(gpu, keys, 0..bits)?;
+    primitives::sums_by_key(gpu, &keys, None)
+}
+
+/// The distinct n-grams as keys, ascending, and for each its files, by count.
+///
+/// # Errors
+///
+/// [`GpuError`].
+///
+/// # Panics
+///
+/// As [`ngram_counts`].
+pub fn ngram_file_counts(
+    gpu: &Gpu,
+    words: &PlainWords,
+    n: usize,
+) -> Result<(Buffer<u64>, DeviceTable), GpuError> {
+    let count = words.len();
+    let (keys, bits) = window_keys(gpu, words, n)?;
+    // Words are in order of files, and sorting is stable.
+    let files = gpu.allocate::<u32>(count)?;
+    gpu.copy(&files, 0, &words.0.root_files, count)?;
+    let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits)?;
+    let (rows, entries) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
+    let arguments = arguments![&keys, &files, count, &rows, &entries];
+    launch(gpu, "row_flags_kernel", count, arguments)?;
+    let rows = primitives::scan::<u32, u32>(gpu, &rows)?;
+    let entries = primitives::scan::<u32, u32>(gpu, &entries)?;
+    let row_count = gpu.item(&rows, count)? as usize;
+    let entry_count = gpu.item(&entries, count)? as usize;
+    let row_keys = gpu.allocate::<u64>(row_count)?;
+    let offsets = gpu.zeroed::<u32>(row_count + 1)?;
+    let row_firsts = gpu.zeroed::<u32>(row_count + 1)?;
+    let entry_firsts = gpu.zeroed::<u32>(entry_count + 1)?;
+    let entry_files = gpu.allocate::<u32>(entry_count)?;
+    let arguments = arguments![
+        &keys,
+        &files,
+        count,
+        &rows,
+        &entries,
+        &row_keys,
+        &offsets,
+        &row_firsts,
+        &entry_firsts,
+        &entry_files
+    ];
+    launch(gpu, "row_entries_kernel", count, arguments)?;
+    let counts = gpu.allocate::<u32>(row_count)?;
+    let arguments = arguments![&row_firsts, row_count, &counts];
+    launch(gpu, "lengths_of_kernel", row_count, arguments)?;
+    let entries = gpu.allocate::<u64>(entry_count)?;
+    let arguments = arguments![&entry_firsts, &entry_files, entry_count, &entries];
+    launch(gpu, "file_entries_kernel", entry_count, arguments)?;
+    let table = DeviceTable { offsets, entries };
+    ngrams::rank_rows(gpu, &table, &counts, 1)?;
+    Ok((row_keys, table))
+}
+
+/// The keys of all windows, and their bits.
+fn window_keys(gpu: &Gpu, words: &PlainWords, n: usize) -> Result<(Buffer<u64>, u32), GpuError> {
+    // A few words of 32 bits at most.
+    let bits = words.word_bits() * n as u32;
+    assert!(bits < u64::BITS, "n-grams of {bits} bits");
+    let keys = gpu.allocate::<u64>(words.len())?;
+    let arguments = arguments![
+        &words.0.root,
+        &words.0.root_files,
+        &words.0.root_offsets,
+        words.len(),
+        n as u32,
+        words.word_bits(),
+        &keys
+    ];
+    launch(gpu, "window_keys_kernel", words.len(), arguments)?;
+    // One bit more tells windows that are none.
+    Ok((keys, bits + 1))
+}
+
+fn launch(
+    gpu: &Gpu,
+    name: &'static str,
+    items: usize,
+    arguments: &[Argument],
+) -> Result<(), GpuError> {
+    let launch = Launch {
+        blocks: gpu.blocks_looping(items, THREADS),
+        threads: THREADS,
+    };
+    let source = &SOURCE;
+    gpu.launch(Kernel { source, name }, launch, arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::gpu::test_devices::on_devices;
+    use crate::{FileOrder, WordUses, test_grammars};
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn tasks_on_plain_words_equal_those_on_the_grammar() {
+        on_devices(|gpu| {
+            for grammar in [test_grammars::many_files(7), test_grammars::many_files(50)] {
+                let words = grammar.word_grammar();
+                let view = words.view();
+                let files = grammar.all_file_words();
+                let mut offsets = vec![0];
+                for file in &files {
+                    offsets.push(offsets[offsets.len() - 1] + file.len() as u32);
+                }
+                let plain =
+                    PlainWords::upload(gpu, &files.concat(), &offsets, view.terminal_count)?;
+                let expected = &words.weights()[..view.terminal_count as usize];
+                assert_eq!(gpu.download(&plain_histogram(gpu, &plain)?)?, expected);
+                assert_eq!(gpu.download(&histogram(gpu, &plain)?)?, expected);
+                let uses = WordUses::new(view);
+                let table = counts_by_file(gpu, &plain, false)?.download(gpu)?;
+                let twin = crate::word_file_counts(view, &uses, &GO).expect("not stopped");
+                assert_eq!(table, twin);
+                let table = counts_by_file(gpu, &plain, true)?.download(gpu)?;
+                assert_eq!(table, twin.transposed(files.len()));
+                let twin = crate::ngram_file_counts(
+                    view,
+                    words.weights(),
+                    &uses,
+                    3,
+                    FileOrder::Count,
+                    usize::MAX,
+                    &GO,
+                );
+                let rows: Vec<Vec<(u32, u32)>> = (twin.expect("not stopped").iter())
+                    .flat_map(|part| (0..part.files.rows()).map(|row| part.files.row(row).to_vec()))
+                    .collect();
+                let (keys, table) = ngram_file_counts(gpu, &plain, 3)?;
+                assert_eq!(table.download(gpu)?, crate::CountTable::of_rows(rows));
+                let (all, counts) = ngram_counts(gpu, &plain, 3)?;
+                let (all, counts) = (gpu.download(&all)?, gpu.download(&counts)?);
+                assert_eq!(gpu.download(&keys)?, all[..keys.len()]);
+                let table = table.download(gpu)?;
+                for (row, &count) in counts[..keys.len()].iter().enumerate() {
+                    let sum: u64 = table.row(row).iter().map(|&(_, n)| u64::from(n)).sum();
+                    assert_eq!(sum, count);
+                }
+            }
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,242 @@
+//! In which files each word occurs, and how often: top-down.
+//!
+//! The invariant: tables are those of [`crate::word_file_counts`] and
+//! [`crate::file_word_counts`], bit for bit. With few files every symbol has a
+//! row of counters, one a file; with many a list, whose room is bounded by the
+//! symbol's weight, so that one allocation holds all.
+
+use std::iter;
+use std::ops::Range;
+
+use super::device::{Buffer, Gpu, arguments};
+use super::error::GpuError;
+use super::merge::{self, Lists, MergePlan};
+use super::primitives;
+use super::tables::{self, DeviceTable};
+use super::traversal::DeviceWords;
+use super::weights::{COLUMNS_MAX, file_cells, weights, words_by_count};
+
+/// Where each symbol of a grammar over words is used, and in which order lists are merged. Nothing with few files.
+#[derive(Debug)]
+pub struct FileUses {
+    lists: Option<ListUses>,
+}
+
+/// Lists of words come by weight, for rows of like weight are merged best together.
+#[derive(Debug)]
+struct ListUses {
+    plan: MergePlan,
+    /// `[words]`: the row of each.
+    row_of: Buffer<u32>,
+}
+
+impl FileUses {
+    /// Sorts all places by symbol.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
+        if grammar.files() <= COLUMNS_MAX {
+            return Ok(FileUses { lists: None });
+        }
+        FileUses::of_lists(gpu, grammar)
+    }
+
+    /// As [`FileUses::new`], for lists, however few files there are.
+    pub(crate) fn of_lists(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
+        let weights = weights(gpu, grammar)?;
+        let terminals = grammar.terminal_count;
+        let (order, counts) = words_by_count(gpu, &weights, terminals, u32::MAX)?;
+        let row_of = gpu.allocate::<u32>(terminals as usize)?;
+        let arguments = arguments![&order, terminals, &row_of];
+        merge::launch(gpu, "rows_of_words_kernel", terminals as usize, arguments)?;
+        let row_weights = gpu.allocate::<u32>(weights.len())?;
+        gpu.copy(&row_weights, 0, &weights, weights.len())?;
+        gpu.copy(&row_weights, 0, &counts, counts.len())?;
+        let root_count = grammar.root.len();
+        let count = root_count + grammar.symbols.len();
+        let (keys, holders) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
+        // All are u32: a grammar's symbols are.
+        let none = grammar.symbol_count() as u32;
+        let arguments = arguments![
+            &grammar.root,
+            &grammar.root_files,
+            root_count as u32,
+            &grammar.symbols,
+            &grammar.owners,
+            grammar.symbols.len() as u32,
+            weights.at(terminals as usize),
+            &row_of,
+            terminals,
+            grammar.files() as u32,
+            none,
+            &keys,
+            &holders
+        ];
+        merge::launch(gpu, "use_keys_kernel", count, arguments)?;
+        let bits = u32::BITS - none.leading_zeros();
+        let (keys, holders) = primitives::sort_pairs(gpu, keys, holders, 0..bits)?;
+        let use_offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
+        let arguments = arguments![&keys, count, &use_offsets, none];
+        merge::launch(gpu, "key_offsets_kernel", count + 1, arguments)?;
+        drop(keys);
+        let levels = (0..grammar.levels()).rev().map(|level| {
+            let Range { start, end } = grammar.level_rules(level);
+            terminals + start..terminals + end
+        });
+        let steps: Vec<Range<u32>> = levels.chain(iter::once(0..terminals)).collect();
+        let files = grammar.files();
+        let plan = MergePlan::new(gpu, use_offsets, holders, row_weights, files, &steps)?;
+        Ok(FileUses {
+            lists: Some(ListUses { plan, row_of }),
+        })
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(&self) -> u64 {
+        let bytes =
+            |uses: &ListUses| uses.plan.bytes() + (uses.row_of.len() * size_of::<u32>()) as u64;
+        self.lists.as_ref().map_or(0, bytes)
+    }
+
+    /// The files of each symbol, in order. Words are in some order, rules in theirs.
+    pub(crate) fn lists(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Lists, GpuError> {
+        match &self.lists {
+            Some(uses) => uses.plan.merge_own(gpu, grammar.terminal_count as usize),
+            None => {
+                let cells = file_cells(gpu, grammar)?;
+                let symbols = grammar.symbol_count();
+                let files = grammar.files();
+                let table = tables::of_cells(gpu, &cells, symbols, files, (files, 1))?;
+                lists_of(gpu, table)
+            }
+        }
+    }
+}
+
+/// The rows of a table as lists.
+fn lists_of(gpu: &Gpu, table: DeviceTable) -> Result<Lists, GpuError> {
+    let lengths = gpu.allocate::<u32>(table.rows())?;
+    // Rows are u32; no row is longer than that.
+    let arguments = arguments![&table.offsets, table.rows() as u32, u32::MAX, &lengths];
+    tables::launch(gpu, "top_lengths_kernel", table.rows(), arguments)?;
+    Ok(Lists {
+        starts: table.offsets,
+        lengths,
+        entries: table.entries,
+    })
+}
+
+/// For each word the files that it occurs in, with counts.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn word_file_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    uses: &FileUses,
+) -> Result<DeviceTable, GpuError> {
+    let words = grammar.terminal_count as usize;
+    let Some(ListUses { row_of, .. }) = &uses.lists else {
+        let cells = file_cells(gpu, grammar)?;
+        let files = grammar.files();
+        return tables::of_cells(gpu, &cells, words, files, (files, 1));
+    };
+    let merged = uses.lists(gpu, grammar)?;
+    let starts = gpu.allocate::<u32>(words)?;
+    let lengths = gpu.allocate::<u32>(words)?;
+    let arguments = arguments![
+        row_of,
+        grammar.terminal_count,
+        &merged.starts,
+        &merged.lengths,
+        &starts,
+        &lengths
+    ];
+    merge::launch(gpu, "word_rows_kernel", words, arguments)?;
+    let entries = merged.entries;
+    Lists {
+        starts,
+        lengths,
+        entries,
+    }
+    .table(gpu, words)
+}
+
+/// For each file the words that occur in it, with counts.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn file_word_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    uses: &FileUses,
+) -> Result<DeviceTable, GpuError> {
+    let (words, files) = (grammar.terminal_count as usize, grammar.files());
+    match &uses.lists {
+        None => {
+            let cells: Buffer<u32> = file_cells(gpu, grammar)?;
+            tables::of_cells(gpu, &cells, files, words, (1, files))
+        }
+        Some(_) => word_file_counts(gpu, grammar, uses)?.transposed(gpu, files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::gpu::test_devices::on_devices;
+    use crate::test_grammars::{self, TestGrammar};
+    use crate::{WordUses, file_word_counts as file_words, word_file_counts as word_files};
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    fn check(gpu: &Gpu, grammar: &TestGrammar) -> Result<(), GpuError> {
+        let words = grammar.word_grammar();
+        let view = words.view();
+        let device = DeviceWords::upload(gpu, view)?;
+        let uses = WordUses::new(view);
+        let by_word = word_files(view, &uses, &GO).expect("not stopped");
+        let by_file = file_words(view, &uses, &GO).expect("not stopped");
+        for uses in [
+            FileUses::new(gpu, &device)?,
+            FileUses::of_lists(gpu, &device)?,
+        ] {
+            let found = word_file_counts(gpu, &device, &uses)?.download(gpu)?;
+            assert_eq!(found, by_word, "{grammar:?}");
+            let found = file_word_counts(gpu, &device, &uses)?.download(gpu)?;
+            assert_eq!(found, by_file, "{grammar:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn files_of_words_of_small_grammars_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let mut grammars = test_grammars::all_small().step_by(5_003);
+            grammars.try_for_each(|grammar| check(gpu, &grammar))
+        });
+    }
+
+    #[test]
+    fn files_of_words_of_random_and_extreme_grammars_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let extreme = [
+                test_grammars::deep_chain(100),
+                test_grammars::long_body(9_000),
+                test_grammars::runs(12),
+                test_grammars::many_files(31),
+                test_grammars::many_files(33),
+                test_grammars::many_files(300),
+                test_grammars::repeated_text(2),
+            ];
+            let mut grammars = test_grammars::random_many(2).chain(extreme);
+            grammars.try_for_each(|grammar| check(gpu, &grammar))
+        });
+    }
+}

@@ -1,0 +1,94 @@
+//! Walks over levels in one launch; the rules are in `levels.cuh`.
+//!
+//! The invariant: pieces of a walk are numbered phase by phase, and a phase of
+//! several steps is one piece. It knows neither grammars nor what is done with
+//! items.
+
+use std::ops::Range;
+
+use super::device::{Buffer, Gpu};
+use super::driver::Argument;
+use super::error::GpuError;
+
+/// A walk, which any number of launches may take.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// First pieces, first steps and ranges, one after the other.
+    arrays: Buffer<u32>,
+    phases: usize,
+    pieces: u32,
+}
+
+/// Counters of a launch: the next piece, and how many are done; 0 at first.
+pub(crate) const STATE_ITEMS: usize = 2;
+
+impl Walk {
+    /// A walk over ranges of items, in this order. A piece of one of the `alone` first steps is up to `alone_tile` items, and
+    /// none shares a phase, even if it has no items; a piece of others is up to `tile` items, or several steps that have together
+    /// at most `joined` tiles.
+    pub(crate) fn new(
+        gpu: &Gpu,
+        alone: &[Range<u32>],
+        alone_tile: u32,
+        steps: &[Range<u32>],
+        tile: u32,
+        joined: u32,
+    ) -> Result<Walk, GpuError> {
+        let (mut first_pieces, mut first_steps) = (vec![0u32], vec![0u32]);
+        let (mut ranges, mut count, mut pieces) = (Vec::new(), 0u32, 0u32);
+        for step in alone {
+            ranges.extend([step.start, step.end, alone_tile]);
+            count += 1;
+            pieces += (step.end - step.start).div_ceil(alone_tile);
+            first_pieces.push(pieces);
+            first_steps.push(count);
+        }
+        let steps: Vec<&Range<u32>> = steps.iter().filter(|step| !step.is_empty()).collect();
+        let mut rest = &steps[..];
+        while let Some(first) = rest.first() {
+            let mut items = 0u64;
+            let small = rest.iter().take_while(|step| {
+                items += u64::from(step.end - step.start);
+                items <= u64::from(tile) * u64::from(joined)
+            });
+            let phase = small.count().max(1);
+            pieces += match phase {
+                1 => (first.end - first.start).div_ceil(tile),
+                _ => 1,
+            };
+            for step in &rest[..phase] {
+                ranges.extend([step.start, step.end, tile]);
+            }
+            // As many as levels, which are u32.
+            count += phase as u32;
+            first_pieces.push(pieces);
+            first_steps.push(count);
+            rest = &rest[phase..];
+        }
+        let phases = first_pieces.len() - 1;
+        first_pieces.extend(first_steps);
+        first_pieces.extend(ranges);
+        Ok(Walk {
+            arrays: gpu.upload(&first_pieces)?,
+            phases,
+            pieces,
+        })
+    }
+
+    /// Blocks that keep a device busy, as many as there are pieces at most, `resident` a multiprocessor.
+    pub(crate) fn blocks(&self, gpu: &Gpu, resident: u32) -> u32 {
+        self.pieces.min(gpu.facts().processors * resident)
+    }
+
+    /// The arguments of a kernel that make its `Walk`; `state` are [`STATE_ITEMS`] numbers.
+    pub(crate) fn arguments(&self, state: Argument) -> [Argument; 5] {
+        [
+            self.arrays.at(0),
+            self.arrays.at(self.phases + 1),
+            self.arrays.at(2 * (self.phases + 1)),
+            // As many as levels, which are u32.
+            Argument::from(self.phases as u32),
+            state,
+        ]
+    }
+}

@@ -1,0 +1,279 @@
+//! The words of each file, bottom-up: for each rule a table of its words.
+//!
+//! The invariant: tables are those of the top-down traversal, bit for bit. A
+//! rule adds up the tables of its body as, top-down, a symbol adds up the lists
+//! of the rules that use it: words stand where files stood, and lengths bound
+//! rows where weights did. [`Traversal::cheaper`] says which costs less.
+
+use std::iter;
+use std::ops::Range;
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Argument, Kernel, Launch, Source};
+use super::error::GpuError;
+use super::levels::{STATE_ITEMS, Walk};
+use super::merge::{self, MergePlan};
+use super::primitives;
+use super::tables::DeviceTable;
+use super::traversal::DeviceWords;
+use super::weights::{COLUMNS_MAX, weights};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Items of a piece.
+const TILE: u32 = 2048;
+
+/// A block does small levels one after the other if they have together at most so many tiles.
+const JOINED: u32 = 4;
+
+/// Blocks of a multiprocessor.
+const RESIDENT: u32 = 4;
+
+/// More words than this do not fit into keys beside rows.
+const WORDS_MAX: u32 = 1 << (u32::BITS - merge::WINDOW.ilog2());
+
+/// A counter a symbol and file costs as much as this part of adding up an entry.
+const CELL_SHARE: u64 = 8;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "local_tables.cu",
+    text: include_str!("local_tables.cu"),
+    constants: &[
+        ("LOCAL_THREADS", THREADS as u64),
+        ("LOCAL_TILE", TILE as u64),
+    ],
+};
+
+/// In which direction counts by file are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traversal {
+    /// The files of each rule go to the symbols of its body.
+    TopDown,
+    /// The words of each symbol go to the rules that use it.
+    BottomUp,
+}
+
+impl Traversal {
+    /// Which costs less for a grammar over words: the number of entries that are added up.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn cheaper(gpu: &Gpu, grammar: &DeviceWords) -> Result<Traversal, GpuError> {
+        let terminals = grammar.terminal_count;
+        if terminals > WORDS_MAX {
+            return Ok(Traversal::TopDown);
+        }
+        let weights = weights(gpu, grammar)?;
+        let lengths = lengths(gpu, grammar)?;
+        let costs = gpu.zeroed::<u64>(3)?;
+        let items = grammar.root.len() + grammar.symbols.len() + grammar.rules();
+        // All are u32: a grammar's symbols are.
+        let arguments = arguments![
+            &grammar.root,
+            grammar.root.len() as u32,
+            &grammar.symbols,
+            &grammar.owners,
+            grammar.symbols.len() as u32,
+            terminals,
+            weights.at(terminals as usize),
+            &lengths,
+            grammar.files() as u32,
+            grammar.rules() as u32,
+            merge::WINDOW,
+            &costs
+        ];
+        launch(gpu, "traversal_costs_kernel", items, arguments)?;
+        let costs = gpu.download(&costs)?;
+        let few = grammar.files() <= COLUMNS_MAX;
+        let down = if few { costs[0] / CELL_SHARE } else { costs[0] };
+        // Counters are written, counted in and read; each file has some.
+        let counters = costs[2] + (grammar.files() * terminals as usize) as u64;
+        let up = costs[1] + counters / 2;
+        let fits = counters.saturating_mul(8) < gpu.memory_limit();
+        Ok(match fits && up < down {
+            true => Traversal::BottomUp,
+            false => Traversal::TopDown,
+        })
+    }
+}
+
+/// The walk over all levels, from the lowest.
+pub(crate) fn lengths_walk(gpu: &Gpu, words: &DeviceWords) -> Result<Walk, GpuError> {
+    let levels = 0..words.levels();
+    let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
+    Walk::new(gpu, &[], 1, &levels, TILE, JOINED)
+}
+
+/// `[rules]`: words of each rule that occurs.
+fn lengths(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
+    // The counters of the walk lie behind the others, so that one fill makes both 0.
+    let rules = words.rules();
+    let mut lengths = gpu.zeroed::<u32>(rules + STATE_ITEMS)?;
+    let walk = &words.walks.as_ref().expect("made with the grammar").lengths;
+    let mut arguments = arguments![
+        &words.symbols,
+        &words.owners,
+        words.terminal_count,
+        &lengths
+    ]
+    .to_vec();
+    arguments.extend(walk.arguments(lengths.at(rules)));
+    let launch = Launch {
+        blocks: walk.blocks(gpu, RESIDENT),
+        threads: THREADS,
+    };
+    gpu.launch(kernel("lengths_kernel"), launch, &arguments)?;
+    lengths.truncate(rules);
+    Ok(lengths)
+}
+
+/// For each file the words that occur in it, with counts: as [`super::file_word_counts`], bottom-up.
+///
+/// Memory: for each rule and file 8 bytes a word, and 4 bytes for every word there is if they have more than some hundred.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn file_word_counts_bottom_up(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+) -> Result<DeviceTable, GpuError> {
+    let (files, rules) = (grammar.files(), grammar.rules());
+    let rows = files + rules;
+    let root_count = grammar.root.len();
+    let weights = weights(gpu, grammar)?;
+    let rule_weights = || weights.at(grammar.terminal_count as usize);
+    let lengths = lengths(gpu, grammar)?;
+    // All are u32: a grammar's symbols are.
+    let counts = gpu.allocate::<u32>(rows)?;
+    let arguments = arguments![
+        &grammar.root_offsets,
+        files as u32,
+        &grammar.rule_offsets,
+        rules as u32,
+        rule_weights(),
+        &counts
+    ];
+    launch(gpu, "row_uses_kernel", rows, arguments)?;
+    let use_offsets = primitives::scan::<u32, u32>(gpu, &counts)?;
+    drop(counts);
+    let uses = root_count + grammar.symbols.len();
+    let holders = gpu.allocate::<u32>(uses)?;
+    let arguments = arguments![
+        &grammar.root,
+        root_count as u32,
+        &grammar.symbols,
+        &grammar.owners,
+        grammar.symbols.len() as u32,
+        &grammar.rule_offsets,
+        rule_weights(),
+        &use_offsets,
+        files as u32,
+        &holders
+    ];
+    launch(gpu, "row_holders_kernel", uses, arguments)?;
+    let row_weights = gpu.zeroed::<u32>(rows)?;
+    let arguments = arguments![
+        &grammar.root,
+        &grammar.root_files,
+        root_count as u32,
+        grammar.terminal_count,
+        &lengths,
+        rule_weights(),
+        rules as u32,
+        files as u32,
+        &row_weights
+    ];
+    launch(gpu, "row_lengths_kernel", root_count + rules, arguments)?;
+    drop((lengths, weights));
+    let first = files as u32;
+    let levels = (0..grammar.levels()).map(|level| {
+        let Range { start, end } = grammar.level_rules(level);
+        first + start..first + end
+    });
+    let steps: Vec<Range<u32>> = levels.chain(iter::once(0..first)).collect();
+    let words = grammar.terminal_count as usize;
+    let plan = MergePlan::new(gpu, use_offsets, holders, row_weights, words, &steps)?;
+    plan.merge_own(gpu, files)?.table(gpu, files)
+}
+
+const fn kernel(name: &'static str) -> Kernel {
+    Kernel {
+        source: &SOURCE,
+        name,
+    }
+}
+
+fn launch(
+    gpu: &Gpu,
+    name: &'static str,
+    items: usize,
+    arguments: &[Argument],
+) -> Result<(), GpuError> {
+    let launch = Launch {
+        blocks: gpu.blocks_looping(items, THREADS),
+        threads: THREADS,
+    };
+    gpu.launch(kernel(name), launch, arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::gpu::test_devices::on_devices;
+    use crate::test_grammars::{self, TestGrammar};
+    use crate::{WordUses, file_word_counts, lengths::fold_expansions};
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    fn check(gpu: &Gpu, grammar: &TestGrammar) -> Result<(), GpuError> {
+        let words = grammar.word_grammar();
+        let view = words.view();
+        let device = DeviceWords::upload(gpu, view)?;
+        let twin = fold_expansions(view, |_| 1, 0, u32::wrapping_add);
+        let twin = &twin[view.terminal_count as usize..];
+        let found = gpu.download(&lengths(gpu, &device)?)?;
+        assert_eq!(found, twin[..found.len()], "{grammar:?}");
+        let uses = WordUses::new(view);
+        let twin = file_word_counts(view, &uses, &GO).expect("not stopped");
+        let found = file_word_counts_bottom_up(gpu, &device)?.download(gpu)?;
+        assert_eq!(found, twin, "{grammar:?}");
+        Traversal::cheaper(gpu, &device).map(|_| ())
+    }
+
+    #[test]
+    fn words_of_files_from_below_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let small = test_grammars::all_small().step_by(5_003);
+            let extreme = [
+                test_grammars::deep_chain(100),
+                test_grammars::long_body(9_000),
+                test_grammars::runs(12),
+                test_grammars::many_files(31),
+                test_grammars::many_files(300),
+                test_grammars::repeated_text(2),
+            ];
+            let random = test_grammars::random_many(2);
+            let mut grammars = small.chain(random).chain(extreme);
+            grammars.try_for_each(|grammar| check(gpu, &grammar))
+        });
+    }
+
+    #[test]
+    fn many_copies_of_one_text_are_counted_from_below_and_few_files_from_above() {
+        on_devices(|gpu| {
+            // A large rule for 600 files, and the same rules for one.
+            let copies = test_grammars::copies(600);
+            let device = DeviceWords::upload(gpu, copies.word_grammar().view())?;
+            assert_eq!(Traversal::cheaper(gpu, &device)?, Traversal::BottomUp);
+            let single = test_grammars::repeated_text(2);
+            let device = DeviceWords::upload(gpu, single.word_grammar().view())?;
+            assert_eq!(Traversal::cheaper(gpu, &device)?, Traversal::TopDown);
+            check(gpu, &copies)
+        });
+    }
+}

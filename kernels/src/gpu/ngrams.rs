@@ -1,0 +1,847 @@
+//! All n-grams with their counts, in the whole or file by file.
+//!
+//! The invariant: tables are those of [`crate::ngram_counts`] and
+//! [`crate::ngram_file_counts`], bit for bit. Every window is found once, in
+//! the body or root where it crosses from one symbol to the next, and sorted by
+//! all of its words. When there is not enough memory for all windows, those
+//! that begin with some words are found and sorted at a time.
+
+use std::ops::Range;
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Argument, Kernel, Launch, Source};
+use super::error::GpuError;
+use super::file_counts::{FileUses, word_file_counts};
+use super::levels::{STATE_ITEMS, Walk};
+use super::merge::{self, Lists, MergePlan};
+use super::primitives::{self, LookBack};
+use super::tables::DeviceTable;
+use super::traversal::DeviceWords;
+use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Rules of a piece.
+const RULES: u32 = 512;
+
+/// A block does small levels one after the other if they have together at most so many tiles.
+const JOINED: u32 = 4;
+
+/// Blocks of a multiprocessor.
+const RESIDENT: u32 = 4;
+
+/// Windows that a block looks at to tell n-grams apart.
+const ROWS_TILE: usize = 2048;
+
+/// Values take no fewer and no more bits of a key.
+const VALUE_BITS: Range<u32> = 6..24;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "windows.cu",
+    text: include_str!("windows.cu"),
+    constants: &[
+        ("WINDOWS_THREADS", THREADS as u64),
+        ("ROWS_TILE", ROWS_TILE as u64),
+    ],
+};
+
+/// Distinct n-grams with counts, on a device.
+#[derive(Debug)]
+pub struct DeviceNgrams {
+    /// `[n-grams * n]`: the words of each n-gram; ascending.
+    pub(crate) words: Buffer<u32>,
+    /// `[n-grams]`.
+    pub(crate) counts: Buffer<u32>,
+}
+
+/// Distinct n-grams with the files that they occur in, on a device.
+#[derive(Debug)]
+pub struct DeviceNgramFiles {
+    /// `[n-grams * n]`: the words of each n-gram; ascending.
+    pub(crate) words: Buffer<u32>,
+    /// A row for each n-gram.
+    pub(crate) files: DeviceTable,
+}
+
+impl DeviceNgrams {
+    /// How many there are.
+    pub fn rows(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The n-grams on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn download(&self, gpu: &Gpu) -> Result<NgramCounts, GpuError> {
+        Ok(NgramCounts {
+            words: gpu.download(&self.words)?,
+            counts: gpu.download(&self.counts)?,
+        })
+    }
+}
+
+impl DeviceNgramFiles {
+    /// How many n-grams there are.
+    pub fn rows(&self) -> usize {
+        self.files.rows()
+    }
+
+    /// The n-grams on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn download(&self, gpu: &Gpu) -> Result<NgramFiles, GpuError> {
+        Ok(NgramFiles {
+            words: gpu.download(&self.words)?,
+            files: self.files.download(gpu)?,
+        })
+    }
+}
+
+/// Counts all n-grams of the files. The result comes in parts, in order; `weights` tells how often each symbol occurs.
+///
+/// `memory` bounds the bytes for windows: about 16 each for every 64 bits of words. What one word begins must fit,
+/// whatever the bound.
+///
+/// # Errors
+///
+/// [`GpuError`].
+///
+/// # Panics
+///
+/// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
+pub fn ngram_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    weights: &Buffer<u32>,
+    n: usize,
+    memory: usize,
+) -> Result<Vec<DeviceNgrams>, GpuError> {
+    if n == 1 {
+        let [words, counts, _] = used_words(gpu, grammar, weights, None)?;
+        return Ok(vec![DeviceNgrams { words, counts }]);
+    }
+    let search = Search::new(gpu, grammar, weights, n, false)?;
+    let parts = search.parts(gpu, memory)?.into_iter();
+    let part = |first_words: Range<u32>| {
+        let found = search.find(gpu, &first_words)?;
+        let Rows { words, counts, .. } = search.rows(gpu, &found)?;
+        Ok(DeviceNgrams { words, counts })
+    };
+    parts.map(part).collect()
+}
+
+/// Counts all n-grams in each file. The result comes in parts, in order.
+///
+/// Memory as [`ngram_counts`], and 8 bytes for each rule and file that it occurs in.
+///
+/// # Errors
+///
+/// [`GpuError`].
+///
+/// # Panics
+///
+/// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
+pub fn ngram_file_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    weights: &Buffer<u32>,
+    uses: &FileUses,
+    n: usize,
+    order: FileOrder,
+    memory: usize,
+) -> Result<Vec<DeviceNgramFiles>, GpuError> {
+    if n == 1 {
+        let DeviceTable { offsets, entries } = word_file_counts(gpu, grammar, uses)?;
+        let [words, counts, offsets] = used_words(gpu, grammar, weights, Some(&offsets))?;
+        let files = DeviceTable { offsets, entries };
+        if order == FileOrder::Count {
+            rank_rows(gpu, &files, &counts, 0)?;
+        }
+        return Ok(vec![DeviceNgramFiles { words, files }]);
+    }
+    if grammar.files() == 1 {
+        let counted = ngram_counts(gpu, grammar, weights, n, memory)?.into_iter();
+        let with_file = |DeviceNgrams { words, counts }| {
+            let offsets = gpu.allocate::<u32>(counts.len() + 1)?;
+            let entries = gpu.allocate::<u64>(counts.len())?;
+            let arguments = arguments![&counts, counts.len(), &offsets, &entries];
+            launch(gpu, "one_file_kernel", counts.len() + 1, arguments)?;
+            let files = DeviceTable { offsets, entries };
+            Ok(DeviceNgramFiles { words, files })
+        };
+        return counted.map(with_file).collect();
+    }
+    let lists: Lists = uses.lists(gpu, grammar)?;
+    let search = Search::new(gpu, grammar, weights, n, true)?;
+    let parts = search.parts(gpu, memory)?.into_iter();
+    let part = |first_words: Range<u32>| {
+        let found = search.find(gpu, &first_words)?;
+        let Rows {
+            words,
+            counts,
+            offsets,
+        } = search.rows(gpu, &found)?;
+        let rows = counts.len();
+        let holders = found.values;
+        // Rows are fewer than windows, of which a sort takes fewer than 2^30.
+        let all = 0..rows as u32;
+        let plan = MergePlan::new(gpu, offsets, holders, counts, grammar.files(), &[all])?;
+        let by_count = order == FileOrder::Count;
+        let first = grammar.terminal_count as usize;
+        let merged = plan.merge_lists(gpu, &lists, first, by_count)?;
+        let files = merged.table(gpu, rows)?;
+        if by_count && plan.heavy_count > 0 {
+            rank_rows(gpu, &files, &plan.weights, merge::WINDOW)?;
+        }
+        Ok(DeviceNgramFiles { words, files })
+    };
+    parts.map(part).collect()
+}
+
+/// The words that occur, how often, and the offsets of their rows in a table of all words.
+fn used_words(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    weights: &Buffer<u32>,
+    offsets: Option<&Buffer<u32>>,
+) -> Result<[Buffer<u32>; 3], GpuError> {
+    let words = grammar.terminal_count as usize;
+    assert!(weights.len() >= words, "a weight for each word");
+    let flags = gpu.allocate::<u32>(words)?;
+    // Words are u32.
+    let arguments = arguments![weights, words as u32, &flags];
+    launch(gpu, "used_flags_kernel", words, arguments)?;
+    let places = primitives::scan::<u32, u32>(gpu, &flags)?;
+    let used = gpu.item(&places, words)? as usize;
+    let words_out = gpu.allocate::<u32>(used)?;
+    let counts = gpu.allocate::<u32>(used)?;
+    // Without words there is no thread to write the last offset.
+    let offsets_out = gpu.zeroed::<u32>(used + 1)?;
+    let given = offsets.map_or(Argument::U64(0), Argument::from);
+    let arguments = arguments![
+        weights,
+        words as u32,
+        &places,
+        given,
+        &words_out,
+        &counts,
+        &offsets_out
+    ];
+    launch(gpu, "used_words_kernel", words, arguments)?;
+    Ok([words_out, counts, offsets_out])
+}
+
+/// Orders the entries of rows with more than `most` occurrences by count, the largest first, then by file, which is their
+/// order before.
+pub(crate) fn rank_rows(
+    gpu: &Gpu,
+    table: &DeviceTable,
+    weights: &Buffer<u32>,
+    most: u32,
+) -> Result<(), GpuError> {
+    let rows = table.rows();
+    let lengths = gpu.allocate::<u32>(rows)?;
+    // Rows are u32.
+    let arguments = arguments![weights, &table.offsets, rows as u32, most, &lengths];
+    launch(gpu, "long_lengths_kernel", rows, arguments)?;
+    let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
+    let count = gpu.item(&offsets, rows)? as usize;
+    let owners = primitives::expand(gpu, &offsets, count)?;
+    let (keys, values) = (gpu.allocate::<u64>(count)?, gpu.allocate::<u32>(count)?);
+    let arguments = arguments![
+        &table.entries,
+        &table.offsets,
+        &offsets,
+        &owners,
+        count,
+        &keys,
+        &values
+    ];
+    launch(gpu, "long_keys_kernel", count, arguments)?;
+    let row_bits = usize::BITS - rows.saturating_sub(1).leading_zeros();
+    let (keys, values) = primitives::sort_pairs(gpu, keys, values, 0..32 + row_bits)?;
+    let arguments = arguments![
+        &keys,
+        &values,
+        &table.offsets,
+        &offsets,
+        count,
+        &table.entries
+    ];
+    launch(gpu, "long_entries_kernel", count, arguments)
+}
+
+/// The walk over all levels, from the lowest.
+pub(crate) fn ends_walk(gpu: &Gpu, words: &DeviceWords) -> Result<Walk, GpuError> {
+    let levels = 0..words.levels();
+    let levels: Vec<_> = levels.map(|level| words.level_rules(level)).collect();
+    Walk::new(gpu, &[], 1, &levels, RULES, JOINED)
+}
+
+/// How words make keys.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    n: u32,
+    /// Bits of a word.
+    bits: u32,
+    /// Integers of 64 bits.
+    parts: u32,
+    /// Words of a part; the last has the rest.
+    part_words: u32,
+    /// A value lies in the lowest bits; 0 if values lie apart.
+    value_bits: u32,
+}
+
+impl Shape {
+    fn new(word_count: u32, n: usize, with_holders: bool) -> Shape {
+        assert!((2..=NGRAM_WORDS_MAX).contains(&n), "n-grams of {n} words");
+        let bits = (u32::BITS - word_count.saturating_sub(1).leading_zeros()).max(1);
+        // At most `NGRAM_WORDS_MAX`.
+        Shape::of_bits(n as u32, bits, with_holders)
+    }
+
+    fn of_bits(n: u32, bits: u32, with_holders: bool) -> Shape {
+        let parts = n.div_ceil(u64::BITS / bits);
+        let free = u64::BITS.saturating_sub(n * bits);
+        let fits = parts == 1 && !with_holders && free >= VALUE_BITS.start;
+        Shape {
+            n,
+            bits,
+            parts,
+            part_words: n.div_ceil(parts),
+            value_bits: if fits { free.min(VALUE_BITS.end) } else { 0 },
+        }
+    }
+
+    /// Bits of the words in a part.
+    fn part_bits(self, part: u32) -> u32 {
+        let words = self.part_words.min(self.n - part * self.part_words);
+        words * self.bits
+    }
+}
+
+/// What is searched for, and in what.
+struct Search<'a> {
+    grammar: &'a DeviceWords,
+    weights: &'a Buffer<u32>,
+    shape: Shape,
+    with_holders: bool,
+    /// The first and last words of rules.
+    ends: Buffer<u32>,
+}
+
+/// Windows, sorted.
+struct Found {
+    /// `[parts * stride]`.
+    keys: Buffer<u64>,
+    /// `[windows]`, if values lie apart.
+    values: Buffer<u32>,
+    /// What did not fit into keys: keys without values, and values.
+    over: (Buffer<u64>, Buffer<u32>),
+    stride: usize,
+    count: usize,
+}
+
+/// Distinct n-grams.
+struct Rows {
+    words: Buffer<u32>,
+    counts: Buffer<u32>,
+    /// `[rows + 1]`: where their windows begin.
+    offsets: Buffer<u32>,
+}
+
+/// Windows, and those whose value does not fit, as the cursor counts them.
+fn halves(counted: u64) -> (usize, usize) {
+    (counted as u32 as usize, (counted >> 32) as usize)
+}
+
+/// Where windows go.
+struct Target<'a> {
+    first_words: Option<&'a Buffer<u32>>,
+    keys: Option<&'a Found>,
+    cursor: &'a Buffer<u64>,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        gpu: &Gpu,
+        grammar: &'a DeviceWords,
+        weights: &'a Buffer<u32>,
+        n: usize,
+        with_holders: bool,
+    ) -> Result<Search<'a>, GpuError> {
+        let shape = Shape::new(grammar.terminal_count, n, with_holders);
+        Search::of_shape(gpu, grammar, weights, shape, with_holders)
+    }
+
+    fn of_shape(
+        gpu: &Gpu,
+        grammar: &'a DeviceWords,
+        weights: &'a Buffer<u32>,
+        shape: Shape,
+        with_holders: bool,
+    ) -> Result<Search<'a>, GpuError> {
+        assert!(
+            weights.len() == grammar.symbol_count(),
+            "a weight for each symbol"
+        );
+        let (words, rules) = (shape.n - 1, grammar.rules());
+        let half = words.next_power_of_two();
+        // The counters of the walk lie behind.
+        let items = rules * 2 * half as usize;
+        let ends = gpu.allocate::<u32>(items + STATE_ITEMS)?;
+        gpu.fill_items(&ends, items, STATE_ITEMS, 0)?;
+        let walk = &grammar.walks.as_ref().expect("made with the grammar").ends;
+        let mut arguments = arguments![
+            &grammar.symbols,
+            &grammar.rule_offsets,
+            grammar.terminal_count,
+            words,
+            half,
+            &ends
+        ]
+        .to_vec();
+        arguments.extend(walk.arguments(ends.at(items)));
+        let launch = Launch {
+            blocks: walk.blocks(gpu, RESIDENT),
+            threads: THREADS,
+        };
+        gpu.launch(kernel("ends_kernel"), launch, &arguments)?;
+        Ok(Search {
+            grammar,
+            weights,
+            shape,
+            with_holders,
+            ends,
+        })
+    }
+
+    /// How many windows there can be at most, and how many of them with a value that does not fit into keys.
+    fn most(&self) -> (usize, usize) {
+        let each = self.shape.n as usize - 1;
+        let over = if self.shape.value_bits > 0 {
+            self.grammar.symbols.len()
+        } else {
+            0
+        };
+        let all = self.grammar.root.len() + self.grammar.symbols.len();
+        (all * each, over * each)
+    }
+
+    /// Bytes for windows that find and sort take: keys and values, before and after a pass of a sort.
+    fn bytes(&self, (windows, over): (usize, usize)) -> usize {
+        let apart = if self.shape.value_bits > 0 { 0 } else { 8 };
+        windows * (16 * self.shape.parts as usize + apart) + over * 12
+    }
+
+    /// Ranges of first words whose windows fit into `memory` bytes.
+    fn parts(&self, gpu: &Gpu, memory: usize) -> Result<Vec<Range<u32>>, GpuError> {
+        let words = self.grammar.terminal_count;
+        let all = 0..words;
+        let most = self.most();
+        if self.bytes(most) <= memory && most.0 <= primitives::SORT_MAX {
+            return Ok(vec![all]);
+        }
+        let cursor = gpu.zeroed::<u64>(1)?;
+        let first_words = gpu.zeroed::<u32>(words as usize)?;
+        let target = Target {
+            first_words: Some(&first_words),
+            keys: None,
+            cursor: &cursor,
+        };
+        self.windows(gpu, &(0..words), &target)?;
+        let counts = gpu.download(&first_words)?;
+        // Each may have a value that does not fit.
+        let each = self.bytes((1, usize::from(self.shape.value_bits > 0)));
+        let most = (memory / each).min(primitives::SORT_MAX);
+        let (mut parts, mut start, mut held) = (Vec::new(), 0, 0usize);
+        for (word, &more) in (0u32..).zip(&counts) {
+            if held > 0 && held + more as usize > most {
+                parts.push(start..word);
+                (start, held) = (word, 0);
+            }
+            held += more as usize;
+        }
+        parts.push(start..words);
+        Ok(parts)
+    }
+
+    /// Finds and sorts the windows that begin with some words.
+    fn find(&self, gpu: &Gpu, first_words: &Range<u32>) -> Result<Found, GpuError> {
+        let shape = self.shape;
+        let cursor = gpu.zeroed::<u64>(1)?;
+        // All at once are bounded well enough; some are counted first.
+        let mut room = self.most();
+        if *first_words != (0..self.grammar.terminal_count) {
+            let target = Target {
+                first_words: None,
+                keys: None,
+                cursor: &cursor,
+            };
+            self.windows(gpu, first_words, &target)?;
+            room = halves(gpu.item(&cursor, 0)?);
+            gpu.fill(&cursor, 0)?;
+        }
+        let values_apart = if shape.value_bits > 0 { 0 } else { room.0 };
+        let mut found = Found {
+            keys: gpu.allocate(room.0 * shape.parts as usize)?,
+            values: gpu.allocate(values_apart)?,
+            over: (gpu.allocate(room.1)?, gpu.allocate(room.1)?),
+            stride: room.0,
+            count: room.0,
+        };
+        let target = Target {
+            first_words: None,
+            keys: Some(&found),
+            cursor: &cursor,
+        };
+        self.windows(gpu, first_words, &target)?;
+        let over;
+        (found.count, over) = halves(gpu.item(&cursor, 0)?);
+        found.values.truncate(found.count);
+        found.over.0.truncate(over);
+        found.over.1.truncate(over);
+        if shape.parts == 1 {
+            found.keys.truncate(found.count);
+        }
+        self.sort(gpu, found)
+    }
+
+    /// Passes over all roots and bodies.
+    fn windows(
+        &self,
+        gpu: &Gpu,
+        first_words: &Range<u32>,
+        target: &Target<'_>,
+    ) -> Result<(), GpuError> {
+        let (grammar, shape) = (self.grammar, self.shape);
+        let none = || Argument::U64(0);
+        let sequences = [
+            (
+                &grammar.root,
+                &grammar.root_files,
+                &grammar.root_offsets,
+                1u32,
+            ),
+            (&grammar.symbols, &grammar.owners, &grammar.rule_offsets, 0),
+        ];
+        for (sequence, owners, offsets, is_root) in sequences {
+            let [keys, stride, values, over_keys, over_values] = match target.keys {
+                Some(found) => [
+                    Argument::from(&found.keys),
+                    Argument::from(found.stride),
+                    Argument::from(&found.values),
+                    Argument::from(&found.over.0),
+                    Argument::from(&found.over.1),
+                ],
+                None => [none(), none(), none(), none(), none()],
+            };
+            let arguments = arguments![
+                shape.n,
+                &self.ends,
+                grammar.terminal_count,
+                sequence,
+                owners,
+                offsets,
+                // Positions are u32.
+                sequence.len() as u32,
+                is_root,
+                self.weights.at(grammar.terminal_count as usize),
+                u32::from(self.with_holders),
+                grammar.files() as u32,
+                shape.bits,
+                shape.parts,
+                shape.part_words,
+                shape.value_bits,
+                first_words.start,
+                first_words.end,
+                target.first_words.map_or_else(none, Argument::from),
+                keys,
+                stride,
+                values,
+                over_keys,
+                over_values,
+                target.cursor,
+            ];
+            launch(gpu, "windows_kernel", sequence.len(), arguments)?;
+        }
+        Ok(())
+    }
+
+    fn sort(&self, gpu: &Gpu, found: Found) -> Result<Found, GpuError> {
+        let shape = self.shape;
+        let count = found.count;
+        if shape.value_bits > 0 {
+            let end = shape.value_bits + shape.part_bits(0);
+            let keys = primitives::sort_keys(gpu, found.keys, shape.value_bits..end)?;
+            return Ok(Found { keys, ..found });
+        }
+        if shape.parts == 1 {
+            let bits = 0..shape.part_bits(0);
+            let (keys, values) = primitives::sort_pairs(gpu, found.keys, found.values, bits)?;
+            return Ok(Found {
+                keys,
+                values,
+                ..found
+            });
+        }
+        // The last part first, each time moving numbers of windows.
+        let mut numbers = gpu.allocate::<u32>(count)?;
+        launch(gpu, "numbers_kernel", count, arguments![&numbers, count])?;
+        for part in (0..shape.parts).rev() {
+            let keys = gpu.allocate::<u64>(count)?;
+            let from = found.keys.at(part as usize * found.stride);
+            let arguments = arguments![from, &numbers, &keys, count];
+            launch(gpu, "gather_keys_kernel", count, arguments)?;
+            let bits = 0..shape.part_bits(part);
+            (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
+        }
+        let keys = gpu.allocate::<u64>(count * shape.parts as usize)?;
+        for part in 0..shape.parts as usize {
+            let (from, to) = (found.keys.at(part * found.stride), keys.at(part * count));
+            let arguments = arguments![from, &numbers, to, count];
+            launch(gpu, "gather_keys_kernel", count, arguments)?;
+        }
+        let values = gpu.allocate::<u32>(count)?;
+        let arguments = arguments![&found.values, &numbers, &values, count];
+        launch(gpu, "gather_values_kernel", count, arguments)?;
+        Ok(Found {
+            keys,
+            values,
+            stride: count,
+            ..found
+        })
+    }
+
+    /// The distinct n-grams of sorted windows, with the sums of their weights.
+    fn rows(&self, gpu: &Gpu, found: &Found) -> Result<Rows, GpuError> {
+        let (grammar, shape, count) = (self.grammar, self.shape, found.count);
+        let mut rows = Rows {
+            words: gpu.allocate(count * shape.n as usize)?,
+            counts: gpu.zeroed(count)?,
+            offsets: gpu.allocate(count + 1)?,
+        };
+        if count == 0 {
+            gpu.fill(&rows.offsets, 0)?;
+            return Ok(rows);
+        }
+        let weights = match self.with_holders {
+            true => self.weights.at(grammar.terminal_count as usize),
+            false => Argument::U64(0),
+        };
+        let row_count = gpu.zeroed::<u64>(1)?;
+        // At most as many as a sort has tiles.
+        let tiles = count.div_ceil(ROWS_TILE) as u32;
+        let look_back = LookBack::<u64>::new(gpu, tiles as usize)?;
+        let arguments = arguments![
+            &found.keys,
+            found.stride,
+            shape.n,
+            shape.bits,
+            shape.parts,
+            shape.part_words,
+            shape.value_bits,
+            &found.values,
+            weights,
+            grammar.files() as u32,
+            count,
+            &rows.words,
+            &rows.counts,
+            &rows.offsets,
+            &row_count,
+            look_back.words(),
+            look_back.ticket()
+        ];
+        let launched = Launch {
+            blocks: tiles,
+            threads: THREADS,
+        };
+        gpu.launch(kernel("ngram_rows_kernel"), launched, arguments)?;
+        // At most `count`, a usize.
+        let row_count = gpu.item(&row_count, 0)? as usize;
+        rows.words.truncate(row_count * shape.n as usize);
+        rows.counts.truncate(row_count);
+        rows.offsets.truncate(row_count + 1);
+        let over = found.over.0.len();
+        let arguments = arguments![
+            &found.keys,
+            shape.value_bits,
+            &rows.offsets,
+            row_count,
+            &found.over.0,
+            &found.over.1,
+            over,
+            &rows.counts
+        ];
+        launch(gpu, "add_over_kernel", over, arguments)?;
+        Ok(rows)
+    }
+}
+
+const fn kernel(name: &'static str) -> Kernel {
+    Kernel {
+        source: &SOURCE,
+        name,
+    }
+}
+
+fn launch(
+    gpu: &Gpu,
+    name: &'static str,
+    items: usize,
+    arguments: &[Argument],
+) -> Result<(), GpuError> {
+    let launch = Launch {
+        blocks: gpu.blocks_looping(items, THREADS),
+        threads: THREADS,
+    };
+    gpu.launch(kernel(name), launch, arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::gpu::test_devices::on_devices;
+    use crate::gpu::weights;
+    use crate::test_grammars::{self, TestGrammar};
+    use crate::{CountTable, WordGrammar, WordUses};
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    fn joined(parts: Vec<NgramCounts>) -> NgramCounts {
+        let (words, counts): (Vec<_>, Vec<_>) = parts
+            .into_iter()
+            .map(|part| (part.words, part.counts))
+            .unzip();
+        let (words, counts) = (words.concat(), counts.concat());
+        NgramCounts { words, counts }
+    }
+
+    fn joined_files(parts: Vec<NgramFiles>) -> NgramFiles {
+        let words = parts.iter().flat_map(|part| part.words.iter().copied());
+        let words = words.collect();
+        let rows = parts.iter().flat_map(|part| {
+            let files = &part.files;
+            (0..files.rows()).map(|row| files.row(row).to_vec())
+        });
+        let files = CountTable::of_rows(rows.collect());
+        NgramFiles { words, files }
+    }
+
+    /// What the tasks need of a grammar.
+    struct Fixture {
+        words: WordGrammar,
+        uses: WordUses,
+        device: DeviceWords,
+        weights: Buffer<u32>,
+        device_uses: [FileUses; 2],
+    }
+
+    impl Fixture {
+        fn new(gpu: &Gpu, grammar: &TestGrammar) -> Result<Fixture, GpuError> {
+            let words = grammar.word_grammar();
+            let device = DeviceWords::upload(gpu, words.view())?;
+            Ok(Fixture {
+                weights: weights(gpu, &device)?,
+                uses: WordUses::new(words.view()),
+                // One for each order; with few files the second is a way that is not taken else.
+                device_uses: [
+                    FileUses::new(gpu, &device)?,
+                    FileUses::of_lists(gpu, &device)?,
+                ],
+                words,
+                device,
+            })
+        }
+
+        fn check(&self, gpu: &Gpu, n: usize, memories: &[usize]) -> Result<(), GpuError> {
+            let (view, twin_weights) = (self.words.view(), self.words.weights());
+            let twin = crate::ngram_counts(view, twin_weights, n, usize::MAX, &GO);
+            let twin = joined(twin.expect("not stopped"));
+            for &memory in memories {
+                let parts = ngram_counts(gpu, &self.device, &self.weights, n, memory)?;
+                let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
+                assert_eq!(joined(parts?), twin, "n = {n}, memory {memory}");
+            }
+            let orders = [FileOrder::File, FileOrder::Count];
+            let turns = orders.into_iter().zip(&self.device_uses);
+            for ((order, device_uses), &memory) in turns.zip(memories.iter().cycle()) {
+                let (uses, grammar, weights) = (&self.uses, &self.device, &self.weights);
+                let twin =
+                    crate::ngram_file_counts(view, twin_weights, uses, n, order, 1 << 20, &GO);
+                let twin = joined_files(twin.expect("not stopped"));
+                let parts =
+                    ngram_file_counts(gpu, grammar, weights, device_uses, n, order, memory)?;
+                let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
+                assert_eq!(joined_files(parts?), twin, "n = {n}, {order:?}, {memory}");
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn ngrams_of_small_grammars_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            for grammar in test_grammars::all_small().step_by(5_003) {
+                let fixture = Fixture::new(gpu, &grammar)?;
+                for n in 1..=3 {
+                    fixture.check(gpu, n, &[usize::MAX])?;
+                }
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn ngrams_of_random_and_extreme_grammars_equal_those_of_the_twin() {
+        on_devices(|gpu| {
+            let extreme = [
+                test_grammars::deep_chain(60),
+                test_grammars::runs(12),
+                test_grammars::many_files(40),
+                test_grammars::fibonacci(15),
+            ];
+            for grammar in test_grammars::random_many(1).chain(extreme) {
+                let fixture = Fixture::new(gpu, &grammar)?;
+                for n in [1, 2, 3, NGRAM_WORDS_MAX] {
+                    fixture.check(gpu, n, &[usize::MAX])?;
+                }
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn ngrams_are_the_same_in_parts_and_with_wide_words() {
+        on_devices(|gpu| {
+            let grammar = test_grammars::many_files(10);
+            let fixture = Fixture::new(gpu, &grammar)?;
+            fixture.check(gpu, 2, &[1_000, 5_000])?;
+            for n in 4..NGRAM_WORDS_MAX {
+                fixture.check(gpu, n, &[usize::MAX])?;
+            }
+            let (device, weights) = (&fixture.device, &fixture.weights);
+            let counts = |search: Search<'_>| {
+                let all = 0..device.terminal_count;
+                let found = search.find(gpu, &all)?;
+                let Rows { words, counts, .. } = search.rows(gpu, &found)?;
+                DeviceNgrams { words, counts }.download(gpu)
+            };
+            for (n, bits) in [(2, 29), (2, 32), (3, 21), (4, 32), (5, 17), (8, 32)] {
+                let twin = ngram_counts(gpu, device, weights, n as usize, usize::MAX)?;
+                let twin = twin[0].download(gpu)?;
+                let shape = Shape::of_bits(n, bits, false);
+                let search = Search::of_shape(gpu, device, weights, shape, false)?;
+                assert_eq!(counts(search)?, twin, "{n} {bits}");
+            }
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,244 @@
+//! Tables of counts on a device.
+//!
+//! The invariant: a downloaded table is the [`CountTable`] of the twin, bit for
+//! bit. What rows and columns mean is the caller's business.
+
+use rayon::prelude::*;
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Argument, Kernel, Launch, Source};
+use super::error::GpuError;
+use super::primitives;
+use crate::CountTable;
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "tables.cu",
+    text: include_str!("tables.cu"),
+    constants: &[("TABLE_THREADS", THREADS as u64)],
+};
+
+/// For each row the columns that it has, with a count each: a [`CountTable`] on a device.
+#[derive(Debug)]
+pub struct DeviceTable {
+    /// `[rows + 1]` into `entries`.
+    pub(crate) offsets: Buffer<u32>,
+    /// `column << 32 | count`.
+    pub(crate) entries: Buffer<u64>,
+}
+
+impl DeviceTable {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Number of entries of all rows.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The table on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn download(&self, gpu: &Gpu) -> Result<CountTable, GpuError> {
+        let offsets = gpu.download(&self.offsets)?;
+        let entries = gpu.download(&self.entries)?;
+        Ok(CountTable {
+            offsets: offsets.into_iter().map(|offset| offset as usize).collect(),
+            // Column and count, 32 bits each.
+            entries: entries
+                .into_par_iter()
+                .map(|entry| ((entry >> 32) as u32, entry as u32))
+                .collect(),
+        })
+    }
+
+    /// The same counts with rows and columns swapped.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn transposed(&self, gpu: &Gpu, columns: usize) -> Result<DeviceTable, GpuError> {
+        let count = self.entries.len();
+        let rows = primitives::expand(gpu, &self.offsets, count)?;
+        let keys = gpu.allocate::<u64>(count)?;
+        let values = gpu.allocate::<u32>(count)?;
+        let arguments = arguments![&self.entries, &rows, count, &keys, &values];
+        launch(gpu, "swap_keys_kernel", count, arguments)?;
+        drop(rows);
+        let bits = 32 + usize::BITS - columns.saturating_sub(1).leading_zeros();
+        let (keys, values) = primitives::sort_pairs(gpu, keys, values, 32..bits)?;
+        keyed(gpu, &keys, &values, columns)
+    }
+
+    /// Of each row the `k` entries with the largest counts, the largest first; of equal counts those whose column has the
+    /// smaller rank first. Without ranks a column's rank is its number.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn top(
+        &self,
+        gpu: &Gpu,
+        k: usize,
+        ranks: Option<&Buffer<u32>>,
+    ) -> Result<DeviceTable, GpuError> {
+        let count = self.entries.len();
+        let row_bits = usize::BITS - self.rows().saturating_sub(1).leading_zeros();
+        let rows = primitives::expand(gpu, &self.offsets, count)?;
+        let mut numbers = gpu.allocate::<u32>(count)?;
+        if let Some(ranks) = ranks {
+            let keys = gpu.allocate::<u32>(count)?;
+            let arguments = arguments![&self.entries, count, ranks, &keys, &numbers];
+            launch(gpu, "rank_of_entries_kernel", count, arguments)?;
+            (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32)?;
+        }
+        let keys = gpu.allocate::<u64>(count)?;
+        let given = match ranks {
+            Some(_) => Argument::from(&numbers),
+            None => Argument::U64(0),
+        };
+        let arguments = arguments![&self.entries, &rows, given, count, &keys, &numbers];
+        launch(gpu, "top_keys_kernel", count, arguments)?;
+        let (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32 + row_bits)?;
+        drop(rows);
+        // Rows are files or words, and none has 2^32 entries.
+        let k = k.min(u32::MAX as usize) as u32;
+        let lengths = gpu.allocate::<u32>(self.rows())?;
+        let arguments = arguments![&self.offsets, self.rows() as u32, k, &lengths];
+        launch(gpu, "top_lengths_kernel", self.rows(), arguments)?;
+        let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
+        let count = gpu.item(&offsets, self.rows())? as usize;
+        let rows = primitives::expand(gpu, &offsets, count)?;
+        let entries = gpu.allocate::<u64>(count)?;
+        let arguments = arguments![
+            &self.entries,
+            &self.offsets,
+            &numbers,
+            &rows,
+            &offsets,
+            count,
+            &entries
+        ];
+        launch(gpu, "top_entries_kernel", count, arguments)?;
+        Ok(DeviceTable { offsets, entries })
+    }
+}
+
+/// The table of cells that are not 0. The cell of a row and column is where the strides say.
+pub(crate) fn of_cells(
+    gpu: &Gpu,
+    cells: &Buffer<u32>,
+    rows: usize,
+    columns: usize,
+    strides: (usize, usize),
+) -> Result<DeviceTable, GpuError> {
+    assert!(
+        rows * columns == 0 || (rows - 1) * strides.0 + (columns - 1) * strides.1 < cells.len(),
+        "cells of {rows} rows and {columns} columns"
+    );
+    let count = rows * columns;
+    // Rows without columns have nothing, but offsets.
+    let width = u32::try_from(columns.max(1)).expect("files and words are u32");
+    let flags = gpu.allocate::<u32>(count)?;
+    let arguments = arguments![cells, count, width, strides.0, strides.1, &flags];
+    launch(gpu, "cell_flags_kernel", count, arguments)?;
+    let places = primitives::scan::<u32, u32>(gpu, &flags)?;
+    drop(flags);
+    let entries = gpu.allocate::<u64>(gpu.item(&places, count)? as usize)?;
+    if columns == 0 {
+        let offsets = gpu.zeroed(rows + 1)?;
+        return Ok(DeviceTable { offsets, entries });
+    }
+    let offsets = gpu.allocate::<u32>(rows + 1)?;
+    let arguments = arguments![
+        cells, count, width, strides.0, strides.1, &places, &offsets, &entries
+    ];
+    launch(gpu, "cell_entries_kernel", count + 1, arguments)?;
+    Ok(DeviceTable { offsets, entries })
+}
+
+/// The table of sorted keys, `row << 32 | column`, with counts.
+pub(crate) fn keyed(
+    gpu: &Gpu,
+    keys: &Buffer<u64>,
+    values: &Buffer<u32>,
+    rows: usize,
+) -> Result<DeviceTable, GpuError> {
+    let count = keys.len();
+    let offsets = gpu.allocate::<u32>(rows + 1)?;
+    let entries = gpu.allocate::<u64>(count)?;
+    // Rows are files or words, which are u32.
+    let arguments = arguments![keys, values, count, rows as u32, &offsets, &entries];
+    launch(gpu, "keyed_entries_kernel", count + 1, arguments)?;
+    Ok(DeviceTable { offsets, entries })
+}
+
+/// Launches a kernel that loops.
+pub(crate) fn launch(
+    gpu: &Gpu,
+    name: &'static str,
+    items: usize,
+    arguments: &[Argument],
+) -> Result<(), GpuError> {
+    let launch = Launch {
+        blocks: gpu.blocks_looping(items, THREADS),
+        threads: THREADS,
+    };
+    let source = &SOURCE;
+    gpu.launch(Kernel { source, name }, launch, arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::test_devices::{Numbers, on_devices};
+
+    /// A table of random counts, and its cells.
+    fn random(seed: u64, rows: usize, columns: usize) -> (Vec<u32>, CountTable) {
+        let cells = Numbers::new(seed).below(rows * columns, 6);
+        let cells: Vec<u32> = cells.into_iter().map(|n| n.saturating_sub(2)).collect();
+        let row = |row: &[u32]| -> Vec<(u32, u32)> {
+            let cells = (0..).zip(row.iter().copied());
+            cells.filter(|&(_, count)| count > 0).collect()
+        };
+        let rows = match columns {
+            0 => vec![vec![]; rows],
+            _ => cells.chunks(columns).map(row).collect(),
+        };
+        (cells, CountTable::of_rows(rows))
+    }
+
+    #[test]
+    fn tables_of_cells_swap_and_rank_as_those_of_the_twin() {
+        on_devices(|gpu| {
+            for (rows, columns) in [(0, 3), (1, 1), (1, 9), (300, 5), (4, 0)] {
+                let (cells, expected) = random(rows as u64, rows, columns);
+                let cells = gpu.upload(&cells)?;
+                let table = of_cells(gpu, &cells, rows, columns, (columns, 1))?;
+                assert_eq!(table.download(gpu)?, expected, "{rows} {columns}");
+                let swapped = of_cells(gpu, &cells, columns, rows, (1, columns))?;
+                let twin = expected.transposed(columns);
+                assert_eq!(swapped.download(gpu)?, twin, "{rows} {columns}");
+                let sorted = table.transposed(gpu, columns)?;
+                assert_eq!(sorted.download(gpu)?, twin, "{rows} {columns}");
+
+                let ranks: Vec<u32> = (0..columns as u32).map(|c| c * 7 % 1009).collect();
+                for k in [0, 3, 1000] {
+                    let top = table.top(gpu, k, None)?.download(gpu)?;
+                    let twin = CountTable::of_rows(expected.top(k, |column| column));
+                    assert_eq!(top, twin, "{rows} {columns} {k}");
+                    let top = table.top(gpu, k, Some(&gpu.upload(&ranks)?))?;
+                    let twin = CountTable::of_rows(expected.top(k, |c| ranks[c as usize]));
+                    assert_eq!(top.download(gpu)?, twin, "{rows} {columns} {k}");
+                }
+            }
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,522 @@
+// windows.cu: the windows of n words that cross from one symbol to the next, as keys with values, and what follows their
+// sort: distinct n-grams with counts.
+// In     a grammar over words whose rules have words; n; steps of its levels, from the lowest
+// Out    ends [rules * 2 * half] u32, half n - 1 up to a power of 2: the first n - 1 words of each rule, left-aligned,
+//        and from half on the last ones, right-aligned, NONE where there are fewer.
+//        Keys: some words a u64, the first words in the first part
+// Work   each symbol's ends are read once, and those of up to n - 1 symbols before it; 8 to 12 bytes a window and part
+//        are written
+// Map    a thread a rule, or a symbol of a root or body; a block takes room for the windows of its symbols at a time
+// Exact  windows are written in any order; only sums and sorts by all bits of a key make results of them
+#include "levels.cuh"
+
+constexpr u32 THREADS = WINDOWS_THREADS;
+
+// How words make keys.
+struct Shape {
+    u32 bits;
+    u32 parts;
+    // Words of a part but the last, which has the rest.
+    u32 part_words;
+    // A value lies in the lowest bits of a key; 0 if values lie apart.
+    u32 value_bits;
+};
+
+// ---- first and last words of rules ----
+
+// No word.
+constexpr u32 NONE = ~0u;
+
+struct EndsShared {
+    WalkShared walk;
+};
+
+__device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 words,
+                                          u32 half, u32 rule, u32* ends) {
+    const u32 first = rule_offsets[rule], end = rule_offsets[rule + 1];
+    u32* own = ends + u64(rule) * 2 * half;
+    u32 length = 0;
+    for (u32 at = first; at < end && length < words; at++) {
+        const u32 symbol = symbols[at];
+        if (symbol < terminals) {
+            own[length++] = symbol;
+        } else {
+            const u32* below = ends + u64(symbol - terminals) * 2 * half;
+            for (u32 i = 0; i < words && length < words; i++) {
+                const u32 word = load_relaxed(&below[i]);
+                if (word == NONE) break;
+                own[length++] = word;
+            }
+        }
+    }
+    u32 back = 0;
+    for (u32 at = end; at > first && back < words; at--) {
+        const u32 symbol = symbols[at - 1];
+        if (symbol < terminals) {
+            own[half + words - 1 - back++] = symbol;
+        } else {
+            const u32* below = ends + u64(symbol - terminals) * 2 * half + half;
+            for (u32 i = words; i > 0 && back < words; i--) {
+                const u32 word = load_relaxed(&below[i - 1]);
+                if (word == NONE) break;
+                own[half + words - 1 - back++] = word;
+            }
+        }
+    }
+    for (u32 i = length; i < words; i++) {
+        own[i] = NONE;
+        own[half + words - 1 - i] = NONE;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 words, u32 half, u32* ends,
+            const u32* first_pieces, const u32* first_steps, const u32* ranges, u32 phases, u32* state) {
+    SHARED(EndsShared, shared);
+    const Walk walk{first_pieces, first_steps, ranges, phases, state};
+    Place place = walk_begin(walk, shared.walk);
+    while (walk_next(walk, shared.walk, place)) {
+        for (u32 step = place.step; step < place.step_end; step++) {
+            u32 first, end;
+            walk_items(walk, place, step, first, end);
+            if (step == place.step) {
+                walk_wait(walk, place);
+            } else {
+                __syncthreads();
+            }
+            for (u32 rule = first + threadIdx.x; rule < end; rule += THREADS) {
+                rule_ends(symbols, rule_offsets, terminals, words, half, rule, ends);
+            }
+        }
+        walk_done(walk, 1);
+    }
+}
+
+// ---- windows ----
+
+// A grammar with the ends of its rules.
+struct Ends {
+    const u32* words;
+    u32 terminals;
+};
+
+// Half of what is told of a rule, as it lies in memory.
+template <u32 N>
+struct __align__(N == 2 ? 4 : N == 3 ? 8 : 16) Half {
+    u32 words[N == 2 ? 1 : N == 3 ? 2 : N <= 5 ? 4 : 8];
+};
+
+// What is told of the windows of a symbol: all those that end in it and begin before it.
+template <u32 N>
+struct Crossing {
+    // The words before the symbol, right-aligned, and its first words, left-aligned.
+    u32 before[N - 1];
+    u32 head[N - 1];
+    u32 before_length;
+    u32 head_length;
+};
+
+// The words of a half whose place is `index`, or the one word of a terminal at `word_at`.
+template <u32 N>
+__device__ __forceinline__ Half<N> load_half(const Ends& ends, u32 symbol, u32 index, u32 word_at) {
+    Half<N> half;
+    if (symbol < ends.terminals) {
+#pragma unroll
+        for (u32 i = 0; i < N - 1; i++) half.words[i] = i == word_at ? symbol : NONE;
+    } else {
+        half = reinterpret_cast<const Half<N>*>(ends.words)[u64(symbol - ends.terminals) * 2 + index];
+    }
+    return half;
+}
+
+// Finds them for symbol `at` of a sequence that begins at `first`; nothing if it is the first one.
+template <u32 N>
+__device__ __forceinline__ void find_crossing(const Ends& ends, const u32* sequence, u32 first, u32 at,
+                                              Crossing<N>& found) {
+    constexpr u32 ENDS = N - 1;
+    found.before_length = 0;
+    found.head_length = 0;
+    if (at == first) return;
+    const Half<N> head = load_half<N>(ends, sequence[at], 0, 0);
+#pragma unroll
+    for (u32 i = 0; i < ENDS; i++) {
+        found.head[i] = head.words[i];
+        found.head_length += head.words[i] != NONE;
+    }
+    // Every symbol has a word, so that n - 1 symbols have enough; mostly the nearest does.
+#pragma unroll
+    for (u32 distance = 1; distance <= ENDS; distance++) {
+        if (found.before_length >= ENDS || at < first + distance) continue;
+        Half<N> tail = load_half<N>(ends, sequence[at - distance], 1, ENDS - 1);
+        u32 length = 0;
+#pragma unroll
+        for (u32 i = 0; i < ENDS; i++) length += tail.words[i] != NONE;
+        // Moved to the left by what is there already.
+        const u32 have = found.before_length;
+#pragma unroll
+        for (u32 by = 1; by < ENDS; by *= 2) {
+            if ((have & by) == 0) continue;
+#pragma unroll
+            for (u32 i = 0; i + by < ENDS; i++) tail.words[i] = tail.words[i + by];
+        }
+#pragma unroll
+        for (u32 i = 0; i < ENDS; i++) {
+            if (i < ENDS - have) found.before[i] = tail.words[i];
+        }
+        found.before_length = min(ENDS, have + length);
+    }
+}
+
+// Word `index` of the window that ends with word `count - 1` of the symbol.
+template <u32 N>
+__device__ __forceinline__ u32 window_word(const Crossing<N>& found, u32 count, u32 index) {
+    return index + count < N ? found.before[index + count - 1] : found.head[index + count - N];
+}
+
+template <u32 N>
+__device__ __forceinline__ bool is_window(const Crossing<N>& found, u32 count, u32 low, u32 high) {
+    if (count > found.head_length || found.before_length + count < N) return false;
+    const u32 first = window_word(found, count, 0);
+    return first >= low && first < high;
+}
+
+// Part `part` of the key of a window.
+template <u32 N>
+__device__ __forceinline__ u64 window_part(const Crossing<N>& found, u32 count, u32 part, const Shape& shape) {
+    u64 key = 0;
+    const u32 from = part * shape.part_words;
+    const u32 to = min(N, from + shape.part_words);
+#pragma unroll
+    for (u32 i = 0; i < N; i++) {
+        if (i >= from && i < to) key = key << shape.bits | window_word(found, count, i);
+    }
+    return key;
+}
+
+struct WindowsShared {
+    BlockSum<u64> sum;
+    u64 begin;
+};
+
+// What the windows of a symbol are worth.
+struct Values {
+    // [rules] weights, and whether holders are written instead.
+    const u32* rule_weights;
+    u32 with_holders;
+    u32 files;
+};
+
+// All roots or all bodies: owners are the files or rules of symbols, whose sequences begin at `offsets`.
+struct Sequence {
+    const u32* symbols;
+    const u32* owners;
+    const u32* offsets;
+    u32 count;
+    bool is_root;
+};
+
+// Where windows go whose first word is at least `low` and below `high`.
+struct Target {
+    u32 low;
+    u32 high;
+    // If there are such counters, windows are counted by their first word.
+    u32* first_words;
+    // Without keys they are only counted, those whose weight is too large for its bits in the upper half of `cursor`.
+    u64* keys;
+    u64 stride;
+    u32* values;
+    u64* over_keys;
+    u32* over_values;
+    u64* cursor;
+};
+
+// Finds the windows of a sequence.
+template <u32 N>
+__device__ __forceinline__ void windows(const Sequence& sequence, const Ends& ends, const Values& values,
+                                        const Shape& shape, const Target& target, WindowsShared& shared) {
+    // Symbols of a thread at a time, as many as there are registers for.
+    constexpr u32 SYMBOLS = N <= 3 ? 4 : N == 4 ? 2 : 1;
+    const u64 mask = (u64(1) << shape.value_bits) - 1;
+    for (u64 tile = blockIdx.x; tile * (THREADS * SYMBOLS) < sequence.count; tile += gridDim.x) {
+        Crossing<N> found[SYMBOLS];
+        u32 owners[SYMBOLS], weights[SYMBOLS];
+        u64 own = 0;
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const u64 at = (tile * SYMBOLS + s) * THREADS + threadIdx.x;
+            owners[s] = at < sequence.count ? sequence.owners[at] : NONE;
+        }
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const u64 at = (tile * SYMBOLS + s) * THREADS + threadIdx.x;
+            found[s].head_length = 0;
+            found[s].before_length = 0;
+            weights[s] = 0;
+            if (owners[s] == NONE) continue;
+            weights[s] = sequence.is_root ? 1 : values.rule_weights[owners[s]];
+            const u32 first = sequence.offsets[owners[s]];
+            if (weights[s] > 0) find_crossing<N>(ends, sequence.symbols, first, u32(at), found[s]);
+        }
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            u64 count = 0;
+#pragma unroll
+            for (u32 i = 1; i < N; i++) count += is_window(found[s], i, target.low, target.high);
+            const bool is_over = !values.with_holders && shape.value_bits > 0 && weights[s] > mask;
+            own += is_over ? count << 32 | count : count;
+        }
+        if (target.first_words != nullptr) {
+#pragma unroll
+            for (u32 s = 0; s < SYMBOLS; s++) {
+#pragma unroll
+                for (u32 i = 1; i < N; i++) {
+                    if (is_window(found[s], i, target.low, target.high)) {
+                        atomicAdd(&target.first_words[window_word(found[s], i, 0)], 1u);
+                    }
+                }
+            }
+        }
+        u64 total;
+        u64 place = block_exclusive_sum(own, shared.sum, total);
+        if (threadIdx.x == 0) shared.begin = total > 0 ? atomicAdd(target.cursor, total) : 0;
+        __syncthreads();
+        place += shared.begin;
+        __syncthreads();
+        if (target.keys == nullptr) continue;
+        u32 item = u32(place), over = u32(place >> 32);
+#pragma unroll
+        for (u32 s = 0; s < SYMBOLS; s++) {
+            const bool is_over = !values.with_holders && shape.value_bits > 0 && weights[s] > mask;
+#pragma unroll
+            for (u32 i = 1; i < N; i++) {
+                if (!is_window(found[s], i, target.low, target.high)) continue;
+                for (u32 part = 0; part < shape.parts; part++) {
+                    u64 key = window_part(found[s], i, part, shape);
+                    if (shape.value_bits > 0) {
+                        if (is_over) {
+                            target.over_keys[over] = key;
+                            target.over_values[over] = weights[s] - u32(weights[s] & mask);
+                        }
+                        key = key << shape.value_bits | (weights[s] & mask);
+                    }
+                    target.keys[part * target.stride + item] = key;
+                }
+                if (shape.value_bits == 0) {
+                    const u32 holder = sequence.is_root ? owners[s] : values.files + owners[s];
+                    target.values[item] = values.with_holders ? holder : weights[s];
+                }
+                item++;
+                over += is_over;
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, const u32* owners,
+               const u32* offsets, u32 count, u32 is_root, const u32* rule_weights,
+               u32 with_holders, u32 files, u32 bits, u32 parts, u32 part_words, u32 value_bits, u32 low, u32 high,
+               u32* first_words, u64* keys, u64 stride, u32* value_of, u64* over_keys, u32* over_values, u64* cursor) {
+    SHARED(WindowsShared, shared);
+    const Sequence all{sequence, owners, offsets, count, is_root != 0};
+    const Ends ends{end_words, terminals};
+    const Values values{rule_weights, with_holders, files};
+    const Shape shape{bits, parts, part_words, value_bits};
+    const Target target{low, high, first_words, keys, stride, value_of, over_keys, over_values, cursor};
+    switch (n) {
+        case 2: return windows<2>(all, ends, values, shape, target, shared);
+        case 3: return windows<3>(all, ends, values, shape, target, shared);
+        case 4: return windows<4>(all, ends, values, shape, target, shared);
+        case 5: return windows<5>(all, ends, values, shape, target, shared);
+        case 6: return windows<6>(all, ends, values, shape, target, shared);
+        case 7: return windows<7>(all, ends, values, shape, target, shared);
+        default: return windows<8>(all, ends, values, shape, target, shared);
+    }
+}
+
+// ---- sorted windows ----
+
+extern "C" __global__ void __launch_bounds__(THREADS) numbers_kernel(u32* numbers, u64 count) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) numbers[i] = u32(i);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gather_keys_kernel(const u64* keys, const u32* numbers, u64* out, u64 count) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) out[i] = keys[numbers[i]];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gather_values_kernel(const u32* values, const u32* numbers, u32* out, u64 count) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) out[i] = values[numbers[i]];
+}
+
+struct RowsShared {
+    BlockSum<u64> sum;
+    u64 before;
+    u32 tile;
+};
+
+// The n-grams of sorted windows: their words; counts[row] += the values of its windows, 0 on entry; row_offsets, where
+// these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind `files`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 part_words, u32 value_bits,
+                  const u32* values, const u32* rule_weights, u32 files, u64 count, u32* words, u32* counts,
+                  u32* row_offsets, u64* rows, u64* look_back, u32* ticket) {
+    SHARED(RowsShared, shared);
+    constexpr u32 ITEMS = ROWS_TILE / THREADS;
+    const u64 mask = (u64(1) << value_bits) - 1;
+    const u32 word_mask = bits < 32 ? (1u << bits) - 1 : ~0u;
+    const u32 tile = next_tile(ticket, shared.tile);
+    // A warp has consecutive windows, a lane every 32nd of them.
+    const u64 first = u64(tile) * ROWS_TILE + warp_index() * ITEMS * WARP_THREADS + lane_index();
+    u64 found[ITEMS];
+    u32 firsts[ITEMS], value[ITEMS];
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        found[i] = at < count ? keys[at] : 0;
+        value[i] = value_bits == 0 && at < count ? values[at] : 0;
+    }
+    u64 own = 0;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        u64 previous = __shfl_up_sync(FULL_WARP, found[i], 1);
+        if (lane_index() == 0 && at > 0 && at < count) previous = keys[at - 1];
+        bool is_first = at < count && (at == 0 || found[i] >> value_bits != previous >> value_bits);
+        for (u32 part = 1; part < parts; part++) {
+            const u64* of_part = keys + part * stride;
+            is_first = is_first || (at < count && of_part[at] != of_part[at - 1]);
+        }
+        firsts[i] = __ballot_sync(FULL_WARP, is_first);
+        own += __popc(firsts[i]);
+        if (value_bits > 0) {
+            value[i] = at < count ? u32(found[i] & mask) : 0;
+        } else if (rule_weights != nullptr) {
+            value[i] = at >= count ? 0 : value[i] < files ? 1 : rule_weights[value[i] - files];
+        }
+    }
+    u64 total;
+    u64 row = block_exclusive_sum(lane_index() == 0 ? own : u64(0), shared.sum, total);
+    row = __shfl_sync(FULL_WARP, row, 0);
+    const u64 before = block_look_back(look_back, tile, total, shared.before);
+    if (threadIdx.x == 0 && u64(tile + 1) * ROWS_TILE >= count) {
+        *rows = before + total;
+        row_offsets[before + total] = u32(count);
+    }
+    row += before;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        const bool is_in = at < count;
+        // The lanes up to this one where rows begin.
+        const u32 up_to = firsts[i] & (lanes_below() << 1 | 1);
+        const u64 own_row = row + __popc(up_to) - 1;
+        row += __popc(firsts[i]);
+        const bool is_first = (firsts[i] >> lane_index()) & 1;
+        if (is_first) {
+            for (u32 part = 0; part < parts; part++) {
+                u64 key = part == 0 ? found[i] >> value_bits : keys[part * stride + at];
+                const u32 from = part * part_words;
+                for (u32 word = min(n, from + part_words); word > from; word--) {
+                    words[own_row * n + word - 1] = u32(key) & word_mask;
+                    key >>= bits;
+                }
+            }
+            row_offsets[own_row] = u32(at);
+        }
+        const u32 sum = warp_inclusive_sum(value[i]);
+        const u32 begin = up_to == 0 ? 0 : 31 - __clz(up_to);
+        const u32 sum_before = __shfl_sync(FULL_WARP, sum, begin == 0 ? 0 : begin - 1);
+        const bool is_last = lane_index() == WARP_THREADS - 1 || at + 1 == count || ((firsts[i] >> (lane_index() + 1)) & 1);
+        if (is_in && is_last) {
+            const u32 of_row = sum - (begin == 0 ? 0 : sum_before);
+            // Whole rows are nobody else's.
+            if (up_to != 0 && lane_index() < WARP_THREADS - 1) {
+                counts[own_row] = of_row;
+            } else {
+                atomicAdd(&counts[own_row], of_row);
+            }
+        }
+    }
+}
+
+// counts[row] += what was too large for a key. Keys are without values; those of rows are where row_offsets say.
+extern "C" __global__ void __launch_bounds__(THREADS)
+add_over_kernel(const u64* keys, u32 value_bits, const u32* row_offsets, u64 rows, const u64* over_keys,
+                const u32* over_values, u64 over_count, u32* counts) {
+    for (u64 i = grid_thread(); i < over_count; i += grid_threads()) {
+        const u64 key = over_keys[i];
+        u64 first = 0, left = rows;
+        while (left > 0) {
+            const u64 half = left / 2;
+            if (keys[row_offsets[first + half]] >> value_bits < key) {
+                first += half + 1;
+                left -= half + 1;
+            } else {
+                left = half;
+            }
+        }
+        atomicAdd(&counts[first], over_values[i]);
+    }
+}
+
+// Words that occur: flags.
+extern "C" __global__ void __launch_bounds__(THREADS)
+used_flags_kernel(const u32* weights, u32 words, u32* flags) {
+    for (u64 word = grid_thread(); word < words; word += grid_threads()) flags[word] = weights[word] > 0;
+}
+
+// Words that occur, where `places` say, with weights; `offsets` of their rows, if wanted, from those of all words.
+extern "C" __global__ void __launch_bounds__(THREADS)
+used_words_kernel(const u32* weights, u32 words, const u32* places, const u32* offsets, u32* words_out, u32* counts,
+                  u32* offsets_out) {
+    for (u64 word = grid_thread(); word < words; word += grid_threads()) {
+        if (weights[word] > 0) {
+            words_out[places[word]] = u32(word);
+            counts[places[word]] = weights[word];
+            if (offsets != nullptr) offsets_out[places[word]] = offsets[word];
+        }
+        if (offsets != nullptr && word + 1 == words) offsets_out[places[words]] = offsets[words];
+    }
+}
+
+// entries[i] = file 0 with counts[i], offsets[i] = i.
+extern "C" __global__ void __launch_bounds__(THREADS)
+one_file_kernel(const u32* counts, u64 count, u32* offsets, u64* entries) {
+    for (u64 i = grid_thread(); i <= count; i += grid_threads()) {
+        offsets[i] = u32(i);
+        if (i < count) entries[i] = counts[i];
+    }
+}
+
+// ---- ranks of rows that were merged by file ----
+
+// lengths[row] = the length of a row of more than `most` occurrences, else 0.
+extern "C" __global__ void __launch_bounds__(THREADS)
+long_lengths_kernel(const u32* weights, const u32* offsets, u32 rows, u32 most, u32* lengths) {
+    for (u64 row = grid_thread(); row < rows; row += grid_threads()) {
+        lengths[row] = weights[row] > most ? offsets[row + 1] - offsets[row] : 0;
+    }
+}
+
+// keys = row << 32 | ~count, values = files of long rows.
+extern "C" __global__ void __launch_bounds__(THREADS)
+long_keys_kernel(const u64* entries, const u32* offsets, const u32* long_offsets, const u32* owners, u64 count,
+                 u64* keys, u32* values) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 row = owners[i];
+        const u64 entry = entries[offsets[row] + (i - long_offsets[row])];
+        keys[i] = u64(row) << 32 | u32(~u32(entry));
+        values[i] = u32(entry >> 32);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+long_entries_kernel(const u64* keys, const u32* values, const u32* offsets, const u32* long_offsets, u64 count,
+                    u64* entries) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 row = u32(keys[i] >> 32);
+        entries[offsets[row] + (i - long_offsets[row])] = u64(values[i]) << 32 | u32(~u32(keys[i]));
+    }
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# One folder with everything that tests and times the CUDA kernels on a Linux machine with an NVIDIA driver and NVRTC, and
+# without Rust: `scripts/gpu-bundle.sh FOLDER [CORPUS...]`. Corpora are files, directories of text, or databases; they
+# travel as databases. There: `FOLDER/run.sh [tests|sanitize|bench]`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ $# -lt 1 ]; then
+    sed -n 's/^# //p' "$0" >&2
+    exit 2
+fi
+folder=$1
+shift
+mkdir -p "$folder/corpora"
+
+# The executable that Cargo says it has built.
+executable() {
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1
+}
+
+tests=$(cargo test --release -p zipfdb-kernels --lib --no-run --message-format=json | executable)
+cargo build --release -p zipfdb-bench --bin zipfdb-bench -p zipfdb-cli --bin zipf
+release=$(dirname "$(dirname "$tests")")
+install -m 755 "$tests" "$folder/kernel-tests"
+install -m 755 "$release/zipfdb-bench" "$folder/zipfdb-bench"
+strip "$folder/kernel-tests" "$folder/zipfdb-bench"
+install -m 644 bench/src/gpu/cub.cu "$folder/cub.cu"
+
+for corpus in "$@"; do
+    name=$(basename "${corpus%.zdb}")
+    target=$folder/corpora/$name.zdb
+    rm -rf "$target"
+    if [ -d "$corpus/segments" ]; then
+        cp -r "$corpus" "$target"
+    else
+        "$release/zipf" "$target" -c "CREATE CORPUS c; COPY c FROM '$corpus'"
+    fi
+done
+
+cat > "$folder/run.sh" << 'RUN'
+#!/usr/bin/env bash
+# Tests the CUDA kernels on this machine, looks for bad accesses and races, and times them: run.sh [tests|sanitize|bench]
+set -euo pipefail
+cd "$(dirname "$0")"
+chmod +x kernel-tests zipfdb-bench
+
+library=$(find /usr/local/cuda*/ /usr/lib /opt -name 'libnvrtc.so*' 2> /dev/null | head -n 1 || true)
+[ -z "$library" ] || export LD_LIBRARY_PATH=$(dirname "$library"):${LD_LIBRARY_PATH:-}
+
+tests() { ./kernel-tests gpu --nocapture; }
+
+sanitize() {
+    compute-sanitizer --tool memcheck --error-exitcode 1 ./kernel-tests gpu::
+    compute-sanitizer --tool racecheck --error-exitcode 1 ./kernel-tests gpu::
+}
+
+bench() {
+    if command -v nvcc > /dev/null; then
+        nvcc -O3 -std=c++17 -arch=native cub.cu -o cub && ./cub
+    fi
+    local corpora=(corpora/*.zdb)
+    ./zipfdb-bench gpu --corpus "${corpora[@]}"
+}
+
+if [ $# -eq 0 ]; then
+    set -- tests sanitize bench
+fi
+for part in "$@"; do
+    printf '\n== %s\n' "$part"
+    "$part"
+done
+RUN
+chmod +x "$folder/run.sh"
+du -sh "$folder"

@@ -1,0 +1,503 @@
+//! What a database knows of GPUs: which ones may be used, and which segments lie in their memory.
+//!
+//! Invariant: what lies in a device's memory is a copy of what the segment holds, so it may go at any time. It stays while
+//! memory allows, the least recently used leaves first, and goes with its segment. No lock is held while a device works.
+//!
+//! What is computed there is asked for in `snapshot`; whether it pays is estimated in `strategy`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use zipfdb_kernels::GrammarView;
+use zipfdb_kernels::gpu::{
+    self, Buffer, DeviceFacts, DeviceStructures, DeviceWords, FileUses, Gpu, GpuError, weights,
+};
+use zipfdb_sql::setting::Device as Setting;
+
+use crate::strategy::{Size, Task, construction_costs};
+use crate::{Error, Result};
+
+/// The GPUs of a database.
+#[derive(Default)]
+pub(crate) struct Devices {
+    wanted: Mutex<Wanted>,
+    /// Opened when one is first asked for; none if there are none.
+    opened: OnceLock<Vec<Arc<Device>>>,
+}
+
+/// What SET has said.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    device: Setting,
+    memory_limit: Option<u64>,
+}
+
+/// One GPU.
+pub(crate) struct Device {
+    gpu: Gpu,
+    /// What lies in its memory.
+    residents: Mutex<Vec<Resident>>,
+    /// Counts uses of residents.
+    clock: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// What lies in a device's memory of a segment.
+struct Resident {
+    /// The number of the segment's [`Residence`].
+    owner: u64,
+    structure: Structure,
+    /// When it was last used.
+    used: u64,
+}
+
+enum Structure {
+    Words(Arc<ResidentWords>),
+    Lookups(Arc<DeviceStructures>),
+}
+
+/// What a structure is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Counts of all words and n-grams.
+    Words,
+    /// Counts, searches and extracts in batches.
+    Lookups,
+}
+
+impl Structure {
+    fn kind(&self) -> Kind {
+        match self {
+            Structure::Words(_) => Kind::Words,
+            Structure::Lookups(_) => Kind::Lookups,
+        }
+    }
+}
+
+/// A grammar over words, for counts of all words and n-grams.
+pub(crate) struct ResidentWords {
+    pub(crate) grammar: DeviceWords,
+    /// How often each symbol occurs.
+    pub(crate) weights: Buffer<u32>,
+    uses: OnceLock<FileUses>,
+}
+
+impl ResidentWords {
+    /// What counts by file need, built when it is first asked for.
+    pub(crate) fn uses(&self, gpu: &Gpu) -> Result<&FileUses> {
+        if let Some(uses) = self.uses.get() {
+            return Ok(uses);
+        }
+        let built = FileUses::new(gpu, &self.grammar)?;
+        Ok(self.uses.get_or_init(|| built))
+    }
+}
+
+/// A segment's place in the memory of devices, which it gives up when it is dropped.
+pub(crate) struct Residence {
+    id: u64,
+    devices: OnceLock<Weak<Devices>>,
+}
+
+impl Residence {
+    pub(crate) fn new() -> Residence {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Residence {
+            id: LAST.fetch_add(1, Ordering::Relaxed),
+            devices: OnceLock::new(),
+        }
+    }
+
+    /// Has the segment leave these devices when it is dropped.
+    pub(crate) fn enter(&self, devices: &Arc<Devices>) {
+        self.devices.get_or_init(|| Arc::downgrade(devices));
+    }
+}
+
+impl Drop for Residence {
+    fn drop(&mut self) {
+        if let Some(devices) = self.devices.get().and_then(Weak::upgrade) {
+            for device in devices.opened.get().into_iter().flatten() {
+                let mut residents = device.residents.lock();
+                residents.retain(|resident| resident.owner != self.id);
+            }
+        }
+    }
+}
+
+/// What [`Devices::candidates`] may choose from.
+pub(crate) enum Candidates<'a> {
+    /// Only the CPU.
+    None,
+    /// Devices where they are cheaper.
+    Maybe(Vec<&'a Arc<Device>>),
+    /// Devices, whatever they cost.
+    Only(Vec<&'a Arc<Device>>),
+}
+
+impl Devices {
+    /// Takes what SET says.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub(crate) fn want(&self, device: Setting, memory_limit: Option<u64>) -> Result<()> {
+        if let Setting::Cuda(number) = device {
+            let invalid = |reason: String| Error::Invalid {
+                subject: "device".into(),
+                reason: format!("{reason}; hint: SET device = 'auto' or 'cpu'"),
+            };
+            let count = gpu::devices()
+                .map_err(|absence| invalid(absence.to_string()))?
+                .len();
+            if let Some(number) = number
+                && number as usize >= count
+            {
+                return Err(invalid(format!(
+                    "there is no cuda:{number}, only {count} in all"
+                )));
+            }
+        }
+        *self.wanted.lock() = Wanted {
+            device,
+            memory_limit,
+        };
+        for device in self.opened.get().into_iter().flatten() {
+            device.limit_memory(memory_limit);
+        }
+        Ok(())
+    }
+
+    /// All devices, in order of number.
+    pub(crate) fn all(&self) -> &[Arc<Device>] {
+        self.opened.get_or_init(|| {
+            let limit = self.wanted.lock().memory_limit;
+            let found = gpu::devices().unwrap_or_default().iter();
+            let open = |gpu: &Gpu| Arc::new(Device::new(gpu, limit));
+            found.map(open).collect()
+        })
+    }
+
+    /// The devices that may do work which takes so many nanoseconds on the CPU. Looks for devices only if that is long.
+    pub(crate) fn candidates(&self, cpu_cost: f64) -> Candidates<'_> {
+        /// Finding devices takes longer than this.
+        const WORTH_LOOKING: f64 = 500_000.0;
+        let wanted = self.wanted.lock().device;
+        match wanted {
+            Setting::Cpu => return Candidates::None,
+            Setting::Auto if cpu_cost < WORTH_LOOKING => return Candidates::None,
+            _ => {}
+        }
+        let all = self.all();
+        match wanted {
+            _ if all.is_empty() => Candidates::None,
+            Setting::Cpu => Candidates::None,
+            Setting::Auto => Candidates::Maybe(all.iter().collect()),
+            Setting::Cuda(None) => Candidates::Only(all.iter().collect()),
+            Setting::Cuda(Some(number)) => {
+                Candidates::Only(all.iter().skip(number as usize).take(1).collect())
+            }
+        }
+    }
+
+    /// Whether there may be a device that answers so many look-ups at once.
+    pub(crate) fn may_take_lookups(&self, count: u64) -> bool {
+        let threads = rayon::current_num_threads();
+        let on_cpu = Task::Lookups(count).cpu_cost(Size::default(), threads);
+        !matches!(self.candidates(on_cpu), Candidates::None)
+    }
+
+    /// The device that builds a grammar of so many tokens; none if the CPU is to, or no device has the memory.
+    pub(crate) fn for_construction(&self, tokens: usize, threads: usize) -> Option<&Arc<Device>> {
+        /// What construction takes at its peak.
+        const TOKEN_BYTES: u64 = 64;
+        let (on_cpu, on_device) = construction_costs(tokens, threads);
+        let devices = match self.candidates(on_cpu) {
+            Candidates::None => return None,
+            Candidates::Maybe(_) if on_device >= on_cpu => return None,
+            Candidates::Maybe(devices) | Candidates::Only(devices) => devices,
+        };
+        // A segment has less than 2^32 tokens.
+        let bytes = tokens as u64 * TOKEN_BYTES;
+        let mut fitting = devices.into_iter();
+        fitting.find(|device| tokens < gpu::TOKENS_MAX && bytes <= device.memory_limit())
+    }
+
+    /// Whether the CPU answers when a device fails.
+    pub(crate) fn falls_back(&self) -> bool {
+        self.wanted.lock().device == Setting::Auto
+    }
+}
+
+impl Device {
+    fn new(gpu: &Gpu, memory_limit: Option<u64>) -> Device {
+        let device = Device {
+            gpu: gpu.with_memory_limit(0),
+            residents: Mutex::default(),
+            clock: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        };
+        device.limit_memory(memory_limit);
+        device
+    }
+
+    fn limit_memory(&self, limit: Option<u64>) {
+        let memory = self.gpu.facts().memory;
+        let limit = limit.unwrap_or(memory / 10 * 9).min(memory);
+        self.gpu.set_memory_limit(limit);
+        while self.gpu.memory_used() > limit && self.evict(None) {}
+    }
+
+    /// As `cuda:0`.
+    pub(crate) fn name(&self) -> &str {
+        &self.facts().name
+    }
+
+    pub(crate) fn facts(&self) -> &DeviceFacts {
+        self.gpu.facts()
+    }
+
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.gpu.memory_limit()
+    }
+
+    pub(crate) fn memory_used(&self) -> u64 {
+        self.gpu.memory_used()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn take_memory_used_max(&self) -> u64 {
+        self.gpu.take_memory_used_max()
+    }
+
+    /// How many segments have something in its memory.
+    pub(crate) fn segments(&self) -> u64 {
+        let residents = self.residents.lock();
+        let mut owners: Vec<u64> = residents.iter().map(|resident| resident.owner).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners.len() as u64
+    }
+
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Counts a failure for which the CPU works.
+    pub(crate) fn count_failure(&self, error: &Error) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!("{error}; the CPU answers instead");
+    }
+
+    /// Whether a structure of a segment lies in its memory.
+    pub(crate) fn holds(&self, residence: &Residence, kind: Kind) -> bool {
+        let residents = self.residents.lock();
+        let mut residents = residents.iter();
+        residents
+            .any(|resident| resident.owner == residence.id && resident.structure.kind() == kind)
+    }
+
+    /// Works with the words of a segment.
+    ///
+    /// # Errors
+    /// What the device or `work` fails with; of memory only when nothing of other segments is there any more.
+    pub(crate) fn with_words<A>(
+        &self,
+        residence: &Residence,
+        view: GrammarView<'_>,
+        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
+    ) -> Result<A> {
+        self.with_room(residence, Kind::Words, || {
+            let kept = self.find(residence, |structure| match structure {
+                Structure::Words(words) => Some(words.clone()),
+                Structure::Lookups(_) => None,
+            });
+            let words = match kept {
+                Some(words) => words,
+                None => {
+                    let grammar = DeviceWords::upload(&self.gpu, view)?;
+                    let words = Arc::new(ResidentWords {
+                        weights: weights(&self.gpu, &grammar)?,
+                        grammar,
+                        uses: OnceLock::new(),
+                    });
+                    self.keep(residence, Structure::Words(words.clone()));
+                    words
+                }
+            };
+            work(&self.gpu, &words)
+        })
+    }
+
+    /// Works with what look-ups in a segment need, which `build` makes.
+    ///
+    /// # Errors
+    /// As [`Device::with_words`], and of `build`.
+    pub(crate) fn with_lookups<A>(
+        &self,
+        residence: &Residence,
+        build: impl Fn(&Gpu) -> Result<DeviceStructures>,
+        work: impl Fn(&Gpu, &DeviceStructures) -> Result<A>,
+    ) -> Result<A> {
+        self.with_room(residence, Kind::Lookups, || {
+            let kept = self.find(residence, |structure| match structure {
+                Structure::Lookups(structures) => Some(structures.clone()),
+                Structure::Words(_) => None,
+            });
+            let structures = match kept {
+                Some(structures) => structures,
+                None => {
+                    let structures = Arc::new(build(&self.gpu)?);
+                    self.keep(residence, Structure::Lookups(structures.clone()));
+                    structures
+                }
+            };
+            work(&self.gpu, &structures)
+        })
+    }
+
+    /// Works with the device alone.
+    ///
+    /// # Errors
+    /// As [`Device::with_words`].
+    pub(crate) fn with_gpu<A>(&self, work: impl Fn(&Gpu) -> Result<A>) -> Result<A> {
+        loop {
+            match work(&self.gpu) {
+                Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(None) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Works again and again until there is enough memory, or nothing left that could leave.
+    fn with_room<A>(
+        &self,
+        residence: &Residence,
+        kind: Kind,
+        work: impl Fn() -> Result<A>,
+    ) -> Result<A> {
+        loop {
+            match work() {
+                Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(Some((residence, kind))) => {
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn find<S>(
+        &self,
+        residence: &Residence,
+        select: impl Fn(&Structure) -> Option<S>,
+    ) -> Option<S> {
+        let mut residents = self.residents.lock();
+        residents.iter_mut().find_map(|resident| {
+            let found = select(&resident.structure).filter(|_| resident.owner == residence.id)?;
+            resident.used = self.clock.fetch_add(1, Ordering::Relaxed);
+            Some(found)
+        })
+    }
+
+    /// Keeps a structure, in place of one that another thread may have built meanwhile.
+    fn keep(&self, residence: &Residence, structure: Structure) {
+        let used = self.clock.fetch_add(1, Ordering::Relaxed);
+        let (owner, kind) = (residence.id, structure.kind());
+        let mut residents = self.residents.lock();
+        residents.retain(|resident| (resident.owner, resident.structure.kind()) != (owner, kind));
+        residents.push(Resident {
+            owner,
+            structure,
+            used,
+        });
+    }
+
+    /// Has the least recently used leave, but not what is worked with: a kind of structure of a segment. Says whether there
+    /// was one.
+    fn evict(&self, but: Option<(&Residence, Kind)>) -> bool {
+        let mut residents = self.residents.lock();
+        let but = but.map(|(residence, kind)| (residence.id, kind));
+        let places = residents.iter().enumerate();
+        let others = places.filter(|(_, r)| Some((r.owner, r.structure.kind())) != but);
+        let oldest = others.min_by_key(|(_, resident)| resident.used);
+        let Some((place, _)) = oldest else {
+            return false;
+        };
+        residents.swap_remove(place);
+        true
+    }
+}
+
+impl fmt::Debug for Devices {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Devices")
+    }
+}
+
+impl From<GpuError> for Error {
+    fn from(error: GpuError) -> Error {
+        match error {
+            GpuError::Stopped(_) => Error::Interrupted,
+            error => Error::Gpu(error),
+        }
+    }
+}
+
+/// Where a question was answered: for each device, or the CPU, how many segments and how long.
+#[derive(Default)]
+pub(crate) struct Log(Mutex<BTreeMap<String, (u64, Duration)>>);
+
+impl Log {
+    /// Notes what is done until the flag is set.
+    pub(crate) fn until<'a>(&'a self, stop: &'a AtomicBool) -> Run<'a> {
+        Run {
+            stop,
+            log: Some(self),
+        }
+    }
+
+    fn add(&self, name: &str, time: Duration) {
+        let mut places = self.0.lock();
+        let place = places.entry(name.to_owned()).or_default();
+        place.0 += 1;
+        place.1 += time;
+    }
+
+    /// As EXPLAIN ANALYZE shows it; none if nothing was noted.
+    pub(crate) fn line(&self) -> Option<String> {
+        let places = self.0.lock();
+        let parts: Vec<String> = (places.iter())
+            .map(|(name, (count, time))| {
+                let plural = if *count == 1 { "" } else { "s" };
+                format!("{name} {count} segment{plural} in {time:.1?}")
+            })
+            .collect();
+        (!parts.is_empty()).then(|| format!("ran on: {}", parts.join(", ")))
+    }
+}
+
+/// How a question is to be answered: until when, and who notes where it was.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) log: Option<&'a Log>,
+}
+
+impl<'a> Run<'a> {
+    /// Goes on until the flag is set.
+    pub(crate) fn until(stop: &'a AtomicBool) -> Run<'a> {
+        Run { stop, log: None }
+    }
+
+    /// Does the work of a segment, on a device or on the CPU, and notes it.
+    pub(crate) fn note<A>(&self, name: &str, work: impl FnOnce() -> Result<A>) -> Result<A> {
+        let start = Instant::now();
+        let result = work()?;
+        if let Some(log) = self.log {
+            log.add(name, start.elapsed());
+        }
+        Ok(result)
+    }
+}

@@ -1,0 +1,170 @@
+//! Look-ups of many parameter sets, answered together where a device takes them.
+//!
+//! Invariant: what is known beforehand is what the scan of a set would look up in the same snapshot. A set whose question is of
+//! another kind is answered as if there were no others.
+
+use zipfdb_sql::query::{FilesColumn, Query, Relation, Source, WordsColumn};
+use zipfdb_sql::substr_range;
+
+use super::scan::{ScanColumn, ScanRequest, request};
+use crate::expression::ColumnFilter;
+use crate::snapshot::{Known, Snapshot};
+use crate::{Database, Result, Value};
+
+/// Sets that are answered together, at most.
+pub(super) const SETS_MAX: usize = 1 << 14;
+
+/// With fewer sets it does not pay to look at them twice.
+const SETS_MIN: usize = 16;
+
+/// Bytes of extracts that are known beforehand, at most.
+const EXTRACT_BYTES_MAX: u64 = 256 << 20;
+
+/// A snapshot of a corpus that knows the answers to look-ups.
+#[derive(Debug, Clone)]
+pub(crate) struct Batch {
+    corpus: String,
+    snapshot: Snapshot,
+}
+
+impl Batch {
+    /// The snapshot, if it is of this corpus.
+    pub(super) fn snapshot(&self, corpus: &str) -> Option<Snapshot> {
+        (self.corpus == corpus).then(|| self.snapshot.clone())
+    }
+}
+
+/// What sets ask for: names of files, and words or ranges.
+#[derive(Default)]
+struct Questions {
+    counts: Vec<(String, Vec<u8>)>,
+    searches: Vec<(String, Vec<u8>)>,
+    extracts: Vec<(String, u64, u64)>,
+    bytes: u64,
+}
+
+/// Answers the look-ups of some queries of one statement, the first of which has number `binding`; none if no device takes
+/// them.
+///
+/// # Errors
+/// If a corpus is gone or damaged, a device fails that was asked for, or a constant pattern is not valid.
+pub(super) fn batch(database: &Database, queries: &[Query], binding: u64) -> Result<Option<Batch>> {
+    let devices = &database.shared().devices;
+    let Some(corpus) = queries.first().and_then(corpus_of) else {
+        return Ok(None);
+    };
+    if queries.len() < SETS_MIN || !devices.may_take_lookups(queries.len() as u64) {
+        return Ok(None);
+    }
+    let snapshot = database.snapshot(corpus)?;
+    let mut questions = Questions::default();
+    for (number, query) in (binding..).zip(queries) {
+        let [block] = &query.blocks[..] else { continue };
+        let Source::Relation(relation) = &block.source else {
+            continue;
+        };
+        if corpus_of(query) == Some(corpus) {
+            questions.add(&snapshot, &request(block, relation, number)?.request);
+        }
+    }
+    let Questions {
+        counts,
+        searches,
+        extracts,
+        ..
+    } = questions;
+    let all = counts.len() + searches.len() + extracts.len();
+    if all < SETS_MIN || !snapshot.view().stored().takes_lookups(all as u64) {
+        return Ok(None);
+    }
+    let known = Known::new(
+        &snapshot,
+        (snapshot.count_many(&counts)?, counts),
+        (snapshot.search_many(&searches)?, searches),
+        (snapshot.extract_many(&extracts)?, extracts),
+    );
+    Ok(Some(Batch {
+        corpus: corpus.to_owned(),
+        snapshot: snapshot.knowing(known),
+    }))
+}
+
+/// The corpus whose words or files a query of one block reads.
+fn corpus_of(query: &Query) -> Option<&str> {
+    let [block] = &query.blocks[..] else {
+        return None;
+    };
+    match &block.source {
+        Source::Relation(Relation::Words { corpus } | Relation::Files { corpus }) => Some(corpus),
+        _ => None,
+    }
+}
+
+impl Questions {
+    /// Adds what a scan looks up, if it is told by names and words.
+    fn add(&mut self, snapshot: &Snapshot, request: &ScanRequest) {
+        let values = |column: usize| {
+            let mut filters = request.filters.iter();
+            let found = filters.find(|filter| filter.column() == column);
+            found.and_then(ColumnFilter::values)
+        };
+        // Both relations have names of files first.
+        let Some(names) = values(WordsColumn::File as usize) else {
+            return;
+        };
+        let names = names.iter().filter_map(|name| match name {
+            Value::Text(name) => snapshot.file(name),
+            _ => None,
+        });
+        let columns = request.columns.iter();
+        if matches!(request.relation, Relation::Files { .. }) {
+            let ranges = columns.filter_map(|requested| match requested.column {
+                ScanColumn::Substr { start, length } => Some((start, length)),
+                ScanColumn::Column(_) => None,
+            });
+            let ranges: Vec<_> = ranges.collect();
+            for file in names {
+                for &(start, length) in &ranges {
+                    let range = substr_range(start, length, file.bytes);
+                    let length = range.end - range.start;
+                    if self.bytes + length <= EXTRACT_BYTES_MAX {
+                        self.bytes += length;
+                        self.extracts.push((file.name.clone(), range.start, length));
+                    }
+                }
+            }
+            return;
+        }
+        let Some(words) = values(WordsColumn::Word as usize) else {
+            return;
+        };
+        let is_place = |column: usize| {
+            let places = [WordsColumn::Position as usize, WordsColumn::Offset as usize];
+            places.contains(&column)
+        };
+        let mut columns = columns.map(|requested| requested.column);
+        let asks_place = !request.merge
+            || columns.any(|column| matches!(column, ScanColumn::Column(c) if is_place(c)))
+            || request
+                .filters
+                .iter()
+                .any(|filter| is_place(filter.column()));
+        let questions = match asks_place {
+            true => &mut self.searches,
+            false => &mut self.counts,
+        };
+        for file in names {
+            for word in words {
+                let word = match word {
+                    Value::Text(text) => text.as_bytes().to_vec(),
+                    Value::Blob(bytes) => bytes.clone(),
+                    Value::Null | Value::Integer(_) | Value::Real(_) => continue,
+                };
+                questions.push((file.name.clone(), word));
+            }
+        }
+    }
+}
+
+/// Names of files come first in both relations.
+const _: () = assert!(WordsColumn::File as usize == FilesColumn::File as usize);

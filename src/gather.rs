@@ -1,0 +1,221 @@
+//! Single look-ups that threads make at about the same time, gathered to one batch.
+//!
+//! Invariant: whoever asks gets the answer of the view that he asked. The first to ask waits for a while and answers for all
+//! who came meanwhile; if that fails, each of the others asks alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::Result;
+use crate::snapshot::CorpusView;
+
+/// A file, by its place in order of name, and a word.
+pub(crate) type WordInFile = (usize, Vec<u8>);
+
+/// The look-ups of a database that wait.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    /// Microseconds; 0 if nobody waits.
+    window: AtomicU64,
+    pub(crate) counts: Gatherer<WordInFile, u64>,
+    pub(crate) searches: Gatherer<WordInFile, Vec<u64>>,
+    /// Files, offsets and lengths.
+    pub(crate) extracts: Gatherer<(usize, u64, u64), Vec<u8>>,
+}
+
+impl Gathered {
+    /// For how long look-ups are gathered; none if they are not.
+    pub(crate) fn window(&self) -> Option<Duration> {
+        match self.window.load(Ordering::Relaxed) {
+            0 => None,
+            microseconds => Some(Duration::from_micros(microseconds)),
+        }
+    }
+
+    /// Sets it, in microseconds.
+    pub(crate) fn set_window(&self, microseconds: u64) {
+        self.window.store(microseconds, Ordering::Relaxed);
+    }
+}
+
+/// Look-ups of one kind that wait.
+pub(crate) struct Gatherer<Q, A> {
+    waiting: Mutex<Vec<Arc<Group<Q, A>>>>,
+}
+
+/// Look-ups of one view.
+struct Group<Q, A> {
+    view: Arc<CorpusView>,
+    state: Mutex<State<Q, A>>,
+    is_answered: Condvar,
+}
+
+enum State<Q, A> {
+    Asked(Vec<Q>),
+    /// By place of the question; none once it was taken, or if there is no answer.
+    Answered(Vec<Option<A>>),
+}
+
+impl<Q, A> Default for Gatherer<Q, A> {
+    fn default() -> Gatherer<Q, A> {
+        Gatherer {
+            waiting: Mutex::default(),
+        }
+    }
+}
+
+impl<Q: Clone, A> Gatherer<Q, A> {
+    /// Answers a question, together with those of other threads that come before the window is over.
+    ///
+    /// # Errors
+    /// What `one` or `all` fail with.
+    pub(crate) fn ask(
+        &self,
+        view: &Arc<CorpusView>,
+        question: Q,
+        window: Duration,
+        one: impl Fn(Q) -> Result<A>,
+        all: impl FnOnce(Vec<Q>) -> Result<Vec<A>>,
+    ) -> Result<A> {
+        let mut waiting = self.waiting.lock();
+        let mut groups = waiting.iter();
+        if let Some(group) = groups.find(|group| Arc::ptr_eq(&group.view, view)).cloned() {
+            let mut state = group.state.lock();
+            if let State::Asked(questions) = &mut *state {
+                let place = questions.len();
+                questions.push(question.clone());
+                drop(waiting);
+                loop {
+                    if let State::Answered(answers) = &mut *state {
+                        let answer = answers.get_mut(place).and_then(Option::take);
+                        drop(state);
+                        return answer.map_or_else(|| one(question), Ok);
+                    }
+                    group.is_answered.wait(&mut state);
+                }
+            }
+        }
+        let group = Arc::new(Group {
+            view: view.clone(),
+            state: Mutex::new(State::Asked(vec![question.clone()])),
+            is_answered: Condvar::new(),
+        });
+        waiting.push(group.clone());
+        drop(waiting);
+        thread::sleep(window);
+        let mut answering = Answering {
+            gatherer: self,
+            group: &group,
+            answers: Vec::new(),
+        };
+        let questions = answering.close();
+        if questions.len() == 1 {
+            return one(question);
+        }
+        let mut answers = all(questions)?.into_iter();
+        let own = answers.next();
+        answering.answers = [None].into_iter().chain(answers.map(Some)).collect();
+        drop(answering);
+        own.map_or_else(|| one(question), Ok)
+    }
+}
+
+/// Whoever answers for all: others do not wait any more when it is over, however it ends.
+struct Answering<'a, Q, A> {
+    gatherer: &'a Gatherer<Q, A>,
+    group: &'a Arc<Group<Q, A>>,
+    answers: Vec<Option<A>>,
+}
+
+impl<Q, A> Answering<'_, Q, A> {
+    /// The questions; nobody comes any more.
+    fn close(&self) -> Vec<Q> {
+        let mut waiting = self.gatherer.waiting.lock();
+        waiting.retain(|group| !Arc::ptr_eq(group, self.group));
+        match &mut *self.group.state.lock() {
+            State::Asked(questions) => std::mem::take(questions),
+            State::Answered(_) => Vec::new(),
+        }
+    }
+}
+
+impl<Q, A> Drop for Answering<'_, Q, A> {
+    fn drop(&mut self) {
+        let answers = std::mem::take(&mut self.answers);
+        *self.group.state.lock() = State::Answered(answers);
+        self.group.is_answered.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::{CopyOptions, Database};
+
+    #[test]
+    fn concurrent_look_ups_get_their_own_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..8 {
+            let text = format!("{}cat", "the dog ".repeat(number + 1));
+            std::fs::write(folder.path().join(number.to_string()), text).unwrap();
+        }
+        let database = Database::in_memory().unwrap();
+        database
+            .execute("CREATE CORPUS pets; SET batch_window = '5ms'")
+            .unwrap();
+        let corpus = database.corpus("pets").unwrap();
+        corpus
+            .copy_from(folder.path(), &CopyOptions::default())
+            .unwrap();
+        let snapshot = corpus.snapshot().unwrap();
+        let start = Barrier::new(8);
+        thread::scope(|scope| {
+            for number in 0..8u64 {
+                let (snapshot, start) = (&snapshot, &start);
+                scope.spawn(move || {
+                    let name = number.to_string();
+                    start.wait();
+                    assert_eq!(snapshot.count_in(&name, "dog").unwrap(), number + 1);
+                    let cat = (number + 1) * 8;
+                    assert_eq!(snapshot.search_in(&name, "cat").unwrap(), [cat]);
+                    assert_eq!(snapshot.extract(&name, cat, 9).unwrap(), b"cat");
+                    assert!(snapshot.count_in("none", "dog").is_err());
+                });
+            }
+        });
+        let sql = "SELECT COUNT(*) FROM pets WHERE file = '3' AND word = 'dog'";
+        let row = database.query(sql).unwrap().next().unwrap().unwrap();
+        assert_eq!(row[0], crate::Value::Integer(4));
+    }
+
+    #[test]
+    fn who_waits_asks_alone_when_a_batch_fails() {
+        let database = Database::in_memory().unwrap();
+        database.execute("CREATE CORPUS c").unwrap();
+        let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
+        let gatherer: Gatherer<u64, u64> = Gatherer::default();
+        let answered: Vec<u64> = thread::scope(|scope| {
+            let threads = (0..4).map(|number| {
+                let (gatherer, view) = (&gatherer, snapshot.view());
+                scope.spawn(move || {
+                    let all = |_| Err(crate::Error::Interrupted);
+                    let window = Duration::from_millis(5);
+                    gatherer.ask(view, number, window, |number| Ok(number * 2), all)
+                })
+            });
+            let threads: Vec<_> = threads.collect();
+            let answers = threads.into_iter().map(|thread| thread.join().unwrap());
+            answers.flatten().collect()
+        });
+        // Only who asked for all fails, if there was more than one.
+        assert!(answered.iter().all(|answer| answer % 2 == 0));
+        assert!(gatherer.waiting.lock().is_empty());
+    }
+}

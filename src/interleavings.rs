@@ -1,0 +1,354 @@
+//! What threads of a database wait for, under shuttle: in whatever order they run, nobody waits for ever, nobody is overtaken,
+//! and readers see what is durable and nothing less than what was acknowledged.
+//!
+//! The invariant: the files under test are compiled as they are, but with locks that let a seed choose who goes on. Log,
+//! disk and segments are the simplest things that can stand in their place.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use shuttle::thread;
+use zipfdb_storage::LogPosition;
+
+use crate::overlay::{Batch, FileState, Insertion, Overlay, StoredFiles};
+use crate::{Error, Result};
+
+// What others ask of them, and these tests do not.
+#[allow(dead_code, clippy::duplicate_mod)]
+#[path = "edits.rs"]
+mod edits;
+#[allow(dead_code, clippy::duplicate_mod)]
+#[path = "background/queue.rs"]
+mod queue;
+#[path = "../storage/tests/scenario/shuttled.rs"]
+mod sync;
+#[allow(dead_code, clippy::duplicate_mod)]
+#[path = "turns.rs"]
+mod turns;
+
+use edits::{CorpusCommit, Edits};
+use queue::Queue;
+use sync::{AtomicBool, Mutex, Ordering};
+use turns::Turns;
+
+#[test]
+fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {
+    sync::explore(2_000, || {
+        let turns = Turns::default();
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let served = Arc::new(Mutex::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|number| {
+                let (turns, is_taken, served) = (turns.clone(), is_taken.clone(), served.clone());
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let mut patience = number;
+                        let go_on = || match patience {
+                            0 if number > 0 => Err(()),
+                            _ => {
+                                patience -= 1.min(patience);
+                                Ok(())
+                            }
+                        };
+                        if let Ok(_turn) = turns.wait_while(go_on) {
+                            assert!(!is_taken.swap(true, Ordering::SeqCst));
+                            thread::yield_now();
+                            *served.lock() += 1;
+                            is_taken.store(false, Ordering::SeqCst);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(
+            *served.lock() >= 2,
+            "who has no reason to give up is served"
+        );
+        drop(turns.wait());
+    });
+}
+
+#[test]
+fn nobody_overtakes_who_waits_longer() {
+    sync::explore(2_000, || {
+        let turns = Turns::default();
+        let first = turns.wait();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut threads = Vec::new();
+        for number in 0..3 {
+            let (line, order) = (turns.clone(), order.clone());
+            threads.push(thread::spawn(move || {
+                let _turn = line.wait();
+                order.lock().push(number);
+            }));
+            while turns.waiting() <= number {
+                thread::yield_now();
+            }
+        }
+        drop(first);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(*order.lock(), [0, 1, 2]);
+    });
+}
+
+/// A queue with the thread that works on it.
+#[derive(Default)]
+struct Worker {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+    /// How often each corpus was worked on.
+    done: Arc<Mutex<BTreeMap<u64, u32>>>,
+}
+
+impl Worker {
+    /// As `Background` does it.
+    fn add(&self, corpus: u64) {
+        self.queue.add(corpus, || {
+            let mut running = self.thread.lock();
+            if let Some(earlier) = running.take() {
+                earlier.join().unwrap();
+            }
+            let (queue, done) = (self.queue.clone(), self.done.clone());
+            *running = Some(thread::spawn(move || {
+                queue.run(|corpus, stop| {
+                    for _ in 0..3 {
+                        thread::yield_now();
+                        if stop.load(Ordering::SeqCst) {
+                            return;
+                        }
+                    }
+                    *done.lock().entry(corpus).or_default() += 1;
+                });
+            }));
+            true
+        });
+    }
+
+    fn close(&self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.lock().take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn whoever_waits_for_queued_work_finds_it_done() {
+    sync::explore(2_000, || {
+        let worker = Arc::new(Worker::default());
+        let threads: Vec<_> = (0..3)
+            .map(|number| {
+                let worker = worker.clone();
+                thread::spawn(move || {
+                    for corpus in [number % 2, 2] {
+                        worker.add(corpus);
+                        worker.queue.wait(corpus);
+                        assert!(worker.done.lock().contains_key(&corpus));
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        worker.close();
+    });
+}
+
+#[test]
+fn nobody_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
+    sync::explore(2_000, || {
+        let worker = Arc::new(Worker::default());
+        let threads: Vec<_> = (0..2)
+            .map(|number| {
+                let worker = worker.clone();
+                thread::spawn(move || {
+                    for corpus in [number, 2] {
+                        worker.add(corpus);
+                        worker.queue.cancel(2);
+                        worker.queue.wait(corpus);
+                    }
+                })
+            })
+            .collect();
+        worker.close();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        worker.close();
+    });
+}
+
+/// A log without bytes: how many commits were appended, and how many the disk has.
+#[derive(Default)]
+struct Commits {
+    appended: Mutex<u64>,
+    durable: Mutex<u64>,
+}
+
+impl Commits {
+    fn append(&self) -> LogPosition {
+        let mut appended = self.appended.lock();
+        *appended += 1;
+        at(*appended)
+    }
+
+    fn sync(&self) {
+        let end = *self.appended.lock();
+        thread::yield_now();
+        let mut durable = self.durable.lock();
+        *durable = end.max(*durable);
+    }
+}
+
+fn at(offset: u64) -> LogPosition {
+    LogPosition { file: 1, offset }
+}
+
+/// A corpus of one file: the number of its segment, and how many bytes of the file that has.
+#[derive(Clone, Copy)]
+struct Segment {
+    id: u64,
+    bytes: u64,
+}
+
+impl StoredFiles for Segment {
+    fn bytes(&self, _file: &str) -> Option<u64> {
+        Some(self.bytes)
+    }
+
+    fn no_such_file(&self, _file: &str) -> Error {
+        Error::Interrupted
+    }
+}
+
+/// The bytes of the file; each commit adds one.
+fn bytes(segment: Segment, overlay: &Overlay) -> u64 {
+    match overlay.file("f") {
+        None => segment.bytes,
+        Some(FileState::Edited(file)) => file.pieces.bytes(),
+        Some(FileState::Deleted) => 0,
+    }
+}
+
+struct Database {
+    writing: Turns,
+    edits: Edits,
+    log: Commits,
+    live: Mutex<Segment>,
+}
+
+const CORPUS: u64 = 7;
+
+impl Database {
+    fn tip(&self) -> (Segment, Overlay) {
+        let live = *self.live.lock();
+        let tip = self.edits.tip(CORPUS);
+        (live, tip.unwrap_or_else(|| Overlay::new([live.id].into())))
+    }
+
+    /// As `Transaction::commit`.
+    fn commit(&self) -> Result<()> {
+        let turn = self.writing.wait();
+        let (live, mut overlay) = self.tip();
+        let batch = Batch::Insert(vec![Insertion {
+            file: "f".into(),
+            offset: None,
+            text: "x".into(),
+        }]);
+        overlay.apply(&batch, &live)?;
+        let commit = CorpusCommit {
+            corpus: CORPUS,
+            overlay,
+            batches: vec![Arc::new(batch)],
+        };
+        let ensure = |_| {
+            self.log.sync();
+            Ok(())
+        };
+        (self.edits).commit(turn, vec![commit], || Ok(self.log.append()), ensure)
+    }
+
+    /// As `recompress::recompress`.
+    fn recompress(&self) -> Result<()> {
+        let (live, overlay, merged) = {
+            let _turn = self.writing.wait();
+            let (live, overlay) = self.tip();
+            (live, overlay, at(*self.log.appended.lock()))
+        };
+        thread::yield_now();
+        let new = Segment {
+            id: live.id + 1,
+            bytes: bytes(live, &overlay),
+        };
+        let turn = self.writing.wait();
+        (self.edits).rebase(&turn, CORPUS, merged, [new.id].into(), &new, || {
+            self.log.sync();
+            *self.live.lock() = new;
+            Ok(at(*self.log.appended.lock()))
+        })
+    }
+
+    /// As `Corpus::snapshot`.
+    fn snapshot(&self) -> u64 {
+        loop {
+            let overlay = self.edits.visible(CORPUS);
+            let live = *self.live.lock();
+            if overlay.rests_on(&[live.id]) {
+                return bytes(live, &overlay);
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn readers_see_all_that_was_acknowledged_and_nothing_that_is_not_durable() {
+    sync::explore(2_000, || {
+        let database = Arc::new(Database {
+            writing: Turns::default(),
+            edits: Edits::default(),
+            log: Commits::default(),
+            live: Mutex::new(Segment { id: 1, bytes: 0 }),
+        });
+        let acknowledged = Arc::new(Mutex::new(0));
+        let mut threads = Vec::new();
+        for _ in 0..3 {
+            let (database, acknowledged) = (database.clone(), acknowledged.clone());
+            threads.push(thread::spawn(move || {
+                for _ in 0..2 {
+                    database.commit().unwrap();
+                    *acknowledged.lock() += 1;
+                }
+            }));
+        }
+        threads.push({
+            let database = database.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    database.recompress().unwrap();
+                }
+            })
+        });
+        let mut last = 0;
+        for _ in 0..4 {
+            let least = *acknowledged.lock();
+            let seen = database.snapshot();
+            assert!(seen >= least, "{seen} of {least}");
+            assert!(seen >= last, "{seen} after {last}");
+            assert!(seen <= *database.log.durable.lock());
+            last = seen;
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(database.snapshot(), 6);
+    });
+}

@@ -1,0 +1,345 @@
+//! Every answer under `SET device = 'cuda'` equals the one under `'cpu'`.
+//!
+//! Runs on CUDA devices where there are some, else on two emulated ones, which
+//! take a C++ compiler; without any it says so. Corpora are small, in many
+//! segments, and files span several of them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use zipfdb::{CopyOptions, Database, Value};
+use zipfdb_kernels::gpu;
+
+/// Whether there are devices.
+fn has_devices() -> bool {
+    gpu::emulate(2);
+    match gpu::devices() {
+        Ok(_) => true,
+        Err(absence) => {
+            eprintln!("skipped: {absence}");
+            false
+        }
+    }
+}
+
+/// Texts that repeat themselves and each other, of about so many words each.
+fn write_texts(folder: &Path, files: usize, words: usize) {
+    let mut state = 7u64;
+    let mut below = |end: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    let stock = [
+        "the",
+        "The",
+        "cat",
+        "sat",
+        "on",
+        "a",
+        "mat",
+        "and",
+        "dog",
+        "ran",
+        "can't",
+        "caf\u{e9}",
+    ];
+    let gaps = [" ", " ", " ", ", ", ".\n", "  "];
+    let phrases: Vec<String> = (0..30)
+        .map(|phrase| {
+            let words = (0..2 + below(6)).map(|_| match below(8) {
+                0 => format!("w{phrase}"),
+                _ => stock[below(stock.len() as u64) as usize].to_owned(),
+            });
+            words.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    for file in 0..files {
+        let mut text = String::new();
+        for _ in 0..words / 4 {
+            text += &phrases[below(30) as usize];
+            text += gaps[below(6) as usize];
+        }
+        fs::write(folder.join(format!("{file:02}.txt")), text).unwrap();
+    }
+}
+
+/// A database with one corpus, `c`, of several segments.
+fn database(files: usize, words: usize) -> (TempDir, Database) {
+    let folder = tempfile::tempdir().unwrap();
+    write_texts(folder.path(), files, words);
+    let database = Database::in_memory().unwrap();
+    database
+        .execute("CREATE CORPUS c WITH (segment_size = '64KiB')")
+        .unwrap();
+    let corpus = database.corpus("c").unwrap();
+    corpus
+        .copy_from(folder.path(), &CopyOptions::default())
+        .unwrap();
+    (folder, database)
+}
+
+fn rows(database: &Database, sql: &str) -> Vec<Vec<Value>> {
+    let rows = database.query(sql).unwrap();
+    rows.map(|row| row.unwrap().into_values()).collect()
+}
+
+/// The lines of EXPLAIN ANALYZE.
+fn explained(database: &Database, sql: &str) -> String {
+    let lines = rows(database, &format!("EXPLAIN ANALYZE {sql}"))
+        .into_iter()
+        .flatten();
+    let lines = lines.map(|line| match line {
+        Value::Text(line) => line,
+        other => panic!("{other:?}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+const TASKS: [&str; 6] = [
+    "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word",
+    "SELECT word, file, COUNT(*) FROM c GROUP BY word, file ORDER BY word, file",
+    "SELECT * FROM term_vectors('c', 5) ORDER BY file, rank",
+    "SELECT ngram, COUNT(*) FROM ngrams('c', 2) GROUP BY ngram ORDER BY ngram",
+    "SELECT ngram, COUNT(*) FROM ngrams('c', 5) GROUP BY ngram ORDER BY ngram",
+    "SELECT ngram, file, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram, file ORDER BY ngram, file",
+];
+
+/// Answers all tasks and batches on both sides. Tables that segments keep are those that were asked for first, so each side
+/// has a database of its own.
+fn check(cpu: &Database, cuda: &Database) {
+    cpu.execute("SET device = 'cpu'").unwrap();
+    for sql in TASKS {
+        assert_eq!(rows(cuda, sql), rows(cpu, sql), "{sql}");
+    }
+    let [cpu, cuda] = [cpu, cuda].map(|database| database.corpus("c").unwrap().snapshot().unwrap());
+    assert_eq!(
+        cuda.inverted_index().unwrap().len(),
+        cpu.inverted_index().unwrap().len()
+    );
+    let names: Vec<String> = cpu.files().iter().map(|file| file.name.clone()).collect();
+    let words = ["the", "The", "w3", "w17", "can't", "missing", ""];
+    let questions: Vec<(&str, &str)> = names
+        .iter()
+        .flat_map(|name| words.iter().map(move |word| (&name[..], *word)))
+        .collect();
+    assert_eq!(
+        cuda.count_many(&questions).unwrap(),
+        cpu.count_many(&questions).unwrap()
+    );
+    assert_eq!(
+        cuda.search_many(&questions).unwrap(),
+        cpu.search_many(&questions).unwrap()
+    );
+    let ranges: Vec<(&str, u64, u64)> = (0..100u64)
+        .map(|number| {
+            (
+                &names[number as usize % names.len()][..],
+                number * 997 % 90_000,
+                number * 31,
+            )
+        })
+        .chain([(&names[0][..], 0, u64::MAX)])
+        .collect();
+    assert_eq!(
+        cuda.extract_many(&ranges).unwrap(),
+        cpu.extract_many(&ranges).unwrap()
+    );
+}
+
+#[test]
+fn answers_equal_those_of_the_cpu() {
+    if !has_devices() {
+        return;
+    }
+    let ((_left, cpu), (_right, cuda)) = (database(5, 4000), database(5, 4000));
+    cuda.execute("SET device = 'cuda'").unwrap();
+    let plan = explained(&cuda, TASKS[1]);
+    let name = &gpu::devices().unwrap()[0].facts().name;
+    assert!(plan.contains(&format!("ran on: {name}")), "{plan}");
+    check(&cpu, &cuda);
+    let resident = rows(
+        &cuda,
+        "SELECT SUM(resident), SUM(failures), MIN(used) > 0 FROM devices()",
+    );
+    let segments = rows(&cuda, "SELECT COUNT(*), 0, 1 FROM segments('c')");
+    assert_eq!(resident, segments);
+    // Pending edits correct what devices answer.
+    for database in [&cpu, &cuda] {
+        let insert = "INSERT INTO c (file, offset, content) VALUES ('00.txt', 7, ' the brand new w3 '), ('01.txt', 0, 'can')";
+        database.execute(insert).unwrap();
+        database
+            .execute("DELETE FROM c WHERE file = '03.txt'")
+            .unwrap();
+    }
+    check(&cpu, &cuda);
+}
+
+#[test]
+fn segments_that_do_not_fit_together_come_one_after_the_other() {
+    if !has_devices() {
+        return;
+    }
+    let ((_left, cpu), (_right, cuda)) = (database(3, 6000), database(3, 6000));
+    cuda.execute("SET device = 'cuda:0'; SET gpu_memory_limit = '4MiB'")
+        .unwrap();
+    check(&cpu, &cuda);
+    let sql = "SELECT SUM(resident), MAX(used) <= MAX(memory_limit) FROM devices()";
+    let found = rows(&cuda, sql);
+    assert!(matches!(found[0][0], Value::Integer(1..)), "{found:?}");
+    assert_eq!(found[0][1], Value::Integer(1));
+    // What nothing fits is an error that says so.
+    cuda.execute("SET gpu_memory_limit = '64KiB'").unwrap();
+    let error = cuda.query(TASKS[4]).unwrap().find_map(Result::err).unwrap();
+    assert!(error.to_string().contains("gpu_memory_limit"), "{error}");
+}
+
+#[test]
+fn small_work_stays_on_the_cpu() {
+    if !has_devices() {
+        return;
+    }
+    let (_folder, database) = database(2, 1000);
+    for sql in TASKS {
+        let plan = explained(&database, sql);
+        assert!(plan.contains("device: cpu"), "{plan}");
+        assert!(!plan.contains("ran on: emulator"), "{plan}");
+    }
+    assert_eq!(
+        rows(&database, "SELECT SUM(used), SUM(resident) FROM devices()"),
+        [[0, 0].map(Value::Integer)]
+    );
+}
+
+#[test]
+fn segments_leave_devices_when_they_are_dropped() {
+    if !has_devices() {
+        return;
+    }
+    let (_folder, database) = database(2, 1000);
+    database.execute("SET device = 'cuda'").unwrap();
+    rows(&database, TASKS[3]);
+    let used = "SELECT SUM(used) > 0, SUM(resident) > 0 FROM devices()";
+    assert_eq!(rows(&database, used), [[1, 1].map(Value::Integer)]);
+    database.execute("DROP CORPUS c").unwrap();
+    assert_eq!(rows(&database, used), [[0, 0].map(Value::Integer)]);
+}
+
+#[test]
+fn parameter_sets_are_answered_together() {
+    if !has_devices() {
+        return;
+    }
+    let ((_left, cpu), (_right, cuda)) = (database(3, 3000), database(3, 3000));
+    cpu.execute("SET device = 'cpu'").unwrap();
+    cuda.execute("SET device = 'cuda'").unwrap();
+    let words = ["the", "w3", "missing", "can't", "dog"];
+    let word_sets: Vec<Vec<Value>> = (0..60)
+        .map(|set| {
+            let file = format!("{:02}.txt", set % 4);
+            vec![
+                Value::from(&file[..]),
+                Value::from(words[set % words.len()]),
+            ]
+        })
+        .collect();
+    let ranges = (0..60).map(|set: i64| {
+        vec![
+            Value::from("01.txt"),
+            Value::Integer(set * 301),
+            Value::Integer(set),
+        ]
+    });
+    let ranges: Vec<Vec<Value>> = ranges.collect();
+    let questions = [
+        (
+            "SELECT binding(), COUNT(*) FROM c WHERE file = ? AND word = ?",
+            &word_sets,
+        ),
+        (
+            "SELECT binding(), offset FROM c WHERE file = ? AND word = ? ORDER BY offset",
+            &word_sets,
+        ),
+        (
+            "SELECT binding(), position, offset FROM c WHERE file = ? AND word = ?",
+            &word_sets,
+        ),
+        (
+            "SELECT binding(), substr(content, ?2, ?3) FROM files('c') WHERE file = ?1",
+            &ranges,
+        ),
+    ];
+    for edited in [false, true] {
+        for (sql, sets) in &questions {
+            let answers = [&cpu, &cuda].map(|database| {
+                let rows = database.query_many(sql, sets).unwrap();
+                rows.map(|row| row.unwrap().into_values())
+                    .collect::<Vec<_>>()
+            });
+            assert!(answers[0].len() > 30, "{sql}");
+            assert_eq!(answers[1], answers[0], "{sql}, {edited}");
+        }
+        let resident = rows(&cuda, "SELECT SUM(resident) > 0 FROM devices()");
+        assert_eq!(resident, [[Value::Integer(1)]]);
+        for database in [&cpu, &cuda] {
+            let insert =
+                "INSERT INTO c (file, offset, content) VALUES ('00.txt', 7, ' the brand new w3 ')";
+            database.execute(insert).unwrap();
+        }
+    }
+}
+
+/// The segment files of a database, by name.
+fn segment_files(database: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(database.join("segments")).unwrap();
+    let mut files: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read(path).unwrap())
+        })
+        .collect();
+    files.sort_unstable();
+    files
+}
+
+#[test]
+fn segments_are_the_same_wherever_their_grammars_are_built() {
+    if !has_devices() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    write_texts(folder.path(), 2, 3000);
+    let made = |device: &str| {
+        let path = tempfile::tempdir().unwrap();
+        let database = Database::open(path.path()).unwrap();
+        database
+            .execute(&format!("SET device = '{device}'"))
+            .unwrap();
+        database.execute("CREATE CORPUS c").unwrap();
+        let corpus = database.corpus("c").unwrap();
+        corpus
+            .copy_from(folder.path(), &CopyOptions::default())
+            .unwrap();
+        let copied = segment_files(path.path());
+        let insert = "INSERT INTO c (file, offset, content) VALUES ('00.txt', 3, 'some new words')";
+        database.execute(insert).unwrap();
+        database.execute("RECOMPRESS c").unwrap();
+        (copied, segment_files(path.path()))
+    };
+    assert_eq!(made("cuda"), made("cpu"));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_error_that_says_why() {
+    has_devices();
+    let database = Database::in_memory().unwrap();
+    let error = database.execute("SET device = 'cuda:77'").unwrap_err();
+    assert!(error.to_string().contains("SET device = 'auto'"), "{error}");
+    let value = "SELECT value FROM settings() WHERE setting = 'device'";
+    assert_eq!(rows(&database, value), [[Value::from("auto")]]);
+}
