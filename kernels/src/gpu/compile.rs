@@ -70,17 +70,7 @@ fn options(source: &Source, architecture: &str) -> Vec<String> {
         "--generate-line-info".to_owned(),
     ];
     let constants = source.constants.iter();
-    let defines = std::env::var("ZIPFDB_DEFINE").unwrap_or_default();
-    options.extend(constants.map(|(name, value)| {
-        let given = defines
-            .split(' ')
-            .filter_map(|define| define.split_once('='));
-        let value = given
-            .filter(|given| given.0 == *name)
-            .find_map(|given| given.1.parse().ok())
-            .unwrap_or(*value);
-        format!("-D{name}={value}ull")
-    }));
+    options.extend(constants.map(|(name, value)| format!("-D{name}={value}ull")));
     options
 }
 

@@ -374,6 +374,23 @@ mod tests {
     }
 
     #[test]
+    fn levels_of_many_rules_equal_the_twin() {
+        on_devices(|gpu| {
+            // Each pair stands alone, three times.
+            let text: Vec<u32> = (0..4_200u32)
+                .flat_map(|i| [i % 1_400 * 2, i % 1_400 * 2 + 1, 2_800 + i])
+                .collect();
+            let parameters = Parameters {
+                alpha_numerator: 0,
+                alpha_denominator: 1,
+            };
+            let grammar = built(gpu, &[text], &parameters)?;
+            assert_eq!(grammar.level_offsets, [0, 1_400]);
+            Ok(())
+        });
+    }
+
+    #[test]
     fn counts_that_fall_along_a_text_make_the_same_depth() {
         on_devices(|gpu| {
             let text: Vec<u32> = (0..130).collect();

@@ -387,29 +387,13 @@ impl Driver for Cuda {
             copy_parallel(bytes, source);
             return Ok(());
         }
-        if bytes.len() <= SMALL_COPY && std::env::var_os("ZIPFDB_PAGEABLE").is_some() {
+        if bytes.len() <= SMALL_COPY {
             return self.call("cuMemcpyDtoHAsync", || {
                 // SAFETY: the range was checked by `Gpu`, and the copy is waited for.
                 unsafe {
                     result::memcpy_dtoh_async(bytes, from, self.stream)?;
                     result::stream::synchronize(self.stream)
                 }
-            });
-        }
-        if bytes.len() <= SMALL_COPY {
-            return self.staged(bytes.len(), |_, len, piece| {
-                self.call("cuMemcpyDtoHAsync", || {
-                    // SAFETY: the piece is ours while `staged` holds its mutex, longer than SMALL_COPY, and its last
-                    // copy is waited for, as is this one; the device's range was checked by `Gpu`.
-                    unsafe {
-                        result::event::synchronize(piece.done)?;
-                        let staged = std::slice::from_raw_parts_mut(piece.memory, len);
-                        result::memcpy_dtoh_async(staged, from, self.stream)?;
-                        result::stream::synchronize(self.stream)?;
-                        bytes.copy_from_slice(staged);
-                    }
-                    Ok(())
-                })
             });
         }
         // What the piece before holds is copied out while the next one is filled.

@@ -376,11 +376,6 @@ impl Gpu {
     ) -> Result<(), GpuError> {
         match launch.blocks {
             0 => Ok(()),
-            _ if std::env::var_os("ZIPFDB_TRACE").is_some() => {
-                let (_, time) = self.timed(|| self.driver.launch(kernel, launch, arguments))?;
-                eprintln!("T {} {} {time}", kernel.name, launch.blocks);
-                Ok(())
-            }
             _ => self.driver.launch(kernel, launch, arguments),
         }
     }

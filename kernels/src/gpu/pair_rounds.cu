@@ -3,14 +3,16 @@
 //        numbers   [length] u32  of the pair at each position: NUMBER bits and flags, see below
 //        counts    [numbers] u32 by number: candidates of the pair. keys by number: the pair
 // Out    shorter symbols and numbers, counts of what is left, pairs of the new rules in ascending order
-// Work   a round reads symbols and numbers twice and writes them once, 25 bytes a position; one look-up of a count for
-//        each live position; three decrements and at most two insertions in a hash table for each replaced pair, fewer
-//        where pairs occur once; 16 bytes for each slot of that table and 12 for each number
+// Work   a round reads numbers twice and symbols once and writes both, 20 bytes a position; one look-up of a count for
+//        each live position; three decrements and at most two look-ups in a hash
+//        table for each replaced pair, fewer where pairs occur once, all summed by blocks before they are atomics;
+//        12 bytes for each number, and 32 for each slot of the table, or two visits of each slot in use if few are
 // Map    tiles of rows of 32 positions, a lane for a position of a row; sets of positions are words of a row
 // Exact  counts are sums of atomics; which number or slot a pair has depends on the order of threads and never shows:
 //        rules are named in the order of pairs
 // Why    a pair that occurs once will never occur again, nor will what is made of it: its positions are dead for good,
-//        and cost no look-up. Pairs keep their numbers, so only new pairs are hashed
+//        and cost no look-up. Pairs keep their numbers, so only new pairs are hashed. Half of a text's positions can
+//        have one of 64 pairs: with an atomic for each, webdocs4 (57 M tokens, H200) took 32 ms in place of 19
 #include "primitives.cuh"
 
 constexpr u32 THREADS = PAIR_THREADS;
@@ -223,29 +225,7 @@ constexpr u32 WARP_ROWS = ROWS / WARPS;
 constexpr u32 OWN_ROWS = ROWS - 2;
 static_assert(WARP_ROWS + 2 <= WARP_THREADS, "a lane for each row of a warp and those around");
 
-// Bits of numbers modulo their count: no bit, no pair that reaches the threshold.
-constexpr u32 FILTER_WORDS = PAIR_FILTER_WORDS;
-
-__device__ __forceinline__ u32 filter_word(u32 number) { return number / 32 % FILTER_WORDS; }
-
-// Sets the bits of the numbers whose counts reach the threshold; all are 0 before.
-extern "C" __global__ void __launch_bounds__(THREADS)
-filter_kernel(const u32* counts, u32* filter, u32 filter_min, u32 files, u32 alpha_numerator, u32 alpha_denominator,
-              const State* state) {
-    const Plan plan = next_round(state, Parameters{files, alpha_numerator, alpha_denominator});
-    const u32 threshold = plan.threshold;
-    if (plan.is_over || threshold < filter_min) return;
-    const u32 numbers = state->numbers;
-    for (u64 number = grid_thread(); number < numbers; number += grid_threads()) {
-        if (counts[number] >= threshold) atomicOr(&filter[filter_word(u32(number))], 1u << (number % 32));
-    }
-}
-
-// In place of the count of a pair that does not pass.
-constexpr u32 NOT_SEEN = ~0u;
-
 struct SelectShared {
-    u32 filter[FILTER_WORDS];
     // Free positions with a priority, and those of them that beat the candidate behind them.
     u32 candidates[ROWS];
     u32 greater[ROWS];
@@ -278,21 +258,17 @@ __device__ __forceinline__ u32 take_maxima(Masks& masks) {
 }
 
 // Takes positions: bit p % 32 of taken[p / 32]. Notes in `uses`, by number, which pairs were taken once (1) and more
-// often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs that are seen to occur once. Makes the
-// words of the next look-back 0. `filter` is used for thresholds of at least `filter_min`.
+// often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs that occur once. Makes the
+// words of the next look-back 0.
 extern "C" __global__ void __launch_bounds__(THREADS, PAIR_SELECT_RESIDENT)
-select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32* counts, const u32* filter,
-              u32 filter_min, u32 files, u32 alpha_numerator, u32 alpha_denominator, u32* uses, u32* taken,
-              u64* named_keys, u32* named_numbers, u64* look_back, State* state) {
+select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32* counts, u32 files,
+              u32 alpha_numerator, u32 alpha_denominator, u32* uses, u32* taken, u64* named_keys, u32* named_numbers,
+              u64* look_back, State* state) {
     SHARED(SelectShared, shared);
     const Plan plan = next_round(state, Parameters{files, alpha_numerator, alpha_denominator});
     if (plan.is_over) return;
     const u32 threshold = plan.threshold, length = state->length;
     const bool mix_only = state->depth_max > PAIR_DEPTH_MAX;
-    const bool is_filtered = threshold >= filter_min;
-    if (is_filtered) {
-        for (u32 i = threadIdx.x; i < FILTER_WORDS; i += THREADS) shared.filter[i] = filter[i];
-    }
     // A ticket and a word for each tile.
     const u64 look_back_words = 1 + (u64(length) + PAIR_TILE - 1) / PAIR_TILE;
     for (u64 i = grid_thread(); i < look_back_words; i += grid_threads()) look_back[i] = 0;
@@ -310,7 +286,7 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
             // A neighbour may give a number in place of a slot meanwhile, which means the same.
             pairs[k] = p >= 0 && p < length ? load_relaxed(&numbers[p]) : DEAD;
         }
-        // The filter is there, and what the last tile left is read.
+        // What the last tile left is read.
         __syncthreads();
         // Loads come first, so that they are waited for at a time.
         u32 own_counts[WARP_ROWS], own_numbers[WARP_ROWS];
@@ -318,10 +294,8 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
         for (u32 k = 0; k < WARP_ROWS; k++) {
             const u32 pair = pairs[k];
             const bool is_fresh = (pair & FRESH) != 0;
-            const bool passes =
-                is_fresh || !is_filtered || ((shared.filter[filter_word(pair)] >> (pair % 32)) & 1) != 0;
             const u32* count = is_fresh ? &entries[pair & NUMBER].count : &counts[pair & NUMBER];
-            own_counts[k] = passes && pair != DEAD ? *count : NOT_SEEN;
+            own_counts[k] = pair != DEAD ? *count : 0;
             own_numbers[k] = is_fresh ? entries[pair & NUMBER].number : pair & NUMBER;
         }
 #pragma unroll
@@ -332,7 +306,7 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
                 store_relaxed(&numbers[warp_first + k * WARP_THREADS], pair);
             }
             pairs[k] = pair;
-            own_counts[k] = (pair & ODD) == 0 && count != NOT_SEEN && count >= threshold ? count : 0;
+            own_counts[k] = (pair & ODD) == 0 && count >= threshold ? count : 0;
             if (lane_index() == 0) shared.first_counts[warp_row + k] = own_counts[k];
         }
         __syncthreads();
@@ -752,13 +726,12 @@ struct SweepShared {
 };
 
 // Numbers the new pairs that occur twice or more; finds the largest count of all pairs, of which so many had numbers
-// before. Makes their uses and the filter 0.
+// before. Makes their uses 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
 number_kernel(Entry* entries, u32 size, const u32* slots, u32 numbers, u64* keys, u32* counts, u32* uses, u32* equals,
-              u32* filter, State* state) {
+              State* state) {
     SHARED(SweepShared, shared);
     u32 most = 0;
-    for (u64 i = grid_thread(); i < FILTER_WORDS; i += grid_threads()) filter[i] = 0;
     for (u64 number = grid_thread(); number < numbers; number += grid_threads()) {
         most = max(most, counts[number]);
         uses[number] = 0;

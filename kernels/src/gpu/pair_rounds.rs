@@ -3,8 +3,8 @@
 //! The invariant: rules, sequence and number of rounds are those of the CPU's
 //! `pair_rounds`, which says what a round does. Here positions have numbers of
 //! their pairs, numbers have exact counts, and only pairs that a round makes
-//! are hashed. The host learns a few words twice a round: how many pairs are
-//! to be named, and what the next threshold comes from.
+//! are hashed. Once a round the host waits for a few words: how many pairs
+//! are to be named, and what the threshold came from, which kernels know first.
 
 use std::sync::atomic::AtomicBool;
 
@@ -53,12 +53,6 @@ const SELECT_RESIDENT: u32 = 6;
 /// Blocks of a multiprocessor that write the next sequence.
 const REPLACE_RESIDENT: u64 = 6;
 
-/// Below this threshold most live pairs reach it, and a filter does not pay.
-const FILTER_MIN: u32 = 16;
-
-/// Words of the filter of numbers.
-const FILTER_WORDS: usize = 2048;
-
 pub(crate) static SOURCE: Source = Source {
     name: "pair_rounds.cu",
     text: include_str!("pair_rounds.cu"),
@@ -71,7 +65,6 @@ pub(crate) static SOURCE: Source = Source {
         ("PAIR_LANE_TILES", LANE_TILES),
         ("PAIR_REPLACE_RESIDENT", REPLACE_RESIDENT),
         ("PAIR_SELECT_RESIDENT", SELECT_RESIDENT as u64),
-        ("PAIR_FILTER_WORDS", FILTER_WORDS as u64),
         ("PAIR_LAST", LAST as u64),
         ("PAIR_WEAK", WEAK as u64),
         ("PAIR_DEPTH_MAX", DEPTH_MAX as u64),
@@ -248,8 +241,6 @@ struct Rounds<'a> {
     /// How many slots of it the last sequence had for its new pairs, and those that are in use.
     size: usize,
     slots: Buffer<u32>,
-    /// Numbers modulo its bits, of pairs that reach the threshold. Zeros before a round.
-    filter: Buffer<u32>,
     /// A ticket, and words of a look-back. Zeros when a sequence is written.
     look_back: Buffer<u64>,
     taken: Buffer<u32>,
@@ -356,7 +347,6 @@ impl<'a> Rounds<'a> {
             entries: gpu.filled(length / 2 + ROW, 0xff)?,
             size: 0,
             slots: gpu.allocate(length)?,
-            filter: gpu.allocate(FILTER_WORDS)?,
             look_back: gpu.zeroed(1 + length.div_ceil(TILE))?,
             taken: gpu.zeroed(length.div_ceil(ROW))?,
             named: Items::new(gpu, 0)?,
@@ -403,26 +393,9 @@ impl<'a> Rounds<'a> {
             self.numbers.uses.len() >= self.numbers_max,
             "uses by number"
         );
-        let filter_min = std::env::var("ZIPFDB_FILTER_MIN").ok();
-        let filter_min = filter_min
-            .and_then(|min| min.parse().ok())
-            .unwrap_or(FILTER_MIN);
         let files = as_u32(self.files);
         let (alpha_numerator, alpha_denominator) =
             (parameters.alpha_numerator, parameters.alpha_denominator);
-        self.gpu.launch(
-            kernel("filter_kernel"),
-            launch_looping(self.gpu, self.numbers_max),
-            arguments![
-                &self.numbers.counts,
-                &self.filter,
-                filter_min,
-                files,
-                alpha_numerator,
-                alpha_denominator,
-                &self.state,
-            ],
-        )?;
         let own_rows = self.length.next_multiple_of(ROW);
         let launch = Launch {
             // A tile has fewer items than a u32 counts.
@@ -438,8 +411,6 @@ impl<'a> Rounds<'a> {
                 &self.now.numbers,
                 &self.entries,
                 &self.numbers.counts,
-                &self.filter,
-                filter_min,
                 files,
                 alpha_numerator,
                 alpha_denominator,
@@ -554,7 +525,6 @@ impl<'a> Rounds<'a> {
                 &self.numbers.counts,
                 &self.numbers.uses,
                 &self.equals,
-                &self.filter,
                 &self.state,
             ],
         )
