@@ -220,10 +220,8 @@ impl Program {
     fn log(&self) -> String {
         let mut size = 0;
         // SAFETY: the program is live; the size is written before the log is.
-        if unsafe { sys::nvrtcGetProgramLogSize(self.0, &mut size) }
-            .result()
-            .is_err()
-        {
+        let sized = unsafe { sys::nvrtcGetProgramLogSize(self.0, &mut size) };
+        if sized.result().is_err() {
             return "without a log".to_owned();
         }
         let mut log = vec![0u8; size.max(1)];

@@ -39,7 +39,7 @@ count_kernel(const u32* firsts, const u32* ends, const u32* files, u64 count, co
     counts[query] = sum;
 }
 
-// ---- search ----
+// Search.
 
 // How many of the ascending values[first .. end] are below `value`.
 __device__ __forceinline__ u32 count_below(const u32* values, u32 first, u32 end, u32 value) {
@@ -203,7 +203,7 @@ search_strip_kernel(u64* results, u64 result_count, u32 offset_bits) {
     for (u64 i = grid_thread(); i < result_count; i += grid_threads()) results[i] &= (u64(1) << offset_bits) - 1;
 }
 
-// ---- extract ----
+// Extract.
 
 // Places that a thread keeps on its way down; below them it goes down anew.
 constexpr u32 KEPT = 16;

@@ -112,7 +112,7 @@ __device__ __forceinline__ u32 entry_slot(Entry* entries, u32 size, u32 probes_m
     return DEAD;
 }
 
-// ---- sums of a block ----
+// Sums of a block.
 
 constexpr u32 CACHE_BITS = PAIR_CACHE_BITS;
 constexpr u32 CACHE = 1 << CACHE_BITS;
@@ -167,7 +167,7 @@ __device__ __forceinline__ void warp_atomic_max(u32* most, u32 value) {
     if (lane_index() == 0 && value > load_relaxed(most)) atomicMax(most, value);
 }
 
-// ---- separators ----
+// Separators.
 
 constexpr u32 SEPARATE_TILE = PAIR_TILE;
 
@@ -217,7 +217,7 @@ separate_kernel(const u32* tokens, u32 count, const u32* file_offsets, u32 files
     if (is_wrong) atomicOr(&state->is_wrong, 1u);
 }
 
-// ---- which positions are taken ----
+// Which positions are taken.
 
 constexpr u32 ROWS = PAIR_TILE / WARP_THREADS;
 constexpr u32 WARP_ROWS = ROWS / WARPS;
@@ -369,7 +369,7 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
     if (lane_index() == 0 && taken_count > 0) atomicAdd(&state->taken, taken_count);
 }
 
-// ---- rules ----
+// Rules.
 
 // The symbol of the rule that a pair became, by its use: that symbol and 1 more; or 0.
 __device__ __forceinline__ u32 rule_of_use(u32 use) { return use >= 2 ? use - 1 : 0; }
@@ -404,7 +404,7 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
     }
 }
 
-// ---- the next sequence ----
+// The next sequence.
 
 constexpr u32 SWEEP_ITEMS = PAIR_TILE / THREADS;
 // Look-ups that a thread waits for at a time.
@@ -716,7 +716,7 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
     }
 }
 
-// ---- numbers ----
+// Numbers.
 
 constexpr u32 SWEEP_SHARE = PAIR_SWEEP_SHARE;
 

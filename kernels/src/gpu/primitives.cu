@@ -22,7 +22,7 @@ constexpr u32 SORT_NARROW_BLOCKS = 4;
 constexpr u32 TILE_PADDED = TILE + TILE / 32;
 __device__ __forceinline__ u32 padded(u32 index) { return index + index / 32; }
 
-// ---- scan ----
+// Scan.
 
 template <typename In, typename Out>
 struct ScanShared {
@@ -101,7 +101,7 @@ scan_u64_u64_kernel(const u64* in, u64* out, u64 count, u64* words, u32* ticket)
     scan(in, out, count, words, ticket, shared);
 }
 
-// ---- radix sort ----
+// Radix sort.
 
 constexpr u32 DIGIT_BITS = 8;
 constexpr u32 DIGITS = 1 << DIGIT_BITS;
@@ -338,7 +338,7 @@ sort_digit_u64_u64_kernel(const u64* keys, const u64* values, u64* keys_out, u64
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-// ---- sums by key ----
+// Sums by key.
 
 // A number of runs, and a sum over the last of them.
 struct RunSum {
@@ -485,7 +485,7 @@ sums_by_key_kernel(const u64* keys, const u64* values, u64* keys_out, u64* sums_
     }
 }
 
-// ---- load-balanced expand ----
+// Load-balanced expand.
 
 struct ExpandShared {
     u32 offsets[TILE];
@@ -513,7 +513,7 @@ expand_kernel(const u32* offsets, u32 owner_count, u32* owners, u32 count) {
     }
 }
 
-// ---- sums of segments ----
+// Sums of segments.
 
 struct SegmentShared {
     u64 values[TILE_PADDED];

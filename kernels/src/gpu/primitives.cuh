@@ -4,7 +4,7 @@
 #pragma once
 #include "device.cuh"
 
-// ---- sums in a warp and in a block ----
+// Sums in a warp and in a block.
 
 // The sum of `value` over this lane and those before.
 template <typename T>
@@ -53,7 +53,7 @@ __device__ __forceinline__ T block_exclusive_sum(T value, BlockSum<T>& shared, T
     return before + inclusive - value;
 }
 
-// ---- decoupled look-back (Merrill, Garland 2016): one pass over memory for a scan of the whole grid ----
+// Decoupled look-back (Merrill, Garland 2016): one pass over memory for a scan of the whole grid.
 
 // A tile says its own sum as soon as it knows it, later the sum of all tiles up to it, in one word: two bits
 // that say which, and the sum. Words begin as 0.
@@ -111,7 +111,7 @@ __device__ __forceinline__ u64 block_look_back(u64* words, u32 tile, u64 own, u6
     return before;
 }
 
-// ---- searching and load balance ----
+// Searching and load balance.
 
 // How many of `values[0 .. count]`, which do not fall, are at most `value`.
 template <typename T>
@@ -136,7 +136,7 @@ __device__ __forceinline__ u64 owner_of(const T* offsets, u64 first, u64 end, T 
     return first + count_at_most(offsets + first + 1, end - first - 1, item);
 }
 
-// ---- bodies ----
+// Bodies.
 
 // What is sorted as bodies: body b is symbols[offsets[b] .. offsets[b + 1]]. Null if keys are distinct.
 struct Bodies {
@@ -201,7 +201,7 @@ __device__ __forceinline__ u32 block_sort(BlockSort<ITEMS_MAX>& shared, u32 coun
     return from;
 }
 
-// ---- hash table ----
+// Hash table.
 
 // The finaliser of splitmix64: one to one.
 __device__ __forceinline__ u64 mix(u64 x) {
@@ -247,7 +247,7 @@ __device__ __forceinline__ u32 equal_lanes(u64 key, bool is_active) {
     return is_active && (equal & lanes_below()) == 0 ? __popc(equal) : 0;
 }
 
-// ---- ranks by digit, for radix sort and for tables with few keys ----
+// Ranks by digit, for radix sort and for tables with few keys.
 
 // The lanes whose `digit`, below 2^BITS, is this lane's.
 template <u32 BITS>

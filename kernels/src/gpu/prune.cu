@@ -23,7 +23,7 @@ __device__ __forceinline__ u32 shape_length(u64 shape) { return u32(shape); }
 __device__ __forceinline__ bool shape_stays(u64 shape) { return (shape >> 32) & 1; }
 __device__ __forceinline__ u32 shape_height(u64 shape) { return u32(shape >> 33); }
 
-// ---- which rules stay ----
+// Which rules stay.
 
 __device__ __forceinline__ void count_use(u32 symbol, u32 terminal_count, u32* uses) {
     if (symbol < terminal_count || symbol == SEPARATOR) return;
@@ -60,7 +60,7 @@ shape_kernel(const u64* pairs, const u32* uses, u32 first, u32 end, u32 terminal
     }
 }
 
-// ---- levels ----
+// Levels.
 
 // levels[rule] = its level, or 0 if it is inlined. order[rule] = rule.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -100,7 +100,7 @@ level_offset_kernel(u32* starts, const u32* offsets, u32 level_max, const u32* p
     if (grid_thread() == 0) starts[2 * levels] = length > 0 ? position_offsets[length] : 0;
 }
 
-// ---- bodies and roots ----
+// Bodies and roots.
 
 struct RootShared {
     BlockSum<u64> sum;

@@ -100,7 +100,7 @@ rank_kernel(const u64* keys, const u32* values, u32 count, const u32* symbols, c
     }
 }
 
-// ---- small levels ----
+// Small levels.
 
 constexpr u32 SMALL = RENUMBER_SMALL;
 
@@ -157,7 +157,7 @@ small_levels_kernel(const u32* bodies, u32* symbols, const u32* offsets, const u
     }
 }
 
-// ---- bodies in their places ----
+// Bodies in their places.
 
 struct CopyShared {
     u32 first;

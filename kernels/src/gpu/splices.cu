@@ -9,7 +9,7 @@
 
 constexpr u32 THREADS = SPLICE_THREADS;
 
-// ---- before composing ----
+// Before composing.
 
 // order[i] = i.
 extern "C" __global__ void __launch_bounds__(THREADS) splice_numbers_kernel(u32* order, u64 count) {
@@ -76,7 +76,7 @@ splice_places_kernel(const u32* order, u64 count, const u32* files, const u64* o
     bases[i] = base;
 }
 
-// ---- one level ----
+// One level.
 
 // The stretches of a pair of runs: the earlier one first .. middle, the later one middle .. end.
 struct Pair {

@@ -100,7 +100,7 @@ file_starts_kernel(const u32* root_offsets, u64 count, const u64* root_starts, u
     for (u64 i = grid_thread(); i < count; i += grid_threads()) file_starts[i] = root_starts[root_offsets[i]];
 }
 
-// ---- parents ----
+// Parents.
 
 // counts[symbol] += its occurrences in `symbols`; positions[i] = i.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -111,7 +111,7 @@ count_symbols_kernel(const u32* symbols, u64 count, u32* counts, u32* positions)
     }
 }
 
-// ---- short texts ----
+// Short texts.
 
 // Bytes of text that are kept of each symbol.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -138,7 +138,7 @@ copy_texts_kernel(const u32* symbols, const u32* body_rules, u32 terminal_count,
     for (u32 i = 0; i < size; i++) target[i] = texts[from + i];
 }
 
-// ---- weights by file ----
+// Weights by file.
 
 __device__ __forceinline__ u64 weight_key(u32 symbol, u32 file) { return u64(symbol) << 32 | file; }
 

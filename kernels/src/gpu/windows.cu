@@ -22,7 +22,7 @@ struct Shape {
     u32 value_bits;
 };
 
-// ---- first and last words of rules ----
+// First and last words of rules.
 
 // No word.
 constexpr u32 NONE = ~0u;
@@ -92,7 +92,7 @@ ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 word
     }
 }
 
-// ---- windows ----
+// Windows.
 
 // A grammar with the ends of its rules.
 struct Ends {
@@ -345,7 +345,7 @@ windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, 
     }
 }
 
-// ---- sorted windows ----
+// Sorted windows.
 
 extern "C" __global__ void __launch_bounds__(THREADS) numbers_kernel(u32* numbers, u64 count) {
     for (u64 i = grid_thread(); i < count; i += grid_threads()) numbers[i] = u32(i);
@@ -504,7 +504,7 @@ one_file_kernel(const u32* counts, u64 count, u32* offsets, u64* entries) {
     }
 }
 
-// ---- ranks of rows that were merged by file ----
+// Ranks of rows that were merged by file.
 
 // lengths[row] = the length of a row of more than `most` occurrences, else 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
