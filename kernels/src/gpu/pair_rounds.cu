@@ -258,8 +258,8 @@ __device__ __forceinline__ u32 take_maxima(Masks& masks) {
 }
 
 // Takes positions: bit p % 32 of taken[p / 32]. Notes in `uses`, by number, which pairs were taken once (1) and more
-// often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs that occur once. Makes the
-// words of the next look-back 0.
+// often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs that
+// occur once. Makes the words of the next look-back 0.
 extern "C" __global__ void __launch_bounds__(THREADS, PAIR_SELECT_RESIDENT)
 select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32* counts, u32 files,
               u32 alpha_numerator, u32 alpha_denominator, u32* uses, u32* taken, u64* named_keys, u32* named_numbers,
@@ -374,8 +374,8 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
 // The symbol of the rule that a pair became, by its use: that symbol and 1 more; or 0.
 __device__ __forceinline__ u32 rule_of_use(u32 use) { return use >= 2 ? use - 1 : 0; }
 
-// Makes rules of sorted pairs: `uses`, by number, tells of them, see above. Forgets the counts of pairs of equal symbols,
-// which are counted anew. Empties the first `fresh` of the slots that are listed.
+// Makes rules of sorted pairs: `uses`, by number, tells of them, see above. Forgets the counts of pairs of equal
+// symbols, which are counted anew. Empties the first `fresh` of the slots that are listed.
 extern "C" __global__ void __launch_bounds__(THREADS)
 name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 terminal_count, u32 rules, u32* uses,
             u64* rule_pairs, u32* depths, u32* counts, const u32* equals, Entry* entries, const u32* slots, u32 fresh,
@@ -618,8 +618,8 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
         if (lane_index() == 0) shared.breaks[warp_row + k] = breaks;
     }
     __syncthreads();
-    // Which of this thread's positions have a pair that is in its first slot: looked up at a time, while others wait for
-    // the tiles before.
+    // Which of this thread's positions have a pair that is in its first slot: looked up at a time, while others wait
+    // for the tiles before.
     u32 is_there = 0;
 #pragma unroll
     for (u32 batch = 0; batch < SWEEP_ITEMS; batch += LOOK_UPS) {

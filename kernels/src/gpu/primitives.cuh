@@ -163,8 +163,8 @@ struct BlockSort {
     u32 values[2][ITEMS_MAX];
 };
 
-// For a block: sorts the first `count` items of place 0 by key and, where keys are equal, by body, a prefix first. Tells
-// in which place they are then. Ends behind a barrier; one must be between the items' coming and this.
+// For a block: sorts the first `count` items of place 0 by key and, where keys are equal, by body, a prefix first.
+// Tells in which place they are then. Ends behind a barrier; one must be between the items' coming and this.
 template <u32 ITEMS_MAX>
 __device__ __forceinline__ u32 block_sort(BlockSort<ITEMS_MAX>& shared, u32 count, Bodies bodies) {
     u32 from = 0;
@@ -183,7 +183,8 @@ __device__ __forceinline__ u32 block_sort(BlockSort<ITEMS_MAX>& shared, u32 coun
                 bool is_before = other < key || (other == key && is_right);
                 if (other == key && bodies.symbols != nullptr) {
                     const u32 other_value = shared.values[from][middle];
-                    is_before = is_right ? !rest_less(value, other_value, bodies) : rest_less(other_value, value, bodies);
+                    is_before = is_right ? !rest_less(value, other_value, bodies)
+                                         : rest_less(other_value, value, bodies);
                 }
                 if (is_before) {
                     low = middle + 1;
