@@ -204,9 +204,9 @@ fn compile(source: &Source, architecture: &str, options: &[String]) -> Result<Ve
     let program = Program(program);
     let options: Vec<CString> = options.iter().map(|option| c_string(option)).collect();
     let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+    let count = options.len() as i32;
     // SAFETY: the program is live, and there are as many options as it is told.
-    let compiled =
-        unsafe { sys::nvrtcCompileProgram(program.0, options.len() as i32, options.as_ptr()) };
+    let compiled = unsafe { sys::nvrtcCompileProgram(program.0, count, options.as_ptr()) };
     if compiled.result().is_err() {
         return Err(failed(program.log()));
     }
