@@ -258,8 +258,8 @@ __device__ __forceinline__ u32 take_maxima(Masks& masks) {
 }
 
 // Takes positions: bit p % 32 of taken[p / 32]. Notes in `uses`, by number, which pairs were taken once (1) and more
-// often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs that
-// occur once. Makes the words of the next look-back 0.
+// often (2 or more), and lists the latter, in any order. Gives numbers in place of slots, and DEAD in place of pairs
+// that occur once. Makes the words of the next look-back 0.
 extern "C" __global__ void __launch_bounds__(THREADS, PAIR_SELECT_RESIDENT)
 select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32* counts, u32 files,
               u32 alpha_numerator, u32 alpha_denominator, u32* uses, u32* taken, u64* named_keys, u32* named_numbers,
