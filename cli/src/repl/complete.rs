@@ -598,8 +598,8 @@ mod tests {
     fn settings_options_and_their_values_are_offered() {
         assert_eq!(at_bar("SET st|"), ["statement_timeout", "strategy"]);
         assert_eq!(at_bar("SET device |"), ["=", "TO"]);
-        assert_eq!(at_bar("SET device = |"), ["'auto'", "'cpu'"]);
-        assert_eq!(at_bar("SET device TO 'c|"), ["cpu'"]);
+        assert_eq!(at_bar("SET device = |"), ["'auto'", "'cpu'", "'cuda'"]);
+        assert_eq!(at_bar("SET device TO 'c|"), ["cpu'", "cuda'"]);
         assert_eq!(at_bar("RESET me|"), ["memory_limit"]);
         assert_eq!(at_bar("CREATE CORPUS x WITH (tok|"), ["tokenizer = "]);
         assert_eq!(
