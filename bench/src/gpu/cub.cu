@@ -1,4 +1,4 @@
-// cub.cu: times CUB's device-wide algorithms on the numbers of gpu_primitives.rs.
+// cub.cu: times CUB's device-wide algorithms on the numbers of primitives.rs.
 // Build  nvcc -O3 -std=c++17 -arch=sm_90 cub.cu -o cub && ./cub [ITEMS]
 #include <cub/cub.cuh>
 
