@@ -19,11 +19,13 @@ executable() {
 }
 
 tests=$(cargo test --release -p zipfdb-kernels --lib --no-run --message-format=json | executable)
+database_tests=$(cargo test --release -p zipfdb --test gpu --no-run --message-format=json | executable)
 cargo build --release -p zipfdb-bench --bin zipfdb-bench -p zipfdb-cli --bin zipf
 release=$(dirname "$(dirname "$tests")")
 install -m 755 "$tests" "$folder/kernel-tests"
+install -m 755 "$database_tests" "$folder/database-tests"
 install -m 755 "$release/zipfdb-bench" "$folder/zipfdb-bench"
-strip "$folder/kernel-tests" "$folder/zipfdb-bench"
+strip "$folder/kernel-tests" "$folder/database-tests" "$folder/zipfdb-bench"
 install -m 644 bench/src/gpu/cub.cu "$folder/cub.cu"
 
 for corpus in "$@"; do
@@ -42,12 +44,15 @@ cat > "$folder/run.sh" << 'RUN'
 # Tests the CUDA kernels on this machine, looks for bad accesses and races, and times them: run.sh [tests|sanitize|bench]
 set -euo pipefail
 cd "$(dirname "$0")"
-chmod +x kernel-tests zipfdb-bench
+chmod +x kernel-tests database-tests zipfdb-bench
 
 library=$(find /usr/local/cuda*/ /usr/lib /opt -name 'libnvrtc.so*' 2> /dev/null | head -n 1 || true)
 [ -z "$library" ] || export LD_LIBRARY_PATH=$(dirname "$library"):${LD_LIBRARY_PATH:-}
 
-tests() { ./kernel-tests gpu --nocapture; }
+tests() {
+    ./kernel-tests gpu --nocapture
+    ./database-tests --nocapture
+}
 
 sanitize() {
     compute-sanitizer --tool memcheck --error-exitcode 1 ./kernel-tests gpu::
