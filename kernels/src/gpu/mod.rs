@@ -3,10 +3,10 @@
 //! The invariant: every kernel gives bit for bit what its CPU twin in this
 //! crate gives. A kernel lies in a `.cu` file with its launches in the `.rs`
 //! beside it; both know a device only as a [`Gpu`], behind which is a CUDA
-//! device ([`cuda`]) or, in tests and with the feature `emulator`, a host that
+//! device (`cuda`) or, in tests and with the feature `emulator`, a host that
 //! runs the kernels as C++.
-//! Layers, from below: [`driver`] is what a device can do, [`pool`] its
-//! memory, [`gpu`](self) buffers and launches, `primitives` scan, sort and the
+//! Layers, from below: `driver` is what a device can do, `pool` its
+//! memory, `device` buffers and launches, `primitives` scan, sort and the
 //! like, and then the algorithms.
 //!
 //! Nothing here chooses between CPU and GPU: the planner does.
