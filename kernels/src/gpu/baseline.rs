@@ -6,16 +6,13 @@
 //! for the rest. Nothing of the database uses it.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Source, THREADS};
 use super::error::GpuError;
 use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
 use super::weights::{self, COLUMNS_MAX, weights_with_root};
 use super::{ngrams, primitives};
 use crate::GrammarView;
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 pub(crate) static SOURCE: Source = Source {
     name: "baseline.cu",
@@ -77,7 +74,11 @@ impl PlainWords {
 pub fn plain_histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
     let counts = gpu.zeroed::<u32>(words.0.terminal_count as usize)?;
     let arguments = arguments![&words.0.root, words.len(), &counts];
-    launch(gpu, "plain_histogram_kernel", words.len(), arguments)?;
+    gpu.launch_looping(
+        SOURCE.kernel("plain_histogram_kernel"),
+        words.len(),
+        arguments,
+    )?;
     Ok(counts)
 }
 
@@ -127,16 +128,19 @@ pub fn counts_by_file(
         u32::from(by_file),
         &keys
     ];
-    launch(gpu, "word_file_keys_kernel", words.len(), arguments)?;
+    gpu.launch_looping(
+        SOURCE.kernel("word_file_keys_kernel"),
+        words.len(),
+        arguments,
+    )?;
     let keys = primitives::sort_keys(gpu, keys, 0..bits)?;
     let wide = gpu.allocate::<u64>(words.len())?;
     let arguments = arguments![&keys, words.len(), low_bits, &wide];
-    launch(gpu, "widen_kernel", words.len(), arguments)?;
+    gpu.launch_looping(SOURCE.kernel("widen_kernel"), words.len(), arguments)?;
     let (keys, sums) = primitives::sums_by_key(gpu, &wide, None)?;
     let counts = gpu.allocate::<u32>(keys.len())?;
-    launch(
-        gpu,
-        "narrow_kernel",
+    gpu.launch_looping(
+        SOURCE.kernel("narrow_kernel"),
         keys.len(),
         arguments![&sums, keys.len(), &counts],
     )?;
@@ -184,7 +188,7 @@ pub fn ngram_file_counts(
     let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits)?;
     let (rows, entries) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
     let arguments = arguments![&keys, &files, count, &rows, &entries];
-    launch(gpu, "row_flags_kernel", count, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("row_flags_kernel"), count, arguments)?;
     let rows = primitives::scan::<u32, u32>(gpu, &rows)?;
     let entries = primitives::scan::<u32, u32>(gpu, &entries)?;
     let row_count = gpu.item(&rows, count)? as usize;
@@ -206,13 +210,13 @@ pub fn ngram_file_counts(
         &entry_firsts,
         &entry_files
     ];
-    launch(gpu, "row_entries_kernel", count, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("row_entries_kernel"), count, arguments)?;
     let counts = gpu.allocate::<u32>(row_count)?;
     let arguments = arguments![&row_firsts, row_count, &counts];
-    launch(gpu, "lengths_of_kernel", row_count, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("lengths_of_kernel"), row_count, arguments)?;
     let entries = gpu.allocate::<u64>(entry_count)?;
     let arguments = arguments![&entry_firsts, &entry_files, entry_count, &entries];
-    launch(gpu, "file_entries_kernel", entry_count, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("file_entries_kernel"), entry_count, arguments)?;
     let table = DeviceTable { offsets, entries };
     ngrams::rank_rows(gpu, &table, &counts, 1)?;
     Ok((row_keys, table))
@@ -233,23 +237,9 @@ fn window_keys(gpu: &Gpu, words: &PlainWords, n: usize) -> Result<(Buffer<u64>, 
         words.word_bits(),
         &keys
     ];
-    launch(gpu, "window_keys_kernel", words.len(), arguments)?;
+    gpu.launch_looping(SOURCE.kernel("window_keys_kernel"), words.len(), arguments)?;
     // One bit more tells windows that are none.
     Ok((keys, bits + 1))
-}
-
-fn launch(
-    gpu: &Gpu,
-    name: &'static str,
-    items: usize,
-    arguments: &[Argument],
-) -> Result<(), GpuError> {
-    let launch = Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    };
-    let source = &SOURCE;
-    gpu.launch(Kernel { source, name }, launch, arguments)
 }
 
 #[cfg(test)]

@@ -404,16 +404,24 @@ impl Gpu {
         Ok((result, self.driver.elapsed(from, to)?))
     }
 
-    /// Blocks of some threads that together have at least one thread for each of `items`.
-    pub(crate) fn blocks_for(items: usize, per_block: u32) -> u32 {
-        // Grids of a dimension end at 2^31 - 1; kernels of more items loop.
-        items.div_ceil(per_block as usize).min(i32::MAX as usize) as u32
+    /// So many blocks that every multiprocessor is busy, for kernels that loop over items.
+    pub(crate) fn looping(&self, items: usize) -> Launch {
+        /// Blocks that a multiprocessor holds.
+        const RESIDENT: u32 = 8;
+        let launch = Launch::each(items);
+        Launch {
+            blocks: launch.blocks.min(self.facts.processors * RESIDENT),
+            ..launch
+        }
     }
 
-    /// So many blocks that every multiprocessor is busy, for kernels that loop.
-    pub(crate) fn blocks_looping(&self, items: usize, per_block: u32) -> u32 {
-        /// Blocks of 256 threads that a multiprocessor holds.
-        const RESIDENT: u32 = 8;
-        Gpu::blocks_for(items, per_block).min(self.facts.processors * RESIDENT)
+    /// Starts a kernel that loops over items.
+    pub(crate) fn launch_looping(
+        &self,
+        kernel: Kernel,
+        items: usize,
+        arguments: &[Argument],
+    ) -> Result<(), GpuError> {
+        self.launch(kernel, self.looping(items), arguments)
     }
 }

@@ -18,6 +18,16 @@ pub(crate) struct Source {
     pub(crate) constants: &'static [(&'static str, u64)],
 }
 
+/// Threads of a block, if a kernel has no reason for others.
+pub(crate) const THREADS: u32 = 256;
+
+impl Source {
+    /// One of its kernels.
+    pub(crate) const fn kernel(&'static self, name: &'static str) -> Kernel {
+        Kernel { source: self, name }
+    }
+}
+
 /// A kernel by its name in a `.cu` file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
@@ -31,6 +41,23 @@ pub(crate) struct Launch {
     pub(crate) blocks: u32,
     /// Threads of a block.
     pub(crate) threads: u32,
+}
+
+impl Launch {
+    /// A thread for each item.
+    pub(crate) fn each(items: usize) -> Launch {
+        Launch::tiles(items, THREADS as usize)
+    }
+
+    /// A block for each `tile` items.
+    pub(crate) fn tiles(items: usize, tile: usize) -> Launch {
+        let blocks = i32::try_from(items.div_ceil(tile));
+        Launch {
+            // At least 0. Blocks are numbered up to 2^31, far more than there are items in memory.
+            blocks: blocks.expect("device memory holds fewer items") as u32,
+            threads: THREADS,
+        }
+    }
 }
 
 /// An argument of a kernel, as wide as its parameter.

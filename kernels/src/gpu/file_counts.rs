@@ -50,7 +50,11 @@ impl FileUses {
         let (order, counts) = words_by_count(gpu, &weights, terminals, u32::MAX)?;
         let row_of = gpu.allocate::<u32>(terminals as usize)?;
         let arguments = arguments![&order, terminals, &row_of];
-        merge::launch(gpu, "rows_of_words_kernel", terminals as usize, arguments)?;
+        gpu.launch_looping(
+            merge::SOURCE.kernel("rows_of_words_kernel"),
+            terminals as usize,
+            arguments,
+        )?;
         let row_weights = gpu.allocate::<u32>(weights.len())?;
         gpu.copy(&row_weights, 0, &weights, weights.len())?;
         gpu.copy(&row_weights, 0, &counts, counts.len())?;
@@ -74,12 +78,16 @@ impl FileUses {
             &keys,
             &holders
         ];
-        merge::launch(gpu, "use_keys_kernel", count, arguments)?;
+        gpu.launch_looping(merge::SOURCE.kernel("use_keys_kernel"), count, arguments)?;
         let bits = u32::BITS - none.leading_zeros();
         let (keys, holders) = primitives::sort_pairs(gpu, keys, holders, 0..bits)?;
         let use_offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
         let arguments = arguments![&keys, count, &use_offsets, none];
-        merge::launch(gpu, "key_offsets_kernel", count + 1, arguments)?;
+        gpu.launch_looping(
+            merge::SOURCE.kernel("key_offsets_kernel"),
+            count + 1,
+            arguments,
+        )?;
         drop(keys);
         let levels = (0..grammar.levels()).rev().map(|level| {
             let Range { start, end } = grammar.level_rules(level);
@@ -120,7 +128,11 @@ fn lists_of(gpu: &Gpu, table: DeviceTable) -> Result<Lists, GpuError> {
     let lengths = gpu.allocate::<u32>(table.rows())?;
     // Rows are u32; no row is longer than that.
     let arguments = arguments![&table.offsets, table.rows() as u32, u32::MAX, &lengths];
-    tables::launch(gpu, "top_lengths_kernel", table.rows(), arguments)?;
+    gpu.launch_looping(
+        tables::SOURCE.kernel("top_lengths_kernel"),
+        table.rows(),
+        arguments,
+    )?;
     Ok(Lists {
         starts: table.offsets,
         lengths,
@@ -155,7 +167,7 @@ pub fn word_file_counts(
         &starts,
         &lengths
     ];
-    merge::launch(gpu, "word_rows_kernel", words, arguments)?;
+    gpu.launch_looping(merge::SOURCE.kernel("word_rows_kernel"), words, arguments)?;
     let entries = merged.entries;
     Lists {
         starts,

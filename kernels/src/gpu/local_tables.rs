@@ -9,7 +9,7 @@ use std::iter;
 use std::ops::Range;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, MergePlan};
@@ -17,9 +17,6 @@ use super::primitives;
 use super::tables::DeviceTable;
 use super::traversal::DeviceWords;
 use super::weights::{COLUMNS_MAX, weights};
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// Items of a piece.
 const TILE: u32 = 2048;
@@ -84,7 +81,7 @@ impl Traversal {
             merge::WINDOW,
             &costs
         ];
-        launch(gpu, "traversal_costs_kernel", items, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("traversal_costs_kernel"), items, arguments)?;
         let costs = gpu.download(&costs)?;
         let few = grammar.files() <= COLUMNS_MAX;
         let down = if few { costs[0] / CELL_SHARE } else { costs[0] };
@@ -124,7 +121,7 @@ fn lengths(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
         blocks: walk.blocks(gpu, RESIDENT),
         threads: THREADS,
     };
-    gpu.launch(kernel("lengths_kernel"), launch, &arguments)?;
+    gpu.launch(SOURCE.kernel("lengths_kernel"), launch, &arguments)?;
     lengths.truncate(rules);
     Ok(lengths)
 }
@@ -156,7 +153,7 @@ pub fn file_word_counts_bottom_up(
         rule_weights(),
         &counts
     ];
-    launch(gpu, "row_uses_kernel", rows, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("row_uses_kernel"), rows, arguments)?;
     let use_offsets = primitives::scan::<u32, u32>(gpu, &counts)?;
     drop(counts);
     let uses = root_count + grammar.symbols.len();
@@ -173,7 +170,7 @@ pub fn file_word_counts_bottom_up(
         files as u32,
         &holders
     ];
-    launch(gpu, "row_holders_kernel", uses, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("row_holders_kernel"), uses, arguments)?;
     let row_weights = gpu.zeroed::<u32>(rows)?;
     let arguments = arguments![
         &grammar.root,
@@ -186,7 +183,11 @@ pub fn file_word_counts_bottom_up(
         files as u32,
         &row_weights
     ];
-    launch(gpu, "row_lengths_kernel", root_count + rules, arguments)?;
+    gpu.launch_looping(
+        SOURCE.kernel("row_lengths_kernel"),
+        root_count + rules,
+        arguments,
+    )?;
     drop((lengths, weights));
     let first = files as u32;
     let levels = (0..grammar.levels()).map(|level| {
@@ -197,26 +198,6 @@ pub fn file_word_counts_bottom_up(
     let words = grammar.terminal_count as usize;
     let plan = MergePlan::new(gpu, use_offsets, holders, row_weights, words, &steps)?;
     plan.merge_own(gpu, files)?.table(gpu, files)
-}
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-fn launch(
-    gpu: &Gpu,
-    name: &'static str,
-    items: usize,
-    arguments: &[Argument],
-) -> Result<(), GpuError> {
-    let launch = Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    };
-    gpu.launch(kernel(name), launch, arguments)
 }
 
 #[cfg(test)]

@@ -190,14 +190,7 @@ search_step_kernel(const u32* queries, const u32* symbols, const u64* offsets, c
     }
 }
 
-// result_offsets[q] = results of queries before q; results are sorted. Afterwards results are offsets alone.
-extern "C" __global__ void __launch_bounds__(THREADS)
-search_offsets_kernel(const u64* results, u64 result_count, u64 count, u32 offset_bits, u64* result_offsets) {
-    for (u64 query = grid_thread(); query <= count; query += grid_threads()) {
-        result_offsets[query] = query == 0 ? 0 : count_at_most(results, result_count, (query << offset_bits) - 1);
-    }
-}
-
+// Results become offsets alone, without their queries.
 extern "C" __global__ void __launch_bounds__(THREADS)
 search_strip_kernel(u64* results, u64 result_count, u32 offset_bits) {
     for (u64 i = grid_thread(); i < result_count; i += grid_threads()) results[i] &= (u64(1) << offset_bits) - 1;

@@ -8,13 +8,11 @@
 //! [`locate_in_file`](crate::locate_in_file) and [`extract`](crate::extract).
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Kernel, Launch, Source};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::primitives::{scan, sort_keys};
 use super::structures::DeviceStructures;
 use crate::WordTerminals;
-
-const THREADS: u32 = 256;
 
 /// Candidates that a block goes through.
 const TILE: usize = 2048;
@@ -34,20 +32,6 @@ pub(crate) static SOURCE: Source = Source {
         ("LOOKUP_CHUNK", CHUNK as u64),
     ],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-fn each(items: usize) -> Launch {
-    Launch {
-        blocks: Gpu::blocks_for(items, THREADS),
-        threads: THREADS,
-    }
-}
 
 /// A word and a file, below the grammar's number of files.
 #[derive(Clone, Copy, Debug)]
@@ -143,8 +127,8 @@ impl DeviceStructures {
     pub fn count(&self, gpu: &Gpu, queries: &DeviceQueries) -> Result<Buffer<u64>, GpuError> {
         let counts = gpu.allocate(queries.len())?;
         gpu.launch(
-            kernel("count_kernel"),
-            each(queries.len()),
+            SOURCE.kernel("count_kernel"),
+            Launch::each(queries.len()),
             arguments![
                 &queries.firsts,
                 &queries.ends,
@@ -194,11 +178,8 @@ impl DeviceStructures {
             {
                 let found = sort_keys(gpu, found, 0..offset_bits + query_bits)?;
                 gpu.launch(
-                    kernel("search_strip_kernel"),
-                    Launch {
-                        blocks: gpu.blocks_looping(results, THREADS),
-                        threads: THREADS,
-                    },
+                    SOURCE.kernel("search_strip_kernel"),
+                    gpu.looping(results),
                     arguments![&found, results, offset_bits],
                 )?;
                 return Ok((starts, found));
@@ -230,8 +211,8 @@ impl DeviceStructures {
         // Items of the next step, results.
         let state = gpu.zeroed::<u32>(2)?;
         gpu.launch(
-            kernel("search_begin_kernel"),
-            each(queries.len()),
+            SOURCE.kernel("search_begin_kernel"),
+            Launch::each(queries.len()),
             arguments![
                 &queries.firsts,
                 &queries.spaceds,
@@ -251,8 +232,8 @@ impl DeviceStructures {
         while count > 0 {
             let sizes = gpu.allocate::<u32>(count)?;
             gpu.launch(
-                kernel("search_sizes_kernel"),
-                each(count),
+                SOURCE.kernel("search_sizes_kernel"),
+                Launch::each(count),
                 arguments![
                     &items.queries,
                     &items.symbols,
@@ -271,11 +252,8 @@ impl DeviceStructures {
             let candidate_count = gpu.item(&candidates, count)? as usize;
             gpu.fill_items(&state, 0, 1, 0)?;
             gpu.launch(
-                kernel("search_step_kernel"),
-                Launch {
-                    blocks: Gpu::blocks_for(candidate_count, TILE as u32),
-                    threads: THREADS,
-                },
+                SOURCE.kernel("search_step_kernel"),
+                Launch::tiles(candidate_count, TILE),
                 arguments![
                     &items.queries,
                     &items.symbols,
@@ -348,8 +326,8 @@ impl DeviceStructures {
         let bytes = gpu.allocate::<u8>(chunk as usize * CHUNK)?;
         let grammar = &self.grammar;
         gpu.launch(
-            kernel("extract_kernel"),
-            each(chunk as usize),
+            SOURCE.kernel("extract_kernel"),
+            Launch::each(chunk as usize),
             arguments![
                 &files,
                 &starts,

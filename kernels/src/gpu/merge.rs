@@ -8,14 +8,11 @@
 use std::ops::Range;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 use super::levels::{STATE_ITEMS, Walk};
 use super::primitives;
 use super::tables::DeviceTable;
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// The costs of rows that one block merges together.
 pub(crate) const WINDOW: u32 = 1024;
@@ -95,7 +92,7 @@ impl MergePlan {
             &heavy,
             &room
         ];
-        launch(gpu, "row_costs_kernel", rows, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("row_costs_kernel"), rows, arguments)?;
         let costs = primitives::scan::<u32, u64>(gpu, &costs)?;
         let heavy_pieces = primitives::scan::<u32, u32>(gpu, &pieces)?;
         let heavy_rows = primitives::scan::<u32, u32>(gpu, &heavy)?;
@@ -120,7 +117,7 @@ impl MergePlan {
             &room_all,
             &said
         ];
-        launch(gpu, "row_bounds_kernel", places.len(), arguments)?;
+        gpu.launch_looping(SOURCE.kernel("row_bounds_kernel"), places.len(), arguments)?;
         let said = gpu.download(&said)?;
         let at = |place: usize| <[u64; 4]>::try_from(&said[place * 4..][..4]).expect("four");
         let (_, [_, _, heavy_count, entries_max]) = (at(places.len() - 2), at(places.len() - 1));
@@ -136,7 +133,7 @@ impl MergePlan {
         let first_rows = gpu.allocate::<u32>(windows as usize + 1)?;
         let end_rows = gpu.allocate::<u32>(windows as usize)?;
         let arguments = arguments![&costs, &weights, row_count, &first_rows, &end_rows];
-        launch(gpu, "first_rows_kernel", rows + 1, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("first_rows_kernel"), rows + 1, arguments)?;
 
         let (mut bounds, mut ranges) = (Vec::new(), Vec::new());
         let used = steps.iter().filter(|step| !step.is_empty());
@@ -269,7 +266,7 @@ impl MergePlan {
             Argument::from(&self.bounds),
         ]);
         arguments.extend(self.walk.arguments(counters.at(state)));
-        gpu.launch(kernel("merge_kernel"), launch, &arguments)
+        gpu.launch(SOURCE.kernel("merge_kernel"), launch, &arguments)
     }
 }
 
@@ -285,28 +282,7 @@ impl Lists {
         let entries = gpu.allocate::<u64>(count)?;
         // Rows are u32.
         let arguments = arguments![&self.starts, &offsets, &self.entries, rows as u32, &entries];
-        launch(gpu, "close_rows_kernel", rows * 32, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("close_rows_kernel"), rows * 32, arguments)?;
         Ok(DeviceTable { offsets, entries })
     }
-}
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-/// Launches a kernel that loops.
-pub(crate) fn launch(
-    gpu: &Gpu,
-    name: &'static str,
-    items: usize,
-    arguments: &[Argument],
-) -> Result<(), GpuError> {
-    let launch = Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    };
-    gpu.launch(kernel(name), launch, arguments)
 }

@@ -5,11 +5,8 @@
 //! in all of it stand in any order; callers give them one meaning.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 const WARP: usize = 32;
 
@@ -28,13 +25,6 @@ pub(crate) static SOURCE: Source = Source {
         ("MERGE_SORT_THREADS", SORT_THREADS as u64),
     ],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
 
 /// Keys with values, and room for as many.
 pub(crate) struct Items {
@@ -85,10 +75,7 @@ impl Items {
         let none = Argument::U64(0);
         let symbols = bodies.map_or(none, |bodies| bodies.symbols.into());
         let offsets = bodies.map_or(none, |bodies| bodies.offsets.into());
-        let launch = Launch {
-            blocks: Gpu::blocks_for(count, TILE as u32),
-            threads: THREADS,
-        };
+        let launch = Launch::tiles(count, TILE);
         let [keys, keys_out] = &self.keys;
         let [values, values_out] = &self.values;
         let sort_launch = Launch {
@@ -96,7 +83,7 @@ impl Items {
             ..launch
         };
         gpu.launch(
-            kernel("sort_tile_kernel"),
+            SOURCE.kernel("sort_tile_kernel"),
             sort_launch,
             arguments![keys, values, keys_out, values_out, items, symbols, offsets],
         )?;
@@ -108,7 +95,7 @@ impl Items {
             // Below `count`, a u32.
             let run = width as u32;
             gpu.launch(
-                kernel("merge_kernel"),
+                SOURCE.kernel("merge_kernel"),
                 launch,
                 arguments![
                     keys, values, keys_out, values_out, items, run, symbols, offsets

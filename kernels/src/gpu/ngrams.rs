@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
 use super::levels::{STATE_ITEMS, Walk};
@@ -18,9 +18,6 @@ use super::primitives::{self, LookBack};
 use super::tables::DeviceTable;
 use super::traversal::DeviceWords;
 use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// Rules of a piece.
 const RULES: u32 = 512;
@@ -170,7 +167,11 @@ pub fn ngram_file_counts(
             let offsets = gpu.allocate::<u32>(counts.len() + 1)?;
             let entries = gpu.allocate::<u64>(counts.len())?;
             let arguments = arguments![&counts, counts.len(), &offsets, &entries];
-            launch(gpu, "one_file_kernel", counts.len() + 1, arguments)?;
+            gpu.launch_looping(
+                SOURCE.kernel("one_file_kernel"),
+                counts.len() + 1,
+                arguments,
+            )?;
             let files = DeviceTable { offsets, entries };
             Ok(DeviceNgramFiles { words, files })
         };
@@ -195,7 +196,7 @@ fn used_words(
     let flags = gpu.allocate::<u32>(words)?;
     // Words are u32.
     let arguments = arguments![weights, words as u32, &flags];
-    launch(gpu, "used_flags_kernel", words, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("used_flags_kernel"), words, arguments)?;
     let places = primitives::scan::<u32, u32>(gpu, &flags)?;
     let used = gpu.item(&places, words)? as usize;
     let words_out = gpu.allocate::<u32>(used)?;
@@ -212,7 +213,7 @@ fn used_words(
         &counts,
         &offsets_out
     ];
-    launch(gpu, "used_words_kernel", words, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("used_words_kernel"), words, arguments)?;
     Ok([words_out, counts, offsets_out])
 }
 
@@ -228,7 +229,7 @@ pub(crate) fn rank_rows(
     let lengths = gpu.allocate::<u32>(rows)?;
     // Rows are u32.
     let arguments = arguments![weights, &table.offsets, rows as u32, most, &lengths];
-    launch(gpu, "long_lengths_kernel", rows, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("long_lengths_kernel"), rows, arguments)?;
     let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
     let count = gpu.item(&offsets, rows)? as usize;
     let owners = primitives::expand(gpu, &offsets, count)?;
@@ -242,7 +243,7 @@ pub(crate) fn rank_rows(
         &keys,
         &values
     ];
-    launch(gpu, "long_keys_kernel", count, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("long_keys_kernel"), count, arguments)?;
     let row_bits = usize::BITS - rows.saturating_sub(1).leading_zeros();
     let (keys, values) = primitives::sort_pairs(gpu, keys, values, 0..32 + row_bits)?;
     let arguments = arguments![
@@ -253,7 +254,7 @@ pub(crate) fn rank_rows(
         count,
         &table.entries
     ];
-    launch(gpu, "long_entries_kernel", count, arguments)
+    gpu.launch_looping(SOURCE.kernel("long_entries_kernel"), count, arguments)
 }
 
 /// The walk over all levels, from the lowest.
@@ -401,7 +402,7 @@ impl<'a> Search<'a> {
             blocks: walk.blocks(gpu, RESIDENT),
             threads: THREADS,
         };
-        gpu.launch(kernel("ends_kernel"), launch, &arguments)?;
+        gpu.launch(SOURCE.kernel("ends_kernel"), launch, &arguments)?;
         Ok(Search {
             grammar,
             weights,
@@ -552,7 +553,7 @@ impl<'a> Search<'a> {
                 over_values,
                 target.cursor,
             ];
-            launch(gpu, "windows_kernel", sequence.len(), arguments)?;
+            gpu.launch_looping(SOURCE.kernel("windows_kernel"), sequence.len(), arguments)?;
         }
         Ok(())
     }
@@ -576,12 +577,16 @@ impl<'a> Search<'a> {
         }
         // The last part first, each time moving numbers of windows.
         let mut numbers = gpu.allocate::<u32>(count)?;
-        launch(gpu, "numbers_kernel", count, arguments![&numbers, count])?;
+        gpu.launch_looping(
+            SOURCE.kernel("numbers_kernel"),
+            count,
+            arguments![&numbers, count],
+        )?;
         for part in (0..shape.parts).rev() {
             let keys = gpu.allocate::<u64>(count)?;
             let from = found.keys.at(part as usize * found.stride);
             let arguments = arguments![from, &numbers, &keys, count];
-            launch(gpu, "gather_keys_kernel", count, arguments)?;
+            gpu.launch_looping(SOURCE.kernel("gather_keys_kernel"), count, arguments)?;
             let bits = 0..shape.part_bits(part);
             (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
         }
@@ -589,11 +594,11 @@ impl<'a> Search<'a> {
         for part in 0..shape.parts as usize {
             let (from, to) = (found.keys.at(part * found.stride), keys.at(part * count));
             let arguments = arguments![from, &numbers, to, count];
-            launch(gpu, "gather_keys_kernel", count, arguments)?;
+            gpu.launch_looping(SOURCE.kernel("gather_keys_kernel"), count, arguments)?;
         }
         let values = gpu.allocate::<u32>(count)?;
         let arguments = arguments![&found.values, &numbers, &values, count];
-        launch(gpu, "gather_values_kernel", count, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("gather_values_kernel"), count, arguments)?;
         Ok(Found {
             keys,
             values,
@@ -685,7 +690,7 @@ impl<'a> Search<'a> {
             blocks: tiles,
             threads: THREADS,
         };
-        gpu.launch(kernel("ngram_rows_kernel"), launched, arguments)?;
+        gpu.launch(SOURCE.kernel("ngram_rows_kernel"), launched, arguments)?;
         // At most `count`, a usize.
         let row_count = gpu.item(&row_count, 0)? as usize;
         rows.words.truncate(row_count * shape.n as usize);
@@ -702,29 +707,9 @@ impl<'a> Search<'a> {
             over,
             &rows.counts
         ];
-        launch(gpu, "add_over_kernel", over, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("add_over_kernel"), over, arguments)?;
         Ok(rows)
     }
-}
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-fn launch(
-    gpu: &Gpu,
-    name: &'static str,
-    items: usize,
-    arguments: &[Argument],
-) -> Result<(), GpuError> {
-    let launch = Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    };
-    gpu.launch(kernel(name), launch, arguments)
 }
 
 #[cfg(test)]

@@ -10,14 +10,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::construct::{Step, check_stop};
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Kernel, Launch, Source};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::merge_sort::Items;
 use crate::construct::Parameters;
 use crate::pair_rounds::{DEPTH_MAX, LAST, WEAK};
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// Positions, numbers or slots that a block takes.
 const TILE: usize = 2048;
@@ -70,28 +67,6 @@ pub(crate) static SOURCE: Source = Source {
         ("PAIR_DEPTH_MAX", DEPTH_MAX as u64),
     ],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-fn launch_for(items: usize, per_block: usize) -> Launch {
-    Launch {
-        // A tile has fewer items than a u32 counts.
-        blocks: Gpu::blocks_for(items, per_block as u32),
-        threads: THREADS,
-    }
-}
-
-fn launch_looping(gpu: &Gpu, items: usize) -> Launch {
-    Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    }
-}
 
 /// What the rounds leave: rule `terminal_count + r` is `pairs[r]`.
 pub(super) struct Paired {
@@ -318,8 +293,8 @@ impl<'a> Rounds<'a> {
         // The caller has checked that both are below a u32.
         let (token_count, file_count) = (tokens.len() as u32, files as u32);
         gpu.launch(
-            kernel("separate_kernel"),
-            launch_for(length, TILE),
+            SOURCE.kernel("separate_kernel"),
+            Launch::tiles(length, TILE),
             arguments![
                 tokens,
                 token_count,
@@ -397,14 +372,12 @@ impl<'a> Rounds<'a> {
         let (alpha_numerator, alpha_denominator) =
             (parameters.alpha_numerator, parameters.alpha_denominator);
         let own_rows = self.length.next_multiple_of(ROW);
-        let launch = Launch {
-            // A tile has fewer items than a u32 counts.
-            blocks: Gpu::blocks_for(own_rows, SELECT_TILE as u32)
-                .min(self.gpu.facts().processors * SELECT_RESIDENT),
-            threads: THREADS,
-        };
+        let mut launch = Launch::tiles(own_rows, SELECT_TILE);
+        launch.blocks = launch
+            .blocks
+            .min(self.gpu.facts().processors * SELECT_RESIDENT);
         self.gpu.launch(
-            kernel("select_kernel"),
+            SOURCE.kernel("select_kernel"),
             launch,
             arguments![
                 &self.now.symbols,
@@ -443,8 +416,8 @@ impl<'a> Rounds<'a> {
             fresh = 0;
         }
         self.gpu.launch(
-            kernel("name_kernel"),
-            launch_looping(self.gpu, named.max(fresh)),
+            SOURCE.kernel("name_kernel"),
+            self.gpu.looping(named.max(fresh)),
             arguments![
                 self.named.keys(),
                 self.named.values(),
@@ -487,8 +460,8 @@ impl<'a> Rounds<'a> {
     fn write_next(&mut self, size: usize, probes_max: u32) -> Result<(), GpuError> {
         self.size = size;
         self.gpu.launch(
-            kernel("replace_kernel"),
-            launch_for(self.length, TILE),
+            SOURCE.kernel("replace_kernel"),
+            Launch::tiles(self.length, TILE),
             arguments![
                 &self.now.symbols,
                 &self.now.numbers,
@@ -514,8 +487,8 @@ impl<'a> Rounds<'a> {
     /// Numbers the new pairs; `numbers` had one before.
     fn number(&mut self, numbers: usize) -> Result<(), GpuError> {
         self.gpu.launch(
-            kernel("number_kernel"),
-            launch_looping(self.gpu, numbers.max(self.size / SWEEP_ITEMS)),
+            SOURCE.kernel("number_kernel"),
+            self.gpu.looping(numbers.max(self.size / SWEEP_ITEMS)),
             arguments![
                 &self.entries,
                 as_u32(self.size),

@@ -214,19 +214,21 @@ __device__ __forceinline__ u64 mix(u64 x) {
 // No key of a hash table.
 constexpr u64 NO_KEY = ~u64(0);
 
-// The slot of `key` in a table of `mask + 1` keys, a power of two, all NO_KEY at first. There must be room:
-// the loop ends at the key or at a free slot. Which slot a key gets depends on the order of threads.
-__device__ __forceinline__ u64 hash_slot(u64* keys, u64 mask, u64 key) {
+// The slot of `key` in a table of `mask + 1` keys, a power of two, all NO_KEY at first; `is_new` says whether it was
+// not there. NO_KEY if the table is full. Which slot a key gets depends on the order of threads.
+__device__ __forceinline__ u64 hash_slot(u64* keys, u64 mask, u64 key, bool& is_new) {
     u64 slot = mix(key) & mask;
-    while (true) {
+    is_new = false;
+    for (u64 probe = 0; probe <= mask; probe++) {
         u64 found = load_relaxed(&keys[slot]);
-        if (found == key) return slot;
         if (found == NO_KEY) {
             found = atomicCAS(&keys[slot], NO_KEY, key);
-            if (found == NO_KEY || found == key) return slot;
+            is_new = found == NO_KEY;
         }
+        if (is_new || found == key) return slot;
         slot = (slot + 1) & mask;
     }
+    return NO_KEY;
 }
 
 // The slot of `key`, or NO_KEY if it is not in the table; nothing is added meanwhile.
@@ -238,14 +240,6 @@ __device__ __forceinline__ u64 hash_find(const u64* keys, u64 mask, u64 key) {
         if (found == NO_KEY) return NO_KEY;
         slot = (slot + 1) & mask;
     }
-}
-
-// Warp aggregation: of the active lanes with one key the lowest is told their number, the others 0.
-__device__ __forceinline__ u32 equal_lanes(u64 key, bool is_active) {
-    const u32 active = __ballot_sync(FULL_WARP, is_active);
-    u32 equal = 0;
-    if (is_active) equal = __match_any_sync(active, key);
-    return is_active && (equal & lanes_below()) == 0 ? __popc(equal) : 0;
 }
 
 // Ranks by digit, for radix sort and for tables with few keys.

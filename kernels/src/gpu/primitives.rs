@@ -9,11 +9,8 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// Items that a block takes at a time.
 const TILE: usize = 4096;
@@ -33,13 +30,6 @@ pub(crate) static SOURCE: Source = Source {
         ("PRIMITIVE_TILE", TILE as u64),
     ],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
 
 /// What a look-back over `tiles` tiles of `words` words needs: words and a ticket, all 0.
 ///
@@ -118,7 +108,7 @@ pub(crate) fn scan_to<Item: Scanned<Sum>, Sum: Pod>(
     let blocks = tiles(sums.len());
     let look_back = LookBack::<u64>::new(gpu, blocks as usize)?;
     gpu.launch(
-        kernel(Item::KERNEL),
+        SOURCE.kernel(Item::KERNEL),
         Launch {
             blocks,
             threads: THREADS,
@@ -216,12 +206,10 @@ fn sort<K: Key, V: Pod>(
     }
     let passes = bits.len().div_ceil(DIGIT_BITS as usize);
     let offsets = gpu.zeroed::<u32>(passes * DIGITS)?;
-    let launch = Launch {
-        blocks: gpu.blocks_looping(len, THREADS * 16),
-        threads: THREADS,
-    };
+    // A thread counts some digits before its block hands them over.
+    let launch = gpu.looping(len.div_ceil(16));
     gpu.launch(
-        kernel(K::HISTOGRAM),
+        SOURCE.kernel(K::HISTOGRAM),
         launch,
         arguments![&keys, len, bits.start, bits.end, &offsets],
     )?;
@@ -229,7 +217,11 @@ fn sort<K: Key, V: Pod>(
         blocks: passes as u32,
         threads: THREADS,
     };
-    gpu.launch(kernel("digit_offsets_kernel"), launch, arguments![&offsets])?;
+    gpu.launch(
+        SOURCE.kernel("digit_offsets_kernel"),
+        launch,
+        arguments![&offsets],
+    )?;
     let blocks = tiles(len);
     let (mut keys, mut keys_out) = (keys, gpu.allocate::<K>(len)?);
     let mut values_out = match &values {
@@ -241,7 +233,7 @@ fn sort<K: Key, V: Pod>(
         let look_back = LookBack::<u32>::new(gpu, blocks as usize * DIGITS)?;
         let none = || Argument::U64(0);
         gpu.launch(
-            kernel(name),
+            SOURCE.kernel(name),
             Launch {
                 blocks,
                 threads: THREADS,
@@ -288,7 +280,7 @@ pub fn sums_by_key(
         let blocks = tiles(len);
         let look_back = LookBack::<u64>::new(gpu, blocks as usize * 2)?;
         gpu.launch(
-            kernel("sums_by_key_kernel"),
+            SOURCE.kernel("sums_by_key_kernel"),
             Launch {
                 blocks,
                 threads: THREADS,
@@ -322,7 +314,7 @@ pub fn expand(gpu: &Gpu, offsets: &Buffer<u32>, count: usize) -> Result<Buffer<u
     let owner_count = u32::try_from(offsets.len() - 1).expect("offsets of u32 items");
     let items = u32::try_from(count).expect("items that u32 offsets bound");
     gpu.launch(
-        kernel("expand_kernel"),
+        SOURCE.kernel("expand_kernel"),
         Launch {
             blocks: tiles(count),
             threads: THREADS,
@@ -347,7 +339,7 @@ pub fn segment_sums(
     let items = u32::try_from(values.len()).expect("items that u32 offsets bound");
     let sums = gpu.zeroed(offsets.len() - 1)?;
     gpu.launch(
-        kernel("segment_sums_kernel"),
+        SOURCE.kernel("segment_sums_kernel"),
         Launch {
             blocks: tiles(values.len()),
             threads: THREADS,

@@ -5,13 +5,10 @@
 //! new symbols.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Kernel, Launch, Source};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::pair_rounds::Paired;
 use super::primitives::{self, LookBack};
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// Symbols or positions that a block takes.
 const TILE: usize = 2048;
@@ -24,28 +21,6 @@ pub(crate) static SOURCE: Source = Source {
         ("PRUNE_TILE", TILE as u64),
     ],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-fn launch_for(items: usize) -> Launch {
-    Launch {
-        // A tile has fewer items than a u32 counts.
-        blocks: Gpu::blocks_for(items, TILE as u32),
-        threads: THREADS,
-    }
-}
-
-fn launch_looping(gpu: &Gpu, items: usize) -> Launch {
-    Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    }
-}
 
 /// The rules that pay and their bodies, and what the roots come from.
 pub(super) struct Pruned {
@@ -87,8 +62,8 @@ pub(super) fn prune(
     let levels = gpu.allocate::<u32>(rules)?;
     let order = gpu.allocate::<u32>(rules)?;
     gpu.launch(
-        kernel("level_kernel"),
-        launch_looping(gpu, rules),
+        SOURCE.kernel("level_kernel"),
+        gpu.looping(rules),
         arguments![&shapes, as_u32(rules), &levels, &order],
     )?;
     let bits = u32::BITS - level_max.leading_zeros();
@@ -98,8 +73,8 @@ pub(super) fn prune(
     let levels_end = level_max as usize + 1;
     let bounds = gpu.zeroed::<u32>(2 * levels_end + 1)?;
     gpu.launch(
-        kernel("level_start_kernel"),
-        launch_looping(gpu, rules),
+        SOURCE.kernel("level_start_kernel"),
+        gpu.looping(rules),
         arguments![
             &shapes,
             &levels,
@@ -112,8 +87,8 @@ pub(super) fn prune(
     )?;
     let offsets: Buffer<u32> = primitives::scan(gpu, &lengths)?;
     gpu.launch(
-        kernel("level_offset_kernel"),
-        launch_looping(gpu, levels_end),
+        SOURCE.kernel("level_offset_kernel"),
+        gpu.looping(levels_end),
         arguments![
             &bounds,
             &offsets,
@@ -129,8 +104,8 @@ pub(super) fn prune(
     let symbol_count = symbol_starts.last().copied().unwrap_or(0);
     let symbols = gpu.allocate::<u32>(symbol_count)?;
     gpu.launch(
-        kernel("bodies_kernel"),
-        launch_for(symbol_count),
+        SOURCE.kernel("bodies_kernel"),
+        Launch::tiles(symbol_count, TILE),
         arguments![
             &paired.pairs,
             &shapes,
@@ -169,8 +144,8 @@ impl Pruned {
         assert!(ids.len() == self.rules(), "one new symbol for each rule");
         let root = gpu.allocate::<u32>(self.root_length)?;
         gpu.launch(
-            kernel("root_kernel"),
-            launch_for(self.root_length),
+            SOURCE.kernel("root_kernel"),
+            Launch::tiles(self.root_length, TILE),
             arguments![
                 &self.paired.sequence,
                 as_u32(self.paired.length),
@@ -194,21 +169,21 @@ fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer
     // A pair is two symbols.
     let bodies = (&paired.pairs, 2 * rules);
     gpu.launch(
-        kernel("uses_kernel"),
-        launch_looping(gpu, bodies.1),
+        SOURCE.kernel("uses_kernel"),
+        gpu.looping(bodies.1),
         arguments![bodies.0, bodies.1, terminal_count, &uses],
     )?;
     gpu.launch(
-        kernel("uses_kernel"),
-        launch_looping(gpu, paired.length),
+        SOURCE.kernel("uses_kernel"),
+        gpu.looping(paired.length),
         arguments![&paired.sequence, paired.length, terminal_count, &uses],
     )?;
     let shapes = gpu.allocate::<u64>(rules)?;
     let mut first = 0;
     for &end in &paired.round_ends {
         gpu.launch(
-            kernel("shape_kernel"),
-            launch_looping(gpu, end - first),
+            SOURCE.kernel("shape_kernel"),
+            gpu.looping(end - first),
             arguments![
                 &paired.pairs,
                 &uses,
@@ -234,10 +209,10 @@ fn find_root_offsets(
     let offsets = gpu.allocate::<u32>(paired.length + 1)?;
     // Without files there is one offset, 0.
     let root_offsets = gpu.zeroed::<u32>(files + 1)?;
-    let launch = launch_for(paired.length);
+    let launch = Launch::tiles(paired.length, TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
     gpu.launch(
-        kernel("root_offset_kernel"),
+        SOURCE.kernel("root_offset_kernel"),
         launch,
         arguments![
             &paired.sequence,

@@ -5,13 +5,10 @@
 //! symbols of the levels below; the host does not wait between them.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Kernel, Launch, Source};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::merge_sort::{Bodies, Items};
 use super::prune::Pruned;
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// Symbols or rules that a block takes.
 const TILE: usize = 2048;
@@ -34,21 +31,6 @@ pub(crate) static SOURCE: Source = Source {
         ("RENUMBER_SMALL", SMALL as u64),
     ],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-fn launch_for(items: usize) -> Launch {
-    Launch {
-        // A tile has fewer items than a u32 counts.
-        blocks: Gpu::blocks_for(items, TILE as u32),
-        threads: THREADS,
-    }
-}
 
 /// Rules in their final order.
 pub(super) struct Renumbered {
@@ -110,7 +92,7 @@ pub(super) fn renumber(
                 threads: threads.unwrap_or(0).next_multiple_of(WARP) as u32,
             };
             gpu.launch(
-                kernel("small_levels_kernel"),
+                SOURCE.kernel("small_levels_kernel"),
                 launch,
                 arguments![
                     &pruned.symbols,
@@ -133,12 +115,9 @@ pub(super) fn renumber(
         next += 1;
         let rules = pruned.starts[level]..pruned.starts[level + 1];
         let symbols = pruned.symbol_starts[level]..pruned.symbol_starts[level + 1];
-        let launch = Launch {
-            blocks: gpu.blocks_looping(symbols.len(), THREADS),
-            threads: THREADS,
-        };
+        let launch = gpu.looping(symbols.len());
         gpu.launch(
-            kernel("level_bodies_kernel"),
+            SOURCE.kernel("level_bodies_kernel"),
             launch,
             arguments![
                 &pruned.symbols,
@@ -159,12 +138,12 @@ pub(super) fn renumber(
             offsets: &pruned.offsets,
         };
         items.sort(gpu, rules.len(), Some(bodies))?;
-        let launch = launch_for(rules.len());
+        let launch = Launch::tiles(rules.len(), TILE);
         // A ticket, and words behind it.
         let ticket = look_back_next;
         look_back_next += 1 + launch.blocks as usize;
         gpu.launch(
-            kernel("rank_kernel"),
+            SOURCE.kernel("rank_kernel"),
             launch,
             arguments![
                 items.keys(),
@@ -199,8 +178,8 @@ pub(super) fn renumber(
     rule_offsets.truncate(rules + 1);
     let symbols = gpu.allocate::<u32>(symbol_count)?;
     gpu.launch(
-        kernel("copy_bodies_kernel"),
-        launch_for(symbol_count),
+        SOURCE.kernel("copy_bodies_kernel"),
+        Launch::tiles(symbol_count, TILE),
         arguments![
             &renamed,
             &pruned.offsets,

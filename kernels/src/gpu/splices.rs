@@ -7,32 +7,16 @@
 use std::ops::Range;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Kernel, Launch, Source};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::primitives::{scan, sort_pairs};
 use crate::{Insert, InsertOrder, Splice, Splices};
-
-const THREADS: u32 = 256;
 
 pub(crate) static SOURCE: Source = Source {
     name: "splices.cu",
     text: include_str!("splices.cu"),
     constants: &[("SPLICE_THREADS", THREADS as u64)],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-fn each(items: usize) -> Launch {
-    Launch {
-        blocks: Gpu::blocks_for(items, THREADS),
-        threads: THREADS,
-    }
-}
 
 /// Inserts on the device.
 #[derive(Debug)]
@@ -122,8 +106,8 @@ impl DeviceInserts {
         let keys = gpu.allocate::<u64>(count)?;
         let numbers = gpu.allocate::<u32>(count)?;
         gpu.launch(
-            kernel("splice_keys_kernel"),
-            each(count),
+            SOURCE.kernel("splice_keys_kernel"),
+            Launch::each(count),
             arguments![
                 &self.files,
                 &self.offsets,
@@ -144,8 +128,8 @@ impl DeviceInserts {
             lengths: gpu.allocate(count)?,
         };
         gpu.launch(
-            kernel("splice_batch_kernel"),
-            each(count),
+            SOURCE.kernel("splice_batch_kernel"),
+            Launch::each(count),
             arguments![
                 &keys,
                 &placed.inserts,
@@ -158,8 +142,8 @@ impl DeviceInserts {
             ],
         )?;
         gpu.launch(
-            kernel("splice_firsts_kernel"),
-            each(files + 1),
+            SOURCE.kernel("splice_firsts_kernel"),
+            Launch::each(files + 1),
             arguments![&keys, count, size_bits, &placed.offsets, files],
         )?;
         Ok(placed)
@@ -171,8 +155,8 @@ impl DeviceInserts {
         let room = 2 * count;
         let numbers = gpu.allocate::<u32>(count)?;
         gpu.launch(
-            kernel("splice_numbers_kernel"),
-            each(count),
+            SOURCE.kernel("splice_numbers_kernel"),
+            Launch::each(count),
             arguments![&numbers, count],
         )?;
         let keys = gpu.allocate::<u32>(count)?;
@@ -182,8 +166,8 @@ impl DeviceInserts {
         let splices = DeviceSplices::with_room(gpu, count + 1, room)?;
         gpu.copy(&splices.inserts, 0, &sorted, count)?;
         gpu.launch(
-            kernel("splice_lengths_kernel"),
-            each(count),
+            SOURCE.kernel("splice_lengths_kernel"),
+            Launch::each(count),
             arguments![
                 &sorted,
                 count,
@@ -202,8 +186,8 @@ impl DeviceInserts {
         }));
         let file_first = gpu.upload(&file_first)?;
         gpu.launch(
-            kernel("splice_places_kernel"),
-            each(count + 1),
+            SOURCE.kernel("splice_places_kernel"),
+            Launch::each(count + 1),
             arguments![
                 &sorted,
                 count,
@@ -257,8 +241,8 @@ impl DeviceInserts {
         let offsets = gpu.allocate::<u32>(last.len())?;
         let none = gpu.zeroed::<u32>(splices.inserts.len() + 1)?;
         gpu.launch(
-            kernel("splice_runs_kernel"),
-            each(last.len()),
+            SOURCE.kernel("splice_runs_kernel"),
+            Launch::each(last.len()),
             arguments![
                 &splices.offsets,
                 pairs.at(last.start),
@@ -298,8 +282,8 @@ impl DeviceSplices {
         let inside = gpu.allocate::<u64>(room)?;
         let is_split = gpu.allocate::<u32>(room)?;
         gpu.launch(
-            kernel("splice_search_kernel"),
-            each(room),
+            SOURCE.kernel("splice_search_kernel"),
+            Launch::each(room),
             arguments![
                 &self.bases,
                 &sums,
@@ -317,8 +301,8 @@ impl DeviceSplices {
         // Lengths are summed as far as there is room.
         gpu.fill(&out.lengths, 0)?;
         gpu.launch(
-            kernel("splice_join_kernel"),
-            each(room),
+            SOURCE.kernel("splice_join_kernel"),
+            Launch::each(room),
             arguments![
                 &self.bases,
                 &self.inserts,
@@ -338,8 +322,8 @@ impl DeviceSplices {
             ],
         )?;
         gpu.launch(
-            kernel("splice_runs_kernel"),
-            each(level.len()),
+            SOURCE.kernel("splice_runs_kernel"),
+            Launch::each(level.len()),
             arguments![
                 &self.offsets,
                 first_pair(),

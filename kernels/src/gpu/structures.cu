@@ -148,30 +148,15 @@ __device__ __forceinline__ u64 entries_max(u64 mask) { return (mask + 1) / 4 * 3
 // Adds to the weight of (symbol, file); a new pair is put behind `entries`. Sets `overflow` where the table is full.
 __device__ __forceinline__ void add_weight(u64* keys, u32* weights, u64 mask, u32* entries, u32* entry_count,
                                            u32* overflow, u32 symbol, u32 file, u32 weight) {
-    const u64 key = weight_key(symbol, file);
-    u64 slot = mix(key) & mask;
-    // A free slot is near, and a full table ends the search.
-    for (u64 probe = 0; probe <= mask; probe++) {
-        u64 found = load_relaxed(&keys[slot]);
-        if (found == NO_KEY) {
-            found = atomicCAS(&keys[slot], NO_KEY, key);
-            if (found == NO_KEY) {
-                const u32 entry = atomicAdd(entry_count, 1u);
-                if (entry >= entries_max(mask)) {
-                    atomicMax(overflow, 1u);
-                    return;
-                }
-                entries[entry] = u32(slot);
-                found = key;
-            }
-        }
-        if (found == key) {
-            atomicAdd(&weights[slot], weight);
-            return;
-        }
-        slot = (slot + 1) & mask;
+    bool is_new;
+    const u64 slot = hash_slot(keys, mask, weight_key(symbol, file), is_new);
+    const u32 entry = is_new ? atomicAdd(entry_count, 1u) : 0;
+    if (slot == NO_KEY || entry >= entries_max(mask)) {
+        atomicMax(overflow, 1u);
+        return;
     }
-    atomicMax(overflow, 1u);
+    if (is_new) entries[entry] = u32(slot);
+    atomicAdd(&weights[slot], weight);
 }
 
 // The weights of the symbols of the root.

@@ -10,12 +10,10 @@
 //! threads. Lengths, signatures, parents and texts are those of the CPU.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Kernel, Launch, Source};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
 use super::primitives::{expand, scan, sort_pairs};
-
-const THREADS: u32 = 256;
 
 /// Texts of rules up to so many bytes are kept, as the CPU does.
 const SHORT_TEXT_BYTES: u64 = 32;
@@ -31,21 +29,6 @@ pub(crate) static SOURCE: Source = Source {
         ("SHORT_TEXT_BYTES", SHORT_TEXT_BYTES),
     ],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
-
-/// A thread for each of some items.
-fn each(items: usize) -> Launch {
-    Launch {
-        blocks: Gpu::blocks_for(items, THREADS),
-        threads: THREADS,
-    }
-}
 
 /// What is known of terminals: by terminal.
 #[derive(Clone, Copy, Debug)]
@@ -136,16 +119,16 @@ impl DeviceStructures {
         let (lengths, signatures, body_starts) = measure(gpu, &grammar, terminals)?;
         let root_lengths = gpu.allocate::<u64>(grammar.root.len())?;
         gpu.launch(
-            kernel("gather_lengths_kernel"),
-            each(grammar.root.len()),
+            SOURCE.kernel("gather_lengths_kernel"),
+            Launch::each(grammar.root.len()),
             arguments![&grammar.root, grammar.root.len(), &lengths, &root_lengths],
         )?;
         let root_starts: Buffer<u64> = scan(gpu, &root_lengths)?;
         drop(root_lengths);
         let starts = gpu.allocate::<u64>(grammar.root_offsets.len())?;
         gpu.launch(
-            kernel("file_starts_kernel"),
-            each(starts.len()),
+            SOURCE.kernel("file_starts_kernel"),
+            Launch::each(starts.len()),
             arguments![&grammar.root_offsets, starts.len(), &root_starts, &starts],
         )?;
         let parents = parents(gpu, &grammar)?;
@@ -198,8 +181,8 @@ fn measure(
     let body_starts = gpu.allocate::<u64>(grammar.symbols.len())?;
     for level in grammar.level_offsets.windows(2) {
         gpu.launch(
-            kernel("measure_level_kernel"),
-            each((level[1] - level[0]) as usize),
+            SOURCE.kernel("measure_level_kernel"),
+            Launch::each((level[1] - level[0]) as usize),
             arguments![
                 &grammar.rule_offsets,
                 &grammar.symbols,
@@ -220,12 +203,9 @@ fn parents(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<DeviceParents, GpuError
     let group = |symbols: &Buffer<u32>| {
         let counts = gpu.zeroed::<u32>(grammar.symbol_count())?;
         let positions = gpu.allocate::<u32>(symbols.len())?;
-        let launch = Launch {
-            blocks: gpu.blocks_looping(symbols.len(), THREADS),
-            threads: THREADS,
-        };
+        let launch = gpu.looping(symbols.len());
         gpu.launch(
-            kernel("count_symbols_kernel"),
+            SOURCE.kernel("count_symbols_kernel"),
             launch,
             arguments![symbols, symbols.len(), &counts, &positions],
         )?;
@@ -258,8 +238,8 @@ fn texts(
 ) -> Result<(Buffer<u32>, Buffer<u8>), GpuError> {
     let sizes = gpu.allocate::<u32>(lengths.len())?;
     gpu.launch(
-        kernel("text_sizes_kernel"),
-        each(lengths.len()),
+        SOURCE.kernel("text_sizes_kernel"),
+        Launch::each(lengths.len()),
         arguments![lengths, grammar.terminal_count, lengths.len(), &sizes],
     )?;
     let offsets: Buffer<u32> = scan(gpu, &sizes)?;
@@ -267,8 +247,8 @@ fn texts(
     gpu.upload_to(&texts, 0, terminals.bytes)?;
     for level in grammar.level_symbols.windows(2) {
         gpu.launch(
-            kernel("copy_texts_kernel"),
-            each((level[1] - level[0]) as usize),
+            SOURCE.kernel("copy_texts_kernel"),
+            Launch::each((level[1] - level[0]) as usize),
             arguments![
                 &grammar.symbols,
                 body_rules,
@@ -296,12 +276,9 @@ fn file_weights(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileWeights, GpuEr
         // Entries, entries before a level, overflow.
         let state = gpu.zeroed::<u32>(3)?;
         let mask = slots as u64 - 1;
-        let launch = Launch {
-            blocks: gpu.blocks_looping(slots / 2, THREADS),
-            threads: THREADS,
-        };
+        let launch = gpu.looping(slots / 2);
         gpu.launch(
-            kernel("root_weights_kernel"),
+            SOURCE.kernel("root_weights_kernel"),
             launch,
             arguments![
                 &grammar.root,
@@ -318,7 +295,7 @@ fn file_weights(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileWeights, GpuEr
         for level in grammar.level_offsets.windows(2).rev() {
             gpu.copy_within(&state, 1, 0, 1)?;
             gpu.launch(
-                kernel("level_weights_kernel"),
+                SOURCE.kernel("level_weights_kernel"),
                 launch,
                 arguments![
                     &grammar.rule_offsets,

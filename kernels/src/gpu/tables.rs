@@ -6,13 +6,10 @@
 use rayon::prelude::*;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Argument, Source, THREADS};
 use super::error::GpuError;
 use super::primitives;
 use crate::CountTable;
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 pub(crate) static SOURCE: Source = Source {
     name: "tables.cu",
@@ -69,7 +66,7 @@ impl DeviceTable {
         let keys = gpu.allocate::<u64>(count)?;
         let values = gpu.allocate::<u32>(count)?;
         let arguments = arguments![&self.entries, &rows, count, &keys, &values];
-        launch(gpu, "swap_keys_kernel", count, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("swap_keys_kernel"), count, arguments)?;
         drop(rows);
         let bits = 32 + usize::BITS - columns.saturating_sub(1).leading_zeros();
         let (keys, values) = primitives::sort_pairs(gpu, keys, values, 32..bits)?;
@@ -95,7 +92,7 @@ impl DeviceTable {
         if let Some(ranks) = ranks {
             let keys = gpu.allocate::<u32>(count)?;
             let arguments = arguments![&self.entries, count, ranks, &keys, &numbers];
-            launch(gpu, "rank_of_entries_kernel", count, arguments)?;
+            gpu.launch_looping(SOURCE.kernel("rank_of_entries_kernel"), count, arguments)?;
             (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32)?;
         }
         let keys = gpu.allocate::<u64>(count)?;
@@ -104,14 +101,14 @@ impl DeviceTable {
             None => Argument::U64(0),
         };
         let arguments = arguments![&self.entries, &rows, given, count, &keys, &numbers];
-        launch(gpu, "top_keys_kernel", count, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("top_keys_kernel"), count, arguments)?;
         let (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32 + row_bits)?;
         drop(rows);
         // Rows are files or words, and none has 2^32 entries.
         let k = k.min(u32::MAX as usize) as u32;
         let lengths = gpu.allocate::<u32>(self.rows())?;
         let arguments = arguments![&self.offsets, self.rows() as u32, k, &lengths];
-        launch(gpu, "top_lengths_kernel", self.rows(), arguments)?;
+        gpu.launch_looping(SOURCE.kernel("top_lengths_kernel"), self.rows(), arguments)?;
         let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
         let count = gpu.item(&offsets, self.rows())? as usize;
         let rows = primitives::expand(gpu, &offsets, count)?;
@@ -125,7 +122,7 @@ impl DeviceTable {
             count,
             &entries
         ];
-        launch(gpu, "top_entries_kernel", count, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("top_entries_kernel"), count, arguments)?;
         Ok(DeviceTable { offsets, entries })
     }
 }
@@ -147,7 +144,7 @@ pub(crate) fn of_cells(
     let width = u32::try_from(columns.max(1)).expect("files and words are u32");
     let flags = gpu.allocate::<u32>(count)?;
     let arguments = arguments![cells, count, width, strides.0, strides.1, &flags];
-    launch(gpu, "cell_flags_kernel", count, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("cell_flags_kernel"), count, arguments)?;
     let places = primitives::scan::<u32, u32>(gpu, &flags)?;
     drop(flags);
     let entries = gpu.allocate::<u64>(gpu.item(&places, count)? as usize)?;
@@ -159,7 +156,7 @@ pub(crate) fn of_cells(
     let arguments = arguments![
         cells, count, width, strides.0, strides.1, &places, &offsets, &entries
     ];
-    launch(gpu, "cell_entries_kernel", count + 1, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("cell_entries_kernel"), count + 1, arguments)?;
     Ok(DeviceTable { offsets, entries })
 }
 
@@ -175,23 +172,8 @@ pub(crate) fn keyed(
     let entries = gpu.allocate::<u64>(count)?;
     // Rows are files or words, which are u32.
     let arguments = arguments![keys, values, count, rows as u32, &offsets, &entries];
-    launch(gpu, "keyed_entries_kernel", count + 1, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("keyed_entries_kernel"), count + 1, arguments)?;
     Ok(DeviceTable { offsets, entries })
-}
-
-/// Launches a kernel that loops.
-pub(crate) fn launch(
-    gpu: &Gpu,
-    name: &'static str,
-    items: usize,
-    arguments: &[Argument],
-) -> Result<(), GpuError> {
-    let launch = Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    };
-    let source = &SOURCE;
-    gpu.launch(Kernel { source, name }, launch, arguments)
 }
 
 #[cfg(test)]

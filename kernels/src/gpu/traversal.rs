@@ -10,16 +10,13 @@ use std::cmp::Reverse;
 use std::ops::{Deref, Range};
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
 use super::levels::Walk;
 use super::weights::{self, COLUMNS_MAX};
 use super::{local_tables, ngrams, primitives};
 use crate::GrammarView;
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// Slots of the table of symbols that are frequent in the root.
 pub(crate) const HOT_SLOTS: usize = 1024;
@@ -167,7 +164,7 @@ impl DeviceWords {
             weights.at(terminals),
             &gains
         ];
-        launch(gpu, "level_gains_kernel", rules, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("level_gains_kernel"), rules, arguments)?;
         let gains = gpu.download(&gains)?;
         let most = (self.symbols.len() + self.root.len()) as u64 / GAIN_SHARE;
         let mut gained = 0u64;
@@ -225,7 +222,7 @@ impl DeviceWords {
         let count = self.root.len();
         let sizes = gpu.allocate::<u32>(count)?;
         let arguments = arguments![&self.root, count, first, &flat_offsets, &sizes];
-        launch(gpu, "flat_sizes_kernel", count, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("flat_sizes_kernel"), count, arguments)?;
         let places = primitives::scan::<u32, u32>(gpu, &sizes)?;
         let count = gpu.item(&places, count)? as usize;
         let owners = primitives::expand(gpu, &places, count)?;
@@ -240,11 +237,11 @@ impl DeviceWords {
             &flat,
             &root
         ];
-        launch(gpu, "flat_root_kernel", count, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("flat_root_kernel"), count, arguments)?;
         let starts = self.grammar.root_offsets.len();
         let root_offsets = gpu.allocate::<u32>(starts)?;
         let arguments = arguments![&places, &self.root_offsets, starts, &root_offsets];
-        launch(gpu, "gather_kernel", starts, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("gather_kernel"), starts, arguments)?;
         self.root_files = primitives::expand(gpu, &root_offsets, count)?;
         self.owners.truncate(first_symbol as usize);
         let grammar = &mut self.grammar;
@@ -272,7 +269,7 @@ fn sample(gpu: &Gpu, symbols: &Buffer<u32>) -> Result<Vec<u32>, GpuError> {
     let count = symbols.len() / step;
     let sample = gpu.allocate::<u32>(count)?;
     let arguments = arguments![symbols, step, &sample, count];
-    launch(gpu, "sample_kernel", count, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("sample_kernel"), count, arguments)?;
     gpu.download(&sample)
 }
 
@@ -300,20 +297,6 @@ pub(crate) fn hot_symbols(mut sample: Vec<u32>) -> Vec<u32> {
 fn hot_slot(symbol: u32) -> usize {
     // The highest bits.
     (symbol.wrapping_mul(0x9e37_79b1) >> (u32::BITS - HOT_SLOTS.ilog2())) as usize
-}
-
-fn launch(
-    gpu: &Gpu,
-    name: &'static str,
-    items: usize,
-    arguments: &[Argument],
-) -> Result<(), GpuError> {
-    let launch = Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    };
-    let source = &SOURCE;
-    gpu.launch(Kernel { source, name }, launch, arguments)
 }
 
 #[cfg(test)]

@@ -7,14 +7,11 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Kernel, Launch, Source};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 use super::levels::{STATE_ITEMS, Walk};
 use super::primitives;
 use super::traversal::{DeviceWords, HOT_SLOTS};
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 /// Items of a piece.
 const TILE: u32 = 2048;
@@ -38,13 +35,6 @@ pub(crate) static SOURCE: Source = Source {
         ("WEIGHTS_HOT_BITS", HOT_SLOTS.ilog2() as u64),
     ],
 };
-
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
-}
 
 /// What weights are counted in; sums wrap.
 pub trait DeviceCounter: Pod {
@@ -206,7 +196,7 @@ fn count_more<C: DeviceCounter>(
     ]
     .to_vec();
     arguments.extend(walk.arguments(weights.at(cells)));
-    gpu.launch(kernel(C::KERNEL), launch, &arguments)?;
+    gpu.launch(SOURCE.kernel(C::KERNEL), launch, &arguments)?;
     weights.truncate(cells);
     Ok(weights)
 }
@@ -249,20 +239,7 @@ fn rank_keys(
     numbers: &Buffer<u32>,
 ) -> Result<(), GpuError> {
     let arguments = arguments![weights, words, most, keys, numbers];
-    launch(gpu, "rank_keys_kernel", words as usize, arguments)
-}
-
-fn launch(
-    gpu: &Gpu,
-    name: &'static str,
-    items: usize,
-    arguments: &[Argument],
-) -> Result<(), GpuError> {
-    let launch = Launch {
-        blocks: gpu.blocks_looping(items, THREADS),
-        threads: THREADS,
-    };
-    gpu.launch(kernel(name), launch, arguments)
+    gpu.launch_looping(SOURCE.kernel("rank_keys_kernel"), words as usize, arguments)
 }
 
 #[cfg(test)]
