@@ -46,6 +46,13 @@ pub(crate) struct Device {
     failures: AtomicU64,
 }
 
+/// A device that works until a flag is set.
+#[derive(Clone)]
+pub(crate) struct OnDevice<'a> {
+    device: &'a Device,
+    gpu: Gpu,
+}
+
 /// What lies in a device's memory of a segment.
 struct Resident {
     /// The number of the segment's [`Residence`].
@@ -244,7 +251,7 @@ impl Device {
         device
     }
 
-    fn limit_memory(&self, limit: Option<u64>) {
+    pub(crate) fn limit_memory(&self, limit: Option<u64>) {
         let memory = self.gpu.facts().memory;
         let limit = limit.unwrap_or(memory / 10 * 9).min(memory);
         self.gpu.set_memory_limit(limit);
@@ -300,89 +307,22 @@ impl Device {
             .any(|resident| resident.owner == residence.id && resident.structure.kind() == kind)
     }
 
-    /// Works with the words of a segment.
-    ///
-    /// # Errors
-    /// What the device or `work` fails with; of memory only when nothing of other segments is there any more.
-    pub(crate) fn with_words<A>(
-        &self,
-        residence: &Residence,
-        view: GrammarView<'_>,
-        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
-    ) -> Result<A> {
-        self.with_room(residence, Kind::Words, || {
-            let kept = self.find(residence, |structure| match structure {
-                Structure::Words(words) => Some(words.clone()),
-                Structure::Lookups(_) => None,
-            });
-            let words = match kept {
-                Some(words) => words,
-                None => {
-                    let grammar = DeviceWords::upload(&self.gpu, view)?;
-                    let words = Arc::new(ResidentWords {
-                        weights: weights(&self.gpu, &grammar)?,
-                        grammar,
-                        uses: OnceLock::new(),
-                    });
-                    self.keep(residence, Structure::Words(words.clone()));
-                    words
-                }
-            };
-            work(&self.gpu, &words)
-        })
-    }
-
-    /// Works with what look-ups in a segment need, which `build` makes.
-    ///
-    /// # Errors
-    /// As [`Device::with_words`], and of `build`.
-    pub(crate) fn with_lookups<A>(
-        &self,
-        residence: &Residence,
-        build: impl Fn(&Gpu) -> Result<DeviceStructures>,
-        work: impl Fn(&Gpu, &DeviceStructures) -> Result<A>,
-    ) -> Result<A> {
-        self.with_room(residence, Kind::Lookups, || {
-            let kept = self.find(residence, |structure| match structure {
-                Structure::Lookups(structures) => Some(structures.clone()),
-                Structure::Words(_) => None,
-            });
-            let structures = match kept {
-                Some(structures) => structures,
-                None => {
-                    let structures = Arc::new(build(&self.gpu)?);
-                    self.keep(residence, Structure::Lookups(structures.clone()));
-                    structures
-                }
-            };
-            work(&self.gpu, &structures)
-        })
+    /// The device for work that ends when a flag is set.
+    pub(crate) fn until<'a>(&'a self, stop: &Arc<AtomicBool>) -> OnDevice<'a> {
+        OnDevice {
+            device: self,
+            gpu: self.gpu.until(stop),
+        }
     }
 
     /// Works with the device alone.
     ///
     /// # Errors
-    /// As [`Device::with_words`].
+    /// As [`OnDevice::with_words`].
     pub(crate) fn with_gpu<A>(&self, work: impl Fn(&Gpu) -> Result<A>) -> Result<A> {
         loop {
             match work(&self.gpu) {
                 Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(None) => {}
-                result => return result,
-            }
-        }
-    }
-
-    /// Works again and again until there is enough memory, or nothing left that could leave.
-    fn with_room<A>(
-        &self,
-        residence: &Residence,
-        kind: Kind,
-        work: impl Fn() -> Result<A>,
-    ) -> Result<A> {
-        loop {
-            match work() {
-                Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(Some((residence, kind))) => {
-                }
                 result => return result,
             }
         }
@@ -430,6 +370,84 @@ impl Device {
     }
 }
 
+impl OnDevice<'_> {
+    /// Works with the words of a segment.
+    ///
+    /// # Errors
+    /// What the device or `work` fails with; of memory only when nothing of other segments is there any more.
+    pub(crate) fn with_words<A>(
+        &self,
+        residence: &Residence,
+        view: GrammarView<'_>,
+        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
+    ) -> Result<A> {
+        self.with_room(residence, Kind::Words, || {
+            let kept = self.device.find(residence, |structure| match structure {
+                Structure::Words(words) => Some(words.clone()),
+                Structure::Lookups(_) => None,
+            });
+            let words = match kept {
+                Some(words) => words,
+                None => {
+                    let grammar = DeviceWords::upload(&self.gpu, view)?;
+                    let words = Arc::new(ResidentWords {
+                        weights: weights(&self.gpu, &grammar)?,
+                        grammar,
+                        uses: OnceLock::new(),
+                    });
+                    self.device.keep(residence, Structure::Words(words.clone()));
+                    words
+                }
+            };
+            work(&self.gpu, &words)
+        })
+    }
+
+    /// Works with what look-ups in a segment need, which `build` makes.
+    ///
+    /// # Errors
+    /// As [`OnDevice::with_words`], and of `build`.
+    pub(crate) fn with_lookups<A>(
+        &self,
+        residence: &Residence,
+        build: impl Fn(&Gpu) -> Result<DeviceStructures>,
+        work: impl Fn(&Gpu, &DeviceStructures) -> Result<A>,
+    ) -> Result<A> {
+        self.with_room(residence, Kind::Lookups, || {
+            let kept = self.device.find(residence, |structure| match structure {
+                Structure::Lookups(structures) => Some(structures.clone()),
+                Structure::Words(_) => None,
+            });
+            let structures = match kept {
+                Some(structures) => structures,
+                None => {
+                    let structures = Arc::new(build(&self.gpu)?);
+                    self.device
+                        .keep(residence, Structure::Lookups(structures.clone()));
+                    structures
+                }
+            };
+            work(&self.gpu, &structures)
+        })
+    }
+
+    /// Works again and again until there is enough memory, or nothing left that could leave.
+    fn with_room<A>(
+        &self,
+        residence: &Residence,
+        kind: Kind,
+        work: impl Fn() -> Result<A>,
+    ) -> Result<A> {
+        loop {
+            match work() {
+                Err(Error::Gpu(GpuError::Memory { .. }))
+                    if self.device.evict(Some((residence, kind))) => {}
+                result => return result,
+            }
+        }
+    }
+}
+
 impl fmt::Debug for Devices {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Devices")
@@ -451,7 +469,7 @@ pub(crate) struct Log(Mutex<BTreeMap<String, (u64, Duration)>>);
 
 impl Log {
     /// Notes what is done until the flag is set.
-    pub(crate) fn until<'a>(&'a self, stop: &'a AtomicBool) -> Run<'a> {
+    pub(crate) fn until<'a>(&'a self, stop: &'a Arc<AtomicBool>) -> Run<'a> {
         Run {
             stop,
             log: Some(self),
@@ -481,14 +499,20 @@ impl Log {
 /// How a question is to be answered: until when, and who notes where it was.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
-    pub(crate) stop: &'a AtomicBool,
+    pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) log: Option<&'a Log>,
 }
 
 impl<'a> Run<'a> {
     /// Goes on until the flag is set.
-    pub(crate) fn until(stop: &'a AtomicBool) -> Run<'a> {
+    pub(crate) fn until(stop: &'a Arc<AtomicBool>) -> Run<'a> {
         Run { stop, log: None }
+    }
+
+    /// Goes on to the end.
+    pub(crate) fn to_the_end() -> Run<'static> {
+        static NEVER: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+        Run::until(NEVER.get_or_init(Arc::default))
     }
 
     /// Does the work of a segment, on a device or on the CPU, and notes it.

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use zipfdb::{CopyOptions, Database, Value};
+use zipfdb::{CopyOptions, Database, Error, Value};
 use zipfdb_kernels::gpu;
 
 /// Whether there are devices.
@@ -386,6 +386,31 @@ fn segments_are_the_same_wherever_their_grammars_are_built() {
         (copied, segment_files(path.path()))
     };
     assert_eq!(made("cuda"), made("cpu"));
+}
+
+#[test]
+fn work_on_devices_ends_when_time_is_up() {
+    if !has_devices() {
+        return;
+    }
+    let (_folder, database) = database(3, 3000);
+    // Nothing is copied to a device and back in so short a time.
+    database
+        .execute("SET device = 'cuda'; SET statement_timeout = 1")
+        .unwrap();
+    let error = database.query(TASKS[4]).unwrap().find_map(Result::err);
+    assert!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+    let sets: Vec<Vec<Value>> = (0..2000)
+        .map(|set| vec![Value::from(&format!("{:02}.txt", set % 3)[..])])
+        .collect();
+    let sql = "SELECT COUNT(*) FROM c WHERE file = ? AND word = 'the'";
+    let answer = database.query_many(sql, &sets);
+    let error = answer.map_or_else(Some, |mut rows| rows.find_map(Result::err));
+    assert!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+    database.execute("SET statement_timeout = 0").unwrap();
+    assert!(!rows(&database, TASKS[4]).is_empty());
+    let failures = rows(&database, "SELECT SUM(failures) FROM devices()");
+    assert_eq!(failures, [[Value::Integer(0)]]);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 //! Invariant: a device gives what the CPU gives, checked against the file table in the same way. With `device = 'auto'` a
 //! failure of a device is counted and the CPU answers; else it is the error.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -15,7 +14,7 @@ use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles};
 
 use super::segment_view::SegmentView;
 use super::stored_view::{Lookup, StoredView};
-use crate::device::{Candidates, Device, Kind, Run};
+use crate::device::{Candidates, Device, Kind, OnDevice, Run};
 use crate::strategy::{Size, Task};
 use crate::{Error, Result, interrupt};
 
@@ -133,7 +132,7 @@ impl StoredView {
         task: Task,
         run: Run<'_>,
         on_cpu: impl Fn(&'a SegmentView) -> Result<A> + Sync,
-        on_device: impl Fn(&'a SegmentView, &Device) -> Result<A> + Sync,
+        on_device: impl Fn(&'a SegmentView, &OnDevice<'_>) -> Result<A> + Sync,
     ) -> Result<Vec<A>> {
         self.each(
             task,
@@ -149,7 +148,7 @@ impl StoredView {
         task: Task,
         run: Run<'_>,
         on_cpu: impl Fn(usize) -> Result<A> + Sync,
-        on_device: impl Fn(usize, &Device) -> Result<A> + Sync,
+        on_device: impl Fn(usize, &OnDevice<'_>) -> Result<A> + Sync,
     ) -> Result<Vec<A>> {
         let places = self.places(task);
         let count = self.segments.len();
@@ -173,7 +172,7 @@ impl StoredView {
                 return run.note(CPU, || on_cpu(index));
             };
             self.segments[index].residence().enter(self.devices());
-            match run.note(device.name(), || on_device(index, device)) {
+            match run.note(device.name(), || on_device(index, &device.until(run.stop))) {
                 Err(error @ Error::Gpu(_)) if self.devices().falls_back() => {
                     device.count_failure(&error);
                     run.note(CPU, || on_cpu(index))
@@ -193,7 +192,7 @@ impl StoredView {
 }
 
 /// An answer of a segment to look-ups of a batch.
-type Answers<A> = fn(&SegmentView, &Device, &[WordQuery]) -> Result<Vec<A>>;
+type Answers<A> = fn(&SegmentView, &OnDevice<'_>, &[WordQuery]) -> Result<Vec<A>>;
 
 /// Bytes of extracts that a device makes at a time.
 const EXTRACT_BYTES: u64 = 64 << 20;
@@ -204,6 +203,7 @@ impl StoredView {
     pub(super) fn on_devices<'a, A: Send>(
         &self,
         lookups: &'a [Lookup],
+        run: Run<'_>,
         answers: Answers<A>,
     ) -> Result<Option<Vec<(&'a Lookup, A)>>> {
         let task = Task::Lookups(lookups.len() as u64);
@@ -218,10 +218,9 @@ impl StoredView {
                 .filter(|lookup| lookup.word.first < lookup.word.end)
                 .collect::<Vec<_>>()
         };
-        let never = AtomicBool::new(false);
         let found = self.each(
             task,
-            Run::until(&never),
+            run,
             |_| Ok(None),
             |index, device| {
                 let lookups = range(index);
@@ -242,10 +241,10 @@ impl StoredView {
     }
 
     /// Extracts ranges of these files where devices do so for all segments; none if the CPU is to.
-    pub(super) fn extracts_on_devices<F>(
+    pub(super) fn extracts_on_devices(
         &self,
-        ranges: &[(F, u64, u64)],
-        files: &[usize],
+        ranges: &[(usize, u64, u64)],
+        run: Run<'_>,
     ) -> Result<Option<Vec<Vec<u8>>>> {
         let task = Task::Lookups(ranges.len() as u64);
         if !self.is_all_on_devices(task) {
@@ -253,7 +252,7 @@ impl StoredView {
         }
         // For each segment what it has of each range; parts of a file ascend.
         let mut asked: Vec<Vec<(usize, usize, Extract)>> = vec![Vec::new(); self.segments.len()];
-        for (question, (&(_, offset, length), &file)) in ranges.iter().zip(files).enumerate() {
+        for (question, &(file, offset, length)) in ranges.iter().enumerate() {
             let end = offset.saturating_add(length);
             for (place, part) in self.index.parts(file).iter().enumerate() {
                 let from = offset.max(part.first_byte);
@@ -268,10 +267,9 @@ impl StoredView {
                 }
             }
         }
-        let never = AtomicBool::new(false);
         let found = self.each(
             task,
-            Run::until(&never),
+            run,
             |_| Ok(None),
             |index, device| {
                 let mut found = Vec::with_capacity(asked[index].len());
@@ -349,7 +347,7 @@ impl SegmentView {
     }
 
     /// How often each word occurs.
-    pub(super) fn totals_on(&self, device: &Device) -> Result<Vec<u32>> {
+    pub(super) fn totals_on(&self, device: &OnDevice<'_>) -> Result<Vec<u32>> {
         let words = self.word_count()? as usize;
         let totals =
             device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
@@ -362,7 +360,7 @@ impl SegmentView {
     }
 
     /// A row for each word: its files with counts.
-    pub(super) fn word_files_on(&self, device: &Device) -> Result<CountTable> {
+    pub(super) fn word_files_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
         device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
             let table = gpu::word_file_counts(gpu, &on.grammar, on.uses(gpu)?)?;
             Ok(table.download(gpu)?)
@@ -370,7 +368,7 @@ impl SegmentView {
     }
 
     /// A row for each file: its words with counts.
-    pub(super) fn file_words_on(&self, device: &Device) -> Result<CountTable> {
+    pub(super) fn file_words_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
         device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
             let table = gpu::file_word_counts(gpu, &on.grammar, on.uses(gpu)?)?;
             Ok(table.download(gpu)?)
@@ -378,7 +376,7 @@ impl SegmentView {
     }
 
     /// All n-grams with their counts, in parts.
-    pub(super) fn ngrams_on(&self, device: &Device, n: usize) -> Result<Vec<NgramCounts>> {
+    pub(super) fn ngrams_on(&self, device: &OnDevice<'_>, n: usize) -> Result<Vec<NgramCounts>> {
         device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
             let memory = window_bytes(gpu);
             let parts = gpu::ngram_counts(gpu, &on.grammar, &on.weights, n, memory)?;
@@ -390,7 +388,7 @@ impl SegmentView {
     /// All n-grams with their files, in parts.
     pub(super) fn ngram_files_on(
         &self,
-        device: &Device,
+        device: &OnDevice<'_>,
         n: usize,
         order: FileOrder,
     ) -> Result<Vec<NgramFiles>> {
@@ -404,7 +402,11 @@ impl SegmentView {
     }
 
     /// How often each word occurs in its file; none of the words is missing from the segment.
-    pub(super) fn count_on(&self, device: &Device, queries: &[WordQuery]) -> Result<Vec<u64>> {
+    pub(super) fn count_on(
+        &self,
+        device: &OnDevice<'_>,
+        queries: &[WordQuery],
+    ) -> Result<Vec<u64>> {
         let build = |gpu: &Gpu| self.structures_on(gpu);
         device.with_lookups(self.residence(), build, |gpu, on| {
             let queries = DeviceQueries::upload(gpu, queries)?;
@@ -415,7 +417,7 @@ impl SegmentView {
     /// Where each word occurs in its file.
     pub(super) fn search_on(
         &self,
-        device: &Device,
+        device: &OnDevice<'_>,
         queries: &[WordQuery],
     ) -> Result<Vec<Vec<u64>>> {
         let build = |gpu: &Gpu| self.structures_on(gpu);
@@ -429,7 +431,11 @@ impl SegmentView {
     }
 
     /// Bytes of files.
-    pub(super) fn extract_on(&self, device: &Device, ranges: &[Extract]) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn extract_on(
+        &self,
+        device: &OnDevice<'_>,
+        ranges: &[Extract],
+    ) -> Result<Vec<Vec<u8>>> {
         let build = |gpu: &Gpu| self.structures_on(gpu);
         let found = device.with_lookups(self.residence(), build, |gpu, on| {
             Ok(on.extract(gpu, ranges)?.download(gpu)?)
@@ -483,11 +489,12 @@ fn window_bytes(gpu: &Gpu) -> usize {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::atomic::AtomicBool;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use zipfdb_kernels::gpu::{self, GpuError};
 
-    use crate::device::{Kind, Log};
+    use crate::device::{Kind, Log, OnDevice, Run};
     use crate::strategy::Task;
     use crate::{CopyOptions, Database, Error};
 
@@ -501,12 +508,13 @@ mod tests {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
         let database = Database::in_memory().unwrap();
-        let create = "CREATE CORPUS pets WITH (segment_size = '64KiB')";
+        let create = "SET device = 'cpu'; CREATE CORPUS pets WITH (segment_size = '64KiB')";
         database.execute(create).unwrap();
         let corpus = database.corpus("pets").unwrap();
         corpus
             .copy_from(folder.path(), &CopyOptions::default())
             .unwrap();
+        database.execute("SET device = 'auto'").unwrap();
         Some(database)
     }
 
@@ -516,13 +524,13 @@ mod tests {
         let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
         let (stored, never, log) = (
             snapshot.view().stored(),
-            AtomicBool::new(false),
+            Arc::new(AtomicBool::new(false)),
             Log::default(),
         );
         // So much work that any device is cheaper.
         let task = Task::Lookups(1 << 40);
         let ask = || {
-            let fails = |_, _: &_| {
+            let fails = |_: usize, _: &OnDevice<'_>| {
                 Err(Error::Gpu(GpuError::Limit {
                     what: "tests",
                     items: 2,
@@ -542,6 +550,30 @@ mod tests {
         assert!(matches!(ask(), Err(Error::Gpu(_))));
         database.execute("SET device = 'cpu'").unwrap();
         assert_eq!(ask().unwrap(), vec!["cpu"; segments]);
+    }
+
+    #[test]
+    fn work_on_a_device_ends_when_it_is_stopped() {
+        let Some(database) = pets() else { return };
+        database.execute("SET device = 'cuda:0'").unwrap();
+        let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
+        let stored = snapshot.view().stored();
+        let stop = Arc::new(AtomicBool::new(false));
+        let begun = AtomicUsize::new(0);
+        let on_device = |index: usize, device: &OnDevice<'_>| {
+            // Work goes well until somebody stops it.
+            stored.segments()[index].totals_on(device).unwrap();
+            begun.fetch_add(1, Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
+            stored.segments()[index].ngrams_on(device, 2)
+        };
+        let task = Task::Lookups(1 << 40);
+        let answer = stored.each(task, Run::until(&stop), |_| Ok(Vec::new()), on_device);
+        assert!(matches!(answer, Err(Error::Interrupted)));
+        assert_eq!(begun.into_inner(), 1);
+        // The CPU does not go on instead.
+        assert_eq!(database.shared().devices.all()[0].failures(), 0);
+        assert_eq!(snapshot.ngram_counts(2).unwrap().len(), 5);
     }
 
     #[test]
@@ -570,13 +602,13 @@ mod tests {
         let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
         let device = &database.shared().devices.all()[0];
         let segments = snapshot.view().segments();
-        let use_segment = |index: usize| segments[index].totals_on(device).unwrap();
+        let never = Arc::default();
+        let use_segment = |index: usize| segments[index].totals_on(&device.until(&never)).unwrap();
         (0..segments.len()).for_each(|index| drop(use_segment(index)));
         use_segment(0);
         let used = device.memory_used();
         // A byte less than all of them: one must go, and it is not the one that was used last.
-        let limit = format!("SET gpu_memory_limit = {}", (used - 1).max(1 << 16));
-        database.execute(&limit).unwrap();
+        device.limit_memory(Some(used - 1));
         let holds = |index: usize| device.holds(segments[index].residence(), Kind::Words);
         assert!(holds(0) && !holds(1) && holds(2), "{used}");
     }

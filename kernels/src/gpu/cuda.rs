@@ -32,6 +32,10 @@ const COPY_GRAIN: usize = 1 << 20;
 /// Threads that copy together, at most.
 const COPY_THREADS: usize = 8;
 
+/// So many launches are started before the first of them is done, or at most twice as many: whoever waits for the device
+/// must not wait for long.
+const LAUNCHES_AHEAD: u32 = 128;
+
 /// Has a device use memory of the host as integrated ones do, for tests.
 const UNIFIED_VARIABLE: &str = "ZIPFDB_CUDA_UNIFIED";
 
@@ -153,10 +157,11 @@ struct Cuda {
     is_unified: bool,
     loaded: Mutex<Loaded>,
     staging: Mutex<Option<Staging>>,
+    pace: Mutex<Pace>,
 }
 
 // SAFETY: contexts, streams, modules and functions of the driver may be used by any thread that has made the
-// context current, which every call does; pinned memory is reached through a mutex only.
+// context current, which every call does; pinned memory and events are reached through a mutex only.
 unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
@@ -165,6 +170,13 @@ unsafe impl Sync for Cuda {}
 struct Loaded {
     modules: HashMap<&'static str, sys::CUmodule>,
     kernels: HashMap<(&'static str, &'static str), sys::CUfunction>,
+}
+
+/// How far launches are ahead of the device.
+struct Pace {
+    launches: u32,
+    /// Set every [`LAUNCHES_AHEAD`] launches, in turn.
+    marks: [sys::CUevent; 2],
 }
 
 /// Two pieces of pinned memory that take turns.
@@ -194,6 +206,14 @@ impl Cuda {
         unsafe { result::ctx::set_current(context) }
             .map_err(|error| fault("cuCtxSetCurrent", error))?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
+        let mark = || {
+            result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+                .map_err(|error| fault("cuEventCreate", error))
+        };
+        let pace = Pace {
+            launches: 0,
+            marks: [mark()?, mark()?],
+        };
         Ok(Cuda {
             name: facts.name.clone(),
             architecture: facts.architecture.clone(),
@@ -203,6 +223,7 @@ impl Cuda {
             is_unified: facts.is_integrated,
             loaded: Mutex::default(),
             staging: Mutex::new(None),
+            pace: Mutex::new(pace),
         })
     }
 
@@ -244,6 +265,25 @@ impl Cuda {
         })?;
         loaded.kernels.insert(key, function);
         Ok(function)
+    }
+
+    /// Waits for launches of long ago if many have been started since.
+    fn keep_pace(&self) -> Result<(), GpuError> {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.launches += 1;
+        if pace.launches < LAUNCHES_AHEAD {
+            return Ok(());
+        }
+        pace.launches = 0;
+        pace.marks.swap(0, 1);
+        let mark = pace.marks[0];
+        self.call("cuEventSynchronize", || {
+            // SAFETY: the event and the stream live as long as the device; an event that was never recorded is done.
+            unsafe {
+                result::event::synchronize(mark)?;
+                result::event::record(mark, self.stream)
+            }
+        })
     }
 
     /// Calls `copy` with pinned pieces in turn, for each part of `bytes` bytes: part, its memory.
@@ -454,6 +494,7 @@ impl Driver for Cuda {
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
         let function = self.function(kernel)?;
+        self.keep_pace()?;
         let mut values: Vec<u64> = arguments
             .iter()
             .map(|argument| match *argument {

@@ -7,7 +7,9 @@ use zipfdb_sql::query::{FilesColumn, Query, Relation, Source, WordsColumn};
 use zipfdb_sql::substr_range;
 
 use super::scan::{ScanColumn, ScanRequest, request};
+use crate::device::Run;
 use crate::expression::ColumnFilter;
+use crate::interrupt::Interrupt;
 use crate::snapshot::{Known, Snapshot};
 use crate::{Database, Result, Value};
 
@@ -47,8 +49,14 @@ struct Questions {
 /// them.
 ///
 /// # Errors
-/// If a corpus is gone or damaged, a device fails that was asked for, or a constant pattern is not valid.
-pub(super) fn batch(database: &Database, queries: &[Query], binding: u64) -> Result<Option<Batch>> {
+/// If a corpus is gone or damaged, a device fails that was asked for, a constant pattern is not valid, or the query has to
+/// end.
+pub(super) fn batch(
+    database: &Database,
+    queries: &[Query],
+    binding: u64,
+    interrupt: &Interrupt,
+) -> Result<Option<Batch>> {
     let devices = &database.shared().devices;
     let Some(corpus) = queries.first().and_then(corpus_of) else {
         return Ok(None);
@@ -77,11 +85,18 @@ pub(super) fn batch(database: &Database, queries: &[Query], binding: u64) -> Res
     if all < SETS_MIN || !snapshot.view().stored().takes_lookups(all as u64) {
         return Ok(None);
     }
+    let view = snapshot.view();
+    let (counted, found, extracted) = interrupt.watch(&snapshot, |stop| {
+        let run = Run::until(stop);
+        let counted = view.count_many(&counts, run)?;
+        let found = view.search_many(&searches, run)?;
+        Ok((counted, found, view.extract_many(&extracts, run)?))
+    })?;
     let known = Known::new(
         &snapshot,
-        (snapshot.count_many(&counts)?, counts),
-        (snapshot.search_many(&searches)?, searches),
-        (snapshot.extract_many(&extracts)?, extracts),
+        (counted, counts),
+        (found, searches),
+        (extracted, extracts),
     );
     Ok(Some(Batch {
         corpus: corpus.to_owned(),

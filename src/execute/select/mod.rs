@@ -121,7 +121,8 @@ impl Answers {
         if self.context.binding.is_multiple_of(batch::SETS_MAX as u64) {
             let queries = self.queries.as_slice();
             let next = &queries[..queries.len().min(batch::SETS_MAX)];
-            let batch = batch::batch(&self.database, next, self.context.binding)?;
+            let (binding, interrupt) = (self.context.binding, &self.context.interrupt);
+            let batch = batch::batch(&self.database, next, binding, interrupt)?;
             self.context.batch = batch.map(Arc::new);
         }
         let Some(query) = self.queries.next() else {

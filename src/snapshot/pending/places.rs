@@ -6,6 +6,8 @@ use rayon::prelude::*;
 
 use super::{Edit, NONE, Numbering, PendingView};
 use crate::Result;
+use crate::device::Run;
+use crate::interrupt::check;
 use crate::snapshot::FileOffsets;
 
 impl PendingView {
@@ -55,18 +57,21 @@ impl PendingView {
     }
 
     /// For each file and word what [`PendingView::search_in`] gives.
-    pub(crate) fn search_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
+    pub(crate) fn search_many<F, W>(
+        &self,
+        questions: &[(F, W)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u64>>>
     where
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
         let files = self.find_files(questions.iter().map(|(file, _)| file.as_ref()))?;
         let asked = questions.iter().zip(&files);
-        let asked: Vec<(&str, &[u8])> = asked
-            .filter(|&(_, &file)| self.stored_file(file).is_some())
-            .map(|((file, word), _)| (file.as_ref(), word.as_ref()))
+        let asked: Vec<(usize, &[u8])> = asked
+            .filter_map(|((_, word), &file)| Some((self.stored_file(file)?, word.as_ref())))
             .collect();
-        let mut found = self.stored.search_many(&asked)?.into_iter();
+        let mut found = self.stored.search_each(&asked, run)?.into_iter();
         let offsets = questions.iter().zip(&files).map(|((_, word), &file)| {
             let stored = match self.stored_file(file) {
                 None => Vec::new(),
@@ -113,7 +118,11 @@ impl PendingView {
     }
 
     /// The bytes of many ranges.
-    pub(crate) fn extract_many<F>(&self, ranges: &[(F, u64, u64)]) -> Result<Vec<Vec<u8>>>
+    pub(crate) fn extract_many<F>(
+        &self,
+        ranges: &[(F, u64, u64)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u8>>>
     where
         F: AsRef<str> + Sync,
     {
@@ -121,7 +130,10 @@ impl PendingView {
         self.stored.prepare_edits()?;
         let ranges = ranges.par_iter().with_min_len(TASK_RANGES).zip(&files);
         ranges
-            .map(|(&(_, offset, length), &file)| self.extract(file, offset, length))
+            .map(|(&(_, offset, length), &file)| {
+                check(run.stop)?;
+                self.extract(file, offset, length)
+            })
             .collect()
     }
 
