@@ -3,6 +3,9 @@
 //! Invariant: what lies in a device's memory is a copy of what the segment holds, so it may go at any time. It stays while
 //! memory allows, the least recently used leaves first, and goes with its segment. No lock is held while a device works.
 //!
+//! While a device works with one segment, the grammar of the next may be copied beside that; it is given up when the memory
+//! is needed.
+//!
 //! What is computed there is asked for in `snapshot`; whether it pays is estimated in `strategy`.
 
 use std::collections::BTreeMap;
@@ -14,7 +17,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{
-    self, Buffer, DeviceFacts, DeviceStructures, DeviceWords, FileUses, Gpu, GpuError, weights,
+    self, Buffer, ComingGrammar, DeviceFacts, DeviceGrammar, DeviceStructures, DeviceWords,
+    FileUses, Gpu, GpuError, weights,
 };
 use zipfdb_sql::setting::Device as Setting;
 
@@ -41,6 +45,10 @@ pub(crate) struct Device {
     gpu: Gpu,
     /// What lies in its memory.
     residents: Mutex<Vec<Resident>>,
+    /// What is copied there for work that comes next.
+    coming: Mutex<Vec<Arc<Coming>>>,
+    /// Whether something that came had to go again, since a question began.
+    is_short: AtomicBool,
     /// Counts uses of residents.
     clock: AtomicU64,
     failures: AtomicU64,
@@ -60,6 +68,22 @@ struct Resident {
     structure: Structure,
     /// When it was last used.
     used: u64,
+}
+
+/// A grammar on its way to a device.
+struct Coming {
+    /// As in [`Resident`].
+    owner: u64,
+    kind: Kind,
+    stop: Arc<AtomicBool>,
+    /// Until it is taken or given up. Locked while it is copied, which waits for no thread of a pool.
+    grammar: Mutex<Option<ComingGrammar>>,
+}
+
+/// Has a grammar come to a device as long as it is held; then it is given up, unless it was taken.
+pub(crate) struct Bringing<'a> {
+    device: &'a Device,
+    coming: Arc<Coming>,
 }
 
 enum Structure {
@@ -244,6 +268,8 @@ impl Device {
         let device = Device {
             gpu: gpu.with_memory_limit(0),
             residents: Mutex::default(),
+            coming: Mutex::default(),
+            is_short: AtomicBool::new(false),
             clock: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         };
@@ -322,7 +348,8 @@ impl Device {
     pub(crate) fn with_gpu<A>(&self, work: impl Fn(&Gpu) -> Result<A>) -> Result<A> {
         loop {
             match work(&self.gpu) {
-                Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(None) => {}
+                Err(Error::Gpu(GpuError::Memory { .. }))
+                    if self.give_up_coming() || self.evict(None) => {}
                 result => return result,
             }
         }
@@ -354,13 +381,54 @@ impl Device {
         });
     }
 
-    /// Has the least recently used leave, but not what is worked with: a kind of structure of a segment. Says whether there
-    /// was one.
+    /// A question begins.
+    pub(crate) fn begin_question(&self) {
+        self.is_short.store(false, Ordering::Relaxed);
+    }
+
+    /// The grammar that has come for a segment, if all of it has.
+    fn arrived(
+        &self,
+        gpu: &Gpu,
+        residence: &Residence,
+        kind: Kind,
+    ) -> Result<Option<DeviceGrammar>> {
+        let mut coming = self.coming.lock();
+        let is_it = |coming: &Arc<Coming>| (coming.owner, coming.kind) == (residence.id, kind);
+        let Some(place) = coming.iter().position(is_it) else {
+            return Ok(None);
+        };
+        let found = coming.swap_remove(place);
+        drop(coming);
+        let grammar = found.grammar.lock().take();
+        match grammar {
+            Some(grammar) => Ok(grammar.arrive(gpu)?),
+            None => Ok(None),
+        }
+    }
+
+    /// Gives up what is on its way; says whether there was something.
+    fn give_up_coming(&self) -> bool {
+        let coming = std::mem::take(&mut *self.coming.lock());
+        let given_up = coming.iter().filter(|coming| coming.give_up()).count();
+        if given_up > 0 {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+        given_up > 0
+    }
+
+    /// Has the least recently used leave for work with a kind of structure of a segment, but not that. Says whether there was
+    /// one.
     fn evict(&self, but: Option<(&Residence, Kind)>) -> bool {
-        let mut residents = self.residents.lock();
         let but = but.map(|(residence, kind)| (residence.id, kind));
+        self.evict_but(|owner, kind| Some((owner, kind)) == but)
+    }
+
+    /// Has the least recently used leave, but not what is to stay. Says whether there was one.
+    fn evict_but(&self, stays: impl Fn(u64, Kind) -> bool) -> bool {
+        let mut residents = self.residents.lock();
         let places = residents.iter().enumerate();
-        let others = places.filter(|(_, r)| Some((r.owner, r.structure.kind())) != but);
+        let others = places.filter(|(_, r)| !stays(r.owner, r.structure.kind()));
         let oldest = others.min_by_key(|(_, resident)| resident.used);
         let Some((place, _)) = oldest else {
             return false;
@@ -370,7 +438,42 @@ impl Device {
     }
 }
 
-impl OnDevice<'_> {
+impl<'a> OnDevice<'a> {
+    /// Takes memory for the grammar of a segment that is worked with next, if there is some: others leave for it, but not
+    /// those in `stay`, which are worked with before or soon after. What fails is done anew when its turn comes.
+    pub(crate) fn bring(
+        &self,
+        residence: &Residence,
+        kind: Kind,
+        view: GrammarView<'_>,
+        stay: &[&Residence],
+    ) -> Option<Bringing<'a>> {
+        let device = self.device;
+        if device.is_short.load(Ordering::Relaxed) || device.holds(residence, kind) {
+            return None;
+        }
+        let stays = |owner, of| of == kind && stay.iter().any(|residence| residence.id == owner);
+        let grammar = loop {
+            match ComingGrammar::begin(&self.gpu, view) {
+                Ok(grammar) => break grammar,
+                Err(GpuError::Memory { .. }) if device.evict_but(stays) => {}
+                Err(_) => return None,
+            }
+        };
+        let coming = Arc::new(Coming {
+            owner: residence.id,
+            kind,
+            stop: Arc::default(),
+            grammar: Mutex::new(Some(grammar)),
+        });
+        device.coming.lock().push(coming.clone());
+        Some(Bringing { device, coming })
+    }
+
+    fn arrived(&self, residence: &Residence, kind: Kind) -> Result<Option<DeviceGrammar>> {
+        self.device.arrived(&self.gpu, residence, kind)
+    }
+
     /// Works with the words of a segment.
     ///
     /// # Errors
@@ -389,7 +492,11 @@ impl OnDevice<'_> {
             let words = match kept {
                 Some(words) => words,
                 None => {
-                    let grammar = DeviceWords::upload(&self.gpu, view)?;
+                    let grammar = match self.arrived(residence, Kind::Words)? {
+                        Some(grammar) => grammar,
+                        None => DeviceGrammar::upload(&self.gpu, view)?,
+                    };
+                    let grammar = DeviceWords::new(&self.gpu, grammar)?;
                     let words = Arc::new(ResidentWords {
                         weights: weights(&self.gpu, &grammar)?,
                         grammar,
@@ -403,14 +510,14 @@ impl OnDevice<'_> {
         })
     }
 
-    /// Works with what look-ups in a segment need, which `build` makes.
+    /// Works with what look-ups in a segment need, which `build` makes of the grammar if that has come.
     ///
     /// # Errors
     /// As [`OnDevice::with_words`], and of `build`.
     pub(crate) fn with_lookups<A>(
         &self,
         residence: &Residence,
-        build: impl Fn(&Gpu) -> Result<DeviceStructures>,
+        build: impl Fn(&Gpu, Option<DeviceGrammar>) -> Result<DeviceStructures>,
         work: impl Fn(&Gpu, &DeviceStructures) -> Result<A>,
     ) -> Result<A> {
         self.with_room(residence, Kind::Lookups, || {
@@ -421,7 +528,8 @@ impl OnDevice<'_> {
             let structures = match kept {
                 Some(structures) => structures,
                 None => {
-                    let structures = Arc::new(build(&self.gpu)?);
+                    let arrived = self.arrived(residence, Kind::Lookups)?;
+                    let structures = Arc::new(build(&self.gpu, arrived)?);
                     self.device
                         .keep(residence, Structure::Lookups(structures.clone()));
                     structures
@@ -441,10 +549,39 @@ impl OnDevice<'_> {
         loop {
             match work() {
                 Err(Error::Gpu(GpuError::Memory { .. }))
-                    if self.device.evict(Some((residence, kind))) => {}
+                    if self.device.give_up_coming()
+                        || self.device.evict(Some((residence, kind))) => {}
                 result => return result,
             }
         }
+    }
+}
+
+impl Coming {
+    /// Gives the grammar up; says whether it was there.
+    fn give_up(&self) -> bool {
+        self.stop.store(true, Ordering::Relaxed);
+        self.grammar.lock().take().is_some()
+    }
+}
+
+impl Bringing<'_> {
+    /// Copies the grammar, unless it was given up.
+    pub(crate) fn copy(&self, view: GrammarView<'_>) {
+        if let Some(grammar) = &mut *self.coming.grammar.lock()
+            && let Err(error) = grammar.copy(view, &self.coming.stop)
+        {
+            tracing::debug!("{error}");
+        }
+    }
+}
+
+impl Drop for Bringing<'_> {
+    fn drop(&mut self) {
+        let mut all = self.device.coming.lock();
+        all.retain(|coming| !Arc::ptr_eq(coming, &self.coming));
+        drop(all);
+        self.coming.give_up();
     }
 }
 

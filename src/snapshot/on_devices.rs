@@ -10,11 +10,11 @@ use zipfdb_kernels::gpu::{
     self, DeviceGrammar, DeviceQueries, DeviceStructures, Extract, Gpu, SearchResults, Terminals,
     WordQuery,
 };
-use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles};
+use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles};
 
 use super::segment_view::SegmentView;
 use super::stored_view::{Lookup, StoredView};
-use crate::device::{Candidates, Device, Kind, OnDevice, Run};
+use crate::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
 use crate::strategy::{Size, Task};
 use crate::{Error, Result, interrupt};
 
@@ -137,16 +137,19 @@ impl StoredView {
         self.each(
             task,
             run,
+            |_| true,
             |index| on_cpu(&self.segments[index]),
             |index, device| on_device(&self.segments[index], device),
         )
     }
 
-    /// Has each segment answered by its place, on its device or on the CPU; devices work side by side.
+    /// Has each segment answered by its place, on its device or on the CPU; devices work side by side. Those that nothing is
+    /// asked of have an answer without work.
     pub(super) fn each<A: Send>(
         &self,
         task: Task,
         run: Run<'_>,
+        is_asked: impl Fn(usize) -> bool + Sync,
         on_cpu: impl Fn(usize) -> Result<A> + Sync,
         on_device: impl Fn(usize, &OnDevice<'_>) -> Result<A> + Sync,
     ) -> Result<Vec<A>> {
@@ -157,13 +160,15 @@ impl StoredView {
                 .map(|index| run.note(CPU, || on_cpu(index)))
                 .collect();
         }
-        let name = |place: &Option<&Device>| place.map_or(CPU, Device::name).to_owned();
-        let mut lanes: Vec<(String, Vec<usize>)> = Vec::new();
-        for (index, place) in places.iter().enumerate() {
-            let name = name(place);
-            match lanes.iter_mut().find(|lane| lane.0 == name) {
+        let kind = task.kind();
+        let mut lanes: Vec<(Option<&Device>, Vec<usize>)> = Vec::new();
+        for (index, &place) in places.iter().enumerate() {
+            let is_same = |lane: &&mut (Option<&Device>, Vec<usize>)| {
+                lane.0.map(Device::name) == place.map(Device::name)
+            };
+            match lanes.iter_mut().find(is_same) {
                 Some(lane) => lane.1.push(index),
-                None => lanes.push((name, vec![index])),
+                None => lanes.push((place, vec![index])),
             }
         }
         let answer = |index: usize| {
@@ -180,14 +185,74 @@ impl StoredView {
                 result => result,
             }
         };
-        let answers = lanes.par_iter().map(|(_, lane)| {
-            let answers = lane.iter().map(|&index| Ok((index, answer(index)?)));
-            answers.collect::<Result<Vec<(usize, A)>>>()
+        let answers = lanes.par_iter_mut().map(|(device, lane)| {
+            let Some(device) = device else {
+                let answers = lane.iter().map(|&index| Ok((index, answer(index)?)));
+                return answers.collect::<Result<Vec<(usize, A)>>>();
+            };
+            device.begin_question();
+            // What is there comes first, before it has to make room.
+            let holds = |index: usize| device.holds(self.segments[index].residence(), kind);
+            lane.sort_by_key(|&index| (is_asked(index), !holds(index)));
+            let mut answers = Vec::with_capacity(lane.len());
+            // What was brought is held until it was worked with.
+            let mut brought = None;
+            for place in 0..lane.len() {
+                let (found, next) =
+                    self.ahead(&lane[place..], kind, device, run, &is_asked, &answer);
+                answers.push((lane[place], found?));
+                drop(std::mem::replace(&mut brought, next));
+            }
+            Ok(answers)
         });
         let answers: Vec<Vec<(usize, A)>> = answers.collect::<Result<_>>()?;
         let mut answers: Vec<(usize, A)> = answers.into_iter().flatten().collect();
         answers.sort_unstable_by_key(|&(index, _)| index);
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    }
+
+    /// Has the first of some segments answered, and the grammar of the second brought to the device beside that.
+    fn ahead<'d, A: Send>(
+        &self,
+        lane: &[usize],
+        kind: Kind,
+        device: &'d Device,
+        run: Run<'_>,
+        is_asked: &(impl Fn(usize) -> bool + Sync),
+        answer: &(impl Fn(usize) -> Result<A> + Sync),
+    ) -> (Result<A>, Option<Bringing<'d>>) {
+        let Some(&second) = lane.get(1).filter(|&&index| is_asked(index)) else {
+            return (answer(lane[0]), None);
+        };
+        let segment = &self.segments[second];
+        let stay: Vec<&Residence> = (lane.iter())
+            .map(|&index| self.segments[index].residence())
+            .collect();
+        let bring = || {
+            // A segment that is damaged says so when its turn comes.
+            let view = segment.grammar_of(kind).ok()?;
+            let on_device = device.until(run.stop);
+            on_device.bring(segment.residence(), kind, view, &stay)
+        };
+        // What the host has already is under way before the device begins; else the host makes it meanwhile.
+        let brought = if segment.has_grammar_of(kind) {
+            bring()
+        } else {
+            None
+        };
+        rayon::join(
+            || answer(lane[0]),
+            || {
+                let brought = match segment.has_grammar_of(kind) {
+                    true => brought,
+                    false => bring(),
+                };
+                if let (Some(brought), Ok(view)) = (&brought, segment.grammar_of(kind)) {
+                    brought.copy(view);
+                }
+                brought
+            },
+        )
     }
 }
 
@@ -221,6 +286,7 @@ impl StoredView {
         let found = self.each(
             task,
             run,
+            |index| !range(index).is_empty(),
             |_| Ok(None),
             |index, device| {
                 let lookups = range(index);
@@ -270,6 +336,7 @@ impl StoredView {
         let found = self.each(
             task,
             run,
+            |index| !asked[index].is_empty(),
             |_| Ok(None),
             |index, device| {
                 let mut found = Vec::with_capacity(asked[index].len());
@@ -321,6 +388,14 @@ impl StoredView {
 }
 
 impl SegmentView {
+    /// The grammar that a kind of structure is made of.
+    fn grammar_of(&self, kind: Kind) -> Result<GrammarView<'_>> {
+        match kind {
+            Kind::Words => Ok(self.word_grammar()?.view()),
+            Kind::Lookups => self.view(),
+        }
+    }
+
     /// What is estimated with.
     fn estimates(&self) -> Size {
         let (symbols, tokens) = self.size();
@@ -407,7 +482,7 @@ impl SegmentView {
         device: &OnDevice<'_>,
         queries: &[WordQuery],
     ) -> Result<Vec<u64>> {
-        let build = |gpu: &Gpu| self.structures_on(gpu);
+        let build = |gpu: &Gpu, grammar| self.structures_on(gpu, grammar);
         device.with_lookups(self.residence(), build, |gpu, on| {
             let queries = DeviceQueries::upload(gpu, queries)?;
             Ok(gpu.download(&on.count(gpu, &queries)?)?)
@@ -420,7 +495,7 @@ impl SegmentView {
         device: &OnDevice<'_>,
         queries: &[WordQuery],
     ) -> Result<Vec<Vec<u64>>> {
-        let build = |gpu: &Gpu| self.structures_on(gpu);
+        let build = |gpu: &Gpu, grammar| self.structures_on(gpu, grammar);
         let found = device.with_lookups(self.residence(), build, |gpu, on| {
             let queries = DeviceQueries::upload(gpu, queries)?;
             Ok(SearchResults::download(gpu, &on.search(gpu, &queries)?)?)
@@ -436,7 +511,7 @@ impl SegmentView {
         device: &OnDevice<'_>,
         ranges: &[Extract],
     ) -> Result<Vec<Vec<u8>>> {
-        let build = |gpu: &Gpu| self.structures_on(gpu);
+        let build = |gpu: &Gpu, grammar| self.structures_on(gpu, grammar);
         let found = device.with_lookups(self.residence(), build, |gpu, on| {
             Ok(on.extract(gpu, ranges)?.download(gpu)?)
         })?;
@@ -446,7 +521,7 @@ impl SegmentView {
     }
 
     /// Builds what look-ups need.
-    fn structures_on(&self, gpu: &Gpu) -> Result<DeviceStructures> {
+    fn structures_on(&self, gpu: &Gpu, grammar: Option<DeviceGrammar>) -> Result<DeviceStructures> {
         let view = self.view()?;
         let signatures = self.signatures(view)?;
         let dictionary = self.dictionary()?;
@@ -465,7 +540,11 @@ impl SegmentView {
             bytes: &bytes,
             signatures: &signatures.bits[..view.terminal_count as usize],
         };
-        let built = DeviceStructures::new(gpu, DeviceGrammar::upload(gpu, view)?, terminals)?;
+        let grammar = match grammar {
+            Some(grammar) => grammar,
+            None => DeviceGrammar::upload(gpu, view)?,
+        };
+        let built = DeviceStructures::new(gpu, grammar, terminals)?;
         let lengths = built
             .file_starts
             .windows(2)
@@ -537,7 +616,7 @@ mod tests {
                     limit: 1,
                 }))
             };
-            stored.each(task, log.until(&never), |_| Ok("cpu"), fails)
+            stored.each(task, log.until(&never), |_| true, |_| Ok("cpu"), fails)
         };
         let segments = stored.segments().len();
         assert!(segments > 2);
@@ -568,7 +647,13 @@ mod tests {
             stored.segments()[index].ngrams_on(device, 2)
         };
         let task = Task::Lookups(1 << 40);
-        let answer = stored.each(task, Run::until(&stop), |_| Ok(Vec::new()), on_device);
+        let answer = stored.each(
+            task,
+            Run::until(&stop),
+            |_| true,
+            |_| Ok(Vec::new()),
+            on_device,
+        );
         assert!(matches!(answer, Err(Error::Interrupted)));
         assert_eq!(begun.into_inner(), 1);
         // The CPU does not go on instead.

@@ -198,11 +198,27 @@ impl fmt::Debug for Cuda {
 
 impl Cuda {
     fn new(facts: &DeviceFacts, device: sys::CUdevice) -> Result<Cuda, GpuError> {
-        let fault = |call: &str, error: DriverError| fault(&facts.name, call, error);
         // SAFETY: the device is one that the driver listed.
         let context = unsafe { result::primary_ctx::retain(device) };
-        let context = context.map_err(|error| fault("cuDevicePrimaryCtxRetain", error))?;
-        // SAFETY: the context was just retained, and is never released.
+        let context =
+            context.map_err(|error| fault(&facts.name, "cuDevicePrimaryCtxRetain", error))?;
+        Cuda::with_queue(
+            &facts.name,
+            &facts.architecture,
+            context,
+            facts.is_integrated,
+        )
+    }
+
+    /// A device whose context lives as long as the process, through a new queue.
+    fn with_queue(
+        name: &str,
+        architecture: &str,
+        context: sys::CUcontext,
+        is_unified: bool,
+    ) -> Result<Cuda, GpuError> {
+        let fault = |call: &str, error: DriverError| fault(name, call, error);
+        // SAFETY: the context is never released.
         unsafe { result::ctx::set_current(context) }
             .map_err(|error| fault("cuCtxSetCurrent", error))?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
@@ -215,12 +231,12 @@ impl Cuda {
             marks: [mark()?, mark()?],
         };
         Ok(Cuda {
-            name: facts.name.clone(),
-            architecture: facts.architecture.clone(),
+            name: name.to_owned(),
+            architecture: architecture.to_owned(),
             context,
             stream: stream.map_err(|error| fault("cuStreamCreate", error))?,
             cubins: compile::cache_folder(),
-            is_unified: facts.is_integrated,
+            is_unified,
             loaded: Mutex::default(),
             staging: Mutex::new(None),
             pace: Mutex::new(pace),
@@ -527,6 +543,34 @@ impl Driver for Cuda {
         self.call("cuStreamSynchronize", || {
             // SAFETY: the stream lives as long as the device.
             unsafe { result::stream::synchronize(self.stream) }
+        })
+    }
+
+    fn beside(&self) -> Result<Arc<dyn Driver>, GpuError> {
+        let (name, architecture) = (&self.name, &self.architecture);
+        let queue = Cuda::with_queue(name, architecture, self.context, self.is_unified)?;
+        Ok(Arc::new(queue))
+    }
+
+    fn fence(&self) -> Result<u64, GpuError> {
+        self.call("cuEventRecord", || {
+            let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+            // SAFETY: the event is new; `wait_for` destroys it.
+            unsafe { result::event::record(event, self.stream)? };
+            Ok(event as u64)
+        })
+    }
+
+    fn wait_for(&self, fence: u64) -> Result<(), GpuError> {
+        let event = fence as sys::CUevent;
+        self.call("cuStreamWaitEvent", || {
+            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            // SAFETY: from `fence`, and destroyed once, which what waits for it survives.
+            unsafe {
+                let waits = result::stream::wait_event(self.stream, event, flags);
+                result::event::destroy(event)?;
+                waits
+            }
         })
     }
 

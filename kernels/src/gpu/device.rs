@@ -6,8 +6,8 @@
 //! nothing is started any more.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
 
@@ -42,6 +42,8 @@ pub struct DeviceFacts {
 #[derive(Clone, Debug)]
 pub struct Gpu {
     driver: Arc<dyn Driver>,
+    /// Another queue, once somebody asked.
+    beside: Arc<OnceLock<Arc<dyn Driver>>>,
     pool: Arc<Pool>,
     facts: Arc<DeviceFacts>,
     /// Any of them ends the work.
@@ -120,6 +122,7 @@ impl Gpu {
         let pool = Pool::new(driver.clone(), facts.name.clone(), facts.memory);
         Gpu {
             driver,
+            beside: Arc::default(),
             pool: Arc::new(pool),
             facts: Arc::new(facts),
             stops: Vec::new(),
@@ -141,6 +144,35 @@ impl Gpu {
         let mut gpu = self.clone();
         gpu.stops.push(stop.clone());
         gpu
+    }
+
+    /// The same device and memory for work beside that of this one, with which only [`Gpu::follow`] makes an order. What it
+    /// uses must not be freed before it is done.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Call`].
+    pub(crate) fn beside(&self) -> Result<Gpu, GpuError> {
+        let driver = match self.beside.get() {
+            Some(driver) => driver,
+            None => {
+                let made = self.driver.beside()?;
+                self.beside.get_or_init(|| made)
+            }
+        };
+        Ok(Gpu {
+            driver: driver.clone(),
+            ..self.clone()
+        })
+    }
+
+    /// Has what is started from now on wait for all that was started on `other`, the same device.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Call`].
+    pub(crate) fn follow(&self, other: &Gpu) -> Result<(), GpuError> {
+        self.driver.wait_for(other.driver.fence()?)
     }
 
     /// `Err` once a flag is set.
