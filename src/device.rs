@@ -118,6 +118,15 @@ pub(crate) struct ResidentWords {
 }
 
 impl ResidentWords {
+    fn new(gpu: &Gpu, grammar: DeviceGrammar) -> Result<ResidentWords> {
+        let grammar = DeviceWords::new(gpu, grammar)?;
+        Ok(ResidentWords {
+            weights: weights(gpu, &grammar)?,
+            grammar,
+            uses: OnceLock::new(),
+        })
+    }
+
     /// What counts by file need, built when it is first asked for.
     pub(crate) fn uses(&self, gpu: &Gpu) -> Result<&FileUses> {
         if let Some(uses) = self.uses.get() {
@@ -346,13 +355,8 @@ impl Device {
     /// # Errors
     /// As [`OnDevice::with_words`].
     pub(crate) fn with_gpu<A>(&self, work: impl Fn(&Gpu) -> Result<A>) -> Result<A> {
-        loop {
-            match work(&self.gpu) {
-                Err(Error::Gpu(GpuError::Memory { .. }))
-                    if self.give_up_coming() || self.evict(None) => {}
-                result => return result,
-            }
-        }
+        let (device, gpu) = (self, self.gpu.clone());
+        OnDevice { device, gpu }.with_gpu(work)
     }
 
     fn find<S>(
@@ -484,7 +488,7 @@ impl<'a> OnDevice<'a> {
         view: GrammarView<'_>,
         work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
     ) -> Result<A> {
-        self.with_room(residence, Kind::Words, || {
+        self.with_room(Some((residence, Kind::Words)), || {
             let kept = self.device.find(residence, |structure| match structure {
                 Structure::Words(words) => Some(words.clone()),
                 Structure::Lookups(_) => None,
@@ -496,12 +500,7 @@ impl<'a> OnDevice<'a> {
                         Some(grammar) => grammar,
                         None => DeviceGrammar::upload(&self.gpu, view)?,
                     };
-                    let grammar = DeviceWords::new(&self.gpu, grammar)?;
-                    let words = Arc::new(ResidentWords {
-                        weights: weights(&self.gpu, &grammar)?,
-                        grammar,
-                        uses: OnceLock::new(),
-                    });
+                    let words = Arc::new(ResidentWords::new(&self.gpu, grammar)?);
                     self.device.keep(residence, Structure::Words(words.clone()));
                     words
                 }
@@ -520,7 +519,7 @@ impl<'a> OnDevice<'a> {
         build: impl Fn(&Gpu, Option<DeviceGrammar>) -> Result<DeviceStructures>,
         work: impl Fn(&Gpu, &DeviceStructures) -> Result<A>,
     ) -> Result<A> {
-        self.with_room(residence, Kind::Lookups, || {
+        self.with_room(Some((residence, Kind::Lookups)), || {
             let kept = self.device.find(residence, |structure| match structure {
                 Structure::Lookups(structures) => Some(structures.clone()),
                 Structure::Words(_) => None,
@@ -539,18 +538,39 @@ impl<'a> OnDevice<'a> {
         })
     }
 
+    /// Works with the words of a part of a segment, of which nothing stays.
+    ///
+    /// # Errors
+    /// As [`OnDevice::with_words`].
+    pub(crate) fn with_some_words<A>(
+        &self,
+        view: GrammarView<'_>,
+        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
+    ) -> Result<A> {
+        self.with_gpu(|gpu| {
+            let words = ResidentWords::new(gpu, DeviceGrammar::upload(gpu, view)?)?;
+            work(gpu, &words)
+        })
+    }
+
+    /// Works with the device alone.
+    ///
+    /// # Errors
+    /// As [`OnDevice::with_words`].
+    pub(crate) fn with_gpu<A>(&self, work: impl Fn(&Gpu) -> Result<A>) -> Result<A> {
+        self.with_room(None, || work(&self.gpu))
+    }
+
     /// Works again and again until there is enough memory, or nothing left that could leave.
     fn with_room<A>(
         &self,
-        residence: &Residence,
-        kind: Kind,
+        but: Option<(&Residence, Kind)>,
         work: impl Fn() -> Result<A>,
     ) -> Result<A> {
         loop {
             match work() {
                 Err(Error::Gpu(GpuError::Memory { .. }))
-                    if self.device.give_up_coming()
-                        || self.device.evict(Some((residence, kind))) => {}
+                    if self.device.give_up_coming() || self.device.evict(but) => {}
                 result => return result,
             }
         }
