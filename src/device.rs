@@ -22,7 +22,7 @@ use zipfdb_kernels::gpu::{
 };
 use zipfdb_sql::setting::Device as Setting;
 
-use crate::strategy::{Size, Task, construction_costs};
+use crate::strategy::{Size, Task, construction_costs, insert_costs};
 use crate::{Error, Result};
 
 /// The GPUs of a database.
@@ -254,16 +254,26 @@ impl Devices {
     pub(crate) fn for_construction(&self, tokens: usize, threads: usize) -> Option<&Arc<Device>> {
         /// What construction takes at its peak.
         const TOKEN_BYTES: u64 = 64;
-        let (on_cpu, on_device) = construction_costs(tokens, threads);
-        let devices = match self.candidates(on_cpu) {
-            Candidates::None => return None,
-            Candidates::Maybe(_) if on_device >= on_cpu => return None,
-            Candidates::Maybe(devices) | Candidates::Only(devices) => devices,
-        };
+        let devices = self.cheaper(construction_costs(tokens, threads));
         // A segment has less than 2^32 tokens.
         let bytes = tokens as u64 * TOKEN_BYTES;
         let mut fitting = devices.into_iter();
         fitting.find(|device| tokens < gpu::TOKENS_MAX && bytes <= device.memory_limit())
+    }
+
+    /// The device that places so many inserts; none if the CPU is to.
+    pub(crate) fn for_inserts(&self, inserts: usize, threads: usize) -> Option<&Arc<Device>> {
+        let devices = self.cheaper(insert_costs(inserts, threads));
+        devices.into_iter().next()
+    }
+
+    /// The devices for work that costs so much on the CPU and on a device; none if the CPU is to do it.
+    fn cheaper(&self, (on_cpu, on_device): (f64, f64)) -> Vec<&Arc<Device>> {
+        match self.candidates(on_cpu) {
+            Candidates::Maybe(devices) if on_device < on_cpu => devices,
+            Candidates::Only(devices) => devices,
+            Candidates::None | Candidates::Maybe(_) => Vec::new(),
+        }
     }
 
     /// Whether the CPU answers when a device fails.

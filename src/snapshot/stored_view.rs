@@ -78,7 +78,7 @@ impl StoredView {
         &self.segments
     }
 
-    pub(super) fn devices(&self) -> &Arc<Devices> {
+    pub(crate) fn devices(&self) -> &Arc<Devices> {
         &self.devices
     }
 

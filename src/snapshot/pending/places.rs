@@ -7,8 +7,9 @@ use rayon::prelude::*;
 use super::{Edit, NONE, Numbering, PendingView};
 use crate::Result;
 use crate::device::Run;
-use crate::interrupt::check;
+use crate::overlay::Piece;
 use crate::snapshot::FileOffsets;
+use crate::snapshot::edited_text::{ask_stored, joined};
 
 impl PendingView {
     /// The files that have a word, each with its offsets.
@@ -127,14 +128,29 @@ impl PendingView {
         F: AsRef<str> + Sync,
     {
         let files = self.find_files(ranges.iter().map(|(file, ..)| file.as_ref()))?;
-        self.stored.prepare_edits()?;
-        let ranges = ranges.par_iter().with_min_len(TASK_RANGES).zip(&files);
-        ranges
-            .map(|(&(_, offset, length), &file)| {
-                check(run.stop)?;
-                self.extract(file, offset, length)
-            })
-            .collect()
+        let pieces: Vec<Vec<Piece>> = (ranges.par_iter().with_min_len(TASK_RANGES).zip(&files))
+            .map(|(&(_, offset, length), &file)| self.pieces(file, offset, length))
+            .collect();
+        // What is stored is asked for together.
+        let mut asked = Vec::with_capacity(ranges.len());
+        for (pieces, &file) in pieces.iter().zip(&files) {
+            ask_stored(pieces, self.stored_file(file), &mut asked);
+        }
+        let mut found = self.stored.extract_each(&asked, run)?.into_iter();
+        let texts = pieces.iter().map(|pieces| joined(pieces, &mut found));
+        Ok(texts.collect())
+    }
+
+    /// The pieces of some bytes of a file, as far as it goes.
+    fn pieces(&self, file: usize, offset: u64, length: u64) -> Vec<Piece> {
+        match self.edit(file) {
+            Some(edit) => edit.text.pieces(offset, length),
+            None => {
+                let end = offset.saturating_add(length).min(self.files[file].bytes);
+                let stored = (offset < end).then(|| Piece::Stored(offset..end));
+                stored.into_iter().collect()
+            }
+        }
     }
 
     /// Writes a file; the inner error is the target's.
