@@ -808,8 +808,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use zipfdb_kernels::gpu::{self, GpuError};
+    use zipfdb_kernels::gpu::{self, Extract, GpuError, WordQuery};
+    use zipfdb_kernels::{FileOrder, NgramCounts};
 
+    use super::super::tasks::rows;
     use crate::device::{Kind, Log, OnDevice, Run};
     use crate::strategy::Task;
     use crate::{CopyOptions, Database, Error};
@@ -933,6 +935,110 @@ mod tests {
         device.limit_memory(Some(used - 1));
         let holds = |index: usize| device.holds(segments[index].residence(), Kind::Words);
         assert!(holds(0) && !holds(1) && holds(2), "{used}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_done_in_parts() {
+        let Some(database) = pets() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let words = ["the", "cat", "and", "dog", "sat", "ran"];
+        for file in 0..50usize {
+            let text = (0..200).map(|word| words[(word * word + file * (word % 7)) % 6]);
+            let text = text.collect::<Vec<_>>().join(" ");
+            std::fs::write(folder.path().join(file.to_string()), text).unwrap();
+        }
+        database
+            .execute("SET device = 'cpu'; CREATE CORPUS many")
+            .unwrap();
+        let corpus = database.corpus("many").unwrap();
+        corpus
+            .copy_from(folder.path(), &CopyOptions::default())
+            .unwrap();
+        database.execute("SET device = 'cuda:0'").unwrap();
+        let snapshot = corpus.snapshot().unwrap();
+        let segment = &snapshot.view().segments()[0];
+        let files = 0..segment.files().unwrap().len() as u32;
+        let tokens = words.map(|word| segment.find_word(word.as_bytes()).unwrap());
+        let queries = files.clone().flat_map(|file| {
+            let tokens = tokens.into_iter().filter(|word| word.first < word.end);
+            tokens.map(move |word| WordQuery { word, file })
+        });
+        let queries: Vec<WordQuery> = queries.cycle().take(3000).collect();
+        let mut sorted = queries.clone();
+        sorted.sort_by_key(|query| query.file);
+        let ranges = files.map(|file| Extract {
+            file,
+            offset: u64::from(file),
+            length: 300,
+        });
+        let ranges: Vec<Extract> = ranges.collect();
+        let device = &database.shared().devices.all()[0];
+        let by_count = FileOrder::Count;
+        type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
+        let asks: [Ask<'_>; 8] = [
+            Box::new(|on| Ok(format!("{:?}", segment.totals_on(on)?))),
+            Box::new(|on| Ok(format!("{:?}", segment.word_files_on(on)?))),
+            Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
+            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, 3)?)))),
+            Box::new(|on| {
+                let mut parts = segment.ngram_files_on(on, 2, by_count)?;
+                let rows = parts
+                    .iter_mut()
+                    .map(|part| (part.words.clone(), rows(&part.files)));
+                let (words, rows): (Vec<_>, Vec<_>) = rows.unzip();
+                Ok(format!("{:?} {:?}", words.concat(), rows.concat()))
+            }),
+            Box::new(|on| Ok(format!("{:?}", segment.count_on(on, &sorted)?))),
+            Box::new(|on| Ok(format!("{:?}", segment.search_on(on, &sorted)?))),
+            Box::new(|on| Ok(format!("{:?}", segment.extract_on(on, &ranges)?))),
+        ];
+        let never = Arc::default();
+        for (number, ask) in asks.iter().enumerate() {
+            device.limit_memory(Some(0));
+            device.limit_memory(None);
+            device.take_memory_used_max();
+            let whole = ask(&device.until(&never)).unwrap();
+            let used = device.take_memory_used_max();
+            device.limit_memory(Some(0));
+            device.limit_memory(Some(used / 4 * 3));
+            device.take_memory_used_max();
+            let found = ask(&device.until(&never)).unwrap();
+            assert_eq!(found, whole, "{number}");
+            assert!(device.take_memory_used_max() < used);
+        }
+    }
+
+    fn joined(parts: Vec<NgramCounts>) -> (Vec<u32>, Vec<u32>) {
+        let parts = parts.into_iter().map(|part| (part.words, part.counts));
+        let (words, counts): (Vec<_>, Vec<_>) = parts.unzip();
+        (words.concat(), counts.concat())
+    }
+
+    #[test]
+    fn batches_are_halved_until_they_fit() {
+        let questions: Vec<u32> = (0..100).collect();
+        let asked = std::cell::RefCell::new(Vec::new());
+        let memory = |bytes| {
+            Err(Error::Gpu(GpuError::Memory {
+                device: "test".into(),
+                bytes,
+                limit: 0,
+            }))
+        };
+        let ask = |batch: &[u32]| {
+            asked.borrow_mut().push(batch.len());
+            match batch.len() {
+                0..=30 => Ok(batch.to_vec()),
+                len => memory(len as u64),
+            }
+        };
+        let mut answers = Vec::new();
+        super::in_batches(&questions, 1, &mut answers, ask).unwrap();
+        assert_eq!(answers, questions);
+        assert_eq!(*asked.borrow(), [100, 50, 25, 25, 25, 25]);
+        let mut answers = Vec::new();
+        let found = super::in_batches(&questions, 40, &mut answers, ask);
+        assert!(matches!(found, Err(Error::Gpu(_))) && answers.is_empty());
     }
 
     #[test]
