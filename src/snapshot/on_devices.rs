@@ -1,7 +1,8 @@
 //! Segments on GPUs: which device answers for which segment, and what it is asked.
 //!
 //! Invariant: a device gives what the CPU gives, checked against the file table in the same way. With `device = 'auto'` a
-//! failure of a device is counted and the CPU answers; else it is the error.
+//! failure of a device is counted and the CPU answers; else it is the error. What memory is too short for is done for some
+//! questions at a time, or for some files: then the answers of parts are put together here.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -233,6 +234,7 @@ impl StoredView {
             .map(|&index| self.segments[index].residence())
             .collect();
         let bring = || {
+            interrupt::check(run.stop).ok()?;
             // A segment that is damaged says so when its turn comes.
             let view = segment.grammar_of(kind).ok()?;
             let on_device = device.until(run.stop);
