@@ -193,8 +193,16 @@ fn segments_that_do_not_fit_together_come_one_after_the_other() {
     assert!(matches!(found[0][0], Value::Integer(1..)), "{found:?}");
     assert_eq!(found[0][1], Value::Integer(1));
     // What nothing fits is an error that says so.
-    cuda.execute("SET gpu_memory_limit = '64KiB'").unwrap();
-    let error = cuda.query(TASKS[4]).unwrap().find_map(Result::err).unwrap();
+    let text = (0..30_000u64).map(|number| format!("w{} ", number * number % 9973));
+    let row = [Value::from(&text.collect::<String>()[..])];
+    cuda.execute("SET gpu_memory_limit = '64KiB'; CREATE CORPUS d")
+        .unwrap();
+    let insert = "INSERT INTO d (file, content) VALUES ('one', ?)";
+    cuda.query_with(insert, &row).unwrap();
+    cuda.execute("SET device = 'cpu'; RECOMPRESS d; SET device = 'cuda:0'")
+        .unwrap();
+    let sql = "SELECT ngram, COUNT(*) FROM ngrams('d', 5) GROUP BY ngram";
+    let error = cuda.query(sql).unwrap().find_map(Result::err).unwrap();
     assert!(error.to_string().contains("gpu_memory_limit"), "{error}");
 }
 

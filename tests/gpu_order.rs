@@ -47,7 +47,7 @@ fn the_next_grammar_is_copied_while_the_device_works() {
     let folder = tempfile::tempdir().unwrap();
     let mut state = 1u64;
     for file in 0..5 {
-        let words = (0..7000).map(|_| {
+        let words = (0..10_000).map(|_| {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
