@@ -126,6 +126,20 @@ impl Gpu {
         }
     }
 
+    #[cfg(any(test, feature = "measure"))]
+    pub(super) fn driver(&self) -> Arc<dyn Driver> {
+        self.driver.clone()
+    }
+
+    /// The same device with the same memory, through another driver of it.
+    #[cfg(any(test, feature = "measure"))]
+    pub(super) fn with_driver(&self, driver: Arc<dyn Driver>) -> Gpu {
+        Gpu {
+            driver,
+            ..self.clone()
+        }
+    }
+
     /// What is known of it.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts

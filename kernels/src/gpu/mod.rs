@@ -11,6 +11,7 @@
 //!
 //! Nothing here chooses between CPU and GPU: the planner does.
 
+#[cfg(any(test, feature = "measure"))]
 pub mod baseline;
 mod compile;
 mod construct;
@@ -31,6 +32,8 @@ mod ngrams;
 mod pair_rounds;
 mod pool;
 pub mod primitives;
+#[cfg(any(test, feature = "measure"))]
+mod profile;
 mod prune;
 mod renumber;
 mod splices;
@@ -52,6 +55,8 @@ pub use grammar::DeviceGrammar;
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
+#[cfg(any(test, feature = "measure"))]
+pub use profile::{KernelTime, Profile};
 pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;
@@ -76,6 +81,7 @@ const SOURCES: &[&Source] = &[
     &merge::SOURCE,
     &local_tables::SOURCE,
     &ngrams::SOURCE,
+    #[cfg(any(test, feature = "measure"))]
     &baseline::SOURCE,
 ];
 
