@@ -71,7 +71,10 @@ fn options(source: &Source, architecture: &str) -> Vec<String> {
     ];
     let constants = source.constants.iter();
     options.extend(constants.map(|(name, value)| {
-        format!("-D{name}={}ull", super::driver::tuned(name, *value as usize))
+        format!(
+            "-D{name}={}ull",
+            super::driver::tuned(name, *value as usize)
+        )
     }));
     options
 }

@@ -421,7 +421,9 @@ mod tests {
     use crate::gpu::test_devices::{Numbers, on_devices};
 
     /// Lengths around lanes, warps, threads and tiles, and some tiles.
-    const LENGTHS: [usize; 12] = [0, 1, 2, 31, 33, 255, 4095, 4096, 4097, 8192, 12_289, 50_000];
+    const LENGTHS: [usize; 14] = [
+        0, 1, 2, 31, 33, 255, 4095, 4096, 4097, 5760, 8192, 8193, 12_289, 50_000,
+    ];
 
     #[test]
     fn scan_equals_running_sums() {
