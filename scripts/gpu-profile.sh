@@ -42,7 +42,7 @@ done
 # Warps' stalls, registers and grids come with sections, which name what the device has.
 run() {
     timeout --signal INT --kill-after 20 "${SECONDS_MAX:-200}" "$ncu" --clock-control none --target-processes all \
-        --kernel-id ":::$launches" --metrics "$metrics" "$@" --log-file "$output.ncu.log" --csv --page raw \
+        --print-units base --kernel-id ":::^($launches)\$" --metrics "$metrics" "$@" --log-file "$output.ncu.log" --csv --page raw \
         "$bench" gpu --parts kernels --once --corpus "$corpus" > "$output.out" || true
 }
 # The log has the table; what the program prints goes elsewhere.

@@ -14,28 +14,10 @@ plain_histogram_kernel(const u32* words, u64 count, u32* counts) {
     for (u64 i = grid_thread(); i < count; i += grid_threads()) atomicAdd(&counts[words[i]], 1u);
 }
 
-// keys[i] = word << file_bits | file, or with by_file file << word_bits | word.
+// keys[i] = word << file_bits | file.
 extern "C" __global__ void __launch_bounds__(THREADS)
-word_file_keys_kernel(const u32* words, const u32* files, u64 count, u32 low_bits, u32 by_file, u32* keys) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        const u32 high = by_file ? files[i] : words[i];
-        const u32 low = by_file ? words[i] : files[i];
-        keys[i] = high << low_bits | low;
-    }
-}
-
-// As 64 bits, high << 32 | low.
-extern "C" __global__ void __launch_bounds__(THREADS)
-widen_kernel(const u32* keys, u64 count, u32 low_bits, u64* out) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        const u64 key = keys[i];
-        out[i] = (key >> low_bits) << 32 | (key & ((1u << low_bits) - 1));
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-narrow_kernel(const u64* sums, u64 count, u32* out) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) out[i] = u32(sums[i]);
+word_file_keys_kernel(const u32* words, const u32* files, u64 count, u32 file_bits, u32* keys) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) keys[i] = words[i] << file_bits | files[i];
 }
 
 // keys[i] = the n words from word i on, or all ones where the file ends before.

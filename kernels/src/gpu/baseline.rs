@@ -8,10 +8,11 @@
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Source, THREADS};
 use super::error::GpuError;
+use super::file_words::KeyShape;
 use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
 use super::weights::{self, COLUMNS_MAX, weights_with_root};
-use super::{ngrams, primitives};
+use super::{file_words, ngrams, primitives};
 use crate::GrammarView;
 
 pub(crate) static SOURCE: Source = Source {
@@ -63,10 +64,6 @@ impl PlainWords {
     fn word_bits(&self) -> u32 {
         u32::BITS - self.0.terminal_count.saturating_sub(1).leading_zeros()
     }
-
-    fn file_bits(&self) -> u32 {
-        usize::BITS - self.0.files().saturating_sub(1).leading_zeros()
-    }
 }
 
 /// How often each word occurs, by one atomic a word.
@@ -116,19 +113,13 @@ pub fn counts_by_file(
             false => tables::of_cells(gpu, &cells, terminals, files, (files, 1)),
         };
     }
-    let bits = words.word_bits() + words.file_bits();
-    assert!(bits <= u32::BITS, "keys of {bits} bits");
-    let (low_bits, rows) = match by_file {
-        true => (words.word_bits(), files),
-        false => (words.file_bits(), terminals),
-    };
+    let shape = KeyShape::new(terminals, files).expect("words and files fit into keys");
     let keys = gpu.allocate::<u32>(words.len())?;
     let arguments = arguments![
         &words.0.root,
         &words.0.root_files,
         words.len(),
-        low_bits,
-        u32::from(by_file),
+        shape.file_bits,
         &keys
     ];
     gpu.launch_looping(
@@ -136,18 +127,11 @@ pub fn counts_by_file(
         words.len(),
         arguments,
     )?;
-    let keys = primitives::sort_keys(gpu, keys, 0..bits)?;
-    let wide = gpu.allocate::<u64>(words.len())?;
-    let arguments = arguments![&keys, words.len(), low_bits, &wide];
-    gpu.launch_looping(SOURCE.kernel("widen_kernel"), words.len(), arguments)?;
-    let (keys, sums) = primitives::sums_by_key(gpu, &wide, None)?;
-    let counts = gpu.allocate::<u32>(keys.len())?;
-    gpu.launch_looping(
-        SOURCE.kernel("narrow_kernel"),
-        keys.len(),
-        arguments![&sums, keys.len(), &counts],
-    )?;
-    tables::keyed(gpu, &keys, &counts, rows)
+    let table = file_words::table(gpu, keys, shape, terminals)?;
+    match by_file {
+        true => table.transposed(gpu, files),
+        false => Ok(table),
+    }
 }
 
 /// The distinct n-grams as keys, ascending, with counts; where a file ends, a last key of all ones may have some.

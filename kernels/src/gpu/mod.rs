@@ -22,6 +22,7 @@ mod driver;
 mod emulator;
 mod error;
 mod file_counts;
+mod file_words;
 mod grammar;
 mod levels;
 mod local_tables;
@@ -80,6 +81,7 @@ const SOURCES: &[&Source] = &[
     &tables::SOURCE,
     &merge::SOURCE,
     &local_tables::SOURCE,
+    &file_words::SOURCE,
     &ngrams::SOURCE,
     #[cfg(any(test, feature = "measure"))]
     &baseline::SOURCE,

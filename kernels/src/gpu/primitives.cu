@@ -333,11 +333,21 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     const bool is_digit = digit < DIGITS;
     u32* word = words + u64(tile) * DIGITS + digit;
     if (SORT_EARLY) {
-        // Tiles behind learn the counts before the items have ranks.
+        // Tiles behind learn the counts before the items have ranks. Atomics on one digit would stand in line.
+        const u32 one = digit_of(items[0], shift, bits);
+        u32 differ = 0;
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) {
-            const u32 at = lane_first + i * WARP_THREADS;
-            if (at < in_tile) atomicAdd(&shared.digits[digit_of(items[i], shift, bits)], 1u);
+        for (u32 i = 1; i < ITEMS; i++) differ |= digit_of(items[i], shift, bits) ^ one;
+        const u32 of_first = __shfl_sync(FULL_WARP, one, 0);
+        const bool is_same = differ == 0 && one == of_first && in_tile == SORT_TILE;
+        if (__all_sync(FULL_WARP, is_same)) {
+            if (lane_index() == 0) atomicAdd(&shared.digits[one], WARP_THREADS * ITEMS);
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) {
+                const u32 at = lane_first + i * WARP_THREADS;
+                if (at < in_tile) atomicAdd(&shared.digits[digit_of(items[i], shift, bits)], 1u);
+            }
         }
         __syncthreads();
         if (is_digit) store_relaxed(word, (tile == 0 ? SORT_ALL : SORT_OWN) | shared.digits[digit]);
@@ -654,9 +664,33 @@ expand_kernel(const u32* offsets, u32 owner_count, u32* owners, u32 count) {
     const bool fit = owners_here <= TILE;
     for (u32 i = threadIdx.x; fit && i < owners_here; i += THREADS) shared.offsets[i] = offsets[shared.first + i];
     __syncthreads();
-    for (u64 i = first + threadIdx.x; i < end; i += THREADS) {
-        owners[i] = fit ? shared.first + u32(owner_of(shared.offsets, 0, owners_here, u32(i)))
-                        : u32(owner_of(offsets, shared.first, shared.end, u32(i)));
+    const u32* table = fit ? shared.offsets : offsets + shared.first;
+    using V = Vector<u32>;
+#pragma unroll
+    for (u32 row = 0; row < CONSECUTIVE / V::COUNT; row++) {
+        const u64 at = first + (row * THREADS + threadIdx.x) * V::COUNT;
+        if (at >= end) break;
+        // One search for the items of a vector.
+        u32 owner = u32(owner_of(table, 0, owners_here, u32(at)));
+        V found;
+#pragma unroll
+        for (u32 i = 0; i < V::COUNT; i++) {
+            const u32 item = u32(at) + i;
+            if (owner + 1 < owners_here && table[owner + 1] <= item) owner++;
+            // Owners without items are passed over at once.
+            if (owner + 1 < owners_here && table[owner + 1] <= item) {
+                owner = u32(owner_of(table, owner, owners_here, item));
+            }
+            found.items[i] = shared.first + owner;
+        }
+        if (at + V::COUNT <= end) {
+            *reinterpret_cast<V*>(owners + at) = found;
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < V::COUNT; i++) {
+                if (at + i < end) owners[at + i] = found.items[i];
+            }
+        }
     }
 }
 
