@@ -31,11 +31,14 @@ const MEMORY: usize = 16 << 30;
 
 type Outcome<T> = std::result::Result<T, GpuError>;
 
+/// Launches the kernels of a stage.
+type Stage<'a> = &'a dyn Fn(&Gpu) -> Outcome<()>;
+
 /// Profiles a corpus; with `once` a single pass without a table, for other profilers.
 pub fn run(gpu: &Gpu, arrays: &Arrays, once: bool) -> Result<()> {
     let work = Work::new(gpu, &arrays.tokens, &arrays.file_offsets, arrays)?;
     let batches = Batches::new(gpu, &work, arrays)?;
-    let stages: [(&str, &dyn Fn(&Gpu) -> Outcome<()>); 3] = [
+    let stages: [(&str, Stage<'_>); 3] = [
         ("construction", &|gpu| work.construct(gpu)),
         ("tasks", &|gpu| work.tasks(gpu)),
         ("look-ups", &|gpu| batches.run(gpu, &work)),

@@ -496,13 +496,13 @@ mod tests {
                 let mut expected: Vec<(u32, u32)> = keys.iter().copied().zip(0..).collect();
                 expected.sort_by_key(|&(key, _)| key);
                 let (sorted, moved) =
-                    sort_pairs(gpu, gpu.upload(&keys)?, gpu.upload(&values)?, 0..32)?;
+                    sort_pairs(gpu, gpu.upload(&keys)?, gpu.upload(&values)?, 0..9)?;
                 let found = gpu
                     .download(&sorted)?
                     .into_iter()
                     .zip(gpu.download(&moved)?);
                 assert_eq!(found.collect::<Vec<_>>(), expected, "{len}");
-                let sorted = sort_keys(gpu, gpu.upload(&keys)?, 0..32)?;
+                let sorted = sort_keys(gpu, gpu.upload(&keys)?, 0..13)?;
                 let expected: Vec<u32> = expected.into_iter().map(|(key, _)| key).collect();
                 assert_eq!(gpu.download(&sorted)?, expected, "{len}");
             }
