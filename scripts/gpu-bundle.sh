@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One folder with everything that tests and times the CUDA kernels on a Linux machine with an NVIDIA driver and NVRTC, and
 # without Rust: `scripts/gpu-bundle.sh FOLDER [CORPUS...]`. Corpora are files, directories of text, or databases; they
-# travel as databases. There: `FOLDER/run.sh [tests|sanitize|bench]`.
+# travel as databases. There: `FOLDER/run.sh [tests|sanitize|bench|profile|calibrate]`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +26,8 @@ install -m 755 "$tests" "$folder/kernel-tests"
 install -m 755 "$database_tests" "$folder/database-tests"
 install -m 755 "$release/zipfdb-bench" "$folder/zipfdb-bench"
 strip "$folder/kernel-tests" "$folder/database-tests" "$folder/zipfdb-bench"
-install -m 644 bench/src/gpu/cub.cu "$folder/cub.cu"
+install -m 644 bench/src/gpu/cub.cu scripts/gpu_profile.py "$folder"
+install -m 755 scripts/gpu-profile.sh "$folder"
 
 for corpus in "$@"; do
     name=$(basename "${corpus%.zdb}")
@@ -41,7 +42,8 @@ done
 
 cat > "$folder/run.sh" << 'RUN'
 #!/usr/bin/env bash
-# Tests the CUDA kernels on this machine, looks for bad accesses and races, and times them: run.sh [tests|sanitize|bench]
+# Tests the CUDA kernels on this machine, looks for bad accesses and races, and times them:
+# run.sh [tests|sanitize|bench|profile|calibrate]
 set -euo pipefail
 cd "$(dirname "$0")"
 chmod +x kernel-tests database-tests zipfdb-bench
@@ -66,6 +68,17 @@ bench() {
     fi
     local corpora=(corpora/*.zdb)
     ./zipfdb-bench gpu --corpus "${corpora[@]}"
+}
+
+profile() {
+    for corpus in corpora/*.zdb; do
+        printf '\n%s\n' "$corpus"
+        ./gpu-profile.sh "$corpus" "profile-$(basename "$corpus" .zdb)"
+    done
+}
+
+calibrate() {
+    ./zipfdb-bench calibrate --corpus corpora/*.zdb
 }
 
 if [ $# -eq 0 ]; then

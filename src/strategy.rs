@@ -29,18 +29,24 @@ const PLACE_COST: f64 = 200.0;
 const DEVICE_START_COST: f64 = 300_000.0;
 /// Copying a byte to or from a device.
 const DEVICE_BYTE_COST: f64 = 0.05;
-/// Visiting a symbol on a device.
-const DEVICE_SYMBOL_COST: f64 = 0.05;
-/// Building what look-ups need on a device, for each symbol.
-const DEVICE_BUILD_COST: f64 = 1.0;
+/// Copying a symbol of a grammar over words to a device.
+const DEVICE_WORDS_COST: f64 = 0.8;
+/// Counting words by file on a device, for each symbol.
+const DEVICE_FILE_COUNT_COST: f64 = 0.5;
+/// Counting n-grams on a device, for each symbol.
+const DEVICE_NGRAM_COST: f64 = 3.5;
+/// Counting n-grams by file on a device, for each symbol.
+const DEVICE_NGRAM_FILE_COST: f64 = 15.0;
+/// Copying a grammar to a device and building what look-ups need, for each symbol.
+const DEVICE_BUILD_COST: f64 = 4.0;
 /// Answering a look-up of a batch on a device.
-const DEVICE_LOOKUP_COST: f64 = 30.0;
+const DEVICE_LOOKUP_COST: f64 = 50.0;
 /// Answering a look-up of a batch on the CPU.
-const BATCH_LOOKUP_COST: f64 = 2_000.0;
+const BATCH_LOOKUP_COST: f64 = 5_000.0;
 /// Building a grammar on the CPU, for each token.
-const CONSTRUCT_COST: f64 = 100.0;
+const CONSTRUCT_COST: f64 = 160.0;
 /// Building a grammar on a device, for each token.
-const DEVICE_CONSTRUCT_COST: f64 = 1.0;
+const DEVICE_CONSTRUCT_COST: f64 = 0.55;
 /// Placing one of many inserts on the CPU.
 const INSERT_COST: f64 = 500.0;
 /// Placing one of many inserts on a device.
@@ -80,29 +86,17 @@ impl Task {
 
     /// What a device takes for it, in nanoseconds, with what it needs in its memory or not.
     pub(crate) fn device_cost(self, size: Size, is_resident: bool) -> f64 {
-        /// A symbol in a grammar and beside it.
-        const SYMBOL_BYTES: f64 = 8.0;
         let symbols = size.symbols as f64;
-        let work = match self {
+        let (work, before) = match self {
             // The grammar over words that is copied comes with the counts.
             Task::Totals => return f64::INFINITY,
-            Task::FileCounts => 4.0 * symbols * DEVICE_SYMBOL_COST,
-            Task::Ngrams => symbols * DEVICE_SYMBOL_COST * NGRAM_FACTOR,
-            Task::NgramFiles => 4.0 * symbols * DEVICE_SYMBOL_COST * NGRAM_FACTOR,
-            Task::Lookups(count) => count as f64 * DEVICE_LOOKUP_COST,
+            Task::FileCounts => (symbols * DEVICE_FILE_COUNT_COST, DEVICE_WORDS_COST),
+            Task::Ngrams => (symbols * DEVICE_NGRAM_COST, DEVICE_WORDS_COST),
+            Task::NgramFiles => (symbols * DEVICE_NGRAM_FILE_COST, DEVICE_WORDS_COST),
+            Task::Lookups(count) => (count as f64 * DEVICE_LOOKUP_COST, DEVICE_BUILD_COST),
         };
-        let copy = symbols * SYMBOL_BYTES * DEVICE_BYTE_COST;
-        let before = match (is_resident, self) {
-            (true, _) => 0.0,
-            (false, Task::Lookups(_)) => copy + symbols * DEVICE_BUILD_COST,
-            (false, _) => copy,
-        };
-        // What is found is about as much as there is to look at.
-        let after = match self {
-            Task::Lookups(count) => count as f64 * SYMBOL_BYTES * DEVICE_BYTE_COST,
-            _ => copy,
-        };
-        DEVICE_START_COST + before + work + after
+        let before = if is_resident { 0.0 } else { symbols * before };
+        DEVICE_START_COST + before + work
     }
 }
 

@@ -1,7 +1,8 @@
 //! `calibrate`: the constants at the top of `src/strategy.rs`, measured.
 //!
-//! Nanoseconds of one thread on warm structures, each the median over its repetitions, on every corpus. It prints Rust,
-//! the median of the corpora with the spread above it; nobody is told what to believe, so look before pasting.
+//! Nanoseconds of one thread on warm structures, each the median over its repetitions, on every corpus, and where there is
+//! a GPU those of its work. A corpus that comes as a database has only these. It prints Rust, the median of the corpora with
+//! the spread above it; nobody is told what to believe, so look before pasting.
 
 use std::hint::black_box;
 use std::io;
@@ -14,7 +15,7 @@ use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
 use crate::lookups::questions::Questions;
 use crate::words::{self, Words};
-use crate::{Options, Result};
+use crate::{Options, Result, gpu};
 
 /// The constants in order, each with its first line of documentation.
 const CONSTANTS: [(&str, &str); 7] = [
@@ -49,25 +50,42 @@ pub fn run(options: &Options) -> Result<()> {
         .num_threads(1)
         .build_global()?;
     let mut measured: Vec<Vec<f64>> = vec![Vec::new(); CONSTANTS.len()];
+    let mut of_device: Vec<Vec<f64>> = vec![Vec::new(); gpu::CONSTANTS.len()];
     for path in &options.corpus {
-        let costs = costs(&Corpus::open(path)?, options)?;
-        eprintln!("{}: {costs:.2?}", path.display());
-        for (all, cost) in measured.iter_mut().zip(costs) {
-            all.extend(cost);
+        if !path.join("segments").is_dir() {
+            let costs = costs(&Corpus::open(path)?, options)?;
+            eprintln!("{}: {costs:.2?}", path.display());
+            for (all, cost) in measured.iter_mut().zip(costs) {
+                all.extend(cost);
+            }
+        }
+        for costs in gpu::costs(path)? {
+            eprintln!("{}, device: {costs:.3?}", path.display());
+            for (all, cost) in of_device.iter_mut().zip(costs) {
+                all.push(cost);
+            }
         }
     }
-    for ((name, documentation), mut costs) in CONSTANTS.into_iter().zip(measured) {
+    print(&CONSTANTS, measured);
+    print(&gpu::CONSTANTS, of_device);
+    Ok(())
+}
+
+/// Rust, for each constant that was measured.
+fn print(constants: &[(&str, &str)], measured: Vec<Vec<f64>>) {
+    for ((name, documentation), mut costs) in constants.iter().zip(measured) {
         costs.sort_by(f64::total_cmp);
         if let (Some(least), Some(most)) = (costs.first(), costs.last()) {
             let median = costs[costs.len() / 2];
+            // Two digits, as a cost of a byte is far below a nanosecond.
+            let digits = (1.0 - median.max(1e-6).log10().floor()).max(1.0) as usize;
             println!(
-                "/// {documentation} Measured {least:.1} to {most:.1} on {} corpora.",
+                "/// {documentation} Measured {least:.digits$} to {most:.digits$} on {} corpora.",
                 costs.len()
             );
-            println!("const {name}: f64 = {median:.1};");
+            println!("const {name}: f64 = {median:.digits$};");
         }
     }
-    Ok(())
 }
 
 /// The constants on one corpus, none where it has nothing to measure.

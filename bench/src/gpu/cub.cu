@@ -102,6 +102,10 @@ int main(int argc, char** argv) {
     });
     report("scan u64 -> u64", 16.0 * n, [&](void* t, size_t& s) { return cub::DeviceScan::ExclusiveSum(t, s, d_runs, out_wide, n); });
     report("sort u32", 36.0 * n, [&](void* t, size_t& s) { return cub::DeviceRadixSort::SortKeys(t, s, d_narrow, out_narrow, n); });
+    report("sort u32 + u32", 68.0 * n, [&](void* t, size_t& s) {
+        return cub::DeviceRadixSort::SortPairs(t, s, d_narrow, out_narrow, values, out_values, n);
+    });
+    report("sort u32 below 256", 36.0 * n, [&](void* t, size_t& s) { return cub::DeviceRadixSort::SortKeys(t, s, d_small, out_narrow, n); });
     report("sort u64", 136.0 * n, [&](void* t, size_t& s) { return cub::DeviceRadixSort::SortKeys(t, s, d_wide, out_wide, n); });
     report("sort u64 + u32", 200.0 * n, [&](void* t, size_t& s) {
         return cub::DeviceRadixSort::SortPairs(t, s, d_wide, out_wide, values, out_values, n);

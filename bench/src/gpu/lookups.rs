@@ -31,28 +31,8 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     let (offsets, bytes) = (&arrays.offsets, &arrays.bytes);
     let terminals = arrays.terminal_count();
 
-    // Any word, in the file of one of its places, each as likely.
     let mut numbers = Numbers(1);
-    let mut places = vec![(0u32, 0usize); words.len()];
-    for (at, &token) in tokens.iter().enumerate() {
-        if let Some((seen, place)) = places.get_mut(word_of[token as usize] as usize) {
-            *seen += 1;
-            if numbers.below(u64::from(*seen)) == 0 {
-                *place = at;
-            }
-        }
-    }
-    let mut queries = Vec::new();
-    let mut extracts = Vec::new();
-    while queries.len() < QUERIES {
-        let word = numbers.below(words.len() as u64) as usize;
-        let at = places[word].1;
-        let file = file_offsets.partition_point(|&offset| offset as usize <= at) - 1;
-        queries.push(WordQuery {
-            word: words[word],
-            file: file as u32,
-        });
-    }
+    let queries = draw_queries(arrays, &mut numbers);
     let token_count = tokens.len();
     let begin = Instant::now();
     let grammar = construct(
@@ -204,17 +184,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         text: &text,
     };
     for length in [64, 4096] {
-        extracts.clear();
-        while extracts.len() < QUERIES {
-            let at = numbers.below(*lengths.file_starts.last().unwrap_or(&1));
-            let file = lengths.file_starts.partition_point(|&start| start <= at) - 1;
-            let offset = at - lengths.file_starts[file];
-            extracts.push(Extract {
-                file: file as u32,
-                offset,
-                length,
-            });
-        }
+        let extracts = draw_extracts(&lengths.file_starts, length, &mut numbers);
         let kernel = measure(gpu, || device.extract(gpu, &extracts).map(drop))?;
         let begin = Instant::now();
         let found = device.extract(gpu, &extracts)?.download(gpu)?;
@@ -234,26 +204,71 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     edits(gpu, &lengths, &mut numbers)
 }
 
+/// Any word, in the file of one of its places, each as likely.
+pub fn draw_queries(arrays: &Arrays, numbers: &mut Numbers) -> Vec<WordQuery> {
+    let Arrays {
+        tokens,
+        file_offsets,
+        words,
+        word_of,
+        ..
+    } = arrays;
+    let mut places = vec![(0u32, 0usize); words.len()];
+    for (at, &token) in tokens.iter().enumerate() {
+        if let Some((seen, place)) = places.get_mut(word_of[token as usize] as usize) {
+            *seen += 1;
+            if numbers.below(u64::from(*seen)) == 0 {
+                *place = at;
+            }
+        }
+    }
+    let mut draw = || {
+        let word = numbers.below(words.len() as u64) as usize;
+        let at = places[word].1;
+        let file = file_offsets.partition_point(|&offset| offset as usize <= at) - 1;
+        WordQuery {
+            word: words[word],
+            file: file as u32,
+        }
+    };
+    (0..QUERIES).map(|_| draw()).collect()
+}
+
+/// Some bytes of files, from anywhere on.
+pub fn draw_extracts(starts: &[u64], length: u64, numbers: &mut Numbers) -> Vec<Extract> {
+    let mut draw = || {
+        let at = numbers.below(*starts.last().unwrap_or(&1));
+        let file = starts.partition_point(|&start| start <= at) - 1;
+        Extract {
+            file: file as u32,
+            offset: at - starts[file],
+            length,
+        }
+    };
+    (0..QUERIES).map(|_| draw()).collect()
+}
+
+/// Inserts of 64 bytes: anywhere, and at the ends of the same files.
+pub fn draw_inserts(starts: &[u64], numbers: &mut Numbers) -> (Vec<Insert>, Vec<Insert>) {
+    let places = draw_extracts(starts, 64, numbers);
+    let inserts = places.iter().map(|place| Insert {
+        file: place.file,
+        offset: place.offset,
+        length: place.length,
+    });
+    let inserts: Vec<Insert> = inserts.collect();
+    let ends = inserts.iter().map(|&insert| Insert {
+        offset: APPEND,
+        ..insert
+    });
+    (inserts.clone(), ends.collect())
+}
+
 /// Inserts of 64 bytes: where they come to stand.
 fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers) -> Result<()> {
     let starts = &lengths.file_starts;
     let sizes: Vec<u64> = starts.windows(2).map(|range| range[1] - range[0]).collect();
-    let mut random = Vec::new();
-    let mut ends = Vec::new();
-    for _ in 0..QUERIES {
-        let at = numbers.below(*starts.last().unwrap_or(&1));
-        let file = starts.partition_point(|&start| start <= at) - 1;
-        let insert = Insert {
-            file: file as u32,
-            offset: at - starts[file],
-            length: 64,
-        };
-        random.push(insert);
-        ends.push(Insert {
-            offset: APPEND,
-            ..insert
-        });
-    }
+    let (random, ends) = draw_inserts(starts, numbers);
     for (name, inserts, order) in [
         ("insert, batch", &random, InsertOrder::Batch),
         ("insert, seq.", &random, InsertOrder::Sequence),
@@ -339,7 +354,7 @@ fn report<Q: Sync, A: Send>(
 }
 
 /// splitmix64.
-struct Numbers(u64);
+pub struct Numbers(pub u64);
 
 impl Numbers {
     fn below(&mut self, end: u64) -> u64 {

@@ -5,17 +5,20 @@
 
 mod arrays;
 mod construct;
+mod costs;
+mod kernels;
 mod lookups;
 mod primitives;
 mod tasks;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use zipfdb_kernels::gpu::{Gpu, devices};
 
 use crate::Result;
 use arrays::Arrays;
+pub use costs::CONSTANTS;
 
 /// What the suite takes.
 #[derive(Args)]
@@ -32,6 +35,9 @@ pub struct GpuOptions {
     /// Items that primitives are timed with.
     #[arg(long, default_value_t = 1 << 26, value_name = "N")]
     items: u64,
+    /// Part `kernels` does everything once and prints nothing: for other profilers.
+    #[arg(long)]
+    once: bool,
 }
 
 /// A part of the suite.
@@ -45,6 +51,8 @@ enum Part {
     Tasks,
     /// Batches of look-ups and of inserts.
     Lookups,
+    /// Every kernel that these launch: time, and bytes that it must move.
+    Kernels,
 }
 
 /// Runs the suite.
@@ -72,7 +80,22 @@ pub fn run(options: &GpuOptions) -> Result<()> {
             if wants(Part::Lookups) {
                 lookups::run(gpu, &arrays)?;
             }
+            if wants(Part::Kernels) {
+                kernels::run(gpu, &arrays, options.once)?;
+            }
         }
     }
     Ok(())
+}
+
+/// The constants of device work on each segment of a corpus, in order of [`CONSTANTS`]; none where there is no device.
+pub fn costs(path: &Path) -> Result<Vec<[f64; CONSTANTS.len()]>> {
+    let Ok([gpu, ..]) = devices() else {
+        return Ok(Vec::new());
+    };
+    let segments = Arrays::of_corpus(path)?;
+    segments
+        .iter()
+        .map(|arrays| costs::costs(gpu, arrays))
+        .collect()
 }

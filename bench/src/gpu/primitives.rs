@@ -63,6 +63,28 @@ pub fn run(gpu: &Gpu, items: u64) -> Result<()> {
     report_sort(gpu, "sort u32", (4 + 4 * 8) * n, fresh_narrow, |keys| {
         sort_keys(gpu, keys, 0..32).map(drop)
     })?;
+    report_sort(
+        gpu,
+        "sort u32 + u32",
+        (4 + 8 * 8) * n,
+        fresh_narrow,
+        |keys| {
+            let values = gpu.allocate::<u32>(keys.len())?;
+            sort_pairs(gpu, keys, values, 0..32).map(drop)
+        },
+    )?;
+    let fresh_small = || -> std::result::Result<Buffer<u32>, GpuError> {
+        let buffer = gpu.allocate(small.len())?;
+        gpu.copy(&buffer, 0, &small, small.len())?;
+        Ok(buffer)
+    };
+    report_sort(
+        gpu,
+        "sort u32 below 256",
+        (4 + 4 * 8) * n,
+        fresh_small,
+        |keys| sort_keys(gpu, keys, 0..32).map(drop),
+    )?;
     report_sort(gpu, "sort u64", (8 + 8 * 16) * n, fresh_wide, |keys| {
         sort_keys(gpu, keys, 0..64).map(drop)
     })?;

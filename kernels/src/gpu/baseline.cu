@@ -14,28 +14,10 @@ plain_histogram_kernel(const u32* words, u64 count, u32* counts) {
     for (u64 i = grid_thread(); i < count; i += grid_threads()) atomicAdd(&counts[words[i]], 1u);
 }
 
-// keys[i] = word << file_bits | file, or with by_file file << word_bits | word.
+// keys[i] = word << file_bits | file.
 extern "C" __global__ void __launch_bounds__(THREADS)
-word_file_keys_kernel(const u32* words, const u32* files, u64 count, u32 low_bits, u32 by_file, u32* keys) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        const u32 high = by_file ? files[i] : words[i];
-        const u32 low = by_file ? words[i] : files[i];
-        keys[i] = high << low_bits | low;
-    }
-}
-
-// As 64 bits, high << 32 | low.
-extern "C" __global__ void __launch_bounds__(THREADS)
-widen_kernel(const u32* keys, u64 count, u32 low_bits, u64* out) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        const u64 key = keys[i];
-        out[i] = (key >> low_bits) << 32 | (key & ((1u << low_bits) - 1));
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-narrow_kernel(const u64* sums, u64 count, u32* out) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) out[i] = u32(sums[i]);
+word_file_keys_kernel(const u32* words, const u32* files, u64 count, u32 file_bits, u32* keys) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) keys[i] = words[i] << file_bits | files[i];
 }
 
 // keys[i] = the n words from word i on, or all ones where the file ends before.
@@ -50,6 +32,51 @@ window_keys_kernel(const u32* words, const u32* files, const u32* file_offsets, 
         }
         keys[i] = key;
     }
+}
+
+// The key of `length` words of each window, from word `first` of it on: all ones where a file ends within the window. Window
+// i is the one at numbers[i], at first that at i.
+extern "C" __global__ void __launch_bounds__(THREADS)
+window_part_keys_kernel(const u32* words, const u32* files, const u32* file_offsets, u32 is_first, u32* numbers,
+                        u64 count, u32 n, u32 first, u32 length, u32 bits, u64* keys) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 at = is_first ? u32(i) : numbers[i];
+        if (is_first) numbers[i] = at;
+        u64 key = ~u64(0);
+        if (at + n <= file_offsets[files[at] + 1]) {
+            key = 0;
+            for (u32 k = first; k < first + length; k++) key = key << bits | words[at + k];
+        }
+        keys[i] = key;
+    }
+}
+
+// Sorted windows with the keys of their first words: whether window i differs from the one before.
+extern "C" __global__ void __launch_bounds__(THREADS)
+window_differs_kernel(const u32* words, const u64* keys, const u32* numbers, u64 count, u32 n, u32 length,
+                      u32* differs) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        bool is_other = i > 0 && keys[i] != keys[i - 1];
+        if (i > 0 && !is_other && keys[i] != ~u64(0)) {
+            const u32 at = numbers[i], before = numbers[i - 1];
+            for (u32 k = length; k < n; k++) is_other |= words[at + k] != words[before + k];
+        }
+        differs[i] = is_other;
+    }
+}
+
+// keys[i] = the number of the window's n-gram; those of all ones stay.
+extern "C" __global__ void __launch_bounds__(THREADS)
+number_windows_kernel(const u32* differ_before, u64 count, u64* keys) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        if (keys[i] != ~u64(0)) keys[i] = differ_before[i + 1];
+    }
+}
+
+// files[i] = the file of window numbers[i].
+extern "C" __global__ void __launch_bounds__(THREADS)
+window_files_kernel(const u32* root_files, const u32* numbers, u64 count, u32* files) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) files[i] = root_files[numbers[i]];
 }
 
 // Sorted keys with files: rows[i] and entries[i] say whether window i is the first of an n-gram, and of one in its file.

@@ -3,15 +3,16 @@
 //! The invariant: results equal those of the grammar. Written with the same
 //! primitives and as one would without a grammar: histograms with frequent
 //! words in shared memory, counters for few files, radix sorts of packed keys
-//! for the rest. Nothing of the database uses it.
+//! for the rest. Nothing of the database uses it; only benchmarks have it.
 
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Source, THREADS};
 use super::error::GpuError;
+use super::file_words::KeyShape;
 use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
 use super::weights::{self, COLUMNS_MAX, weights_with_root};
-use super::{ngrams, primitives};
+use super::{file_words, ngrams, primitives};
 use crate::GrammarView;
 
 pub(crate) static SOURCE: Source = Source {
@@ -19,6 +20,9 @@ pub(crate) static SOURCE: Source = Source {
     text: include_str!("baseline.cu"),
     constants: &[("BASELINE_THREADS", THREADS as u64)],
 };
+
+/// Bits of the words of a key; one more tells windows that are none.
+const KEY_BITS: u32 = u64::BITS - 1;
 
 /// The words of some files on a device, one after the other: a grammar without rules.
 #[derive(Debug)]
@@ -59,10 +63,6 @@ impl PlainWords {
 
     fn word_bits(&self) -> u32 {
         u32::BITS - self.0.terminal_count.saturating_sub(1).leading_zeros()
-    }
-
-    fn file_bits(&self) -> u32 {
-        usize::BITS - self.0.files().saturating_sub(1).leading_zeros()
     }
 }
 
@@ -113,19 +113,13 @@ pub fn counts_by_file(
             false => tables::of_cells(gpu, &cells, terminals, files, (files, 1)),
         };
     }
-    let bits = words.word_bits() + words.file_bits();
-    assert!(bits <= u32::BITS, "keys of {bits} bits");
-    let (low_bits, rows) = match by_file {
-        true => (words.word_bits(), files),
-        false => (words.file_bits(), terminals),
-    };
+    let shape = KeyShape::new(terminals, files).expect("words and files fit into keys");
     let keys = gpu.allocate::<u32>(words.len())?;
     let arguments = arguments![
         &words.0.root,
         &words.0.root_files,
         words.len(),
-        low_bits,
-        u32::from(by_file),
+        shape.file_bits,
         &keys
     ];
     gpu.launch_looping(
@@ -133,59 +127,116 @@ pub fn counts_by_file(
         words.len(),
         arguments,
     )?;
-    let keys = primitives::sort_keys(gpu, keys, 0..bits)?;
-    let wide = gpu.allocate::<u64>(words.len())?;
-    let arguments = arguments![&keys, words.len(), low_bits, &wide];
-    gpu.launch_looping(SOURCE.kernel("widen_kernel"), words.len(), arguments)?;
-    let (keys, sums) = primitives::sums_by_key(gpu, &wide, None)?;
-    let counts = gpu.allocate::<u32>(keys.len())?;
-    gpu.launch_looping(
-        SOURCE.kernel("narrow_kernel"),
-        keys.len(),
-        arguments![&sums, keys.len(), &counts],
-    )?;
-    tables::keyed(gpu, &keys, &counts, rows)
+    let table = file_words::table(gpu, keys, shape, terminals)?;
+    match by_file {
+        true => table.transposed(gpu, files),
+        false => Ok(table),
+    }
 }
 
 /// The distinct n-grams as keys, ascending, with counts; where a file ends, a last key of all ones may have some.
 ///
+/// A key has the words of its n-gram, or, where they do not fit, only its place in their order.
+///
 /// # Errors
 ///
 /// [`GpuError`].
-///
-/// # Panics
-///
-/// When an n-gram takes more than 63 bits.
 pub fn ngram_counts(
     gpu: &Gpu,
     words: &PlainWords,
     n: usize,
 ) -> Result<(Buffer<u64>, Buffer<u64>), GpuError> {
-    let (keys, bits) = window_keys(gpu, words, n)?;
-    let keys = primitives::sort_keys(gpu, keys, 0..bits)?;
+    let keys = match words.word_bits() * n as u32 <= KEY_BITS {
+        true => {
+            let (keys, bits) = window_keys(gpu, words, n)?;
+            primitives::sort_keys(gpu, keys, 0..bits)?
+        }
+        false => sorted_windows(gpu, words, n, KEY_BITS)?.0,
+    };
     primitives::sums_by_key(gpu, &keys, None)
 }
 
-/// The distinct n-grams as keys, ascending, and for each its files, by count.
+/// As [`ngram_counts`], and for each its files, by count.
 ///
 /// # Errors
 ///
 /// [`GpuError`].
-///
-/// # Panics
-///
-/// As [`ngram_counts`].
 pub fn ngram_file_counts(
     gpu: &Gpu,
     words: &PlainWords,
     n: usize,
 ) -> Result<(Buffer<u64>, DeviceTable), GpuError> {
-    let count = words.len();
-    let (keys, bits) = window_keys(gpu, words, n)?;
+    let files = gpu.allocate::<u32>(words.len())?;
     // Words are in order of files, and sorting is stable.
-    let files = gpu.allocate::<u32>(count)?;
-    gpu.copy(&files, 0, &words.0.root_files, count)?;
-    let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits)?;
+    if words.word_bits() * n as u32 <= KEY_BITS {
+        let (keys, bits) = window_keys(gpu, words, n)?;
+        gpu.copy(&files, 0, &words.0.root_files, words.len())?;
+        let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits)?;
+        return rows_of(gpu, keys, files);
+    }
+    let (keys, numbers) = sorted_windows(gpu, words, n, KEY_BITS)?;
+    let arguments = arguments![&words.0.root_files, &numbers, words.len(), &files];
+    gpu.launch_looping(SOURCE.kernel("window_files_kernel"), words.len(), arguments)?;
+    drop(numbers);
+    rows_of(gpu, keys, files)
+}
+
+/// Windows in order, which are sorted by some words at a time, the last first: the number of the n-gram of each, and where
+/// it is. Keys take `key_bits` bits and one for windows that are none.
+fn sorted_windows(
+    gpu: &Gpu,
+    words: &PlainWords,
+    n: usize,
+    key_bits: u32,
+) -> Result<(Buffer<u64>, Buffer<u32>), GpuError> {
+    let count = words.len();
+    let part = (key_bits / words.word_bits().max(1)) as usize;
+    let mut numbers = gpu.allocate::<u32>(count)?;
+    let mut keys = gpu.allocate::<u64>(count)?;
+    let firsts: Vec<usize> = (0..n).step_by(part).collect();
+    for (turn, &first) in firsts.iter().rev().enumerate() {
+        let length = part.min(n - first) as u32;
+        let arguments = arguments![
+            &words.0.root,
+            &words.0.root_files,
+            &words.0.root_offsets,
+            u32::from(turn == 0),
+            &numbers,
+            count,
+            n as u32,
+            first as u32,
+            length,
+            words.word_bits(),
+            &keys
+        ];
+        gpu.launch_looping(SOURCE.kernel("window_part_keys_kernel"), count, arguments)?;
+        let bits = 0..length * words.word_bits() + 1;
+        (keys, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
+    }
+    let differs = gpu.allocate::<u32>(count)?;
+    let arguments = arguments![
+        &words.0.root,
+        &keys,
+        &numbers,
+        count,
+        n as u32,
+        part.min(n) as u32,
+        &differs
+    ];
+    gpu.launch_looping(SOURCE.kernel("window_differs_kernel"), count, arguments)?;
+    let differ_before = primitives::scan::<u32, u32>(gpu, &differs)?;
+    let arguments = arguments![&differ_before, count, &keys];
+    gpu.launch_looping(SOURCE.kernel("number_windows_kernel"), count, arguments)?;
+    Ok((keys, numbers))
+}
+
+/// Sorted keys of windows with their files: the distinct keys, and for each its files, by count.
+fn rows_of(
+    gpu: &Gpu,
+    keys: Buffer<u64>,
+    files: Buffer<u32>,
+) -> Result<(Buffer<u64>, DeviceTable), GpuError> {
+    let count = keys.len();
     let (rows, entries) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
     let arguments = arguments![&keys, &files, count, &rows, &entries];
     gpu.launch_looping(SOURCE.kernel("row_flags_kernel"), count, arguments)?;
@@ -226,7 +277,6 @@ pub fn ngram_file_counts(
 fn window_keys(gpu: &Gpu, words: &PlainWords, n: usize) -> Result<(Buffer<u64>, u32), GpuError> {
     // A few words of 32 bits at most.
     let bits = words.word_bits() * n as u32;
-    assert!(bits < u64::BITS, "n-grams of {bits} bits");
     let keys = gpu.allocate::<u64>(words.len())?;
     let arguments = arguments![
         &words.0.root,
@@ -238,7 +288,6 @@ fn window_keys(gpu: &Gpu, words: &PlainWords, n: usize) -> Result<(Buffer<u64>, 
         &keys
     ];
     gpu.launch_looping(SOURCE.kernel("window_keys_kernel"), words.len(), arguments)?;
-    // One bit more tells windows that are none.
     Ok((keys, bits + 1))
 }
 
@@ -291,6 +340,21 @@ mod tests {
                 let (all, counts) = ngram_counts(gpu, &plain, 3)?;
                 let (all, counts) = (gpu.download(&all)?, gpu.download(&counts)?);
                 assert_eq!(gpu.download(&keys)?, all[..keys.len()]);
+                // By two words, and then by one.
+                let bits = plain.word_bits() * 2;
+                let (numbered, places) = sorted_windows(gpu, &plain, 3, bits)?;
+                let again = primitives::sums_by_key(gpu, &numbered, None)?.1;
+                assert_eq!(gpu.download(&again)?, counts);
+                let all_words = files.concat();
+                let bits = plain.word_bits();
+                let (numbered, places) = (gpu.download(&numbered)?, gpu.download(&places)?);
+                for (&number, &place) in numbered.iter().zip(&places) {
+                    if number != u64::MAX {
+                        let window = &all_words[place as usize..][..3];
+                        let key = window.iter().fold(0, |key, &w| key << bits | u64::from(w));
+                        assert_eq!(all[number as usize], key);
+                    }
+                }
                 let table = table.download(gpu)?;
                 for (row, &count) in counts[..keys.len()].iter().enumerate() {
                     let sum: u64 = table.row(row).iter().map(|&(_, n)| u64::from(n)).sum();

@@ -20,13 +20,23 @@ pub(crate) struct Source {
     pub(crate) constants: &'static [(&'static str, u64)],
 }
 
+/// A number of a source, or what the environment says in its place: to compare variants.
+pub(crate) fn tuned(name: &str, value: usize) -> usize {
+    let said = std::env::var(format!("ZIPFDB_TUNE_{name}")).ok();
+    said.and_then(|said| said.parse().ok()).unwrap_or(value)
+}
+
 /// Threads of a block, if a kernel has no reason for others.
 pub(crate) const THREADS: u32 = 256;
 
 impl Source {
     /// One of its kernels.
     pub(crate) const fn kernel(&'static self, name: &'static str) -> Kernel {
-        Kernel { source: self, name }
+        Kernel {
+            source: self,
+            name,
+            bytes: None,
+        }
     }
 }
 
@@ -35,6 +45,18 @@ impl Source {
 pub(crate) struct Kernel {
     pub(crate) source: &'static Source,
     pub(crate) name: &'static str,
+    /// What a launch has to read and to write, each byte once, where the host knows it: for profiles.
+    pub(crate) bytes: Option<usize>,
+}
+
+impl Kernel {
+    /// Says what the launch has to read and to write.
+    pub(crate) const fn moving(self, bytes: usize) -> Kernel {
+        Kernel {
+            bytes: Some(bytes),
+            ..self
+        }
+    }
 }
 
 /// How many threads run a kernel.

@@ -3,23 +3,29 @@
 //! The invariant: tables are those of [`crate::word_file_counts`] and
 //! [`crate::file_word_counts`], bit for bit. With few files every symbol has a
 //! row of counters, one a file; with many a list, whose room is bounded by the
-//! symbol's weight, so that one allocation holds all.
+//! symbol's weight, so that one allocation holds all; or the words are decoded
+//! and counted, where they are not many more than symbols.
 
 use std::iter;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::device::{Buffer, Gpu, arguments};
 use super::error::GpuError;
+use super::file_words::FileWords;
 use super::merge::{self, Lists, MergePlan};
 use super::primitives;
 use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
 use super::weights::{COLUMNS_MAX, file_cells, weights, words_by_count};
 
-/// Where each symbol of a grammar over words is used, and in which order lists are merged. Nothing with few files.
+/// What counts by file are found from: where each symbol is used, and in which order lists are merged, or the words of all
+/// files. Nothing with few files.
 #[derive(Debug)]
 pub struct FileUses {
-    lists: Option<ListUses>,
+    words: Option<FileWords>,
+    /// With decoded words, only once n-grams have asked for lists.
+    lists: OnceLock<ListUses>,
 }
 
 /// Lists of words come by weight, for rows of like weight are merged best together.
@@ -31,20 +37,67 @@ struct ListUses {
 }
 
 impl FileUses {
-    /// Sorts all places by symbol.
+    /// Sorts all places by symbol, or decodes all words.
     ///
     /// # Errors
     ///
     /// [`GpuError`].
     pub fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
-        if grammar.files() <= COLUMNS_MAX {
-            return Ok(FileUses { lists: None });
+        let is_few = grammar.files() <= COLUMNS_MAX;
+        let words = match is_few {
+            true => None,
+            false => FileWords::new(gpu, grammar)?,
+        };
+        if is_few || words.is_some() {
+            return Ok(FileUses {
+                words,
+                lists: OnceLock::new(),
+            });
         }
         FileUses::of_lists(gpu, grammar)
     }
 
-    /// As [`FileUses::new`], for lists, however few files there are.
+    /// As [`FileUses::new`], for lists, however few files or words there are.
     pub(crate) fn of_lists(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
+        Ok(FileUses {
+            words: None,
+            lists: ListUses::new(gpu, grammar)?.into(),
+        })
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(&self) -> u64 {
+        self.lists.get().map_or(0, ListUses::bytes)
+            + self.words.as_ref().map_or(0, FileWords::bytes)
+    }
+
+    /// Where symbols are used; `None` with few files, unless it was asked for.
+    fn list_uses(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<&ListUses>, GpuError> {
+        if self.lists.get().is_none() && self.words.is_some() {
+            let built = ListUses::new(gpu, grammar)?;
+            return Ok(Some(self.lists.get_or_init(|| built)));
+        }
+        Ok(self.lists.get())
+    }
+
+    /// The files of each symbol, in order. Words are in some order, rules in theirs.
+    pub(crate) fn lists(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Lists, GpuError> {
+        match self.list_uses(gpu, grammar)? {
+            Some(uses) => uses.plan.merge_own(gpu, grammar.terminal_count as usize),
+            None => {
+                let cells = file_cells(gpu, grammar)?;
+                let symbols = grammar.symbol_count();
+                let files = grammar.files();
+                let table = tables::of_cells(gpu, &cells, symbols, files, (files, 1))?;
+                lists_of(gpu, table)
+            }
+        }
+    }
+}
+
+impl ListUses {
+    /// Sorts all places by symbol.
+    fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<ListUses, GpuError> {
         let weights = weights(gpu, grammar)?;
         let terminals = grammar.terminal_count;
         let (order, counts) = words_by_count(gpu, &weights, terminals, u32::MAX)?;
@@ -96,30 +149,11 @@ impl FileUses {
         let steps: Vec<Range<u32>> = levels.chain(iter::once(0..terminals)).collect();
         let files = grammar.files();
         let plan = MergePlan::new(gpu, use_offsets, holders, row_weights, files, &steps)?;
-        Ok(FileUses {
-            lists: Some(ListUses { plan, row_of }),
-        })
+        Ok(ListUses { plan, row_of })
     }
 
-    /// Bytes on the device.
-    pub fn bytes(&self) -> u64 {
-        let bytes =
-            |uses: &ListUses| uses.plan.bytes() + (uses.row_of.len() * size_of::<u32>()) as u64;
-        self.lists.as_ref().map_or(0, bytes)
-    }
-
-    /// The files of each symbol, in order. Words are in some order, rules in theirs.
-    pub(crate) fn lists(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Lists, GpuError> {
-        match &self.lists {
-            Some(uses) => uses.plan.merge_own(gpu, grammar.terminal_count as usize),
-            None => {
-                let cells = file_cells(gpu, grammar)?;
-                let symbols = grammar.symbol_count();
-                let files = grammar.files();
-                let table = tables::of_cells(gpu, &cells, symbols, files, (files, 1))?;
-                lists_of(gpu, table)
-            }
-        }
+    fn bytes(&self) -> u64 {
+        self.plan.bytes() + (self.row_of.len() * size_of::<u32>()) as u64
     }
 }
 
@@ -151,12 +185,15 @@ pub fn word_file_counts(
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let words = grammar.terminal_count as usize;
-    let Some(ListUses { row_of, .. }) = &uses.lists else {
+    if let Some(decoded) = &uses.words {
+        return decoded.table(gpu, words);
+    }
+    let Some(ListUses { plan, row_of }) = uses.lists.get() else {
         let cells = file_cells(gpu, grammar)?;
         let files = grammar.files();
         return tables::of_cells(gpu, &cells, words, files, (files, 1));
     };
-    let merged = uses.lists(gpu, grammar)?;
+    let merged = plan.merge_own(gpu, words)?;
     let starts = gpu.allocate::<u32>(words)?;
     let lengths = gpu.allocate::<u32>(words)?;
     let arguments = arguments![
@@ -188,13 +225,11 @@ pub fn file_word_counts(
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let (words, files) = (grammar.terminal_count as usize, grammar.files());
-    match &uses.lists {
-        None => {
-            let cells: Buffer<u32> = file_cells(gpu, grammar)?;
-            tables::of_cells(gpu, &cells, files, words, (1, files))
-        }
-        Some(_) => word_file_counts(gpu, grammar, uses)?.transposed(gpu, files),
+    if uses.words.is_none() && uses.lists.get().is_none() {
+        let cells: Buffer<u32> = file_cells(gpu, grammar)?;
+        return tables::of_cells(gpu, &cells, files, words, (1, files));
     }
+    word_file_counts(gpu, grammar, uses)?.transposed(gpu, files)
 }
 
 #[cfg(test)]

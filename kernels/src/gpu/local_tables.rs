@@ -104,7 +104,7 @@ pub(crate) fn lengths_walk(gpu: &Gpu, words: &DeviceWords) -> Result<Walk, GpuEr
 }
 
 /// `[rules]`: words of each rule that occurs.
-fn lengths(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
+pub(crate) fn lengths(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
     // The counters of the walk lie behind the others, so that one fill makes both 0.
     let rules = words.rules();
     let mut lengths = gpu.zeroed::<u32>(rules + STATE_ITEMS)?;

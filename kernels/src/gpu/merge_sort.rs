@@ -13,6 +13,9 @@ const WARP: usize = 32;
 /// Threads of a block that sorts a tile, at most.
 const SORT_THREADS: usize = 1024;
 
+/// Bytes of an item, read and written.
+const MOVED: usize = 2 * (size_of::<u64>() + size_of::<u32>());
+
 /// Items that a block sorts or merges.
 const TILE: usize = 2048;
 
@@ -83,7 +86,7 @@ impl Items {
             ..launch
         };
         gpu.launch(
-            SOURCE.kernel("sort_tile_kernel"),
+            SOURCE.kernel("sort_tile_kernel").moving(count * MOVED),
             sort_launch,
             arguments![keys, values, keys_out, values_out, items, symbols, offsets],
         )?;
@@ -95,7 +98,7 @@ impl Items {
             // Below `count`, a u32.
             let run = width as u32;
             gpu.launch(
-                SOURCE.kernel("merge_kernel"),
+                SOURCE.kernel("merge_kernel").moving(count * MOVED),
                 launch,
                 arguments![
                     keys, values, keys_out, values_out, items, run, symbols, offsets

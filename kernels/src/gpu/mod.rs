@@ -11,6 +11,7 @@
 //!
 //! Nothing here chooses between CPU and GPU: the planner does.
 
+#[cfg(any(test, feature = "measure"))]
 pub mod baseline;
 mod compile;
 mod construct;
@@ -21,6 +22,7 @@ mod driver;
 mod emulator;
 mod error;
 mod file_counts;
+mod file_words;
 mod grammar;
 mod levels;
 mod local_tables;
@@ -31,6 +33,8 @@ mod ngrams;
 mod pair_rounds;
 mod pool;
 pub mod primitives;
+#[cfg(any(test, feature = "measure"))]
+mod profile;
 mod prune;
 mod renumber;
 mod splices;
@@ -51,10 +55,16 @@ pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::{ComingGrammar, DeviceGrammar};
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
+<<<<<<< HEAD
 pub use ngrams::{
     DeviceNgramFiles, DeviceNgrams, each_ngram_counts, each_ngram_file_counts, ngram_counts,
     ngram_file_counts,
 };
+=======
+pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
+#[cfg(any(test, feature = "measure"))]
+pub use profile::{KernelTime, Profile};
+>>>>>>> gpubench
 pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;
@@ -78,7 +88,9 @@ const SOURCES: &[&Source] = &[
     &tables::SOURCE,
     &merge::SOURCE,
     &local_tables::SOURCE,
+    &file_words::SOURCE,
     &ngrams::SOURCE,
+    #[cfg(any(test, feature = "measure"))]
     &baseline::SOURCE,
 ];
 

@@ -26,6 +26,9 @@ const SWEEP_ITEMS: usize = TILE / THREADS as usize;
 const ROW: usize = 32;
 const SELECT_TILE: usize = TILE - 2 * ROW;
 
+/// Bytes of a symbol and of the number of its pair.
+const POSITION_BYTES: usize = 2 * size_of::<u32>();
+
 /// Slots of the table of new pairs, in halves of a pair: 2 of 3 are used at most.
 const SLOTS_HALVES: usize = 3;
 
@@ -293,7 +296,9 @@ impl<'a> Rounds<'a> {
         // The caller has checked that both are below a u32.
         let (token_count, file_count) = (tokens.len() as u32, files as u32);
         gpu.launch(
-            SOURCE.kernel("separate_kernel"),
+            SOURCE
+                .kernel("separate_kernel")
+                .moving((tokens.len() + length) * size_of::<u32>()),
             Launch::tiles(length, TILE),
             arguments![
                 tokens,
@@ -334,7 +339,7 @@ impl<'a> Rounds<'a> {
 
     /// Counts and numbers all pairs, which may be too many for the table.
     fn count_all(&mut self, probes_max: u32) -> Result<(), GpuError> {
-        self.write_next(self.entries.len(), probes_max)?;
+        self.write_next(0, self.entries.len(), probes_max)?;
         self.number(0)
     }
 
@@ -377,7 +382,9 @@ impl<'a> Rounds<'a> {
             .blocks
             .min(self.gpu.facts().processors * SELECT_RESIDENT);
         self.gpu.launch(
-            SOURCE.kernel("select_kernel"),
+            SOURCE
+                .kernel("select_kernel")
+                .moving(self.length * POSITION_BYTES + self.length / 8),
             launch,
             arguments![
                 &self.now.symbols,
@@ -448,7 +455,7 @@ impl<'a> Rounds<'a> {
         if self.entries.len() < size {
             self.make_entries(size)?;
         }
-        self.write_next(size, u32::MAX)?;
+        self.write_next(state.taken, size, u32::MAX)?;
         on_step(Step::Number);
         self.numbers_max = state.numbers + state.taken;
         self.numbers
@@ -456,11 +463,13 @@ impl<'a> Rounds<'a> {
         self.number(state.numbers)
     }
 
-    /// Writes the next sequence, with so many slots for new pairs.
-    fn write_next(&mut self, size: usize, probes_max: u32) -> Result<(), GpuError> {
+    /// Writes the next sequence, in which so many positions were taken, with so many slots for new pairs.
+    fn write_next(&mut self, taken: usize, size: usize, probes_max: u32) -> Result<(), GpuError> {
         self.size = size;
         self.gpu.launch(
-            SOURCE.kernel("replace_kernel"),
+            SOURCE
+                .kernel("replace_kernel")
+                .moving((2 * self.length - taken) * POSITION_BYTES + self.length / 8),
             Launch::tiles(self.length, TILE),
             arguments![
                 &self.now.symbols,

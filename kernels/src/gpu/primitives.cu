@@ -13,64 +13,153 @@ constexpr u32 TILE = PRIMITIVE_TILE;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
 
 // Blocks that a multiprocessor is to hold: bounds registers, as latency is hidden by threads.
-constexpr u32 SCAN_BLOCKS = 6;
 constexpr u32 SCAN_WIDER_BLOCKS = 4;
-constexpr u32 SORT_BLOCKS = 3;
-constexpr u32 SORT_NARROW_BLOCKS = 4;
 
 // Shared memory is read across: one word of room after 32 keeps lanes in different banks.
 constexpr u32 TILE_PADDED = TILE + TILE / 32;
 __device__ __forceinline__ u32 padded(u32 index) { return index + index / 32; }
 
+// Vectors of 16 bytes, which a thread loads and stores at once.
+template <typename T>
+struct alignas(16) Vector {
+    static constexpr u32 COUNT = 16 / sizeof(T);
+    T items[COUNT];
+};
+
 // Scan.
 
-template <typename In, typename Out>
+template <typename T>
 struct ScanShared {
+    T warps[WARPS];
+    u64 before;
+    u32 tile;
+};
+
+// out[i] = sum of in[0 .. i], for i up to and with count. A warp has consecutive rows of vectors, a lane a vector of each.
+template <typename T, u32 ROWS>
+__device__ __forceinline__ void scan(const T* in, T* out, u64 count, u64* words, u32* ticket, ScanShared<T>& shared) {
+    using V = Vector<T>;
+    constexpr u32 ROW = V::COUNT * WARP_THREADS;
+    constexpr u32 SCAN_TILE = ROW * ROWS * WARPS;
+    if (threadIdx.x == 0) shared.tile = atomicAdd(ticket, 1u);
+    __syncthreads();
+    const u32 tile = shared.tile;
+    const bool is_whole = u64(tile + 1) * SCAN_TILE <= count;
+    const u64 first = u64(tile) * SCAN_TILE + warp_index() * ROWS * ROW + lane_index() * V::COUNT;
+    V rows[ROWS];
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) {
+        const u64 at = first + row * ROW;
+        if (is_whole) {
+            rows[row] = *reinterpret_cast<const V*>(in + at);
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < V::COUNT; i++) rows[row].items[i] = at + i < count ? in[at + i] : T(0);
+        }
+    }
+    // What comes in the warp before the vector of each row.
+    T before[ROWS];
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) {
+        T own = 0;
+#pragma unroll
+        for (u32 i = 0; i < V::COUNT; i++) own += rows[row].items[i];
+        before[row] = warp_inclusive_sum(own) - own;
+        rows[row].items[0] += before[row];
+#pragma unroll
+        for (u32 i = 1; i < V::COUNT; i++) rows[row].items[i] += rows[row].items[i - 1];
+    }
+    T sum = 0;
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) {
+        const T of_row = __shfl_sync(FULL_WARP, rows[row].items[V::COUNT - 1], WARP_THREADS - 1);
+#pragma unroll
+        for (u32 i = 0; i < V::COUNT; i++) rows[row].items[i] += sum;
+        before[row] += sum;
+        sum += of_row;
+    }
+    if (lane_index() == 0) shared.warps[warp_index()] = sum;
+    __syncthreads();
+    T warps_before = 0;
+    u64 total = 0;
+#pragma unroll
+    for (u32 warp = 0; warp < WARPS; warp++) {
+        const T of_warp = shared.warps[warp];
+        if (warp < warp_index()) warps_before += of_warp;
+        total += of_warp;
+    }
+    if (warp_index() == 0) {
+        const u64 tiles_before = warp_look_back(words, tile, total);
+        if (lane_index() == 0) shared.before = tiles_before;
+    }
+    __syncthreads();
+    const T base = T(shared.before) + warps_before;
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) {
+        const u64 at = first + row * ROW;
+        V sums;
+        sums.items[0] = base + before[row];
+#pragma unroll
+        for (u32 i = 1; i < V::COUNT; i++) sums.items[i] = base + rows[row].items[i - 1];
+        if (is_whole) {
+            *reinterpret_cast<V*>(out + at) = sums;
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < V::COUNT; i++) {
+                if (at + i <= count) out[at + i] = sums.items[i];
+            }
+        }
+    }
+}
+
+struct WideningScanShared {
     union {
-        In in[TILE_PADDED];
-        Out out[TILE_PADDED];
+        u32 in[TILE_PADDED];
+        u64 out[TILE_PADDED];
     };
     BlockSum<u64> sum;
     u64 before;
     u32 tile;
 };
 
-// out[i] = sum of in[0 .. i], for i up to and with count.
-template <typename In, typename Out>
-__device__ __forceinline__ void scan(const In* in, Out* out, u64 count, u64* words, u32* ticket,
-                                     ScanShared<In, Out>& shared) {
+extern "C" __global__ void __launch_bounds__(THREADS, SCAN_BLOCKS)
+scan_u32_u32_kernel(const u32* in, u32* out, u64 count, u64* words, u32* ticket) {
+    SHARED(ScanShared<u32>, shared);
+    scan<u32, SCAN_ROWS>(in, out, count, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, SCAN_U64_BLOCKS)
+scan_u64_u64_kernel(const u64* in, u64* out, u64 count, u64* words, u32* ticket) {
+    SHARED(ScanShared<u64>, shared);
+    scan<u64, SCAN_U64_ROWS>(in, out, count, words, ticket, shared);
+}
+
+// As `scan`. Items pass through shared memory, so that both sizes are read and written across.
+extern "C" __global__ void __launch_bounds__(THREADS, SCAN_WIDER_BLOCKS)
+scan_u32_u64_kernel(const u32* in, u64* out, u64 count, u64* words, u32* ticket) {
+    SHARED(WideningScanShared, shared);
     const u32 tile = next_tile(ticket, shared.tile);
     const u64 first = u64(tile) * TILE;
 #pragma unroll
     for (u32 i = 0; i < CONSECUTIVE; i++) {
         const u32 at = i * THREADS + threadIdx.x;
-        shared.in[padded(at)] = first + at < count ? in[first + at] : In(0);
+        shared.in[padded(at)] = first + at < count ? in[first + at] : 0;
     }
     __syncthreads();
-    // Items of the output's size stay in shared memory and are replaced there: few registers, so many threads.
-    constexpr bool IN_PLACE = sizeof(In) == sizeof(Out);
-    In items[IN_PLACE ? 1 : CONSECUTIVE];
+    u32 items[CONSECUTIVE];
     u64 sum = 0;
 #pragma unroll
     for (u32 i = 0; i < CONSECUTIVE; i++) {
-        const In item = shared.in[padded(threadIdx.x * CONSECUTIVE + i)];
-        if constexpr (!IN_PLACE) items[i] = item;
-        sum += item;
+        items[i] = shared.in[padded(threadIdx.x * CONSECUTIVE + i)];
+        sum += items[i];
     }
     u64 total;
     u64 before = block_exclusive_sum(sum, shared.sum, total);
     before += block_look_back(words, tile, total, shared.before);
 #pragma unroll
     for (u32 i = 0; i < CONSECUTIVE; i++) {
-        const u32 at = padded(threadIdx.x * CONSECUTIVE + i);
-        u64 item;
-        if constexpr (IN_PLACE) {
-            item = shared.in[at];
-        } else {
-            item = items[i];
-        }
-        shared.out[at] = Out(before);
-        before += item;
+        shared.out[padded(threadIdx.x * CONSECUTIVE + i)] = before;
+        before += items[i];
     }
     __syncthreads();
 #pragma unroll
@@ -78,27 +167,6 @@ __device__ __forceinline__ void scan(const In* in, Out* out, u64 count, u64* wor
         const u32 at = i * THREADS + threadIdx.x;
         if (first + at <= count) out[first + at] = shared.out[padded(at)];
     }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, SCAN_BLOCKS)
-scan_u32_u32_kernel(const u32* in, u32* out, u64 count, u64* words, u32* ticket) {
-    using Shared = ScanShared<u32, u32>;
-    SHARED(Shared, shared);
-    scan(in, out, count, words, ticket, shared);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, SCAN_WIDER_BLOCKS)
-scan_u32_u64_kernel(const u32* in, u64* out, u64 count, u64* words, u32* ticket) {
-    using Shared = ScanShared<u32, u64>;
-    SHARED(Shared, shared);
-    scan(in, out, count, words, ticket, shared);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, SCAN_BLOCKS)
-scan_u64_u64_kernel(const u64* in, u64* out, u64 count, u64* words, u32* ticket) {
-    using Shared = ScanShared<u64, u64>;
-    SHARED(Shared, shared);
-    scan(in, out, count, words, ticket, shared);
 }
 
 // Radix sort.
@@ -118,52 +186,95 @@ __device__ __forceinline__ u32 digit_bits(u32 shift, u32 end) { return min(DIGIT
 
 struct HistogramShared {
     u32 counts[PASSES_MAX][DIGITS];
+    BlockSum<u32> sum;
+    bool is_last;
 };
 
-// counts[pass][digit] += how many keys have the digit.
+// Vectors of keys that a thread has under way.
+constexpr u32 HISTOGRAM_VECTORS = 4;
+
+// offsets[pass][digit] = how many keys have a smaller digit, from counts that the last block sums up.
 template <typename Key>
-__device__ __forceinline__ void digit_histogram(const Key* keys, u64 count, u32 begin, u32 end, u32* counts,
-                                                HistogramShared& shared) {
+__device__ __forceinline__ void digit_offsets(const Key* keys, u64 count, u32 begin, u32 end, u32* offsets,
+                                              u32* blocks_done, HistogramShared& shared) {
+    using V = Vector<Key>;
+    constexpr u32 CHUNK = THREADS * HISTOGRAM_VECTORS * V::COUNT;
     const u32 passes = (end - begin + DIGIT_BITS - 1) / DIGIT_BITS;
     for (u32 pass = 0; pass < passes; pass++) shared.counts[pass][threadIdx.x] = 0;
     __syncthreads();
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        const Key key = keys[i];
-        for (u32 pass = 0; pass < passes; pass++) {
-            const u32 shift = begin + pass * DIGIT_BITS;
-            atomicAdd(&shared.counts[pass][digit_of(key, shift, digit_bits(shift, end))], 1u);
+    for (u64 first = u64(blockIdx.x) * CHUNK; first < count; first += u64(gridDim.x) * CHUNK) {
+        if (first + CHUNK <= count) {
+            V found[HISTOGRAM_VECTORS];
+#pragma unroll
+            for (u32 i = 0; i < HISTOGRAM_VECTORS; i++) {
+                found[i] = reinterpret_cast<const V*>(keys + first)[i * THREADS + threadIdx.x];
+            }
+            const Key one = found[0].items[0];
+            Key differ = 0;
+#pragma unroll
+            for (u32 i = 0; i < HISTOGRAM_VECTORS; i++) {
+#pragma unroll
+                for (u32 k = 0; k < V::COUNT; k++) differ |= found[i].items[k] ^ one;
+            }
+            for (u32 pass = 0; pass < passes; pass++) {
+                const u32 shift = begin + pass * DIGIT_BITS;
+                const u32 bits = digit_bits(shift, end);
+                // High digits are often the same everywhere; then atomics would stand in line.
+                const u32 digit = digit_of(one, shift, bits);
+                const u32 of_first = __shfl_sync(FULL_WARP, digit, 0);
+                if (__all_sync(FULL_WARP, digit_of(differ, shift, bits) == 0 && digit == of_first)) {
+                    if (lane_index() == 0) {
+                        atomicAdd(&shared.counts[pass][digit], WARP_THREADS * HISTOGRAM_VECTORS * V::COUNT);
+                    }
+                    continue;
+                }
+#pragma unroll
+                for (u32 i = 0; i < HISTOGRAM_VECTORS; i++) {
+#pragma unroll
+                    for (u32 k = 0; k < V::COUNT; k++) {
+                        atomicAdd(&shared.counts[pass][digit_of(found[i].items[k], shift, bits)], 1u);
+                    }
+                }
+            }
+        } else {
+            for (u64 at = first + threadIdx.x; at < count; at += THREADS) {
+                const Key key = keys[at];
+                for (u32 pass = 0; pass < passes; pass++) {
+                    const u32 shift = begin + pass * DIGIT_BITS;
+                    atomicAdd(&shared.counts[pass][digit_of(key, shift, digit_bits(shift, end))], 1u);
+                }
+            }
         }
     }
     __syncthreads();
     for (u32 pass = 0; pass < passes; pass++) {
         const u32 sum = shared.counts[pass][threadIdx.x];
-        if (sum > 0) atomicAdd(&counts[pass * DIGITS + threadIdx.x], sum);
+        if (sum > 0) atomicAdd(&offsets[pass * DIGITS + threadIdx.x], sum);
+    }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) shared.is_last = atomicAdd(blocks_done, 1u) + 1 == gridDim.x;
+    __syncthreads();
+    if (!shared.is_last) return;
+    __threadfence();
+    for (u32 pass = 0; pass < passes; pass++) {
+        u32* of_digit = offsets + pass * DIGITS + threadIdx.x;
+        u32 total;
+        const u32 before = block_exclusive_sum(load_relaxed(of_digit), shared.sum, total);
+        store_relaxed(of_digit, before);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-digit_histogram_u32_kernel(const u32* keys, u64 count, u32 begin, u32 end, u32* counts) {
+digit_offsets_u32_kernel(const u32* keys, u64 count, u32 begin, u32 end, u32* offsets, u32* blocks_done) {
     SHARED(HistogramShared, shared);
-    digit_histogram(keys, count, begin, end, counts, shared);
+    digit_offsets(keys, count, begin, end, offsets, blocks_done, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-digit_histogram_u64_kernel(const u64* keys, u64 count, u32 begin, u32 end, u32* counts) {
+digit_offsets_u64_kernel(const u64* keys, u64 count, u32 begin, u32 end, u32* offsets, u32* blocks_done) {
     SHARED(HistogramShared, shared);
-    digit_histogram(keys, count, begin, end, counts, shared);
-}
-
-struct DigitOffsetsShared {
-    BlockSum<u32> sum;
-};
-
-// One block a pass: counts become offsets.
-extern "C" __global__ void __launch_bounds__(THREADS) digit_offsets_kernel(u32* counts) {
-    SHARED(DigitOffsetsShared, shared);
-    u32* pass = counts + blockIdx.x * DIGITS;
-    u32 total;
-    const u32 before = block_exclusive_sum(pass[threadIdx.x], shared.sum, total);
-    pass[threadIdx.x] = before;
+    digit_offsets(keys, count, begin, end, offsets, blocks_done, shared);
 }
 
 // Words of the look-back of a pass: by tile and digit, counts below 2^30.
@@ -172,168 +283,214 @@ constexpr u32 SORT_VALUE = (1u << SORT_SHIFT) - 1;
 constexpr u32 SORT_OWN = 1u << SORT_SHIFT;
 constexpr u32 SORT_ALL = 2u << SORT_SHIFT;
 
-// Tiles that a look-back asks at a time.
-constexpr u32 LOOKS = 4;
+// Tiles that a look-back asks at a time. Each answer takes about a microsecond, in which some tiles more begin.
+constexpr u32 LOOKS = SORT_LOOKS;
 
 struct Nothing {};
 
-template <typename Key, typename Value>
+template <typename Key, typename Value, u32 THREADS_OF_SORT, u32 ITEMS>
 struct SortShared {
+    static constexpr u32 SORT_TILE = THREADS_OF_SORT * ITEMS;
+    static constexpr u32 SORT_WARPS = THREADS_OF_SORT / WARP_THREADS;
     union {
-        Key keys[TILE];
-        Value values[TILE];
+        u32 warp_counts[SORT_WARPS][DIGITS];
+        Key keys[SORT_TILE];
+        Value values[SORT_TILE];
     };
-    u32 warp_counts[WARPS][DIGITS];
-    // Where a digit's items begin in the output, less where they begin in the tile.
-    u32 offsets[DIGITS];
-    BlockSum<u32> sum;
+    // How many items have each digit, then where they begin in the output, less where they begin in the tile.
+    u32 digits[DIGITS];
+    u32 sums[DIGITS / WARP_THREADS];
     u32 tile;
 };
 
 // One digit: items go to the place of their digit, in their order. `offsets[digit]` is where a digit begins.
-template <typename Key, typename Value>
+template <typename Key, typename Value, u32 THREADS_OF_SORT, u32 ITEMS>
 __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values, Key* keys_out, Value* values_out,
                                            u64 count, u32 shift, u32 bits, const u32* offsets, u32* words,
-                                           u32* ticket, SortShared<Key, Value>& shared) {
+                                           u32* ticket, SortShared<Key, Value, THREADS_OF_SORT, ITEMS>& shared) {
     constexpr bool HAS_VALUES = sizeof(Value) >= sizeof(u32);
-    const u32 tile = next_tile(ticket, shared.tile);
-    const u64 first = u64(tile) * TILE;
-    const u32 in_tile = u32(min(u64(TILE), count - first));
-    for (u32 i = threadIdx.x; i < WARPS * DIGITS; i += THREADS) shared.warp_counts[i / DIGITS][i % DIGITS] = 0;
+    constexpr u32 SORT_TILE = THREADS_OF_SORT * ITEMS;
+    constexpr u32 SORT_WARPS = THREADS_OF_SORT / WARP_THREADS;
+    if (threadIdx.x == 0) shared.tile = atomicAdd(ticket, 1u);
+    for (u32 i = threadIdx.x; i < SORT_WARPS * DIGITS; i += THREADS_OF_SORT) {
+        shared.warp_counts[i / DIGITS][i % DIGITS] = 0;
+    }
+    if (threadIdx.x < DIGITS) shared.digits[threadIdx.x] = 0;
+    __syncthreads();
+    const u32 tile = shared.tile;
+    const u64 first = u64(tile) * SORT_TILE;
+    const u32 in_tile = u32(min(u64(SORT_TILE), count - first));
     // A warp has consecutive items, a lane every 32nd of them. Behind the end lie items of the highest digit.
-    const u32 warp_first = warp_index() * CONSECUTIVE * WARP_THREADS;
-    Key items[CONSECUTIVE];
+    const u32 lane_first = warp_index() * ITEMS * WARP_THREADS + lane_index();
+    Key items[ITEMS];
 #pragma unroll
-    for (u32 i = 0; i < CONSECUTIVE; i++) {
-        const u32 at = warp_first + i * WARP_THREADS + lane_index();
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 at = lane_first + i * WARP_THREADS;
         items[i] = at < in_tile ? keys[first + at] : Key(~Key(0));
     }
-    __syncthreads();
-    u32 ranks[CONSECUTIVE];
+    // A thread may also stand for a digit.
+    const u32 digit = threadIdx.x;
+    const bool is_digit = digit < DIGITS;
+    u32* word = words + u64(tile) * DIGITS + digit;
+    if (SORT_EARLY) {
+        // Tiles behind learn the counts before the items have ranks. Atomics on one digit would stand in line.
+        const u32 one = digit_of(items[0], shift, bits);
+        u32 differ = 0;
+#pragma unroll
+        for (u32 i = 1; i < ITEMS; i++) differ |= digit_of(items[i], shift, bits) ^ one;
+        const u32 of_first = __shfl_sync(FULL_WARP, one, 0);
+        const bool is_same = differ == 0 && one == of_first && in_tile == SORT_TILE;
+        if (__all_sync(FULL_WARP, is_same)) {
+            if (lane_index() == 0) atomicAdd(&shared.digits[one], WARP_THREADS * ITEMS);
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) {
+                const u32 at = lane_first + i * WARP_THREADS;
+                if (at < in_tile) atomicAdd(&shared.digits[digit_of(items[i], shift, bits)], 1u);
+            }
+        }
+        __syncthreads();
+        if (is_digit) store_relaxed(word, (tile == 0 ? SORT_ALL : SORT_OWN) | shared.digits[digit]);
+    }
+    u32 ranks[ITEMS];
     u32* warp_counts = shared.warp_counts[warp_index()];
 #pragma unroll
-    for (u32 i = 0; i < CONSECUTIVE; i++) {
-        const u32 digit = digit_of(items[i], shift, bits);
-        const u32 equal = lanes_of_digit<DIGIT_BITS>(digit);
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 of_item = digit_of(items[i], shift, bits);
+        const u32 equal = lanes_of_digit<DIGIT_BITS>(of_item);
         const u32 below = __popc(equal & lanes_below());
         u32 before = 0;
         if (below == 0) {
-            before = warp_counts[digit];
-            warp_counts[digit] = before + __popc(equal);
+            before = warp_counts[of_item];
+            warp_counts[of_item] = before + __popc(equal);
         }
         ranks[i] = below + __shfl_sync(FULL_WARP, before, __ffs(equal) - 1);
         __syncwarp();
     }
     __syncthreads();
-    // From here a thread also stands for a digit.
-    const u32 digit = threadIdx.x;
-    u32 own = 0;
+    u32 own = 0, inclusive = 0;
+    if (is_digit) {
 #pragma unroll
-    for (u32 warp = 0; warp < WARPS; warp++) {
-        const u32 of_warp = shared.warp_counts[warp][digit];
-        shared.warp_counts[warp][digit] = own;
-        own += of_warp;
+        for (u32 warp = 0; warp < SORT_WARPS; warp++) {
+            const u32 of_warp = shared.warp_counts[warp][digit];
+            shared.warp_counts[warp][digit] = own;
+            own += of_warp;
+        }
+        inclusive = warp_inclusive_sum(own);
+        if (lane_index() == WARP_THREADS - 1) shared.sums[warp_index()] = inclusive;
     }
     // Items behind the end have the highest digit and come last: they are not counted for others.
-    const u32 behind = digit == (1u << bits) - 1 ? TILE - in_tile : 0;
-    u32* word = words + u64(tile) * DIGITS + digit;
-    store_relaxed(word, (tile == 0 ? SORT_ALL : SORT_OWN) | (own - behind));
-    u32 total;
-    const u32 in_tile_first = block_exclusive_sum(own, shared.sum, total);
-#pragma unroll
-    for (u32 warp = 0; warp < WARPS; warp++) shared.warp_counts[warp][digit] += in_tile_first;
+    const u32 counted = own - (digit == (1u << bits) - 1 ? SORT_TILE - in_tile : 0);
+    if (!SORT_EARLY && is_digit) store_relaxed(word, (tile == 0 ? SORT_ALL : SORT_OWN) | counted);
+    __syncthreads();
+    u32 in_tile_first = inclusive - own;
+    if (is_digit) {
+        for (u32 warp = 0; warp < warp_index(); warp++) in_tile_first += shared.sums[warp];
+        shared.digits[digit] = in_tile_first;
+    }
     __syncthreads();
 #pragma unroll
-    for (u32 i = 0; i < CONSECUTIVE; i++) {
-        ranks[i] += warp_counts[digit_of(items[i], shift, bits)];
-        shared.keys[ranks[i]] = items[i];
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 of_item = digit_of(items[i], shift, bits);
+        ranks[i] += warp_counts[of_item] + shared.digits[of_item];
     }
-    u32 before = 0;
-    for (u32 back = 1; back <= tile;) {
-        // Several tiles at a time, as each look takes long.
-        u32 found[LOOKS];
+    __syncthreads();
 #pragma unroll
-        for (u32 i = 0; i < LOOKS; i++) {
-            found[i] = back + i <= tile ? load_relaxed(word - u64(back + i) * DIGITS) : SORT_ALL;
+    for (u32 i = 0; i < ITEMS; i++) shared.keys[ranks[i]] = items[i];
+    // Underway while tiles are looked back at.
+    Value carried[HAS_VALUES ? ITEMS : 1];
+    if constexpr (HAS_VALUES) {
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            const u32 at = lane_first + i * WARP_THREADS;
+            carried[i] = at < in_tile ? values[first + at] : Value(0);
         }
-        bool is_all = false;
+    }
+    if (is_digit) {
+        u32 before = 0;
+        for (u32 back = 1; back <= tile;) {
+            u32 found[LOOKS];
 #pragma unroll
-        for (u32 i = 0; i < LOOKS; i++) {
-            if (!is_all) {
-                while (found[i] < SORT_OWN) {
-                    spin_wait();
-                    found[i] = load_relaxed(word - u64(back + i) * DIGITS);
-                }
-                before += found[i] & SORT_VALUE;
-                is_all = (found[i] & SORT_ALL) != 0;
+            for (u32 i = 0; i < LOOKS; i++) {
+                found[i] = back + i <= tile ? load_relaxed(word - u64(back + i) * DIGITS) : SORT_ALL;
             }
-        }
-        if (is_all) break;
-        back += LOOKS;
-    }
-    if (tile > 0) store_relaxed(word, SORT_ALL | (before + own - behind));
-    shared.offsets[digit] = offsets[digit] + before - in_tile_first;
-    __syncthreads();
-    u32 places[CONSECUTIVE];
+            bool is_all = false;
 #pragma unroll
-    for (u32 i = 0; i < CONSECUTIVE; i++) {
-        const u32 at = i * THREADS + threadIdx.x;
+            for (u32 i = 0; i < LOOKS; i++) {
+                if (!is_all) {
+                    while (found[i] < SORT_OWN) {
+                        spin_wait();
+                        found[i] = load_relaxed(word - u64(back + i) * DIGITS);
+                    }
+                    before += found[i] & SORT_VALUE;
+                    is_all = (found[i] & SORT_ALL) != 0;
+                }
+            }
+            if (is_all) break;
+            back += LOOKS;
+        }
+        if (tile > 0) store_relaxed(word, SORT_ALL | (before + counted));
+        shared.digits[digit] = offsets[digit] + before - in_tile_first;
+    }
+    __syncthreads();
+    u32 places[HAS_VALUES ? ITEMS : 1];
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 at = i * THREADS_OF_SORT + threadIdx.x;
         const Key key = shared.keys[at];
-        places[i] = shared.offsets[digit_of(key, shift, bits)] + at;
-        if (at < in_tile) keys_out[places[i]] = key;
+        const u32 place = shared.digits[digit_of(key, shift, bits)] + at;
+        if (at < in_tile) keys_out[place] = key;
+        if constexpr (HAS_VALUES) places[i] = place;
     }
     if constexpr (HAS_VALUES) {
         __syncthreads();
 #pragma unroll
-        for (u32 i = 0; i < CONSECUTIVE; i++) {
-            const u32 at = warp_first + i * WARP_THREADS + lane_index();
-            if (at < in_tile) shared.values[ranks[i]] = values[first + at];
-        }
+        for (u32 i = 0; i < ITEMS; i++) shared.values[ranks[i]] = carried[i];
         __syncthreads();
 #pragma unroll
-        for (u32 i = 0; i < CONSECUTIVE; i++) {
-            const u32 at = i * THREADS + threadIdx.x;
+        for (u32 i = 0; i < ITEMS; i++) {
+            const u32 at = i * THREADS_OF_SORT + threadIdx.x;
             if (at < in_tile) values_out[places[i]] = shared.values[at];
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, SORT_NARROW_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U32_THREADS, SORT_U32_BLOCKS)
 sort_digit_u32_kernel(const u32* keys, const Nothing* values, u32* keys_out, Nothing* values_out, u64 count, u32 shift,
                       u32 bits, const u32* offsets, u32* words, u32* ticket) {
-    using Shared = SortShared<u32, Nothing>;
+    using Shared = SortShared<u32, Nothing, SORT_U32_THREADS, SORT_U32_ITEMS>;
     SHARED(Shared, shared);
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
-sort_digit_u64_kernel(const u64* keys, const Nothing* values, u64* keys_out, Nothing* values_out, u64 count, u32 shift,
-                      u32 bits, const u32* offsets, u32* words, u32* ticket) {
-    using Shared = SortShared<u64, Nothing>;
-    SHARED(Shared, shared);
-    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, SORT_NARROW_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U32_THREADS, SORT_U32_PAIR_BLOCKS)
 sort_digit_u32_u32_kernel(const u32* keys, const u32* values, u32* keys_out, u32* values_out, u64 count, u32 shift,
                           u32 bits, const u32* offsets, u32* words, u32* ticket) {
-    using Shared = SortShared<u32, u32>;
+    using Shared = SortShared<u32, u32, SORT_U32_THREADS, SORT_U32_ITEMS>;
     SHARED(Shared, shared);
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_U64_BLOCKS)
+sort_digit_u64_kernel(const u64* keys, const Nothing* values, u64* keys_out, Nothing* values_out, u64 count, u32 shift,
+                      u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u64, Nothing, SORT_U64_THREADS, SORT_U64_ITEMS>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_U64_PAIR_BLOCKS)
 sort_digit_u64_u32_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u64 count, u32 shift,
                           u32 bits, const u32* offsets, u32* words, u32* ticket) {
-    using Shared = SortShared<u64, u32>;
+    using Shared = SortShared<u64, u32, SORT_U64_THREADS, SORT_U64_ITEMS>;
     SHARED(Shared, shared);
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, SORT_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_U64_PAIR_BLOCKS)
 sort_digit_u64_u64_kernel(const u64* keys, const u64* values, u64* keys_out, u64* values_out, u64 count, u32 shift,
                           u32 bits, const u32* offsets, u32* words, u32* ticket) {
-    using Shared = SortShared<u64, u64>;
+    using Shared = SortShared<u64, u64, SORT_U64_THREADS, SORT_U64_ITEMS>;
     SHARED(Shared, shared);
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
@@ -507,9 +664,33 @@ expand_kernel(const u32* offsets, u32 owner_count, u32* owners, u32 count) {
     const bool fit = owners_here <= TILE;
     for (u32 i = threadIdx.x; fit && i < owners_here; i += THREADS) shared.offsets[i] = offsets[shared.first + i];
     __syncthreads();
-    for (u64 i = first + threadIdx.x; i < end; i += THREADS) {
-        owners[i] = fit ? shared.first + u32(owner_of(shared.offsets, 0, owners_here, u32(i)))
-                        : u32(owner_of(offsets, shared.first, shared.end, u32(i)));
+    const u32* table = fit ? shared.offsets : offsets + shared.first;
+    using V = Vector<u32>;
+#pragma unroll
+    for (u32 row = 0; row < CONSECUTIVE / V::COUNT; row++) {
+        const u64 at = first + (row * THREADS + threadIdx.x) * V::COUNT;
+        if (at >= end) break;
+        // One search for the items of a vector.
+        u32 owner = u32(owner_of(table, 0, owners_here, u32(at)));
+        V found;
+#pragma unroll
+        for (u32 i = 0; i < V::COUNT; i++) {
+            const u32 item = u32(at) + i;
+            if (owner + 1 < owners_here && table[owner + 1] <= item) owner++;
+            // Owners without items are passed over at once.
+            if (owner + 1 < owners_here && table[owner + 1] <= item) {
+                owner = u32(owner_of(table, owner, owners_here, item));
+            }
+            found.items[i] = shared.first + owner;
+        }
+        if (at + V::COUNT <= end) {
+            *reinterpret_cast<V*>(owners + at) = found;
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < V::COUNT; i++) {
+                if (at + i < end) owners[at + i] = found.items[i];
+            }
+        }
     }
 }
 

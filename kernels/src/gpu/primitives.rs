@@ -9,15 +9,31 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Launch, Source, THREADS};
+use super::driver::{Argument, Launch, Source, THREADS, tuned};
 use super::error::GpuError;
 
 /// Items that a block takes at a time.
 const TILE: usize = 4096;
 
+/// Vectors of 16 bytes of a thread that scans, by size of items.
+const SCAN_ROWS: usize = 4;
+const SCAN_U64_ROWS: usize = 8;
+
+/// Threads of a block that sorts, and items of each, by size of keys.
+const SORT_U32_THREADS: usize = 512;
+const SORT_U32_ITEMS: usize = 16;
+const SORT_U64_THREADS: usize = 384;
+const SORT_U64_ITEMS: usize = 15;
+
 /// Bits of a digit of radix sort, and its values.
 const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
+
+/// Vectors of keys that a thread has under way when digits are counted.
+const VECTORS: usize = 4;
+
+/// Room for the counters of a sort, so that what follows is aligned.
+const COUNTERS: usize = 32;
 
 /// Items that [`sort_keys`] and [`sort_pairs`] take at most.
 pub const SORT_MAX: usize = (1 << 30) - 1;
@@ -28,6 +44,20 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("PRIMITIVE_THREADS", THREADS as u64),
         ("PRIMITIVE_TILE", TILE as u64),
+        ("SCAN_ROWS", SCAN_ROWS as u64),
+        ("SCAN_BLOCKS", 6),
+        ("SCAN_U64_ROWS", SCAN_U64_ROWS as u64),
+        ("SCAN_U64_BLOCKS", 4),
+        ("SORT_U32_THREADS", SORT_U32_THREADS as u64),
+        ("SORT_U32_ITEMS", SORT_U32_ITEMS as u64),
+        ("SORT_U32_BLOCKS", 2),
+        ("SORT_U32_PAIR_BLOCKS", 2),
+        ("SORT_U64_THREADS", SORT_U64_THREADS as u64),
+        ("SORT_U64_ITEMS", SORT_U64_ITEMS as u64),
+        ("SORT_U64_BLOCKS", 2),
+        ("SORT_U64_PAIR_BLOCKS", 2),
+        ("SORT_LOOKS", 8),
+        ("SORT_EARLY", 1),
     ],
 };
 
@@ -67,21 +97,39 @@ pub trait Scanned<Sum>: Pod {
     /// The kernel.
     #[doc(hidden)]
     const KERNEL: &'static str;
+    /// Items that a block takes.
+    #[doc(hidden)]
+    fn tile() -> usize;
 }
+
+/// Bytes of a vector.
+const VECTOR: usize = 16;
 
 impl Scanned<u32> for u32 {
     #[doc(hidden)]
     const KERNEL: &'static str = "scan_u32_u32_kernel";
+    #[doc(hidden)]
+    fn tile() -> usize {
+        tuned("SCAN_ROWS", SCAN_ROWS) * THREADS as usize * VECTOR / size_of::<u32>()
+    }
 }
 
 impl Scanned<u64> for u32 {
     #[doc(hidden)]
     const KERNEL: &'static str = "scan_u32_u64_kernel";
+    #[doc(hidden)]
+    fn tile() -> usize {
+        TILE
+    }
 }
 
 impl Scanned<u64> for u64 {
     #[doc(hidden)]
     const KERNEL: &'static str = "scan_u64_u64_kernel";
+    #[doc(hidden)]
+    fn tile() -> usize {
+        tuned("SCAN_U64_ROWS", SCAN_U64_ROWS) * THREADS as usize * VECTOR / size_of::<u64>()
+    }
 }
 
 /// `[items + 1]`: the sum of the items before each, and of all. Sums stay below 2^62 and fit into `Sum`.
@@ -105,14 +153,12 @@ pub(crate) fn scan_to<Item: Scanned<Sum>, Sum: Pod>(
     sums: &Buffer<Sum>,
 ) -> Result<(), GpuError> {
     assert!(sums.len() == items.len() + 1, "no room for the sum of all");
-    let blocks = tiles(sums.len());
-    let look_back = LookBack::<u64>::new(gpu, blocks as usize)?;
+    let launch = Launch::tiles(sums.len(), Item::tile());
+    let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+    let bytes = items.len() * size_of::<Item>() + sums.len() * size_of::<Sum>();
     gpu.launch(
-        SOURCE.kernel(Item::KERNEL),
-        Launch {
-            blocks,
-            threads: THREADS,
-        },
+        SOURCE.kernel(Item::KERNEL).moving(bytes),
+        launch,
         arguments![
             items,
             sums,
@@ -126,19 +172,37 @@ pub(crate) fn scan_to<Item: Scanned<Sum>, Sum: Pod>(
 /// What radix sort orders by.
 pub trait Key: Pod {
     /// The kernel that counts digits.
-    const HISTOGRAM: &'static str;
+    const OFFSETS: &'static str;
     /// The kernel that sorts by one digit.
     const SORT: &'static str;
+    /// Threads of a block that sorts.
+    #[doc(hidden)]
+    fn threads() -> usize;
+    /// Items of each.
+    #[doc(hidden)]
+    fn items() -> usize;
 }
 
 impl Key for u32 {
-    const HISTOGRAM: &'static str = "digit_histogram_u32_kernel";
+    const OFFSETS: &'static str = "digit_offsets_u32_kernel";
     const SORT: &'static str = "sort_digit_u32_kernel";
+    fn threads() -> usize {
+        tuned("SORT_U32_THREADS", SORT_U32_THREADS)
+    }
+    fn items() -> usize {
+        tuned("SORT_U32_ITEMS", SORT_U32_ITEMS)
+    }
 }
 
 impl Key for u64 {
-    const HISTOGRAM: &'static str = "digit_histogram_u64_kernel";
+    const OFFSETS: &'static str = "digit_offsets_u64_kernel";
     const SORT: &'static str = "sort_digit_u64_kernel";
+    fn threads() -> usize {
+        tuned("SORT_U64_THREADS", SORT_U64_THREADS)
+    }
+    fn items() -> usize {
+        tuned("SORT_U64_ITEMS", SORT_U64_ITEMS)
+    }
 }
 
 /// What radix sort moves with its keys.
@@ -205,39 +269,35 @@ fn sort<K: Key, V: Pod>(
         return Ok((keys, values));
     }
     let passes = bits.len().div_ceil(DIGIT_BITS as usize);
-    let offsets = gpu.zeroed::<u32>(passes * DIGITS)?;
-    // A thread counts some digits before its block hands them over.
-    let launch = gpu.looping(len.div_ceil(16));
-    gpu.launch(
-        SOURCE.kernel(K::HISTOGRAM),
-        launch,
-        arguments![&keys, len, bits.start, bits.end, &offsets],
-    )?;
+    let tile = K::threads() * K::items();
     let launch = Launch {
-        blocks: passes as u32,
-        threads: THREADS,
+        // At most 1024.
+        threads: K::threads() as u32,
+        ..Launch::tiles(len, tile)
     };
+    // Where digits begin in each pass, how many blocks have counted, a ticket for each pass, and words of its look-back.
+    let (done, tickets) = (passes * DIGITS, passes * DIGITS + 1);
+    let words = done + COUNTERS;
+    let state = gpu.zeroed::<u32>(words + passes * launch.blocks as usize * DIGITS)?;
     gpu.launch(
-        SOURCE.kernel("digit_offsets_kernel"),
-        launch,
-        arguments![&offsets],
+        SOURCE.kernel(K::OFFSETS).moving(len * size_of::<K>()),
+        gpu.looping(len.div_ceil(VECTORS * VECTOR / size_of::<K>())),
+        arguments![&keys, len, bits.start, bits.end, &state, state.at(done)],
     )?;
-    let blocks = tiles(len);
     let (mut keys, mut keys_out) = (keys, gpu.allocate::<K>(len)?);
     let mut values_out = match &values {
         Some(_) => Some(gpu.allocate::<V>(len)?),
         None => None,
     };
     let mut values = values;
+    let value_bytes = values.as_ref().map_or(0, |_| size_of::<V>());
     for (pass, shift) in bits.clone().step_by(DIGIT_BITS as usize).enumerate() {
-        let look_back = LookBack::<u32>::new(gpu, blocks as usize * DIGITS)?;
         let none = || Argument::U64(0);
         gpu.launch(
-            SOURCE.kernel(name),
-            Launch {
-                blocks,
-                threads: THREADS,
-            },
+            SOURCE
+                .kernel(name)
+                .moving(2 * len * (size_of::<K>() + value_bytes)),
+            launch,
             arguments![
                 &keys,
                 values.as_ref().map_or_else(none, Argument::from),
@@ -246,9 +306,9 @@ fn sort<K: Key, V: Pod>(
                 len,
                 shift,
                 DIGIT_BITS.min(bits.end - shift),
-                offsets.at(pass * DIGITS),
-                look_back.words(),
-                look_back.ticket(),
+                state.at(pass * DIGITS),
+                state.at(words + pass * launch.blocks as usize * DIGITS),
+                state.at(tickets + pass),
             ],
         )?;
         std::mem::swap(&mut keys, &mut keys_out);
@@ -280,7 +340,9 @@ pub fn sums_by_key(
         let blocks = tiles(len);
         let look_back = LookBack::<u64>::new(gpu, blocks as usize * 2)?;
         gpu.launch(
-            SOURCE.kernel("sums_by_key_kernel"),
+            SOURCE
+                .kernel("sums_by_key_kernel")
+                .moving(len * size_of::<u64>() * values.map_or(1, |_| 2)),
             Launch {
                 blocks,
                 threads: THREADS,
@@ -314,7 +376,9 @@ pub fn expand(gpu: &Gpu, offsets: &Buffer<u32>, count: usize) -> Result<Buffer<u
     let owner_count = u32::try_from(offsets.len() - 1).expect("offsets of u32 items");
     let items = u32::try_from(count).expect("items that u32 offsets bound");
     gpu.launch(
-        SOURCE.kernel("expand_kernel"),
+        SOURCE
+            .kernel("expand_kernel")
+            .moving((count + offsets.len()) * size_of::<u32>()),
         Launch {
             blocks: tiles(count),
             threads: THREADS,
@@ -339,7 +403,9 @@ pub fn segment_sums(
     let items = u32::try_from(values.len()).expect("items that u32 offsets bound");
     let sums = gpu.zeroed(offsets.len() - 1)?;
     gpu.launch(
-        SOURCE.kernel("segment_sums_kernel"),
+        SOURCE
+            .kernel("segment_sums_kernel")
+            .moving(values.len() * size_of::<u64>() + offsets.len() * 12),
         Launch {
             blocks: tiles(values.len()),
             threads: THREADS,
@@ -355,7 +421,9 @@ mod tests {
     use crate::gpu::test_devices::{Numbers, on_devices};
 
     /// Lengths around lanes, warps, threads and tiles, and some tiles.
-    const LENGTHS: [usize; 12] = [0, 1, 2, 31, 33, 255, 4095, 4096, 4097, 8192, 12_289, 50_000];
+    const LENGTHS: [usize; 14] = [
+        0, 1, 2, 31, 33, 255, 4095, 4096, 4097, 5760, 8192, 8193, 12_289, 50_000,
+    ];
 
     #[test]
     fn scan_equals_running_sums() {
@@ -428,13 +496,13 @@ mod tests {
                 let mut expected: Vec<(u32, u32)> = keys.iter().copied().zip(0..).collect();
                 expected.sort_by_key(|&(key, _)| key);
                 let (sorted, moved) =
-                    sort_pairs(gpu, gpu.upload(&keys)?, gpu.upload(&values)?, 0..32)?;
+                    sort_pairs(gpu, gpu.upload(&keys)?, gpu.upload(&values)?, 0..9)?;
                 let found = gpu
                     .download(&sorted)?
                     .into_iter()
                     .zip(gpu.download(&moved)?);
                 assert_eq!(found.collect::<Vec<_>>(), expected, "{len}");
-                let sorted = sort_keys(gpu, gpu.upload(&keys)?, 0..32)?;
+                let sorted = sort_keys(gpu, gpu.upload(&keys)?, 0..13)?;
                 let expected: Vec<u32> = expected.into_iter().map(|(key, _)| key).collect();
                 assert_eq!(gpu.download(&sorted)?, expected, "{len}");
             }

@@ -73,12 +73,13 @@ pub fn weights_with_root<C: DeviceCounter>(
     gpu: &Gpu,
     words: &DeviceWords,
 ) -> Result<Buffer<C>, GpuError> {
+    let read = words.root.len() * size_of::<u32>() + body_bytes(words);
     match &words.walks {
-        Some(walks) => count(gpu, words, &walks.root, 1),
+        Some(walks) => count(gpu, words, &walks.root, read, 1),
         None => {
             // Positions are u32.
             let walk = walk(gpu, words, 0..words.root.len() as u32, 1)?;
-            count(gpu, words, &walk, 1)
+            count(gpu, words, &walk, read, 1)
         }
     }
 }
@@ -92,7 +93,8 @@ pub(crate) fn of_root(
     // Positions are u32.
     let root = 0..words.root.len() as u32;
     let walk = Walk::new(gpu, &[root], TILE, &[], TILE, JOINED)?;
-    let counted = count::<u32>(gpu, words, &walk, columns)?;
+    let read = words.root.len() * size_of::<u32>();
+    let counted = count::<u32>(gpu, words, &walk, read, columns)?;
     let counts = gpu.allocate(counted.len() + STATE_ITEMS)?;
     gpu.copy(&counts, 0, &counted, counted.len())?;
     gpu.fill_items(&counts, counted.len(), STATE_ITEMS, 0)?;
@@ -111,7 +113,8 @@ pub fn file_weights<C: DeviceCounter>(
 ) -> Result<Buffer<C>, GpuError> {
     let file = file as usize;
     let root = words.file_starts[file]..words.file_starts[file + 1];
-    count(gpu, words, &walk(gpu, words, root, 1)?, 1)
+    let read = root.len() * size_of::<u32>() + body_bytes(words);
+    count(gpu, words, &walk(gpu, words, root, 1)?, read, 1)
 }
 
 /// `[symbols * files]`: how often each symbol occurs in each file, of which there are [`COLUMNS_MAX`] at most.
@@ -144,16 +147,22 @@ fn shift(columns: usize) -> u32 {
     columns.max(1).next_power_of_two().ilog2()
 }
 
-/// Counts from nothing.
+/// Bytes of the symbols of all bodies with their owners.
+fn body_bytes(words: &DeviceWords) -> usize {
+    words.symbols.len() * 2 * size_of::<u32>()
+}
+
+/// Counts from nothing, on a walk that reads so many bytes of symbols.
 fn count<C: DeviceCounter>(
     gpu: &Gpu,
     words: &DeviceWords,
     walk: &Walk,
+    read: usize,
     columns: usize,
 ) -> Result<Buffer<C>, GpuError> {
     // The counters of the walk lie behind the others, so that one fill makes both 0.
     let weights = gpu.zeroed(words.symbol_count() * columns + STATE_ITEMS)?;
-    count_more(gpu, words, walk, columns, weights)
+    count_more(gpu, words, walk, read, columns, weights)
 }
 
 /// Counts from what was counted before.
@@ -166,14 +175,15 @@ fn count_from(
 ) -> Result<Buffer<u32>, GpuError> {
     let weights = gpu.allocate(words.symbol_count() * columns + STATE_ITEMS)?;
     gpu.copy(&weights, 0, counts, weights.len())?;
-    count_more(gpu, words, walk, columns, weights)
+    count_more(gpu, words, walk, body_bytes(words), columns, weights)
 }
 
-/// Adds to weights, behind which the counters of the walk are 0.
+/// Adds to weights, behind which the counters of the walk are 0. The walk reads so many bytes of symbols.
 fn count_more<C: DeviceCounter>(
     gpu: &Gpu,
     words: &DeviceWords,
     walk: &Walk,
+    read: usize,
     columns: usize,
     mut weights: Buffer<C>,
 ) -> Result<Buffer<C>, GpuError> {
@@ -182,6 +192,8 @@ fn count_more<C: DeviceCounter>(
         blocks: walk.blocks(gpu, RESIDENT),
         threads: THREADS,
     };
+    // Counts are read and written.
+    let bytes = read + cells * 2 * size_of::<C>();
     let mut arguments = arguments![
         &words.root,
         &words.root_offsets,
@@ -196,7 +208,7 @@ fn count_more<C: DeviceCounter>(
     ]
     .to_vec();
     arguments.extend(walk.arguments(weights.at(cells)));
-    gpu.launch(SOURCE.kernel(C::KERNEL), launch, &arguments)?;
+    gpu.launch(SOURCE.kernel(C::KERNEL).moving(bytes), launch, &arguments)?;
     weights.truncate(cells);
     Ok(weights)
 }

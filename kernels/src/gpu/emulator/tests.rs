@@ -19,10 +19,7 @@ static SOURCE: Source = Source {
 const MISTAKE_WORDS: u64 = 16;
 
 fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        source: &SOURCE,
-        name,
-    }
+    SOURCE.kernel(name)
 }
 
 /// Runs with a device of each check, if there is a compiler.
@@ -681,10 +678,7 @@ fn a_source_that_does_not_compile_says_where() {
         constants: &[("DEFINED", 1000)],
     };
     on_devices(|emulator| {
-        let broken = Kernel {
-            source: &BROKEN,
-            name: "broken_kernel",
-        };
+        let broken = BROKEN.kernel("broken_kernel");
         let launch = Launch {
             blocks: 1,
             threads: 1,
@@ -692,10 +686,7 @@ fn a_source_that_does_not_compile_says_where() {
         let error = emulator.launch(broken, launch, &[Argument::U32(1)]);
         assert!(error.unwrap_err().to_string().contains("broken.cu:3:"));
         let values = put(emulator, &[5_u32]);
-        let defined = Kernel {
-            source: &DEFINED,
-            name: "defined_kernel",
-        };
+        let defined = DEFINED.kernel("defined_kernel");
         emulator.launch(defined, launch, &[values]).unwrap();
         assert_eq!(get::<u32>(emulator, values, 1), [1005]);
     });

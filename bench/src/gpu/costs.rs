@@ -1,0 +1,252 @@
+//! What device work costs, for `calibrate`.
+//!
+//! Nanoseconds of the wall clock, as a query waits for them: with copies of what is found, and of grammars where the
+//! constant says so. A task takes some time however small it is, which the same task on a few tokens tells.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use zipfdb_kernels::gpu::{
+    self, DeviceQueries, DeviceStructures, DeviceWords, Extract, FileUses, Gpu, GpuError,
+    SearchResults, WordQuery, word_file_counts,
+};
+use zipfdb_kernels::{
+    Content, FileOrder, GrammarView, Lengths, Parameters, Parents, Signatures, Structures,
+    SymbolText, construct, count_in_file, extract, locate_in_file,
+};
+
+use super::arrays::Arrays;
+use super::kernels::{Batches, Work};
+use crate::Result;
+
+/// The constants in order, each with its first line of documentation.
+pub const CONSTANTS: [(&str, &str); 11] = [
+    (
+        "DEVICE_START_COST",
+        "Starting work on a device, and fetching what it found.",
+    ),
+    ("DEVICE_BYTE_COST", "Copying a byte to or from a device."),
+    (
+        "DEVICE_WORDS_COST",
+        "Copying a symbol of a grammar over words to a device.",
+    ),
+    (
+        "DEVICE_FILE_COUNT_COST",
+        "Counting words by file on a device, for each symbol.",
+    ),
+    (
+        "DEVICE_NGRAM_COST",
+        "Counting n-grams on a device, for each symbol.",
+    ),
+    (
+        "DEVICE_NGRAM_FILE_COST",
+        "Counting n-grams by file on a device, for each symbol.",
+    ),
+    (
+        "DEVICE_BUILD_COST",
+        "Copying a grammar to a device and building what look-ups need, for each symbol.",
+    ),
+    (
+        "DEVICE_LOOKUP_COST",
+        "Answering a look-up of a batch on a device.",
+    ),
+    (
+        "BATCH_LOOKUP_COST",
+        "Answering a look-up of a batch on the CPU.",
+    ),
+    (
+        "CONSTRUCT_COST",
+        "Building a grammar on the CPU, for each token.",
+    ),
+    (
+        "DEVICE_CONSTRUCT_COST",
+        "Building a grammar on a device, for each token.",
+    ),
+];
+
+/// Tokens of a corpus that has nothing to do.
+const FEW: usize = 1_000;
+
+/// Words of the n-grams that are counted.
+const N: usize = 3;
+
+/// Bytes that are copied there and back.
+const COPIED: usize = 256 << 20;
+
+/// Bytes for windows of n-grams.
+const MEMORY: usize = 16 << 30;
+
+/// Look-ups that the CPU answers.
+const CPU_LOOKUPS: usize = 2_000;
+
+/// The constants on one corpus.
+pub fn costs(gpu: &Gpu, arrays: &Arrays) -> Result<[f64; CONSTANTS.len()]> {
+    let (tokens, offsets) = (&arrays.tokens[..], &arrays.file_offsets[..]);
+    let few = &tokens[..tokens.len().min(FEW)];
+    // At most FEW.
+    let few_offsets = [0, few.len() as u32];
+    let nothing = Tasks::measure(gpu, &Work::new(gpu, few, &few_offsets, arrays)?)?;
+    let work = Work::new(gpu, tokens, offsets, arrays)?;
+    let tasks = Tasks::measure(gpu, &work)?;
+    let symbols = (work.view().symbols.len() + work.view().root.len()) as f64;
+    let of = |task: fn(&Tasks) -> f64| (task(&tasks) - task(&nothing)).max(0.0) / symbols;
+
+    let bytes = vec![1u8; COPIED];
+    let copied = nanoseconds(|| gpu.download(&gpu.upload(&bytes)?))?;
+    let batches = Batches::new(gpu, &work, arrays)?;
+    let built = nanoseconds(|| {
+        let structures = batches.structures(gpu, &work)?;
+        gpu.synchronize()?;
+        Ok(structures)
+    })?;
+    let (on_device, on_cpu) = lookups(gpu, &batches, &work, arrays)?;
+    let begin = Instant::now();
+    let parameters = Parameters::default();
+    let terminals = arrays.terminal_count();
+    black_box(construct(
+        tokens.to_vec(),
+        offsets,
+        terminals,
+        &parameters,
+        &mut |_| {},
+    ));
+    let constructed = begin.elapsed().as_nanos() as f64;
+    // Its copies are counted apart.
+    let resident = nanoseconds(|| {
+        work.construct(gpu)?;
+        gpu.synchronize()
+    })?;
+    let copies = nanoseconds(|| {
+        gpu.upload(tokens)?;
+        gpu.synchronize()
+    })?;
+    let starts = [nothing.file_counts, nothing.ngrams, nothing.ngram_files];
+    Ok([
+        starts.iter().sum::<f64>() / starts.len() as f64,
+        copied / 2.0 / COPIED as f64,
+        of(|tasks| tasks.upload),
+        of(|tasks| tasks.file_counts),
+        of(|tasks| tasks.ngrams),
+        of(|tasks| tasks.ngram_files),
+        built / symbols,
+        on_device,
+        on_cpu,
+        constructed / tokens.len() as f64,
+        (resident - copies).max(0.0) / tokens.len() as f64,
+    ])
+}
+
+/// Times of the tasks on a resident grammar over words, and of its copy.
+struct Tasks {
+    upload: f64,
+    file_counts: f64,
+    ngrams: f64,
+    ngram_files: f64,
+}
+
+impl Tasks {
+    fn measure(gpu: &Gpu, work: &Work<'_>) -> Result<Tasks> {
+        let view = work.word_view();
+        let words = DeviceWords::upload(gpu, view)?;
+        let counts = gpu::weights(gpu, &words)?;
+        let uses = FileUses::new(gpu, &words)?;
+        Ok(Tasks {
+            upload: nanoseconds(|| {
+                let words = DeviceWords::upload(gpu, view)?;
+                gpu::weights(gpu, &words)?;
+                gpu.synchronize()
+            })?,
+            file_counts: nanoseconds(|| {
+                let uses = FileUses::new(gpu, &words)?;
+                word_file_counts(gpu, &words, &uses)?.download(gpu)
+            })?,
+            ngrams: nanoseconds(|| {
+                let parts = gpu::ngram_counts(gpu, &words, &counts, N, MEMORY)?;
+                let parts = parts.iter().map(|part| part.download(gpu));
+                parts.collect::<std::result::Result<Vec<_>, _>>()
+            })?,
+            ngram_files: nanoseconds(|| {
+                let order = FileOrder::Count;
+                let parts = gpu::ngram_file_counts(gpu, &words, &counts, &uses, N, order, MEMORY)?;
+                let parts = parts.iter().map(|part| part.download(gpu));
+                parts.collect::<std::result::Result<Vec<_>, _>>()
+            })?,
+        })
+    }
+}
+
+/// A count, a search and an extract on average: on the device, and with one thread of the CPU.
+fn lookups(
+    gpu: &Gpu,
+    batches: &Batches<'_>,
+    work: &Work<'_>,
+    arrays: &Arrays,
+) -> Result<(f64, f64)> {
+    let structures: DeviceStructures = batches.structures(gpu, work)?;
+    let on_device = nanoseconds(|| {
+        let queries = DeviceQueries::upload(gpu, &batches.queries)?;
+        let counts = gpu.download(&structures.count(gpu, &queries)?)?;
+        let queries = DeviceQueries::upload(gpu, &batches.queries)?;
+        let places = SearchResults::download(gpu, &structures.search(gpu, &queries)?)?;
+        let bytes = structures.extract(gpu, &batches.extracts)?.download(gpu)?;
+        Ok((counts, places, bytes))
+    })?;
+    drop(structures);
+    let asked = batches.queries.len() * 2 + batches.extracts.len();
+
+    let view: GrammarView<'_> = work.view();
+    let lengths = Lengths::new(view, |terminal| arrays.token(terminal).len() as u64);
+    let signatures = Signatures::new(view, |terminal| arrays.word_of[terminal as usize]);
+    let parents = Parents::new(view);
+    let text = SymbolText::new(view, &lengths, |terminal| arrays.token(terminal));
+    let structures = Structures {
+        view,
+        lengths: &lengths,
+        signatures: &signatures,
+        parents: Some(&parents),
+    };
+    let content = Content {
+        view,
+        lengths: &lengths,
+        text: &text,
+    };
+    let offsets = &arrays.file_offsets;
+    let begin = Instant::now();
+    for WordQuery { word, file } in &batches.queries[..CPU_LOOKUPS] {
+        let tokens = u64::from(offsets[*file as usize + 1] - offsets[*file as usize]);
+        let terminals = word.first..word.end;
+        black_box(count_in_file(
+            view,
+            Some(&parents),
+            &signatures,
+            terminals,
+            *file,
+            tokens,
+        ));
+        black_box(locate_in_file(structures, *word, *file, tokens));
+    }
+    for query in &batches.extracts[..CPU_LOOKUPS] {
+        let Extract {
+            file,
+            offset,
+            length,
+        } = *query;
+        black_box(extract(content, file, offset, length));
+    }
+    let on_cpu = begin.elapsed().as_nanos() as f64;
+    Ok((on_device / asked as f64, on_cpu / (3 * CPU_LOOKUPS) as f64))
+}
+
+/// The median of a few runs after one that is not timed.
+fn nanoseconds<T>(run: impl Fn() -> std::result::Result<T, GpuError>) -> Result<f64> {
+    const RUNS: usize = 5;
+    black_box(run()?);
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let begin = Instant::now();
+        black_box(run()?);
+        times.push(begin.elapsed().as_nanos() as f64);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[RUNS / 2])
+}

@@ -1,0 +1,235 @@
+//! The words of all files, decoded, and counts of words by file from them.
+//!
+//! The invariant: tables are those of lists. Only for grammars of many files
+//! whose words are not many times their symbols: others are better not decoded.
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Argument, Launch, Source, THREADS};
+use super::error::GpuError;
+use super::local_tables;
+use super::primitives::{self, LookBack, SORT_MAX};
+use super::tables::DeviceTable;
+use super::traversal::DeviceWords;
+use super::weights::weights;
+
+/// Keys of a tile of runs.
+const TILE: usize = 4096;
+
+/// Words are decoded if there are at most so many a symbol.
+const WORDS_MAX: usize = 4;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "file_words.cu",
+    text: include_str!("file_words.cu"),
+    constants: &[
+        ("FILE_WORDS_THREADS", THREADS as u64),
+        ("FILE_WORDS_TILE", TILE as u64),
+    ],
+};
+
+/// The words of all files, each with its file.
+#[derive(Debug)]
+pub(crate) struct FileWords {
+    /// `word << file_bits | file`, in order of files.
+    keys: Buffer<u32>,
+    shape: KeyShape,
+}
+
+/// Bits of words and files in a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyShape {
+    word_bits: u32,
+    pub(crate) file_bits: u32,
+}
+
+impl KeyShape {
+    /// `None` if both do not fit into a key.
+    pub(crate) fn new(words: usize, files: usize) -> Option<KeyShape> {
+        let bits = |count: usize| usize::BITS - count.saturating_sub(1).leading_zeros();
+        let (word_bits, file_bits) = (bits(words), bits(files));
+        // Shifts by 32 bits are not defined.
+        let fits = word_bits + file_bits <= u32::BITS && file_bits < u32::BITS;
+        fits.then_some(KeyShape {
+            word_bits,
+            file_bits,
+        })
+    }
+}
+
+impl FileWords {
+    /// Decodes all files; `None` where that does not pay.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub(crate) fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<FileWords>, GpuError> {
+        let terminals = grammar.terminal_count;
+        let (bodies, roots) = grammar.sizes();
+        let Some(shape) = KeyShape::new(terminals as usize, grammar.files()) else {
+            return Ok(None);
+        };
+        let weights = weights(gpu, grammar)?;
+        let rule_weights = weights.at(terminals as usize);
+        let lengths = local_tables::lengths(gpu, grammar)?;
+        let sizes_of = |symbols: &Buffer<u32>, owners: Argument| {
+            let sizes = gpu.allocate::<u32>(symbols.len())?;
+            let arguments = arguments![
+                symbols,
+                owners,
+                symbols.len(),
+                terminals,
+                &lengths,
+                rule_weights,
+                &sizes
+            ];
+            gpu.launch_looping(SOURCE.kernel("word_sizes_kernel"), symbols.len(), arguments)?;
+            Ok(sizes)
+        };
+        let body_sizes = sizes_of(&grammar.symbols, (&grammar.owners).into())?;
+        let root_sizes = sizes_of(&grammar.root, Argument::U64(0))?;
+        // Words of rules may be more than u32 counts.
+        let body_sums = primitives::scan::<u32, u64>(gpu, &body_sizes)?;
+        let root_places = primitives::scan::<u32, u32>(gpu, &root_sizes)?;
+        let body_words = gpu.item(&body_sums, bodies)?;
+        let words = gpu.item(&root_places, roots)? as usize;
+        let most = WORDS_MAX * (bodies + roots);
+        if words > most || body_words > most as u64 || words > SORT_MAX {
+            return Ok(None);
+        }
+        drop((body_sums, root_sizes));
+
+        let body_places = primitives::scan::<u32, u32>(gpu, &body_sizes)?;
+        drop(body_sizes);
+        // At most `most`, a usize.
+        let flat = gpu.allocate::<u32>(body_words as usize)?;
+        let owners = primitives::expand(gpu, &body_places, flat.len())?;
+        for level in 0..grammar.levels() {
+            let range = grammar.level_bodies(level);
+            let arguments = arguments![
+                &grammar.symbols,
+                &grammar.rule_offsets,
+                &body_places,
+                &owners,
+                range.start,
+                range.end,
+                terminals,
+                &flat
+            ];
+            gpu.launch_looping(SOURCE.kernel("level_words_kernel"), flat.len(), arguments)?;
+        }
+        let owners = primitives::expand(gpu, &root_places, words)?;
+        let keys = gpu.allocate::<u32>(words)?;
+        let arguments = arguments![
+            &grammar.root,
+            &grammar.root_files,
+            &root_places,
+            &owners,
+            words,
+            &grammar.rule_offsets,
+            &body_places,
+            &flat,
+            terminals,
+            shape.file_bits,
+            &keys
+        ];
+        gpu.launch_looping(SOURCE.kernel("root_words_kernel"), words, arguments)?;
+        Ok(Some(FileWords { keys, shape }))
+    }
+
+    /// Bytes on the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.keys.len() * size_of::<u32>()) as u64
+    }
+
+    /// For each word the files that it occurs in, with counts.
+    pub(crate) fn table(&self, gpu: &Gpu, words: usize) -> Result<DeviceTable, GpuError> {
+        let keys = gpu.allocate::<u32>(self.keys.len())?;
+        gpu.copy(&keys, 0, &self.keys, keys.len())?;
+        table(gpu, keys, self.shape, words)
+    }
+}
+
+/// The table of keys in order of files: for each word the files that it occurs in, with counts.
+pub(crate) fn table(
+    gpu: &Gpu,
+    keys: Buffer<u32>,
+    shape: KeyShape,
+    words: usize,
+) -> Result<DeviceTable, GpuError> {
+    let count = keys.len();
+    // Sorting is stable: files stay in order.
+    let bits = shape.file_bits..shape.file_bits + shape.word_bits;
+    let keys = primitives::sort_keys(gpu, keys, bits)?;
+    let (run_keys, firsts) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
+    let runs = gpu.zeroed::<u64>(1)?;
+    let launch = Launch::tiles(count, TILE);
+    let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+    let arguments = arguments![
+        &keys,
+        count,
+        look_back.words(),
+        look_back.ticket(),
+        &run_keys,
+        &firsts,
+        &runs
+    ];
+    gpu.launch(SOURCE.kernel("run_firsts_kernel"), launch, arguments)?;
+    // At most `count`, a usize.
+    let runs = gpu.item(&runs, 0)? as usize;
+    drop(keys);
+    let offsets = gpu.allocate::<u32>(words + 1)?;
+    let entries = gpu.allocate::<u64>(runs)?;
+    // Words are u32, and places of a grammar's words too.
+    let arguments = arguments![
+        &run_keys,
+        &firsts,
+        runs,
+        count as u32,
+        shape.file_bits,
+        words as u32,
+        &offsets,
+        &entries
+    ];
+    gpu.launch_looping(SOURCE.kernel("run_entries_kernel"), runs + 1, arguments)?;
+    Ok(DeviceTable { offsets, entries })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::gpu::test_devices::on_devices;
+    use crate::{WordUses, test_grammars};
+
+    #[test]
+    fn words_that_are_few_are_decoded_and_counted_as_by_the_twin() {
+        on_devices(|gpu| {
+            let mut decoded = 0;
+            let few = [
+                test_grammars::many_files(3),
+                test_grammars::many_files(300),
+                test_grammars::long_body(9_000),
+                // Rules that no file uses have up to 2^70 words.
+                test_grammars::doubling(70),
+            ];
+            for grammar in test_grammars::random_many(5).chain(few) {
+                let words = grammar.word_grammar();
+                let view = words.view();
+                let device = DeviceWords::upload(gpu, view)?;
+                if let Some(found) = FileWords::new(gpu, &device)? {
+                    let table = found.table(gpu, view.terminal_count as usize)?;
+                    let go = AtomicBool::new(false);
+                    let twin = crate::word_file_counts(view, &WordUses::new(view), &go);
+                    assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
+                    decoded += 1;
+                }
+            }
+            assert!(decoded > 3, "{decoded} were decoded");
+            let long = test_grammars::runs(16);
+            let device = DeviceWords::upload(gpu, long.word_grammar().view())?;
+            assert!(FileWords::new(gpu, &device)?.is_none());
+            Ok(())
+        });
+    }
+}
