@@ -8,6 +8,7 @@
 
 mod bits;
 mod construct;
+mod expand;
 mod extract;
 mod file_counts;
 pub mod gpu;
@@ -35,6 +36,7 @@ mod word_grammar;
 pub use construct::{
     Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
 };
+pub use expand::{Expander, Expansions};
 pub use extract::{Content, SymbolText, expand_file, extract};
 pub use file_counts::{CountTable, WordUses, file_word_counts, word_file_counts, word_set_counts};
 pub use grammar_view::GrammarView;
