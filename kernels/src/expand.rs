@@ -4,44 +4,63 @@
 //! Out  the terminals of its expansion, in order
 //! Work O(terminals / 8 + root symbols + rules of more than 64 terminals on the way)
 //!
-//! Rules of up to 64 terminals are kept expanded, one after the other, and a symbol
-//! is copied as blocks of eight: one, mostly. Terminals are copied as rules are, so
-//! that nothing has to be predicted, and places of a block of symbols are looked up
-//! before the first is copied, so that memory answers them together. Longer rules
-//! are followed by a stack.
+//! The time goes into waiting for memory, not into copying. So the expansion of a
+//! rule of up to seven terminals lies in one slot of half a cache line, with its
+//! length, and the slots of many root symbols are looked up before the first is
+//! copied. A slot is copied whole, and terminals are copied as rules are, so that
+//! nothing has to be predicted. Rules of up to 64 terminals are copied from
+//! elsewhere, longer ones are followed by a stack.
 
 use std::ops::Range;
+use std::slice::Iter;
 
 use rayon::prelude::*;
 
-use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::{GrammarView, fold_expansions};
 
-/// Terminals that are copied at once.
-const BLOCK: usize = 8;
+/// Words of a slot.
+const SLOT: usize = 8;
+
+/// Terminals that fit into a slot beside their number.
+const SLOT_MAX: usize = SLOT - 1;
 
 /// Longer rules are not kept.
 const KEPT_MAX: usize = 64;
 
-/// Terminals that are handed out together, at least.
+/// Terminals that are handed out together, about.
 const PIECE: usize = 2048;
+
+/// Symbols that are looked up together: memory answers few slowly and many hardly slower.
+const LOOKED_UP: usize = 128;
 
 /// Rules of one parallel task.
 const TASK_RULES: usize = 1 << 12;
 
+/// Up to seven terminals of a rule, or where they lie in `words`; then their number, or 0 for a rule that is not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(32))]
+struct Slot([u32; SLOT]);
+
+impl Slot {
+    #[inline(always)]
+    fn length(self) -> usize {
+        self.0[SLOT_MAX] as usize
+    }
+}
+
 /// The expansions of the short rules of a grammar, ready to be copied.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expansions {
-    /// `[rules + 2]` into `words`. First a place for any terminal; none for long rules.
-    offsets: Vec<u32>,
-    /// The expansions, one after the other, and a block of zeros.
+    /// `[rules + 1]`: first one for any terminal.
+    slots: Vec<Slot>,
+    /// Expansions that fit into no slot, one after the other, and a slot of zeros.
     words: Vec<u32>,
 }
 
 impl Expansions {
-    /// Expands all rules of up to 64 terminals, or fewer, so that there are no more of them than the grammar has symbols.
+    /// Expands all rules of up to 64 terminals, or less, so that what fits into no slot is no larger than the grammar.
     ///
-    /// Work: O(symbols), from below, parallel over the rules of a level. Memory: 4 bytes a rule and at most 4 bytes a
+    /// Work: O(symbols), from below, parallel over the rules of a level. Memory: 32 bytes a rule and at most 4 bytes a
     /// symbol of bodies and root; while it is built 4 bytes a distinct symbol more.
     pub fn new(view: GrammarView<'_>) -> Expansions {
         let lengths = fold_expansions(view, |_| 1u32, 0, u32::saturating_add);
@@ -54,66 +73,58 @@ impl Expansions {
         }
         let size_max = (view.symbols.len() + view.root.len()).min(u32::MAX as usize / 2);
         let size = |longest: usize| -> usize {
-            let rules = rules_of[..=longest].iter().enumerate();
+            let rules = (0..=longest).zip(&rules_of).skip(SLOT);
             rules.map(|(length, rules)| length * rules).sum()
         };
         let mut longest = KEPT_MAX;
         while size(longest) > size_max {
             longest /= 2;
         }
-
-        let mut offsets = Vec::with_capacity(lengths.len() + 2);
-        offsets.push(0);
-        let mut end = 1;
-        offsets.push(end);
-        offsets.extend(lengths.iter().map(|&length| {
-            if length as usize <= longest {
-                end += length;
-            }
-            end
-        }));
-        let mut words = vec![0; end as usize + BLOCK];
+        let mut any = Slot::default();
+        any.0[SLOT_MAX] = 1;
         let mut kept = Expansions {
-            offsets,
-            words: Vec::new(),
+            slots: vec![any; view.rules() + 1],
+            words: vec![0; size(longest) + SLOT],
         };
+        let mut done = 0;
         for level in 0..view.levels() {
-            kept.expand_level(view, view.level_rules(level), &mut words);
+            let rules = view.level_rules(level);
+            done += kept.expand_level(view, rules.clone(), &lengths[rules], longest, done);
         }
-        kept.words = words;
         kept
     }
 
-    /// Writes the expansions of a level's rules, all lower ones being there.
-    fn expand_level(&self, view: GrammarView<'_>, rules: Range<usize>, words: &mut [u32]) {
-        let start = |rule: usize| self.offsets[rule + 1] as usize;
-        let (lower, mut rest) = words.split_at_mut(start(rules.start));
-        let lower = &*lower;
-        let write = |(rules, mut target): (Range<usize>, &mut [u32])| {
-            for rule in rules {
-                if start(rule) == start(rule + 1) {
-                    continue;
-                }
-                // Rules are u32.
-                for symbol in view.body(rule as u32) {
-                    let expansion = match view.rule(*symbol) {
-                        None => std::slice::from_ref(symbol),
-                        Some(_) => {
-                            let (from, to) = self.range(view, *symbol);
-                            &lower[from as usize..to as usize]
-                        }
-                    };
-                    let (front, behind) = target.split_at_mut(expansion.len());
-                    front.copy_from_slice(expansion);
-                    target = behind;
-                }
-            }
-        };
+    /// Writes the expansions of a level's rules, all lower ones being there and taking `done` words; says how many words
+    /// these take.
+    fn expand_level(
+        &mut self,
+        view: GrammarView<'_>,
+        rules: Range<usize>,
+        lengths: &[u32],
+        longest: usize,
+        done: usize,
+    ) -> usize {
+        let (slots, level_slots) = self.slots.split_at_mut(rules.start + 1);
+        let (words, mut rest) = self.words.split_at_mut(done);
+        let lower = Lower { view, slots, words };
+        let write = |task: Task<'_>| task.write(lower, longest);
+        let mut taken = 0;
         let mut tasks = Vec::new();
-        for from in rules.clone().step_by(TASK_RULES) {
-            let to = rules.end.min(from + TASK_RULES);
-            let (target, behind) = rest.split_at_mut(start(to) - start(from));
-            tasks.push((from..to, target));
+        let parts = lengths
+            .chunks(TASK_RULES)
+            .zip(level_slots.chunks_mut(TASK_RULES));
+        for (index, (lengths, slots)) in parts.enumerate() {
+            let sizes = lengths.iter().map(|&length| length as usize);
+            let size = sizes.filter(|size| (SLOT..=longest).contains(size)).sum();
+            let (words, behind) = std::mem::take(&mut rest).split_at_mut(size);
+            tasks.push(Task {
+                first: rules.start + index * TASK_RULES,
+                lengths,
+                slots,
+                start: done + taken,
+                words,
+            });
+            taken += size;
             rest = behind;
         }
         if tasks.len() <= 1 {
@@ -121,18 +132,104 @@ impl Expansions {
         } else {
             tasks.into_par_iter().for_each(write);
         }
+        taken
     }
 
-    /// Where the expansion of `symbol` lies, that of any terminal being the first; empty for a long rule.
+    /// Writes the expansion of `symbol`, if it is kept, and perhaps some words more; says how many terminals it has.
     #[inline(always)]
-    fn range(&self, view: GrammarView<'_>, symbol: u32) -> (u32, u32) {
-        let index = (symbol as usize + 1).saturating_sub(view.terminal_count as usize);
-        (self.offsets[index], self.offsets[index + 1])
+    fn copy(&self, view: GrammarView<'_>, symbol: u32, target: &mut [u32]) -> usize {
+        copy(
+            symbol,
+            &self.slots[slot_of(view, symbol)],
+            &self.words,
+            target,
+        )
     }
 
     /// Size of the arrays.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.offsets[..]) + size_of_val(&self.words[..])
+        size_of_val(&self.slots[..]) + size_of_val(&self.words[..])
+    }
+}
+
+/// The number of the slot of `symbol`; 0 for any terminal.
+#[inline(always)]
+fn slot_of(view: GrammarView<'_>, symbol: u32) -> usize {
+    (symbol as usize + 1).saturating_sub(view.terminal_count as usize)
+}
+
+#[inline(always)]
+fn copy(symbol: u32, slot: &Slot, words: &[u32], target: &mut [u32]) -> usize {
+    let length = slot.length();
+    copy_slot(&slot.0, target);
+    // Not a branch: half of them would be guessed wrong.
+    let is_rule = u32::from(length > 1).wrapping_neg();
+    target[0] = slot.0[0] & is_rule | symbol & !is_rule;
+    if length > SLOT_MAX {
+        let source = &words[slot.0[0] as usize..];
+        for done in (0..length).step_by(SLOT) {
+            copy_slot(&source[done..], &mut target[done..]);
+        }
+    }
+    length
+}
+
+/// Copies so many words that it need not be told how many.
+#[inline(always)]
+fn copy_slot(source: &[u32], target: &mut [u32]) {
+    if let (Some(source), Some(target)) = (
+        source.first_chunk::<SLOT>(),
+        target.first_chunk_mut::<SLOT>(),
+    ) {
+        *target = *source;
+    }
+}
+
+/// What the rules of lower levels have become.
+#[derive(Clone, Copy)]
+struct Lower<'a> {
+    view: GrammarView<'a>,
+    slots: &'a [Slot],
+    words: &'a [u32],
+}
+
+/// Some rules of a level.
+struct Task<'a> {
+    first: usize,
+    lengths: &'a [u32],
+    slots: &'a mut [Slot],
+    /// Where `words` lie in the words of all rules.
+    start: usize,
+    words: &'a mut [u32],
+}
+
+impl Task<'_> {
+    fn write(self, lower: Lower<'_>, longest: usize) {
+        let mut expansion = [0; KEPT_MAX + SLOT];
+        let mut written = 0;
+        for ((rule, slot), &length) in (self.first..).zip(self.slots).zip(self.lengths) {
+            let length = length as usize;
+            slot.0[SLOT_MAX] = 0;
+            // An expansion of one terminal would be mistaken for a terminal.
+            if length > longest || length < 2 {
+                continue;
+            }
+            let mut at = 0;
+            // Rules are u32.
+            for &symbol in lower.view.body(rule as u32) {
+                let slot = &lower.slots[slot_of(lower.view, symbol)];
+                at += copy(symbol, slot, lower.words, &mut expansion[at..]);
+            }
+            if length <= SLOT_MAX {
+                copy_slot(&expansion, &mut slot.0);
+            } else {
+                // All words together are fewer than a u32 counts.
+                slot.0[0] = (self.start + written) as u32;
+                self.words[written..written + length].copy_from_slice(&expansion[..length]);
+                written += length;
+            }
+            slot.0[SLOT_MAX] = length as u32;
+        }
     }
 }
 
@@ -140,20 +237,20 @@ impl Expansions {
 pub struct Expander<'a> {
     view: GrammarView<'a>,
     kept: &'a Expansions,
-    /// Symbols that are still to be expanded, the next ones last.
-    stack: Vec<&'a [u32]>,
-    /// A piece, the symbols of a block more, and room for a whole block of terminals.
+    /// Bodies whose symbols are still to be expanded, the next one last.
+    stack: Vec<Iter<'a, u32>>,
+    /// A piece, a kept rule more, and room for a whole slot.
     piece: Vec<u32>,
 }
 
 impl<'a> Expander<'a> {
-    /// Expands roots of `view`, of which `kept` was made. Takes 16 KiB.
+    /// Expands roots of `view`, of which `kept` was made. Takes 8 KiB.
     pub fn new(view: GrammarView<'a>, kept: &'a Expansions) -> Expander<'a> {
         Expander {
             view,
             kept,
             stack: Vec::new(),
-            piece: vec![0; PIECE + AHEAD_SYMBOLS * KEPT_MAX + BLOCK],
+            piece: vec![0; PIECE + KEPT_MAX + SLOT],
         }
     }
 
@@ -173,38 +270,45 @@ impl<'a> Expander<'a> {
         } = self;
         let piece = &mut piece[..];
         let mut filled = 0;
-        stack.push(&view.root[positions]);
-        'frames: while let Some(mut symbols) = stack.pop() {
-            while !symbols.is_empty() {
+        for block in view.root[positions].chunks(LOOKED_UP) {
+            let lengths = block.iter();
+            let lengths = lengths.map(|&symbol| kept.slots[slot_of(*view, symbol)].length());
+            // Reading is all: the value does not matter.
+            std::hint::black_box(lengths.fold(0, |all, length| all ^ length));
+            for symbol in block {
                 if filled >= PIECE {
                     visit(&piece[..filled]);
                     filled = 0;
                 }
-                let (block, rest) = symbols.split_at(symbols.len().min(AHEAD_SYMBOLS));
-                let mut ranges = [(0, 0); AHEAD_SYMBOLS];
-                for (range, &symbol) in ranges.iter_mut().zip(block) {
-                    *range = kept.range(*view, symbol);
-                }
-                for (index, (&symbol, &(from, to))) in block.iter().zip(&ranges).enumerate() {
-                    if from == to {
-                        let rule = view.rule(symbol).expect("terminals are kept");
-                        stack.push(&symbols[index + 1..]);
-                        stack.push(view.body(rule));
-                        continue 'frames;
-                    }
-                    let (from, length) = (from as usize, (to - from) as usize);
-                    let target = &mut piece[filled..filled + BLOCK];
-                    target.copy_from_slice(&kept.words[from..from + BLOCK]);
-                    // Not a branch: half of them would be guessed wrong.
-                    let is_terminal = u32::from(from == 0).wrapping_neg();
-                    target[0] = symbol & is_terminal | target[0] & !is_terminal;
-                    for done in (BLOCK..length).step_by(BLOCK) {
-                        let source = &kept.words[from + done..from + done + BLOCK];
-                        piece[filled + done..filled + done + BLOCK].copy_from_slice(source);
-                    }
+                let length = kept.copy(*view, *symbol, &mut piece[filled..]);
+                if length > 0 {
                     filled += length;
+                    continue;
                 }
-                symbols = rest;
+                let mut symbols = std::slice::from_ref(symbol).iter();
+                loop {
+                    let Some(&symbol) = symbols.next() else {
+                        match stack.pop() {
+                            Some(outer) => symbols = outer,
+                            None => break,
+                        }
+                        continue;
+                    };
+                    let length = kept.copy(*view, symbol, &mut piece[filled..]);
+                    if length > 0 {
+                        filled += length;
+                        if filled >= PIECE {
+                            visit(&piece[..filled]);
+                            filled = 0;
+                        }
+                        continue;
+                    }
+                    let rule = view.rule(symbol).expect("terminals are kept");
+                    if !symbols.as_slice().is_empty() {
+                        stack.push(symbols);
+                    }
+                    symbols = view.body(rule).iter();
+                }
             }
         }
         if filled > 0 {
@@ -222,7 +326,7 @@ mod tests {
     fn check(grammar: &TestGrammar) {
         let view = grammar.view();
         let kept = Expansions::new(view);
-        assert!(kept.words.len() <= view.symbols.len() + view.root.len() + 1 + BLOCK);
+        assert!(kept.words.len() <= view.symbols.len() + view.root.len() + SLOT);
         let mut expander = Expander::new(view, &kept);
         for file in 0..view.files() as u32 {
             let range = view.root_range(file);
@@ -235,7 +339,7 @@ mod tests {
                 let mut pieces = Vec::new();
                 expander.for_each_piece(range, |piece| pieces.push(piece.to_vec()));
                 assert_eq!(pieces.concat(), expected);
-                let long = pieces.iter().find(|piece| piece.len() > 3 * PIECE);
+                let long = pieces.iter().find(|piece| piece.len() > PIECE + KEPT_MAX);
                 assert_eq!(long, None);
             }
         }
