@@ -19,7 +19,10 @@ use rayon::prelude::*;
 use crate::{GrammarView, fold_expansions};
 
 /// Words of a slot.
-const SLOT: usize = 8;
+const SLOT: usize = 4;
+
+/// Words that are copied at once from elsewhere.
+const BLOCK: usize = 8;
 
 /// Terminals that fit into a slot beside their number.
 const SLOT_MAX: usize = SLOT - 1;
@@ -38,7 +41,7 @@ const TASK_RULES: usize = 1 << 12;
 
 /// Up to seven terminals of a rule, or where they lie in `words`; then their number, or 0 for a rule that is not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(align(32))]
+#[repr(align(16))]
 struct Slot([u32; SLOT]);
 
 impl Slot {
@@ -73,7 +76,7 @@ impl Expansions {
         }
         let size_max = (view.symbols.len() + view.root.len()).min(u32::MAX as usize / 2);
         let size = |longest: usize| -> usize {
-            let rules = (0..=longest).zip(&rules_of).skip(SLOT);
+            let rules = (0..=longest).zip(&rules_of).skip(SLOT_MAX + 1);
             rules.map(|(length, rules)| length * rules).sum()
         };
         let mut longest = KEPT_MAX;
@@ -84,7 +87,7 @@ impl Expansions {
         any.0[SLOT_MAX] = 1;
         let mut kept = Expansions {
             slots: vec![any; view.rules() + 1],
-            words: vec![0; size(longest) + SLOT],
+            words: vec![0; size(longest) + BLOCK],
         };
         let mut done = 0;
         for level in 0..view.levels() {
@@ -115,7 +118,9 @@ impl Expansions {
             .zip(level_slots.chunks_mut(TASK_RULES));
         for (index, (lengths, slots)) in parts.enumerate() {
             let sizes = lengths.iter().map(|&length| length as usize);
-            let size = sizes.filter(|size| (SLOT..=longest).contains(size)).sum();
+            let size = sizes
+                .filter(|size| (SLOT_MAX + 1..=longest).contains(size))
+                .sum();
             let (words, behind) = std::mem::take(&mut rest).split_at_mut(size);
             tasks.push(Task {
                 first: rules.start + index * TASK_RULES,
@@ -161,14 +166,14 @@ fn slot_of(view: GrammarView<'_>, symbol: u32) -> usize {
 #[inline(always)]
 fn copy(symbol: u32, slot: &Slot, words: &[u32], target: &mut [u32]) -> usize {
     let length = slot.length();
-    copy_slot(&slot.0, target);
+    copy_block::<SLOT>(&slot.0, target);
     // Not a branch: half of them would be guessed wrong.
     let is_rule = u32::from(length > 1).wrapping_neg();
     target[0] = slot.0[0] & is_rule | symbol & !is_rule;
     if length > SLOT_MAX {
         let source = &words[slot.0[0] as usize..];
-        for done in (0..length).step_by(SLOT) {
-            copy_slot(&source[done..], &mut target[done..]);
+        for done in (0..length).step_by(BLOCK) {
+            copy_block::<BLOCK>(&source[done..], &mut target[done..]);
         }
     }
     length
@@ -176,10 +181,10 @@ fn copy(symbol: u32, slot: &Slot, words: &[u32], target: &mut [u32]) -> usize {
 
 /// Copies so many words that it need not be told how many.
 #[inline(always)]
-fn copy_slot(source: &[u32], target: &mut [u32]) {
+fn copy_block<const SIZE: usize>(source: &[u32], target: &mut [u32]) {
     if let (Some(source), Some(target)) = (
-        source.first_chunk::<SLOT>(),
-        target.first_chunk_mut::<SLOT>(),
+        source.first_chunk::<SIZE>(),
+        target.first_chunk_mut::<SIZE>(),
     ) {
         *target = *source;
     }
@@ -205,7 +210,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     fn write(self, lower: Lower<'_>, longest: usize) {
-        let mut expansion = [0; KEPT_MAX + SLOT];
+        let mut expansion = [0; KEPT_MAX + BLOCK];
         let mut written = 0;
         for ((rule, slot), &length) in (self.first..).zip(self.slots).zip(self.lengths) {
             let length = length as usize;
@@ -220,8 +225,12 @@ impl Task<'_> {
                 let slot = &lower.slots[slot_of(lower.view, symbol)];
                 at += copy(symbol, slot, lower.words, &mut expansion[at..]);
             }
+            // Rules of fewer than two terminals are not kept, and what uses them neither.
+            if at < length {
+                continue;
+            }
             if length <= SLOT_MAX {
-                copy_slot(&expansion, &mut slot.0);
+                copy_block::<SLOT>(&expansion, &mut slot.0);
             } else {
                 // All words together are fewer than a u32 counts.
                 slot.0[0] = (self.start + written) as u32;
@@ -250,7 +259,7 @@ impl<'a> Expander<'a> {
             view,
             kept,
             stack: Vec::new(),
-            piece: vec![0; PIECE + KEPT_MAX + SLOT],
+            piece: vec![0; PIECE + KEPT_MAX + BLOCK],
         }
     }
 
@@ -270,11 +279,19 @@ impl<'a> Expander<'a> {
         } = self;
         let piece = &mut piece[..];
         let mut filled = 0;
+        let mut starts = [0; LOOKED_UP];
         for block in view.root[positions].chunks(LOOKED_UP) {
-            let lengths = block.iter();
-            let lengths = lengths.map(|&symbol| kept.slots[slot_of(*view, symbol)].length());
-            // Reading is all: the value does not matter.
-            std::hint::black_box(lengths.fold(0, |all, length| all ^ length));
+            // Reading is all: the values do not matter.
+            let mut touched = 0;
+            for (start, &symbol) in starts.iter_mut().zip(block) {
+                let slot = &kept.slots[slot_of(*view, symbol)];
+                let is_long = u32::from(slot.length() > SLOT_MAX).wrapping_neg();
+                *start = slot.0[0] & is_long;
+            }
+            for &start in &starts[..block.len()] {
+                touched ^= kept.words[start as usize];
+            }
+            std::hint::black_box(touched);
             for symbol in block {
                 if filled >= PIECE {
                     visit(&piece[..filled]);
@@ -326,7 +343,7 @@ mod tests {
     fn check(grammar: &TestGrammar) {
         let view = grammar.view();
         let kept = Expansions::new(view);
-        assert!(kept.words.len() <= view.symbols.len() + view.root.len() + SLOT);
+        assert!(kept.words.len() <= view.symbols.len() + view.root.len() + BLOCK);
         let mut expander = Expander::new(view, &kept);
         for file in 0..view.files() as u32 {
             let range = view.root_range(file);
