@@ -179,14 +179,19 @@ fn copy(symbol: u32, slot: &Slot, words: &[u32], target: &mut [u32]) -> usize {
     length
 }
 
-/// Copies so many words that it need not be told how many.
+/// Copies so many words that it need not be told how many; fewer where one ends.
 #[inline(always)]
 fn copy_block<const SIZE: usize>(source: &[u32], target: &mut [u32]) {
-    if let (Some(source), Some(target)) = (
+    match (
         source.first_chunk::<SIZE>(),
         target.first_chunk_mut::<SIZE>(),
     ) {
-        *target = *source;
+        (Some(source), Some(target)) => *target = *source,
+        _ => target
+            .iter_mut()
+            .zip(source)
+            .take(SIZE)
+            .for_each(|(target, &word)| *target = word),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: a device gives what the CPU gives, checked against the file table in the same way. With `device = 'auto'` a
 //! failure of a device is counted and the CPU answers; else it is the error.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -125,6 +126,22 @@ impl StoredView {
             time(there),
             time(on_cpu)
         )
+    }
+
+    /// How words would be counted by file on the CPU, and if in several ways, in how many segments each.
+    pub(crate) fn describe_counts(&self) -> Option<String> {
+        let places = self.places(Task::FileCounts);
+        let here = (places.iter().zip(&self.segments)).filter(|(place, _)| place.is_none());
+        let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, segment) in here {
+            *sources.entry(segment.counts_source()).or_default() += 1;
+        }
+        let source = |(source, count): (&&str, &usize)| match sources.len() {
+            1 => (*source).to_owned(),
+            _ => format!("{source} in {count}"),
+        };
+        let parts: Vec<String> = sources.iter().map(source).collect();
+        (!parts.is_empty()).then(|| format!("counts: {}", parts.join(", ")))
     }
 
     /// Has each segment answered; see [`StoredView::each`].
