@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
     use crate::gpu::test_devices::on_devices;
-    use crate::{WordUses, test_grammars};
+    use crate::{FileCounting, test_grammars};
 
     #[test]
     fn words_that_are_few_are_decoded_and_counted_as_by_the_twin() {
@@ -220,7 +220,7 @@ mod tests {
                 if let Some(found) = FileWords::new(gpu, &device)? {
                     let table = found.table(gpu, view.terminal_count as usize)?;
                     let go = AtomicBool::new(false);
-                    let twin = crate::word_file_counts(view, &WordUses::new(view), &go);
+                    let twin = crate::word_file_counts(view, FileCounting::Rules, &go);
                     assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
                     decoded += 1;
                 }
