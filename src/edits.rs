@@ -300,6 +300,52 @@ impl Names {
     }
 }
 
+/// What appends do, a name and a text each: a row a file with all its texts, in order of the files' first rows, and the first
+/// row of each.
+pub(crate) fn appends_by_file<'a>(
+    rows: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+) -> Vec<(Insertion, usize)> {
+    // Names mostly lie in few places, which are compared faster than what they say.
+    let mut by_place: HashMap<(*const u8, usize), u32> = HashMap::new();
+    let mut by_name: HashMap<&str, u32> = HashMap::new();
+    // The name of each file, its first row and the bytes of its texts.
+    let mut files: Vec<(&str, usize, usize)> = Vec::new();
+    let mut file_of = Vec::with_capacity(rows.size_hint().0);
+    for (row, (name, text)) in rows.clone().enumerate() {
+        let file = *(by_place.entry((name.as_ptr(), name.len()))).or_insert_with(|| {
+            *by_name.entry(name).or_insert_with(|| {
+                files.push((name, row, 0));
+                // A statement has fewer files than a u32 counts: each takes more than 4 bytes of memory.
+                (files.len() - 1) as u32
+            })
+        });
+        files[file as usize].2 += text.len();
+        file_of.push(file);
+    }
+    let mut end = 0;
+    let mut ends = Vec::with_capacity(files.len());
+    for &(_, _, bytes) in &files {
+        ends.push(end);
+        end += bytes;
+    }
+    let mut texts = vec![0; end];
+    for ((_, text), file) in rows.zip(file_of) {
+        let end = &mut ends[file as usize];
+        texts[*end..*end + text.len()].copy_from_slice(text);
+        *end += text.len();
+    }
+    let texts = Bytes::from(texts);
+    let of_file = |((name, row, bytes), end): ((&str, usize, usize), usize)| {
+        let insertion = Insertion {
+            file: name.into(),
+            offset: None,
+            text: texts.slice(end - bytes..end),
+        };
+        (insertion, row)
+    };
+    files.into_iter().zip(ends).map(of_file).collect()
+}
+
 /// Copies of texts that share one allocation.
 pub(crate) fn shared_texts<'a>(texts: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Bytes> {
     let mut all = BytesMut::with_capacity(texts.clone().map(<[u8]>::len).sum());

@@ -11,9 +11,9 @@ use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::Result;
 use crate::database::Shared;
-use crate::edits::{CorpusCommit, Names, encode, shared_texts};
+use crate::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
 use crate::mixed::{Answer, Operation, Target};
-use crate::overlay::{Batch, Insertion, Overlay};
+use crate::overlay::{Batch, Insertion, Overlay, at_row, check_name};
 use crate::snapshot::{CorpusView, Snapshot, StoredView};
 use crate::turns::Turn;
 
@@ -86,14 +86,15 @@ impl Transaction {
         F: AsRef<str>,
         T: AsRef<[u8]>,
     {
-        let mut names = Names::default();
-        let texts = shared_texts(rows.iter().map(|(_, text)| text.as_ref()));
-        let rows = rows.iter().zip(texts).map(|((file, _), text)| Insertion {
-            file: names.shared(file.as_ref()),
-            offset: None,
-            text,
-        });
-        let rows = rows.collect();
+        let rows = rows.iter();
+        let rows = appends_by_file(rows.map(|(file, text)| (file.as_ref(), text.as_ref())));
+        for (append, row) in &rows {
+            if check_name(&append.file).is_err() {
+                // It is an error unless there is such a file.
+                self.check_append(corpus, &append.file, *row)?;
+            }
+        }
+        let rows = rows.into_iter().map(|(append, _)| append).collect();
         self.edit(corpus, Batch::Insert(rows))
     }
 
@@ -235,6 +236,16 @@ impl Transaction {
         edited.overlay.apply(&batch, &*edited.stored)?;
         self.batches.push((at, Arc::new(batch)));
         Ok(())
+    }
+
+    /// Whether text can be appended to a file that is there or else is created.
+    fn check_append(&mut self, corpus: &str, file: &str, row: usize) -> Result<()> {
+        let at = self.corpus(corpus)?;
+        let edited = &self.corpora[at];
+        match edited.overlay.has(file, &*edited.stored) {
+            true => Ok(()),
+            false => check_name(file).map_err(|error| at_row(row, error)),
+        }
     }
 
     /// The place of a corpus among those that are edited.

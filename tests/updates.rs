@@ -230,6 +230,27 @@ fn a_transaction_happens_as_a_whole_or_not_at_all() {
 }
 
 #[test]
+fn the_appends_of_a_call_reach_their_files_in_order_or_name_the_row_that_cannot() {
+    let database = Database::in_memory().unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    let rows = [("b", "one"), ("a", "x"), ("b", ""), ("b", " two"), ("e", "")];
+    corpus.append_many(&rows).unwrap();
+    // Names are told apart by what they say.
+    let rows: Vec<(String, &str)> = [("a", " y"), ("b", " three"), ("a", " z")]
+        .map(|(name, text)| (name.to_owned(), text))
+        .into();
+    corpus.append_many(&rows).unwrap();
+    let rows = [("a", " not"), ("a", " this"), ("../b", "x"), ("../b", "y")];
+    let error = corpus.append_many(&rows).unwrap_err();
+    assert!(error.to_string().starts_with("row 3: "), "{error}");
+    let texts = [("a", "x y z"), ("b", "one two three"), ("e", "")];
+    let texts = texts.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+    check(&corpus, &texts.into());
+}
+
+#[test]
 fn a_file_of_a_name_that_edits_know_can_be_imported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.zdb");

@@ -271,6 +271,15 @@ impl Overlay {
         Ok(())
     }
 
+    /// Whether a file is there.
+    pub(crate) fn has(&self, name: &str, stored: &dyn StoredFiles) -> bool {
+        match self.files.get(name) {
+            Some(FileState::Deleted) => false,
+            Some(FileState::Edited(_)) => true,
+            None => stored.bytes(name).is_some(),
+        }
+    }
+
     /// A copy of a file to be changed; none if it is not there.
     fn to_edit(&self, name: &str, stored: &dyn StoredFiles) -> Option<EditedFile> {
         match self.files.get(name) {
@@ -298,16 +307,10 @@ impl Overlay {
 
     fn delete(&mut self, files: &[Arc<str>], stored: &dyn StoredFiles) -> Result<()> {
         for (row, name) in files.iter().enumerate() {
-            let bytes = stored.bytes(name);
-            let is_there = match self.files.get(name) {
-                Some(FileState::Deleted) => false,
-                Some(FileState::Edited(_)) => true,
-                None => bytes.is_some(),
-            };
-            if !is_there {
+            if !self.has(name, stored) {
                 return Err(at_row(row, stored.no_such_file(name)));
             }
-            match bytes {
+            match stored.bytes(name) {
                 Some(bytes) => {
                     self.pending_bytes += bytes + EDIT_BYTES;
                     self.files.insert(name.clone(), FileState::Deleted);
@@ -379,7 +382,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 }
 
 /// An error that says which row it is about.
-fn at_row(row: usize, error: Error) -> Error {
+pub(crate) fn at_row(row: usize, error: Error) -> Error {
     Error::Invalid {
         subject: format!("row {}", row + 1),
         reason: error.to_string(),
