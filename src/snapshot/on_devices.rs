@@ -946,8 +946,8 @@ mod tests {
         let words = ["w1", "w22", "w333", "w44", "w155", "none"];
         // Hardly a pair repeats, so that most is in the roots.
         let mut state = 3u64;
-        for file in 0..120 {
-            let text = (0..150).map(|_| {
+        for file in 0..70 {
+            let text = (0..100).map(|_| {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
@@ -972,7 +972,7 @@ mod tests {
             let tokens = tokens.into_iter().filter(|word| word.first < word.end);
             tokens.map(move |word| WordQuery { word, file })
         });
-        let queries: Vec<WordQuery> = queries.cycle().take(3000).collect();
+        let queries: Vec<WordQuery> = queries.cycle().take(1500).collect();
         let mut sorted = queries.clone();
         sorted.sort_by_key(|query| query.file);
         let ranges = files.map(|file| Extract {
