@@ -9,6 +9,7 @@
 //! It neither writes nor knows which statement asks.
 
 mod corpus_view;
+mod device_answers;
 mod edited_text;
 mod file_index;
 mod known;

@@ -88,9 +88,23 @@ fn the_next_grammar_is_copied_while_the_device_works() {
     let asked = gpu::take_asked();
     assert!(places(&asked, |asked| matches!(asked, Asked::Wait(_))).is_empty());
 
-    // With less and less memory what comes is given up for what is worked with.
+    // Look-ups need grammars of another kind, which come in the same way.
+    let snapshot = corpus.snapshot().unwrap();
+    let files = ["0", "1", "2", "3", "4"];
+    let questions: Vec<(&str, &str)> = (files.iter())
+        .flat_map(|file| ["w0", "w5", "w70"].map(|word| (*file, word)))
+        .collect();
+    gpu::record_asked();
+    let found = snapshot.search_many(&questions).unwrap();
+    let (begun, arrived) = beside(&gpu::take_asked());
+    assert_eq!((begun.len(), arrived.len()), (segments - 1, segments - 1));
+    database.execute("SET device = 'cpu'").unwrap();
+    assert_eq!(snapshot.search_many(&questions).unwrap(), found);
+    database.execute("SET device = 'cuda:0'").unwrap();
+
+    // With less memory what comes is given up for what is worked with, and with too little that is said.
     let (mut given_up, mut answered) = (0, 0);
-    for limit in [1024, 512, 384, 256, 128] {
+    for limit in [512, 256] {
         let set = format!("SET gpu_memory_limit = '64KiB'; SET gpu_memory_limit = '{limit}KiB'");
         database.execute(&set).unwrap();
         for (sql, expected) in TASKS.iter().zip(&expected) {
@@ -109,5 +123,8 @@ fn the_next_grammar_is_copied_while_the_device_works() {
         let sql = "SELECT MAX(used) <= MAX(memory_limit) FROM devices()";
         assert_eq!(rows(&database, sql).unwrap(), [[Value::Integer(1)]]);
     }
-    assert!(given_up > 0 && answered > 3, "{given_up}, {answered}");
+    assert!(
+        given_up > 0 && answered >= TASKS.len(),
+        "{given_up}, {answered}"
+    );
 }

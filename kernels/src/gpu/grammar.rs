@@ -173,6 +173,8 @@ mod tests {
     #[test]
     fn a_grammar_comes_beside_other_work() {
         on_devices(|gpu| {
+            // Memory of its own, which no other test uses meanwhile.
+            let gpu = &gpu.with_memory_limit(gpu.memory_limit());
             let words = test_grammars::repeated_text(3).word_grammar();
             let other = test_grammars::many_files(40).word_grammar();
             let expected = weights(gpu, &DeviceWords::upload(gpu, words.view())?)?;
