@@ -151,6 +151,32 @@ impl Expansions {
         )
     }
 
+    /// Brings what at most [`LOOKED_UP`] symbols need into the cache. The processor waits for many loads together if
+    /// little else lies between them, so terminals and then short rules are sorted out before.
+    #[inline(always)]
+    fn look_up(&self, view: GrammarView<'_>, symbols: &[u32]) {
+        let (mut slots, mut starts) = ([0; LOOKED_UP], [0; LOOKED_UP]);
+        let (mut rules, mut long, mut touched) = (0, 0, 0);
+        for &symbol in symbols {
+            let slot = slot_of(view, symbol);
+            slots[rules % LOOKED_UP] = slot;
+            rules += usize::from(slot > 0);
+        }
+        for &slot in &slots[..rules] {
+            touched ^= self.slots[slot].0[SLOT_MAX];
+        }
+        for &slot in &slots[..rules] {
+            let slot = &self.slots[slot];
+            starts[long % LOOKED_UP] = slot.0[0] as usize;
+            long += usize::from(slot.length() > SLOT_MAX);
+        }
+        for &start in &starts[..long] {
+            touched ^= self.words[start];
+        }
+        // Reading is all: the values do not matter.
+        std::hint::black_box(touched);
+    }
+
     /// Size of the arrays.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.slots[..]) + size_of_val(&self.words[..])
@@ -284,19 +310,8 @@ impl<'a> Expander<'a> {
         } = self;
         let piece = &mut piece[..];
         let mut filled = 0;
-        let mut starts = [0; LOOKED_UP];
         for block in view.root[positions].chunks(LOOKED_UP) {
-            // Reading is all: the values do not matter.
-            let mut touched = 0;
-            for (start, &symbol) in starts.iter_mut().zip(block) {
-                let slot = &kept.slots[slot_of(*view, symbol)];
-                let is_long = u32::from(slot.length() > SLOT_MAX).wrapping_neg();
-                *start = slot.0[0] & is_long;
-            }
-            for &start in &starts[..block.len()] {
-                touched ^= kept.words[start as usize];
-            }
-            std::hint::black_box(touched);
+            kept.look_up(*view, block);
             for symbol in block {
                 if filled >= PIECE {
                     visit(&piece[..filled]);
