@@ -5,7 +5,7 @@
 //! Work O(terminals / 8 + root symbols + rules of more than 64 terminals on the way)
 //!
 //! The time goes into waiting for memory, not into copying. So the expansion of a
-//! rule of up to seven terminals lies in one slot of half a cache line, with its
+//! rule of up to three terminals lies in one slot of a quarter of a cache line, with its
 //! length, and the slots of many root symbols are looked up before the first is
 //! copied. A slot is copied whole, and terminals are copied as rules are, so that
 //! nothing has to be predicted. Rules of up to 64 terminals are copied from
@@ -39,7 +39,7 @@ const LOOKED_UP: usize = 128;
 /// Rules of one parallel task.
 const TASK_RULES: usize = 1 << 12;
 
-/// Up to seven terminals of a rule, or where they lie in `words`; then their number, or 0 for a rule that is not kept.
+/// Up to three terminals of a rule, or where they lie in `words`; then their number, or 0 for a rule that is not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(16))]
 struct Slot([u32; SLOT]);
@@ -56,14 +56,14 @@ impl Slot {
 pub struct Expansions {
     /// `[rules + 1]`: first one for any terminal.
     slots: Vec<Slot>,
-    /// Expansions that fit into no slot, one after the other, and a slot of zeros.
+    /// Expansions that fit into no slot, one after the other, and a block of zeros.
     words: Vec<u32>,
 }
 
 impl Expansions {
     /// Expands all rules of up to 64 terminals, or less, so that what fits into no slot is no larger than the grammar.
     ///
-    /// Work: O(symbols), from below, parallel over the rules of a level. Memory: 32 bytes a rule and at most 4 bytes a
+    /// Work: O(symbols), from below, parallel over the rules of a level. Memory: 16 bytes a rule and at most 4 bytes a
     /// symbol of bodies and root; while it is built 4 bytes a distinct symbol more.
     pub fn new(view: GrammarView<'_>) -> Expansions {
         let lengths = fold_expansions(view, |_| 1u32, 0, u32::saturating_add);
@@ -279,7 +279,7 @@ pub struct Expander<'a> {
     kept: &'a Expansions,
     /// Bodies whose symbols are still to be expanded, the next one last.
     stack: Vec<Iter<'a, u32>>,
-    /// A piece, a kept rule more, and room for a whole slot.
+    /// A piece, a kept rule more, and room for a whole block.
     piece: Vec<u32>,
 }
 
