@@ -371,7 +371,7 @@ fn notes(options: &Options, subjects: &[Subject]) -> Vec<String> {
         notes.push(match subject {
             Subject::Ours => format!(
                 "{} Through the crate's `Snapshot`. `first query`: the first word count after `open`, so decoding and all \
-                 that stays in memory for it. The first inverted index also sorts the uses of symbols; it and the term \
+                 that stays in memory for it. The first inverted index and the term \
                  vectors, transposed from it, are kept, and later runs return them.",
                 Engine::Ours.configuration(options.threads)
             ),

@@ -5,7 +5,7 @@
 //! Work O(terminals / 8 + root symbols + rules of more than 64 terminals on the way)
 //!
 //! The time goes into waiting for memory, not into copying. So the expansion of a
-//! rule of up to seven terminals lies in one slot of half a cache line, with its
+//! rule of up to three terminals lies in one slot of a quarter of a cache line, with its
 //! length, and the slots of many root symbols are looked up before the first is
 //! copied. A slot is copied whole, and terminals are copied as rules are, so that
 //! nothing has to be predicted. Rules of up to 64 terminals are copied from
@@ -40,7 +40,7 @@ const LOOKED_UP: usize = 128;
 /// Rules of one parallel task.
 const TASK_RULES: usize = 1 << 12;
 
-/// Up to seven terminals of a rule, or where they lie in `words`; then their number, or 0 for a rule that is not kept.
+/// Up to three terminals of a rule, or where they lie in `words`; then their number, or 0 for a rule that is not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(16))]
 struct Slot([u32; SLOT]);
@@ -57,14 +57,14 @@ impl Slot {
 pub struct Expansions {
     /// `[rules + 1]`: first one for any terminal.
     slots: Vec<Slot>,
-    /// Expansions that fit into no slot, one after the other, and a slot of zeros.
+    /// Expansions that fit into no slot, one after the other, and a block of zeros.
     words: Vec<u32>,
 }
 
 impl Expansions {
     /// Expands all rules of up to 64 terminals, or less, so that what fits into no slot is no larger than the grammar.
     ///
-    /// Work: O(symbols), from below, parallel over the rules of a level. Memory: 32 bytes a rule and at most 4 bytes a
+    /// Work: O(symbols), from below, parallel over the rules of a level. Memory: 16 bytes a rule and at most 4 bytes a
     /// symbol of bodies and root; while it is built 4 bytes a distinct symbol more.
     pub fn new(view: GrammarView<'_>) -> Expansions {
         let lengths = fold_expansions(view, |_| 1u32, 0, u32::saturating_add);
@@ -150,6 +150,32 @@ impl Expansions {
             &self.words,
             target,
         )
+    }
+
+    /// Brings what at most [`LOOKED_UP`] symbols need into the cache. The processor waits for many loads together if
+    /// little else lies between them, so terminals and then short rules are sorted out before.
+    #[inline(always)]
+    fn look_up(&self, view: GrammarView<'_>, symbols: &[u32]) {
+        let (mut slots, mut starts) = ([0; LOOKED_UP], [0; LOOKED_UP]);
+        let (mut rules, mut long, mut touched) = (0, 0, 0);
+        for &symbol in symbols {
+            let slot = slot_of(view, symbol);
+            slots[rules % LOOKED_UP] = slot;
+            rules += usize::from(slot > 0);
+        }
+        for &slot in &slots[..rules] {
+            touched ^= self.slots[slot].0[SLOT_MAX];
+        }
+        for &slot in &slots[..rules] {
+            let slot = &self.slots[slot];
+            starts[long % LOOKED_UP] = slot.0[0] as usize;
+            long += usize::from(slot.length() > SLOT_MAX);
+        }
+        for &start in &starts[..long] {
+            touched ^= self.words[start];
+        }
+        // Reading is all: the values do not matter.
+        std::hint::black_box(touched);
     }
 
     /// Size of the arrays.
@@ -254,7 +280,7 @@ pub struct Expander<'a> {
     kept: &'a Expansions,
     /// Bodies whose symbols are still to be expanded, the next one last.
     stack: Vec<Iter<'a, u32>>,
-    /// A piece, a kept rule more, and room for a whole slot.
+    /// A piece, a kept rule more, and room for a whole block.
     piece: Vec<u32>,
 }
 
@@ -285,19 +311,8 @@ impl<'a> Expander<'a> {
         } = self;
         let piece = &mut piece[..];
         let mut filled = 0;
-        let mut starts = [0; LOOKED_UP];
         for block in view.root[positions].chunks(LOOKED_UP) {
-            // Reading is all: the values do not matter.
-            let mut touched = 0;
-            for (start, &symbol) in starts.iter_mut().zip(block) {
-                let slot = &kept.slots[slot_of(*view, symbol)];
-                let is_long = u32::from(slot.length() > SLOT_MAX).wrapping_neg();
-                *start = slot.0[0] & is_long;
-            }
-            for &start in &starts[..block.len()] {
-                touched ^= kept.words[start as usize];
-            }
-            std::hint::black_box(touched);
+            kept.look_up(*view, block);
             for symbol in block {
                 if filled >= PIECE {
                     visit(&piece[..filled]);

@@ -309,6 +309,9 @@ fn count_expansions(view: GrammarView<'_>, stop: &AtomicBool) -> Result<Vec<Part
 /// Counts the words of a file.
 struct Counter {
     counts: Vec<u32>,
+    /// The different words of the file so far, and room for one more.
+    words: Vec<u32>,
+    different: usize,
     /// A bit for each word.
     seen: Vec<u64>,
 }
@@ -317,23 +320,32 @@ impl Counter {
     fn new(words: usize) -> Counter {
         Counter {
             counts: vec![0; words],
+            words: vec![0; words + 1],
+            different: 0,
             seen: vec![0; words.div_ceil(64)],
         }
     }
 
     #[inline(always)]
     fn count(&mut self, words: &[u32]) {
+        let mut different = self.different;
         for &word in words {
             let count = &mut self.counts[word as usize];
-            if *count == 0 {
-                self.seen[word as usize / 64] |= 1 << (word % 64);
-            }
+            // Not a branch: which words are new cannot be guessed.
+            self.words[different] = word;
+            different += usize::from(*count == 0);
             *count = count.wrapping_add(1);
         }
+        self.different = different;
     }
 
     /// Moves the counts to a row of `part`.
     fn take(&mut self, part: &mut Part) {
+        for &word in &self.words[..self.different] {
+            self.seen[word as usize / 64] |= 1 << (word % 64);
+        }
+        part.entries.reserve(self.different);
+        self.different = 0;
         take_counts(&mut self.counts, &mut self.seen, 0, &mut part.entries);
         part.ends.push(part.entries.len());
     }

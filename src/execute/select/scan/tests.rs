@@ -291,6 +291,25 @@ fn explained(database: &Database, sql: &str) -> (String, Vec<String>) {
 }
 
 #[test]
+fn explain_says_how_words_are_counted_by_file() {
+    let database = database(Tokenizer::Unicode, 1 << 30, &[400, 300, 500]);
+    database.execute("SET strategy = 'file_weights'").unwrap();
+    for (sql, counts) in [
+        (
+            "SELECT word, file, COUNT(*) FROM c GROUP BY word, file",
+            "counts: by rules",
+        ),
+        (
+            "SELECT file, word FROM term_vectors('c', 3)",
+            "counts: kept",
+        ),
+    ] {
+        let (plan, _) = explained(&database, sql);
+        assert!(plan.contains(counts), "{plan}");
+    }
+}
+
+#[test]
 fn tables_that_would_not_fit_the_memory_limit_are_not_built() {
     let database = database(Tokenizer::Unicode, 1 << 30, &[0, 40, 60_000, 20_000]);
     for (sql, table, stream) in [
