@@ -322,7 +322,7 @@ mod tests {
 
     use super::*;
     use crate::gpu::test_devices::on_devices;
-    use crate::{WordUses, test_grammars};
+    use crate::{FileOrder, WordUses, test_grammars};
 
     #[test]
     fn words_that_are_few_are_decoded_and_counted_as_by_the_twin() {
@@ -342,8 +342,33 @@ mod tests {
                 if let Some(found) = FileWords::new(gpu, &device)? {
                     let table = found.table(gpu, view.terminal_count as usize)?;
                     let go = AtomicBool::new(false);
-                    let twin = crate::word_file_counts(view, &WordUses::new(view), &go);
+                    let uses = WordUses::new(view);
+                    let twin = crate::word_file_counts(view, &uses, &go);
                     assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
+                    for n in [2, 3] {
+                        let Some(windows) = found.windows(gpu, n, usize::MAX)? else {
+                            continue;
+                        };
+                        let order = FileOrder::File;
+                        let parts = crate::ngram_file_counts(
+                            view,
+                            words.weights(),
+                            &uses,
+                            n,
+                            order,
+                            usize::MAX,
+                            &go,
+                        );
+                        // None where no file has n words.
+                        let twin = parts.expect("not stopped").pop();
+                        let files = windows.files.download(gpu)?;
+                        let rows = twin.as_ref().map_or(0, |twin| twin.files.rows());
+                        assert_eq!(files.rows(), rows, "{grammar:?}");
+                        if let Some(twin) = twin {
+                            assert_eq!(gpu.download(&windows.words)?, twin.words);
+                            assert_eq!(files, twin.files, "{grammar:?}");
+                        }
+                    }
                     decoded += 1;
                 }
             }
