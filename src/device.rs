@@ -3,6 +3,9 @@
 //! Invariant: what lies in a device's memory is a copy of what the segment holds, so it may go at any time. It stays while
 //! memory allows, the least recently used leaves first, and goes with its segment. No lock is held while a device works.
 //!
+//! While a device works with one segment, the grammar of the next may be copied beside that; it is given up when the memory
+//! is needed.
+//!
 //! What is computed there is asked for in `snapshot`; whether it pays is estimated in `strategy`.
 
 use std::collections::BTreeMap;
@@ -14,11 +17,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{
-    self, Buffer, DeviceFacts, DeviceStructures, DeviceWords, FileUses, Gpu, GpuError, weights,
+    self, Buffer, ComingGrammar, DeviceFacts, DeviceGrammar, DeviceStructures, DeviceWords,
+    FileUses, Gpu, GpuError, weights,
 };
 use zipfdb_sql::setting::Device as Setting;
 
-use crate::strategy::{Size, Task, construction_costs};
+use crate::strategy::{Size, Task, construction_costs, insert_costs};
 use crate::{Error, Result};
 
 /// The GPUs of a database.
@@ -41,9 +45,20 @@ pub(crate) struct Device {
     gpu: Gpu,
     /// What lies in its memory.
     residents: Mutex<Vec<Resident>>,
+    /// What is copied there for work that comes next.
+    coming: Mutex<Vec<Arc<Coming>>>,
+    /// Whether something that came had to go again, since a question began.
+    is_short: AtomicBool,
     /// Counts uses of residents.
     clock: AtomicU64,
     failures: AtomicU64,
+}
+
+/// A device that works until a flag is set.
+#[derive(Clone)]
+pub(crate) struct OnDevice<'a> {
+    device: &'a Device,
+    gpu: Gpu,
 }
 
 /// What lies in a device's memory of a segment.
@@ -53,6 +68,22 @@ struct Resident {
     structure: Structure,
     /// When it was last used.
     used: u64,
+}
+
+/// A grammar on its way to a device.
+struct Coming {
+    /// As in [`Resident`].
+    owner: u64,
+    kind: Kind,
+    stop: Arc<AtomicBool>,
+    /// Until it is taken or given up. Locked while it is copied, which waits for no thread of a pool.
+    grammar: Mutex<Option<ComingGrammar>>,
+}
+
+/// Has a grammar come to a device as long as it is held; then it is given up, unless it was taken.
+pub(crate) struct Bringing<'a> {
+    device: &'a Device,
+    coming: Arc<Coming>,
 }
 
 enum Structure {
@@ -87,6 +118,15 @@ pub(crate) struct ResidentWords {
 }
 
 impl ResidentWords {
+    fn new(gpu: &Gpu, grammar: DeviceGrammar) -> Result<ResidentWords> {
+        let grammar = DeviceWords::new(gpu, grammar)?;
+        Ok(ResidentWords {
+            weights: weights(gpu, &grammar)?,
+            grammar,
+            uses: OnceLock::new(),
+        })
+    }
+
     /// What counts by file need, built when it is first asked for.
     pub(crate) fn uses(&self, gpu: &Gpu) -> Result<&FileUses> {
         if let Some(uses) = self.uses.get() {
@@ -214,16 +254,26 @@ impl Devices {
     pub(crate) fn for_construction(&self, tokens: usize, threads: usize) -> Option<&Arc<Device>> {
         /// What construction takes at its peak.
         const TOKEN_BYTES: u64 = 64;
-        let (on_cpu, on_device) = construction_costs(tokens, threads);
-        let devices = match self.candidates(on_cpu) {
-            Candidates::None => return None,
-            Candidates::Maybe(_) if on_device >= on_cpu => return None,
-            Candidates::Maybe(devices) | Candidates::Only(devices) => devices,
-        };
+        let devices = self.cheaper(construction_costs(tokens, threads));
         // A segment has less than 2^32 tokens.
         let bytes = tokens as u64 * TOKEN_BYTES;
         let mut fitting = devices.into_iter();
         fitting.find(|device| tokens < gpu::TOKENS_MAX && bytes <= device.memory_limit())
+    }
+
+    /// The device that places so many inserts; none if the CPU is to.
+    pub(crate) fn for_inserts(&self, inserts: usize, threads: usize) -> Option<&Arc<Device>> {
+        let devices = self.cheaper(insert_costs(inserts, threads));
+        devices.into_iter().next()
+    }
+
+    /// The devices for work that costs so much on the CPU and on a device; none if the CPU is to do it.
+    fn cheaper(&self, (on_cpu, on_device): (f64, f64)) -> Vec<&Arc<Device>> {
+        match self.candidates(on_cpu) {
+            Candidates::Maybe(devices) if on_device < on_cpu => devices,
+            Candidates::Only(devices) => devices,
+            Candidates::None | Candidates::Maybe(_) => Vec::new(),
+        }
     }
 
     /// Whether the CPU answers when a device fails.
@@ -237,6 +287,8 @@ impl Device {
         let device = Device {
             gpu: gpu.with_memory_limit(0),
             residents: Mutex::default(),
+            coming: Mutex::default(),
+            is_short: AtomicBool::new(false),
             clock: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         };
@@ -244,7 +296,7 @@ impl Device {
         device
     }
 
-    fn limit_memory(&self, limit: Option<u64>) {
+    pub(crate) fn limit_memory(&self, limit: Option<u64>) {
         let memory = self.gpu.facts().memory;
         let limit = limit.unwrap_or(memory / 10 * 9).min(memory);
         self.gpu.set_memory_limit(limit);
@@ -300,92 +352,21 @@ impl Device {
             .any(|resident| resident.owner == residence.id && resident.structure.kind() == kind)
     }
 
-    /// Works with the words of a segment.
-    ///
-    /// # Errors
-    /// What the device or `work` fails with; of memory only when nothing of other segments is there any more.
-    pub(crate) fn with_words<A>(
-        &self,
-        residence: &Residence,
-        view: GrammarView<'_>,
-        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
-    ) -> Result<A> {
-        self.with_room(residence, Kind::Words, || {
-            let kept = self.find(residence, |structure| match structure {
-                Structure::Words(words) => Some(words.clone()),
-                Structure::Lookups(_) => None,
-            });
-            let words = match kept {
-                Some(words) => words,
-                None => {
-                    let grammar = DeviceWords::upload(&self.gpu, view)?;
-                    let words = Arc::new(ResidentWords {
-                        weights: weights(&self.gpu, &grammar)?,
-                        grammar,
-                        uses: OnceLock::new(),
-                    });
-                    self.keep(residence, Structure::Words(words.clone()));
-                    words
-                }
-            };
-            work(&self.gpu, &words)
-        })
-    }
-
-    /// Works with what look-ups in a segment need, which `build` makes.
-    ///
-    /// # Errors
-    /// As [`Device::with_words`], and of `build`.
-    pub(crate) fn with_lookups<A>(
-        &self,
-        residence: &Residence,
-        build: impl Fn(&Gpu) -> Result<DeviceStructures>,
-        work: impl Fn(&Gpu, &DeviceStructures) -> Result<A>,
-    ) -> Result<A> {
-        self.with_room(residence, Kind::Lookups, || {
-            let kept = self.find(residence, |structure| match structure {
-                Structure::Lookups(structures) => Some(structures.clone()),
-                Structure::Words(_) => None,
-            });
-            let structures = match kept {
-                Some(structures) => structures,
-                None => {
-                    let structures = Arc::new(build(&self.gpu)?);
-                    self.keep(residence, Structure::Lookups(structures.clone()));
-                    structures
-                }
-            };
-            work(&self.gpu, &structures)
-        })
+    /// The device for work that ends when a flag is set.
+    pub(crate) fn until<'a>(&'a self, stop: &Arc<AtomicBool>) -> OnDevice<'a> {
+        OnDevice {
+            device: self,
+            gpu: self.gpu.until(stop),
+        }
     }
 
     /// Works with the device alone.
     ///
     /// # Errors
-    /// As [`Device::with_words`].
+    /// As [`OnDevice::with_words`].
     pub(crate) fn with_gpu<A>(&self, work: impl Fn(&Gpu) -> Result<A>) -> Result<A> {
-        loop {
-            match work(&self.gpu) {
-                Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(None) => {}
-                result => return result,
-            }
-        }
-    }
-
-    /// Works again and again until there is enough memory, or nothing left that could leave.
-    fn with_room<A>(
-        &self,
-        residence: &Residence,
-        kind: Kind,
-        work: impl Fn() -> Result<A>,
-    ) -> Result<A> {
-        loop {
-            match work() {
-                Err(Error::Gpu(GpuError::Memory { .. })) if self.evict(Some((residence, kind))) => {
-                }
-                result => return result,
-            }
-        }
+        let (device, gpu) = (self, self.gpu.clone());
+        OnDevice { device, gpu }.with_gpu(work)
     }
 
     fn find<S>(
@@ -414,19 +395,223 @@ impl Device {
         });
     }
 
-    /// Has the least recently used leave, but not what is worked with: a kind of structure of a segment. Says whether there
-    /// was one.
+    /// A question begins.
+    pub(crate) fn begin_question(&self) {
+        self.is_short.store(false, Ordering::Relaxed);
+    }
+
+    /// The grammar that has come for a segment, if all of it has.
+    fn arrived(
+        &self,
+        gpu: &Gpu,
+        residence: &Residence,
+        kind: Kind,
+    ) -> Result<Option<DeviceGrammar>> {
+        let mut coming = self.coming.lock();
+        let is_it = |coming: &Arc<Coming>| (coming.owner, coming.kind) == (residence.id, kind);
+        let Some(place) = coming.iter().position(is_it) else {
+            return Ok(None);
+        };
+        let found = coming.swap_remove(place);
+        drop(coming);
+        let grammar = found.grammar.lock().take();
+        match grammar {
+            Some(grammar) => Ok(grammar.arrive(gpu)?),
+            None => Ok(None),
+        }
+    }
+
+    /// Gives up what is on its way; says whether there was something.
+    fn give_up_coming(&self) -> bool {
+        let coming = std::mem::take(&mut *self.coming.lock());
+        let given_up = coming.iter().filter(|coming| coming.give_up()).count();
+        if given_up > 0 {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+        given_up > 0
+    }
+
+    /// Has the least recently used leave for work with a kind of structure of a segment, but not that. Says whether there was
+    /// one.
     fn evict(&self, but: Option<(&Residence, Kind)>) -> bool {
-        let mut residents = self.residents.lock();
         let but = but.map(|(residence, kind)| (residence.id, kind));
+        self.evict_but(|owner, kind| Some((owner, kind)) == but)
+    }
+
+    /// Has the least recently used leave, but not what is to stay. Says whether there was one.
+    fn evict_but(&self, stays: impl Fn(u64, Kind) -> bool) -> bool {
+        let mut residents = self.residents.lock();
         let places = residents.iter().enumerate();
-        let others = places.filter(|(_, r)| Some((r.owner, r.structure.kind())) != but);
+        let others = places.filter(|(_, r)| !stays(r.owner, r.structure.kind()));
         let oldest = others.min_by_key(|(_, resident)| resident.used);
         let Some((place, _)) = oldest else {
             return false;
         };
         residents.swap_remove(place);
         true
+    }
+}
+
+impl<'a> OnDevice<'a> {
+    /// Takes memory for the grammar of a segment that is worked with next, if there is some: others leave for it, but not
+    /// those in `stay`, which are worked with before or soon after. What fails is done anew when its turn comes.
+    pub(crate) fn bring(
+        &self,
+        residence: &Residence,
+        kind: Kind,
+        view: GrammarView<'_>,
+        stay: &[&Residence],
+    ) -> Option<Bringing<'a>> {
+        let device = self.device;
+        if device.is_short.load(Ordering::Relaxed) || device.holds(residence, kind) {
+            return None;
+        }
+        let stays = |owner, of| of == kind && stay.iter().any(|residence| residence.id == owner);
+        let grammar = loop {
+            match ComingGrammar::begin(&self.gpu, view) {
+                Ok(grammar) => break grammar,
+                Err(GpuError::Memory { .. }) if device.evict_but(stays) => {}
+                Err(_) => return None,
+            }
+        };
+        let coming = Arc::new(Coming {
+            owner: residence.id,
+            kind,
+            stop: Arc::default(),
+            grammar: Mutex::new(Some(grammar)),
+        });
+        device.coming.lock().push(coming.clone());
+        Some(Bringing { device, coming })
+    }
+
+    fn arrived(&self, residence: &Residence, kind: Kind) -> Result<Option<DeviceGrammar>> {
+        self.device.arrived(&self.gpu, residence, kind)
+    }
+
+    /// Works with the words of a segment.
+    ///
+    /// # Errors
+    /// What the device or `work` fails with; of memory only when nothing of other segments is there any more.
+    pub(crate) fn with_words<A>(
+        &self,
+        residence: &Residence,
+        view: GrammarView<'_>,
+        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
+    ) -> Result<A> {
+        self.with_room(Some((residence, Kind::Words)), || {
+            let kept = self.device.find(residence, |structure| match structure {
+                Structure::Words(words) => Some(words.clone()),
+                Structure::Lookups(_) => None,
+            });
+            let words = match kept {
+                Some(words) => words,
+                None => {
+                    let grammar = match self.arrived(residence, Kind::Words)? {
+                        Some(grammar) => grammar,
+                        None => DeviceGrammar::upload(&self.gpu, view)?,
+                    };
+                    let words = Arc::new(ResidentWords::new(&self.gpu, grammar)?);
+                    self.device.keep(residence, Structure::Words(words.clone()));
+                    words
+                }
+            };
+            work(&self.gpu, &words)
+        })
+    }
+
+    /// Works with what look-ups in a segment need, which `build` makes of the grammar if that has come.
+    ///
+    /// # Errors
+    /// As [`OnDevice::with_words`], and of `build`.
+    pub(crate) fn with_lookups<A>(
+        &self,
+        residence: &Residence,
+        build: impl Fn(&Gpu, Option<DeviceGrammar>) -> Result<DeviceStructures>,
+        work: impl Fn(&Gpu, &DeviceStructures) -> Result<A>,
+    ) -> Result<A> {
+        self.with_room(Some((residence, Kind::Lookups)), || {
+            let kept = self.device.find(residence, |structure| match structure {
+                Structure::Lookups(structures) => Some(structures.clone()),
+                Structure::Words(_) => None,
+            });
+            let structures = match kept {
+                Some(structures) => structures,
+                None => {
+                    let arrived = self.arrived(residence, Kind::Lookups)?;
+                    let structures = Arc::new(build(&self.gpu, arrived)?);
+                    self.device
+                        .keep(residence, Structure::Lookups(structures.clone()));
+                    structures
+                }
+            };
+            work(&self.gpu, &structures)
+        })
+    }
+
+    /// Works with the words of a part of a segment, of which nothing stays.
+    ///
+    /// # Errors
+    /// As [`OnDevice::with_words`].
+    pub(crate) fn with_some_words<A>(
+        &self,
+        view: GrammarView<'_>,
+        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
+    ) -> Result<A> {
+        self.with_gpu(|gpu| {
+            let words = ResidentWords::new(gpu, DeviceGrammar::upload(gpu, view)?)?;
+            work(gpu, &words)
+        })
+    }
+
+    /// Works with the device alone.
+    ///
+    /// # Errors
+    /// As [`OnDevice::with_words`].
+    pub(crate) fn with_gpu<A>(&self, work: impl Fn(&Gpu) -> Result<A>) -> Result<A> {
+        self.with_room(None, || work(&self.gpu))
+    }
+
+    /// Works again and again until there is enough memory, or nothing left that could leave.
+    fn with_room<A>(
+        &self,
+        but: Option<(&Residence, Kind)>,
+        work: impl Fn() -> Result<A>,
+    ) -> Result<A> {
+        loop {
+            match work() {
+                Err(Error::Gpu(GpuError::Memory { .. }))
+                    if self.device.give_up_coming() || self.device.evict(but) => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+impl Coming {
+    /// Gives the grammar up; says whether it was there.
+    fn give_up(&self) -> bool {
+        self.stop.store(true, Ordering::Relaxed);
+        self.grammar.lock().take().is_some()
+    }
+}
+
+impl Bringing<'_> {
+    /// Copies the grammar, unless it was given up.
+    pub(crate) fn copy(&self, view: GrammarView<'_>) {
+        if let Some(grammar) = &mut *self.coming.grammar.lock()
+            && let Err(error) = grammar.copy(view, &self.coming.stop)
+        {
+            tracing::debug!("{error}");
+        }
+    }
+}
+
+impl Drop for Bringing<'_> {
+    fn drop(&mut self) {
+        let mut all = self.device.coming.lock();
+        all.retain(|coming| !Arc::ptr_eq(coming, &self.coming));
+        drop(all);
+        self.coming.give_up();
     }
 }
 
@@ -451,7 +636,7 @@ pub(crate) struct Log(Mutex<BTreeMap<String, (u64, Duration)>>);
 
 impl Log {
     /// Notes what is done until the flag is set.
-    pub(crate) fn until<'a>(&'a self, stop: &'a AtomicBool) -> Run<'a> {
+    pub(crate) fn until<'a>(&'a self, stop: &'a Arc<AtomicBool>) -> Run<'a> {
         Run {
             stop,
             log: Some(self),
@@ -481,14 +666,20 @@ impl Log {
 /// How a question is to be answered: until when, and who notes where it was.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
-    pub(crate) stop: &'a AtomicBool,
+    pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) log: Option<&'a Log>,
 }
 
 impl<'a> Run<'a> {
     /// Goes on until the flag is set.
-    pub(crate) fn until(stop: &'a AtomicBool) -> Run<'a> {
+    pub(crate) fn until(stop: &'a Arc<AtomicBool>) -> Run<'a> {
         Run { stop, log: None }
+    }
+
+    /// Goes on to the end.
+    pub(crate) fn to_the_end() -> Run<'static> {
+        static NEVER: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+        Run::until(NEVER.get_or_init(Arc::default))
     }
 
     /// Does the work of a segment, on a device or on the CPU, and notes it.

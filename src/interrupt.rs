@@ -118,9 +118,9 @@ impl Interrupt {
     pub(crate) fn watch<A: Send>(
         &self,
         snapshot: &Snapshot,
-        work: impl FnOnce(&AtomicBool) -> Result<A> + Send,
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send,
     ) -> Result<A> {
-        let stop = AtomicBool::new(false);
+        let stop = Arc::new(AtomicBool::new(false));
         let (done, is_done) = mpsc::channel();
         let answer = snapshot.in_place_scope(|scope| {
             let stop = &stop;

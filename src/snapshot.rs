@@ -39,7 +39,7 @@ use crate::gather::WordInFile;
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
-pub(crate) use edited_text::{EditedText, extract};
+pub(crate) use edited_text::{EditedText, ask_stored, extract, joined};
 pub use file_index::FileSummary;
 pub(crate) use known::Known;
 pub(crate) use segment_view::SegmentView;
@@ -183,7 +183,7 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn word_counts(&self) -> Result<WordCounts> {
-        let totals = self.install(|| self.view.totals(Run::until(&AtomicBool::new(false))))?;
+        let totals = self.install(|| self.view.totals(Run::to_the_end()))?;
         let counts = (0..).zip(totals).filter(|&(_, count)| count > 0);
         Ok(WordCounts::new(self.view.clone(), counts.collect()))
     }
@@ -216,8 +216,7 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn inverted_index(&self) -> Result<FileCounts> {
-        let never = AtomicBool::new(false);
-        let table = self.install(|| self.view.word_files(Run::until(&never)))?;
+        let table = self.install(|| self.view.word_files(Run::to_the_end()))?;
         Ok(FileCounts::of_words(self.view.clone(), table))
     }
 
@@ -228,8 +227,7 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn term_vectors(&self) -> Result<TermVectors> {
-        let never = AtomicBool::new(false);
-        let table = self.install(|| self.view.file_words(Run::until(&never)))?;
+        let table = self.install(|| self.view.file_words(Run::to_the_end()))?;
         Ok(TermVectors::new(self.view.clone(), table))
     }
 
@@ -242,8 +240,7 @@ impl Snapshot {
     /// If `n` is not in `1..=8`.
     pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
-        let never = AtomicBool::new(false);
-        let parts = self.install(|| self.view.ngrams(n, Run::until(&never)))?;
+        let parts = self.install(|| self.view.ngrams(n, Run::to_the_end()))?;
         Ok(NgramCounts::new(self.view.clone(), n, parts))
     }
 
@@ -257,9 +254,8 @@ impl Snapshot {
     /// If `n` is not in `1..=8`.
     pub fn ranked_inverted_index(&self, n: usize) -> Result<FileCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
-        let never = AtomicBool::new(false);
         let by_count = FileOrder::Count;
-        let parts = self.install(|| self.view.ngram_files(n, by_count, Run::until(&never)))?;
+        let parts = self.install(|| self.view.ngram_files(n, by_count, Run::to_the_end()))?;
         Ok(FileCounts::new(self.view.clone(), n, parts))
     }
 
@@ -305,7 +301,7 @@ impl Snapshot {
         };
         let all = |asked: Vec<WordInFile>| {
             let questions = self.with_file_names(asked);
-            self.install(|| self.view.count_many(&questions))
+            self.install(|| self.view.count_many(&questions, Run::to_the_end()))
         };
         let question = (file, word.to_vec());
         (gathered.counts).ask(&self.view, question, window, |_| one(), all)
@@ -324,7 +320,7 @@ impl Snapshot {
         };
         let all = |asked: Vec<WordInFile>| {
             let questions = self.with_file_names(asked);
-            self.install(|| self.view.search_many(&questions))
+            self.install(|| self.view.search_many(&questions, Run::to_the_end()))
         };
         let question = (file, word.to_vec());
         (gathered.searches).ask(&self.view, question, window, |_| one(), all)
@@ -351,7 +347,7 @@ impl Snapshot {
         if let [(file, word)] = questions {
             return Ok(vec![self.count_in(file.as_ref(), word)?]);
         }
-        self.install(|| self.view.count_many(questions))
+        self.install(|| self.view.count_many(questions, Run::to_the_end()))
     }
 
     /// How often each word occurs in the corpus.
@@ -405,7 +401,7 @@ impl Snapshot {
         if let [(file, word)] = questions {
             return Ok(vec![self.search_in(file.as_ref(), word)?]);
         }
-        self.install(|| self.view.search_many(questions))
+        self.install(|| self.view.search_many(questions, Run::to_the_end()))
     }
 
     /// Where each word occurs in the corpus: for each what [`Snapshot::search`] gives.
@@ -501,7 +497,7 @@ impl Snapshot {
             let ranges: Vec<(&str, u64, u64)> = asked
                 .map(|(file, offset, length)| (&self.files()[file].name[..], offset, length))
                 .collect();
-            self.install(|| self.view.extract_many(&ranges))
+            self.install(|| self.view.extract_many(&ranges, Run::to_the_end()))
         };
         let question = (file, offset, length);
         (gathered.extracts).ask(&self.view, question, window, |_| one(), all)
@@ -519,7 +515,7 @@ impl Snapshot {
         if let [(file, offset, length)] = ranges {
             return Ok(vec![self.extract(file.as_ref(), *offset, *length)?]);
         }
-        self.install(|| self.view.extract_many(ranges))
+        self.install(|| self.view.extract_many(ranges, Run::to_the_end()))
     }
 
     /// Writes the bytes of a file to `target`, in memory bounded by a few MiB a thread.

@@ -47,6 +47,10 @@ const BATCH_LOOKUP_COST: f64 = 5_000.0;
 const CONSTRUCT_COST: f64 = 160.0;
 /// Building a grammar on a device, for each token.
 const DEVICE_CONSTRUCT_COST: f64 = 0.55;
+/// Placing one of many inserts on the CPU.
+const INSERT_COST: f64 = 500.0;
+/// Placing one of many inserts on a device.
+const DEVICE_INSERT_COST: f64 = 20.0;
 /// Distinct n-grams are about so many words' worth of work each.
 pub(crate) const NGRAM_FACTOR: f64 = 20.0;
 
@@ -102,6 +106,16 @@ pub(crate) fn construction_costs(tokens: usize, threads: usize) -> (f64, f64) {
     let copy = 2.0 * tokens * size_of::<u32>() as f64 * DEVICE_BYTE_COST;
     let on_device = DEVICE_START_COST + copy + tokens * DEVICE_CONSTRUCT_COST;
     (tokens * CONSTRUCT_COST / threads.max(1) as f64, on_device)
+}
+
+/// What placing inserts takes, in nanoseconds: on the CPU's threads, and on a device.
+pub(crate) fn insert_costs(inserts: usize, threads: usize) -> (f64, f64) {
+    /// Of an insert, and of the stretches that it becomes.
+    const BYTES: f64 = 80.0;
+    let inserts = inserts as f64;
+    let each = BYTES * DEVICE_BYTE_COST + DEVICE_INSERT_COST;
+    let on_device = DEVICE_START_COST + inserts * each;
+    (inserts * INSERT_COST / threads.max(1) as f64, on_device)
 }
 
 /// What the segments of a corpus have.

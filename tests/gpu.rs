@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use zipfdb::{CopyOptions, Database, Value};
+use zipfdb::{CopyOptions, Database, Error, Operation, Value};
 use zipfdb_kernels::gpu;
 
 /// Whether there are devices.
@@ -193,8 +193,16 @@ fn segments_that_do_not_fit_together_come_one_after_the_other() {
     assert!(matches!(found[0][0], Value::Integer(1..)), "{found:?}");
     assert_eq!(found[0][1], Value::Integer(1));
     // What nothing fits is an error that says so.
-    cuda.execute("SET gpu_memory_limit = '64KiB'").unwrap();
-    let error = cuda.query(TASKS[4]).unwrap().find_map(Result::err).unwrap();
+    let text = (0..30_000u64).map(|number| format!("w{} ", number * number % 9973));
+    let row = [Value::from(&text.collect::<String>()[..])];
+    cuda.execute("SET gpu_memory_limit = '64KiB'; CREATE CORPUS d")
+        .unwrap();
+    let insert = "INSERT INTO d (file, content) VALUES ('one', ?)";
+    cuda.query_with(insert, &row).unwrap();
+    cuda.execute("SET device = 'cpu'; RECOMPRESS d; SET device = 'cuda:0'")
+        .unwrap();
+    let sql = "SELECT ngram, COUNT(*) FROM ngrams('d', 5) GROUP BY ngram";
+    let error = cuda.query(sql).unwrap().find_map(Result::err).unwrap();
     assert!(error.to_string().contains("gpu_memory_limit"), "{error}");
 }
 
@@ -386,6 +394,120 @@ fn segments_are_the_same_wherever_their_grammars_are_built() {
         (copied, segment_files(path.path()))
     };
     assert_eq!(made("cuda"), made("cpu"));
+}
+
+#[test]
+fn batches_of_operations_are_answered_as_by_the_cpu() {
+    if !has_devices() {
+        return;
+    }
+    let ((_left, cpu), (_right, cuda)) = (database(3, 3000), database(3, 3000));
+    cpu.execute("SET device = 'cpu'").unwrap();
+    cuda.execute("SET device = 'cuda'").unwrap();
+    let mut state = 5u64;
+    let mut below = |end: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % end
+    };
+    let words: [&[u8]; 6] = [b"the", b"new", b"w3", b"cat", b"missing", b"mat"];
+    let texts: [&[u8]; 6] = [b" the new ", b"w3", b"", b"cat, ", b"x", b" new mat "];
+    let names = ["00.txt", "01.txt", "02.txt", "created"];
+    // Sizes as they are when the operations come.
+    let snapshot = cpu.corpus("c").unwrap().snapshot().unwrap();
+    let mut sizes = names.map(|name| snapshot.file(name).map(|file| file.bytes));
+    for round in 0..4 {
+        let mut operations = Vec::new();
+        while operations.len() < 150 {
+            let at = below(4) as usize;
+            let (file, text) = (names[at], texts[below(6) as usize]);
+            let word = words[below(6) as usize];
+            let kind = if sizes[at].is_none() { 9 } else { below(12) };
+            let size = sizes[at].unwrap_or(0);
+            operations.push(match kind {
+                0 => Operation::Count { file, word },
+                1 => Operation::Search { file, word },
+                2 => Operation::Extract {
+                    file,
+                    offset: below(size + 9),
+                    length: below(400),
+                },
+                3..=8 => {
+                    let offset = below(size + 1);
+                    sizes[at] = Some(size + text.len() as u64);
+                    Operation::Insert { file, offset, text }
+                }
+                _ => {
+                    sizes[at] = Some(size + text.len() as u64);
+                    Operation::Append { file, text }
+                }
+            });
+        }
+        let answers = [&cpu, &cuda].map(|database| {
+            let corpus = database.corpus("c").unwrap();
+            corpus.mixed_many(&operations).unwrap()
+        });
+        for (place, operation) in operations.iter().enumerate() {
+            let found = &answers[1][place];
+            assert_eq!(*found, answers[0][place], "{round}, {place}: {operation:?}");
+        }
+        // A refused edit is refused with the same words, and nothing has happened.
+        let (file, text) = (names[1], texts[1]);
+        let offset = sizes[1].unwrap() + 3;
+        let refused = [
+            Operation::Append { file, text },
+            Operation::Insert { file, offset, text },
+            Operation::Append { file, text },
+        ];
+        let errors = [&cpu, &cuda].map(|database| {
+            let corpus = database.corpus("c").unwrap();
+            corpus.mixed_many(&refused).unwrap_err().to_string()
+        });
+        assert_eq!(errors[1], errors[0]);
+        let texts = [&cpu, &cuda].map(|database| {
+            let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
+            let ranges = names.map(|name| (name, 0, u64::MAX));
+            let many: Vec<(&str, u64, u64)> = (0..80)
+                .map(|number| (names[number as usize % 4], number * 301, number * 17))
+                .chain(ranges)
+                .collect();
+            snapshot.extract_many(&many).unwrap()
+        });
+        assert!(texts[1] == texts[0]);
+        if round == 1 {
+            for database in [&cpu, &cuda] {
+                database.execute("RECOMPRESS c").unwrap();
+            }
+        }
+    }
+    let sql = "SELECT SUM(resident) > 0, SUM(failures) FROM devices()";
+    assert_eq!(rows(&cuda, sql), [[1, 0].map(Value::Integer)]);
+}
+
+#[test]
+fn work_on_devices_ends_when_time_is_up() {
+    if !has_devices() {
+        return;
+    }
+    let (_folder, database) = database(3, 3000);
+    // Nothing is copied to a device and back in so short a time.
+    database
+        .execute("SET device = 'cuda'; SET statement_timeout = 1")
+        .unwrap();
+    let error = database.query(TASKS[4]).unwrap().find_map(Result::err);
+    assert!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+    let sets: Vec<Vec<Value>> = (0..2000)
+        .map(|set| vec![Value::from(&format!("{:02}.txt", set % 3)[..])])
+        .collect();
+    let sql = "SELECT COUNT(*) FROM c WHERE file = ? AND word = 'the'";
+    let answer = database.query_many(sql, &sets);
+    let error = answer.map_or_else(Some, |mut rows| rows.find_map(Result::err));
+    assert!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+    database.execute("SET statement_timeout = 0").unwrap();
+    assert!(!rows(&database, TASKS[4]).is_empty());
+    let failures = rows(&database, "SELECT SUM(failures) FROM devices()");
+    assert_eq!(failures, [[Value::Integer(0)]]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The only files where `unsafe` may stand: memory mapping, and launches of CUDA kernels.
+/// The only files where `unsafe` may stand: memory mapping and advice, and launches of CUDA kernels.
 const UNSAFE_ALLOWED: [&str; 2] = ["storage/src/backend.rs", "kernels/src/"];
 
 /// What a test that counts allocations cannot do without `unsafe`.

@@ -20,6 +20,7 @@ use rayon::prelude::*;
 
 use crate::bits::bits_of;
 use crate::grammar_view::AHEAD_SYMBOLS;
+use crate::huge_pages::on_huge_pages;
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
 use crate::{GrammarView, Parents, fold_expansions};
@@ -48,7 +49,7 @@ impl WordUses {
     /// Work and memory as [`Parents::new`], and 4 bytes a root symbol more.
     pub fn new(view: GrammarView<'_>) -> WordUses {
         let parents = Parents::new(view);
-        let mut file_of = vec![0u32; view.root.len()];
+        let mut file_of = on_huge_pages(vec![0u32; view.root.len()]);
         for file in 0..view.files() as u32 {
             file_of[view.root_range(file)].fill(file);
         }
@@ -164,7 +165,7 @@ impl CountTable {
                 counts
             })
             .collect();
-        let mut entries = vec![(0, 0); self.entries.len()];
+        let mut entries = on_huge_pages(vec![(0, 0); self.entries.len()]);
         let lengths = (0..columns).flat_map(|column| counts.iter().map(move |c| c[column]));
         let cuts = offsets_of(lengths);
         let mut slices: Vec<Vec<&mut [(u32, u32)]>> =
@@ -388,7 +389,7 @@ fn join(parts: Vec<Part>) -> Flat {
     for (part, start) in parts.iter().zip(&cuts) {
         offsets.extend(part.ends.iter().map(|end| start + end));
     }
-    let mut entries = vec![(0, 0); cuts[parts.len()]];
+    let mut entries = on_huge_pages(vec![(0, 0); cuts[parts.len()]]);
     (split_mut(&mut entries, &cuts).into_par_iter().zip(parts))
         .for_each(|(target, part)| target.copy_from_slice(&part.entries));
     (offsets, entries)

@@ -5,6 +5,7 @@
 //! as tasks are taken in order. Buckets should fit into a core's cache. What a
 //! bucket means is its owner's business.
 
+use crate::huge_pages::on_huge_pages;
 use crate::window_keys::Key;
 
 /// Items of a bucket that lie together.
@@ -31,7 +32,7 @@ impl<T: Copy + Default> Buckets<T> {
     /// `items` is about how many there will be.
     pub(crate) fn new(buckets: usize, items: usize) -> Buckets<T> {
         Buckets {
-            items: Vec::with_capacity(items),
+            items: on_huge_pages(Vec::with_capacity(items)),
             next: vec![0; buckets],
             block_buckets: Vec::with_capacity(items / BLOCK_ITEMS),
         }

@@ -12,6 +12,7 @@ mod extract;
 mod file_counts;
 pub mod gpu;
 mod grammar_view;
+mod huge_pages;
 mod key_sort;
 mod lengths;
 mod locate;

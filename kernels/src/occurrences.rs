@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::huge_pages::on_huge_pages;
 use crate::symbol_slots::SymbolSlots;
 use crate::{GrammarView, fold_expansions};
 
@@ -148,7 +149,7 @@ where
         .collect();
 
     // The first pass. Slices in order of bucket, in a bucket in order of task.
-    let mut staged = vec![(0u32, V::default()); item_count];
+    let mut staged = on_huge_pages(vec![(0u32, V::default()); item_count]);
     let mut slices: Vec<Vec<&mut [(u32, V)]>> =
         (0..tasks).map(|_| Vec::with_capacity(buckets)).collect();
     let mut bucket_sizes = Vec::with_capacity(buckets);
@@ -174,7 +175,7 @@ where
 
     // The second pass.
     let mut offsets = vec![0u32; key_count + 1];
-    let mut values = vec![V::default(); item_count];
+    let mut values = on_huge_pages(vec![V::default(); item_count]);
     let mut bucket_tasks = Vec::with_capacity(buckets);
     let (mut staged, mut values_rest) = (&staged[..], &mut values[..]);
     let mut start = 0;

@@ -15,6 +15,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::GrammarView;
+use crate::huge_pages::on_huge_pages;
 use crate::window_keys::Key;
 
 /// The number of words of an [`Ends`] takes so many bits.
@@ -90,7 +91,7 @@ impl<'a, K: Key> Windows<'a, K> {
             ends_mask: K::ones((shape.n - 1) * shape.bits),
             mask: K::ones(shape.n * shape.bits),
         };
-        let mut ends = vec![Ends::default(); view.rules()];
+        let mut ends = on_huge_pages(vec![Ends::default(); view.rules()]);
         for level in 0..view.levels() {
             let rules = view.level_rules(level);
             let (done, open) = ends.split_at_mut(rules.start);

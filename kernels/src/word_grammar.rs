@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use rayon::prelude::*;
 
 use crate::GrammarView;
+use crate::huge_pages::on_huge_pages;
 use crate::offsets::{offsets_of, split_mut};
 use crate::weights::symbol_weights;
 
@@ -110,7 +111,7 @@ impl WordGrammar {
             rule_offsets.push(end);
         }
         drop(sizes);
-        let mut symbols = vec![0; end as usize];
+        let mut symbols = on_huge_pages(vec![0; end as usize]);
         let cuts: Vec<usize> = (rule_offsets.iter().step_by(SHARE_MIN))
             .chain((!rule_count.is_multiple_of(SHARE_MIN)).then_some(&end))
             .map(|&offset| offset as usize)
@@ -244,7 +245,7 @@ fn reduce_root(view: GrammarView<'_>, names: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let parts = view.root.par_chunks(ROOT_PART);
     let sizes: Vec<usize> = parts.clone().with_min_len(4).map(kept).collect();
     let offsets = offsets_of(sizes);
-    let mut root = vec![0; offsets[offsets.len() - 1]];
+    let mut root = on_huge_pages(vec![0; offsets[offsets.len() - 1]]);
     (split_mut(&mut root, &offsets).into_par_iter().zip(parts))
         .with_min_len(4)
         .for_each(|(target, symbols)| fill(target, symbols.iter(), names));

@@ -120,6 +120,11 @@ impl EditedFile {
         EditedFile::new(false, Pieces::default())
     }
 
+    /// The pieces of bytes `offset..offset + length`, as far as the text goes.
+    pub(crate) fn slice(&self, offset: u64, length: u64) -> Vec<Piece> {
+        self.pieces.slice(offset..offset.saturating_add(length))
+    }
+
     /// A file as it is stored.
     pub(crate) fn stored(bytes: u64) -> EditedFile {
         EditedFile::new(true, Pieces::stored(bytes))

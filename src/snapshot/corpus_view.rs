@@ -207,7 +207,7 @@ impl CorpusView {
         /// How often a word occurs in a file.
         fn count_in(&self, file: usize, word: &[u8]) -> Result<u64>;
         /// How often each word occurs in its file.
-        fn count_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>;
+        fn count_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<u64>>;
 
         /// All n-grams with their counts, in parts that follow each other.
         fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>>;
@@ -231,12 +231,12 @@ impl CorpusView {
         /// Where a word stands in a file: offsets of its first bytes, ascending.
         fn search_in(&self, file: usize, word: &[u8]) -> Result<Vec<u64>>;
         /// For each file and word the offsets.
-        fn search_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>;
+        fn search_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<Vec<u64>>>;
 
         /// The bytes `offset..offset + length` of a file, as far as it goes.
         fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>>;
         /// The bytes of many ranges of files.
-        fn extract_many<F: AsRef<str>>(&self, ranges: &[(F, u64, u64)]) -> Result<Vec<Vec<u8>>>;
+        fn extract_many<F: AsRef<str>>(&self, ranges: &[(F, u64, u64)], run: Run<'_>) -> Result<Vec<Vec<u8>>>;
         /// Writes a file; the inner error is the target's.
         fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>>;
     }

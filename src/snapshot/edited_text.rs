@@ -119,8 +119,18 @@ impl EditedText {
         Ok(stored.saturating_add_signed(self.change_of(word)))
     }
 
+    /// The stored file that it rests on.
+    pub(crate) fn stored_file(&self) -> Option<usize> {
+        self.stored
+    }
+
+    /// The pieces of bytes `offset..offset + length`, as far as the text goes.
+    pub(super) fn pieces(&self, offset: u64, length: u64) -> Vec<Piece> {
+        self.edited.slice(offset, length)
+    }
+
     /// How much more or less often a word occurs than in the stored file.
-    pub(super) fn change_of(&self, word: &[u8]) -> i64 {
+    pub(crate) fn change_of(&self, word: &[u8]) -> i64 {
         // What no edit has met changes nothing.
         let Some(word) = self.view.word_numbers.find(word) else {
             return 0;
@@ -140,7 +150,7 @@ impl EditedText {
     }
 
     /// Offsets of a word in the stored file as they are now, with those in regions.
-    pub(super) fn moved_offsets(&self, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
+    pub(crate) fn moved_offsets(&self, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
         let regions = &self.regions.regions;
         let places = self.places_of(self.view.word_numbers.find(word));
         let mut places = places.iter().peekable();
@@ -235,7 +245,7 @@ pub(crate) fn extract(
     offset: u64,
     length: u64,
 ) -> Result<Vec<u8>> {
-    let pieces = (edited.pieces).slice(offset..offset.saturating_add(length));
+    let pieces = edited.slice(offset, length);
     if let ([Piece::Stored(range)], Some(stored)) = (&pieces[..], stored) {
         return view.extract(stored, range.start, range.end - range.start);
     }
@@ -252,4 +262,36 @@ pub(crate) fn extract(
         }
     }
     Ok(bytes)
+}
+
+/// Asks for the stored bytes of pieces of a file that rests on stored file `stored`, if on any.
+pub(crate) fn ask_stored(
+    pieces: &[Piece],
+    stored: Option<usize>,
+    asked: &mut Vec<(usize, u64, u64)>,
+) {
+    for piece in pieces {
+        if let (Piece::Stored(range), Some(stored)) = (piece, stored) {
+            asked.push((stored, range.start, range.end - range.start));
+        }
+    }
+}
+
+/// The bytes of pieces; `found` gives those that [`ask_stored`] has asked for.
+pub(crate) fn joined(pieces: &[Piece], found: &mut impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut of_piece = |piece: &Piece| match piece {
+        Piece::Inserted(text) => text.to_vec(),
+        Piece::Stored(_) => found.next().unwrap_or_default(),
+    };
+    match pieces {
+        [only] => of_piece(only),
+        pieces => {
+            let bytes = pieces.iter().map(Piece::len).sum::<u64>();
+            let mut joined = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
+            for piece in pieces {
+                joined.append(&mut of_piece(piece));
+            }
+            joined
+        }
+    }
 }

@@ -1,21 +1,25 @@
 //! Segments on GPUs: which device answers for which segment, and what it is asked.
 //!
 //! Invariant: a device gives what the CPU gives, checked against the file table in the same way. With `device = 'auto'` a
-//! failure of a device is counted and the CPU answers; else it is the error.
+//! failure of a device is counted and the CPU answers; else it is the error. What memory is too short for is done for some
+//! questions at a time, or for some files: then the answers of parts are put together here.
 
-use std::sync::atomic::AtomicBool;
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::ops::Range;
 use std::time::Duration;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{
-    self, DeviceGrammar, DeviceQueries, DeviceStructures, Extract, Gpu, SearchResults, Terminals,
-    WordQuery,
+    self, DeviceGrammar, DeviceNgramFiles, DeviceNgrams, DeviceQueries, DeviceStructures, Extract,
+    Gpu, GpuError, SearchResults, Terminals, WordQuery,
 };
-use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles};
+use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles};
 
 use super::segment_view::SegmentView;
 use super::stored_view::{Lookup, StoredView};
-use crate::device::{Candidates, Device, Kind, Run};
+use super::tasks::{Ngrams, join, merge_all, rows};
+use crate::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, ResidentWords, Run};
 use crate::strategy::{Size, Task};
 use crate::{Error, Result, interrupt};
 
@@ -47,7 +51,7 @@ impl StoredView {
             Candidates::Only(devices) => (devices, true),
         };
         let mut order: Vec<usize> = (0..self.segments.len()).collect();
-        order.sort_by_key(|&index| std::cmp::Reverse(self.segments[index].size().0));
+        order.sort_by_key(|&index| Reverse(self.segments[index].size().0));
         let mut loads = vec![0u64; devices.len()];
         for index in order {
             let segment = &self.segments[index];
@@ -133,23 +137,26 @@ impl StoredView {
         task: Task,
         run: Run<'_>,
         on_cpu: impl Fn(&'a SegmentView) -> Result<A> + Sync,
-        on_device: impl Fn(&'a SegmentView, &Device) -> Result<A> + Sync,
+        on_device: impl Fn(&'a SegmentView, &OnDevice<'_>) -> Result<A> + Sync,
     ) -> Result<Vec<A>> {
         self.each(
             task,
             run,
+            |_| true,
             |index| on_cpu(&self.segments[index]),
             |index, device| on_device(&self.segments[index], device),
         )
     }
 
-    /// Has each segment answered by its place, on its device or on the CPU; devices work side by side.
+    /// Has each segment answered by its place, on its device or on the CPU; devices work side by side. Those that nothing is
+    /// asked of have an answer without work.
     pub(super) fn each<A: Send>(
         &self,
         task: Task,
         run: Run<'_>,
+        is_asked: impl Fn(usize) -> bool + Sync,
         on_cpu: impl Fn(usize) -> Result<A> + Sync,
-        on_device: impl Fn(usize, &Device) -> Result<A> + Sync,
+        on_device: impl Fn(usize, &OnDevice<'_>) -> Result<A> + Sync,
     ) -> Result<Vec<A>> {
         let places = self.places(task);
         let count = self.segments.len();
@@ -158,13 +165,15 @@ impl StoredView {
                 .map(|index| run.note(CPU, || on_cpu(index)))
                 .collect();
         }
-        let name = |place: &Option<&Device>| place.map_or(CPU, Device::name).to_owned();
-        let mut lanes: Vec<(String, Vec<usize>)> = Vec::new();
-        for (index, place) in places.iter().enumerate() {
-            let name = name(place);
-            match lanes.iter_mut().find(|lane| lane.0 == name) {
+        let kind = task.kind();
+        let mut lanes: Vec<(Option<&Device>, Vec<usize>)> = Vec::new();
+        for (index, &place) in places.iter().enumerate() {
+            let is_same = |lane: &&mut (Option<&Device>, Vec<usize>)| {
+                lane.0.map(Device::name) == place.map(Device::name)
+            };
+            match lanes.iter_mut().find(is_same) {
                 Some(lane) => lane.1.push(index),
-                None => lanes.push((name, vec![index])),
+                None => lanes.push((place, vec![index])),
             }
         }
         let answer = |index: usize| {
@@ -173,7 +182,7 @@ impl StoredView {
                 return run.note(CPU, || on_cpu(index));
             };
             self.segments[index].residence().enter(self.devices());
-            match run.note(device.name(), || on_device(index, device)) {
+            match run.note(device.name(), || on_device(index, &device.until(run.stop))) {
                 Err(error @ Error::Gpu(_)) if self.devices().falls_back() => {
                     device.count_failure(&error);
                     run.note(CPU, || on_cpu(index))
@@ -181,22 +190,86 @@ impl StoredView {
                 result => result,
             }
         };
-        let answers = lanes.par_iter().map(|(_, lane)| {
-            let answers = lane.iter().map(|&index| Ok((index, answer(index)?)));
-            answers.collect::<Result<Vec<(usize, A)>>>()
+        let answers = lanes.par_iter_mut().map(|(device, lane)| {
+            let Some(device) = device else {
+                let answers = lane.iter().map(|&index| Ok((index, answer(index)?)));
+                return answers.collect::<Result<Vec<(usize, A)>>>();
+            };
+            device.begin_question();
+            // What is there comes first, before it has to make room.
+            let holds = |index: usize| device.holds(self.segments[index].residence(), kind);
+            lane.sort_by_key(|&index| (is_asked(index), !holds(index)));
+            let mut answers = Vec::with_capacity(lane.len());
+            // What was brought is held until it was worked with.
+            let mut brought = None;
+            for place in 0..lane.len() {
+                let (found, next) =
+                    self.ahead(&lane[place..], kind, device, run, &is_asked, &answer);
+                answers.push((lane[place], found?));
+                drop(std::mem::replace(&mut brought, next));
+            }
+            Ok(answers)
         });
         let answers: Vec<Vec<(usize, A)>> = answers.collect::<Result<_>>()?;
         let mut answers: Vec<(usize, A)> = answers.into_iter().flatten().collect();
         answers.sort_unstable_by_key(|&(index, _)| index);
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
+
+    /// Has the first of some segments answered, and the grammar of the second brought to the device beside that.
+    fn ahead<'d, A: Send>(
+        &self,
+        lane: &[usize],
+        kind: Kind,
+        device: &'d Device,
+        run: Run<'_>,
+        is_asked: &(impl Fn(usize) -> bool + Sync),
+        answer: &(impl Fn(usize) -> Result<A> + Sync),
+    ) -> (Result<A>, Option<Bringing<'d>>) {
+        let Some(&second) = lane.get(1).filter(|&&index| is_asked(index)) else {
+            return (answer(lane[0]), None);
+        };
+        let segment = &self.segments[second];
+        let stay: Vec<&Residence> = (lane.iter())
+            .map(|&index| self.segments[index].residence())
+            .collect();
+        let bring = || {
+            interrupt::check(run.stop).ok()?;
+            // A segment that is damaged says so when its turn comes.
+            let view = segment.grammar_of(kind).ok()?;
+            let on_device = device.until(run.stop);
+            on_device.bring(segment.residence(), kind, view, &stay)
+        };
+        // What the host has already is under way before the device begins; else the host makes it meanwhile.
+        let brought = if segment.has_grammar_of(kind) {
+            bring()
+        } else {
+            None
+        };
+        rayon::join(
+            || answer(lane[0]),
+            || {
+                let brought = match segment.has_grammar_of(kind) {
+                    true => brought,
+                    false => bring(),
+                };
+                if let (Some(brought), Ok(view)) = (&brought, segment.grammar_of(kind)) {
+                    brought.copy(view);
+                }
+                brought
+            },
+        )
+    }
 }
 
 /// An answer of a segment to look-ups of a batch.
-type Answers<A> = fn(&SegmentView, &Device, &[WordQuery]) -> Result<Vec<A>>;
+type Answers<A> = fn(&SegmentView, &OnDevice<'_>, &[WordQuery]) -> Result<Vec<A>>;
 
-/// Bytes of extracts that a device makes at a time.
-const EXTRACT_BYTES: u64 = 64 << 20;
+/// Bytes of extracts that a device makes at a time: this part of its memory,
+const EXTRACT_SHARE: u64 = 8;
+
+/// and at least and at most so many.
+const EXTRACT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
 
 impl StoredView {
     /// Answers look-ups, sorted by segment, where devices do so for all segments; those of words that a segment does not
@@ -204,6 +277,7 @@ impl StoredView {
     pub(super) fn on_devices<'a, A: Send>(
         &self,
         lookups: &'a [Lookup],
+        run: Run<'_>,
         answers: Answers<A>,
     ) -> Result<Option<Vec<(&'a Lookup, A)>>> {
         let task = Task::Lookups(lookups.len() as u64);
@@ -218,10 +292,10 @@ impl StoredView {
                 .filter(|lookup| lookup.word.first < lookup.word.end)
                 .collect::<Vec<_>>()
         };
-        let never = AtomicBool::new(false);
         let found = self.each(
             task,
-            Run::until(&never),
+            run,
+            |index| !range(index).is_empty(),
             |_| Ok(None),
             |index, device| {
                 let lookups = range(index);
@@ -242,52 +316,60 @@ impl StoredView {
     }
 
     /// Extracts ranges of these files where devices do so for all segments; none if the CPU is to.
-    pub(super) fn extracts_on_devices<F>(
+    pub(super) fn extracts_on_devices(
         &self,
-        ranges: &[(F, u64, u64)],
-        files: &[usize],
+        ranges: &[(usize, u64, u64)],
+        run: Run<'_>,
     ) -> Result<Option<Vec<Vec<u8>>>> {
         let task = Task::Lookups(ranges.len() as u64);
         if !self.is_all_on_devices(task) {
             return Ok(None);
         }
-        // For each segment what it has of each range; parts of a file ascend.
-        let mut asked: Vec<Vec<(usize, usize, Extract)>> = vec![Vec::new(); self.segments.len()];
-        for (question, (&(_, offset, length), &file)) in ranges.iter().zip(files).enumerate() {
+        let devices = self.devices().all().iter();
+        let memory = devices.map(|device| device.memory_limit()).min();
+        let piece = (memory.unwrap_or(0) / EXTRACT_SHARE).clamp(EXTRACT_BYTES.0, EXTRACT_BYTES.1);
+        // For each segment what it has of each range, in pieces that a device makes at a time.
+        let mut asked: Vec<Vec<(usize, u64, Extract)>> = vec![Vec::new(); self.segments.len()];
+        for (question, &(file, offset, length)) in ranges.iter().enumerate() {
             let end = offset.saturating_add(length);
-            for (place, part) in self.index.parts(file).iter().enumerate() {
-                let from = offset.max(part.first_byte);
+            for part in self.index.parts(file) {
                 let to = end.min(part.first_byte + part.bytes);
-                if from < to {
+                let mut from = offset.max(part.first_byte);
+                while from < to {
+                    let length = piece.min(to - from);
                     let extract = Extract {
                         file: part.file,
                         offset: from - part.first_byte,
-                        length: to - from,
+                        length,
                     };
-                    asked[part.segment as usize].push((question, place, extract));
+                    asked[part.segment as usize].push((question, from, extract));
+                    from += length;
                 }
             }
         }
-        let never = AtomicBool::new(false);
+        for asked in &mut asked {
+            asked.sort_unstable_by_key(|&(question, from, extract)| (extract.file, question, from));
+        }
         let found = self.each(
             task,
-            Run::until(&never),
+            run,
+            |index| !asked[index].is_empty(),
             |_| Ok(None),
             |index, device| {
                 let mut found = Vec::with_capacity(asked[index].len());
                 let mut rest = &asked[index][..];
                 while !rest.is_empty() {
                     let mut bytes = 0u64;
-                    let fits = |(_, _, extract): &&(usize, usize, Extract)| {
+                    let fits = |(_, _, extract): &&(usize, u64, Extract)| {
                         bytes += extract.length;
-                        bytes <= EXTRACT_BYTES
+                        bytes <= piece
                     };
                     let count = rest.iter().take_while(fits).count().max(1);
                     let (now, later) = rest.split_at(count);
                     let queries: Vec<Extract> =
                         now.iter().map(|&(_, _, extract)| extract).collect();
                     let extracts = self.segments[index].extract_on(device, &queries)?;
-                    let places = now.iter().map(|&(question, place, _)| (question, place));
+                    let places = now.iter().map(|&(question, from, _)| (question, from));
                     found.extend(places.zip(extracts));
                     rest = later;
                 }
@@ -323,6 +405,14 @@ impl StoredView {
 }
 
 impl SegmentView {
+    /// The grammar that a kind of structure is made of.
+    fn grammar_of(&self, kind: Kind) -> Result<GrammarView<'_>> {
+        match kind {
+            Kind::Words => Ok(self.word_grammar()?.view()),
+            Kind::Lookups => self.view(),
+        }
+    }
+
     /// What is estimated with.
     fn estimates(&self) -> Size {
         let (symbols, tokens) = self.size();
@@ -349,100 +439,251 @@ impl SegmentView {
     }
 
     /// How often each word occurs.
-    pub(super) fn totals_on(&self, device: &Device) -> Result<Vec<u32>> {
-        let words = self.word_count()? as usize;
-        let totals =
-            device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
-                let mut totals = vec![0u32; words];
-                gpu.download_from(&on.weights, 0, &mut totals)?;
-                Ok(totals)
-            })?;
+    pub(super) fn totals_on(&self, device: &OnDevice<'_>) -> Result<Vec<u32>> {
+        let mut totals = vec![0u32; self.word_count()? as usize];
+        let parts = self.with_words(device, |gpu, on| {
+            let mut counts = vec![0u32; totals.len()];
+            gpu.download_from(&on.weights, 0, &mut counts)?;
+            Ok(counts)
+        })?;
+        for (_, counts) in parts {
+            // A segment has less than 2^32 words.
+            let both = totals.iter_mut().zip(counts);
+            both.for_each(|(total, count)| *total += count);
+        }
         self.check_totals(&totals)?;
         Ok(totals)
     }
 
     /// A row for each word: its files with counts.
-    pub(super) fn word_files_on(&self, device: &Device) -> Result<CountTable> {
-        device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
+    pub(super) fn word_files_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
+        let parts = self.with_words(device, |gpu, on| {
             let table = gpu::word_file_counts(gpu, &on.grammar, on.uses(gpu)?)?;
             Ok(table.download(gpu)?)
-        })
+        })?;
+        let parts = parts.into_iter().map(|(first, mut table)| {
+            add_to_files(&mut table, first);
+            table
+        });
+        let mut parts: Vec<CountTable> = parts.collect();
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0));
+        }
+        // Files of later parts follow those of earlier ones.
+        let words = 0..self.word_count()? as usize;
+        let row = |word| {
+            parts
+                .iter()
+                .flat_map(move |part| part.row(word).iter().copied())
+        };
+        Ok(CountTable::of_rows(
+            words.map(|word| row(word).collect()).collect(),
+        ))
     }
 
     /// A row for each file: its words with counts.
-    pub(super) fn file_words_on(&self, device: &Device) -> Result<CountTable> {
-        device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
+    pub(super) fn file_words_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
+        let mut parts = self.with_words(device, |gpu, on| {
             let table = gpu::file_word_counts(gpu, &on.grammar, on.uses(gpu)?)?;
             Ok(table.download(gpu)?)
-        })
+        })?;
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0).1);
+        }
+        let rows = parts.iter().flat_map(|(_, part)| rows(part));
+        Ok(CountTable::of_rows(rows.collect()))
     }
 
     /// All n-grams with their counts, in parts.
-    pub(super) fn ngrams_on(&self, device: &Device, n: usize) -> Result<Vec<NgramCounts>> {
-        device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
+    pub(super) fn ngrams_on(&self, device: &OnDevice<'_>, n: usize) -> Result<Vec<NgramCounts>> {
+        let mut parts = self.with_words(device, |gpu, on| {
+            let mut found = Vec::new();
+            let mut take = |part: DeviceNgrams| {
+                found.push(part.download(gpu)?);
+                Ok(())
+            };
             let memory = window_bytes(gpu);
-            let parts = gpu::ngram_counts(gpu, &on.grammar, &on.weights, n, memory)?;
-            let parts = parts.iter().map(|part| Ok(part.download(gpu)?));
-            parts.collect()
-        })
+            gpu::each_ngram_counts(gpu, &on.grammar, &on.weights, n, memory, &mut take)?;
+            Ok(found)
+        })?;
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0).1);
+        }
+        let lists = parts.into_iter().map(|(_, found)| {
+            join(found.into_iter().map(|part| Ngrams {
+                words: part.words,
+                values: part.counts,
+            }))
+        });
+        // A segment has less than 2^32 words.
+        let merged = merge_all(lists.collect(), n, |sum, count| *sum += count);
+        Ok(vec![NgramCounts {
+            words: merged.words,
+            counts: merged.values,
+        }])
     }
 
     /// All n-grams with their files, in parts.
     pub(super) fn ngram_files_on(
         &self,
-        device: &Device,
+        device: &OnDevice<'_>,
         n: usize,
         order: FileOrder,
     ) -> Result<Vec<NgramFiles>> {
-        device.with_words(self.residence(), self.word_grammar()?.view(), |gpu, on| {
-            let (memory, uses) = (window_bytes(gpu), on.uses(gpu)?);
-            let parts =
-                gpu::ngram_file_counts(gpu, &on.grammar, &on.weights, uses, n, order, memory)?;
-            let parts = parts.iter().map(|part| Ok(part.download(gpu)?));
-            parts.collect()
+        let parts = self.with_words(device, |gpu, on| {
+            let mut found = Vec::new();
+            let mut take = |part: DeviceNgramFiles| {
+                found.push(part.download(gpu)?);
+                Ok(())
+            };
+            let (words, weights, uses) = (&on.grammar, &on.weights, on.uses(gpu)?);
+            let (shape, memory) = ((n, order), window_bytes(gpu));
+            gpu::each_ngram_file_counts(gpu, words, weights, uses, shape, memory, &mut take)?;
+            Ok(found)
+        })?;
+        let parts = parts.into_iter();
+        let parts = parts.map(|(first, found)| {
+            let numbered = found.into_iter().map(|mut part| {
+                add_to_files(&mut part.files, first);
+                part
+            });
+            numbered.collect::<Vec<NgramFiles>>()
+        });
+        let mut parts: Vec<Vec<NgramFiles>> = parts.collect();
+        if parts.len() == 1 {
+            return Ok(parts.swap_remove(0));
+        }
+        let lists = parts.into_iter().map(|found| {
+            join(found.into_iter().map(|part| Ngrams {
+                values: rows(&part.files),
+                words: part.words,
+            }))
+        });
+        let join_rows = |row: &mut Vec<(u32, u32)>, more| row.extend(more);
+        let mut merged = merge_all(lists.collect(), n, join_rows);
+        (merged.values.par_iter_mut()).for_each(|row| match order {
+            FileOrder::File => row.sort_unstable_by_key(|&(file, _)| file),
+            FileOrder::Count => row.sort_unstable_by_key(|&(file, count)| (Reverse(count), file)),
+        });
+        Ok(vec![NgramFiles {
+            words: merged.words,
+            files: CountTable::of_rows(merged.values),
+        }])
+    }
+
+    /// Works with the words of all files, or of some at a time if memory does not allow for all: the first file of each part,
+    /// and what was found.
+    fn with_words<A>(
+        &self,
+        device: &OnDevice<'_>,
+        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
+    ) -> Result<Vec<(u32, A)>> {
+        let view = self.word_grammar()?.view();
+        let residence = self.residence();
+        by_files(view, |part| match part {
+            None => device.with_words(residence, view, &work),
+            Some((view, _)) => device.with_some_words(view, &work),
         })
     }
 
-    /// How often each word occurs in its file; none of the words is missing from the segment.
-    pub(super) fn count_on(&self, device: &Device, queries: &[WordQuery]) -> Result<Vec<u64>> {
-        let build = |gpu: &Gpu| self.structures_on(gpu);
-        device.with_lookups(self.residence(), build, |gpu, on| {
+    /// How often each word occurs in its file; none of the words is missing from the segment, and files ascend.
+    pub(super) fn count_on(
+        &self,
+        device: &OnDevice<'_>,
+        queries: &[WordQuery],
+    ) -> Result<Vec<u64>> {
+        let of_file = |query: &WordQuery| query.file;
+        let in_part = |query: WordQuery, file| WordQuery { file, ..query };
+        self.look_up_on(device, queries, of_file, in_part, |gpu, on, queries| {
             let queries = DeviceQueries::upload(gpu, queries)?;
             Ok(gpu.download(&on.count(gpu, &queries)?)?)
         })
     }
 
-    /// Where each word occurs in its file.
+    /// Where each word occurs in its file; files ascend.
     pub(super) fn search_on(
         &self,
-        device: &Device,
+        device: &OnDevice<'_>,
         queries: &[WordQuery],
     ) -> Result<Vec<Vec<u64>>> {
-        let build = |gpu: &Gpu| self.structures_on(gpu);
-        let found = device.with_lookups(self.residence(), build, |gpu, on| {
-            let queries = DeviceQueries::upload(gpu, queries)?;
-            Ok(SearchResults::download(gpu, &on.search(gpu, &queries)?)?)
-        })?;
-        Ok((0..queries.len())
-            .map(|query| found.get(query).to_vec())
-            .collect())
+        let of_file = |query: &WordQuery| query.file;
+        let in_part = |query: WordQuery, file| WordQuery { file, ..query };
+        self.look_up_on(device, queries, of_file, in_part, |gpu, on, queries| {
+            let uploaded = DeviceQueries::upload(gpu, queries)?;
+            let found = SearchResults::download(gpu, &on.search(gpu, &uploaded)?)?;
+            let queries = 0..queries.len();
+            Ok(queries.map(|query| found.get(query).to_vec()).collect())
+        })
     }
 
-    /// Bytes of files.
-    pub(super) fn extract_on(&self, device: &Device, ranges: &[Extract]) -> Result<Vec<Vec<u8>>> {
-        let build = |gpu: &Gpu| self.structures_on(gpu);
-        let found = device.with_lookups(self.residence(), build, |gpu, on| {
-            Ok(on.extract(gpu, ranges)?.download(gpu)?)
-        })?;
-        Ok((0..ranges.len())
-            .map(|range| found.get(range).to_vec())
-            .collect())
+    /// Bytes of files, which ascend.
+    pub(super) fn extract_on(
+        &self,
+        device: &OnDevice<'_>,
+        ranges: &[Extract],
+    ) -> Result<Vec<Vec<u8>>> {
+        let of_file = |range: &Extract| range.file;
+        let in_part = |range: Extract, file| Extract { file, ..range };
+        self.look_up_on(device, ranges, of_file, in_part, |gpu, on, ranges| {
+            let found = on.extract(gpu, ranges)?.download(gpu)?;
+            let ranges = 0..ranges.len();
+            Ok(ranges.map(|range| found.get(range).to_vec()).collect())
+        })
     }
 
-    /// Builds what look-ups need.
-    fn structures_on(&self, gpu: &Gpu) -> Result<DeviceStructures> {
+    /// Answers questions sorted by file, in batches that fit into memory; if not even what look-ups need does, for some files
+    /// at a time.
+    fn look_up_on<Q: Copy, A>(
+        &self,
+        device: &OnDevice<'_>,
+        questions: &[Q],
+        of_file: impl Fn(&Q) -> u32,
+        in_part: impl Fn(Q, u32) -> Q,
+        ask: impl Fn(&Gpu, &DeviceStructures, &[Q]) -> Result<Vec<A>>,
+    ) -> Result<Vec<A>> {
         let view = self.view()?;
-        let signatures = self.signatures(view)?;
+        let answers = by_files(view, |part| {
+            let Some((part, files)) = part else {
+                let build = |gpu: &Gpu, grammar| {
+                    let files = 0..view.files() as u32;
+                    self.structures_on(gpu, view, grammar, files)
+                };
+                let found = RefCell::new(Vec::with_capacity(questions.len()));
+                device.with_lookups(self.residence(), build, |gpu, on| {
+                    let found = &mut *found.borrow_mut();
+                    in_batches(questions, BATCH_MIN, found, |batch| ask(gpu, on, batch))
+                })?;
+                return Ok(found.into_inner());
+            };
+            let from = questions.partition_point(|question| of_file(question) < files.start);
+            let to = questions.partition_point(|question| of_file(question) < files.end);
+            let questions = questions[from..to].iter();
+            let questions = questions.map(|&q| in_part(q, of_file(&q) - files.start));
+            let questions: Vec<Q> = questions.collect();
+            let found = RefCell::new(Vec::with_capacity(questions.len()));
+            if questions.is_empty() {
+                return Ok(found.into_inner());
+            }
+            let batch_min = if files.len() == 1 { 1 } else { BATCH_MIN };
+            device.with_gpu(|gpu| {
+                let on = self.structures_on(gpu, part, None, files.clone())?;
+                let found = &mut *found.borrow_mut();
+                in_batches(&questions, batch_min, found, |batch| ask(gpu, &on, batch))
+            })?;
+            Ok(found.into_inner())
+        })?;
+        Ok(answers.into_iter().flat_map(|(_, found)| found).collect())
+    }
+
+    /// Builds what look-ups in some files need.
+    fn structures_on(
+        &self,
+        gpu: &Gpu,
+        view: GrammarView<'_>,
+        grammar: Option<DeviceGrammar>,
+        files: Range<u32>,
+    ) -> Result<DeviceStructures> {
+        let signatures = self.signatures(self.view()?)?;
         let dictionary = self.dictionary()?;
         let mut offsets = Vec::with_capacity(dictionary.len() as usize + 1);
         let mut bytes = Vec::new();
@@ -459,15 +700,98 @@ impl SegmentView {
             bytes: &bytes,
             signatures: &signatures.bits[..view.terminal_count as usize],
         };
-        let built = DeviceStructures::new(gpu, DeviceGrammar::upload(gpu, view)?, terminals)?;
-        let lengths = built
-            .file_starts
-            .windows(2)
-            .map(|range| range[1] - range[0]);
-        match lengths.eq(self.files()?.iter().map(|file| file.bytes)) {
+        let grammar = match grammar {
+            Some(grammar) => grammar,
+            None => DeviceGrammar::upload(gpu, view)?,
+        };
+        let built = DeviceStructures::new(gpu, grammar, terminals)?;
+        let starts = built.file_starts.windows(2);
+        let lengths = starts.map(|range| range[1] - range[0]);
+        let files = &self.files()?[files.start as usize..files.end as usize];
+        match lengths.eq(files.iter().map(|file| file.bytes)) {
             true => Ok(built),
             false => Err(self.inconsistent("a file has not as many bytes as it says")),
         }
+    }
+}
+
+/// Batches are made smaller than this only if there is nothing else to do about memory.
+const BATCH_MIN: usize = 1 << 10;
+
+/// Questions of a batch, at most.
+const BATCH_MAX: usize = 1 << 22;
+
+/// Answers those questions that have not been, as many at a time as fit.
+fn in_batches<Q, A>(
+    questions: &[Q],
+    batch_min: usize,
+    answers: &mut Vec<A>,
+    ask: impl Fn(&[Q]) -> Result<Vec<A>>,
+) -> Result<()> {
+    let mut size = BATCH_MAX;
+    while answers.len() < questions.len() {
+        let rest = &questions[answers.len()..];
+        let batch = &rest[..size.min(rest.len())];
+        match ask(batch) {
+            Err(error) if is_too_much(&error) && batch.len() > batch_min => {
+                size = batch.len().div_ceil(2).max(batch_min);
+            }
+            found => answers.extend(found?),
+        }
+    }
+    Ok(())
+}
+
+/// Work that is done for all files of a grammar, or, where that is too much for a device, for half of them at a time, and so
+/// on: `work` is given nothing for all, or the grammar of some files and which they are. The first file of each part and what
+/// was found, in order.
+fn by_files<'a, A>(
+    view: GrammarView<'a>,
+    work: impl Fn(Option<(GrammarView<'_>, Range<u32>)>) -> Result<A>,
+) -> Result<Vec<(u32, A)>> {
+    // Files are numbered by u32.
+    let all = 0..view.files() as u32;
+    let mut found = Vec::new();
+    let mut rest = vec![all.clone()];
+    while let Some(files) = rest.pop() {
+        let answer = match files == all {
+            true => work(None),
+            false => {
+                let offsets = &view.root_offsets[files.start as usize..=files.end as usize];
+                let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+                let offsets: Vec<u32> = offsets.iter().map(|offset| offset - first).collect();
+                let part = GrammarView {
+                    root_offsets: &offsets,
+                    root: &view.root[first as usize..last as usize],
+                    ..view
+                };
+                work(Some((part, files.clone())))
+            }
+        };
+        match answer {
+            Err(error) if is_too_much(&error) && files.len() > 1 => {
+                let middle = files.start + (files.end - files.start) / 2;
+                rest.extend([middle..files.end, files.start..middle]);
+            }
+            answer => found.push((files.start, answer?)),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether less of the same work may be done.
+fn is_too_much(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Gpu(GpuError::Memory { .. } | GpuError::Limit { .. })
+    )
+}
+
+/// Gives the files of tables the numbers that they have in the segment.
+fn add_to_files(table: &mut CountTable, first: u32) {
+    if first > 0 {
+        let entries = table.entries.par_iter_mut();
+        entries.for_each(|(file, _)| *file += first);
     }
 }
 
@@ -483,11 +807,14 @@ fn window_bytes(gpu: &Gpu) -> usize {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::atomic::AtomicBool;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use zipfdb_kernels::gpu::{self, GpuError};
+    use zipfdb_kernels::gpu::{self, Extract, GpuError, WordQuery};
+    use zipfdb_kernels::{FileOrder, NgramCounts};
 
-    use crate::device::{Kind, Log};
+    use super::super::tasks::rows;
+    use crate::device::{Kind, Log, OnDevice, Run};
     use crate::strategy::Task;
     use crate::{CopyOptions, Database, Error};
 
@@ -501,12 +828,13 @@ mod tests {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
         let database = Database::in_memory().unwrap();
-        let create = "CREATE CORPUS pets WITH (segment_size = '64KiB')";
+        let create = "SET device = 'cpu'; CREATE CORPUS pets WITH (segment_size = '64KiB')";
         database.execute(create).unwrap();
         let corpus = database.corpus("pets").unwrap();
         corpus
             .copy_from(folder.path(), &CopyOptions::default())
             .unwrap();
+        database.execute("SET device = 'auto'").unwrap();
         Some(database)
     }
 
@@ -516,20 +844,20 @@ mod tests {
         let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
         let (stored, never, log) = (
             snapshot.view().stored(),
-            AtomicBool::new(false),
+            Arc::new(AtomicBool::new(false)),
             Log::default(),
         );
         // So much work that any device is cheaper.
         let task = Task::Lookups(1 << 40);
         let ask = || {
-            let fails = |_, _: &_| {
+            let fails = |_: usize, _: &OnDevice<'_>| {
                 Err(Error::Gpu(GpuError::Limit {
                     what: "tests",
                     items: 2,
                     limit: 1,
                 }))
             };
-            stored.each(task, log.until(&never), |_| Ok("cpu"), fails)
+            stored.each(task, log.until(&never), |_| true, |_| Ok("cpu"), fails)
         };
         let segments = stored.segments().len();
         assert!(segments > 2);
@@ -542,6 +870,36 @@ mod tests {
         assert!(matches!(ask(), Err(Error::Gpu(_))));
         database.execute("SET device = 'cpu'").unwrap();
         assert_eq!(ask().unwrap(), vec!["cpu"; segments]);
+    }
+
+    #[test]
+    fn work_on_a_device_ends_when_it_is_stopped() {
+        let Some(database) = pets() else { return };
+        database.execute("SET device = 'cuda:0'").unwrap();
+        let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
+        let stored = snapshot.view().stored();
+        let stop = Arc::new(AtomicBool::new(false));
+        let begun = AtomicUsize::new(0);
+        let on_device = |index: usize, device: &OnDevice<'_>| {
+            // Work goes well until somebody stops it.
+            stored.segments()[index].totals_on(device).unwrap();
+            begun.fetch_add(1, Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
+            stored.segments()[index].ngrams_on(device, 2)
+        };
+        let task = Task::Lookups(1 << 40);
+        let answer = stored.each(
+            task,
+            Run::until(&stop),
+            |_| true,
+            |_| Ok(Vec::new()),
+            on_device,
+        );
+        assert!(matches!(answer, Err(Error::Interrupted)));
+        assert_eq!(begun.into_inner(), 1);
+        // The CPU does not go on instead.
+        assert_eq!(database.shared().devices.all()[0].failures(), 0);
+        assert_eq!(snapshot.ngram_counts(2).unwrap().len(), 10);
     }
 
     #[test]
@@ -570,15 +928,126 @@ mod tests {
         let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
         let device = &database.shared().devices.all()[0];
         let segments = snapshot.view().segments();
-        let use_segment = |index: usize| segments[index].totals_on(device).unwrap();
+        let never = Arc::default();
+        let use_segment = |index: usize| segments[index].totals_on(&device.until(&never)).unwrap();
         (0..segments.len()).for_each(|index| drop(use_segment(index)));
         use_segment(0);
         let used = device.memory_used();
         // A byte less than all of them: one must go, and it is not the one that was used last.
-        let limit = format!("SET gpu_memory_limit = {}", (used - 1).max(1 << 16));
-        database.execute(&limit).unwrap();
+        device.limit_memory(Some(used - 1));
         let holds = |index: usize| device.holds(segments[index].residence(), Kind::Words);
         assert!(holds(0) && !holds(1) && holds(2), "{used}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_done_in_parts() {
+        let Some(database) = pets() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let words = ["w1", "w22", "w333", "w44", "w155", "none"];
+        // Hardly a pair repeats, so that most is in the roots.
+        let mut state = 3u64;
+        for file in 0..120 {
+            let text = (0..150).map(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                format!("w{}", (state >> 33) % 400)
+            });
+            let text = text.collect::<Vec<_>>().join(" ");
+            std::fs::write(folder.path().join(format!("{file:03}")), text).unwrap();
+        }
+        database
+            .execute("SET device = 'cpu'; CREATE CORPUS many")
+            .unwrap();
+        let corpus = database.corpus("many").unwrap();
+        corpus
+            .copy_from(folder.path(), &CopyOptions::default())
+            .unwrap();
+        database.execute("SET device = 'cuda:0'").unwrap();
+        let snapshot = corpus.snapshot().unwrap();
+        let segment = &snapshot.view().segments()[0];
+        let files = 0..segment.files().unwrap().len() as u32;
+        let tokens = words.map(|word| segment.find_word(word.as_bytes()).unwrap());
+        let queries = files.clone().flat_map(|file| {
+            let tokens = tokens.into_iter().filter(|word| word.first < word.end);
+            tokens.map(move |word| WordQuery { word, file })
+        });
+        let queries: Vec<WordQuery> = queries.cycle().take(3000).collect();
+        let mut sorted = queries.clone();
+        sorted.sort_by_key(|query| query.file);
+        let ranges = files.map(|file| Extract {
+            file,
+            offset: u64::from(file),
+            length: 300,
+        });
+        let ranges: Vec<Extract> = ranges.collect();
+        let device = &database.shared().devices.all()[0];
+        let by_count = FileOrder::Count;
+        type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
+        let asks: [Ask<'_>; 8] = [
+            Box::new(|on| Ok(format!("{:?}", segment.totals_on(on)?))),
+            Box::new(|on| Ok(format!("{:?}", segment.word_files_on(on)?))),
+            Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
+            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, 3)?)))),
+            Box::new(|on| {
+                let mut parts = segment.ngram_files_on(on, 2, by_count)?;
+                let rows = parts
+                    .iter_mut()
+                    .map(|part| (part.words.clone(), rows(&part.files)));
+                let (words, rows): (Vec<_>, Vec<_>) = rows.unzip();
+                Ok(format!("{:?} {:?}", words.concat(), rows.concat()))
+            }),
+            Box::new(|on| Ok(format!("{:?}", segment.count_on(on, &sorted)?))),
+            Box::new(|on| Ok(format!("{:?}", segment.search_on(on, &sorted)?))),
+            Box::new(|on| Ok(format!("{:?}", segment.extract_on(on, &ranges)?))),
+        ];
+        let never = Arc::default();
+        for (number, ask) in asks.iter().enumerate() {
+            device.limit_memory(Some(0));
+            device.limit_memory(None);
+            device.take_memory_used_max();
+            let whole = ask(&device.until(&never)).unwrap();
+            let used = device.take_memory_used_max();
+            device.limit_memory(Some(0));
+            device.limit_memory(Some(used / 4 * 3));
+            device.take_memory_used_max();
+            let found = ask(&device.until(&never)).unwrap();
+            assert_eq!(found, whole, "{number}");
+            assert!(device.take_memory_used_max() < used);
+        }
+    }
+
+    fn joined(parts: Vec<NgramCounts>) -> (Vec<u32>, Vec<u32>) {
+        let parts = parts.into_iter().map(|part| (part.words, part.counts));
+        let (words, counts): (Vec<_>, Vec<_>) = parts.unzip();
+        (words.concat(), counts.concat())
+    }
+
+    #[test]
+    fn batches_are_halved_until_they_fit() {
+        let questions: Vec<u32> = (0..100).collect();
+        let asked = std::cell::RefCell::new(Vec::new());
+        let memory = |bytes| {
+            Err(Error::Gpu(GpuError::Memory {
+                device: "test".into(),
+                bytes,
+                limit: 0,
+            }))
+        };
+        let ask = |batch: &[u32]| {
+            asked.borrow_mut().push(batch.len());
+            match batch.len() {
+                0..=30 => Ok(batch.to_vec()),
+                len => memory(len as u64),
+            }
+        };
+        let mut answers = Vec::new();
+        super::in_batches(&questions, 1, &mut answers, ask).unwrap();
+        assert_eq!(answers, questions);
+        assert_eq!(*asked.borrow(), [100, 50, 25, 25, 25, 25]);
+        let mut answers = Vec::new();
+        let found = super::in_batches(&questions, 40, &mut answers, ask);
+        assert!(matches!(found, Err(Error::Gpu(_))) && answers.is_empty());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use zipfdb_kernels::{
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
 use super::word_order::{WordIndex, is_second_token, order_fault};
-use crate::device::Residence;
+use crate::device::{Kind, Residence};
 use crate::strategy::Task;
 use crate::{Error, Result, tokenize};
 
@@ -339,6 +339,14 @@ impl SegmentView {
                 self.word_count()?,
             ))
         })
+    }
+
+    /// Whether there is all that a device is given.
+    pub(super) fn has_grammar_of(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Words => self.word_grammar.get().is_some(),
+            Kind::Lookups => self.signatures.get().is_some(),
+        }
     }
 
     /// Where each symbol of the grammar over words is used.

@@ -15,7 +15,8 @@ use super::tasks::edge_words;
 use super::vocabulary::Vocabulary;
 use super::word_numbers::WordNumbers;
 use super::{FileOffsets, FileSummary};
-use crate::device::Devices;
+use crate::device::{Devices, Run};
+use crate::interrupt::check;
 use crate::overlay::StoredFiles;
 use crate::{Error, Result};
 
@@ -77,7 +78,7 @@ impl StoredView {
         &self.segments
     }
 
-    pub(super) fn devices(&self) -> &Arc<Devices> {
+    pub(crate) fn devices(&self) -> &Arc<Devices> {
         &self.devices
     }
 
@@ -163,13 +164,22 @@ impl StoredView {
         words.map(count).collect()
     }
 
-    pub(crate) fn count_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>
+    pub(crate) fn count_many<F, W>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<u64>>
     where
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
+        self.count_each(&self.find_files(questions)?, run)
+    }
+
+    /// How often each word occurs in its file.
+    pub(crate) fn count_each(
+        &self,
+        questions: &[(usize, &[u8])],
+        run: Run<'_>,
+    ) -> Result<Vec<u64>> {
         let lookups = self.look_up(questions)?;
-        if let Some(found) = self.on_devices(&lookups, SegmentView::count_on)? {
+        if let Some(found) = self.on_devices(&lookups, run, SegmentView::count_on)? {
             let mut counts = vec![0; questions.len()];
             for (lookup, count) in found {
                 counts[lookup.question] += count;
@@ -180,7 +190,7 @@ impl StoredView {
         let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
         let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
         let found: Vec<Vec<u64>> = (parts.par_iter())
-            .map(|lookups| self.count_in_part(lookups))
+            .map(|lookups| check(run.stop).and_then(|()| self.count_in_part(lookups)))
             .collect::<Result<_>>()?;
         let mut counts = vec![0; questions.len()];
         for (lookup, count) in lookups.iter().zip(found.iter().flatten()) {
@@ -260,18 +270,32 @@ impl StoredView {
         words.map(|word| self.search(word.as_ref())).collect()
     }
 
-    pub(crate) fn search_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
+    pub(crate) fn search_many<F, W>(
+        &self,
+        questions: &[(F, W)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u64>>>
     where
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
+        self.search_each(&self.find_files(questions)?, run)
+    }
+
+    /// For each file and word the offsets.
+    pub(crate) fn search_each(
+        &self,
+        questions: &[(usize, &[u8])],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u64>>> {
         let lookups = self.look_up(questions)?;
-        let mut found = match self.on_devices(&lookups, SegmentView::search_on)? {
+        let mut found = match self.on_devices(&lookups, run, SegmentView::search_on)? {
             Some(found) => found,
             None => {
                 self.prepare(&lookups, SegmentView::prepare_offsets)?;
                 (lookups.par_iter())
                     .map(|lookup| {
+                        check(run.stop)?;
                         let segment = self.segment(&lookup.part);
                         let offsets = segment.locate_in_file(lookup.part.file, lookup.word)?;
                         Ok((lookup, offsets))
@@ -311,13 +335,25 @@ impl StoredView {
     pub(crate) fn extract_many<F: AsRef<str> + Sync>(
         &self,
         ranges: &[(F, u64, u64)],
+        run: Run<'_>,
     ) -> Result<Vec<Vec<u8>>> {
         let files = self.find_many(ranges.par_iter().map(|(file, ..)| file.as_ref()))?;
-        if let Some(extracts) = self.extracts_on_devices(ranges, &files)? {
+        let ranges = files.into_iter().zip(ranges);
+        let ranges = ranges.map(|(file, &(_, offset, length))| (file, offset, length));
+        self.extract_each(&ranges.collect::<Vec<_>>(), run)
+    }
+
+    /// The bytes of many ranges of files.
+    pub(crate) fn extract_each(
+        &self,
+        ranges: &[(usize, u64, u64)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u8>>> {
+        if let Some(extracts) = self.extracts_on_devices(ranges, run)? {
             return Ok(extracts);
         }
         let mut wanted = vec![false; self.segments.len()];
-        for &file in &files {
+        for &(file, ..) in ranges {
             for part in self.index.parts(file) {
                 wanted[part.segment as usize] = true;
             }
@@ -328,9 +364,11 @@ impl StoredView {
             }
         }
         let ranges = ranges.par_iter().with_min_len(TASK_QUESTIONS_MIN);
-        let extracts = (ranges.zip(&files))
-            .map(|(&(_, offset, length), &file)| self.extract(file, offset, length));
-        extracts.collect()
+        let extract = |&(file, offset, length): &(usize, u64, u64)| {
+            check(run.stop)?;
+            self.extract(file, offset, length)
+        };
+        ranges.map(extract).collect()
     }
 
     /// Builds what telling words around edits needs, and moving places.
@@ -401,17 +439,23 @@ impl StoredView {
         Ok(Ok(()))
     }
 
-    /// Finds files and words of a batch; sorted by segment and file.
-    fn look_up<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Lookup>>
+    /// The files of questions about words.
+    fn find_files<'a, F, W>(&self, questions: &'a [(F, W)]) -> Result<Vec<(usize, &'a [u8])>>
     where
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
         let files = self.find_many(questions.par_iter().map(|(file, _)| file.as_ref()))?;
+        let words = questions.iter().map(|(_, word)| word.as_ref());
+        Ok(files.into_iter().zip(words).collect())
+    }
+
+    /// Finds the parts of files, and words in them; sorted by segment and file.
+    fn look_up(&self, questions: &[(usize, &[u8])]) -> Result<Vec<Lookup>> {
         let questions = questions.par_iter().with_min_len(TASK_QUESTIONS_MIN);
-        let lookups = (questions.zip(files).enumerate()).map(|(question, ((_, word), file))| {
+        let lookups = (questions.enumerate()).map(|(question, &(file, word))| {
             let parts = self.index.parts(file).iter().map(|&part| {
-                let word = self.segment(&part).find_word(word.as_ref())?;
+                let word = self.segment(&part).find_word(word)?;
                 Ok(Lookup {
                     part,
                     word,

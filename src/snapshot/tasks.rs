@@ -26,11 +26,11 @@ use crate::{Error, Result};
 const WINDOW_BYTES: usize = 256 << 20;
 
 /// A sorted table of n-grams.
-struct Ngrams<T> {
+pub(super) struct Ngrams<T> {
     /// `[n-grams * n]`: the words of each.
-    words: Vec<u32>,
+    pub(super) words: Vec<u32>,
     /// What belongs to each.
-    values: Vec<T>,
+    pub(super) values: Vec<T>,
 }
 
 /// Counts of n-grams: those of a segment fit 32 bits.
@@ -562,7 +562,7 @@ fn add_up(row: &mut Vec<(u32, u32)>) -> Result<()> {
 }
 
 /// Puts parts that follow each other together.
-fn join<T>(parts: impl Iterator<Item = Ngrams<T>>) -> Ngrams<T> {
+pub(super) fn join<T>(parts: impl Iterator<Item = Ngrams<T>>) -> Ngrams<T> {
     let mut whole = Ngrams {
         words: Vec::new(),
         values: Vec::new(),
@@ -574,13 +574,13 @@ fn join<T>(parts: impl Iterator<Item = Ngrams<T>>) -> Ngrams<T> {
     whole
 }
 
-fn rows(table: &CountTable) -> Vec<Vec<(u32, u32)>> {
+pub(super) fn rows(table: &CountTable) -> Vec<Vec<(u32, u32)>> {
     let rows = (0..table.rows()).into_par_iter();
     rows.map(|row| table.row(row).to_vec()).collect()
 }
 
 /// Merges sorted lists of n-grams, two at a time; what belongs to equal n-grams is `join`ed.
-fn merge_all<T: Send>(
+pub(super) fn merge_all<T: Send>(
     mut lists: Vec<Ngrams<T>>,
     n: usize,
     join: impl Fn(&mut T, T) + Sync,

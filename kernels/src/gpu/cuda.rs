@@ -32,6 +32,10 @@ const COPY_GRAIN: usize = 1 << 20;
 /// Threads that copy together, at most.
 const COPY_THREADS: usize = 8;
 
+/// So many launches are started before the first of them is done, or at most twice as many: whoever waits for the device
+/// must not wait for long.
+const LAUNCHES_AHEAD: u32 = 128;
+
 /// Has a device use memory of the host as integrated ones do, for tests.
 const UNIFIED_VARIABLE: &str = "ZIPFDB_CUDA_UNIFIED";
 
@@ -153,10 +157,11 @@ struct Cuda {
     is_unified: bool,
     loaded: Mutex<Loaded>,
     staging: Mutex<Option<Staging>>,
+    pace: Mutex<Pace>,
 }
 
 // SAFETY: contexts, streams, modules and functions of the driver may be used by any thread that has made the
-// context current, which every call does; pinned memory is reached through a mutex only.
+// context current, which every call does; pinned memory and events are reached through a mutex only.
 unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
@@ -165,6 +170,13 @@ unsafe impl Sync for Cuda {}
 struct Loaded {
     modules: HashMap<&'static str, sys::CUmodule>,
     kernels: HashMap<(&'static str, &'static str), sys::CUfunction>,
+}
+
+/// How far launches are ahead of the device.
+struct Pace {
+    launches: u32,
+    /// Set every [`LAUNCHES_AHEAD`] launches, in turn.
+    marks: [sys::CUevent; 2],
 }
 
 /// Two pieces of pinned memory that take turns.
@@ -186,23 +198,48 @@ impl fmt::Debug for Cuda {
 
 impl Cuda {
     fn new(facts: &DeviceFacts, device: sys::CUdevice) -> Result<Cuda, GpuError> {
-        let fault = |call: &str, error: DriverError| fault(&facts.name, call, error);
         // SAFETY: the device is one that the driver listed.
         let context = unsafe { result::primary_ctx::retain(device) };
-        let context = context.map_err(|error| fault("cuDevicePrimaryCtxRetain", error))?;
-        // SAFETY: the context was just retained, and is never released.
+        let context =
+            context.map_err(|error| fault(&facts.name, "cuDevicePrimaryCtxRetain", error))?;
+        Cuda::with_queue(
+            &facts.name,
+            &facts.architecture,
+            context,
+            facts.is_integrated,
+        )
+    }
+
+    /// A device whose context lives as long as the process, through a new queue.
+    fn with_queue(
+        name: &str,
+        architecture: &str,
+        context: sys::CUcontext,
+        is_unified: bool,
+    ) -> Result<Cuda, GpuError> {
+        let fault = |call: &str, error: DriverError| fault(name, call, error);
+        // SAFETY: the context is never released.
         unsafe { result::ctx::set_current(context) }
             .map_err(|error| fault("cuCtxSetCurrent", error))?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
+        let mark = || {
+            result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+                .map_err(|error| fault("cuEventCreate", error))
+        };
+        let pace = Pace {
+            launches: 0,
+            marks: [mark()?, mark()?],
+        };
         Ok(Cuda {
-            name: facts.name.clone(),
-            architecture: facts.architecture.clone(),
+            name: name.to_owned(),
+            architecture: architecture.to_owned(),
             context,
             stream: stream.map_err(|error| fault("cuStreamCreate", error))?,
             cubins: compile::cache_folder(),
-            is_unified: facts.is_integrated,
+            is_unified,
             loaded: Mutex::default(),
             staging: Mutex::new(None),
+            pace: Mutex::new(pace),
         })
     }
 
@@ -244,6 +281,25 @@ impl Cuda {
         })?;
         loaded.kernels.insert(key, function);
         Ok(function)
+    }
+
+    /// Waits for launches of long ago if many have been started since.
+    fn keep_pace(&self) -> Result<(), GpuError> {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.launches += 1;
+        if pace.launches < LAUNCHES_AHEAD {
+            return Ok(());
+        }
+        pace.launches = 0;
+        pace.marks.swap(0, 1);
+        let mark = pace.marks[0];
+        self.call("cuEventSynchronize", || {
+            // SAFETY: the event and the stream live as long as the device; an event that was never recorded is done.
+            unsafe {
+                result::event::synchronize(mark)?;
+                result::event::record(mark, self.stream)
+            }
+        })
     }
 
     /// Calls `copy` with pinned pieces in turn, for each part of `bytes` bytes: part, its memory.
@@ -454,6 +510,7 @@ impl Driver for Cuda {
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
         let function = self.function(kernel)?;
+        self.keep_pace()?;
         let mut values: Vec<u64> = arguments
             .iter()
             .map(|argument| match *argument {
@@ -486,6 +543,34 @@ impl Driver for Cuda {
         self.call("cuStreamSynchronize", || {
             // SAFETY: the stream lives as long as the device.
             unsafe { result::stream::synchronize(self.stream) }
+        })
+    }
+
+    fn beside(&self) -> Result<Arc<dyn Driver>, GpuError> {
+        let (name, architecture) = (&self.name, &self.architecture);
+        let queue = Cuda::with_queue(name, architecture, self.context, self.is_unified)?;
+        Ok(Arc::new(queue))
+    }
+
+    fn fence(&self) -> Result<u64, GpuError> {
+        self.call("cuEventRecord", || {
+            let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+            // SAFETY: the event is new; `wait_for` destroys it.
+            unsafe { result::event::record(event, self.stream)? };
+            Ok(event as u64)
+        })
+    }
+
+    fn wait_for(&self, fence: u64) -> Result<(), GpuError> {
+        let event = fence as sys::CUevent;
+        self.call("cuStreamWaitEvent", || {
+            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            // SAFETY: from `fence`, and destroyed once, which what waits for it survives.
+            unsafe {
+                let waits = result::stream::wait_event(self.stream, event, flags);
+                result::event::destroy(event)?;
+                waits
+            }
         })
     }
 

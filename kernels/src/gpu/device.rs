@@ -2,16 +2,22 @@
 //!
 //! The invariant: a [`Buffer`] holds as many items as it says, and launches
 //! are checked by their wrappers, never by kernels. Work is in order: what a
-//! launch writes, the next one reads.
+//! launch writes, the next one reads. Once a flag that ends the work is set,
+//! nothing is started any more.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
 
 use super::driver::{Argument, Driver, Kernel, Launch};
 use super::error::GpuError;
 use super::pool::{Block, Pool};
+use crate::stop;
+
+/// Bytes that are copied between two looks at the flags that end work.
+const COPY_STEP: usize = 128 << 20;
 
 /// What is known of a device.
 #[derive(Clone, Debug)]
@@ -36,8 +42,12 @@ pub struct DeviceFacts {
 #[derive(Clone, Debug)]
 pub struct Gpu {
     driver: Arc<dyn Driver>,
+    /// Another queue, once somebody asked.
+    beside: Arc<OnceLock<Arc<dyn Driver>>>,
     pool: Arc<Pool>,
     facts: Arc<DeviceFacts>,
+    /// Any of them ends the work.
+    stops: Vec<Arc<AtomicBool>>,
 }
 
 /// `len` items in device memory.
@@ -112,8 +122,10 @@ impl Gpu {
         let pool = Pool::new(driver.clone(), facts.name.clone(), facts.memory);
         Gpu {
             driver,
+            beside: Arc::default(),
             pool: Arc::new(pool),
             facts: Arc::new(facts),
+            stops: Vec::new(),
         }
     }
 
@@ -126,6 +138,49 @@ impl Gpu {
         }
     }
 
+<<<<<<< HEAD
+    /// The same device for work that ends with [`GpuError::Stopped`] soon after a flag was set: this one, or one that was
+    /// given before.
+    pub fn until(&self, stop: &Arc<AtomicBool>) -> Gpu {
+        let mut gpu = self.clone();
+        gpu.stops.push(stop.clone());
+        gpu
+    }
+
+    /// The same device and memory for work beside that of this one, with which only [`Gpu::follow`] makes an order. What it
+    /// uses must not be freed before it is done.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Call`].
+    pub(crate) fn beside(&self) -> Result<Gpu, GpuError> {
+        let driver = match self.beside.get() {
+            Some(driver) => driver,
+            None => {
+                let made = self.driver.beside()?;
+                self.beside.get_or_init(|| made)
+            }
+        };
+        Ok(Gpu {
+            driver: driver.clone(),
+            ..self.clone()
+        })
+    }
+
+    /// Has what is started from now on wait for all that was started on `other`, the same device.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Call`].
+    pub(crate) fn follow(&self, other: &Gpu) -> Result<(), GpuError> {
+        self.driver.wait_for(other.driver.fence()?)
+    }
+
+    /// `Err` once a flag is set.
+    fn check_stops(&self) -> Result<(), GpuError> {
+        let mut stops = self.stops.iter();
+        stops.try_for_each(|stop| stop::check(stop).map_err(GpuError::Stopped))
+=======
     #[cfg(any(test, feature = "measure"))]
     pub(super) fn driver(&self) -> Arc<dyn Driver> {
         self.driver.clone()
@@ -138,6 +193,7 @@ impl Gpu {
             driver,
             ..self.clone()
         }
+>>>>>>> gpubench
     }
 
     /// What is known of it.
@@ -265,11 +321,13 @@ impl Gpu {
             first + items.len() <= buffer.len,
             "more items than the buffer has"
         );
-        if items.is_empty() {
-            return Ok(());
+        let mut to = buffer.block.address + (first * size_of::<T>()) as u64;
+        for bytes in bytemuck::cast_slice::<T, u8>(items).chunks(COPY_STEP) {
+            self.check_stops()?;
+            self.driver.upload(to, bytes)?;
+            to += bytes.len() as u64;
         }
-        let to = buffer.block.address + (first * size_of::<T>()) as u64;
-        self.driver.upload(to, bytemuck::cast_slice(items))
+        Ok(())
     }
 
     /// All items, when what was launched is done.
@@ -317,11 +375,13 @@ impl Gpu {
             first + items.len() <= buffer.len,
             "more items than the buffer has"
         );
-        if items.is_empty() {
-            return Ok(());
+        let mut from = buffer.block.address + (first * size_of::<T>()) as u64;
+        for bytes in bytemuck::cast_slice_mut::<T, u8>(items).chunks_mut(COPY_STEP) {
+            self.check_stops()?;
+            self.driver.download(from, bytes)?;
+            from += bytes.len() as u64;
         }
-        let from = buffer.block.address + (first * size_of::<T>()) as u64;
-        self.driver.download(from, bytemuck::cast_slice_mut(items))
+        Ok(())
     }
 
     /// Copies the first `len` items of one buffer over those of another from `first` on.
@@ -388,6 +448,7 @@ impl Gpu {
         launch: Launch,
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
+        self.check_stops()?;
         match launch.blocks {
             0 => Ok(()),
             _ => self.driver.launch(kernel, launch, arguments),
@@ -437,5 +498,42 @@ impl Gpu {
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
         self.launch(kernel, self.looping(items), arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::gpu::test_devices::on_devices;
+    use crate::gpu::{DeviceWords, weights};
+    use crate::test_grammars;
+
+    #[test]
+    fn nothing_is_started_once_a_flag_is_set() {
+        on_devices(|gpu| {
+            let grammar = test_grammars::repeated_text(2).word_grammar();
+            let stops = [Arc::default(), Arc::default()];
+            let gpu = gpu.with_memory_limit(64 << 20);
+            let until = gpu.until(&stops[0]).until(&stops[1]);
+            let words = DeviceWords::upload(&until, grammar.view())?;
+            let used = gpu.memory_used();
+            weights(&until, &words)?;
+            for stop in &stops {
+                stop.store(true, Ordering::Relaxed);
+                let found = weights(&until, &words).map(drop);
+                assert!(matches!(found, Err(GpuError::Stopped(_))), "{found:?}");
+                let found = until.download(&words.root).map(drop);
+                assert!(matches!(found, Err(GpuError::Stopped(_))), "{found:?}");
+                let found = DeviceWords::upload(&until, grammar.view()).map(drop);
+                assert!(matches!(found, Err(GpuError::Stopped(_))), "{found:?}");
+                assert_eq!(gpu.memory_used(), used);
+                // Others go on.
+                weights(&gpu, &words)?;
+                stop.store(false, Ordering::Relaxed);
+            }
+            Ok(())
+        });
     }
 }

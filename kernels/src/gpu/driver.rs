@@ -2,9 +2,11 @@
 //!
 //! The invariant: the calls of one driver take effect one after the other, in
 //! the order in which they were made. Memory that is freed may still be used
-//! by what was launched before.
+//! by what was launched before. Between two queues of a device nothing but
+//! fences makes an order.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::error::GpuError;
 
@@ -120,6 +122,16 @@ pub(crate) trait Driver: Send + Sync + fmt::Debug {
 
     /// Waits for all that was started, and says whether it failed.
     fn synchronize(&self) -> Result<(), GpuError>;
+
+    /// The same device and memory through another queue, whose calls take effect beside those of this one.
+    fn beside(&self) -> Result<Arc<dyn Driver>, GpuError>;
+
+    /// Marks this moment of the queue, for one [`Driver::wait_for`].
+    fn fence(&self) -> Result<u64, GpuError>;
+
+    /// Has what this queue is given from now on take effect after what another queue of the device was given before its
+    /// fence, which is used up.
+    fn wait_for(&self, fence: u64) -> Result<(), GpuError>;
 
     /// Marks this moment of the queue; see [`Driver::elapsed`].
     fn mark(&self) -> Result<u64, GpuError>;

@@ -64,12 +64,36 @@ pub(crate) enum Check {
     Races,
 }
 
-/// An emulated device.
+/// What emulated devices are asked for, if somebody wants to know.
+static ASKED: Mutex<Option<Vec<Asked>>> = Mutex::new(None);
+
+/// Something that an emulated device was asked for. Queues of a device are numbered from 0.
+#[cfg_attr(not(feature = "emulator"), allow(dead_code))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A copy to the device, in bytes.
+    Upload(u32, usize),
+    /// A kernel.
+    Launch(u32, &'static str),
+    /// What follows waits for another queue.
+    Wait(u32),
+}
+
+/// An emulated device, through one of its queues. Queue 0 works at once. Others copy as late as they may: when queue 0
+/// waits for them, so that whoever forgets to wait finds nothing.
 pub(crate) struct Emulator {
     seed: u64,
     check: Check,
     toolchain: &'static Toolchain,
+    queue: u32,
+    shared: Arc<Shared>,
+}
+
+/// What the queues of a device share.
+struct Shared {
     state: Mutex<State>,
+    /// Copies of other queues than 0 that have not been made.
+    late: Mutex<Vec<(u64, Vec<u8>)>>,
 }
 
 enum State {
@@ -108,7 +132,11 @@ impl Emulator {
             seed,
             check,
             toolchain,
-            state: Mutex::new(State::Running(process)),
+            queue: 0,
+            shared: Arc::new(Shared {
+                state: Mutex::new(State::Running(process)),
+                late: Mutex::default(),
+            }),
         };
         emulator
             .request("reset", |process| process.send(b'R', &[seed]))
@@ -120,6 +148,21 @@ impl Emulator {
     /// Whether the compiler has what finds bad accesses.
     pub(crate) fn is_sanitized(&self) -> bool {
         self.toolchain.sanitized
+    }
+
+    fn write(&self, to: u64, bytes: &[u8]) -> Result<(), GpuError> {
+        self.request("upload", |process| {
+            process.put(b'U', &[to, bytes.len() as u64])?;
+            process.requests.write_all(bytes)?;
+            process.answer()
+        })
+    }
+
+    /// Makes the copies of other queues than 0.
+    fn catch_up(&self) -> Result<(), GpuError> {
+        let late = mem::take(&mut *lock(&self.shared.late));
+        let mut late = late.iter();
+        late.try_for_each(|(to, bytes)| self.write(*to, bytes))
     }
 
     /// Sends what `ask` sends and waits for the answer, which `ask` has read
@@ -136,7 +179,7 @@ impl Emulator {
                 reason: message.to_owned(),
             })
         };
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.shared.state);
         let process = match &mut *state {
             State::Running(process) => process,
             State::Ended(message) => return failed(message),
@@ -155,6 +198,24 @@ impl Emulator {
                 result
             }
         }
+    }
+}
+
+/// Begins to note what emulated devices are asked for.
+#[cfg(feature = "emulator")]
+pub fn record_asked() {
+    *lock(&ASKED) = Some(Vec::new());
+}
+
+/// What emulated devices were asked for since [`record_asked`].
+#[cfg(feature = "emulator")]
+pub fn take_asked() -> Vec<Asked> {
+    lock(&ASKED).take().unwrap_or_default()
+}
+
+fn note(asked: Asked) {
+    if let Some(list) = &mut *lock(&ASKED) {
+        list.push(asked);
     }
 }
 
@@ -216,7 +277,7 @@ impl fmt::Debug for Emulator {
     }
 }
 
-impl Drop for Emulator {
+impl Drop for Shared {
     fn drop(&mut self) {
         let state = mem::replace(&mut *lock(&self.state), State::Ended(String::new()));
         if let State::Running(process) = state {
@@ -238,19 +299,25 @@ impl Driver for Emulator {
         let freed = self.request("free", |process| process.send(b'F', &[address]));
         // Whoever frees is done; whoever asks for something next learns of it.
         if let Err(GpuError::Call { reason, .. }) = freed {
-            *lock(&self.state) = State::Ended(reason);
+            *lock(&self.shared.state) = State::Ended(reason);
         }
     }
 
     fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), GpuError> {
-        self.request("upload", |process| {
-            process.put(b'U', &[to, bytes.len() as u64])?;
-            process.requests.write_all(bytes)?;
-            process.answer()
-        })
+        note(Asked::Upload(self.queue, bytes.len()));
+        match self.queue {
+            0 => self.write(to, bytes),
+            _ => {
+                lock(&self.shared.late).push((to, bytes.to_vec()));
+                Ok(())
+            }
+        }
     }
 
     fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
+        if self.queue > 0 {
+            self.catch_up()?;
+        }
         self.request("download", |process| {
             let answer = process.send(b'D', &[from, bytes.len() as u64])?;
             process.answers.read_exact(bytes)?;
@@ -276,6 +343,7 @@ impl Driver for Emulator {
         launch: Launch,
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
+        note(Asked::Launch(self.queue, kernel.name));
         let library = self.toolchain.library(kernel.source, self.check);
         let library = library.map_err(|log| GpuError::Compile {
             source_name: kernel.source.name.to_owned(),
@@ -302,9 +370,32 @@ impl Driver for Emulator {
         })
     }
 
-    /// Nothing is left to wait for: every call waits for its answer.
+    /// On queue 0 nothing is left to wait for: every call waits for its answer.
     fn synchronize(&self) -> Result<(), GpuError> {
+        if self.queue > 0 {
+            self.catch_up()?;
+        }
         self.request("synchronize", |_| Ok(Ok(())))
+    }
+
+    fn beside(&self) -> Result<Arc<dyn Driver>, GpuError> {
+        Ok(Arc::new(Self {
+            queue: self.queue + 1,
+            shared: self.shared.clone(),
+            ..*self
+        }))
+    }
+
+    fn fence(&self) -> Result<u64, GpuError> {
+        Ok(self.queue.into())
+    }
+
+    fn wait_for(&self, fence: u64) -> Result<(), GpuError> {
+        note(Asked::Wait(self.queue));
+        match fence {
+            0 => Ok(()),
+            _ => self.catch_up(),
+        }
     }
 
     fn mark(&self) -> Result<u64, GpuError> {

@@ -23,6 +23,9 @@ const CHUNK: usize = 32;
 /// Items that a search keeps between two steps at first: so many, and as many for each result.
 const ITEMS_MIN: usize = 1 << 16;
 
+/// Occurrences that a batch finds at most: counters of a search are u32.
+const RESULTS_MAX: u64 = 1 << 30;
+
 pub(crate) static SOURCE: Source = Source {
     name: "lookups.cu",
     text: include_str!("lookups.cu"),
@@ -159,7 +162,16 @@ impl DeviceStructures {
     ) -> Result<(Buffer<u64>, Buffer<u64>), GpuError> {
         let counts = self.count(gpu, queries)?;
         let starts: Buffer<u64> = scan(gpu, &counts)?;
-        let results = gpu.item(&starts, queries.len())? as usize;
+        let results = gpu.item(&starts, queries.len())?;
+        if results > RESULTS_MAX {
+            return Err(GpuError::Limit {
+                what: "results of a batch",
+                items: results,
+                limit: RESULTS_MAX,
+            });
+        }
+        // Less than 2^31.
+        let results = results as usize;
         let mut items_max = ITEMS_MIN + 2 * queries.len() + results;
         let offset_bits = 64
             - self

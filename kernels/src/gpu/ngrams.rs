@@ -119,18 +119,44 @@ pub fn ngram_counts(
     n: usize,
     memory: usize,
 ) -> Result<Vec<DeviceNgrams>, GpuError> {
+    let mut parts = Vec::new();
+    let mut take = |part| {
+        parts.push(part);
+        Ok(())
+    };
+    each_ngram_counts(gpu, grammar, weights, n, memory, &mut take)?;
+    Ok(parts)
+}
+
+/// As [`ngram_counts`], and has each part taken before the next one is made, so that the device need not hold all.
+///
+/// # Errors
+///
+/// [`GpuError`], also of `take`.
+///
+/// # Panics
+///
+/// As [`ngram_counts`].
+pub fn each_ngram_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    weights: &Buffer<u32>,
+    n: usize,
+    memory: usize,
+    take: &mut dyn FnMut(DeviceNgrams) -> Result<(), GpuError>,
+) -> Result<(), GpuError> {
     if n == 1 {
         let [words, counts, _] = used_words(gpu, grammar, weights, None)?;
-        return Ok(vec![DeviceNgrams { words, counts }]);
+        return take(DeviceNgrams { words, counts });
     }
     let search = Search::new(gpu, grammar, weights, n, false)?;
-    let parts = search.parts(gpu, memory)?.into_iter();
-    let part = |first_words: Range<u32>| {
+    let mut parts = search.parts(gpu, memory)?.into_iter();
+    parts.try_for_each(|first_words: Range<u32>| {
         let found = search.find(gpu, &first_words)?;
         let Rows { words, counts, .. } = search.rows(gpu, &found)?;
-        Ok(DeviceNgrams { words, counts })
-    };
-    parts.map(part).collect()
+        drop(found);
+        take(DeviceNgrams { words, counts })
+    })
 }
 
 /// Counts all n-grams in each file. The result comes in parts, in order.
@@ -153,6 +179,33 @@ pub fn ngram_file_counts(
     order: FileOrder,
     memory: usize,
 ) -> Result<Vec<DeviceNgramFiles>, GpuError> {
+    let mut parts = Vec::new();
+    let mut take = |part| {
+        parts.push(part);
+        Ok(())
+    };
+    each_ngram_file_counts(gpu, grammar, weights, uses, (n, order), memory, &mut take)?;
+    Ok(parts)
+}
+
+/// As [`ngram_file_counts`], and has each part taken before the next one is made.
+///
+/// # Errors
+///
+/// [`GpuError`], also of `take`.
+///
+/// # Panics
+///
+/// As [`ngram_file_counts`].
+pub fn each_ngram_file_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    weights: &Buffer<u32>,
+    uses: &FileUses,
+    (n, order): (usize, FileOrder),
+    memory: usize,
+    take: &mut dyn FnMut(DeviceNgramFiles) -> Result<(), GpuError>,
+) -> Result<(), GpuError> {
     if n == 1 {
         let DeviceTable { offsets, entries } = word_file_counts(gpu, grammar, uses)?;
         let [words, counts, offsets] = used_words(gpu, grammar, weights, Some(&offsets))?;
@@ -160,11 +213,10 @@ pub fn ngram_file_counts(
         if order == FileOrder::Count {
             rank_rows(gpu, &files, &counts, 0)?;
         }
-        return Ok(vec![DeviceNgramFiles { words, files }]);
+        return take(DeviceNgramFiles { words, files });
     }
     if grammar.files() == 1 {
-        let counted = ngram_counts(gpu, grammar, weights, n, memory)?.into_iter();
-        let with_file = |DeviceNgrams { words, counts }| {
+        let mut with_file = |DeviceNgrams { words, counts }| {
             let offsets = gpu.allocate::<u32>(counts.len() + 1)?;
             let entries = gpu.allocate::<u64>(counts.len())?;
             let arguments = arguments![&counts, counts.len(), &offsets, &entries];
@@ -174,9 +226,9 @@ pub fn ngram_file_counts(
                 arguments,
             )?;
             let files = DeviceTable { offsets, entries };
-            Ok(DeviceNgramFiles { words, files })
+            take(DeviceNgramFiles { words, files })
         };
-        return counted.map(with_file).collect();
+        return each_ngram_counts(gpu, grammar, weights, n, memory, &mut with_file);
     }
     if let Some(decoded) = uses.words()
         && let Some(found) = decoded.windows(gpu, n, memory)?
@@ -194,9 +246,8 @@ pub fn ngram_file_counts(
     }
     let lists: Lists = uses.lists(gpu, grammar)?;
     let search = Search::new(gpu, grammar, weights, n, true)?;
-    let parts = search.parts(gpu, memory)?.into_iter();
-    let part = |first_words| search.files(gpu, &lists, order, &first_words);
-    parts.map(part).collect()
+    let mut parts = search.parts(gpu, memory)?.into_iter();
+    parts.try_for_each(|first_words| take(search.files(gpu, &lists, order, &first_words)?))
 }
 
 /// The words that occur, how often, and the offsets of their rows in a table of all words.

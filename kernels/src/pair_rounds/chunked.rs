@@ -20,6 +20,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::SEPARATOR;
+use crate::huge_pages::on_huge_pages;
 use crate::offsets::split_mut;
 
 /// Positions before a chunk that can influence what is taken inside.
@@ -94,8 +95,8 @@ impl Chunked {
         let chunks: Vec<Chunk> = cuts.windows(2).enumerate().map(chunk).collect();
         let size = sequence.len() + chunks.len() * around;
         let mut chunked = Chunked {
-            symbols: vec![0; size],
-            numbers: vec![0; size],
+            symbols: on_huge_pages(vec![0; size]),
+            numbers: on_huge_pages(vec![0; size]),
             chunks,
             chunk_min,
         };

@@ -8,6 +8,7 @@
 use rayon::prelude::*;
 
 use super::chunked::Chunked;
+use crate::huge_pages::on_huge_pages;
 
 /// Frequent symbols at most: the cells in use should fit into a core's cache.
 const SIDE_MAX: usize = 1 << 10;
@@ -64,7 +65,7 @@ impl Square {
         frequent.sort_unstable_by(|a, b| b.cmp(a));
         frequent.truncate(side_max);
         let mut square = Square {
-            ranks: vec![NONE; symbols_end as usize],
+            ranks: on_huge_pages(vec![NONE; symbols_end as usize]),
             side: frequent.len(),
             share: 0,
         };
@@ -87,7 +88,7 @@ impl Square {
 
     /// Zeros, one for each cell.
     pub(super) fn counts(&self) -> Vec<u32> {
-        vec![0; self.side * self.side]
+        on_huge_pages(vec![0; self.side * self.side])
     }
 
     /// The cell of a pair, if both its symbols are frequent.

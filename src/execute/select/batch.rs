@@ -6,7 +6,9 @@
 use zipfdb_sql::query::{FilesColumn, Query, Relation, Source, WordsColumn};
 use zipfdb_sql::substr_range;
 
+use super::context::Context;
 use super::scan::{ScanColumn, ScanRequest, request};
+use crate::device::Run;
 use crate::expression::ColumnFilter;
 use crate::snapshot::{Known, Snapshot};
 use crate::{Database, Result, Value};
@@ -17,17 +19,27 @@ pub(super) const SETS_MAX: usize = 1 << 14;
 /// With fewer sets it does not pay to look at them twice.
 const SETS_MIN: usize = 16;
 
-/// Bytes of extracts that are known beforehand, at most.
-const EXTRACT_BYTES_MAX: u64 = 256 << 20;
+/// Answers that are known beforehand take at most this part of what the query may keep.
+const MEMORY_SHARE: usize = 4;
+
+/// Bytes of an occurrence that is known beforehand.
+const OCCURRENCE_BYTES: u64 = size_of::<u64>() as u64;
 
 /// A snapshot of a corpus that knows the answers to look-ups.
 #[derive(Debug, Clone)]
 pub(crate) struct Batch {
     corpus: String,
     snapshot: Snapshot,
+    /// For so many sets.
+    sets: u64,
 }
 
 impl Batch {
+    /// For how many sets, from the first, answers are known.
+    pub(super) fn sets(&self) -> u64 {
+        self.sets
+    }
+
     /// The snapshot, if it is of this corpus.
     pub(super) fn snapshot(&self, corpus: &str) -> Option<Snapshot> {
         (self.corpus == corpus).then(|| self.snapshot.clone())
@@ -40,15 +52,21 @@ struct Questions {
     counts: Vec<(String, Vec<u8>)>,
     searches: Vec<(String, Vec<u8>)>,
     extracts: Vec<(String, u64, u64)>,
-    bytes: u64,
+    /// For each set how many of each there are so far.
+    ends: Vec<[usize; 3]>,
 }
 
-/// Answers the look-ups of some queries of one statement, the first of which has number `binding`; none if no device takes
-/// them.
+/// Answers the look-ups of the first of some queries of one statement, as many as memory allows, the first of which has number
+/// `context.binding`; none if no device takes them.
 ///
 /// # Errors
-/// If a corpus is gone or damaged, a device fails that was asked for, or a constant pattern is not valid.
-pub(super) fn batch(database: &Database, queries: &[Query], binding: u64) -> Result<Option<Batch>> {
+/// If a corpus is gone or damaged, a device fails that was asked for, a constant pattern is not valid, or the query has to
+/// end.
+pub(super) fn batch(
+    database: &Database,
+    queries: &[Query],
+    context: &Context,
+) -> Result<Option<Batch>> {
     let devices = &database.shared().devices;
     let Some(corpus) = queries.first().and_then(corpus_of) else {
         return Ok(None);
@@ -58,34 +76,55 @@ pub(super) fn batch(database: &Database, queries: &[Query], binding: u64) -> Res
     }
     let snapshot = database.snapshot(corpus)?;
     let mut questions = Questions::default();
-    for (number, query) in (binding..).zip(queries) {
-        let [block] = &query.blocks[..] else { continue };
-        let Source::Relation(relation) = &block.source else {
-            continue;
-        };
-        if corpus_of(query) == Some(corpus) {
+    for (number, query) in (context.binding..).zip(queries) {
+        if let [block] = &query.blocks[..]
+            && let Source::Relation(relation) = &block.source
+            && corpus_of(query) == Some(corpus)
+        {
             questions.add(&snapshot, &request(block, relation, number)?.request);
         }
+        let Questions {
+            counts,
+            searches,
+            extracts,
+            ends,
+        } = &mut questions;
+        ends.push([counts.len(), searches.len(), extracts.len()]);
     }
+    let all = questions.ends.last().map_or(0, |ends| ends.iter().sum());
+    if all < SETS_MIN || !snapshot.view().stored().takes_lookups(all as u64) {
+        return Ok(None);
+    }
+    let view = snapshot.view();
+    let interrupt = &context.interrupt;
+    let occurrences = interrupt.watch(&snapshot, |stop| {
+        view.count_many(&questions.searches, Run::until(stop))
+    })?;
+    let memory = context.memory / MEMORY_SHARE;
+    // Sizes are below 2^64.
+    let sets = questions.keep(&occurrences, memory as u64);
     let Questions {
         counts,
         searches,
         extracts,
         ..
     } = questions;
-    let all = counts.len() + searches.len() + extracts.len();
-    if all < SETS_MIN || !snapshot.view().stored().takes_lookups(all as u64) {
-        return Ok(None);
-    }
+    let (counted, found, extracted) = interrupt.watch(&snapshot, |stop| {
+        let run = Run::until(stop);
+        let counted = view.count_many(&counts, run)?;
+        let found = view.search_many(&searches, run)?;
+        Ok((counted, found, view.extract_many(&extracts, run)?))
+    })?;
     let known = Known::new(
         &snapshot,
-        (snapshot.count_many(&counts)?, counts),
-        (snapshot.search_many(&searches)?, searches),
-        (snapshot.extract_many(&extracts)?, extracts),
+        (counted, counts),
+        (found, searches),
+        (extracted, extracts),
     );
     Ok(Some(Batch {
         corpus: corpus.to_owned(),
         snapshot: snapshot.knowing(known),
+        sets,
     }))
 }
 
@@ -101,6 +140,29 @@ fn corpus_of(query: &Query) -> Option<&str> {
 }
 
 impl Questions {
+    /// Keeps the questions of the first sets whose answers take at most so many bytes, and says how many sets these are. If not
+    /// even those of the first do, it has none: its rows are made one by one.
+    fn keep(&mut self, occurrences: &[u64], memory: u64) -> u64 {
+        let mut bytes = 0u64;
+        let mut before = [0; 3];
+        let fits = |ends: &&[usize; 3]| {
+            let found = occurrences[before[1]..ends[1]].iter().sum::<u64>();
+            let extracts = self.extracts[before[2]..ends[2]].iter();
+            let extracted = extracts.map(|(.., length)| length).sum::<u64>();
+            bytes = bytes.saturating_add(found.saturating_mul(OCCURRENCE_BYTES));
+            bytes = bytes.saturating_add(extracted);
+            before = **ends;
+            bytes <= memory
+        };
+        let sets = self.ends.iter().take_while(fits).count();
+        let last = sets.checked_sub(1).map(|last| self.ends[last]);
+        let [counts, searches, extracts] = last.unwrap_or_default();
+        self.counts.truncate(counts);
+        self.searches.truncate(searches);
+        self.extracts.truncate(extracts);
+        sets.max(1) as u64
+    }
+
     /// Adds what a scan looks up, if it is told by names and words.
     fn add(&mut self, snapshot: &Snapshot, request: &ScanRequest) {
         let values = |column: usize| {
@@ -127,10 +189,7 @@ impl Questions {
                 for &(start, length) in &ranges {
                     let range = substr_range(start, length, file.bytes);
                     let length = range.end - range.start;
-                    if self.bytes + length <= EXTRACT_BYTES_MAX {
-                        self.bytes += length;
-                        self.extracts.push((file.name.clone(), range.start, length));
-                    }
+                    self.extracts.push((file.name.clone(), range.start, length));
                 }
             }
             return;

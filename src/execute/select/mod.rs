@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::Query;
 
+use self::batch::Batch;
 use self::build::{Builder, OpenScan};
 use self::context::Context;
 use self::explain::Plan;
@@ -67,6 +68,7 @@ fn select_from(database: &Database, queries: Vec<Query>, open: OpenScan) -> Resu
         pace: context.pace(),
         context,
         open,
+        batch_end: 0,
         queries: queries.into_iter(),
         input: None,
         row: None,
@@ -106,6 +108,8 @@ struct Answers {
     /// For the next query; its binding is the number of that query.
     context: Context,
     open: OpenScan,
+    /// The first query that nothing is known of beforehand.
+    batch_end: u64,
     /// What has not begun.
     queries: std::vec::IntoIter<Query>,
     /// The query that gives rows.
@@ -118,10 +122,13 @@ struct Answers {
 impl Answers {
     /// Begins the next query; says whether there is one.
     fn begin(&mut self) -> Result<bool> {
-        if self.context.binding.is_multiple_of(batch::SETS_MAX as u64) {
+        if self.context.binding == self.batch_end {
             let queries = self.queries.as_slice();
             let next = &queries[..queries.len().min(batch::SETS_MAX)];
-            let batch = batch::batch(&self.database, next, self.context.binding)?;
+            // What is known is dropped before more is.
+            self.context.batch = None;
+            let batch = batch::batch(&self.database, next, &self.context)?;
+            self.batch_end += batch.as_ref().map_or(batch::SETS_MAX as u64, Batch::sets);
             self.context.batch = batch.map(Arc::new);
         }
         let Some(query) = self.queries.next() else {

@@ -197,18 +197,17 @@ impl PendingView {
     }
 
     /// How often each word occurs in its file.
-    pub(crate) fn count_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>
+    pub(crate) fn count_many<F, W>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<u64>>
     where
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
         let files = self.find_files(questions.iter().map(|(file, _)| file.as_ref()))?;
-        let stored = |&(_, &file): &(&(F, W), &usize)| self.stored_file(file).is_some();
-        let asked = questions.iter().zip(&files).filter(stored);
-        let asked: Vec<(&str, &[u8])> = asked
-            .map(|((file, word), _)| (file.as_ref(), word.as_ref()))
+        let asked = questions.iter().zip(&files);
+        let asked: Vec<(usize, &[u8])> = asked
+            .filter_map(|((_, word), &file)| Some((self.stored_file(file)?, word.as_ref())))
             .collect();
-        let mut found = self.stored.count_many(&asked)?.into_iter();
+        let mut found = self.stored.count_each(&asked, run)?.into_iter();
         let mut counts = Vec::with_capacity(questions.len());
         for ((_, word), &file) in questions.iter().zip(&files) {
             let mut count = match self.stored_file(file) {

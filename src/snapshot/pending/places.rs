@@ -6,7 +6,10 @@ use rayon::prelude::*;
 
 use super::{Edit, NONE, Numbering, PendingView};
 use crate::Result;
+use crate::device::Run;
+use crate::overlay::Piece;
 use crate::snapshot::FileOffsets;
+use crate::snapshot::edited_text::{ask_stored, joined};
 
 impl PendingView {
     /// The files that have a word, each with its offsets.
@@ -55,18 +58,21 @@ impl PendingView {
     }
 
     /// For each file and word what [`PendingView::search_in`] gives.
-    pub(crate) fn search_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
+    pub(crate) fn search_many<F, W>(
+        &self,
+        questions: &[(F, W)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u64>>>
     where
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
         let files = self.find_files(questions.iter().map(|(file, _)| file.as_ref()))?;
         let asked = questions.iter().zip(&files);
-        let asked: Vec<(&str, &[u8])> = asked
-            .filter(|&(_, &file)| self.stored_file(file).is_some())
-            .map(|((file, word), _)| (file.as_ref(), word.as_ref()))
+        let asked: Vec<(usize, &[u8])> = asked
+            .filter_map(|((_, word), &file)| Some((self.stored_file(file)?, word.as_ref())))
             .collect();
-        let mut found = self.stored.search_many(&asked)?.into_iter();
+        let mut found = self.stored.search_each(&asked, run)?.into_iter();
         let offsets = questions.iter().zip(&files).map(|((_, word), &file)| {
             let stored = match self.stored_file(file) {
                 None => Vec::new(),
@@ -113,16 +119,38 @@ impl PendingView {
     }
 
     /// The bytes of many ranges.
-    pub(crate) fn extract_many<F>(&self, ranges: &[(F, u64, u64)]) -> Result<Vec<Vec<u8>>>
+    pub(crate) fn extract_many<F>(
+        &self,
+        ranges: &[(F, u64, u64)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u8>>>
     where
         F: AsRef<str> + Sync,
     {
         let files = self.find_files(ranges.iter().map(|(file, ..)| file.as_ref()))?;
-        self.stored.prepare_edits()?;
-        let ranges = ranges.par_iter().with_min_len(TASK_RANGES).zip(&files);
-        ranges
-            .map(|(&(_, offset, length), &file)| self.extract(file, offset, length))
-            .collect()
+        let pieces: Vec<Vec<Piece>> = (ranges.par_iter().with_min_len(TASK_RANGES).zip(&files))
+            .map(|(&(_, offset, length), &file)| self.pieces(file, offset, length))
+            .collect();
+        // What is stored is asked for together.
+        let mut asked = Vec::with_capacity(ranges.len());
+        for (pieces, &file) in pieces.iter().zip(&files) {
+            ask_stored(pieces, self.stored_file(file), &mut asked);
+        }
+        let mut found = self.stored.extract_each(&asked, run)?.into_iter();
+        let texts = pieces.iter().map(|pieces| joined(pieces, &mut found));
+        Ok(texts.collect())
+    }
+
+    /// The pieces of some bytes of a file, as far as it goes.
+    fn pieces(&self, file: usize, offset: u64, length: u64) -> Vec<Piece> {
+        match self.edit(file) {
+            Some(edit) => edit.text.pieces(offset, length),
+            None => {
+                let end = offset.saturating_add(length).min(self.files[file].bytes);
+                let stored = (offset < end).then(|| Piece::Stored(offset..end));
+                stored.into_iter().collect()
+            }
+        }
     }
 
     /// Writes a file; the inner error is the target's.
