@@ -9,7 +9,7 @@ use std::io;
 use std::time::Instant;
 
 use zipfdb::Snapshot;
-use zipfdb_kernels::{GrammarView, Parameters, WordUses, construct, file_word_counts, weights};
+use zipfdb_kernels::{FileCounting, GrammarView, Parameters, construct, file_word_counts, weights};
 
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
@@ -163,12 +163,11 @@ fn symbol_costs(corpus: &Corpus, runs: usize) -> Result<(f64, f64)> {
         root: &built.root,
     };
     let symbols = (view.symbols.len() + view.root.len()) as f64;
-    let uses = WordUses::new(view);
     let go = Default::default();
     let symbol = nanoseconds(runs, || {
         weights(view, 0..view.root.len(), u64::from(u32::MAX))
     });
-    let file_symbol = nanoseconds(runs, || file_word_counts(view, &uses, &go));
+    let file_symbol = nanoseconds(runs, || file_word_counts(view, FileCounting::Rules, &go));
     Ok((symbol / symbols, file_symbol / symbols))
 }
 

@@ -1,17 +1,17 @@
 //! In which files each word occurs, and how often.
 //!
-//! In   a grammar over words and where each symbol is used ([`WordUses`])
+//! In   a grammar over words; how to count
 //! Out  a [`CountTable`]: for each word its files with counts, or for each file its words with counts
-//! Work O(sum over the places of all symbols of the files that the rule of the place occurs in + root symbols);
-//!      with up to 32 files O(body symbols + root symbols) steps over short rows
+//! Work by rules: O(root symbols + body symbols * files / 16); by words: O(symbols + words); then O(result), twice for
+//!      the files of words
 //!
-//! Top-down, symbol by symbol: the files of a symbol are those of the rules whose
-//! bodies hold it and those whose roots hold it. A symbol is gathered when all
-//! higher levels are done. Beside following every file on its own,
-//! this reads every body once, in order, and its
-//! counters, one a file, stay in the first-level cache. With few files a symbol
-//! has a row of one counter a file; with many, a list in order of file.
+//! By rules, top-down, the counters of a symbol by file stand in one row, and a rule's row is added to those of its
+//! body when all higher levels are done: each body is read once for 16 files. By words, each file is expanded and
+//! counted: what pays for many files that have little in common. Either gives the words of files, which are turned
+//! round in ranges of words that stay in cache.
 //! Counts are u32: a segment has fewer words than that.
+//!
+//! For n-grams there are also lists of files by rule, gathered symbol by symbol from where each is used ([`WordUses`]).
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -19,14 +19,21 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use crate::bits::bits_of;
+use crate::count_table::transposed;
 use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::huge_pages::on_huge_pages;
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
-use crate::{GrammarView, Parents, fold_expansions};
+use crate::{CountTable, Expander, Expansions, GrammarView, Parents, fold_expansions};
 
-/// With at most so many files every symbol has a row of counters.
-const ROW_FILES_MAX: usize = 32;
+/// Files that are counted together: their counters fill a cache line.
+const BATCH_FILES_MAX: usize = 16;
+
+/// Files that are counted at a time by all threads; 4 bytes a symbol each.
+const BATCHES_FILES_MAX: usize = 32;
+
+/// A stop is noticed after so many root symbols.
+const STOP_SYMBOLS: usize = 1 << 16;
 
 /// Uses of symbols that one task gathers, about.
 const TASK_USES: usize = 1 << 13;
@@ -115,145 +122,67 @@ impl WordUses {
     }
 }
 
-/// For each row the columns that it has, ascending, with a count each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CountTable {
-    /// `[rows + 1]` into `entries`.
-    pub offsets: Vec<usize>,
-    /// Column and count.
-    pub entries: Vec<(u32, u32)>,
+/// How words are counted by file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileCounting {
+    /// Top-down: a row of counters, one a file, goes from each rule to the symbols of its body.
+    Rules,
+    /// Word by word: each file is expanded.
+    Words,
 }
 
-impl CountTable {
-    /// A table of these rows.
-    pub fn of_rows(rows: Vec<Vec<(u32, u32)>>) -> CountTable {
-        let mut table = CountTable {
-            offsets: Vec::with_capacity(rows.len() + 1),
-            entries: Vec::with_capacity(rows.iter().map(Vec::len).sum()),
-        };
-        table.offsets.push(0);
-        for row in rows {
-            table.entries.extend(row);
-            table.offsets.push(table.entries.len());
+impl FileCounting {
+    /// What takes less time for a grammar whose words occur so often.
+    pub fn of(view: GrammarView<'_>, weights: &[u32]) -> FileCounting {
+        let words = weights.iter().map(|&weight| u64::from(weight)).sum();
+        let symbols = (view.symbols.len() as u64, view.root.len() as u64);
+        FileCounting::cheapest(view.files() as u64, symbols.0, symbols.1, words)
+    }
+
+    /// What takes less time, for so many files, symbols of bodies and roots, and words.
+    pub fn cheapest(files: u64, symbols: u64, root_symbols: u64, words: u64) -> FileCounting {
+        // Nanoseconds of one thread.
+        const ROOT_SYMBOL_COST: f64 = 3.0;
+        const BATCH_SYMBOL_COST: f64 = 8.0;
+        const EXPANDED_SYMBOL_COST: f64 = 15.0;
+        const WORD_COST: f64 = 5.0;
+        let batches = files.div_ceil(BATCH_FILES_MAX as u64) as f64;
+        let (symbols, root_symbols) = (symbols as f64, root_symbols as f64);
+        let rules = root_symbols * ROOT_SYMBOL_COST + batches * symbols * BATCH_SYMBOL_COST;
+        let words = (symbols + root_symbols) * EXPANDED_SYMBOL_COST + words as f64 * WORD_COST;
+        match rules <= words {
+            true => FileCounting::Rules,
+            false => FileCounting::Words,
         }
-        table
-    }
-
-    /// The columns and counts of a row.
-    pub fn row(&self, row: usize) -> &[(u32, u32)] {
-        &self.entries[self.offsets[row]..self.offsets[row + 1]]
-    }
-
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        self.offsets.len().saturating_sub(1)
-    }
-
-    /// The same counts with rows and columns swapped.
-    ///
-    /// A counting sort by column: O(entries + columns), parallel over parts of the entries.
-    pub fn transposed(&self, columns: usize) -> CountTable {
-        // Every task has a counter and a slice a column, which entries must be worth.
-        let tasks = rayon::current_num_threads().min(self.entries.len() / columns.max(1) / 8 + 1);
-        let part = self.entries.len().div_ceil(tasks).max(1);
-        let counts: Vec<Vec<usize>> = (self.entries.par_chunks(part))
-            .map(|entries| {
-                let mut counts = vec![0; columns];
-                for &(column, _) in entries {
-                    counts[column as usize] += 1;
-                }
-                counts
-            })
-            .collect();
-        let mut entries = on_huge_pages(vec![(0, 0); self.entries.len()]);
-        let lengths = (0..columns).flat_map(|column| counts.iter().map(move |c| c[column]));
-        let cuts = offsets_of(lengths);
-        let mut slices: Vec<Vec<&mut [(u32, u32)]>> =
-            counts.iter().map(|_| Vec::with_capacity(columns)).collect();
-        let mut offsets = vec![0];
-        for (index, slice) in split_mut(&mut entries, &cuts).into_iter().enumerate() {
-            slices[index % counts.len()].push(slice);
-        }
-        offsets.extend((1..=columns).map(|column| cuts[column * counts.len()]));
-        (slices.into_par_iter().enumerate()).for_each(|(task, mut slices)| {
-            let range = task * part..self.entries.len().min((task + 1) * part);
-            let mut row = self.offsets.partition_point(|&start| start <= range.start) - 1;
-            for at in range {
-                while at >= self.offsets[row + 1] {
-                    row += 1;
-                }
-                let (column, count) = self.entries[at];
-                let slice = std::mem::take(&mut slices[column as usize]);
-                if let Some((first, rest)) = slice.split_first_mut() {
-                    // Rows are files or words, which are u32.
-                    *first = (row as u32, count);
-                    slices[column as usize] = rest;
-                }
-            }
-        });
-        CountTable { offsets, entries }
-    }
-
-    /// Of each row the `k` entries with the largest counts, the largest first;
-    /// of equal counts those with the smaller `rank` of the column first.
-    pub fn top(&self, k: usize, rank: impl Fn(u32) -> u32 + Sync) -> Vec<Vec<(u32, u32)>> {
-        let top = |row: usize| {
-            let mut entries = self.row(row).to_vec();
-            let order = |&(column, count): &(u32, u32)| (std::cmp::Reverse(count), rank(column));
-            if k < entries.len() && k > 0 {
-                entries.select_nth_unstable_by_key(k - 1, order);
-            }
-            entries.truncate(k);
-            entries.sort_unstable_by_key(order);
-            entries
-        };
-        (0..self.rows()).into_par_iter().map(top).collect()
     }
 }
 
 /// For each word the files that it occurs in, with counts.
 ///
-/// Memory beside the result: with few files 4 bytes a rule and file; with many
-/// 8 bytes for each rule and file that it occurs in.
+/// Memory as [`file_word_counts`].
 pub fn word_file_counts(
     view: GrammarView<'_>,
-    uses: &WordUses,
+    counting: FileCounting,
     stop: &AtomicBool,
 ) -> Result<CountTable, Stopped> {
-    let (offsets, entries) = match view.files() {
-        0..=1 => count_rows::<1>(view, uses, stop),
-        2 => count_rows::<2>(view, uses, stop),
-        3..=4 => count_rows::<4>(view, uses, stop),
-        5..=8 => count_rows::<8>(view, uses, stop),
-        9..=16 => count_rows::<16>(view, uses, stop),
-        17..=ROW_FILES_MAX => count_rows::<ROW_FILES_MAX>(view, uses, stop),
-        _ => gather_lists(view, uses, stop),
-    }?;
-    Ok(CountTable { offsets, entries })
+    let parts = count_files(view, counting, stop)?;
+    check(stop)?;
+    let rows: Vec<&[(u32, u32)]> = parts.iter().flat_map(Part::rows).collect();
+    Ok(transposed(&rows, view.terminal_count as usize))
 }
 
 /// For each file the words that occur in it, with counts.
 ///
-/// Memory beside the result: with few files 4 bytes a symbol and file, else as
-/// [`word_file_counts`] and its result.
+/// Memory beside the result: as much as that; and top-down at most 128 bytes a symbol, word by word that of
+/// [`Expansions`] and 8 bytes a word for each thread.
 pub fn file_word_counts(
     view: GrammarView<'_>,
-    uses: &WordUses,
+    counting: FileCounting,
     stop: &AtomicBool,
 ) -> Result<CountTable, Stopped> {
-    match view.files() {
-        0..=1 => file_rows::<1>(view, uses, stop),
-        2 => file_rows::<2>(view, uses, stop),
-        3..=4 => file_rows::<4>(view, uses, stop),
-        5..=8 => file_rows::<8>(view, uses, stop),
-        9..=16 => file_rows::<16>(view, uses, stop),
-        17..=ROW_FILES_MAX => file_rows::<ROW_FILES_MAX>(view, uses, stop),
-        _ => {
-            let table = word_file_counts(view, uses, stop)?;
-            check(stop)?;
-            Ok(table.transposed(view.files()))
-        }
-    }
+    let parts = count_files(view, counting, stop)?;
+    check(stop)?;
+    Ok(join(parts))
 }
 
 /// For each file how often words of a set occur in it.
@@ -269,110 +198,156 @@ pub fn word_set_counts(view: GrammarView<'_>, in_set: impl Fn(u32) -> bool + Syn
         .collect()
 }
 
-/// The offsets of rows of a table and what stands in them.
-type Flat = (Vec<usize>, Vec<(u32, u32)>);
-
-/// Gathers the rows of all rules, then of all words.
-fn count_rows<const FILES: usize>(
+/// Counts the words of all files: parts of files that follow each other.
+fn count_files(
     view: GrammarView<'_>,
-    uses: &WordUses,
+    counting: FileCounting,
     stop: &AtomicBool,
-) -> Result<Flat, Stopped> {
-    let rows: Vec<[u32; FILES]> = rule_rows(view, uses, stop)?;
-    let parts = (uses.parts(0..view.terminal_count as usize).into_par_iter())
-        .map(|symbols| {
-            check(stop)?;
-            let mut part = Part::default();
-            for symbol in symbols {
-                let row = (0..).zip(row_of(uses, symbol, &rows, 0));
-                part.entries.extend(row.filter(|&(_, count)| count > 0));
-                part.ends.push(part.entries.len());
+) -> Result<Vec<Part>, Stopped> {
+    if counting == FileCounting::Words {
+        return count_expansions(view, stop);
+    }
+    let threads = rayon::current_num_threads();
+    let files = view.files().div_ceil(threads);
+    match files.min(BATCHES_FILES_MAX / threads).min(BATCH_FILES_MAX) {
+        0..=1 => count_batches::<1>(view, stop),
+        2..=3 => count_batches::<2>(view, stop),
+        4..=7 => count_batches::<4>(view, stop),
+        8..BATCH_FILES_MAX => count_batches::<8>(view, stop),
+        _ => count_batches::<BATCH_FILES_MAX>(view, stop),
+    }
+}
+
+/// Counts top-down, `FILES` files at a time.
+fn count_batches<const FILES: usize>(
+    view: GrammarView<'_>,
+    stop: &AtomicBool,
+) -> Result<Vec<Part>, Stopped> {
+    let files: Vec<u32> = (0..view.files() as u32).collect();
+    let workers = rayon::current_num_threads().min(BATCHES_FILES_MAX / FILES);
+    let share = files.len().div_ceil(workers).max(1);
+    let count = |files: &[u32]| {
+        let mut rows = vec![[0; FILES]; view.symbol_count()];
+        let mut part = Part::default();
+        for files in files.chunks(FILES) {
+            count_batch(view, files, &mut rows, stop)?;
+            let rows = &mut rows[..view.terminal_count as usize];
+            for column in 0..files.len() {
+                part.push(rows.iter().map(|row| row[column]));
             }
-            Ok(part)
-        })
-        .collect::<Result<Vec<_>, Stopped>>()?;
-    Ok(join(parts))
-}
-
-/// Gathers the rows of all words, then reads one column a file.
-fn file_rows<const FILES: usize>(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-) -> Result<CountTable, Stopped> {
-    let rules: Vec<[u32; FILES]> = rule_rows(view, uses, stop)?;
-    let mut rows = vec![[0; FILES]; view.terminal_count as usize];
-    let parts = uses.parts(0..rows.len());
-    let cuts = offsets_of(parts.iter().map(Range::len));
-    (split_mut(&mut rows, &cuts).into_par_iter().zip(parts)).for_each(|(rows, symbols)| {
-        for (row, symbol) in rows.iter_mut().zip(symbols) {
-            *row = row_of(uses, symbol, &rules, 0);
+            rows.fill([0; FILES]);
         }
-    });
-    check(stop)?;
-    let column = |file: usize| -> Vec<(u32, u32)> {
-        let counts = (0..).zip(rows.iter().map(|row| row[file]));
-        counts.filter(|&(_, count)| count > 0).collect()
+        Ok(part)
     };
-    let files: Vec<_> = (0..view.files()).into_par_iter().map(column).collect();
-    Ok(CountTable {
-        offsets: offsets_of(files.iter().map(Vec::len)),
-        entries: files.concat(),
-    })
+    files.par_chunks(share).map(count).collect()
 }
 
-/// The counts of a symbol by file, the sum over its uses, given those of the rules from `first` on.
-#[inline(always)]
-fn row_of<const FILES: usize>(
-    uses: &WordUses,
-    symbol: usize,
-    rows: &[[u32; FILES]],
-    first: usize,
-) -> [u32; FILES] {
-    // Symbols are u32.
-    let symbol = symbol as u32;
-    let mut row = [0u32; FILES];
-    for &file in uses.files(symbol) {
-        row[file as usize] += 1;
-    }
-    for &rule in uses.rules(symbol) {
-        for (sum, &count) in row.iter_mut().zip(&rows[rule as usize - first]) {
-            *sum = sum.wrapping_add(count);
+/// Counts the words of some files, one a column. `rows` are 0 before; those of rules are 0 after.
+fn count_batch<const FILES: usize>(
+    view: GrammarView<'_>,
+    files: &[u32],
+    rows: &mut [[u32; FILES]],
+    stop: &AtomicBool,
+) -> Result<(), Stopped> {
+    for (column, &file) in files.iter().enumerate() {
+        for &symbol in view.file_root(file) {
+            rows[symbol as usize][column] += 1;
         }
     }
-    row
-}
-
-/// Gathers the rows of all rules, level by level.
-fn rule_rows<const FILES: usize>(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-) -> Result<Vec<[u32; FILES]>, Stopped> {
     let words = view.terminal_count as usize;
-    let mut rows = vec![[0; FILES]; view.rules()];
     for level in (0..view.levels()).rev() {
         check(stop)?;
-        let rules = view.level_rules(level);
-        let (open, done) = rows.split_at_mut(rules.end);
-        let parts = uses.parts(words + rules.start..words + rules.end);
-        if let [symbols] = &parts[..] {
-            for (row, symbol) in open[rules.clone()].iter_mut().zip(symbols.clone()) {
-                *row = row_of(uses, symbol, done, rules.end);
+        for rule in view.level_rules(level).rev() {
+            let row = std::mem::replace(&mut rows[words + rule], [0; FILES]);
+            if row == [0; FILES] {
+                continue;
             }
-            continue;
+            // Rules are u32.
+            for &symbol in view.body(rule as u32) {
+                for (sum, count) in rows[symbol as usize].iter_mut().zip(row) {
+                    *sum = sum.wrapping_add(count);
+                }
+            }
         }
-        let cuts = offsets_of(parts.iter().map(Range::len));
-        (split_mut(&mut open[rules.clone()], &cuts)
-            .into_par_iter()
-            .zip(parts))
-        .for_each(|(open, symbols)| {
-            for (row, symbol) in open.iter_mut().zip(symbols) {
-                *row = row_of(uses, symbol, done, rules.end);
-            }
-        });
     }
-    Ok(rows)
+    Ok(())
+}
+
+/// Counts the words of each file's expansion.
+fn count_expansions(view: GrammarView<'_>, stop: &AtomicBool) -> Result<Vec<Part>, Stopped> {
+    let kept = Expansions::new(view);
+    let share = view.root.len() / (rayon::current_num_threads() * 8) + 1;
+    let mut tasks = Vec::new();
+    let (mut first, mut size) = (0, 0);
+    for file in 0..view.files() as u32 {
+        size += view.root_range(file).len();
+        if size >= share || file as usize + 1 == view.files() {
+            tasks.push(first..file + 1);
+            (first, size) = (file + 1, 0);
+        }
+    }
+    let count = |(expander, counter): &mut (Expander<'_>, Counter), files: Range<u32>| {
+        let mut part = Part::default();
+        for file in files {
+            let root = view.root_range(file);
+            for start in root.clone().step_by(STOP_SYMBOLS) {
+                check(stop)?;
+                let positions = start..root.end.min(start + STOP_SYMBOLS);
+                expander.for_each_piece(positions, |words| counter.count(words));
+            }
+            counter.take(&mut part);
+        }
+        Ok(part)
+    };
+    let state = || {
+        let words = view.terminal_count as usize;
+        (Expander::new(view, &kept), Counter::new(words))
+    };
+    tasks.into_par_iter().map_init(state, count).collect()
+}
+
+/// Counts the words of a file.
+struct Counter {
+    counts: Vec<u32>,
+    /// A bit for each word.
+    seen: Vec<u64>,
+}
+
+impl Counter {
+    fn new(words: usize) -> Counter {
+        Counter {
+            counts: vec![0; words],
+            seen: vec![0; words.div_ceil(64)],
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, words: &[u32]) {
+        for &word in words {
+            let count = &mut self.counts[word as usize];
+            if *count == 0 {
+                self.seen[word as usize / 64] |= 1 << (word % 64);
+            }
+            *count = count.wrapping_add(1);
+        }
+    }
+
+    /// Moves the counts to a row of `part`.
+    fn take(&mut self, part: &mut Part) {
+        take_counts(&mut self.counts, &mut self.seen, 0, &mut part.entries);
+        part.ends.push(part.entries.len());
+    }
+}
+
+/// Moves the counts of the numbers in `seen` to `target`, ascending. The first bit is that of number `first`.
+#[inline(always)]
+fn take_counts(counts: &mut [u32], seen: &mut [u64], first: u32, target: &mut Vec<(u32, u32)>) {
+    for (base, seen) in (first..).step_by(64).zip(seen) {
+        for bit in bits_of(std::mem::take(seen)) {
+            let count = &mut counts[(base + bit) as usize];
+            target.push((base + bit, std::mem::take(count)));
+        }
+    }
 }
 
 /// Some rows of a table.
@@ -383,7 +358,28 @@ struct Part {
     entries: Vec<(u32, u32)>,
 }
 
-fn join(parts: Vec<Part>) -> Flat {
+impl Part {
+    /// Adds a row, of the words whose counts are not 0.
+    fn push(&mut self, counts: impl ExactSizeIterator<Item = u32>) {
+        let mut end = self.entries.len();
+        self.entries.resize(end + counts.len() + 1, (0, 0));
+        for (word, count) in (0..).zip(counts) {
+            // Not a branch: which words a file has cannot be guessed.
+            self.entries[end] = (word, count);
+            end += usize::from(count > 0);
+        }
+        self.entries.truncate(end);
+        self.ends.push(end);
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &[(u32, u32)]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let ranges = starts.zip(&self.ends);
+        ranges.map(|(start, &end)| &self.entries[start..end])
+    }
+}
+
+fn join(parts: Vec<Part>) -> CountTable {
     let cuts = offsets_of(parts.iter().map(|part| part.entries.len()));
     let mut offsets = vec![0];
     for (part, start) in parts.iter().zip(&cuts) {
@@ -392,7 +388,7 @@ fn join(parts: Vec<Part>) -> Flat {
     let mut entries = on_huge_pages(vec![(0, 0); cuts[parts.len()]]);
     (split_mut(&mut entries, &cuts).into_par_iter().zip(parts))
         .for_each(|(target, part)| target.copy_from_slice(&part.entries));
-    (offsets, entries)
+    CountTable { offsets, entries }
 }
 
 /// The lists of all rules whose level is done.
@@ -543,24 +539,8 @@ impl Tally {
         }
         // Files are u32.
         let first = words.start as u32 * 64;
-        for (base, touched) in (first..).step_by(64).zip(&mut self.touched[words]) {
-            for bit in bits_of(std::mem::take(touched)) {
-                let count = &mut self.counts[(base + bit) as usize];
-                target.push((base + bit, std::mem::take(count)));
-            }
-        }
+        take_counts(&mut self.counts, &mut self.touched[words], first, target);
     }
-}
-
-/// Gathers the lists of all words.
-fn gather_lists(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-) -> Result<Flat, Stopped> {
-    let lists = rule_lists(view, uses, stop)?;
-    let words = 0..view.terminal_count as usize;
-    Ok(join(gather_parts(view, uses, &lists, words, stop)?))
 }
 
 /// Gathers the lists of all rules, level by level.
@@ -637,10 +617,11 @@ mod tests {
 
     static GO: AtomicBool = AtomicBool::new(false);
 
+    const COUNTINGS: [FileCounting; 2] = [FileCounting::Rules, FileCounting::Words];
+
     fn check_grammar(grammar: &TestGrammar) {
         let words = grammar.word_grammar();
         let view = words.view();
-        let uses = WordUses::new(view);
         let mut counts: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         let files = grammar.all_file_words();
         for (file, words) in (0..).zip(&files) {
@@ -648,29 +629,29 @@ mod tests {
                 *counts.entry((word, file)).or_insert(0) += 1;
             }
         }
-        let by_word = word_file_counts(view, &uses, &GO).expect("not stopped");
-        let found = (0..by_word.rows()).flat_map(|word| {
-            let row = by_word.row(word).iter();
-            row.map(move |&(file, count)| ((word as u32, file), count))
-        });
-        assert!(found.eq(counts.iter().map(|(&key, &count)| (key, count))));
-        let lists = gather_lists(view, &uses, &GO);
-        assert_eq!(
-            (&by_word.offsets, &by_word.entries),
-            lists.as_ref().map(|l| (&l.0, &l.1)).expect("not stopped")
-        );
-
-        let by_file = file_word_counts(view, &uses, &GO).expect("not stopped");
         let mut swapped: Vec<_> = counts
             .iter()
             .map(|(&(word, file), &n)| (file, word, n))
             .collect();
         swapped.sort_unstable();
-        let found = (0..by_file.rows()).flat_map(|file| {
-            let row = by_file.row(file).iter();
-            row.map(move |&(word, count)| (file as u32, word, count))
-        });
-        assert!(found.eq(swapped));
+        for counting in COUNTINGS {
+            let by_word = word_file_counts(view, counting, &GO).expect("not stopped");
+            let found = (0..by_word.rows()).flat_map(|word| {
+                let row = by_word.row(word).iter();
+                row.map(move |&(file, count)| ((word as u32, file), count))
+            });
+            assert!(found.eq(counts.iter().map(|(&key, &count)| (key, count))));
+            assert_eq!(by_word.rows(), view.terminal_count as usize);
+            let by_file = file_word_counts(view, counting, &GO).expect("not stopped");
+            let found = (0..by_file.rows()).flat_map(|file| {
+                let row = by_file.row(file).iter();
+                row.map(move |&(word, count)| (file as u32, word, count))
+            });
+            assert!(found.eq(swapped.iter().copied()));
+            assert_eq!(by_file.rows(), view.files());
+            assert_eq!(by_file.transposed(by_word.rows()), by_word);
+            assert_eq!(by_word.transposed(by_file.rows()), by_file);
+        }
         let odd = word_set_counts(view, |word| word % 2 == 1);
         let naive = files
             .iter()
@@ -688,31 +669,45 @@ mod tests {
         for files in [5, 12, 30, 60, 300] {
             check_grammar(&test_grammars::many_files(files));
         }
+        check_grammar(&test_grammars::copies(100));
     }
 
     #[test]
     fn counts_are_the_same_for_1_2_and_16_threads() {
-        for files in [20, 500] {
+        for files in [3, 20, 500] {
             let grammar = test_grammars::many_files(files);
             let words = grammar.word_grammar();
+            for counting in COUNTINGS {
+                let count = file_word_counts;
+                in_pools(|| count(words.view(), counting, &GO).expect("not stopped"));
+                let count = word_file_counts;
+                in_pools(|| count(words.view(), counting, &GO).expect("not stopped"));
+            }
             let uses = in_pools(|| WordUses::new(words.view()));
-            in_pools(|| file_word_counts(words.view(), &uses, &GO).expect("not stopped"));
+            in_pools(|| {
+                rule_lists(words.view(), &uses, &GO)
+                    .map(|lists| lists.places)
+                    .ok()
+            });
         }
     }
 
     #[test]
-    fn the_top_of_a_row_is_ordered_by_count_then_rank() {
-        let table = CountTable {
-            offsets: vec![0, 4, 4],
-            entries: vec![(0, 2), (3, 7), (5, 2), (9, 1)],
-        };
+    fn few_large_files_are_counted_by_rules_and_many_that_differ_by_words() {
+        let cheapest = FileCounting::cheapest;
         assert_eq!(
-            table.top(2, |word| 100 - word),
-            [vec![(3, 7), (5, 2)], vec![]]
+            cheapest(2, 800_000, 1_800_000, 30_000_000),
+            FileCounting::Rules
         );
-        assert_eq!(table.top(2, |word| word)[0], [(3, 7), (0, 2)]);
-        assert_eq!(table.top(0, |word| word)[0], []);
-        assert_eq!(table.top(9, |word| word)[0].len(), 4);
+        assert_eq!(
+            cheapest(15, 650_000, 40_000, 10_000_000),
+            FileCounting::Rules
+        );
+        assert_eq!(
+            cheapest(2_000, 1_600_000, 7_000_000, 16_000_000),
+            FileCounting::Words
+        );
+        assert_eq!(cheapest(0, 0, 0, 0), FileCounting::Rules);
     }
 
     #[test]
@@ -720,9 +715,12 @@ mod tests {
         let stop = AtomicBool::new(true);
         for files in [2, 300] {
             let words = test_grammars::many_files(files).word_grammar();
-            let uses = WordUses::new(words.view());
-            assert_eq!(file_word_counts(words.view(), &uses, &stop), Err(Stopped));
-            assert_eq!(word_file_counts(words.view(), &uses, &stop), Err(Stopped));
+            for counting in COUNTINGS {
+                let found = file_word_counts(words.view(), counting, &stop);
+                assert_eq!(found, Err(Stopped));
+                let found = word_file_counts(words.view(), counting, &stop);
+                assert_eq!(found, Err(Stopped));
+            }
         }
     }
 }

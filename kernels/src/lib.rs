@@ -8,6 +8,8 @@
 
 mod bits;
 mod construct;
+mod count_table;
+mod expand;
 mod extract;
 mod file_counts;
 pub mod gpu;
@@ -36,8 +38,12 @@ mod word_grammar;
 pub use construct::{
     Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
 };
+pub use count_table::CountTable;
+pub use expand::{Expander, Expansions};
 pub use extract::{Content, SymbolText, expand_file, extract};
-pub use file_counts::{CountTable, WordUses, file_word_counts, word_file_counts, word_set_counts};
+pub use file_counts::{
+    FileCounting, WordUses, file_word_counts, word_file_counts, word_set_counts,
+};
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};

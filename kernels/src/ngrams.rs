@@ -26,7 +26,7 @@ use crate::offsets::split_mut;
 use crate::stop::{Stopped, check};
 use crate::window_keys::{Key, Wide};
 use crate::windows::{Shape, Windows};
-use crate::{CountTable, GrammarView, WordUses, word_file_counts};
+use crate::{CountTable, FileCounting, GrammarView, WordUses, word_file_counts};
 
 /// The longest n-gram.
 pub const NGRAM_WORDS_MAX: usize = 8;
@@ -131,7 +131,8 @@ pub fn ngram_file_counts(
 ) -> Result<Vec<NgramFiles>, Stopped> {
     assert!((1..=NGRAM_WORDS_MAX).contains(&n));
     if n == 1 {
-        let mut files = word_file_counts(view, uses, stop)?;
+        let words = &weights[..view.terminal_count as usize];
+        let mut files = word_file_counts(view, FileCounting::of(view, words), stop)?;
         let used = |&word: &u32| !files.row(word as usize).is_empty();
         let words: Vec<u32> = (0..view.terminal_count).filter(used).collect();
         files.offsets.dedup();

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -129,6 +130,22 @@ impl StoredView {
             time(there),
             time(on_cpu)
         )
+    }
+
+    /// How words would be counted by file on the CPU, and if in several ways, in how many segments each.
+    pub(crate) fn describe_counts(&self) -> Option<String> {
+        let places = self.places(Task::FileCounts);
+        let here = (places.iter().zip(&self.segments)).filter(|(place, _)| place.is_none());
+        let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, segment) in here {
+            *sources.entry(segment.counts_source()).or_default() += 1;
+        }
+        let source = |(source, count): (&&str, &usize)| match sources.len() {
+            1 => (*source).to_owned(),
+            _ => format!("{source} in {count}"),
+        };
+        let parts: Vec<String> = sources.iter().map(source).collect();
+        (!parts.is_empty()).then(|| format!("counts: {}", parts.join(", ")))
     }
 
     /// Has each segment answered; see [`StoredView::each`].

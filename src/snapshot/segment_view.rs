@@ -15,10 +15,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use zipfdb_kernels::{
-    Content, CountTable, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, RuleEnds,
-    Signatures, Structures, SymbolText, WordGrammar, WordTerminals, WordUses, cost_without_parents,
-    count_in_file, expand_file, extract, file_weights, file_word_counts, locate, locate_in_file,
-    ngram_count, ngram_positions, word_file_counts,
+    Content, CountTable, FileCounting, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents,
+    RuleEnds, Signatures, Structures, SymbolText, WordGrammar, WordTerminals, WordUses,
+    cost_without_parents, count_in_file, expand_file, extract, file_weights, file_word_counts,
+    locate, locate_in_file, ngram_count, ngram_positions, word_file_counts,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
@@ -518,8 +518,11 @@ impl SegmentView {
             if self.files()?.len() == 1 {
                 return Ok(Arc::new(self.only_file()?.transposed(self.totals()?.len())));
             }
+            if let Some(table) = self.file_words.get() {
+                return Ok(Arc::new(table.transposed(self.totals()?.len())));
+            }
             let view = self.word_grammar()?.view();
-            Ok(Arc::new(word_file_counts(view, self.word_uses()?, stop)?))
+            Ok(Arc::new(word_file_counts(view, self.counting(), stop)?))
         })
     }
 
@@ -533,8 +536,36 @@ impl SegmentView {
                 return Ok(Arc::new(self.only_file()?));
             }
             let view = self.word_grammar()?.view();
-            Ok(Arc::new(file_word_counts(view, self.word_uses()?, stop)?))
+            Ok(Arc::new(file_word_counts(view, self.counting(), stop)?))
         })
+    }
+
+    /// How its words would be counted by file; nothing is decoded for it.
+    fn counting(&self) -> FileCounting {
+        match &self.parts {
+            Parts::Stored(segment) => {
+                let info = segment.info();
+                let files = u64::from(info.files);
+                FileCounting::cheapest(files, info.symbols, info.root_symbols, info.words)
+            }
+            #[cfg(test)]
+            Parts::Memory(parts) => {
+                let grammar = &parts.grammar;
+                let symbols = (grammar.symbols.len() as u64, grammar.root.len() as u64);
+                let words = parts.files.iter().map(|file| file.words).sum();
+                FileCounting::cheapest(parts.files.len() as u64, symbols.0, symbols.1, words)
+            }
+        }
+    }
+
+    /// Where counts of words by file come from.
+    pub(super) fn counts_source(&self) -> &'static str {
+        match self.counting() {
+            _ if self.has_answer(Task::FileCounts) => "kept",
+            _ if self.files().is_ok_and(|files| files.len() == 1) => "totals",
+            FileCounting::Rules => "by rules",
+            FileCounting::Words => "by words",
+        }
     }
 
     /// Keeps a table that a device has made.

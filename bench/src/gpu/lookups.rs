@@ -13,8 +13,8 @@ use zipfdb_kernels::gpu::{
     SearchResults, Terminals, WordQuery,
 };
 use zipfdb_kernels::{
-    APPEND, Content, GrammarView, Insert, InsertOrder, Lengths, Parameters, Parents, Signatures,
-    Structures, SymbolText, WordGrammar, WordUses, construct, count_in_file, extract,
+    APPEND, Content, FileCounting, GrammarView, Insert, InsertOrder, Lengths, Parameters, Parents,
+    Signatures, Structures, SymbolText, WordGrammar, construct, count_in_file, extract,
     locate_in_file, place_inserts, word_file_counts,
 };
 
@@ -128,8 +128,8 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     // As a database that has counted for a while: a look-up in the inverted index.
     let word_count = words.len() as u32;
     let word_grammar = WordGrammar::new(view, word_of, word_count);
-    let uses = WordUses::new(word_grammar.view());
-    let table = word_file_counts(word_grammar.view(), &uses, &AtomicBool::new(false))?;
+    let counting = FileCounting::Words;
+    let table = word_file_counts(word_grammar.view(), counting, &AtomicBool::new(false))?;
     let look_up = |query: &WordQuery| {
         let files = table.row(word_of[query.word.first as usize] as usize);
         let found = files.binary_search_by_key(&query.file, |&(file, _)| file);

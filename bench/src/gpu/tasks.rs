@@ -13,8 +13,8 @@ use zipfdb_kernels::gpu::{
     file_word_counts_bottom_up, word_file_counts, words_by_count,
 };
 use zipfdb_kernels::{
-    CountTable, FileOrder, GAP, GrammarView, NgramCounts, NgramFiles, Parameters, WordGrammar,
-    WordUses, construct,
+    CountTable, FileCounting, FileOrder, GAP, GrammarView, NgramCounts, NgramFiles, Parameters,
+    WordGrammar, WordUses, construct,
 };
 
 use super::arrays::Arrays;
@@ -286,7 +286,8 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
             words_by_count(gpu, &counts, word_count, total as u32).map(drop)
         },
     )?;
-    let inverted = || zipfdb_kernels::word_file_counts(view, &uses, &GO).ok();
+    let counting = FileCounting::of(view, &of_words(twin_count()));
+    let inverted = || zipfdb_kernels::word_file_counts(view, counting, &GO).ok();
     let scan_inverted = || baseline::counts_by_file(gpu, &plain, false).map(drop);
     bench.task(
         "inverted index",
@@ -304,7 +305,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         inverted,
         scan_inverted,
     )?;
-    let vectors = || zipfdb_kernels::file_word_counts(view, &uses, &GO).ok();
+    let vectors = || zipfdb_kernels::file_word_counts(view, counting, &GO).ok();
     let scan_vectors = || baseline::counts_by_file(gpu, &plain, true).map(drop);
     bench.task(
         "term vector",

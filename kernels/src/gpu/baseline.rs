@@ -287,7 +287,8 @@ mod tests {
                 assert_eq!(gpu.download(&histogram(gpu, &plain)?)?, expected);
                 let uses = WordUses::new(view);
                 let table = counts_by_file(gpu, &plain, false)?.download(gpu)?;
-                let twin = crate::word_file_counts(view, &uses, &GO).expect("not stopped");
+                let counting = crate::FileCounting::Words;
+                let twin = crate::word_file_counts(view, counting, &GO).expect("not stopped");
                 assert_eq!(table, twin);
                 let table = counts_by_file(gpu, &plain, true)?.download(gpu)?;
                 assert_eq!(table, twin.transposed(files.len()));

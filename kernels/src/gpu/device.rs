@@ -138,7 +138,6 @@ impl Gpu {
         }
     }
 
-<<<<<<< HEAD
     /// The same device for work that ends with [`GpuError::Stopped`] soon after a flag was set: this one, or one that was
     /// given before.
     pub fn until(&self, stop: &Arc<AtomicBool>) -> Gpu {
@@ -180,7 +179,8 @@ impl Gpu {
     fn check_stops(&self) -> Result<(), GpuError> {
         let mut stops = self.stops.iter();
         stops.try_for_each(|stop| stop::check(stop).map_err(GpuError::Stopped))
-=======
+    }
+
     #[cfg(any(test, feature = "measure"))]
     pub(super) fn driver(&self) -> Arc<dyn Driver> {
         self.driver.clone()
@@ -193,7 +193,6 @@ impl Gpu {
             driver,
             ..self.clone()
         }
->>>>>>> gpubench
     }
 
     /// What is known of it.

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::gpu::test_devices::on_devices;
     use crate::test_grammars::{self, TestGrammar};
-    use crate::{WordUses, file_word_counts as file_words, word_file_counts as word_files};
+    use crate::{FileCounting, file_word_counts as file_words, word_file_counts as word_files};
 
     static GO: AtomicBool = AtomicBool::new(false);
 
@@ -252,9 +252,9 @@ mod tests {
         let words = grammar.word_grammar();
         let view = words.view();
         let device = DeviceWords::upload(gpu, view)?;
-        let uses = WordUses::new(view);
-        let by_word = word_files(view, &uses, &GO).expect("not stopped");
-        let by_file = file_words(view, &uses, &GO).expect("not stopped");
+        let counting = FileCounting::Words;
+        let by_word = word_files(view, counting, &GO).expect("not stopped");
+        let by_file = file_words(view, counting, &GO).expect("not stopped");
         for uses in [
             FileUses::new(gpu, &device)?,
             FileUses::of_lists(gpu, &device)?,

@@ -18,6 +18,9 @@ const TILE: usize = 4096;
 /// Windows of a tile of runs.
 const WINDOWS_TILE: usize = 2048;
 
+/// Bytes of a word while they are counted by file: keys that stay, two places of a sort, and runs.
+const WORD_BYTES: usize = 5 * size_of::<u32>() + size_of::<u64>();
+
 /// Bytes of a window while they are sorted, and then divided into rows.
 const WINDOW_BYTES: usize = 2 * (size_of::<u64>() + size_of::<u32>()) + 24;
 
@@ -103,7 +106,9 @@ impl FileWords {
         let body_words = gpu.item(&body_sums, bodies)?;
         let words = gpu.item(&root_places, roots)? as usize;
         let most = WORDS_MAX * (bodies + roots);
-        if words > most || body_words > most as u64 || words > SORT_MAX {
+        let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
+        let is_room = (words * WORD_BYTES) as u64 <= room;
+        if words > most || body_words > most as u64 || words > SORT_MAX || !is_room {
             return Ok(None);
         }
         drop((body_sums, root_sizes));
@@ -322,7 +327,7 @@ mod tests {
 
     use super::*;
     use crate::gpu::test_devices::on_devices;
-    use crate::{FileOrder, WordUses, test_grammars};
+    use crate::{FileCounting, FileOrder, WordUses, test_grammars};
 
     #[test]
     fn words_that_are_few_are_decoded_and_counted_as_by_the_twin() {
@@ -343,7 +348,7 @@ mod tests {
                     let table = found.table(gpu, view.terminal_count as usize)?;
                     let go = AtomicBool::new(false);
                     let uses = WordUses::new(view);
-                    let twin = crate::word_file_counts(view, &uses, &go);
+                    let twin = crate::word_file_counts(view, FileCounting::Rules, &go);
                     assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
                     for n in [2, 3] {
                         let Some(windows) = found.windows(gpu, n, usize::MAX)? else {

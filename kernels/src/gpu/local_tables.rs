@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::gpu::test_devices::on_devices;
     use crate::test_grammars::{self, TestGrammar};
-    use crate::{WordUses, file_word_counts, lengths::fold_expansions};
+    use crate::{FileCounting, file_word_counts, lengths::fold_expansions};
 
     static GO: AtomicBool = AtomicBool::new(false);
 
@@ -219,8 +219,7 @@ mod tests {
         let twin = &twin[view.terminal_count as usize..];
         let found = gpu.download(&lengths(gpu, &device)?)?;
         assert_eq!(found, twin[..found.len()], "{grammar:?}");
-        let uses = WordUses::new(view);
-        let twin = file_word_counts(view, &uses, &GO).expect("not stopped");
+        let twin = file_word_counts(view, FileCounting::Words, &GO).expect("not stopped");
         let found = file_word_counts_bottom_up(gpu, &device)?.download(gpu)?;
         assert_eq!(found, twin, "{grammar:?}");
         Traversal::cheaper(gpu, &device).map(|_| ())

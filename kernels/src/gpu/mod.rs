@@ -55,16 +55,12 @@ pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::{ComingGrammar, DeviceGrammar};
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
-<<<<<<< HEAD
 pub use ngrams::{
     DeviceNgramFiles, DeviceNgrams, each_ngram_counts, each_ngram_file_counts, ngram_counts,
     ngram_file_counts,
 };
-=======
-pub use ngrams::{DeviceNgramFiles, DeviceNgrams, ngram_counts, ngram_file_counts};
 #[cfg(any(test, feature = "measure"))]
 pub use profile::{KernelTime, Profile};
->>>>>>> gpubench
 pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;

@@ -242,7 +242,7 @@ pub fn each_ngram_file_counts(
         if order == FileOrder::Count {
             rank_rows(gpu, &files, &counts, 1)?;
         }
-        return Ok(vec![DeviceNgramFiles { words, files }]);
+        return take(DeviceNgramFiles { words, files });
     }
     let lists: Lists = uses.lists(gpu, grammar)?;
     let search = Search::new(gpu, grammar, weights, n, true)?;

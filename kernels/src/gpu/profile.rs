@@ -169,6 +169,19 @@ impl Driver for Profiler {
         self.driver.synchronize()
     }
 
+    /// A queue that is not observed: copies go there.
+    fn beside(&self) -> Result<Arc<dyn Driver>, GpuError> {
+        self.driver.beside()
+    }
+
+    fn fence(&self) -> Result<u64, GpuError> {
+        self.driver.fence()
+    }
+
+    fn wait_for(&self, fence: u64) -> Result<(), GpuError> {
+        self.driver.wait_for(fence)
+    }
+
     fn mark(&self) -> Result<u64, GpuError> {
         self.driver.mark()
     }

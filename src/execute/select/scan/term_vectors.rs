@@ -63,6 +63,9 @@ impl TermVectorsScan {
         let stored = snapshot.view().stored();
         let work = counts_all.then_some(Work::FileCounts);
         description.lines.push(stored.describe_places(work));
+        if counts_all {
+            description.lines.extend(stored.describe_counts());
+        }
         Ok(TermVectorsScan {
             k: usize::try_from(k).unwrap_or(usize::MAX),
             columns: columns.collect(),

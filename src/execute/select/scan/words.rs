@@ -307,7 +307,11 @@ impl Task {
         let mut description = Description::new("words", format!("{words} in {files}"), None);
         description.lines = describe_strategy(chosen, candidates);
         let stored = self.snapshot.view().stored();
-        description.lines.push(stored.describe_places(self.work()));
+        let work = self.work();
+        description.lines.push(stored.describe_places(work));
+        if work == Some(Work::FileCounts) {
+            description.lines.extend(stored.describe_counts());
+        }
         description
     }
 
