@@ -167,6 +167,7 @@ impl FileWords {
 /// N-grams in order, how often each occurs, and its files in order.
 pub(crate) struct FileWindows {
     /// `[rows]`
+    #[cfg_attr(not(any(test, feature = "measure")), expect(dead_code))]
     pub(crate) keys: Buffer<u64>,
     /// `[rows * n]`; empty where they are not asked for.
     pub(crate) words: Buffer<u32>,
