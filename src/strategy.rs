@@ -48,8 +48,8 @@ const CONSTRUCT_COST: f64 = 160.0;
 /// Building a grammar on a device, for each token.
 const DEVICE_CONSTRUCT_COST: f64 = 0.55;
 /// Placing one of many inserts on the CPU.
-const INSERT_COST: f64 = 500.0;
-/// Placing one of many inserts on a device.
+const INSERT_COST: f64 = 150.0;
+/// Placing one of many inserts on a device, with copies.
 const DEVICE_INSERT_COST: f64 = 20.0;
 /// Distinct n-grams are about so many words' worth of work each.
 pub(crate) const NGRAM_FACTOR: f64 = 20.0;
@@ -110,11 +110,8 @@ pub(crate) fn construction_costs(tokens: usize, threads: usize) -> (f64, f64) {
 
 /// What placing inserts takes, in nanoseconds: on the CPU's threads, and on a device.
 pub(crate) fn insert_costs(inserts: usize, threads: usize) -> (f64, f64) {
-    /// Of an insert, and of the stretches that it becomes.
-    const BYTES: f64 = 80.0;
     let inserts = inserts as f64;
-    let each = BYTES * DEVICE_BYTE_COST + DEVICE_INSERT_COST;
-    let on_device = DEVICE_START_COST + inserts * each;
+    let on_device = DEVICE_START_COST + inserts * DEVICE_INSERT_COST;
     (inserts * INSERT_COST / threads.max(1) as f64, on_device)
 }
 

@@ -7,12 +7,12 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use zipfdb_kernels::gpu::{
-    self, DeviceQueries, DeviceStructures, DeviceWords, Extract, FileUses, Gpu, GpuError,
-    SearchResults, WordQuery, word_file_counts,
+    self, DeviceInserts, DeviceQueries, DeviceStructures, DeviceWords, Extract, FileUses, Gpu,
+    GpuError, SearchResults, WordQuery, word_file_counts,
 };
 use zipfdb_kernels::{
-    Content, FileOrder, GrammarView, Lengths, Parameters, Parents, Signatures, Structures,
-    SymbolText, construct, count_in_file, extract, locate_in_file,
+    Content, FileOrder, GrammarView, InsertOrder, Lengths, Parameters, Parents, Signatures,
+    Structures, SymbolText, construct, count_in_file, extract, locate_in_file, place_inserts,
 };
 
 use super::arrays::Arrays;
@@ -20,7 +20,7 @@ use super::kernels::{Batches, Work};
 use crate::Result;
 
 /// The constants in order, each with its first line of documentation.
-pub const CONSTANTS: [(&str, &str); 11] = [
+pub const CONSTANTS: [(&str, &str); 13] = [
     (
         "DEVICE_START_COST",
         "Starting work on a device, and fetching what it found.",
@@ -62,7 +62,15 @@ pub const CONSTANTS: [(&str, &str); 11] = [
         "DEVICE_CONSTRUCT_COST",
         "Building a grammar on a device, for each token.",
     ),
+    ("INSERT_COST", "Placing one of many inserts on the CPU."),
+    (
+        "DEVICE_INSERT_COST",
+        "Placing one of many inserts on a device, with copies.",
+    ),
 ];
+
+/// The orders in which inserts are placed.
+const ORDERS: [InsertOrder; 2] = [InsertOrder::Batch, InsertOrder::Sequence];
 
 /// Tokens of a corpus that has nothing to do.
 const FEW: usize = 1_000;
@@ -120,6 +128,7 @@ pub fn costs(gpu: &Gpu, arrays: &Arrays) -> Result<[f64; CONSTANTS.len()]> {
         gpu.upload(tokens)?;
         gpu.synchronize()
     })?;
+    let (inserted, inserted_there) = inserts(gpu, &batches)?;
     let starts = [nothing.file_counts, nothing.ngrams, nothing.ngram_files];
     Ok([
         starts.iter().sum::<f64>() / starts.len() as f64,
@@ -133,6 +142,8 @@ pub fn costs(gpu: &Gpu, arrays: &Arrays) -> Result<[f64; CONSTANTS.len()]> {
         on_cpu,
         constructed / tokens.len() as f64,
         (resident - copies).max(0.0) / tokens.len() as f64,
+        inserted,
+        inserted_there,
     ])
 }
 
@@ -235,6 +246,24 @@ fn lookups(
     }
     let on_cpu = begin.elapsed().as_nanos() as f64;
     Ok((on_device / asked as f64, on_cpu / (3 * CPU_LOOKUPS) as f64))
+}
+
+/// An insert on average: with one thread of the CPU, and on the device, with copies.
+fn inserts(gpu: &Gpu, batches: &Batches<'_>) -> Result<(f64, f64)> {
+    let (sizes, inserts) = (&batches.sizes, &batches.inserts);
+    let on_cpu =
+        nanoseconds(|| Ok(ORDERS.map(|order| place_inserts(sizes, inserts, order).is_ok())))?;
+    let on_device = nanoseconds(|| {
+        for order in ORDERS {
+            let uploaded = DeviceInserts::upload(gpu, sizes, inserts)?;
+            if let Ok(placed) = uploaded.place(gpu, order)? {
+                black_box(placed.download(gpu)?);
+            }
+        }
+        Ok(())
+    })?;
+    let placed = (ORDERS.len() * inserts.len()) as f64;
+    Ok((on_cpu / placed, on_device / placed))
 }
 
 /// The median of a few runs after one that is not timed.

@@ -202,8 +202,10 @@ pub struct Batches<'a> {
     /// 64 bytes each.
     pub extracts: Vec<Extract>,
     long_extracts: Vec<Extract>,
-    sizes: Vec<u64>,
-    inserts: Vec<Insert>,
+    /// Bytes of each file.
+    pub sizes: Vec<u64>,
+    /// Of 64 bytes, anywhere.
+    pub inserts: Vec<Insert>,
     appends: Vec<Insert>,
 }
 

@@ -236,41 +236,9 @@ fn rows_of(
     keys: Buffer<u64>,
     files: Buffer<u32>,
 ) -> Result<(Buffer<u64>, DeviceTable), GpuError> {
-    let count = keys.len();
-    let (rows, entries) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
-    let arguments = arguments![&keys, &files, count, &rows, &entries];
-    gpu.launch_looping(SOURCE.kernel("row_flags_kernel"), count, arguments)?;
-    let rows = primitives::scan::<u32, u32>(gpu, &rows)?;
-    let entries = primitives::scan::<u32, u32>(gpu, &entries)?;
-    let row_count = gpu.item(&rows, count)? as usize;
-    let entry_count = gpu.item(&entries, count)? as usize;
-    let row_keys = gpu.allocate::<u64>(row_count)?;
-    let offsets = gpu.zeroed::<u32>(row_count + 1)?;
-    let row_firsts = gpu.zeroed::<u32>(row_count + 1)?;
-    let entry_firsts = gpu.zeroed::<u32>(entry_count + 1)?;
-    let entry_files = gpu.allocate::<u32>(entry_count)?;
-    let arguments = arguments![
-        &keys,
-        &files,
-        count,
-        &rows,
-        &entries,
-        &row_keys,
-        &offsets,
-        &row_firsts,
-        &entry_firsts,
-        &entry_files
-    ];
-    gpu.launch_looping(SOURCE.kernel("row_entries_kernel"), count, arguments)?;
-    let counts = gpu.allocate::<u32>(row_count)?;
-    let arguments = arguments![&row_firsts, row_count, &counts];
-    gpu.launch_looping(SOURCE.kernel("lengths_of_kernel"), row_count, arguments)?;
-    let entries = gpu.allocate::<u64>(entry_count)?;
-    let arguments = arguments![&entry_firsts, &entry_files, entry_count, &entries];
-    gpu.launch_looping(SOURCE.kernel("file_entries_kernel"), entry_count, arguments)?;
-    let table = DeviceTable { offsets, entries };
-    ngrams::rank_rows(gpu, &table, &counts, 1)?;
-    Ok((row_keys, table))
+    let found = file_words::windows(gpu, keys, files, None)?;
+    ngrams::rank_rows(gpu, &found.files, &found.counts, 1)?;
+    Ok((found.keys, found.files))
 }
 
 /// The keys of all windows, and their bits.

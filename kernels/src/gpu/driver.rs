@@ -46,6 +46,7 @@ pub(crate) struct Kernel {
     pub(crate) source: &'static Source,
     pub(crate) name: &'static str,
     /// What a launch has to read and to write, each byte once, where the host knows it: for profiles.
+    #[cfg_attr(not(any(test, feature = "measure")), expect(dead_code))]
     pub(crate) bytes: Option<usize>,
 }
 

@@ -71,6 +71,11 @@ impl FileUses {
             + self.words.as_ref().map_or(0, FileWords::bytes)
     }
 
+    /// The words of all files, if they were decoded.
+    pub(crate) fn words(&self) -> Option<&FileWords> {
+        self.words.as_ref()
+    }
+
     /// Where symbols are used; `None` with few files, unless it was asked for.
     fn list_uses(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<&ListUses>, GpuError> {
         if self.lists.get().is_none() && self.words.is_some() {

@@ -1,7 +1,8 @@
 // file_words.cu: the words of all files, one after the other, each with its file; and how often each occurs in each file.
 // In     the arrays of a grammar over words: symbols and owners of bodies, root and the file of each of its symbols
 //        lengths [rules] u32: words of each; weights [rules] u32: how often each occurs
-// Out    keys [words] u32: word << file_bits | file, in order of files; from sorted keys the rows of a table
+// Out    keys [words] u32: word << file_bits | file, in order of files; from sorted keys the rows of a table; and the same of
+//        windows of n words, whose keys are u64
 // Work   a pass over bodies and one over their words for each level; then 16 bytes a word, and the sort
 // Map    a thread a word; runs of keys in tiles, by a look-back
 // Exact  places from scans, stable sorts
@@ -123,5 +124,130 @@ run_entries_kernel(const u32* run_keys, const u32* firsts, u64 runs, u32 count, 
             const u32 length = (i + 1 < runs ? firsts[i + 1] : count) - firsts[i];
             entries[i] = u64(run_keys[i] & ((1u << column_bits) - 1)) << 32 | length;
         }
+    }
+}
+
+// keys[i] = the n words from word i on, or all ones where the file ends before; files[i] = its file.
+extern "C" __global__ void __launch_bounds__(THREADS)
+word_windows_kernel(const u32* words, u64 count, u32 file_bits, u32 n, u32 bits, u64* keys, u32* files) {
+    const u32 file_mask = (1u << file_bits) - 1;
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 file = words[i] & file_mask;
+        u64 key = ~u64(0);
+        // Files are in order.
+        if (i + n <= count && (words[i + n - 1] & file_mask) == file) {
+            key = 0;
+            for (u32 k = 0; k < n; k++) key = key << bits | words[i + k] >> file_bits;
+        }
+        keys[i] = key;
+        files[i] = file;
+    }
+}
+
+constexpr u32 WINDOW_ITEMS = FILE_WORDS_WINDOWS_TILE / FILE_WORDS_THREADS;
+
+// Rows above entries in one number of a look-back: both are fewer than 2^30.
+constexpr u32 ROWS_SHIFT = 31;
+constexpr u64 ENTRIES_MASK = (u64(1) << ROWS_SHIFT) - 1;
+
+struct WindowShared {
+    u64 warps[WARPS];
+    u64 before;
+    u32 tile;
+};
+
+// Sorted keys of windows with files, those of all ones last, which count for nothing: the runs of keys, and in them those of
+// files. Row r begins with window row_firsts[r] and entry row_entries[r]; entry e with window entry_firsts[e]. `totals`, the
+// number of windows on entry, becomes how many count, and behind it rows << ROWS_SHIFT | entries.
+extern "C" __global__ void __launch_bounds__(THREADS)
+window_runs_kernel(const u64* keys, const u32* files, u64 count, u64* words, u32* ticket, u64* row_keys,
+                   u32* row_firsts, u32* row_entries, u32* entry_firsts, u32* entry_files, u64* totals) {
+    SHARED(WindowShared, shared);
+    if (threadIdx.x == 0) shared.tile = atomicAdd(ticket, 1u);
+    __syncthreads();
+    const u32 tile = shared.tile;
+    const u64 first = (u64(tile) * THREADS + warp_index() * WARP_THREADS) * WINDOW_ITEMS + lane_index();
+    const bool is_first_lane = lane_index() == 0;
+    u64 key[WINDOW_ITEMS], key_behind[WINDOW_ITEMS];
+    u32 file[WINDOW_ITEMS], file_behind[WINDOW_ITEMS];
+#pragma unroll
+    for (u32 i = 0; i < WINDOW_ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        const bool has_behind = is_first_lane && at > 0 && at < count;
+        key[i] = at < count ? keys[at] : ~u64(0);
+        file[i] = at < count ? files[at] : 0;
+        key_behind[i] = has_behind ? keys[at - 1] : 0;
+        file_behind[i] = has_behind ? files[at - 1] : 0;
+    }
+    u32 rows[WINDOW_ITEMS], entries[WINDOW_ITEMS];
+    u64 sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < WINDOW_ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        const u64 key_below = __shfl_up_sync(FULL_WARP, key[i], 1);
+        const u32 file_below = __shfl_up_sync(FULL_WARP, file[i], 1);
+        const u64 previous = is_first_lane ? key_behind[i] : key_below;
+        const u32 previous_file = is_first_lane ? file_behind[i] : file_below;
+        const bool counts = key[i] != ~u64(0);
+        const bool is_row = counts && (at == 0 || key[i] != previous);
+        rows[i] = __ballot_sync(FULL_WARP, is_row);
+        entries[i] = __ballot_sync(FULL_WARP, is_row || (counts && file[i] != previous_file));
+        sum += u64(__popc(rows[i])) << ROWS_SHIFT | __popc(entries[i]);
+        if (!counts && at < count && (at == 0 || previous != ~u64(0))) totals[0] = at;
+    }
+    if (is_first_lane) shared.warps[warp_index()] = sum;
+    __syncthreads();
+    u64 place = 0, total = 0;
+#pragma unroll
+    for (u32 warp = 0; warp < WARPS; warp++) {
+        if (warp < warp_index()) place += shared.warps[warp];
+        total += shared.warps[warp];
+    }
+    if (warp_index() == 0) {
+        const u64 before = warp_look_back(words, tile, total);
+        if (is_first_lane) shared.before = before;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0 && u64(tile + 1) * WINDOW_ITEMS * THREADS >= count) totals[1] = shared.before + total;
+    place += shared.before;
+    u32 row = u32(place >> ROWS_SHIFT);
+    u32 entry = u32(place & ENTRIES_MASK);
+#pragma unroll
+    for (u32 i = 0; i < WINDOW_ITEMS; i++) {
+        const u32 at = u32(first + i * WARP_THREADS);
+        const u32 own_entry = entry + __popc(entries[i] & lanes_below());
+        if ((rows[i] >> lane_index()) & 1) {
+            const u32 own_row = row + __popc(rows[i] & lanes_below());
+            row_keys[own_row] = key[i];
+            row_firsts[own_row] = at;
+            row_entries[own_row] = own_entry;
+        }
+        if ((entries[i] >> lane_index()) & 1) {
+            entry_firsts[own_entry] = at;
+            entry_files[own_entry] = file[i];
+        }
+        row += __popc(rows[i]);
+        entry += __popc(entries[i]);
+    }
+}
+
+// entries[e] = file << 32 | windows.
+extern "C" __global__ void __launch_bounds__(THREADS)
+window_entries_kernel(const u32* firsts, const u32* files, u64 count, u32 windows, u64* entries) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        entries[i] = u64(files[i]) << 32 | ((i + 1 < count ? firsts[i + 1] : windows) - firsts[i]);
+    }
+}
+
+// The words of rows, the windows of each, and offsets [rows + 1] of their entries. With n = 0 no words.
+extern "C" __global__ void __launch_bounds__(THREADS)
+window_rows_kernel(const u64* row_keys, const u32* row_firsts, const u32* row_entries, u64 count, u32 windows,
+                   u32 entries, u32 n, u32 bits, u32* words, u32* counts, u32* offsets) {
+    const u64 mask = (u64(1) << bits) - 1;
+    for (u64 i = grid_thread(); i <= count; i += grid_threads()) {
+        offsets[i] = i < count ? row_entries[i] : entries;
+        if (i == count) break;
+        counts[i] = (i + 1 < count ? row_firsts[i + 1] : windows) - row_firsts[i];
+        for (u32 k = 0; k < n; k++) words[i * n + k] = u32(row_keys[i] >> bits * (n - 1 - k) & mask);
     }
 }

@@ -15,6 +15,18 @@ use super::weights::weights;
 /// Keys of a tile of runs.
 const TILE: usize = 4096;
 
+/// Windows of a tile of runs.
+const WINDOWS_TILE: usize = 2048;
+
+/// Bytes of a word while they are counted by file: keys that stay, two places of a sort, and runs.
+const WORD_BYTES: usize = 5 * size_of::<u32>() + size_of::<u64>();
+
+/// Bytes of a window while they are sorted, and then divided into rows.
+const WINDOW_BYTES: usize = 2 * (size_of::<u64>() + size_of::<u32>()) + 24;
+
+/// Where rows begin in a number that has entries below.
+const ROWS_SHIFT: u32 = 31;
+
 /// Words are decoded if there are at most so many a symbol.
 const WORDS_MAX: usize = 4;
 
@@ -24,6 +36,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("FILE_WORDS_THREADS", THREADS as u64),
         ("FILE_WORDS_TILE", TILE as u64),
+        ("FILE_WORDS_WINDOWS_TILE", WINDOWS_TILE as u64),
     ],
 };
 
@@ -93,7 +106,9 @@ impl FileWords {
         let body_words = gpu.item(&body_sums, bodies)?;
         let words = gpu.item(&root_places, roots)? as usize;
         let most = WORDS_MAX * (bodies + roots);
-        if words > most || body_words > most as u64 || words > SORT_MAX {
+        let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
+        let is_room = (words * WORD_BYTES) as u64 <= room;
+        if words > most || body_words > most as u64 || words > SORT_MAX || !is_room {
             return Ok(None);
         }
         drop((body_sums, root_sizes));
@@ -149,6 +164,119 @@ impl FileWords {
     }
 }
 
+/// N-grams in order, how often each occurs, and its files in order.
+pub(crate) struct FileWindows {
+    /// `[rows]`
+    #[cfg_attr(not(any(test, feature = "measure")), expect(dead_code))]
+    pub(crate) keys: Buffer<u64>,
+    /// `[rows * n]`; empty where they are not asked for.
+    pub(crate) words: Buffer<u32>,
+    /// `[rows]`
+    pub(crate) counts: Buffer<u32>,
+    pub(crate) files: DeviceTable,
+}
+
+impl FileWords {
+    /// The n-grams of all files; `None` if they do not fit into 64 bits, or windows not into `memory` bytes.
+    pub(crate) fn windows(
+        &self,
+        gpu: &Gpu,
+        n: usize,
+        memory: usize,
+    ) -> Result<Option<FileWindows>, GpuError> {
+        let KeyShape {
+            word_bits,
+            file_bits,
+        } = self.shape;
+        let count = self.keys.len();
+        // A few words of 32 bits at most.
+        let bits = word_bits * n as u32;
+        if bits >= u64::BITS || count.saturating_mul(WINDOW_BYTES) > memory {
+            return Ok(None);
+        }
+        let (keys, files) = (gpu.allocate::<u64>(count)?, gpu.allocate::<u32>(count)?);
+        let arguments = arguments![
+            &self.keys, count, file_bits, n as u32, word_bits, &keys, &files
+        ];
+        gpu.launch_looping(SOURCE.kernel("word_windows_kernel"), count, arguments)?;
+        // One bit more tells windows that are none. Sorting is stable: files stay in order.
+        let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits + 1)?;
+        windows(gpu, keys, files, Some((n, word_bits))).map(Some)
+    }
+}
+
+/// The rows of sorted keys of windows, with the file of each; keys of all ones come last and count for nothing. With `shape`
+/// keys have so many words of so many bits, and the words of rows are told.
+pub(crate) fn windows(
+    gpu: &Gpu,
+    keys: Buffer<u64>,
+    files: Buffer<u32>,
+    shape: Option<(usize, u32)>,
+) -> Result<FileWindows, GpuError> {
+    let count = keys.len();
+    assert!(count <= SORT_MAX, "{count} windows");
+    let mut row_keys = gpu.allocate::<u64>(count)?;
+    let row_firsts = gpu.allocate::<u32>(count)?;
+    let row_entries = gpu.allocate::<u32>(count)?;
+    let entry_firsts = gpu.allocate::<u32>(count)?;
+    let entry_files = gpu.allocate::<u32>(count)?;
+    let totals = gpu.upload(&[count as u64, 0])?;
+    let launch = Launch::tiles(count, WINDOWS_TILE);
+    let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+    let arguments = arguments![
+        &keys,
+        &files,
+        count,
+        look_back.words(),
+        look_back.ticket(),
+        &row_keys,
+        &row_firsts,
+        &row_entries,
+        &entry_firsts,
+        &entry_files,
+        &totals
+    ];
+    gpu.launch(SOURCE.kernel("window_runs_kernel"), launch, arguments)?;
+    let totals = gpu.download(&totals)?;
+    drop((keys, files));
+    // All are at most `count`, which is below 2^30.
+    let (counted, rows) = (totals[0] as u32, (totals[1] >> ROWS_SHIFT) as usize);
+    let entry_count = (totals[1] & ((1 << ROWS_SHIFT) - 1)) as usize;
+    let entries = gpu.allocate::<u64>(entry_count)?;
+    let arguments = arguments![&entry_firsts, &entry_files, entry_count, counted, &entries];
+    gpu.launch_looping(
+        SOURCE.kernel("window_entries_kernel"),
+        entry_count,
+        arguments,
+    )?;
+    drop((entry_firsts, entry_files));
+    let (n, bits) = shape.unwrap_or((0, 0));
+    let words = gpu.allocate::<u32>(rows * n)?;
+    let counts = gpu.allocate::<u32>(rows)?;
+    let offsets = gpu.allocate::<u32>(rows + 1)?;
+    let arguments = arguments![
+        &row_keys,
+        &row_firsts,
+        &row_entries,
+        rows,
+        counted,
+        entry_count as u32,
+        n as u32,
+        bits,
+        &words,
+        &counts,
+        &offsets
+    ];
+    gpu.launch_looping(SOURCE.kernel("window_rows_kernel"), rows + 1, arguments)?;
+    row_keys.truncate(rows);
+    Ok(FileWindows {
+        keys: row_keys,
+        words,
+        counts,
+        files: DeviceTable { offsets, entries },
+    })
+}
+
 /// The table of keys in order of files: for each word the files that it occurs in, with counts.
 pub(crate) fn table(
     gpu: &Gpu,
@@ -200,7 +328,7 @@ mod tests {
 
     use super::*;
     use crate::gpu::test_devices::on_devices;
-    use crate::{FileCounting, test_grammars};
+    use crate::{FileCounting, FileOrder, WordUses, test_grammars};
 
     #[test]
     fn words_that_are_few_are_decoded_and_counted_as_by_the_twin() {
@@ -220,8 +348,33 @@ mod tests {
                 if let Some(found) = FileWords::new(gpu, &device)? {
                     let table = found.table(gpu, view.terminal_count as usize)?;
                     let go = AtomicBool::new(false);
+                    let uses = WordUses::new(view);
                     let twin = crate::word_file_counts(view, FileCounting::Rules, &go);
                     assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
+                    for n in [2, 3] {
+                        let Some(windows) = found.windows(gpu, n, usize::MAX)? else {
+                            continue;
+                        };
+                        let order = FileOrder::File;
+                        let parts = crate::ngram_file_counts(
+                            view,
+                            words.weights(),
+                            &uses,
+                            n,
+                            order,
+                            usize::MAX,
+                            &go,
+                        );
+                        // None where no file has n words.
+                        let twin = parts.expect("not stopped").pop();
+                        let files = windows.files.download(gpu)?;
+                        let rows = twin.as_ref().map_or(0, |twin| twin.files.rows());
+                        assert_eq!(files.rows(), rows, "{grammar:?}");
+                        if let Some(twin) = twin {
+                            assert_eq!(gpu.download(&windows.words)?, twin.words);
+                            assert_eq!(files, twin.files, "{grammar:?}");
+                        }
+                    }
                     decoded += 1;
                 }
             }

@@ -12,6 +12,7 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
+use super::file_words::FileWindows;
 use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, Lists, MergePlan};
 use super::primitives::{self, LookBack};
@@ -228,6 +229,20 @@ pub fn each_ngram_file_counts(
             take(DeviceNgramFiles { words, files })
         };
         return each_ngram_counts(gpu, grammar, weights, n, memory, &mut with_file);
+    }
+    if let Some(decoded) = uses.words()
+        && let Some(found) = decoded.windows(gpu, n, memory)?
+    {
+        let FileWindows {
+            words,
+            counts,
+            files,
+            ..
+        } = found;
+        if order == FileOrder::Count {
+            rank_rows(gpu, &files, &counts, 1)?;
+        }
+        return take(DeviceNgramFiles { words, files });
     }
     let lists: Lists = uses.lists(gpu, grammar)?;
     let search = Search::new(gpu, grammar, weights, n, true)?;

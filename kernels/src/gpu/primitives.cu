@@ -181,9 +181,6 @@ __device__ __forceinline__ u32 digit_of(Key key, u32 shift, u32 bits) {
     return u32(key >> shift) & ((1u << bits) - 1);
 }
 
-// How wide the digit of a pass is that begins at bit `shift`, when keys end at bit `end`.
-__device__ __forceinline__ u32 digit_bits(u32 shift, u32 end) { return min(DIGIT_BITS, end - shift); }
-
 struct HistogramShared {
     u32 counts[PASSES_MAX][DIGITS];
     BlockSum<u32> sum;
@@ -193,13 +190,14 @@ struct HistogramShared {
 // Vectors of keys that a thread has under way.
 constexpr u32 HISTOGRAM_VECTORS = 4;
 
-// offsets[pass][digit] = how many keys have a smaller digit, from counts that the last block sums up.
+// offsets[pass][digit] = how many keys have a smaller digit, from counts that the last block sums up. Digits have `width` bits,
+// the last one perhaps fewer.
 template <typename Key>
-__device__ __forceinline__ void digit_offsets(const Key* keys, u64 count, u32 begin, u32 end, u32* offsets,
+__device__ __forceinline__ void digit_offsets(const Key* keys, u64 count, u32 begin, u32 end, u32 width, u32* offsets,
                                               u32* blocks_done, HistogramShared& shared) {
     using V = Vector<Key>;
     constexpr u32 CHUNK = THREADS * HISTOGRAM_VECTORS * V::COUNT;
-    const u32 passes = (end - begin + DIGIT_BITS - 1) / DIGIT_BITS;
+    const u32 passes = (end - begin + width - 1) / width;
     for (u32 pass = 0; pass < passes; pass++) shared.counts[pass][threadIdx.x] = 0;
     __syncthreads();
     for (u64 first = u64(blockIdx.x) * CHUNK; first < count; first += u64(gridDim.x) * CHUNK) {
@@ -217,8 +215,8 @@ __device__ __forceinline__ void digit_offsets(const Key* keys, u64 count, u32 be
                 for (u32 k = 0; k < V::COUNT; k++) differ |= found[i].items[k] ^ one;
             }
             for (u32 pass = 0; pass < passes; pass++) {
-                const u32 shift = begin + pass * DIGIT_BITS;
-                const u32 bits = digit_bits(shift, end);
+                const u32 shift = begin + pass * width;
+                const u32 bits = min(width, end - shift);
                 // High digits are often the same everywhere; then atomics would stand in line.
                 const u32 digit = digit_of(one, shift, bits);
                 const u32 of_first = __shfl_sync(FULL_WARP, digit, 0);
@@ -240,8 +238,8 @@ __device__ __forceinline__ void digit_offsets(const Key* keys, u64 count, u32 be
             for (u64 at = first + threadIdx.x; at < count; at += THREADS) {
                 const Key key = keys[at];
                 for (u32 pass = 0; pass < passes; pass++) {
-                    const u32 shift = begin + pass * DIGIT_BITS;
-                    atomicAdd(&shared.counts[pass][digit_of(key, shift, digit_bits(shift, end))], 1u);
+                    const u32 shift = begin + pass * width;
+                    atomicAdd(&shared.counts[pass][digit_of(key, shift, min(width, end - shift))], 1u);
                 }
             }
         }
@@ -266,15 +264,15 @@ __device__ __forceinline__ void digit_offsets(const Key* keys, u64 count, u32 be
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-digit_offsets_u32_kernel(const u32* keys, u64 count, u32 begin, u32 end, u32* offsets, u32* blocks_done) {
+digit_offsets_u32_kernel(const u32* keys, u64 count, u32 begin, u32 end, u32 width, u32* offsets, u32* blocks_done) {
     SHARED(HistogramShared, shared);
-    digit_offsets(keys, count, begin, end, offsets, blocks_done, shared);
+    digit_offsets(keys, count, begin, end, width, offsets, blocks_done, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-digit_offsets_u64_kernel(const u64* keys, u64 count, u32 begin, u32 end, u32* offsets, u32* blocks_done) {
+digit_offsets_u64_kernel(const u64* keys, u64 count, u32 begin, u32 end, u32 width, u32* offsets, u32* blocks_done) {
     SHARED(HistogramShared, shared);
-    digit_offsets(keys, count, begin, end, offsets, blocks_done, shared);
+    digit_offsets(keys, count, begin, end, width, offsets, blocks_done, shared);
 }
 
 // Words of the look-back of a pass: by tile and digit, counts below 2^30.

@@ -269,6 +269,8 @@ fn sort<K: Key, V: Pod>(
         return Ok((keys, values));
     }
     let passes = bits.len().div_ceil(DIGIT_BITS as usize);
+    // At most DIGIT_BITS. Digits of like width have few values, so that runs of items stay together.
+    let width = bits.len().div_ceil(passes) as u32;
     let tile = K::threads() * K::items();
     let launch = Launch {
         // At most 1024.
@@ -282,7 +284,15 @@ fn sort<K: Key, V: Pod>(
     gpu.launch(
         SOURCE.kernel(K::OFFSETS).moving(len * size_of::<K>()),
         gpu.looping(len.div_ceil(VECTORS * VECTOR / size_of::<K>())),
-        arguments![&keys, len, bits.start, bits.end, &state, state.at(done)],
+        arguments![
+            &keys,
+            len,
+            bits.start,
+            bits.end,
+            width,
+            &state,
+            state.at(done)
+        ],
     )?;
     let (mut keys, mut keys_out) = (keys, gpu.allocate::<K>(len)?);
     let mut values_out = match &values {
@@ -291,7 +301,7 @@ fn sort<K: Key, V: Pod>(
     };
     let mut values = values;
     let value_bytes = values.as_ref().map_or(0, |_| size_of::<V>());
-    for (pass, shift) in bits.clone().step_by(DIGIT_BITS as usize).enumerate() {
+    for (pass, shift) in bits.clone().step_by(width as usize).enumerate() {
         let none = || Argument::U64(0);
         gpu.launch(
             SOURCE
@@ -305,7 +315,7 @@ fn sort<K: Key, V: Pod>(
                 values_out.as_ref().map_or_else(none, Argument::from),
                 len,
                 shift,
-                DIGIT_BITS.min(bits.end - shift),
+                width.min(bits.end - shift),
                 state.at(pass * DIGITS),
                 state.at(words + pass * launch.blocks as usize * DIGITS),
                 state.at(tickets + pass),
