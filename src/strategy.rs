@@ -26,25 +26,25 @@ const LOOKUP_COST: f64 = 14_000.0;
 const PLACE_COST: f64 = 200.0;
 
 /// Starting work on a device, and fetching what it found.
-const DEVICE_START_COST: f64 = 300_000.0;
+const DEVICE_START_COST: f64 = 140_000.0;
 /// Copying a byte to or from a device.
-const DEVICE_BYTE_COST: f64 = 0.05;
+const DEVICE_BYTE_COST: f64 = 0.09;
 /// Copying a symbol of a grammar over words to a device.
-const DEVICE_WORDS_COST: f64 = 0.8;
+const DEVICE_WORDS_COST: f64 = 1.0;
 /// Counting words by file on a device, for each symbol.
-const DEVICE_FILE_COUNT_COST: f64 = 0.5;
+const DEVICE_FILE_COUNT_COST: f64 = 1.0;
 /// Counting n-grams on a device, for each symbol.
-const DEVICE_NGRAM_COST: f64 = 3.5;
+const DEVICE_NGRAM_COST: f64 = 1.7;
 /// Counting n-grams by file on a device, for each symbol.
-const DEVICE_NGRAM_FILE_COST: f64 = 15.0;
+const DEVICE_NGRAM_FILE_COST: f64 = 13.0;
 /// Copying a grammar to a device and building what look-ups need, for each symbol.
-const DEVICE_BUILD_COST: f64 = 4.0;
+const DEVICE_BUILD_COST: f64 = 3.1;
 /// Answering a look-up of a batch on a device.
 const DEVICE_LOOKUP_COST: f64 = 50.0;
 /// Answering a look-up of a batch on the CPU.
-const BATCH_LOOKUP_COST: f64 = 5_000.0;
+const BATCH_LOOKUP_COST: f64 = 8_000.0;
 /// Building a grammar on the CPU, for each token.
-const CONSTRUCT_COST: f64 = 160.0;
+const CONSTRUCT_COST: f64 = 150.0;
 /// Building a grammar on a device, for each token.
 const DEVICE_CONSTRUCT_COST: f64 = 0.55;
 /// Placing one of many inserts on the CPU.

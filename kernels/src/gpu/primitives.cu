@@ -384,14 +384,12 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     u32 in_tile_first = inclusive - own;
     if (is_digit) {
         for (u32 warp = 0; warp < warp_index(); warp++) in_tile_first += shared.sums[warp];
-        shared.digits[digit] = in_tile_first;
+#pragma unroll
+        for (u32 warp = 0; warp < SORT_WARPS; warp++) shared.warp_counts[warp][digit] += in_tile_first;
     }
     __syncthreads();
 #pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const u32 of_item = digit_of(items[i], shift, bits);
-        ranks[i] += warp_counts[of_item] + shared.digits[of_item];
-    }
+    for (u32 i = 0; i < ITEMS; i++) ranks[i] += warp_counts[digit_of(items[i], shift, bits)];
     __syncthreads();
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) shared.keys[ranks[i]] = items[i];

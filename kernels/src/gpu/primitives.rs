@@ -20,10 +20,10 @@ const SCAN_ROWS: usize = 4;
 const SCAN_U64_ROWS: usize = 8;
 
 /// Threads of a block that sorts, and items of each, by size of keys.
-const SORT_U32_THREADS: usize = 512;
+const SORT_U32_THREADS: usize = 256;
 const SORT_U32_ITEMS: usize = 16;
-const SORT_U64_THREADS: usize = 384;
-const SORT_U64_ITEMS: usize = 15;
+const SORT_U64_THREADS: usize = 256;
+const SORT_U64_ITEMS: usize = 16;
 
 /// Bits of a digit of radix sort, and its values.
 const DIGIT_BITS: u32 = 8;
@@ -50,14 +50,14 @@ pub(crate) static SOURCE: Source = Source {
         ("SCAN_U64_BLOCKS", 4),
         ("SORT_U32_THREADS", SORT_U32_THREADS as u64),
         ("SORT_U32_ITEMS", SORT_U32_ITEMS as u64),
-        ("SORT_U32_BLOCKS", 2),
-        ("SORT_U32_PAIR_BLOCKS", 2),
+        ("SORT_U32_BLOCKS", 4),
+        ("SORT_U32_PAIR_BLOCKS", 4),
         ("SORT_U64_THREADS", SORT_U64_THREADS as u64),
         ("SORT_U64_ITEMS", SORT_U64_ITEMS as u64),
-        ("SORT_U64_BLOCKS", 2),
-        ("SORT_U64_PAIR_BLOCKS", 2),
+        ("SORT_U64_BLOCKS", 3),
+        ("SORT_U64_PAIR_BLOCKS", 3),
         ("SORT_LOOKS", 8),
-        ("SORT_EARLY", 1),
+        ("SORT_EARLY", 0),
     ],
 };
 
