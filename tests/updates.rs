@@ -235,7 +235,13 @@ fn the_appends_of_a_call_reach_their_files_in_order_or_name_the_row_that_cannot(
     let corpus = database
         .create_corpus("c", CorpusSettings::default())
         .unwrap();
-    let rows = [("b", "one"), ("a", "x"), ("b", ""), ("b", " two"), ("e", "")];
+    let rows = [
+        ("b", "one"),
+        ("a", "x"),
+        ("b", ""),
+        ("b", " two"),
+        ("e", ""),
+    ];
     corpus.append_many(&rows).unwrap();
     // Names are told apart by what they say.
     let rows: Vec<(String, &str)> = [("a", " y"), ("b", " three"), ("a", " z")]

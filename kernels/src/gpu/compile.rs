@@ -70,12 +70,7 @@ fn options(source: &Source, architecture: &str) -> Vec<String> {
         "--generate-line-info".to_owned(),
     ];
     let constants = source.constants.iter();
-    options.extend(constants.map(|(name, value)| {
-        format!(
-            "-D{name}={}ull",
-            super::driver::tuned(name, *value as usize)
-        )
-    }));
+    options.extend(constants.map(|(name, value)| format!("-D{name}={value}ull")));
     options
 }
 

@@ -20,12 +20,6 @@ pub(crate) struct Source {
     pub(crate) constants: &'static [(&'static str, u64)],
 }
 
-/// A number of a source, or what the environment says in its place: to compare variants.
-pub(crate) fn tuned(name: &str, value: usize) -> usize {
-    let said = std::env::var(format!("ZIPFDB_TUNE_{name}")).ok();
-    said.and_then(|said| said.parse().ok()).unwrap_or(value)
-}
-
 /// Threads of a block, if a kernel has no reason for others.
 pub(crate) const THREADS: u32 = 256;
 

@@ -313,7 +313,6 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     for (u32 i = threadIdx.x; i < SORT_WARPS * DIGITS; i += THREADS_OF_SORT) {
         shared.warp_counts[i / DIGITS][i % DIGITS] = 0;
     }
-    if (threadIdx.x < DIGITS) shared.digits[threadIdx.x] = 0;
     __syncthreads();
     const u32 tile = shared.tile;
     const u64 first = u64(tile) * SORT_TILE;
@@ -330,26 +329,6 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     const u32 digit = threadIdx.x;
     const bool is_digit = digit < DIGITS;
     u32* word = words + u64(tile) * DIGITS + digit;
-    if (SORT_EARLY) {
-        // Tiles behind learn the counts before the items have ranks. Atomics on one digit would stand in line.
-        const u32 one = digit_of(items[0], shift, bits);
-        u32 differ = 0;
-#pragma unroll
-        for (u32 i = 1; i < ITEMS; i++) differ |= digit_of(items[i], shift, bits) ^ one;
-        const u32 of_first = __shfl_sync(FULL_WARP, one, 0);
-        const bool is_same = differ == 0 && one == of_first && in_tile == SORT_TILE;
-        if (__all_sync(FULL_WARP, is_same)) {
-            if (lane_index() == 0) atomicAdd(&shared.digits[one], WARP_THREADS * ITEMS);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                const u32 at = lane_first + i * WARP_THREADS;
-                if (at < in_tile) atomicAdd(&shared.digits[digit_of(items[i], shift, bits)], 1u);
-            }
-        }
-        __syncthreads();
-        if (is_digit) store_relaxed(word, (tile == 0 ? SORT_ALL : SORT_OWN) | shared.digits[digit]);
-    }
     u32 ranks[ITEMS];
     u32* warp_counts = shared.warp_counts[warp_index()];
 #pragma unroll
@@ -379,7 +358,7 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     }
     // Items behind the end have the highest digit and come last: they are not counted for others.
     const u32 counted = own - (digit == (1u << bits) - 1 ? SORT_TILE - in_tile : 0);
-    if (!SORT_EARLY && is_digit) store_relaxed(word, (tile == 0 ? SORT_ALL : SORT_OWN) | counted);
+    if (is_digit) store_relaxed(word, (tile == 0 ? SORT_ALL : SORT_OWN) | counted);
     __syncthreads();
     u32 in_tile_first = inclusive - own;
     if (is_digit) {

@@ -9,21 +9,21 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Launch, Source, THREADS, tuned};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 
 /// Items that a block takes at a time.
 const TILE: usize = 4096;
 
 /// Vectors of 16 bytes of a thread that scans, by size of items.
-const SCAN_ROWS: usize = 4;
-const SCAN_U64_ROWS: usize = 8;
+const SCAN_ROWS: usize = 8;
+const SCAN_U64_ROWS: usize = 12;
 
 /// Threads of a block that sorts, and items of each, by size of keys.
-const SORT_U32_THREADS: usize = 256;
+const SORT_U32_THREADS: usize = 512;
 const SORT_U32_ITEMS: usize = 16;
-const SORT_U64_THREADS: usize = 256;
-const SORT_U64_ITEMS: usize = 16;
+const SORT_U64_THREADS: usize = 384;
+const SORT_U64_ITEMS: usize = 15;
 
 /// Bits of a digit of radix sort, and its values.
 const DIGIT_BITS: u32 = 8;
@@ -45,19 +45,18 @@ pub(crate) static SOURCE: Source = Source {
         ("PRIMITIVE_THREADS", THREADS as u64),
         ("PRIMITIVE_TILE", TILE as u64),
         ("SCAN_ROWS", SCAN_ROWS as u64),
-        ("SCAN_BLOCKS", 6),
+        ("SCAN_BLOCKS", 4),
         ("SCAN_U64_ROWS", SCAN_U64_ROWS as u64),
-        ("SCAN_U64_BLOCKS", 4),
+        ("SCAN_U64_BLOCKS", 3),
         ("SORT_U32_THREADS", SORT_U32_THREADS as u64),
         ("SORT_U32_ITEMS", SORT_U32_ITEMS as u64),
-        ("SORT_U32_BLOCKS", 4),
-        ("SORT_U32_PAIR_BLOCKS", 4),
+        ("SORT_U32_BLOCKS", 2),
+        ("SORT_U32_PAIR_BLOCKS", 2),
         ("SORT_U64_THREADS", SORT_U64_THREADS as u64),
         ("SORT_U64_ITEMS", SORT_U64_ITEMS as u64),
-        ("SORT_U64_BLOCKS", 3),
-        ("SORT_U64_PAIR_BLOCKS", 3),
-        ("SORT_LOOKS", 8),
-        ("SORT_EARLY", 0),
+        ("SORT_U64_BLOCKS", 2),
+        ("SORT_U64_PAIR_BLOCKS", 2),
+        ("SORT_LOOKS", 4),
     ],
 };
 
@@ -99,7 +98,7 @@ pub trait Scanned<Sum>: Pod {
     const KERNEL: &'static str;
     /// Items that a block takes.
     #[doc(hidden)]
-    fn tile() -> usize;
+    const TILE: usize;
 }
 
 /// Bytes of a vector.
@@ -109,27 +108,21 @@ impl Scanned<u32> for u32 {
     #[doc(hidden)]
     const KERNEL: &'static str = "scan_u32_u32_kernel";
     #[doc(hidden)]
-    fn tile() -> usize {
-        tuned("SCAN_ROWS", SCAN_ROWS) * THREADS as usize * VECTOR / size_of::<u32>()
-    }
+    const TILE: usize = SCAN_ROWS * THREADS as usize * VECTOR / size_of::<u32>();
 }
 
 impl Scanned<u64> for u32 {
     #[doc(hidden)]
     const KERNEL: &'static str = "scan_u32_u64_kernel";
     #[doc(hidden)]
-    fn tile() -> usize {
-        TILE
-    }
+    const TILE: usize = TILE;
 }
 
 impl Scanned<u64> for u64 {
     #[doc(hidden)]
     const KERNEL: &'static str = "scan_u64_u64_kernel";
     #[doc(hidden)]
-    fn tile() -> usize {
-        tuned("SCAN_U64_ROWS", SCAN_U64_ROWS) * THREADS as usize * VECTOR / size_of::<u64>()
-    }
+    const TILE: usize = SCAN_U64_ROWS * THREADS as usize * VECTOR / size_of::<u64>();
 }
 
 /// `[items + 1]`: the sum of the items before each, and of all. Sums stay below 2^62 and fit into `Sum`.
@@ -153,7 +146,7 @@ pub(crate) fn scan_to<Item: Scanned<Sum>, Sum: Pod>(
     sums: &Buffer<Sum>,
 ) -> Result<(), GpuError> {
     assert!(sums.len() == items.len() + 1, "no room for the sum of all");
-    let launch = Launch::tiles(sums.len(), Item::tile());
+    let launch = Launch::tiles(sums.len(), Item::TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
     let bytes = items.len() * size_of::<Item>() + sums.len() * size_of::<Sum>();
     gpu.launch(
@@ -177,32 +170,24 @@ pub trait Key: Pod {
     const SORT: &'static str;
     /// Threads of a block that sorts.
     #[doc(hidden)]
-    fn threads() -> usize;
+    const THREADS: usize;
     /// Items of each.
     #[doc(hidden)]
-    fn items() -> usize;
+    const ITEMS: usize;
 }
 
 impl Key for u32 {
     const OFFSETS: &'static str = "digit_offsets_u32_kernel";
     const SORT: &'static str = "sort_digit_u32_kernel";
-    fn threads() -> usize {
-        tuned("SORT_U32_THREADS", SORT_U32_THREADS)
-    }
-    fn items() -> usize {
-        tuned("SORT_U32_ITEMS", SORT_U32_ITEMS)
-    }
+    const THREADS: usize = SORT_U32_THREADS;
+    const ITEMS: usize = SORT_U32_ITEMS;
 }
 
 impl Key for u64 {
     const OFFSETS: &'static str = "digit_offsets_u64_kernel";
     const SORT: &'static str = "sort_digit_u64_kernel";
-    fn threads() -> usize {
-        tuned("SORT_U64_THREADS", SORT_U64_THREADS)
-    }
-    fn items() -> usize {
-        tuned("SORT_U64_ITEMS", SORT_U64_ITEMS)
-    }
+    const THREADS: usize = SORT_U64_THREADS;
+    const ITEMS: usize = SORT_U64_ITEMS;
 }
 
 /// What radix sort moves with its keys.
@@ -271,10 +256,10 @@ fn sort<K: Key, V: Pod>(
     let passes = bits.len().div_ceil(DIGIT_BITS as usize);
     // At most DIGIT_BITS. Digits of like width have few values, so that runs of items stay together.
     let width = bits.len().div_ceil(passes) as u32;
-    let tile = K::threads() * K::items();
+    let tile = K::THREADS * K::ITEMS;
     let launch = Launch {
         // At most 1024.
-        threads: K::threads() as u32,
+        threads: K::THREADS as u32,
         ..Launch::tiles(len, tile)
     };
     // Where digits begin in each pass, how many blocks have counted, a ticket for each pass, and words of its look-back.
