@@ -22,9 +22,9 @@ pub(crate) fn on_huge_pages<T>(array: Vec<T>) -> Vec<T> {
             let start = array.as_ptr().cast::<u8>().cast_mut();
             let skipped = start.align_offset(page).min(bytes);
             let length = (bytes - skipped) / page * page;
+            let first = start.wrapping_add(skipped).cast();
             // SAFETY: the pages lie inside an allocation that `array` owns, and this advice leaves what they hold.
-            let advised =
-                unsafe { madvise(start.add(skipped).cast(), length, Advice::LinuxHugepage) };
+            let advised = unsafe { madvise(first, length, Advice::LinuxHugepage) };
             if let Err(error) = advised {
                 tracing::trace!("madvise: {error}");
             }
