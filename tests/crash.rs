@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -171,7 +171,9 @@ fn child_whose_threads_commit_until_it_is_killed() {
                     let rows = [("all", &word), (&format!("t{thread}")[..], &word)];
                     transaction.append_many("plain", &rows).unwrap();
                     transaction.commit().unwrap();
-                    eprintln!("{thread} {number}");
+                    // In one piece, so that no kill leaves half of it.
+                    let line = format!("{thread} {number}\n");
+                    std::io::stderr().write_all(line.as_bytes()).unwrap();
                 }
             });
         }
