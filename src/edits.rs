@@ -14,7 +14,7 @@ use zipfdb_storage::{Edit, LogPosition, LogRecord, Store};
 use super::sync::Mutex;
 use super::turns::Turn;
 use crate::Result;
-use crate::overlay::{Batch, Insertion, Overlay, StoredFiles};
+use crate::overlay::{Batch, Insertion, Overlay, StoredFiles, rows_by_file};
 use crate::snapshot::StoredView;
 
 /// The edits of all corpora, by the numbers of these.
@@ -302,48 +302,33 @@ impl Names {
 
 /// What appends do, a name and a text each: a row a file with all its texts, in order of the files' first rows, and the first
 /// row of each.
-pub(crate) fn appends_by_file<'a>(
-    rows: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
-) -> Vec<(Insertion, usize)> {
-    // Names mostly lie in few places, which are compared faster than what they say.
-    let mut by_place: HashMap<(*const u8, usize), u32> = HashMap::new();
-    let mut by_name: HashMap<&str, u32> = HashMap::new();
-    // The name of each file, its first row and the bytes of its texts.
-    let mut files: Vec<(&str, usize, usize)> = Vec::new();
-    let mut file_of = Vec::with_capacity(rows.size_hint().0);
-    for (row, (name, text)) in rows.clone().enumerate() {
-        let file = *(by_place.entry((name.as_ptr(), name.len()))).or_insert_with(|| {
-            *by_name.entry(name).or_insert_with(|| {
-                files.push((name, row, 0));
-                // A statement has fewer files than a u32 counts: each takes more than 4 bytes of memory.
-                (files.len() - 1) as u32
-            })
-        });
-        files[file as usize].2 += text.len();
-        file_of.push(file);
-    }
-    let mut end = 0;
-    let mut ends = Vec::with_capacity(files.len());
-    for &(_, _, bytes) in &files {
-        ends.push(end);
-        end += bytes;
-    }
-    let mut texts = vec![0; end];
-    for ((_, text), file) in rows.zip(file_of) {
-        let end = &mut ends[file as usize];
-        texts[*end..*end + text.len()].copy_from_slice(text);
-        *end += text.len();
+pub(crate) fn appends_by_file<F, T>(rows: &[(F, T)]) -> Vec<(Insertion, usize)>
+where
+    F: AsRef<str>,
+    T: AsRef<[u8]>,
+{
+    let (ranges, by_file) = rows_by_file(rows.iter().map(|(file, _)| file.as_ref()));
+    let size = rows.iter().map(|(_, text)| text.as_ref().len()).sum();
+    let mut texts = Vec::with_capacity(size);
+    let mut ends = Vec::with_capacity(ranges.len());
+    ends.push(0);
+    for range in ranges.windows(2) {
+        for &row in &by_file[range[0]..range[1]] {
+            texts.extend_from_slice(rows[row].1.as_ref());
+        }
+        ends.push(texts.len());
     }
     let texts = Bytes::from(texts);
-    let of_file = |((name, row, bytes), end): ((&str, usize, usize), usize)| {
+    let of_file = |(&start, text): (&usize, &[usize])| {
+        let first = by_file[start];
         let insertion = Insertion {
-            file: name.into(),
+            file: rows[first].0.as_ref().into(),
             offset: None,
-            text: texts.slice(end - bytes..end),
+            text: texts.slice(text[0]..text[1]),
         };
-        (insertion, row)
+        (insertion, first)
     };
-    files.into_iter().zip(ends).map(of_file).collect()
+    ranges.iter().zip(ends.windows(2)).map(of_file).collect()
 }
 
 /// Copies of texts that share one allocation.

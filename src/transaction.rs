@@ -86,8 +86,7 @@ impl Transaction {
         F: AsRef<str>,
         T: AsRef<[u8]>,
     {
-        let rows = rows.iter();
-        let rows = appends_by_file(rows.map(|(file, text)| (file.as_ref(), text.as_ref())));
+        let rows = appends_by_file(rows);
         for (append, row) in &rows {
             if check_name(&append.file).is_err() {
                 // It is an error unless there is such a file.

@@ -177,11 +177,6 @@ impl Expansions {
         // Reading is all: the values do not matter.
         std::hint::black_box(touched);
     }
-
-    /// Size of the arrays.
-    pub fn bytes(&self) -> usize {
-        size_of_val(&self.slots[..]) + size_of_val(&self.words[..])
-    }
 }
 
 /// The number of the slot of `symbol`; 0 for any terminal.
@@ -295,11 +290,6 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Appends the terminals of the expansion of `root[positions]` to `target`.
-    pub fn expand(&mut self, positions: Range<usize>, target: &mut Vec<u32>) {
-        self.for_each_piece(positions, |piece| target.extend_from_slice(piece));
-    }
-
     /// Calls `visit` with the terminals of the expansion of `root[positions]`, some thousand at a time, in order.
     #[inline]
     pub fn for_each_piece(&mut self, positions: Range<usize>, mut visit: impl FnMut(&[u32])) {
@@ -372,7 +362,7 @@ mod tests {
             for range in [range.start..middle, middle..range.end, range] {
                 let expected = grammar.expand_symbols(&view.root[range.clone()]);
                 let mut found = vec![7];
-                expander.expand(range.clone(), &mut found);
+                expander.for_each_piece(range.clone(), |piece| found.extend_from_slice(piece));
                 assert_eq!((found[0], &found[1..]), (7, &expected[..]), "{grammar:?}");
                 let mut pieces = Vec::new();
                 expander.for_each_piece(range, |piece| pieces.push(piece.to_vec()));

@@ -227,7 +227,7 @@ impl Overlay {
     }
 
     fn insert(&mut self, rows: &[Insertion], stored: &dyn StoredFiles) -> Result<()> {
-        let (ranges, by_file) = rows_by_file(rows);
+        let (ranges, by_file) = rows_by_file(rows.iter().map(|row| &*row.file));
         for range in ranges.windows(2) {
             let of_file = &by_file[range[0]..range[1]];
             let name = &rows[of_file[0]].file;
@@ -324,18 +324,18 @@ impl Overlay {
     }
 }
 
-/// Rows by file: where the rows of each begin, and the end; and the rows. Files come in order of their first rows, so that the
-/// first wrong row is the one that is told, and the rows of each ascend.
-fn rows_by_file(rows: &[Insertion]) -> (Vec<usize>, Vec<usize>) {
+/// Rows by the names of their files: where the rows of each file begin, and the end; and the rows. Files come in order of their
+/// first rows, so that the first wrong row is the one that is told, and the rows of each ascend.
+pub(crate) fn rows_by_file<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<usize>, Vec<usize>) {
     // Rows of one file mostly share its name, and are told by where that lies.
-    let mut by_place: HashMap<*const u8, usize> = HashMap::new();
+    let mut by_place: HashMap<(*const u8, usize), usize> = HashMap::new();
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let mut starts = vec![0];
-    let files: Vec<usize> = (rows.iter())
-        .map(|row| {
-            let file = *by_place.entry(row.file.as_ptr()).or_insert_with(|| {
+    let files: Vec<usize> = names
+        .map(|name| {
+            let file = *(by_place.entry((name.as_ptr(), name.len()))).or_insert_with(|| {
                 let next = by_name.len();
-                *by_name.entry(&row.file).or_insert(next)
+                *by_name.entry(name).or_insert(next)
             });
             if file + 1 == starts.len() {
                 starts.push(0);
@@ -348,7 +348,7 @@ fn rows_by_file(rows: &[Insertion]) -> (Vec<usize>, Vec<usize>) {
         starts[file] += starts[file - 1];
     }
     let mut next = starts.clone();
-    let mut by_file = vec![0; rows.len()];
+    let mut by_file = vec![0; files.len()];
     for (row, file) in files.into_iter().enumerate() {
         by_file[next[file]] = row;
         next[file] += 1;

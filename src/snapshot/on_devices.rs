@@ -294,21 +294,22 @@ impl StoredView {
         if !self.is_all_on_devices(task) {
             return Ok(None);
         }
-        let range = |index: usize| {
+        let of_segment = |index: usize| -> Vec<&Lookup> {
             let from = lookups.partition_point(|lookup| (lookup.part.segment as usize) < index);
             let to = lookups.partition_point(|lookup| lookup.part.segment as usize <= index);
             let known = lookups[from..to].iter();
             known
                 .filter(|lookup| lookup.word.first < lookup.word.end)
-                .collect::<Vec<_>>()
+                .collect()
         };
+        let asked: Vec<Vec<&Lookup>> = (0..self.segments.len()).map(of_segment).collect();
         let found = self.each(
             task,
             run,
-            |index| !range(index).is_empty(),
+            |index| !asked[index].is_empty(),
             |_| Ok(None),
             |index, device| {
-                let lookups = range(index);
+                let lookups = &asked[index];
                 if lookups.is_empty() {
                     return Ok(Some(Vec::new()));
                 }
@@ -317,7 +318,7 @@ impl StoredView {
                     file: lookup.part.file,
                 });
                 let found = answers(&self.segments[index], device, &queries.collect::<Vec<_>>())?;
-                Ok(Some(lookups.into_iter().zip(found).collect::<Vec<_>>()))
+                Ok(Some(lookups.iter().copied().zip(found).collect::<Vec<_>>()))
             },
         )?;
         // One that failed has the CPU answer all.
