@@ -26,6 +26,11 @@ impl Bits {
         }
     }
 
+    /// 64 numbers a word, the lowest in bit 0 of the first.
+    pub(crate) fn from_words(words: Vec<u64>) -> Bits {
+        Bits { words }
+    }
+
     /// 1 if `number` is in the set, else 0.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> u64 {

@@ -27,6 +27,7 @@ mod prune;
 mod renumber;
 mod splices;
 mod stop;
+mod suffixes;
 mod symbol_slots;
 #[cfg(test)]
 mod test_grammars;
@@ -56,5 +57,6 @@ pub use occurrences::{
 pub use phrases::{RuleEnds, ngram_count, ngram_positions};
 pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 pub use stop::Stopped;
+pub use suffixes::WordSuffixes;
 pub use weights::{file_weights, weights};
 pub use word_grammar::{GAP, WordGrammar};

@@ -1,0 +1,751 @@
+//! All words of the files in the order of what follows them: a suffix array over words (Manber, Myers 1990).
+//!
+//! In   a grammar over words, n from 1 to [`NGRAM_WORDS_MAX`]
+//! Out  the n-grams with counts, or with the files that have them; where an n-gram stands
+//! Work O(words) for all n-grams, in the order of memory but for one read a distinct n-gram; O(log words) for one
+//!
+//! What a grammar cannot shorten, prose above all, is faster to answer from a sorted list of all its places. Places are
+//! sorted by the words that follow up to the depth that queries ask for, and equal ones by place, so one list serves
+//! n-grams of every length: those of n words are runs of places that share n words, which one byte a place tells.
+//! It is made from the grammar, costs 9 bytes a word, and is worth that only where words are not many more than
+//! symbols.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use crate::bits::{Bits, count_bits, for_each_bit};
+use crate::file_counts::rank;
+use crate::huge_pages::on_huge_pages;
+use crate::key_sort::{Bucketed, Buckets, Scratch, sort_keys};
+use crate::ngrams::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
+use crate::offsets::{offsets_of, split_mut};
+use crate::stop::{Stopped, check};
+use crate::{CountTable, Expander, Expansions, GrammarView};
+
+/// Places are in order of so many words.
+const DEPTH: usize = NGRAM_WORDS_MAX;
+
+/// The bits of a place.
+const PLACE_BITS: u32 = u32::BITS;
+
+/// Places of a bucket, about, and buckets at most.
+const BUCKET_PLACES: usize = 1 << 13;
+const BUCKETS_MAX: usize = 1 << 12;
+
+/// Bytes of keys that are sorted at a time, about.
+const ROUND_BYTES: usize = 1 << 28;
+
+/// Root symbols, words or places of one task.
+const TASK_SYMBOLS: usize = 1 << 16;
+const TASK_PLACES: usize = 1 << 17;
+
+/// So few equal places are compared one by one.
+const COMPARED_PLACES: usize = 16;
+
+/// The file of every so many-th word is kept.
+const FILE_STEP: usize = 64;
+
+/// The first words from a place on, each plus one; zeros behind the end of its file.
+type Window = [u32; DEPTH];
+
+/// All places in the order of the words that follow.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WordSuffixes {
+    /// The words of all files, each plus one, and a zero behind every file.
+    text: Vec<u32>,
+    /// `[words]` into `text`.
+    places: Vec<u32>,
+    /// `[words]`: how many words follow in the file, this one included, at most [`DEPTH`], in the high half; how many of
+    /// them the place before shares, in the low one.
+    shared: Vec<u8>,
+    /// `[distinct words + 1]` into `places`: those of each word.
+    word_offsets: Vec<u32>,
+    /// `[files + 1]` into `text`.
+    file_offsets: Vec<u32>,
+    /// The file of every [`FILE_STEP`]-th item of `text`.
+    files: Vec<u32>,
+}
+
+impl WordSuffixes {
+    /// Bytes that so many words take.
+    pub fn bytes_of(words: u64) -> u64 {
+        words * (2 * size_of::<u32>() as u64 + 1)
+    }
+
+    /// Sorts all words of the grammar by what follows. `weights` tells how often each symbol occurs.
+    ///
+    /// Work: O(words), a few sorts of 16 bytes a word. Memory while it is built: 256 MiB beside the result, or what the
+    /// most frequent word needs at 16 bytes each.
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn new(
+        view: GrammarView<'_>,
+        weights: &[u32],
+        stop: &AtomicBool,
+    ) -> Result<WordSuffixes, Stopped> {
+        WordSuffixes::in_rounds(view, weights, ROUND_BYTES, stop)
+    }
+
+    /// Likewise, sorting about so many bytes of keys at a time.
+    fn in_rounds(
+        view: GrammarView<'_>,
+        weights: &[u32],
+        round_bytes: usize,
+        stop: &AtomicBool,
+    ) -> Result<WordSuffixes, Stopped> {
+        let (text, file_offsets) = expand(view, stop)?;
+        let counts = &weights[..view.terminal_count as usize];
+        // A segment has fewer words than a u32 counts.
+        let word_offsets: Vec<u32> = offsets_of(counts.iter().map(|&count| count as usize))
+            .into_iter()
+            .map(|offset| offset as u32)
+            .collect();
+        let words = word_offsets[counts.len()] as usize;
+        let files = files_of(&file_offsets, text.len());
+        let mut suffixes = WordSuffixes {
+            text,
+            places: on_huge_pages(vec![0; words]),
+            shared: on_huge_pages(vec![0; words]),
+            word_offsets,
+            file_offsets,
+            files,
+        };
+        let mut places = std::mem::take(&mut suffixes.places);
+        let mut shared = std::mem::take(&mut suffixes.shared);
+        suffixes.sort(&mut places, &mut shared, round_bytes, stop)?;
+        (suffixes.places, suffixes.shared) = (places, shared);
+        Ok(suffixes)
+    }
+
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let of_words = [
+            &self.text,
+            &self.places,
+            &self.word_offsets,
+            &self.file_offsets,
+            &self.files,
+        ];
+        let arrays = of_words.iter().map(|array| size_of_val(&array[..]));
+        arrays.sum::<usize>() + self.shared.len()
+    }
+
+    /// Fills places and what they share, bucket by bucket of first words.
+    fn sort(
+        &self,
+        places: &mut [u32],
+        shared: &mut [u8],
+        round_bytes: usize,
+        stop: &AtomicBool,
+    ) -> Result<(), Stopped> {
+        let keys = Keys::new(self.word_offsets.len() - 1);
+        let cuts = self.cuts();
+        let bucket_of = self.buckets_of(&cuts);
+        let offsets: Vec<usize> = (cuts.iter())
+            .map(|&word| self.word_offsets[word] as usize)
+            .collect();
+        let short = self.short_places();
+        let mut parts: Vec<(&mut [u32], &mut [u8])> = split_mut(places, &offsets)
+            .into_iter()
+            .zip(split_mut(shared, &offsets))
+            .collect();
+        let mut start = 0;
+        while start < parts.len() {
+            let limit = offsets[start] + round_bytes / size_of::<u128>();
+            let end = offsets.partition_point(|&offset| offset <= limit) - 1;
+            let round = start..end.clamp(start + 1, parts.len());
+            let found = self.partition(keys, &short, &bucket_of, round.clone(), stop)?;
+            (parts[round.clone()].par_iter_mut().enumerate()).try_for_each_init(
+                Default::default,
+                |(items, scratch): &mut (Vec<u128>, Scratch<u128>), (bucket, part)| {
+                    check(stop)?;
+                    items.clear();
+                    for task in &found {
+                        task.collect(bucket, items);
+                    }
+                    sort_keys(items, PLACE_BITS, scratch);
+                    self.finish(keys, items, &short, part);
+                    Ok(())
+                },
+            )?;
+            start = round.end;
+        }
+        Ok(())
+    }
+
+    /// The first words of buckets of about equally many places, and behind them the number of words.
+    fn cuts(&self) -> Vec<usize> {
+        let words = self.word_offsets.len() - 1;
+        let total = self.word_offsets[words] as usize;
+        let size = (total / BUCKETS_MAX * 2).max(BUCKET_PLACES) as u32;
+        let mut cuts = vec![0];
+        for word in 1..words {
+            let start = self.word_offsets[cuts[cuts.len() - 1]];
+            // A frequent word has a bucket of its own.
+            if self.word_offsets[word + 1] - start > size && self.word_offsets[word] > start {
+                cuts.push(word);
+            }
+        }
+        cuts.push(words);
+        cuts
+    }
+
+    /// The bucket of each word.
+    fn buckets_of(&self, cuts: &[usize]) -> Vec<u16> {
+        let mut bucket_of = vec![0; self.word_offsets.len() - 1];
+        for (bucket, cut) in cuts.windows(2).enumerate() {
+            // Two neighbours have more than a bucket's size, so there are at most `BUCKETS_MAX` and one.
+            bucket_of[cut[0]..cut[1]].fill(bucket as u16);
+        }
+        bucket_of
+    }
+
+    /// The places that fewer than [`DEPTH`] words follow.
+    fn short_places(&self) -> Bits {
+        let mut short = vec![0u64; self.text.len().div_ceil(64)];
+        for file in self.file_offsets.windows(2) {
+            let end = file[1] as usize - 1;
+            for place in end.saturating_sub(DEPTH - 1).max(file[0] as usize)..end {
+                short[place / 64] |= 1 << (place % 64);
+            }
+        }
+        Bits::from_words(short)
+    }
+
+    /// The keys of all places whose first words are in some buckets, by task and bucket.
+    fn partition(
+        &self,
+        keys: Keys,
+        short: &Bits,
+        bucket_of: &[u16],
+        round: Range<usize>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Bucketed<u128>>, Stopped> {
+        let tasks = rayon::current_num_threads() * 4;
+        let part = self.text.len().div_ceil(tasks).max(TASK_SYMBOLS);
+        let task = |task: usize| {
+            let range = task * part..((task + 1) * part).min(self.text.len());
+            let mut buckets = Buckets::new(round.len(), 0);
+            let mut ahead = self.text[range.start..].iter();
+            let mut next = |key| keys.push(key, ahead.next().copied().unwrap_or(0));
+            let mut all = (1..keys.words).fold(0, |key, _| next(key));
+            for place in range {
+                if place % TASK_SYMBOLS == 0 {
+                    check(stop)?;
+                }
+                all = next(all);
+                let Some(number) = self.text[place].checked_sub(1) else {
+                    continue;
+                };
+                let bucket = usize::from(bucket_of[number as usize]).wrapping_sub(round.start);
+                if bucket < round.len() {
+                    // Places are u32.
+                    let key = match short.get(place as u32) {
+                        0 => all,
+                        // Words of the next file do not count.
+                        _ => keys.of(&self.window(place as u32)),
+                    };
+                    buckets.push(bucket, key << PLACE_BITS | place as u128);
+                }
+            }
+            Ok(buckets.finish())
+        };
+        let tasks = self.text.len().div_ceil(part);
+        (0..tasks).into_par_iter().map(task).collect()
+    }
+
+    /// Writes the places of sorted keys, in order of all words of their windows, and what neighbours share.
+    fn finish(
+        &self,
+        keys: Keys,
+        items: &[u128],
+        short: &Bits,
+        (places, shared): &mut (&mut [u32], &mut [u8]),
+    ) {
+        let key = |item: &u128| item >> PLACE_BITS;
+        // The low bits are the place.
+        let place = |item: &u128| *item as u32;
+        let mut at = 0;
+        let mut before = None;
+        for run in items.chunk_by(|a, b| key(a) == key(b)) {
+            let this = key(&run[0]);
+            let run_places = &mut places[at..at + run.len()];
+            for (target, item) in run_places.iter_mut().zip(run) {
+                *target = place(item);
+            }
+            self.sort_by_window(run_places);
+            for (index, &place) in run_places.iter().enumerate() {
+                let length = match short.get(place) {
+                    0 => DEPTH,
+                    _ => self.window_length(place),
+                };
+                let same = match (index, before) {
+                    (0, None) => 0,
+                    (0, Some(before)) => keys.common(before, this),
+                    _ => common(&self.window(run_places[index - 1]), &self.window(place)),
+                };
+                // Both are at most `DEPTH`.
+                shared[at + index] = (length << 4 | same.min(length)) as u8;
+            }
+            at += run.len();
+            before = Some(this);
+        }
+    }
+
+    /// Sorts places of equal keys by the words behind the key. They are in order.
+    fn sort_by_window(&self, places: &mut [u32]) {
+        match places.len() {
+            0..=1 => (),
+            ..=COMPARED_PLACES => places.sort_by(|&a, &b| self.window(a).cmp(&self.window(b))),
+            _ => places.sort_by_cached_key(|&place| self.window(place)),
+        }
+    }
+
+    /// How many words follow a place in its file, at most [`DEPTH`].
+    fn window_length(&self, place: u32) -> usize {
+        let words = self.text[place as usize..].iter().take(DEPTH);
+        words.take_while(|&&word| word > 0).count()
+    }
+
+    fn window(&self, place: u32) -> Window {
+        let mut window = Window::default();
+        let words = self.text[place as usize..].iter();
+        for (target, &word) in window.iter_mut().zip(words.take_while(|&&word| word > 0)) {
+            *target = word;
+        }
+        window
+    }
+
+    /// All n-grams with their counts, in parts, in order.
+    ///
+    /// # Panics
+    /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn ngram_counts(&self, n: usize, stop: &AtomicBool) -> Result<Vec<NgramCounts>, Stopped> {
+        self.each_part(n, stop, |runs, places| NgramCounts {
+            words: self.words_of(n, runs, places),
+            counts: runs.iter().map(|run| run.count).collect(),
+        })
+    }
+
+    /// All n-grams with the files that have them, in parts, in order.
+    ///
+    /// # Panics
+    /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn ngram_file_counts(
+        &self,
+        n: usize,
+        order: FileOrder,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramFiles>, Stopped> {
+        self.each_part(n, stop, |runs, places| {
+            let mut offsets = Vec::with_capacity(runs.len() + 1);
+            let mut entries: Vec<(u32, u32)> = Vec::with_capacity(places.len());
+            let mut files = Vec::new();
+            for run in runs {
+                offsets.push(entries.len());
+                let found = &places[run.start as usize..][..run.count as usize];
+                if let &[place] = found {
+                    entries.push((self.file_of(place), 1));
+                    continue;
+                }
+                files.clear();
+                files.extend(found.iter().map(|&place| self.file_of(place)));
+                files.sort_unstable();
+                let start = entries.len();
+                // No more than words.
+                let counted = (files.chunk_by(|a, b| a == b)).map(|run| (run[0], run.len() as u32));
+                entries.extend(counted);
+                if order == FileOrder::Count {
+                    rank(&mut entries[start..]);
+                }
+            }
+            offsets.push(entries.len());
+            entries.shrink_to_fit();
+            NgramFiles {
+                words: self.words_of(n, runs, places),
+                files: CountTable { offsets, entries },
+            }
+        })
+    }
+
+    /// How often the n-gram `words` occurs.
+    pub fn count(&self, words: &[u32]) -> u64 {
+        self.find(words).len() as u64
+    }
+
+    /// Where the n-gram `words` occurs: file and number of its first word in it, ascending.
+    pub fn positions(&self, words: &[u32]) -> Vec<(u32, u64)> {
+        let mut places = self.places[self.find(words)].to_vec();
+        places.sort_unstable();
+        let position = |place: u32| {
+            let file = self.file_of(place);
+            (file, u64::from(place - self.file_offsets[file as usize]))
+        };
+        places.into_iter().map(position).collect()
+    }
+
+    /// Whether n-grams of so many words can be looked up.
+    pub fn has(n: usize) -> bool {
+        (1..=DEPTH).contains(&n)
+    }
+
+    /// The places of an n-gram of at most [`DEPTH`] words.
+    fn find(&self, words: &[u32]) -> Range<usize> {
+        let Some((&first, rest)) = words.split_first() else {
+            return 0..0;
+        };
+        let Some(&[start, end]) = self
+            .word_offsets
+            .get(first as usize..)
+            .and_then(<[_]>::first_chunk)
+        else {
+            return 0..0;
+        };
+        let places = &self.places[start as usize..end as usize];
+        let compare = |&place: &u32| {
+            let found = &self.text[place as usize + 1..];
+            let found = found[..rest.len().min(found.len())].iter();
+            // A zero ends what is found and is below any word, so what follows it is never compared.
+            found.copied().cmp(rest.iter().map(|&word| word + 1))
+        };
+        let from = places.partition_point(|place| compare(place) == Ordering::Less);
+        let count = places[from..].partition_point(|place| compare(place) == Ordering::Equal);
+        let from = start as usize + from;
+        from..from + count
+    }
+
+    /// Cuts the places where n-grams begin and lets `make` make something of each part: of its n-grams and places.
+    fn each_part<P: Send>(
+        &self,
+        n: usize,
+        stop: &AtomicBool,
+        make: impl Fn(&[Run], &[u32]) -> P + Sync,
+    ) -> Result<Vec<P>, Stopped> {
+        assert!(WordSuffixes::has(n));
+        // At most `DEPTH`.
+        let n = n as u8;
+        let cut = |at: usize| {
+            let inside = self.shared[at..].iter().take_while(|&&byte| byte & 15 >= n);
+            at + inside.count()
+        };
+        let mut cuts = vec![0];
+        for at in (TASK_PLACES..self.places.len()).step_by(TASK_PLACES) {
+            if at >= cuts[cuts.len() - 1] {
+                cuts.push(cut(at));
+            }
+        }
+        cuts.push(self.places.len());
+        let part = |range: &[usize]| {
+            check(stop)?;
+            let range = range[0]..range[1];
+            let runs = runs(n, &self.shared[range.clone()]);
+            Ok(make(&runs, &self.places[range]))
+        };
+        cuts.par_windows(2).map(part).collect()
+    }
+
+    /// The words of n-grams.
+    fn words_of(&self, n: usize, runs: &[Run], places: &[u32]) -> Vec<u32> {
+        // To copy as many words as is known is faster.
+        match n {
+            2 => self.words_of_n(2, runs, places),
+            3 => self.words_of_n(3, runs, places),
+            n => self.words_of_n(n, runs, places),
+        }
+    }
+
+    #[inline(always)]
+    fn words_of_n(&self, n: usize, runs: &[Run], places: &[u32]) -> Vec<u32> {
+        let mut words = vec![0; runs.len() * n];
+        for (target, run) in words.chunks_exact_mut(n).zip(runs) {
+            let place = places[run.start as usize] as usize;
+            let window = &self.text[place..place + n];
+            for (target, word) in target.iter_mut().zip(window) {
+                *target = word - 1;
+            }
+        }
+        words
+    }
+
+    /// The file of a place.
+    #[inline(always)]
+    fn file_of(&self, place: u32) -> u32 {
+        let mut file = self.files[place as usize / FILE_STEP];
+        while self.file_offsets[file as usize + 1] <= place {
+            file += 1;
+        }
+        file
+    }
+}
+
+/// The places of one n-gram.
+#[derive(Clone, Copy)]
+struct Run {
+    start: u32,
+    count: u32,
+}
+
+/// Cuts places into those of the same n words, by what neighbours share, and leaves out where fewer words follow.
+fn runs(n: u8, shared: &[u8]) -> Vec<Run> {
+    let starts = |bytes: &[u8]| {
+        let bits = bytes.iter().enumerate();
+        bits.fold(0, |word, (at, &byte)| word | u64::from(byte & 15 < n) << at)
+    };
+    let starts: Vec<u64> = shared.chunks(64).map(starts).collect();
+    let mut runs: Vec<Run> = Vec::with_capacity(count_bits(&starts));
+    // A part has fewer places than a u32 counts.
+    for_each_bit(&starts, |start| {
+        runs.push(Run {
+            start: start as u32,
+            count: 0,
+        });
+    });
+    let mut end = shared.len() as u32;
+    for run in runs.iter_mut().rev() {
+        run.count = end - run.start;
+        end = run.start;
+    }
+    runs.retain(|run| shared[run.start as usize] >> 4 >= n);
+    runs
+}
+
+/// How many words two windows begin with alike, zeros included.
+fn common(a: &Window, b: &Window) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// As many words of a window as fit beside a place, the first one in the highest bits.
+#[derive(Clone, Copy)]
+struct Keys {
+    words: u32,
+    bits: u32,
+}
+
+impl Keys {
+    /// For so many distinct words.
+    fn new(word_count: usize) -> Keys {
+        // One more stands for the end of a file.
+        let bits = (usize::BITS - word_count.leading_zeros()).max(1);
+        let words = ((u128::BITS - PLACE_BITS) / bits).min(DEPTH as u32);
+        Keys { words, bits }
+    }
+
+    /// The key of the next place, given the last word of it.
+    #[inline(always)]
+    fn push(self, key: u128, word: u32) -> u128 {
+        let mask = (1 << (self.words * self.bits)) - 1;
+        (key << self.bits | u128::from(word)) & mask
+    }
+
+    fn of(self, window: &Window) -> u128 {
+        let words = &window[..self.words as usize];
+        words.iter().fold(0, |key, &word| self.push(key, word))
+    }
+
+    /// How many words two different keys begin with alike.
+    fn common(self, a: u128, b: u128) -> usize {
+        let differing = u128::BITS - (a ^ b).leading_zeros();
+        // At most `DEPTH`.
+        (self.words - differing.div_ceil(self.bits)) as usize
+    }
+}
+
+/// The words of all files, each plus one, with a zero behind every file, and where the files begin.
+fn expand(view: GrammarView<'_>, stop: &AtomicBool) -> Result<(Vec<u32>, Vec<u32>), Stopped> {
+    let kept = Expansions::new(view);
+    // Parts of roots: range, and whether the file ends there.
+    let mut tasks = Vec::new();
+    for file in 0..view.files() as u32 {
+        let range = view.root_range(file);
+        let mut start = range.start;
+        loop {
+            let end = range.end.min(start + TASK_SYMBOLS);
+            tasks.push((start..end, end == range.end));
+            start = end;
+            if start == range.end {
+                break;
+            }
+        }
+    }
+    let part = |(range, is_end): &(Range<usize>, bool)| {
+        check(stop)?;
+        let mut words = Vec::with_capacity(range.len() * 2);
+        Expander::new(view, &kept).for_each_piece(range.clone(), |piece| {
+            words.extend(piece.iter().map(|word| word + 1));
+        });
+        words.extend(is_end.then_some(0));
+        Ok(words)
+    };
+    let parts = (tasks.par_iter().map(part)).collect::<Result<Vec<Vec<u32>>, Stopped>>()?;
+    drop(kept);
+    let mut file_offsets = vec![0];
+    let mut end = 0;
+    for ((_, is_end), part) in tasks.iter().zip(&parts) {
+        end += part.len();
+        if *is_end {
+            // Words and files together are fewer than a u32 counts.
+            file_offsets.push(end as u32);
+        }
+    }
+    let mut text = on_huge_pages(Vec::with_capacity(end));
+    parts.iter().for_each(|part| text.extend_from_slice(part));
+    Ok((text, file_offsets))
+}
+
+/// The file of every [`FILE_STEP`]-th item of a text.
+fn files_of(file_offsets: &[u32], length: usize) -> Vec<u32> {
+    let mut files = Vec::with_capacity(length.div_ceil(FILE_STEP));
+    let mut file = 0;
+    for place in (0..length).step_by(FILE_STEP) {
+        while file_offsets[file + 1] as usize <= place {
+            file += 1;
+        }
+        // Files are u32.
+        files.push(file as u32);
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_grammars::{self, TestGrammar, in_pools};
+    use crate::{Lengths, RuleEnds, WordGrammar, WordUses, ngram_counts, ngram_file_counts};
+    use crate::{ngram_count, ngram_positions};
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    fn suffixes(words: &WordGrammar, round_bytes: usize) -> WordSuffixes {
+        WordSuffixes::in_rounds(words.view(), words.weights(), round_bytes, &GO)
+            .expect("not stopped")
+    }
+
+    fn words_and_counts(parts: Vec<NgramCounts>) -> (Vec<u32>, Vec<u32>) {
+        let parts = parts.into_iter().map(|part| (part.words, part.counts));
+        let (words, counts): (Vec<_>, Vec<_>) = parts.unzip();
+        (words.concat(), counts.concat())
+    }
+
+    fn words_and_rows(n: usize, parts: Vec<NgramFiles>) -> Vec<(Vec<u32>, Vec<(u32, u32)>)> {
+        let rows = parts.iter().flat_map(|part| {
+            let words = part.words.chunks(n).enumerate();
+            words.map(|(row, words)| (words.to_vec(), part.files.row(row).to_vec()))
+        });
+        rows.collect()
+    }
+
+    /// Compares with the windows of the expansion, sorted, and with the answers of the grammar.
+    fn check(grammar: &TestGrammar) {
+        let words = grammar.word_grammar();
+        let (view, weights) = (words.view(), words.weights());
+        let found = suffixes(&words, usize::MAX);
+        assert_eq!(suffixes(&words, 1), found);
+        let files = grammar.all_file_words();
+        let mut expected = Vec::new();
+        for (file, words) in (0u32..).zip(&files) {
+            let ends = |at: usize| words.len().min(at + DEPTH);
+            expected.extend((0..words.len()).map(|at| (&words[at..ends(at)], file, at)));
+        }
+        expected.sort();
+        let place = |&place: &u32| {
+            let file = found.file_of(place);
+            (file, (place - found.file_offsets[file as usize]) as usize)
+        };
+        assert!((found.places.iter().map(place)).eq(expected.iter().map(|e| (e.1, e.2))));
+        let uses = WordUses::new(view);
+        for n in 1..=DEPTH {
+            let by_grammar = ngram_counts(view, weights, n, usize::MAX, &GO).expect("not stopped");
+            let (keys, counts) = words_and_counts(by_grammar);
+            let by_order = found.ngram_counts(n, &GO).expect("not stopped");
+            assert_eq!(words_and_counts(by_order), (keys.clone(), counts.clone()));
+            for order in [FileOrder::File, FileOrder::Count] {
+                let by_grammar = ngram_file_counts(view, weights, &uses, n, order, usize::MAX, &GO);
+                let by_order = found.ngram_file_counts(n, order, &GO);
+                assert_eq!(
+                    words_and_rows(n, by_order.expect("not stopped")),
+                    words_and_rows(n, by_grammar.expect("not stopped"))
+                );
+            }
+            let lengths = Lengths::new(view, |_| 1);
+            let ends = RuleEnds::new(view);
+            for (key, &count) in keys.chunks(n).zip(&counts).step_by(1 + counts.len() / 40) {
+                assert_eq!(found.count(key), u64::from(count));
+                let mut other = key.to_vec();
+                other[n - 1] = other[n - 1].wrapping_add(1) % (view.terminal_count + 1);
+                for key in [key, &other[..]] {
+                    let positions = match n {
+                        // The grammar's look-up is for two words or more.
+                        1 => continue,
+                        _ => ngram_positions(view, &uses, &ends, &lengths, key, &GO),
+                    };
+                    assert_eq!(found.positions(key), positions.expect("not stopped"));
+                    let count = ngram_count(view, &uses, &ends, weights, key, &GO);
+                    assert_eq!(found.count(key), count.expect("not stopped"));
+                }
+            }
+        }
+        assert_eq!(found.count(&[]), 0);
+        assert_eq!(found.count(&[view.terminal_count]), 0);
+    }
+
+    #[test]
+    fn suffixes_of_small_grammars_answer_as_the_grammar_does() {
+        (test_grammars::all_small().step_by(7)).for_each(|grammar| check(&grammar));
+    }
+
+    #[test]
+    fn suffixes_of_random_and_extreme_grammars_answer_as_the_grammar_does() {
+        test_grammars::random_many(20).for_each(|grammar| check(&grammar));
+        check(&test_grammars::deep_chain(200));
+        check(&test_grammars::long_body(2_000));
+        check(&test_grammars::runs(9));
+        check(&test_grammars::many_files(40));
+        check(&test_grammars::fibonacci(15));
+        check(&test_grammars::thue_morse(9));
+        check(&test_grammars::repeated_text(3));
+    }
+
+    #[test]
+    fn keys_hold_as_many_words_as_fit() {
+        for (words, bits, count) in [(0, 1, 8), (1, 1, 8), (4_095, 12, 8), (4_096, 13, 7)] {
+            assert_eq!(
+                (Keys::new(words).bits, Keys::new(words).words),
+                (bits, count)
+            );
+        }
+        let keys = Keys::new(u32::MAX as usize);
+        assert_eq!((keys.bits, keys.words), (32, 3));
+        let key = |words: [u32; 3]| words.iter().fold(7, |key, &word| keys.push(key, word));
+        assert_eq!(keys.common(key([1, 2, 3]), key([1, 2, 4])), 2);
+        assert_eq!(keys.common(key([1, 2, 3]), key([1, 9, 3])), 1);
+        assert_eq!(keys.common(key([u32::MAX, 2, 3]), key([1, 2, 3])), 0);
+    }
+
+    #[test]
+    fn suffixes_are_the_same_for_1_2_and_16_threads() {
+        let words = test_grammars::repeated_text(40).word_grammar();
+        in_pools(|| suffixes(&words, 1 << 12));
+        let found = suffixes(&words, usize::MAX);
+        in_pools(|| words_and_counts(found.ngram_counts(3, &GO).expect("not stopped")));
+    }
+
+    #[test]
+    fn a_set_flag_stops() {
+        let words = test_grammars::random(5).word_grammar();
+        let stop = AtomicBool::new(true);
+        let found = WordSuffixes::new(words.view(), words.weights(), &stop);
+        assert_eq!(found, Err(Stopped));
+        let found = suffixes(&words, usize::MAX);
+        assert_eq!(found.ngram_counts(2, &stop), Err(Stopped));
+    }
+}
