@@ -21,7 +21,7 @@ const TILE: usize = 2048;
 const CHUNK: usize = 32;
 
 /// Items that a search keeps between two steps at first: so many, and as many for each result.
-const ITEMS_MIN: usize = 1 << 16;
+const ITEMS_MIN: usize = 1 << 10;
 
 /// Occurrences that a batch finds at most: counters of a search are u32.
 const RESULTS_MAX: u64 = 1 << 30;
