@@ -12,6 +12,7 @@ mod corpus_view;
 mod device_answers;
 mod edited_text;
 mod file_index;
+mod kept_suffixes;
 mod known;
 mod on_devices;
 mod pending;

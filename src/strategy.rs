@@ -25,6 +25,10 @@ const LOOKUP_COST: f64 = 14_000.0;
 /// Placing one occurrence that was found so.
 const PLACE_COST: f64 = 200.0;
 
+/// Taking a word from a suffix array, and with its file.
+const SUFFIX_COST: f64 = 6.0;
+const SUFFIX_FILE_COST: f64 = 15.0;
+
 /// Starting work on a device, and fetching what it found.
 const DEVICE_START_COST: f64 = 140_000.0;
 /// Copying a byte to or from a device.
@@ -82,6 +86,15 @@ impl Task {
             Task::Lookups(count) => count as f64 * BATCH_LOOKUP_COST,
         };
         cost / threads.max(1) as f64
+    }
+
+    /// What the CPU's threads take for n-grams, in nanoseconds, with a suffix array.
+    pub(crate) fn suffixes_cost(self, size: Size, threads: usize) -> f64 {
+        let cost = match self {
+            Task::NgramFiles => SUFFIX_FILE_COST,
+            _ => SUFFIX_COST,
+        };
+        size.words as f64 * cost / threads.max(1) as f64
     }
 
     /// What a device takes for it, in nanoseconds, with what it needs in its memory or not.

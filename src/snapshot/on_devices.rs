@@ -141,6 +141,24 @@ impl StoredView {
         (!parts.is_empty()).then(|| format!("counts: {}", parts.join(", ")))
     }
 
+    /// Builds the suffix array of each segment.
+    #[cfg(test)]
+    pub(super) fn build_suffixes(&self) -> Result<()> {
+        (self.segments.iter()).try_for_each(|segment| segment.build_suffixes())
+    }
+
+    /// Where n-grams would come from on the CPU, if that is not the grammar.
+    pub(crate) fn describe_ngrams(&self) -> Option<String> {
+        let (all, sorted) = (self.segments.len(), self.segments.iter());
+        match sorted.filter(|segment| segment.has_suffixes()).count() {
+            0 => None,
+            sorted if sorted == all => Some("n-grams: from a kept suffix array".to_owned()),
+            sorted => Some(format!(
+                "n-grams: from a kept suffix array in {sorted} of {all} segments"
+            )),
+        }
+    }
+
     /// Has each segment answered; see [`StoredView::each`].
     pub(super) fn each_segment<'a, A: Send>(
         &'a self,
@@ -438,9 +456,13 @@ impl SegmentView {
     }
 
     fn cpu_cost(&self, task: Task) -> f64 {
-        match self.has_answer(task) {
-            true => 0.0,
-            false => task.cpu_cost(self.estimates(), rayon::current_num_threads()),
+        let threads = rayon::current_num_threads();
+        match task {
+            _ if self.has_answer(task) => 0.0,
+            Task::Ngrams | Task::NgramFiles if self.has_suffixes() => {
+                task.suffixes_cost(self.estimates(), threads)
+            }
+            _ => task.cpu_cost(self.estimates(), threads),
         }
     }
 

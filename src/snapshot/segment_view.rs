@@ -15,13 +15,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use zipfdb_kernels::{
-    Content, CountTable, FileCounting, GAP, GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents,
-    RuleEnds, Signatures, Structures, SymbolText, WordGrammar, WordTerminals, WordUses,
-    cost_without_parents, count_in_file, expand_file, extract, file_weights, file_word_counts,
-    locate, locate_in_file, ngram_count, ngram_positions, word_file_counts,
+    Content, CountTable, FileCounting, FileOrder, GAP, GrammarView, Lengths, NgramCounts,
+    NgramFiles, PARENTS_SYMBOL_COST, Parents, RuleEnds, Signatures, Structures, SymbolText,
+    WordGrammar, WordTerminals, WordUses, cost_without_parents, count_in_file, expand_file,
+    extract, file_weights, file_word_counts, locate, locate_in_file, ngram_count, ngram_counts,
+    ngram_file_counts, ngram_positions, word_file_counts,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
+use super::kept_suffixes::KeptSuffixes;
 use super::word_order::{WordIndex, is_second_token, order_fault};
 use crate::device::{Kind, Residence};
 use crate::strategy::Task;
@@ -90,6 +92,7 @@ pub(crate) struct SegmentView {
     parents: OnceLock<Parents>,
     /// About how many nanoseconds queries took because there were no parents.
     spent: AtomicU64,
+    suffixes: KeptSuffixes,
     /// For each word its files with counts.
     word_files: OnceLock<Arc<CountTable>>,
     /// For each file its words with counts.
@@ -160,6 +163,7 @@ impl SegmentView {
             signatures: OnceLock::new(),
             parents: OnceLock::new(),
             spent: AtomicU64::new(0),
+            suffixes: KeptSuffixes::new(),
             word_files: OnceLock::new(),
             file_words: OnceLock::new(),
             spent_counting: AtomicU64::new(0),
@@ -378,19 +382,65 @@ impl SegmentView {
         .copied()
     }
 
+    /// Whether n-grams come from a suffix array.
+    pub(super) fn has_suffixes(&self) -> bool {
+        self.suffixes.get(2).is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn build_suffixes(&self) -> Result<()> {
+        self.suffixes.build(self.word_grammar()?);
+        Ok(())
+    }
+
+    /// All n-grams with their counts, in parts. `memory` bounds the bytes for windows.
+    pub(super) fn ngram_counts(
+        &self,
+        n: usize,
+        memory: usize,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramCounts>> {
+        if let Some(suffixes) = self.suffixes.get(n) {
+            return Ok(suffixes.ngram_counts(n, stop)?);
+        }
+        let grammar = self.word_grammar()?;
+        let begin = Instant::now();
+        let counts = ngram_counts(grammar.view(), grammar.weights(), n, memory, stop)?;
+        self.suffixes.spend(n, begin, grammar, stop);
+        Ok(counts)
+    }
+
+    /// All n-grams with the files that have them, in parts. `memory` bounds the bytes for windows.
+    pub(super) fn ngram_files(
+        &self,
+        n: usize,
+        order: FileOrder,
+        memory: usize,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramFiles>> {
+        if let Some(suffixes) = self.suffixes.get(n) {
+            return Ok(suffixes.ngram_file_counts(n, order, stop)?);
+        }
+        let (grammar, uses) = (self.word_grammar()?, self.word_uses()?);
+        let (view, weights) = (grammar.view(), grammar.weights());
+        let begin = Instant::now();
+        let files = ngram_file_counts(view, weights, uses, n, order, memory, stop)?;
+        self.suffixes.spend(n, begin, grammar, stop);
+        Ok(files)
+    }
+
     /// How often an n-gram occurs in the segment's files, told by the segment's numbers of its words.
     pub(crate) fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64> {
         self.totals()?;
-        let (grammar, uses) = (self.word_grammar()?, self.word_uses()?);
+        if let Some(suffixes) = self.suffixes.get(words.len()) {
+            return Ok(suffixes.count(words));
+        }
+        let (grammar, uses, ends) = (self.word_grammar()?, self.word_uses()?, self.rule_ends()?);
         let (view, weights) = (grammar.view(), grammar.weights());
-        Ok(ngram_count(
-            view,
-            uses,
-            self.rule_ends()?,
-            weights,
-            words,
-            stop,
-        )?)
+        let begin = Instant::now();
+        let count = ngram_count(view, uses, ends, weights, words, stop)?;
+        self.suffixes.spend(words.len(), begin, grammar, stop);
+        Ok(count)
     }
 
     /// Where an n-gram occurs: file, and number of its first word in it.
@@ -399,16 +449,16 @@ impl SegmentView {
         words: &[u32],
         stop: &AtomicBool,
     ) -> Result<Vec<(u32, u64)>> {
-        let (view, uses) = (self.word_grammar()?.view(), self.word_uses()?);
+        if let Some(suffixes) = self.suffixes.get(words.len()) {
+            return Ok(suffixes.positions(words));
+        }
+        let (grammar, uses, ends) = (self.word_grammar()?, self.word_uses()?, self.rule_ends()?);
+        let view = grammar.view();
         let lengths = build_once(&self.word_lengths, || Ok(Lengths::new(view, |_| 1)))?;
-        Ok(ngram_positions(
-            view,
-            uses,
-            self.rule_ends()?,
-            lengths,
-            words,
-            stop,
-        )?)
+        let begin = Instant::now();
+        let positions = ngram_positions(view, uses, ends, lengths, words, stop)?;
+        self.suffixes.spend(words.len(), begin, grammar, stop);
+        Ok(positions)
     }
 
     fn rule_ends(&self) -> Result<&RuleEnds> {

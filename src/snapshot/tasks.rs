@@ -10,8 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{
-    CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, ngram_counts, ngram_file_counts,
-    word_set_counts,
+    CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, word_set_counts,
 };
 
 use super::file_index::Part;
@@ -226,11 +225,7 @@ impl StoredView {
 
     /// All n-grams with their counts, in parts that follow each other.
     pub(crate) fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
-        let counts = |segment: &SegmentView| -> Result<Vec<NgramCounts>> {
-            let grammar = segment.word_grammar()?;
-            let (view, weights) = (grammar.view(), grammar.weights());
-            Ok(ngram_counts(view, weights, n, WINDOW_BYTES, run.stop)?)
-        };
+        let counts = |segment: &SegmentView| segment.ngram_counts(n, WINDOW_BYTES, run.stop);
         self.vocabulary()?;
         let mut answers = self.each_segment(Task::Ngrams, run, counts, |segment, device| {
             segment.ngrams_on(device, n)
@@ -272,20 +267,6 @@ impl StoredView {
         order: FileOrder,
         run: Run<'_>,
     ) -> Result<Vec<NgramFiles>> {
-        let files = |segment: &SegmentView, order| -> Result<Vec<NgramFiles>> {
-            let grammar = segment.word_grammar()?;
-            let (view, weights) = (grammar.view(), grammar.weights());
-            let uses = segment.word_uses()?;
-            Ok(ngram_file_counts(
-                view,
-                weights,
-                uses,
-                n,
-                order,
-                WINDOW_BYTES,
-                run.stop,
-            )?)
-        };
         self.vocabulary()?;
         // The files of the only segment are those of the corpus, in the same order.
         let is_only = self.segments.len() == 1;
@@ -293,7 +274,7 @@ impl StoredView {
         let mut answers = self.each_segment(
             Task::NgramFiles,
             run,
-            |segment| files(segment, first_order),
+            |segment| segment.ngram_files(n, first_order, WINDOW_BYTES, run.stop),
             |segment, device| segment.ngram_files_on(device, n, first_order),
         )?;
         if is_only {

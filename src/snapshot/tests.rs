@@ -233,6 +233,10 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         })
         .collect();
     check_phrases(snapshot, &places);
+    // A second time from suffix arrays, where there is something to sort.
+    snapshot.view.stored().build_suffixes().unwrap();
+    check_ngrams(snapshot, &names);
+    check_phrases(snapshot, &places);
 
     // Every word, and some that are not there, in every file and everywhere.
     let mut asked: Vec<&[u8]> = everywhere.keys().copied().collect();
@@ -355,6 +359,11 @@ fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
 
     let index = snapshot.inverted_index().unwrap();
     check_files(&index, &ngram_files(files, 1));
+    check_ngrams(snapshot, files);
+}
+
+/// All n-grams, with counts and with files.
+fn check_ngrams(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
     for n in 1..=NGRAM_WORDS_MAX {
         let mut expected = ngram_files(files, n);
         let counts = snapshot.ngram_counts(n).unwrap();

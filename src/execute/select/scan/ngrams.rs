@@ -146,6 +146,9 @@ impl NgramsScan {
         };
         let stored = snapshot.view().stored();
         description.lines.push(stored.describe_places(work));
+        if work.is_some() || chosen.strategy == Strategy::Parents {
+            description.lines.extend(stored.describe_ngrams());
+        }
         Ok(NgramsScan {
             task: Task {
                 snapshot,
