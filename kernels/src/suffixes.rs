@@ -42,8 +42,8 @@ const ROUND_BYTES: usize = 1 << 28;
 const TASK_SYMBOLS: usize = 1 << 16;
 const TASK_PLACES: usize = 1 << 17;
 
-/// So few equal places are compared one by one.
-const COMPARED_PLACES: usize = 16;
+/// Windows that are looked up together, for memory answers slowly but many questions at a time.
+const LOOKED_UP: usize = 128;
 
 /// The file of every so many-th word is kept.
 const FILE_STEP: usize = 64;
@@ -161,14 +161,15 @@ impl WordSuffixes {
             let found = self.partition(keys, &short, &bucket_of, round.clone(), stop)?;
             (parts[round.clone()].par_iter_mut().enumerate()).try_for_each_init(
                 Default::default,
-                |(items, scratch): &mut (Vec<u128>, Scratch<u128>), (bucket, part)| {
+                |(items, scratch, windows): &mut (Vec<u128>, Scratch<u128>, Vec<_>),
+                 (bucket, part)| {
                     check(stop)?;
                     items.clear();
                     for task in &found {
                         task.collect(bucket, items);
                     }
                     sort_keys(items, PLACE_BITS, scratch);
-                    self.finish(keys, items, &short, part);
+                    self.finish(keys, items, windows, &short, part);
                     Ok(())
                 },
             )?;
@@ -263,46 +264,70 @@ impl WordSuffixes {
         &self,
         keys: Keys,
         items: &[u128],
+        windows: &mut Vec<(Window, u32)>,
         short: &Bits,
         (places, shared): &mut (&mut [u32], &mut [u8]),
     ) {
-        let key = |item: &u128| item >> PLACE_BITS;
+        let key = |item: u128| item >> PLACE_BITS;
         // The low bits are the place.
-        let place = |item: &u128| *item as u32;
-        let mut at = 0;
+        let place = |item: u128| item as u32;
+        let (mut start, mut looked) = (0, 0);
         let mut before = None;
-        for run in items.chunk_by(|a, b| key(a) == key(b)) {
-            let this = key(&run[0]);
-            let run_places = &mut places[at..at + run.len()];
-            for (target, item) in run_places.iter_mut().zip(run) {
-                *target = place(item);
+        while start < items.len() {
+            if start >= looked {
+                let end = items.len().min(start + LOOKED_UP);
+                self.look_up(keys, &items[start..end]);
+                looked = end;
             }
-            self.sort_by_window(run_places);
-            for (index, &place) in run_places.iter().enumerate() {
-                let length = match short.get(place) {
-                    0 => DEPTH,
-                    _ => self.window_length(place),
-                };
-                let same = match (index, before) {
-                    (0, None) => 0,
-                    (0, Some(before)) => keys.common(before, this),
-                    _ => common(&self.window(run_places[index - 1]), &self.window(place)),
-                };
-                // Both are at most `DEPTH`.
-                shared[at + index] = (length << 4 | same.min(length)) as u8;
+            let this = key(items[start]);
+            let run = items[start..].iter().take_while(|&&item| key(item) == this);
+            let end = start + run.count();
+            let mut same = before.map_or(0, |before| keys.common(before, this));
+            let length = |place: u32| match short.get(place) {
+                0 => DEPTH,
+                _ => self.window_length(place),
+            };
+            // Neither is above `DEPTH`.
+            let byte = |length: usize, same: usize| (length << 4 | same.min(length)) as u8;
+            if end - start == 1 {
+                let place = place(items[start]);
+                places[start] = place;
+                shared[start] = byte(length(place), same);
+            } else {
+                windows.clear();
+                let places_of = items[start..end].iter().map(|&item| place(item));
+                windows.extend(places_of.map(|place| (self.window(place), place)));
+                windows.sort_unstable();
+                for (at, &(window, place)) in (start..).zip(&*windows) {
+                    if at > start {
+                        same = common(&windows[at - start - 1].0, &window);
+                    }
+                    places[at] = place;
+                    shared[at] = byte(length(place), same);
+                }
             }
-            at += run.len();
-            before = Some(this);
+            (start, before) = (end, Some(this));
         }
     }
 
-    /// Sorts places of equal keys by the words behind the key. They are in order.
-    fn sort_by_window(&self, places: &mut [u32]) {
-        match places.len() {
-            0..=1 => (),
-            ..=COMPARED_PLACES => places.sort_by(|&a, &b| self.window(a).cmp(&self.window(b))),
-            _ => places.sort_by_cached_key(|&place| self.window(place)),
-        }
+    /// Brings the windows of items that have an equal neighbour into the cache.
+    #[inline(always)]
+    fn look_up(&self, keys: Keys, items: &[u128]) {
+        let ahead = keys.words as usize - 1;
+        let touched = items.windows(2).fold(0, |touched, pair| {
+            let is_same = (pair[0] ^ pair[1]) >> PLACE_BITS == 0;
+            let place = |item: u128| {
+                if is_same {
+                    item as u32 as usize + ahead
+                } else {
+                    0
+                }
+            };
+            let word = |item| self.text.get(place(item)).copied().unwrap_or(0);
+            touched ^ word(pair[0]) ^ word(pair[1])
+        });
+        // Reading is all: the value does not matter.
+        std::hint::black_box(touched);
     }
 
     /// How many words follow a place in its file, at most [`DEPTH`].
@@ -350,7 +375,9 @@ impl WordSuffixes {
         self.each_part(n, stop, |runs, places| {
             let mut offsets = Vec::with_capacity(runs.len() + 1);
             let mut entries: Vec<(u32, u32)> = Vec::with_capacity(places.len());
-            let mut files = Vec::new();
+            // How often each file was met, and which were.
+            let mut counts = vec![0u32; self.file_offsets.len() - 1];
+            let mut met = Vec::new();
             for run in runs {
                 offsets.push(entries.len());
                 let found = &places[run.start as usize..][..run.count as usize];
@@ -358,13 +385,21 @@ impl WordSuffixes {
                     entries.push((self.file_of(place), 1));
                     continue;
                 }
-                files.clear();
-                files.extend(found.iter().map(|&place| self.file_of(place)));
-                files.sort_unstable();
+                for &place in found {
+                    let file = self.file_of(place);
+                    let count = &mut counts[file as usize];
+                    if *count == 0 {
+                        met.push(file);
+                    }
+                    *count += 1;
+                }
                 let start = entries.len();
-                // No more than words.
-                let counted = (files.chunk_by(|a, b| a == b)).map(|run| (run[0], run.len() as u32));
-                entries.extend(counted);
+                if order == FileOrder::File {
+                    met.sort_unstable();
+                }
+                for file in met.drain(..) {
+                    entries.push((file, std::mem::take(&mut counts[file as usize])));
+                }
                 if order == FileOrder::Count {
                     rank(&mut entries[start..]);
                 }
@@ -467,11 +502,17 @@ impl WordSuffixes {
     #[inline(always)]
     fn words_of_n(&self, n: usize, runs: &[Run], places: &[u32]) -> Vec<u32> {
         let mut words = vec![0; runs.len() * n];
-        for (target, run) in words.chunks_exact_mut(n).zip(runs) {
-            let place = places[run.start as usize] as usize;
-            let window = &self.text[place..place + n];
-            for (target, word) in target.iter_mut().zip(window) {
-                *target = word - 1;
+        let place = |run: &Run| places[run.start as usize] as usize;
+        for (targets, runs) in words.chunks_mut(LOOKED_UP * n).zip(runs.chunks(LOOKED_UP)) {
+            let touched = (runs.iter()).fold(0, |touched, run| touched ^ self.text[place(run)]);
+            // Reading is all: the value does not matter.
+            std::hint::black_box(touched);
+            for (index, run) in runs.iter().enumerate() {
+                let window = &self.text[place(run)..][..n];
+                let target = &mut targets[index * n..][..n];
+                for at in 0..n {
+                    target[at] = window[at] - 1;
+                }
             }
         }
         words

@@ -13,7 +13,7 @@ use zipfdb_kernels::{WordGrammar, WordSuffixes};
 const SYMBOL_WORDS_MAX: u64 = 4;
 
 /// Nanoseconds of one thread that sorting a word takes, about.
-const WORD_COST: u64 = 90;
+const WORD_COST: u64 = 150;
 
 /// A suffix array that may be there.
 pub(super) struct KeptSuffixes {
