@@ -46,7 +46,7 @@ const TASK_PLACES: usize = 1 << 17;
 const LOOKED_UP: usize = 128;
 
 /// The file of every so many-th word is kept.
-const FILE_STEP: usize = 64;
+const FILE_STEP: usize = 256;
 
 /// The first words from a place on, each plus one; zeros behind the end of its file.
 type Window = [u32; DEPTH];
@@ -375,18 +375,19 @@ impl WordSuffixes {
         self.each_part(n, stop, |runs, places| {
             let mut offsets = Vec::with_capacity(runs.len() + 1);
             let mut entries: Vec<(u32, u32)> = Vec::with_capacity(places.len());
+            // All at once, for memory answers slowly but many questions at a time.
+            let files: Vec<u32> = places.iter().map(|&place| self.file_of(place)).collect();
             // How often each file was met, and which were.
             let mut counts = vec![0u32; self.file_offsets.len() - 1];
             let mut met = Vec::new();
             for run in runs {
                 offsets.push(entries.len());
-                let found = &places[run.start as usize..][..run.count as usize];
-                if let &[place] = found {
-                    entries.push((self.file_of(place), 1));
+                let found = &files[run.start as usize..][..run.count as usize];
+                if let &[file] = found {
+                    entries.push((file, 1));
                     continue;
                 }
-                for &place in found {
-                    let file = self.file_of(place);
+                for &file in found {
                     let count = &mut counts[file as usize];
                     if *count == 0 {
                         met.push(file);
