@@ -14,6 +14,7 @@ mod edited_text;
 mod file_index;
 mod known;
 mod on_devices;
+mod one_file;
 mod pending;
 mod segment_view;
 mod stored_view;

@@ -3,6 +3,8 @@
 //! Word tokens come first, in dictionary order, then gap tokens in byte order. The order itself is the tokenizer's
 //! business (it needs case folding); here it only decides how well the bytes compress.
 
+use std::ops::Range;
+
 /// The tokens of a segment, by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dictionary {
@@ -117,6 +119,33 @@ impl Dictionary {
         self.token(id)[0] == b' ' && self.own_spaces.binary_search(&id).is_err()
     }
 
+    /// Whether word token `id` has the same word as the token before it: that is the word alone, and `id` the word with
+    /// a space.
+    ///
+    /// # Panics
+    /// If there is no such token.
+    pub fn is_second_token(&self, id: u32) -> bool {
+        id > 0
+            && self.token(id).strip_prefix(b" ") == Some(self.token(id - 1))
+            && self.has_glued_space(id)
+    }
+
+    /// The tokens of each word, in their order.
+    pub fn words(&self) -> impl Iterator<Item = Range<u32>> {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let first = next;
+            if first == self.word_tokens {
+                return None;
+            }
+            next += 1;
+            while next < self.word_tokens && self.is_second_token(next) {
+                next += 1;
+            }
+            Some(first..next)
+        })
+    }
+
     /// The word tokens, ascending, whose word starts with a space itself.
     pub fn own_spaces(&self) -> &[u32] {
         &self.own_spaces
@@ -147,6 +176,16 @@ mod tests {
             [&b"the"[..], b" the", b", "]
         );
         assert!(Dictionary::default().is_empty());
+    }
+
+    #[test]
+    fn a_word_has_the_token_without_and_the_one_with_a_space() {
+        // Of the last word only the token with a space, and before it a word that begins with a space of its own.
+        let bytes = b"a ab b \xcc\x80 d".to_vec();
+        let dictionary = Dictionary::new(vec![0, 1, 3, 4, 6, 9, 11], bytes, 6, vec![4]);
+        let words: Vec<_> = dictionary.words().collect();
+        assert_eq!(words, [0..2, 2..4, 4..5, 5..6]);
+        assert_eq!(Dictionary::default().words().count(), 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Writing a segment file.
 
 use super::frame::{self, Extent, STORED};
-use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, symbols, tokens};
+use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, symbols, tokens, totals};
 use crate::backend::Backend;
 use crate::settings::{check_name, check_settings};
 use crate::{Error, Grammar, Result};
@@ -55,21 +55,24 @@ pub fn encode(
 ) -> Result<(Vec<Vec<u8>>, SegmentInfo)> {
     check(header, files, dictionary, grammar)?;
     let words = dictionary.word_tokens();
-    let (encoded, (word_section, gap_section)) = join(
+    let (encoded, ((word_section, gap_section), total_section)) = join(
         || symbols::encode(grammar, dictionary),
         || {
             // Token ids fit u32.
             let gaps = (dictionary.len() - words) as usize;
-            join(
-                || {
-                    let mut section = tokens::encode_ids(dictionary.own_spaces());
-                    section.extend(tokens::encode(words as usize, true, |id| {
-                        dictionary.token(id as u32)
-                    }));
-                    section
-                },
-                || tokens::encode(gaps, false, |id| dictionary.token(words + id as u32)),
-            )
+            let tokens = || {
+                join(
+                    || {
+                        let mut section = tokens::encode_ids(dictionary.own_spaces());
+                        section.extend(tokens::encode(words as usize, true, |id| {
+                            dictionary.token(id as u32)
+                        }));
+                        section
+                    },
+                    || tokens::encode(gaps, false, |id| dictionary.token(words + id as u32)),
+                )
+            };
+            join(tokens, || totals::encode(dictionary, grammar))
         },
     );
     let symbols::Encoded {
@@ -86,6 +89,7 @@ pub fn encode(
         model,
         bodies,
         root,
+        total_section,
     ];
     let mut extents = [Extent {
         start: 0,
