@@ -716,7 +716,9 @@ impl SegmentView {
         };
         let (info, entry) = (segment.info(), &self.files()?[file as usize]);
         let tokens = entry.words.max(entry.bytes / GAP_BYTES);
-        let cost = tokens.saturating_mul(ALONE_TOKEN_COST).saturating_add(ALONE_COST);
+        let cost = tokens
+            .saturating_mul(ALONE_TOKEN_COST)
+            .saturating_add(ALONE_COST);
         let price = (info.symbols + info.root_symbols) * ALL_SYMBOL_COST;
         let before = self.spent_alone.fetch_add(cost, Ordering::Relaxed);
         if before.saturating_add(cost) > price {
@@ -730,7 +732,9 @@ impl SegmentView {
             root: segment.root_of(&bodies, file)?,
             bodies,
         };
-        answer(alone).map(Some).map_err(|misfit| self.inconsistent(misfit))
+        answer(alone)
+            .map(Some)
+            .map_err(|misfit| self.inconsistent(misfit))
     }
 
     /// Whether words are counted and found in files without building anything first.

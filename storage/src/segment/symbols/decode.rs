@@ -430,18 +430,16 @@ fn decode_root_extents(
     let chunks = sizes.into_iter().map(|size| {
         let start = end;
         // What lies in the section fits.
-        end = start.checked_add(size).filter(|&end| end <= section.len())?;
+        end = start
+            .checked_add(size)
+            .filter(|&end| end <= section.len())?;
         Some(start..end)
     });
     let chunks = chunks.collect::<Option<Vec<Range<usize>>>>();
     Ok((offsets, chunks.ok_or(Fault("it ends early"))?))
 }
 
-type Work<'a> = (
-    Option<(&'a Rules, Range<usize>)>,
-    &'a mut [u32],
-    &'a [u8],
-);
+type Work<'a> = (Option<(&'a Rules, Range<usize>)>, &'a mut [u32], &'a [u8]);
 
 fn decode_chunks(work: Vec<Work<'_>>, model: &Model, part: usize) -> Result<(), Fault> {
     let mut work: Vec<Option<Work<'_>>> = work.into_iter().map(Some).collect();
