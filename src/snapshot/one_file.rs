@@ -46,6 +46,20 @@ impl OneFile<'_> {
         Ok(offsets)
     }
 
+    /// The numbers, counted from 0, of a word's occurrences among all words.
+    pub(super) fn positions(&self, word: WordTerminals) -> Result<Vec<u64>, Misfit> {
+        let tokens = word.first..word.end;
+        let (mut positions, mut words) = (Vec::new(), 0);
+        self.walk(|_, token| {
+            if tokens.contains(&token) {
+                positions.push(words);
+            }
+            words += u64::from(token < self.dictionary.word_tokens());
+            ControlFlow::Continue(())
+        })?;
+        Ok(positions)
+    }
+
     /// The words that occur, ascending, and how often; `word_of` has the word of each token.
     pub(super) fn word_counts(&self, word_of: &[u32]) -> Result<Vec<(u32, u64)>, Misfit> {
         let mut words = Vec::new();

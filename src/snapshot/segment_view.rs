@@ -55,16 +55,12 @@ struct WordTable {
 
 impl WordTable {
     fn new(dictionary: &Dictionary) -> WordTable {
+        let mut tokens = dictionary.word_offsets();
         let mut word_of = vec![GAP; dictionary.len() as usize];
-        let mut tokens = Vec::with_capacity(dictionary.word_tokens() as usize);
-        for token in 0..dictionary.word_tokens() {
-            if !dictionary.is_second_token(token) {
-                tokens.push(token);
-            }
-            // No more words than tokens.
-            word_of[token as usize] = tokens.len() as u32 - 1;
+        for (word, range) in (0..).zip(tokens.windows(2)) {
+            word_of[range[0] as usize..range[1] as usize].fill(word);
         }
-        tokens.shrink_to_fit();
+        tokens.pop();
         WordTable { word_of, tokens }
     }
 }
@@ -663,9 +659,12 @@ impl SegmentView {
 
     /// The positions, counted in words, of a word in a file.
     pub(crate) fn positions_in_file(&self, file: u32, word: WordTerminals) -> Result<Vec<u64>> {
-        let Some(word) = self.number_of(word)? else {
+        let Some(number) = self.number_of(word)? else {
             return Ok(Vec::new());
         };
+        if let Some(positions) = self.ask_alone(file, |alone| alone.positions(word))? {
+            return Ok(positions);
+        }
         let view = self.word_grammar()?.view();
         let structures = Structures {
             view,
@@ -674,9 +673,9 @@ impl SegmentView {
             parents: Some(&self.word_uses()?.parents),
         };
         let terminals = WordTerminals {
-            first: word,
-            spaced: word + 1,
-            end: word + 1,
+            first: number,
+            spaced: number + 1,
+            end: number + 1,
         };
         let words = self.files()?[file as usize].words;
         Ok(locate_in_file(structures, terminals, file, words))
@@ -763,6 +762,15 @@ impl SegmentView {
         let view = self.view()?;
         self.signatures(view)?;
         self.lengths(view).map(|_| ())
+    }
+
+    /// Whether the roots of all files are decoded.
+    #[cfg(test)]
+    pub(crate) fn has_grammar(&self) -> bool {
+        match &self.parts {
+            Parts::Stored(segment) => segment.has_grammar(),
+            Parts::Memory(_) => true,
+        }
     }
 
     #[cfg(test)]

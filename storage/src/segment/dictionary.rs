@@ -3,7 +3,10 @@
 //! Word tokens come first, in dictionary order, then gap tokens in byte order. The order itself is the tokenizer's
 //! business (it needs case folding); here it only decides how well the bytes compress.
 
-use std::ops::Range;
+use rayon::prelude::*;
+
+/// Tokens that one task looks at, at least.
+const TASK_TOKENS: usize = 1 << 12;
 
 /// The tokens of a segment, by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,20 +133,15 @@ impl Dictionary {
             && self.has_glued_space(id)
     }
 
-    /// The tokens of each word, in their order.
-    pub fn words(&self) -> impl Iterator<Item = Range<u32>> {
-        let mut next = 0;
-        std::iter::from_fn(move || {
-            let first = next;
-            if first == self.word_tokens {
-                return None;
-            }
-            next += 1;
-            while next < self.word_tokens && self.is_second_token(next) {
-                next += 1;
-            }
-            Some(first..next)
-        })
+    /// `[words + 1]`: the tokens of word `w` are `word_offsets[w]..word_offsets[w + 1]`. Parallel on the current pool.
+    pub fn word_offsets(&self) -> Vec<u32> {
+        let tokens = (0..self.word_tokens).into_par_iter();
+        let is_second: Vec<bool> = (tokens.with_min_len(TASK_TOKENS))
+            .map(|token| self.is_second_token(token))
+            .collect();
+        let firsts = (0..).zip(is_second).filter(|(_, is_second)| !is_second);
+        let firsts = firsts.map(|(token, _)| token);
+        firsts.chain([self.word_tokens]).collect()
     }
 
     /// The word tokens, ascending, whose word starts with a space itself.
@@ -183,9 +181,8 @@ mod tests {
         // Of the last word only the token with a space, and before it a word that begins with a space of its own.
         let bytes = b"a ab b \xcc\x80 d".to_vec();
         let dictionary = Dictionary::new(vec![0, 1, 3, 4, 6, 9, 11], bytes, 6, vec![4]);
-        let words: Vec<_> = dictionary.words().collect();
-        assert_eq!(words, [0..2, 2..4, 4..5, 5..6]);
-        assert_eq!(Dictionary::default().words().count(), 0);
+        assert_eq!(dictionary.word_offsets(), [0, 2, 4, 5, 6]);
+        assert_eq!(Dictionary::default().word_offsets(), [0]);
     }
 
     #[test]

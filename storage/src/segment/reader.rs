@@ -121,7 +121,7 @@ impl SegmentReader {
         Ok(self.dictionary.get().expect("it is set"))
     }
 
-    /// How often each word occurs in the files, in order of [`Dictionary::words`]; none if the file does not say. Decodes
+    /// How often each word occurs in the files, in order of [`Dictionary::word_offsets`]; none if the file does not say. Decodes
     /// the dictionary too, but no grammar; only [`SegmentReader::verify`] compares with that.
     ///
     /// # Errors
@@ -279,22 +279,16 @@ impl SegmentReader {
     }
 
     fn decode_bodies(&self) -> Result<Bodies> {
-        let dictionary = self.dictionary()?;
         let info = self.info();
-        let coded = Coded {
-            rules: self.section(Section::Rules)?,
-            model: self.section(Section::Model)?,
-            bodies: self.section(Section::Bodies)?,
-            root: self.section(Section::Root)?,
-        };
         let counts = Counts {
+            tokens: info.tokens,
             rules: info.rules,
             levels: info.levels,
             symbols: info.symbols,
             root_symbols: info.root_symbols,
             files: info.files,
         };
-        symbols::decode(&coded, counts, dictionary).map_err(|(part, fault)| {
+        let corrupt = |(part, fault)| {
             let section = match part {
                 Part::Rules => Section::Rules,
                 Part::Model => Section::Model,
@@ -302,7 +296,21 @@ impl SegmentReader {
                 Part::Root => Section::Root,
             };
             self.corrupt(section, fault)
-        })
+        };
+        let (dictionary, parts) = rayon::join(
+            || self.dictionary(),
+            || {
+                let coded = Coded {
+                    model: self.section(Section::Model)?,
+                    bodies: self.section(Section::Bodies)?,
+                    root: self.section(Section::Root)?,
+                };
+                let rules = symbols::decode_rules(self.section(Section::Rules)?, counts);
+                Ok((coded, rules.map_err(corrupt)?))
+            },
+        );
+        let (dictionary, (coded, rules)) = (dictionary?, parts?);
+        symbols::decode(&coded, counts, rules, dictionary).map_err(corrupt)
     }
 
     fn decode_grammar(&self) -> Result<Grammar> {

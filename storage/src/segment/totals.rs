@@ -5,6 +5,7 @@
 
 use super::coding::{Fault, numbers};
 use crate::{Dictionary, Grammar};
+use rayon::prelude::*;
 
 /// Longer words are taken to be as rare as those of this many bytes.
 const SIZE_MAX: usize = 15;
@@ -45,16 +46,21 @@ pub fn verify(stored: &[u32], dictionary: &Dictionary, grammar: &Grammar) -> Res
 /// For each word its table: how long it is, and which of its two tokens it has. Short ones are frequent, and those that
 /// have both occur twice at least.
 fn rows(dictionary: &Dictionary) -> Vec<u8> {
-    let row = |tokens: std::ops::Range<u32>| {
-        let kind = match tokens.len() {
-            1 => usize::from(dictionary.has_glued_space(tokens.start)),
+    let row = |tokens: &[u32]| {
+        let kind = match tokens[1] - tokens[0] {
+            1 => usize::from(dictionary.has_glued_space(tokens[0])),
             _ => 2,
         };
-        let size = dictionary.word(tokens.start).len().min(SIZE_MAX);
+        let size = dictionary.word(tokens[0]).len().min(SIZE_MAX);
         (kind * (SIZE_MAX + 1) + size) as u8 // below ROWS
     };
-    dictionary.words().map(row).collect()
+    let offsets = dictionary.word_offsets();
+    let words = offsets.par_windows(2).with_min_len(TASK_WORDS);
+    words.map(row).collect()
 }
+
+/// Words that one task looks at, at least.
+const TASK_WORDS: usize = 1 << 12;
 
 /// How often each word occurs; none if a count needs more than 32 bits.
 ///
@@ -72,12 +78,12 @@ fn count(dictionary: &Dictionary, grammar: &Grammar) -> Option<Vec<u32>> {
             *sum = sum.saturating_add(weight);
         }
     }
-    let total = |tokens: std::ops::Range<u32>| {
-        let weights = &weights[tokens.start as usize..tokens.end as usize];
+    let total = |tokens: &[u32]| {
+        let weights = &weights[tokens[0] as usize..tokens[1] as usize];
         let sum = weights.iter().copied().fold(0, u64::saturating_add);
         u32::try_from(sum).ok()
     };
-    dictionary.words().map(total).collect()
+    dictionary.word_offsets().windows(2).map(total).collect()
 }
 
 #[cfg(test)]

@@ -55,12 +55,9 @@ fn assert_totals(sample: &Sample, stored: Option<&[u32]>) {
             None => counts[symbol as usize] += 1,
         }
     }
-    let total = |tokens: std::ops::Range<u32>| {
-        counts[tokens.start as usize..tokens.end as usize]
-            .iter()
-            .sum()
-    };
-    let expected: Vec<u32> = dictionary.words().map(total).collect();
+    let words = dictionary.word_offsets();
+    let total = |tokens: &[u32]| counts[tokens[0] as usize..tokens[1] as usize].iter().sum();
+    let expected: Vec<u32> = words.windows(2).map(total).collect();
     assert_eq!(stored, Some(&expected[..]));
 }
 

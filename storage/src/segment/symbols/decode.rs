@@ -18,10 +18,8 @@ use rayon::prelude::*;
 use std::fmt;
 use std::ops::Range;
 
-/// The sections of a grammar, as stored.
+/// The sections of a grammar, as stored, but the one of rules.
 pub struct Coded<'a> {
-    /// Sizes of levels, lengths of bodies, their first symbols.
-    pub rules: &'a [u8],
     /// Frequency classes, classes, contexts, tables.
     pub model: &'a [u8],
     /// All other symbols of bodies.
@@ -33,6 +31,8 @@ pub struct Coded<'a> {
 /// What the segment says of its grammar elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
+    /// Tokens of the dictionary.
+    pub tokens: u32,
     /// Rules.
     pub rules: u32,
     /// Levels.
@@ -68,14 +68,16 @@ impl fmt::Debug for Bodies {
     }
 }
 
-/// Decodes the bodies of a grammar whose terminals are the tokens of `dictionary`.
+/// Rules that one task takes at least where all of a level are gone through.
+const TASK_RULES: usize = 1 << 12;
+
+/// Decodes what `rules` does not have of the bodies of a grammar whose terminals are the tokens of `dictionary`.
 pub fn decode(
     coded: &Coded<'_>,
     counts: Counts,
+    rules: Rules,
     dictionary: &Dictionary,
 ) -> Result<Bodies, (Part, Fault)> {
-    let rules = decode_rules(coded.rules, counts, dictionary.len())
-        .map_err(|fault| (Part::Rules, fault))?;
     check_expansion(coded.bodies.len(), counts.symbols.saturating_mul(4))
         .map_err(|fault| (Part::Bodies, fault))?;
     check_expansion(coded.root.len(), counts.root_symbols.saturating_mul(4))
@@ -174,14 +176,21 @@ pub enum Part {
     Root,
 }
 
-struct Rules {
+/// The bodies without their symbols, but the first of each.
+pub struct Rules {
     terminals: usize,
     level_offsets: Vec<u32>,
     offsets: Vec<u32>,
     first: Vec<u32>,
 }
 
-fn decode_rules(mut input: &[u8], counts: Counts, terminals: u32) -> Result<Rules, Fault> {
+/// Decodes the section of rules, which needs no other.
+pub fn decode_rules(section: &[u8], counts: Counts) -> Result<Rules, (Part, Fault)> {
+    read_rules(section, counts).map_err(|fault| (Part::Rules, fault))
+}
+
+fn read_rules(mut input: &[u8], counts: Counts) -> Result<Rules, Fault> {
+    let terminals = counts.tokens;
     let rules = counts.rules as usize;
     check_expansion(input.len(), rules as u64 * 4)?;
     if u64::from(terminals) + rules as u64 >= 1 << 31 {
@@ -386,21 +395,29 @@ fn decode_bodies(mut input: &[u8], rules: &Rules, model: &mut Model) -> Result<V
             lanes.push((Some((rules, chunk.rules.clone())), target, *coded));
         }
         decode_chunks(lanes, model, 0)?;
-        for rule in level_rules.clone() {
-            let body = &symbols[rules.offsets[rule] as usize..rules.offsets[rule + 1] as usize];
-            let derived = of_body(
-                body[body.len() - 2..]
-                    .iter()
-                    .map(|&symbol| model.ends[symbol as usize]),
-                model.classes,
-            );
-            let own = model.frequencies[rules.terminals + rule] >= model.threshold;
-            let ends = &mut model.ends[rules.terminals + rule];
-            ends.before = derived.before;
-            if !own {
-                ends.right = derived.right;
-            }
-        }
+        let Model {
+            classes,
+            threshold,
+            frequencies,
+            ends,
+            ..
+        } = model;
+        // Bodies use symbols of lower levels only.
+        let (done, open) = ends.split_at_mut(rules.terminals + level_rules.start);
+        let frequencies = &frequencies[rules.terminals + level_rules.start..];
+        (open[..level_rules.len()].par_iter_mut())
+            .zip(&frequencies[..level_rules.len()])
+            .zip(level_rules.clone())
+            .with_min_len(TASK_RULES)
+            .for_each(|((ends, frequency), rule)| {
+                let body = &symbols[rules.offsets[rule] as usize..rules.offsets[rule + 1] as usize];
+                let last = &body[body.len() - 2..];
+                let derived = of_body(last.iter().map(|&symbol| done[symbol as usize]), *classes);
+                ends.before = derived.before;
+                if frequency < threshold {
+                    ends.right = derived.right;
+                }
+            });
         let symbols = rules.terminals + level_rules.start..rules.terminals + level_rules.end;
         model.admit(symbols);
     }
