@@ -718,6 +718,7 @@ impl SegmentView {
         let cost = tokens
             .saturating_mul(ALONE_TOKEN_COST)
             .saturating_add(ALONE_COST);
+        // Below 2^39.
         let price = (info.symbols + info.root_symbols) * ALL_SYMBOL_COST;
         let before = self.spent_alone.fetch_add(cost, Ordering::Relaxed);
         if before.saturating_add(cost) > price {
@@ -877,11 +878,11 @@ impl SegmentView {
 }
 
 /// Nanoseconds that a file takes whose root alone is decoded, about: two chunks of the root at least, and its tokens.
-const ALONE_COST: u64 = 300_000;
-const ALONE_TOKEN_COST: u64 = 10;
+const ALONE_COST: u64 = 1_000_000;
+const ALONE_TOKEN_COST: u64 = 40;
 
 /// Nanoseconds that decoding all roots and building what look-ups need takes for each symbol, about.
-const ALL_SYMBOL_COST: u64 = 12;
+const ALL_SYMBOL_COST: u64 = 50;
 
 /// Nanoseconds that counting all words in all files takes for each symbol, about.
 const COUNT_ALL_SYMBOL_COST: u64 = 30;
