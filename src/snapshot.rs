@@ -15,6 +15,7 @@ mod file_index;
 mod kept_suffixes;
 mod known;
 mod on_devices;
+mod one_file;
 mod pending;
 mod segment_view;
 mod stored_view;

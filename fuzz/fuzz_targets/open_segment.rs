@@ -12,14 +12,14 @@ use libfuzzer_sys::fuzz_target;
 use zipfdb_storage::{Backend, MemoryBackend, SegmentReader};
 
 const MAGIC: [u8; 8] = *b"\x89ZDBSEG\n";
-const VERSION: [u8; 4] = 1_u32.to_le_bytes();
+const VERSION: [u8; 4] = 2_u32.to_le_bytes();
 const HEAD_SIZE: usize = MAGIC.len() + VERSION.len();
 
 /// Size of the footer, its CRC32, magic.
 const TAIL_SIZE: usize = 4 + 4 + MAGIC.len();
 
 /// At the end of the footer: for each section its size in 8 bytes and its CRC32.
-const SECTIONS: usize = 7;
+const SECTIONS: usize = 8;
 const EXTENT_SIZE: usize = 8 + 4;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -48,8 +48,13 @@ fuzz_target!(|bytes: &[u8]| {
     );
     let files = reader.files().is_ok();
     let dictionary = reader.dictionary().is_ok();
+    let totals = reader.totals().is_ok();
+    let roots = reader.bodies().map(|bodies| {
+        let roots = (0..info.files).map(|file| reader.root_of(&bodies, file));
+        roots.collect::<Result<Vec<_>, _>>().ok()
+    });
     let grammar = reader.grammar().is_ok();
-    let all = files && dictionary && grammar;
+    let all = files && dictionary && totals && grammar;
     if reader.verify().is_ok() {
         assert!(all, "what verifies can be read");
     }
@@ -62,6 +67,9 @@ fuzz_target!(|bytes: &[u8]| {
             grammar.clone().check().is_ok(),
             "a grammar that was given out is sound"
         );
+        let roots = roots.ok().flatten().expect("all roots can be read");
+        let all = (0..info.files).map(|file| grammar.root_of(file));
+        assert!(all.eq(&roots), "roots are the same alone");
     }
 });
 

@@ -24,7 +24,8 @@ use zipfdb_kernels::{
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
 use super::kept_suffixes::KeptSuffixes;
-use super::word_order::{WordIndex, is_second_token, order_fault};
+use super::one_file::{Misfit, OneFile};
+use super::word_order::{WordIndex, order_fault};
 use crate::device::{Kind, Residence};
 use crate::strategy::Task;
 use crate::{Error, Result, tokenize};
@@ -56,16 +57,12 @@ struct WordTable {
 
 impl WordTable {
     fn new(dictionary: &Dictionary) -> WordTable {
+        let mut tokens = dictionary.word_offsets();
         let mut word_of = vec![GAP; dictionary.len() as usize];
-        let mut tokens = Vec::with_capacity(dictionary.word_tokens() as usize);
-        for token in 0..dictionary.word_tokens() {
-            if !is_second_token(dictionary, token) {
-                tokens.push(token);
-            }
-            // No more words than tokens.
-            word_of[token as usize] = tokens.len() as u32 - 1;
+        for (word, range) in (0..).zip(tokens.windows(2)) {
+            word_of[range[0] as usize..range[1] as usize].fill(word);
         }
-        tokens.shrink_to_fit();
+        tokens.pop();
         WordTable { word_of, tokens }
     }
 }
@@ -93,6 +90,8 @@ pub(crate) struct SegmentView {
     /// About how many nanoseconds queries took because there were no parents.
     spent: AtomicU64,
     suffixes: KeptSuffixes,
+    /// About how many nanoseconds questions took whose files were decoded alone.
+    spent_alone: AtomicU64,
     /// For each word its files with counts.
     word_files: OnceLock<Arc<CountTable>>,
     /// For each file its words with counts.
@@ -164,6 +163,7 @@ impl SegmentView {
             parents: OnceLock::new(),
             spent: AtomicU64::new(0),
             suffixes: KeptSuffixes::new(),
+            spent_alone: AtomicU64::new(0),
             word_files: OnceLock::new(),
             file_words: OnceLock::new(),
             spent_counting: AtomicU64::new(0),
@@ -336,13 +336,24 @@ impl SegmentView {
     /// The grammar over words.
     pub(crate) fn word_grammar(&self) -> Result<&WordGrammar> {
         build_once(&self.word_grammar, || {
-            let table = self.word_table()?;
-            Ok(WordGrammar::new(
-                self.view()?,
-                &table.word_of,
-                self.word_count()?,
-            ))
+            let (word_of, words) = (self.word_of()?, self.word_count()?);
+            let grammar = WordGrammar::new(self.view()?, word_of, words);
+            match self.stored_totals()? {
+                Some(totals) if totals != &grammar.weights()[..words as usize] => {
+                    Err(self.inconsistent("a word does not occur as often as it says"))
+                }
+                _ => Ok(grammar),
+            }
         })
+    }
+
+    /// How often each word occurs, if the segment file says so.
+    fn stored_totals(&self) -> Result<Option<&[u32]>> {
+        match &self.parts {
+            Parts::Stored(segment) => Ok(segment.totals()?),
+            #[cfg(test)]
+            Parts::Memory(_) => Ok(None),
+        }
     }
 
     /// Whether there is all that a device is given.
@@ -359,9 +370,13 @@ impl SegmentView {
         build_once(&self.word_uses, || Ok(WordUses::new(grammar.view())))
     }
 
-    /// How often each word occurs in the segment.
+    /// How often each word occurs in the segment: as its file says, or its grammar, which is compared with that once it is
+    /// there.
     pub(crate) fn totals(&self) -> Result<&[u32]> {
-        let totals = &self.word_grammar()?.weights()[..self.word_count()? as usize];
+        let totals = match self.stored_totals()? {
+            Some(totals) => totals,
+            None => &self.word_grammar()?.weights()[..self.word_count()? as usize],
+        };
         self.check_totals(totals)?;
         Ok(totals)
     }
@@ -536,6 +551,9 @@ impl SegmentView {
             let found = files.binary_search_by_key(&file, |&(file, _)| file);
             return Ok(found.map_or(0, |at| u64::from(files[at].1)));
         }
+        if let Some(count) = self.ask_alone(file, |alone| alone.count(word))? {
+            return Ok(count);
+        }
         let begin = Instant::now();
         let view = self.view()?;
         let tokens = self.about_tokens(view, file)?;
@@ -640,6 +658,10 @@ impl SegmentView {
 
     /// The words that occur in a file, ascending, and how often.
     pub(crate) fn word_counts(&self, file: u32) -> Result<Vec<(u32, u64)>> {
+        let word_of = self.word_of()?;
+        if let Some(counts) = self.ask_alone(file, |alone| alone.word_counts(word_of))? {
+            return Ok(counts);
+        }
         let view = self.word_grammar()?.view();
         let entry = &self.files()?[file as usize];
         Ok(file_weights(view, file, entry.words, entry.words))
@@ -676,6 +698,9 @@ impl SegmentView {
         if word.first == word.end {
             return Ok(Vec::new());
         }
+        if let Some(offsets) = self.ask_alone(file, |alone| alone.locate(word))? {
+            return Ok(offsets);
+        }
         let view = self.view()?;
         let tokens = self.about_tokens(view, file)?;
         let structures = self.structures(view, view.root_range(file), tokens)?;
@@ -684,9 +709,12 @@ impl SegmentView {
 
     /// The positions, counted in words, of a word in a file.
     pub(crate) fn positions_in_file(&self, file: u32, word: WordTerminals) -> Result<Vec<u64>> {
-        let Some(word) = self.number_of(word)? else {
+        let Some(number) = self.number_of(word)? else {
             return Ok(Vec::new());
         };
+        if let Some(positions) = self.ask_alone(file, |alone| alone.positions(word))? {
+            return Ok(positions);
+        }
         let view = self.word_grammar()?.view();
         let structures = Structures {
             view,
@@ -695,9 +723,9 @@ impl SegmentView {
             parents: Some(&self.word_uses()?.parents),
         };
         let terminals = WordTerminals {
-            first: word,
-            spaced: word + 1,
-            end: word + 1,
+            first: number,
+            spaced: number + 1,
+            end: number + 1,
         };
         let words = self.files()?[file as usize].words;
         Ok(locate_in_file(structures, terminals, file, words))
@@ -705,6 +733,9 @@ impl SegmentView {
 
     /// Some bytes of a file.
     pub(crate) fn extract(&self, file: u32, offset: u64, length: u64) -> Result<Vec<u8>> {
+        if let Some(bytes) = self.ask_alone(file, |alone| alone.extract(offset, length))? {
+            return Ok(bytes);
+        }
         Ok(extract(self.content()?, file, offset, length))
     }
 
@@ -714,7 +745,46 @@ impl SegmentView {
         file: u32,
         target: &mut dyn io::Write,
     ) -> Result<io::Result<()>> {
+        if let Some(bytes) = self.ask_alone(file, |alone| alone.extract(0, u64::MAX))? {
+            return Ok(target.write_all(&bytes));
+        }
         Ok(expand_file(self.content()?, file, target))
+    }
+
+    /// The answer of a file whose root alone is decoded; none if the roots of all files are, or it is time to decode them:
+    /// when questions have taken about as long as that takes. So neither a single question nor a million pay much more
+    /// than they must.
+    fn ask_alone<A>(
+        &self,
+        file: u32,
+        answer: impl FnOnce(OneFile<'_>) -> std::result::Result<A, Misfit>,
+    ) -> Result<Option<A>> {
+        let segment = match &self.parts {
+            Parts::Stored(segment) if !segment.has_grammar() => segment,
+            _ => return Ok(None),
+        };
+        let (info, entry) = (segment.info(), &self.files()?[file as usize]);
+        let tokens = entry.words.max(entry.bytes / GAP_BYTES);
+        let cost = tokens
+            .saturating_mul(ALONE_TOKEN_COST)
+            .saturating_add(ALONE_COST);
+        // Below 2^39.
+        let price = (info.symbols + info.root_symbols) * ALL_SYMBOL_COST;
+        let before = self.spent_alone.fetch_add(cost, Ordering::Relaxed);
+        if before.saturating_add(cost) > price {
+            return Ok(None);
+        }
+        let dictionary = self.dictionary()?;
+        let bodies = segment.bodies()?;
+        let alone = OneFile {
+            dictionary,
+            entry,
+            root: segment.root_of(&bodies, file)?,
+            bodies,
+        };
+        answer(alone)
+            .map(Some)
+            .map_err(|misfit| self.inconsistent(misfit))
     }
 
     /// Whether words are counted and found in files without building anything first.
@@ -743,6 +813,15 @@ impl SegmentView {
         let view = self.view()?;
         self.signatures(view)?;
         self.lengths(view).map(|_| ())
+    }
+
+    /// Whether the roots of all files are decoded.
+    #[cfg(test)]
+    pub(crate) fn has_grammar(&self) -> bool {
+        match &self.parts {
+            Parts::Stored(segment) => segment.has_grammar(),
+            Parts::Memory(_) => true,
+        }
     }
 
     #[cfg(test)]
@@ -784,7 +863,7 @@ impl SegmentView {
             let dictionary = self.dictionary()?;
             let words = dictionary.word_tokens();
             let group = |terminal: u32| {
-                let is_second = terminal < words && is_second_token(dictionary, terminal);
+                let is_second = terminal < words && dictionary.is_second_token(terminal);
                 terminal - u32::from(is_second)
             };
             Ok(Signatures::new(view, group))
@@ -847,6 +926,13 @@ impl SegmentView {
         Some(self.parents.get_or_init(|| built))
     }
 }
+
+/// Nanoseconds that a file takes whose root alone is decoded, about: two chunks of the root at least, and its tokens.
+const ALONE_COST: u64 = 1_000_000;
+const ALONE_TOKEN_COST: u64 = 40;
+
+/// Nanoseconds that decoding all roots and building what look-ups need takes for each symbol, about.
+const ALL_SYMBOL_COST: u64 = 50;
 
 /// Nanoseconds that counting all words in all files takes for each symbol, about.
 const COUNT_ALL_SYMBOL_COST: u64 = 30;

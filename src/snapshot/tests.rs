@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer};
@@ -724,4 +725,154 @@ fn a_failing_target_is_an_error_with_the_files_name() {
         .write_content("dir/file0.txt", &mut Full)
         .unwrap_err();
     assert!(matches!(&error, Error::Io { path, .. } if path.ends_with("dir/file0.txt")));
+}
+
+/// A database of some files with random words of many, and the words of each file.
+fn many_words(folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut numbers = Numbers(90);
+    let mut files = BTreeMap::new();
+    for file in 0..40 {
+        let words = (0..2000).map(|_| format!("w{}", numbers.below(400)));
+        files.insert(format!("file{file:02}"), words.collect::<Vec<String>>());
+    }
+    let rows: Vec<(&String, String)> = (files.iter())
+        .map(|(name, words)| (name, words.join(" ") + ".\n"))
+        .collect();
+    let database = Database::open(folder).unwrap();
+    let corpus = (database.create_corpus("c", CorpusSettings::default())).unwrap();
+    corpus.append_many(&rows).unwrap();
+    corpus.recompress(&NoProgress).unwrap();
+    files
+}
+
+/// The corpus of a database that was just opened.
+fn opened(folder: &Path) -> Snapshot {
+    let database = Database::options().read_only(true).open(folder).unwrap();
+    database.corpus("c").unwrap().snapshot().unwrap()
+}
+
+#[test]
+fn first_questions_are_answered_exactly_without_decoding_all_roots() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = many_words(folder.path());
+    let all = count(files.values().flatten().map(String::as_bytes));
+    let has_grammar = |snapshot: &Snapshot| snapshot.view.segments()[0].has_grammar();
+
+    let snapshot = opened(folder.path());
+    check_word_counts(&snapshot.word_counts().unwrap(), &all);
+    assert_eq!(snapshot.count("w7").unwrap(), all[&b"w7"[..]]);
+    assert!(!has_grammar(&snapshot));
+
+    let name = "file17";
+    let text = files[name].join(" ") + ".\n";
+    let of_file = count(files[name].iter().map(String::as_bytes));
+    let mut offsets = Vec::new();
+    let mut offset = 0;
+    for word in &files[name] {
+        if word == "w7" {
+            offsets.push(offset);
+        }
+        offset += word.len() as u64 + 1;
+    }
+    let extract = |snapshot: &Snapshot, offset: u64, length: u64| {
+        let end = text.len().min((offset + length) as usize);
+        let found = snapshot.extract(name, offset, length).unwrap();
+        assert_eq!(found, text.as_bytes()[(offset as usize).min(end)..end]);
+    };
+    type Ask<'a> = Box<dyn Fn(&Snapshot) + Sync + 'a>;
+    let questions: [Ask<'_>; 8] = [
+        Box::new(|snapshot| {
+            let counted = snapshot.count_in(name, "w7").unwrap();
+            assert_eq!(counted, of_file[&b"w7"[..]]);
+            assert_eq!(snapshot.count_in(name, "absent").unwrap(), 0);
+        }),
+        Box::new(|snapshot| assert_eq!(snapshot.search_in(name, "w7").unwrap(), offsets)),
+        Box::new(|snapshot| {
+            let view = snapshot.view();
+            let word = view.vocabulary().unwrap().find(b"w7").unwrap().unwrap();
+            let file = view.find_file(name).unwrap();
+            let positions = view.positions_of(file, word).unwrap();
+            assert!(
+                (0..)
+                    .zip(&files[name])
+                    .filter(|(_, word)| *word == "w7")
+                    .map(|(at, _)| at)
+                    .eq(positions)
+            );
+        }),
+        Box::new(|snapshot| check_word_counts(&snapshot.word_counts_of(name).unwrap(), &of_file)),
+        Box::new(|snapshot| extract(snapshot, 5000, 64)),
+        Box::new(|snapshot| extract(snapshot, 0, 1)),
+        Box::new(|snapshot| extract(snapshot, text.len() as u64 - 3, 64)),
+        Box::new(|snapshot| {
+            let mut found = Vec::new();
+            snapshot.write_content(name, &mut found).unwrap();
+            assert_eq!(found, text.as_bytes());
+        }),
+    ];
+    for ask in &questions {
+        let snapshot = opened(folder.path());
+        ask(&snapshot);
+        assert!(!has_grammar(&snapshot));
+        (0..9).for_each(|_| ask(&snapshot));
+        assert!(has_grammar(&snapshot));
+        check_word_counts(&snapshot.word_counts().unwrap(), &all);
+    }
+    let snapshot = opened(folder.path());
+    (0..3).for_each(|_| questions.iter().for_each(|ask| ask(&snapshot)));
+    let snapshot = opened(folder.path());
+    (0..32)
+        .into_par_iter()
+        .for_each(|ask| questions[ask % 8](&snapshot));
+}
+
+/// The segment file of a database with one file, and where its totals begin and end, and the footer.
+fn only_segment(folder: &Path, text: &str) -> (PathBuf, Vec<u8>, [usize; 3]) {
+    let database = Database::open(folder).unwrap();
+    let corpus = (database.create_corpus("c", CorpusSettings::default())).unwrap();
+    corpus.append_many(&[("f", text)]).unwrap();
+    corpus.recompress(&NoProgress).unwrap();
+    drop(database);
+    let entries = fs::read_dir(folder.join("segments")).unwrap();
+    let mut paths = entries.map(|entry| entry.unwrap().path());
+    let path = paths.find(|path| path.extension() == Some("seg".as_ref()));
+    let path = path.unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let tail = bytes.len() - 16;
+    let footer = tail - number(tail);
+    (
+        path,
+        bytes.clone(),
+        [footer - number(tail - 12), footer, tail],
+    )
+}
+
+#[test]
+fn totals_of_another_text_never_contradict_an_answer_silently() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (path, bytes, [_, footer, tail]) = only_segment(folder.path(), "x x x y y");
+    let (_, others, [start, end, _]) = only_segment(other.path(), "x x y y y");
+    let [own_start, ..] = only_segment(tempfile::tempdir().unwrap().path(), "x x x y y").2;
+
+    // The same file with the totals of the other text, and right checksums.
+    let totals = &others[start..end];
+    let mut wrong = bytes[..own_start].to_vec();
+    wrong.extend_from_slice(totals);
+    let entry = wrong.len() + (tail - 12 - footer);
+    wrong.extend_from_slice(&bytes[footer..]);
+    wrong[entry..entry + 8].copy_from_slice(&(totals.len() as u64).to_le_bytes());
+    wrong[entry + 8..entry + 12].copy_from_slice(&crc32fast::hash(totals).to_le_bytes());
+    let sealed = [&wrong[8..12], &wrong[own_start + totals.len()..entry + 12]].concat();
+    wrong[entry + 16..entry + 20].copy_from_slice(&crc32fast::hash(&sealed).to_le_bytes());
+    fs::write(&path, wrong).unwrap();
+
+    let snapshot = opened(folder.path());
+    assert_eq!(snapshot.count("x").unwrap(), 2, "as the file says");
+    let error = snapshot.ngram_counts(2).err().unwrap();
+    assert!(matches!(error, Error::Inconsistent { .. }), "{error}");
+    let database = Database::open(folder.path()).unwrap();
+    let checks = database.corpus("c").unwrap().check(&NoProgress).unwrap();
+    let problem = checks[0].problem.as_ref().unwrap();
+    assert!(problem.contains("as often as it says"), "{problem}");
 }

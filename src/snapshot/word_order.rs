@@ -39,14 +39,6 @@ fn folded(word: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// Whether word token `id` has the same word as the token before it: that is
-/// the word alone, and `id` the word with a space.
-pub(crate) fn is_second_token(dictionary: &Dictionary, id: u32) -> bool {
-    id > 0
-        && dictionary.token(id).strip_prefix(b" ") == Some(dictionary.token(id - 1))
-        && dictionary.has_glued_space(id)
-}
-
 /// What is wrong with the order of a dictionary's words, if something is: damage, or a version of Unicode that folds
 /// other characters than ours. Parallel on the current pool.
 pub(crate) fn order_fault(dictionary: &Dictionary) -> Option<&'static str> {
@@ -58,7 +50,7 @@ pub(crate) fn order_fault(dictionary: &Dictionary) -> Option<&'static str> {
         let previous = token.checked_sub(1).map(|token| dictionary.word(token))?;
         match compare(previous, word) {
             Ordering::Less => None,
-            Ordering::Equal if is_second_token(dictionary, token) => None,
+            Ordering::Equal if dictionary.is_second_token(token) => None,
             Ordering::Equal => Some("its dictionary has a word twice"),
             Ordering::Greater => Some(
                 "the words of its dictionary are not in the order of this version of Unicode; \

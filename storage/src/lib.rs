@@ -22,7 +22,8 @@ pub use log::{
     Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, read_log,
 };
 pub use segment::{
-    Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader, SegmentWriter,
+    Bodies, Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader,
+    SegmentWriter,
 };
 pub use settings::{CorpusSettings, Tokenizer};
 pub use store::{OpenOptions, Publication, Salvage, SalvagedCorpus, Segment, Store};

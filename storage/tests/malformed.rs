@@ -46,7 +46,7 @@ const TABLES_SIZE: usize = 256 << 10;
 /// Decoded bytes that one stored byte may stand for.
 const EXPANSION_MAX: usize = 64;
 
-const SECTIONS: usize = 7;
+const SECTIONS: usize = 8;
 const EXTENT_SIZE: usize = 8 + 4;
 const MAGIC_SIZE: usize = 8;
 const HEAD_SIZE: usize = MAGIC_SIZE + 4;

@@ -3,6 +3,11 @@
 //! Word tokens come first, in dictionary order, then gap tokens in byte order. The order itself is the tokenizer's
 //! business (it needs case folding); here it only decides how well the bytes compress.
 
+use rayon::prelude::*;
+
+/// Tokens that one task looks at, at least.
+const TASK_TOKENS: usize = 1 << 12;
+
 /// The tokens of a segment, by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dictionary {
@@ -117,6 +122,28 @@ impl Dictionary {
         self.token(id)[0] == b' ' && self.own_spaces.binary_search(&id).is_err()
     }
 
+    /// Whether word token `id` has the same word as the token before it: that is the word alone, and `id` the word with
+    /// a space.
+    ///
+    /// # Panics
+    /// If there is no such token.
+    pub fn is_second_token(&self, id: u32) -> bool {
+        id > 0
+            && self.token(id).strip_prefix(b" ") == Some(self.token(id - 1))
+            && self.has_glued_space(id)
+    }
+
+    /// `[words + 1]`: the tokens of word `w` are `word_offsets[w]..word_offsets[w + 1]`. Parallel on the current pool.
+    pub fn word_offsets(&self) -> Vec<u32> {
+        let tokens = (0..self.word_tokens).into_par_iter();
+        let is_second: Vec<bool> = (tokens.with_min_len(TASK_TOKENS))
+            .map(|token| self.is_second_token(token))
+            .collect();
+        let firsts = (0..).zip(is_second).filter(|(_, is_second)| !is_second);
+        let firsts = firsts.map(|(token, _)| token);
+        firsts.chain([self.word_tokens]).collect()
+    }
+
     /// The word tokens, ascending, whose word starts with a space itself.
     pub fn own_spaces(&self) -> &[u32] {
         &self.own_spaces
@@ -147,6 +174,15 @@ mod tests {
             [&b"the"[..], b" the", b", "]
         );
         assert!(Dictionary::default().is_empty());
+    }
+
+    #[test]
+    fn a_word_has_the_token_without_and_the_one_with_a_space() {
+        // Of the last word only the token with a space, and before it a word that begins with a space of its own.
+        let bytes = b"a ab b \xcc\x80 d".to_vec();
+        let dictionary = Dictionary::new(vec![0, 1, 3, 4, 6, 9, 11], bytes, 6, vec![4]);
+        assert_eq!(dictionary.word_offsets(), [0, 2, 4, 5, 6]);
+        assert_eq!(Dictionary::default().word_offsets(), [0]);
     }
 
     #[test]

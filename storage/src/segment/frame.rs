@@ -11,8 +11,11 @@ use crate::{CorpusSettings, Tokenizer};
 /// The first bytes of a segment file, and the last.
 pub const MAGIC: [u8; 8] = *b"\x89ZDBSEG\n";
 
-/// The version this build writes and reads.
-pub const VERSION: u32 = 1;
+/// The version this build writes.
+pub const VERSION: u32 = 2;
+
+/// The first version, whose files end with the root; it is read as well.
+const VERSION_WITHOUT_TOTALS: u32 = 1;
 
 /// Magic and version.
 pub const HEAD_SIZE: usize = MAGIC.len() + 4;
@@ -21,7 +24,7 @@ pub const HEAD_SIZE: usize = MAGIC.len() + 4;
 const TAIL_SIZE: usize = 4 + 4 + MAGIC.len();
 
 /// Sections with bytes of their own, in the order they are stored.
-pub const STORED: [Section; 7] = [
+pub const STORED: [Section; 8] = [
     Section::Files,
     Section::Words,
     Section::Gaps,
@@ -29,6 +32,7 @@ pub const STORED: [Section; 7] = [
     Section::Model,
     Section::Bodies,
     Section::Root,
+    Section::Totals,
 ];
 
 /// Where a section is and what its checksum should be.
@@ -116,7 +120,7 @@ pub fn tail(
         footer.extend(extent.crc32.to_le_bytes());
     }
     let mut tail = footer;
-    let (size, crc32) = (tail.len() as u32, footer_crc32(&tail)); // a few hundred bytes
+    let (size, crc32) = (tail.len() as u32, footer_crc32(VERSION, &tail)); // a few hundred bytes
     tail.extend(size.to_le_bytes());
     tail.extend(crc32.to_le_bytes());
     tail.extend(MAGIC);
@@ -124,9 +128,9 @@ pub fn tail(
 }
 
 /// Version and footer together, so that a footer does not go with another version.
-fn footer_crc32(footer: &[u8]) -> u32 {
+fn footer_crc32(version: u32, footer: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&VERSION.to_le_bytes());
+    hasher.update(&version.to_le_bytes());
     hasher.update(footer);
     hasher.finalize()
 }
@@ -139,7 +143,7 @@ pub fn read(file: &[u8]) -> Result<Frame, FrameFault> {
         return Err(FrameFault::Corrupt("it is not a segment file"));
     }
     let version = fixed(&mut &head[MAGIC.len()..]).map(u32::from_le_bytes)?;
-    if version != VERSION {
+    if !(VERSION_WITHOUT_TOTALS..=VERSION).contains(&version) {
         return Err(FrameFault::Version(version));
     }
     let tail_start = file.len().checked_sub(TAIL_SIZE).ok_or(cut_off)?;
@@ -154,7 +158,7 @@ pub fn read(file: &[u8]) -> Result<Frame, FrameFault> {
         .filter(|&offset| offset >= HEAD_SIZE);
     let offset = offset.ok_or(FrameFault::Corrupt("its footer is larger than the file"))?;
     let footer = &file[offset..tail_start];
-    let found = footer_crc32(footer);
+    let found = footer_crc32(version, footer);
     if found != expected {
         return Err(FrameFault::Checksum {
             offset,
@@ -162,7 +166,7 @@ pub fn read(file: &[u8]) -> Result<Frame, FrameFault> {
             found,
         });
     }
-    let mut frame = read_footer(footer)?;
+    let mut frame = read_footer(footer, version)?;
     let mut start = HEAD_SIZE;
     for extent in &mut frame.extents {
         extent.start = start;
@@ -178,7 +182,7 @@ pub fn read(file: &[u8]) -> Result<Frame, FrameFault> {
     Ok(frame)
 }
 
-fn read_footer(mut input: &[u8]) -> Result<Frame, FrameFault> {
+fn read_footer(mut input: &[u8], version: u32) -> Result<Frame, FrameFault> {
     let input = &mut input;
     let segment_id = u64::from_le_bytes(fixed(input)?);
     let publication = u64::from_le_bytes(fixed(input)?);
@@ -230,7 +234,11 @@ fn read_footer(mut input: &[u8]) -> Result<Frame, FrameFault> {
         size: 0,
         crc32: 0,
     }; STORED.len()];
-    for extent in &mut extents {
+    let stored = match version {
+        VERSION_WITHOUT_TOTALS => STORED.len() - 1,
+        _ => STORED.len(),
+    };
+    for extent in &mut extents[..stored] {
         let size = u64::from_le_bytes(fixed(input)?);
         extent.size = usize::try_from(size)
             .map_err(|_| FrameFault::Corrupt("a section is larger than the file"))?;

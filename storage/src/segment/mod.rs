@@ -10,12 +10,14 @@ mod frame;
 mod reader;
 mod symbols;
 mod tokens;
+mod totals;
 mod writer;
 
 pub(crate) use coding::{Fault, varint};
 
 pub use dictionary::Dictionary;
 pub use reader::SegmentReader;
+pub use symbols::Bodies;
 pub use writer::SegmentWriter;
 
 use crate::CorpusSettings;
@@ -105,11 +107,13 @@ pub enum Section {
     Bodies,
     /// The roots of the files.
     Root,
+    /// How often each word occurs; empty in files of version 1.
+    Totals,
 }
 
 impl Section {
     /// All sections, in the order of [`SegmentInfo::sections`].
-    pub const ALL: [Section; 8] = [
+    pub const ALL: [Section; 9] = [
         Section::Frame,
         Section::Files,
         Section::Words,
@@ -118,6 +122,7 @@ impl Section {
         Section::Model,
         Section::Bodies,
         Section::Root,
+        Section::Totals,
     ];
 
     /// The name in messages and as a column of `segments('c')`.
@@ -131,6 +136,7 @@ impl Section {
             Section::Model => "model",
             Section::Bodies => "bodies",
             Section::Root => "root",
+            Section::Totals => "totals",
         }
     }
 }

@@ -5,12 +5,15 @@
 
 use super::coding::Fault;
 use super::frame::{self, Frame, FrameFault, STORED};
-use super::symbols::{self, Coded, Counts, Part};
-use super::{Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, content, files, tokens};
+use super::symbols::{self, Bodies, Coded, Counts, Part};
+use super::{
+    Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, content, files, tokens, totals,
+};
 use crate::backend::{Backend, Bytes};
 use crate::{Error, Grammar, Result};
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// An open segment file.
 ///
@@ -23,6 +26,9 @@ pub struct SegmentReader {
     frame: Frame,
     files: OnceLock<Vec<FileEntry>>,
     dictionary: OnceLock<Dictionary>,
+    totals: OnceLock<Option<Vec<u32>>>,
+    /// The grammar without its roots; none once it has them.
+    bodies: Mutex<Option<Arc<Bodies>>>,
     grammar: OnceLock<Grammar>,
 }
 
@@ -75,6 +81,8 @@ impl SegmentReader {
             frame,
             files: OnceLock::new(),
             dictionary: OnceLock::new(),
+            totals: OnceLock::new(),
+            bodies: Mutex::new(None),
             grammar: OnceLock::new(),
         })
     }
@@ -113,6 +121,21 @@ impl SegmentReader {
         Ok(self.dictionary.get().expect("it is set"))
     }
 
+    /// How often each word occurs in the files, in order of [`Dictionary::word_offsets`]; none if the file does not say. Decodes
+    /// the dictionary too, but no grammar; only [`SegmentReader::verify`] compares with that.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    pub fn totals(&self) -> Result<Option<&[u32]>> {
+        if self.totals.get().is_none() {
+            let section = self.section(Section::Totals)?;
+            let decoded = totals::decode(section, self.dictionary()?)
+                .map_err(|fault| self.corrupt(Section::Totals, fault))?;
+            let _ = self.totals.set(decoded); // another thread was first: the same
+        }
+        Ok(self.totals.get().expect("it is set").as_deref())
+    }
+
     /// The grammar, checked. Decodes the dictionary too.
     ///
     /// # Errors
@@ -121,8 +144,43 @@ impl SegmentReader {
         if self.grammar.get().is_none() {
             let decoded = self.decode_grammar()?;
             let _ = self.grammar.set(decoded); // another thread was first: the same
+            *self.bodies.lock() = None;
         }
         Ok(self.grammar.get().expect("it is set"))
+    }
+
+    /// Whether [`SegmentReader::grammar`] has nothing to decode.
+    pub fn has_grammar(&self) -> bool {
+        self.grammar.get().is_some()
+    }
+
+    /// The grammar without its roots, checked. Decodes the dictionary too. It is kept until the grammar is decoded.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
+    pub fn bodies(&self) -> Result<Arc<Bodies>> {
+        if let Some(bodies) = &*self.bodies.lock() {
+            return Ok(Arc::clone(bodies));
+        }
+        let decoded = Arc::new(self.decode_bodies()?);
+        let mut bodies = self.bodies.lock();
+        if !self.has_grammar() {
+            *bodies = Some(Arc::clone(&decoded));
+        }
+        Ok(decoded)
+    }
+
+    /// The root of a file, checked; `bodies` are those of this segment. Costs about as much as the file has tokens.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it cannot be decoded.
+    ///
+    /// # Panics
+    /// If there is no file of this number.
+    pub fn root_of(&self, bodies: &Bodies, file: u32) -> Result<Vec<u32>> {
+        bodies
+            .decode_root(self.bytes(Section::Root), bodies.root_range(file))
+            .map_err(|fault| self.corrupt(Section::Root, fault))
     }
 
     /// Checks everything: all checksums, all sections, and that the grammar expands to files of the sizes, word counts
@@ -134,8 +192,14 @@ impl SegmentReader {
         for section in STORED {
             self.section(section)?;
         }
-        content::verify(self.files()?, self.dictionary()?, self.grammar()?)
-            .map_err(|fault| self.corrupt(Section::Root, fault))
+        let (dictionary, grammar) = (self.dictionary()?, self.grammar()?);
+        content::verify(self.files()?, dictionary, grammar)
+            .map_err(|fault| self.corrupt(Section::Root, fault))?;
+        match self.totals()? {
+            Some(totals) => totals::verify(totals, dictionary, grammar)
+                .map_err(|fault| self.corrupt(Section::Totals, fault)),
+            None => Ok(()),
+        }
     }
 
     /// The content of a file, or of the part of one that is here.
@@ -214,23 +278,17 @@ impl SegmentReader {
         )) // at most `info.tokens`
     }
 
-    fn decode_grammar(&self) -> Result<Grammar> {
-        let dictionary = self.dictionary()?;
+    fn decode_bodies(&self) -> Result<Bodies> {
         let info = self.info();
-        let coded = Coded {
-            rules: self.section(Section::Rules)?,
-            model: self.section(Section::Model)?,
-            bodies: self.section(Section::Bodies)?,
-            root: self.section(Section::Root)?,
-        };
         let counts = Counts {
+            tokens: info.tokens,
             rules: info.rules,
             levels: info.levels,
             symbols: info.symbols,
             root_symbols: info.root_symbols,
             files: info.files,
         };
-        let grammar = symbols::decode(&coded, counts, dictionary).map_err(|(part, fault)| {
+        let corrupt = |(part, fault)| {
             let section = match part {
                 Part::Rules => Section::Rules,
                 Part::Model => Section::Model,
@@ -238,21 +296,39 @@ impl SegmentReader {
                 Part::Root => Section::Root,
             };
             self.corrupt(section, fault)
-        })?;
-        match grammar.fault() {
-            Some(fault) => Err(self.corrupt(Section::Bodies, Fault(fault))),
-            None => Ok(grammar),
-        }
+        };
+        let (dictionary, parts) = rayon::join(
+            || self.dictionary(),
+            || {
+                let coded = Coded {
+                    model: self.section(Section::Model)?,
+                    bodies: self.section(Section::Bodies)?,
+                    root: self.section(Section::Root)?,
+                };
+                let rules = symbols::decode_rules(self.section(Section::Rules)?, counts);
+                Ok((coded, rules.map_err(corrupt)?))
+            },
+        );
+        let (dictionary, (coded, rules)) = (dictionary?, parts?);
+        symbols::decode(&coded, counts, rules, dictionary).map_err(corrupt)
+    }
+
+    fn decode_grammar(&self) -> Result<Grammar> {
+        let bodies = self.bodies.lock().take();
+        let bodies = match bodies.map(Arc::try_unwrap) {
+            Some(Ok(bodies)) => bodies,
+            // Someone is decoding a root; it is not worth waiting.
+            Some(Err(_)) | None => self.decode_bodies()?,
+        };
+        bodies
+            .into_grammar(self.bytes(Section::Root))
+            .map_err(|fault| self.corrupt(Section::Root, fault))
     }
 
     /// The bytes of a section, verified.
     fn section(&self, section: Section) -> Result<&[u8]> {
-        let index = STORED
-            .iter()
-            .position(|&stored| stored == section)
-            .expect("the frame is never asked for");
-        let extent = self.frame.extents[index];
-        let bytes = &self.file[extent.start..extent.start + extent.size];
+        let extent = self.extent(section);
+        let bytes = self.bytes(section);
         let found = crc32fast::hash(bytes);
         if found != extent.crc32 {
             return Err(Error::Checksum {
@@ -264,6 +340,17 @@ impl SegmentReader {
             });
         }
         Ok(bytes)
+    }
+
+    /// The bytes of a section that was verified before.
+    fn bytes(&self, section: Section) -> &[u8] {
+        let extent = self.extent(section);
+        &self.file[extent.start..extent.start + extent.size]
+    }
+
+    fn extent(&self, section: Section) -> frame::Extent {
+        let index = STORED.iter().position(|&stored| stored == section);
+        self.frame.extents[index.expect("the frame is never asked for")]
     }
 
     fn corrupt(&self, section: Section, fault: Fault) -> Error {

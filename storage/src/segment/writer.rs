@@ -1,13 +1,18 @@
 //! Writing a segment file.
 
 use super::frame::{self, Extent, STORED};
-use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, symbols, tokens};
+use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, symbols, tokens, totals};
 use crate::backend::Backend;
 use crate::settings::{check_name, check_settings};
 use crate::{Error, Grammar, Result};
 use rayon::join;
 use std::io::Write as _;
 use std::path::Path;
+
+/// Totals of words are stored if they take at most this part of everything else, or so few bytes: where they take more,
+/// there is little to decode without them.
+const TOTALS_SHARE: usize = 64;
+const TOTALS_BYTES: usize = 1 << 10;
 
 /// Writes segment files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,21 +60,24 @@ pub fn encode(
 ) -> Result<(Vec<Vec<u8>>, SegmentInfo)> {
     check(header, files, dictionary, grammar)?;
     let words = dictionary.word_tokens();
-    let (encoded, (word_section, gap_section)) = join(
+    let (encoded, ((word_section, gap_section), total_section)) = join(
         || symbols::encode(grammar, dictionary),
         || {
             // Token ids fit u32.
             let gaps = (dictionary.len() - words) as usize;
-            join(
-                || {
-                    let mut section = tokens::encode_ids(dictionary.own_spaces());
-                    section.extend(tokens::encode(words as usize, true, |id| {
-                        dictionary.token(id as u32)
-                    }));
-                    section
-                },
-                || tokens::encode(gaps, false, |id| dictionary.token(words + id as u32)),
-            )
+            let tokens = || {
+                join(
+                    || {
+                        let mut section = tokens::encode_ids(dictionary.own_spaces());
+                        section.extend(tokens::encode(words as usize, true, |id| {
+                            dictionary.token(id as u32)
+                        }));
+                        section
+                    },
+                    || tokens::encode(gaps, false, |id| dictionary.token(words + id as u32)),
+                )
+            };
+            join(tokens, || totals::encode(dictionary, grammar))
         },
     );
     let symbols::Encoded {
@@ -87,6 +95,12 @@ pub fn encode(
         bodies,
         root,
     ];
+    let size: usize = sections.iter().map(Vec::len).sum();
+    let total_section = match total_section.len() <= (size / TOTALS_SHARE).max(TOTALS_BYTES) {
+        true => total_section,
+        false => Vec::new(),
+    };
+    let sections: Vec<Vec<u8>> = sections.into_iter().chain([total_section]).collect();
     let mut extents = [Extent {
         start: 0,
         size: 0,

@@ -30,7 +30,35 @@ fn assert_round_trip(sample: &Sample) {
             .map(|(section, _)| *section)
             .eq(Section::ALL)
     );
+    let reader = samples::open(bytes.clone()).unwrap();
+    let bodies = reader.bodies().unwrap();
+    for file in 0..sample.files.len() as u32 {
+        let root = reader.root_of(&bodies, file).unwrap();
+        assert_eq!(root, sample.grammar.root_of(file));
+    }
+    assert_totals(sample, reader.totals().unwrap());
+    assert!(!reader.has_grammar());
+    drop(bodies);
+    assert_eq!(reader.grammar().unwrap(), &sample.grammar);
+    assert!(reader.has_grammar());
     assert_eq!(&samples::read(bytes).unwrap(), sample);
+}
+
+/// Counts words on the expansion.
+fn assert_totals(sample: &Sample, stored: Option<&[u32]>) {
+    let (dictionary, grammar) = (&sample.dictionary, &sample.grammar);
+    let mut counts = vec![0u32; dictionary.len() as usize];
+    let mut stack = grammar.root.clone();
+    while let Some(symbol) = stack.pop() {
+        match symbol.checked_sub(grammar.terminal_count) {
+            Some(rule) => stack.extend(grammar.body(rule)),
+            None => counts[symbol as usize] += 1,
+        }
+    }
+    let words = dictionary.word_offsets();
+    let total = |tokens: &[u32]| counts[tokens[0] as usize..tokens[1] as usize].iter().sum();
+    let expected: Vec<u32> = words.windows(2).map(total).collect();
+    assert_eq!(stored, Some(&expected[..]));
 }
 
 #[test]

@@ -233,6 +233,7 @@ pub fn open(bytes: Vec<u8>) -> zipfdb_storage::Result<SegmentReader> {
 /// Decodes everything.
 pub fn read(bytes: Vec<u8>) -> zipfdb_storage::Result<Sample> {
     let reader = open(bytes)?;
+    reader.totals()?;
     Ok(Sample {
         header: reader.header().clone(),
         files: reader.files()?.to_vec(),

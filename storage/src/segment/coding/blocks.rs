@@ -14,17 +14,19 @@ pub fn write(out: &mut Vec<u8>, blocks: &[Vec<u8>]) {
 
 /// Takes `count` blocks off the front of `input`.
 pub fn read<'a>(input: &mut &'a [u8], count: usize) -> Result<Vec<&'a [u8]>, Fault> {
-    if count > input.len() {
-        return Err(Fault("it has fewer blocks than it claims"));
-    }
-    let mut sizes = Vec::with_capacity(count);
-    for _ in 0..count {
-        sizes.push(varint::read_u32(input)? as usize);
-    }
-    sizes
+    read_sizes(input, count)?
         .into_iter()
         .map(|size| varint::take(input, size))
         .collect()
+}
+
+/// Takes the sizes of `count` blocks, which follow them, off the front of `input`.
+pub fn read_sizes(input: &mut &[u8], count: usize) -> Result<Vec<usize>, Fault> {
+    if count > input.len() {
+        return Err(Fault("it has fewer blocks than it claims"));
+    }
+    let sizes = (0..count).map(|_| Ok(varint::read_u32(input)? as usize));
+    sizes.collect()
 }
 
 /// Appends a part with its size in front.

@@ -15,11 +15,11 @@ use crate::segment::coding::tables::{Lookup, Tables};
 use crate::segment::coding::{Fault, blocks, check_expansion, numbers, varint};
 use crate::{Dictionary, Grammar};
 use rayon::prelude::*;
+use std::fmt;
+use std::ops::Range;
 
-/// The sections of a grammar, as stored.
+/// The sections of a grammar, as stored, but the one of rules.
 pub struct Coded<'a> {
-    /// Sizes of levels, lengths of bodies, their first symbols.
-    pub rules: &'a [u8],
     /// Frequency classes, classes, contexts, tables.
     pub model: &'a [u8],
     /// All other symbols of bodies.
@@ -31,6 +31,8 @@ pub struct Coded<'a> {
 /// What the segment says of its grammar elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
+    /// Tokens of the dictionary.
+    pub tokens: u32,
     /// Rules.
     pub rules: u32,
     /// Levels.
@@ -46,14 +48,36 @@ pub struct Counts {
 /// Chunks that one thread decodes at a time, in turn, so that one's memory accesses hide behind another's arithmetic.
 const LANES: usize = 4;
 
-/// Decodes a grammar whose terminals are the tokens of `dictionary`. What comes back is not checked yet.
+/// The rules of a grammar, and what it takes to decode roots, all or those of single files.
+pub struct Bodies {
+    /// The grammar; it has no files yet.
+    rules: Grammar,
+    /// `[files + 1]`: where the root of each file begins.
+    root_offsets: Vec<u32>,
+    model: Model,
+    /// Where each chunk of the root lies in its section.
+    root_chunks: Vec<Range<usize>>,
+}
+
+impl fmt::Debug for Bodies {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Bodies")
+            .field("rules", &self.rules.rule_count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Rules that one task takes at least where all of a level are gone through.
+const TASK_RULES: usize = 1 << 12;
+
+/// Decodes what `rules` does not have of the bodies of a grammar whose terminals are the tokens of `dictionary`.
 pub fn decode(
     coded: &Coded<'_>,
     counts: Counts,
+    rules: Rules,
     dictionary: &Dictionary,
-) -> Result<Grammar, (Part, Fault)> {
-    let rules = decode_rules(coded.rules, counts, dictionary.len())
-        .map_err(|fault| (Part::Rules, fault))?;
+) -> Result<Bodies, (Part, Fault)> {
     check_expansion(coded.bodies.len(), counts.symbols.saturating_mul(4))
         .map_err(|fault| (Part::Bodies, fault))?;
     check_expansion(coded.root.len(), counts.root_symbols.saturating_mul(4))
@@ -62,16 +86,81 @@ pub fn decode(
         decode_model(coded.model, &rules, dictionary).map_err(|fault| (Part::Model, fault))?;
     let symbols =
         decode_bodies(coded.bodies, &rules, &mut model).map_err(|fault| (Part::Bodies, fault))?;
-    let (root_offsets, root) =
-        decode_root(coded.root, counts, &model).map_err(|fault| (Part::Root, fault))?;
-    Ok(Grammar {
+    let (root_offsets, root_chunks) =
+        decode_root_extents(coded.root, counts).map_err(|fault| (Part::Root, fault))?;
+    let rules = Grammar {
         terminal_count: dictionary.len(),
         rule_offsets: rules.offsets,
         symbols,
         level_offsets: rules.level_offsets,
-        root_offsets,
-        root,
-    })
+        root_offsets: vec![0],
+        root: Vec::new(),
+    };
+    match rules.fault() {
+        Some(fault) => Err((Part::Bodies, Fault(fault))),
+        None => Ok(Bodies {
+            rules,
+            root_offsets,
+            model,
+            root_chunks,
+        }),
+    }
+}
+
+impl Bodies {
+    /// The grammar without its roots: it has no files.
+    pub fn rules(&self) -> &Grammar {
+        &self.rules
+    }
+
+    /// Where the root of a file lies in all of them together.
+    ///
+    /// # Panics
+    /// If there is no file of this number.
+    pub fn root_range(&self, file: u32) -> Range<usize> {
+        let file = file as usize;
+        self.root_offsets[file] as usize..self.root_offsets[file + 1] as usize
+    }
+
+    /// The symbols of the root at `positions`, out of `section`, the one that came with the bodies.
+    pub(crate) fn decode_root(
+        &self,
+        section: &[u8],
+        positions: Range<usize>,
+    ) -> Result<Vec<u32>, Fault> {
+        let first = positions.start / chunks::CHUNK_SYMBOLS;
+        let end = positions.end.div_ceil(chunks::CHUNK_SYMBOLS).max(first);
+        let start = first * chunks::CHUNK_SYMBOLS;
+        let size = self.root_size().min(end * chunks::CHUNK_SYMBOLS);
+        let mut root = vec![0u32; size.saturating_sub(start)];
+        let lanes = (root.chunks_mut(chunks::CHUNK_SYMBOLS))
+            .zip(&self.root_chunks[first..end])
+            .map(|(target, chunk)| (None, target, &section[chunk.clone()]))
+            .collect();
+        decode_chunks(lanes, &self.model, 1)?;
+        root.truncate(positions.end - start);
+        root.drain(..positions.start - start);
+        let symbols = self.rules.terminal_count + self.rules.rule_count();
+        if root.iter().any(|&symbol| symbol >= symbols) {
+            return Err(Fault("it uses a symbol that does not exist"));
+        }
+        Ok(root)
+    }
+
+    /// The whole grammar.
+    pub(crate) fn into_grammar(self, section: &[u8]) -> Result<Grammar, Fault> {
+        let root = self.decode_root(section, 0..self.root_size())?;
+        Ok(Grammar {
+            root_offsets: self.root_offsets,
+            root,
+            ..self.rules
+        })
+    }
+
+    /// Symbols of all roots.
+    fn root_size(&self) -> usize {
+        self.root_offsets[self.root_offsets.len() - 1] as usize
+    }
 }
 
 /// The section at fault.
@@ -87,14 +176,21 @@ pub enum Part {
     Root,
 }
 
-struct Rules {
+/// The bodies without their symbols, but the first of each.
+pub struct Rules {
     terminals: usize,
     level_offsets: Vec<u32>,
     offsets: Vec<u32>,
     first: Vec<u32>,
 }
 
-fn decode_rules(mut input: &[u8], counts: Counts, terminals: u32) -> Result<Rules, Fault> {
+/// Decodes the section of rules, which needs no other.
+pub fn decode_rules(section: &[u8], counts: Counts) -> Result<Rules, (Part, Fault)> {
+    read_rules(section, counts).map_err(|fault| (Part::Rules, fault))
+}
+
+fn read_rules(mut input: &[u8], counts: Counts) -> Result<Rules, Fault> {
+    let terminals = counts.tokens;
     let rules = counts.rules as usize;
     check_expansion(input.len(), rules as u64 * 4)?;
     if u64::from(terminals) + rules as u64 >= 1 << 31 {
@@ -188,7 +284,7 @@ struct RankedEnds {
 
 impl Model {
     /// Lets symbols be used from now on.
-    fn admit(&mut self, symbols: std::ops::Range<usize>) {
+    fn admit(&mut self, symbols: Range<usize>) {
         for symbol in symbols.filter(|&symbol| self.frequencies[symbol] > 0) {
             let ends = self.ends[symbol];
             let action = REPEATS + usize::from(self.frequencies[symbol]) - 1;
@@ -299,32 +395,41 @@ fn decode_bodies(mut input: &[u8], rules: &Rules, model: &mut Model) -> Result<V
             lanes.push((Some((rules, chunk.rules.clone())), target, *coded));
         }
         decode_chunks(lanes, model, 0)?;
-        for rule in level_rules.clone() {
-            let body = &symbols[rules.offsets[rule] as usize..rules.offsets[rule + 1] as usize];
-            let derived = of_body(
-                body[body.len() - 2..]
-                    .iter()
-                    .map(|&symbol| model.ends[symbol as usize]),
-                model.classes,
-            );
-            let own = model.frequencies[rules.terminals + rule] >= model.threshold;
-            let ends = &mut model.ends[rules.terminals + rule];
-            ends.before = derived.before;
-            if !own {
-                ends.right = derived.right;
-            }
-        }
+        let Model {
+            classes,
+            threshold,
+            frequencies,
+            ends,
+            ..
+        } = model;
+        // Bodies use symbols of lower levels only.
+        let (done, open) = ends.split_at_mut(rules.terminals + level_rules.start);
+        let frequencies = &frequencies[rules.terminals + level_rules.start..];
+        (open[..level_rules.len()].par_iter_mut())
+            .zip(&frequencies[..level_rules.len()])
+            .zip(level_rules.clone())
+            .with_min_len(TASK_RULES)
+            .for_each(|((ends, frequency), rule)| {
+                let body = &symbols[rules.offsets[rule] as usize..rules.offsets[rule + 1] as usize];
+                let last = &body[body.len() - 2..];
+                let derived = of_body(last.iter().map(|&symbol| done[symbol as usize]), *classes);
+                ends.before = derived.before;
+                if frequency < threshold {
+                    ends.right = derived.right;
+                }
+            });
         let symbols = rules.terminals + level_rules.start..rules.terminals + level_rules.end;
         model.admit(symbols);
     }
     Ok(symbols)
 }
 
-fn decode_root(
-    mut input: &[u8],
+/// Where the roots of files begin, and where the chunks lie in the section.
+fn decode_root_extents(
+    section: &[u8],
     counts: Counts,
-    model: &Model,
-) -> Result<(Vec<u32>, Vec<u32>), Fault> {
+) -> Result<(Vec<u32>, Vec<Range<usize>>), Fault> {
+    let mut input = section;
     let lengths = numbers::read(&mut input, counts.files as usize, 1, |_| 0)?;
     let mut offsets = Vec::with_capacity(lengths.len() + 1);
     offsets.push(0u32);
@@ -332,25 +437,26 @@ fn decode_root(
         let next = offsets[offsets.len() - 1].checked_add(length);
         offsets.push(next.ok_or(Fault("roots are too long"))?);
     }
-    if u64::from(offsets[offsets.len() - 1]) != counts.root_symbols {
+    let root_size = offsets[offsets.len() - 1];
+    if u64::from(root_size) != counts.root_symbols {
         return Err(Fault("lengths of roots do not add up"));
     }
-    let mut root = vec![0u32; offsets[offsets.len() - 1] as usize];
-    let coded = blocks::read(&mut input, chunks::of_root(root.len()).len())?;
-    let lanes = root
-        .chunks_mut(chunks::CHUNK_SYMBOLS)
-        .zip(coded)
-        .map(|(target, coded)| (None, target, coded))
-        .collect();
-    decode_chunks(lanes, model, 1)?;
-    Ok((offsets, root))
+    let chunk_count = chunks::of_root(root_size as usize).len();
+    let sizes = blocks::read_sizes(&mut input, chunk_count)?;
+    let mut end = section.len() - input.len();
+    let chunks = sizes.into_iter().map(|size| {
+        let start = end;
+        // What lies in the section fits.
+        end = start
+            .checked_add(size)
+            .filter(|&end| end <= section.len())?;
+        Some(start..end)
+    });
+    let chunks = chunks.collect::<Option<Vec<Range<usize>>>>();
+    Ok((offsets, chunks.ok_or(Fault("it ends early"))?))
 }
 
-type Work<'a> = (
-    Option<(&'a Rules, std::ops::Range<usize>)>,
-    &'a mut [u32],
-    &'a [u8],
-);
+type Work<'a> = (Option<(&'a Rules, Range<usize>)>, &'a mut [u32], &'a [u8]);
 
 fn decode_chunks(work: Vec<Work<'_>>, model: &Model, part: usize) -> Result<(), Fault> {
     let mut work: Vec<Option<Work<'_>>> = work.into_iter().map(Some).collect();
@@ -417,7 +523,7 @@ struct Lane<'a> {
     /// Coded symbols left.
     left: usize,
     /// The rules whose bodies these are; none for the root.
-    bodies: Option<(&'a Rules, std::ops::Range<usize>)>,
+    bodies: Option<(&'a Rules, Range<usize>)>,
     next_rule: usize,
     bad: bool,
 }
@@ -425,7 +531,7 @@ struct Lane<'a> {
 impl<'a> Lane<'a> {
     fn new(
         model: &Model,
-        bodies: Option<(&'a Rules, std::ops::Range<usize>)>,
+        bodies: Option<(&'a Rules, Range<usize>)>,
         target: &'a mut [u32],
         coded: &'a [u8],
     ) -> Lane<'a> {

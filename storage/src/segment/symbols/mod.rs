@@ -18,5 +18,5 @@ mod learn;
 mod model;
 mod shape;
 
-pub use decode::{Coded, Counts, Part, decode};
+pub use decode::{Bodies, Coded, Counts, Part, decode, decode_rules};
 pub use encode::{Encoded, encode};
