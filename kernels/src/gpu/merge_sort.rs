@@ -10,14 +10,14 @@ use super::error::GpuError;
 
 const WARP: usize = 32;
 
-/// Threads of a block that sorts a tile, at most.
-const SORT_THREADS: usize = 1024;
-
 /// Bytes of an item, read and written.
 const MOVED: usize = 2 * (size_of::<u64>() + size_of::<u32>());
 
-/// Items that a block sorts or merges.
-const TILE: usize = 2048;
+/// Items that a block sorts, a thread each.
+const TILE: usize = 512;
+
+/// Runs that are merged at a time.
+const WAYS: usize = 16;
 
 pub(crate) static SOURCE: Source = Source {
     name: "merge_sort.cu",
@@ -25,7 +25,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("MERGE_THREADS", THREADS as u64),
         ("MERGE_TILE", TILE as u64),
-        ("MERGE_SORT_THREADS", SORT_THREADS as u64),
+        ("MERGE_WAYS", WAYS as u64),
     ],
 };
 
@@ -78,12 +78,11 @@ impl Items {
         let none = Argument::U64(0);
         let symbols = bodies.map_or(none, |bodies| bodies.symbols.into());
         let offsets = bodies.map_or(none, |bodies| bodies.offsets.into());
-        let launch = Launch::tiles(count, TILE);
         let [keys, keys_out] = &self.keys;
         let [values, values_out] = &self.values;
         let sort_launch = Launch {
-            threads: count.next_multiple_of(WARP).min(SORT_THREADS) as u32,
-            ..launch
+            threads: count.next_multiple_of(WARP).min(TILE) as u32,
+            ..Launch::tiles(count, TILE)
         };
         gpu.launch(
             SOURCE.kernel("sort_tile_kernel").moving(count * MOVED),
@@ -99,13 +98,13 @@ impl Items {
             let run = width as u32;
             gpu.launch(
                 SOURCE.kernel("merge_kernel").moving(count * MOVED),
-                launch,
+                Launch::each(count),
                 arguments![
                     keys, values, keys_out, values_out, items, run, symbols, offsets
                 ],
             )?;
             self.swap();
-            width *= 2;
+            width *= WAYS;
         }
         Ok(())
     }
@@ -125,7 +124,7 @@ mod tests {
     fn distinct_keys_come_out_in_order_with_their_values() {
         on_devices(|gpu| {
             let mut numbers = Numbers::new(1);
-            for count in [0, 1, 2, 9, 2047, 2048, 2049, 4096, 9_000, 20_481] {
+            for count in [0, 1, 2, 9, 511, 512, 513, 1024, 8_192, 8_193, 20_481] {
                 let keys = numbers.any(count);
                 let values: Vec<u32> = (0..count as u32).collect();
                 let mut items = Items::new(gpu, count)?;
