@@ -12,7 +12,7 @@ use super::tables::DeviceTable;
 use super::traversal::DeviceWords;
 use super::weights::weights;
 
-/// Keys of a tile of runs.
+/// Keys of a tile of runs, and words of a tile of the root.
 const TILE: usize = 4096;
 
 /// Windows of a tile of runs.
@@ -132,13 +132,13 @@ impl FileWords {
             ];
             gpu.launch_looping(SOURCE.kernel("level_words_kernel"), flat.len(), arguments)?;
         }
-        let owners = primitives::expand(gpu, &root_places, words)?;
         let keys = gpu.allocate::<u32>(words)?;
         let arguments = arguments![
             &grammar.root,
             &grammar.root_files,
+            // Places in the root are u32.
+            roots as u32,
             &root_places,
-            &owners,
             words,
             &grammar.rule_offsets,
             &body_places,
@@ -147,7 +147,8 @@ impl FileWords {
             shape.file_bits,
             &keys
         ];
-        gpu.launch_looping(SOURCE.kernel("root_words_kernel"), words, arguments)?;
+        let launch = Launch::tiles(words, TILE);
+        gpu.launch(SOURCE.kernel("root_words_kernel"), launch, arguments)?;
         Ok(Some(FileWords { keys, shape }))
     }
 
