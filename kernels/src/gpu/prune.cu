@@ -14,6 +14,8 @@
 constexpr u32 THREADS = PRUNE_THREADS;
 constexpr u32 TILE = PRUNE_TILE;
 constexpr u32 ITEMS = TILE / THREADS;
+// Symbols of bodies and roots that a block writes.
+constexpr u32 WRITE_TILE = PRUNE_WRITE_TILE;
 constexpr u32 SEPARATOR = ~0u;
 constexpr u32 USES_MAX = 3;
 
@@ -191,8 +193,13 @@ struct OwnerShared {
 
 // For a block: which owners the items first .. end have.
 __device__ __forceinline__ void find_owners(const u32* offsets, u32 owners, u32 first, u32 end, OwnerShared& shared) {
-    if (threadIdx.x == 0) shared.first = u32(owner_of(offsets, 0, owners, first));
-    if (threadIdx.x == WARP_THREADS) shared.end = u32(owner_of(offsets, 0, owners, end - 1)) + 1;
+    if (warp_index() == 0) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, owners, first));
+        if (lane_index() == 0) shared.first = owner;
+    } else if (warp_index() == 1) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, owners, end - 1));
+        if (lane_index() == 0) shared.end = owner + 1;
+    }
     __syncthreads();
 }
 
@@ -201,8 +208,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 bodies_kernel(const u64* pairs, const u64* shapes, u32 terminal_count, const u32* order, const u32* offsets, u32 rules,
               u32* symbols, u32 count) {
     SHARED(OwnerShared, shared);
-    const u32 first = blockIdx.x * TILE;
-    const u32 end = min(count - first, TILE) + first;
+    const u32 first = blockIdx.x * WRITE_TILE;
+    const u32 end = min(count - first, WRITE_TILE) + first;
     find_owners(offsets, rules, first, end, shared);
     for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
         const u32 owner = u32(owner_of(offsets, shared.first, shared.end, i));
@@ -226,8 +233,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 root_kernel(const u32* sequence, u32 length, const u64* pairs, const u64* shapes, u32 terminal_count,
             const u32* offsets, const u32* ids, u32* root, u32 count) {
     SHARED(OwnerShared, shared);
-    const u32 first = blockIdx.x * TILE;
-    const u32 end = min(count - first, TILE) + first;
+    const u32 first = blockIdx.x * WRITE_TILE;
+    const u32 end = min(count - first, WRITE_TILE) + first;
     find_owners(offsets, length, first, end, shared);
     for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
         const u32 owner = u32(owner_of(offsets, shared.first, shared.end, i));

@@ -10,8 +10,11 @@ use super::error::GpuError;
 use super::pair_rounds::Paired;
 use super::primitives::{self, LookBack};
 
-/// Symbols or positions that a block takes.
+/// Positions that a block takes.
 const TILE: usize = 2048;
+
+/// Symbols that a block writes: few, as each waits for several loads, one after the other.
+const WRITE_TILE: usize = 512;
 
 pub(crate) static SOURCE: Source = Source {
     name: "prune.cu",
@@ -19,6 +22,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("PRUNE_THREADS", THREADS as u64),
         ("PRUNE_TILE", TILE as u64),
+        ("PRUNE_WRITE_TILE", WRITE_TILE as u64),
     ],
 };
 
@@ -105,7 +109,7 @@ pub(super) fn prune(
     let symbols = gpu.allocate::<u32>(symbol_count)?;
     gpu.launch(
         SOURCE.kernel("bodies_kernel"),
-        Launch::tiles(symbol_count, TILE),
+        Launch::tiles(symbol_count, WRITE_TILE),
         arguments![
             &paired.pairs,
             &shapes,
@@ -145,7 +149,7 @@ impl Pruned {
         let root = gpu.allocate::<u32>(self.root_length)?;
         gpu.launch(
             SOURCE.kernel("root_kernel"),
-            Launch::tiles(self.root_length, TILE),
+            Launch::tiles(self.root_length, WRITE_TILE),
             arguments![
                 &self.paired.sequence,
                 as_u32(self.paired.length),
