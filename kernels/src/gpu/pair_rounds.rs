@@ -410,21 +410,19 @@ impl<'a> Rounds<'a> {
 
     /// Makes rules of the pairs that are listed, which reached this threshold, and empties the table.
     fn name(&mut self, state: &State, threshold: u32) -> Result<(), GpuError> {
-        let State {
-            named, mut fresh, ..
-        } = *state;
+        let State { named, fresh, .. } = *state;
         assert!(
             self.rules + named <= self.pairs.len(),
             "more rules than pairs"
         );
         self.named.sort(self.gpu, named, None)?;
-        if fresh * SWEEP_SHARE > self.size {
-            self.gpu.fill_items(&self.entries, 0, self.size, 0xff)?;
-            fresh = 0;
-        }
+        let swept = match fresh * SWEEP_SHARE > self.size {
+            true => self.size,
+            false => fresh,
+        };
         self.gpu.launch(
             SOURCE.kernel("name_kernel"),
-            self.gpu.looping(named.max(fresh)),
+            self.gpu.looping(named.max(swept)),
             arguments![
                 self.named.keys(),
                 self.named.values(),
@@ -437,6 +435,7 @@ impl<'a> Rounds<'a> {
                 &self.numbers.counts,
                 &self.equals,
                 &self.entries,
+                as_u32(self.size),
                 &self.slots,
                 as_u32(fresh),
                 threshold,
