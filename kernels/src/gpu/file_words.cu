@@ -50,27 +50,30 @@ root_words_kernel(const u32* root, const u32* root_files, u32 root_count, const 
     const u64 end = min(first + ROOT_TILE, count);
     const Owners here = block_owners(places, root_count, u32(first), u32(end), shared);
     using V = Vector<u32>;
+    constexpr u32 ROWS = ROOT_TILE / THREADS / V::COUNT;
+    // A sort takes all keys, so that they are far fewer than u32 counts.
+    u32 at[ROWS], owners[ROWS][V::COUNT];
 #pragma unroll
-    for (u32 row = 0; row < ROOT_TILE / THREADS / V::COUNT; row++) {
-        const u64 at = first + (row * THREADS + threadIdx.x) * V::COUNT;
-        if (at >= end) break;
-        u32 owners[V::COUNT], words[V::COUNT], files[V::COUNT];
-        owners_from(here, u32(at), owners);
+    for (u32 row = 0; row < ROWS; row++) at[row] = u32(first) + (row * THREADS + threadIdx.x) * V::COUNT;
+    owners_of_rows(here, at, owners);
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) {
+        u32 words[V::COUNT], files[V::COUNT];
 #pragma unroll
         for (u32 i = 0; i < V::COUNT; i++) {
-            words[i] = root[here.first + owners[i]];
-            files[i] = root_files[here.first + owners[i]];
+            words[i] = root[here.first + owners[row][i]];
+            files[i] = root_files[here.first + owners[row][i]];
         }
         V found;
 #pragma unroll
         for (u32 i = 0; i < V::COUNT; i++) {
-            if (words[i] >= terminals && at + i < end) {
+            if (words[i] >= terminals && at[row] + i < end) {
                 const u32 place = body_places[rule_offsets[words[i] - terminals]];
-                words[i] = flat[place + (u32(at) + i - here.offsets[owners[i]])];
+                words[i] = flat[place + (at[row] + i - here.offsets[owners[row][i]])];
             }
             found.items[i] = words[i] << file_bits | files[i];
         }
-        store_vector(keys, at, end, found);
+        store_vector(keys, at[row], end, found);
     }
 }
 

@@ -274,6 +274,28 @@ struct SortShared {
     u32 tile;
 };
 
+// Digits of at most so many bits are ranked faster: each bit is a vote.
+constexpr u32 FEW_BITS = 6;
+
+// For a warp: how many of its items with an item's digit, of at most BITS bits, come before it; and how many items have each.
+template <u32 BITS, typename Key, u32 ITEMS>
+__device__ __forceinline__ void rank_in_warp(const Key (&items)[ITEMS], u32 shift, u32 bits, u32* warp_counts,
+                                             u32 (&ranks)[ITEMS]) {
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 of_item = digit_of(items[i], shift, bits);
+        const u32 equal = lanes_of_digit<BITS>(of_item);
+        const u32 below = __popc(equal & lanes_below());
+        u32 before = 0;
+        if (below == 0) {
+            before = warp_counts[of_item];
+            warp_counts[of_item] = before + __popc(equal);
+        }
+        ranks[i] = below + __shfl_sync(FULL_WARP, before, __ffs(equal) - 1);
+        __syncwarp();
+    }
+}
+
 // One digit: items go to the place of their digit, in their order. `offsets[digit]` is where a digit begins.
 template <typename Key, typename Value, u32 THREADS_OF_SORT, u32 ITEMS>
 __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values, Key* keys_out, Value* values_out,
@@ -304,18 +326,10 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     u32* word = words + u64(tile) * DIGITS + digit;
     u32 ranks[ITEMS];
     u32* warp_counts = shared.warp_counts[warp_index()];
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const u32 of_item = digit_of(items[i], shift, bits);
-        const u32 equal = lanes_of_digit<DIGIT_BITS>(of_item);
-        const u32 below = __popc(equal & lanes_below());
-        u32 before = 0;
-        if (below == 0) {
-            before = warp_counts[of_item];
-            warp_counts[of_item] = before + __popc(equal);
-        }
-        ranks[i] = below + __shfl_sync(FULL_WARP, before, __ffs(equal) - 1);
-        __syncwarp();
+    if (bits <= FEW_BITS) {
+        rank_in_warp<FEW_BITS>(items, shift, bits, warp_counts, ranks);
+    } else {
+        rank_in_warp<DIGIT_BITS>(items, shift, bits, warp_counts, ranks);
     }
     __syncthreads();
     u32 own = 0, inclusive = 0;
@@ -600,15 +614,18 @@ expand_kernel(const u32* offsets, u32 owner_count, u32* owners, u32 count) {
     const u64 end = min(first + TILE, u64(count));
     const Owners here = block_owners(offsets, owner_count, u32(first), u32(end), shared);
     using V = Vector<u32>;
+    constexpr u32 ROWS = CONSECUTIVE / V::COUNT;
+    const u64 thread_first = first + threadIdx.x * V::COUNT;
+    u32 at[ROWS], found[ROWS][V::COUNT];
 #pragma unroll
-    for (u32 row = 0; row < CONSECUTIVE / V::COUNT; row++) {
-        const u64 at = first + (row * THREADS + threadIdx.x) * V::COUNT;
-        if (at >= end) break;
-        V found;
-        owners_from(here, u32(at), found.items);
+    for (u32 row = 0; row < ROWS; row++) at[row] = u32(min(thread_first + row * THREADS * V::COUNT, end - 1));
+    owners_of_rows(here, at, found);
 #pragma unroll
-        for (u32 i = 0; i < V::COUNT; i++) found.items[i] += here.first;
-        store_vector(owners, at, end, found);
+    for (u32 row = 0; row < ROWS; row++) {
+        V vector;
+#pragma unroll
+        for (u32 i = 0; i < V::COUNT; i++) vector.items[i] = here.first + found[row][i];
+        store_vector(owners, thread_first + row * THREADS * V::COUNT, end, vector);
     }
 }
 

@@ -245,19 +245,31 @@ __device__ __forceinline__ Owners block_owners(const u32* offsets, u32 owner_cou
     return Owners{fit ? shared.offsets : offsets + owners_first, owners_first, count};
 }
 
-// The owners of the items from `at` on, counted from the first of these.
-template <u32 ITEMS>
-__device__ __forceinline__ void owners_from(const Owners& owners, u32 at, u32 (&found)[ITEMS]) {
-    // One search for all.
-    u32 owner = u32(owner_of(owners.offsets, 0, owners.count, at));
+// Owners of consecutive items, by row those from at[row] on; counted from the first of these.
+template <u32 ROWS, u32 ITEMS>
+__device__ __forceinline__ void owners_of_rows(const Owners& owners, const u32 (&at)[ROWS], u32 (&found)[ROWS][ITEMS]) {
+    // A search for each row, a step of all at a time.
 #pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        if (owner + 1 < owners.count && owners.offsets[owner + 1] <= at + i) owner++;
-        // Owners without items are passed over at once.
-        if (owner + 1 < owners.count && owners.offsets[owner + 1] <= at + i) {
-            owner = u32(owner_of(owners.offsets, owner, owners.count, at + i));
+    for (u32 row = 0; row < ROWS; row++) found[row][0] = 0;
+    for (u32 step = owners.count > 1 ? 1u << (31 - __clz(owners.count - 1)) : 0; step > 0; step /= 2) {
+#pragma unroll
+        for (u32 row = 0; row < ROWS; row++) {
+            const u32 next = found[row][0] + step;
+            if (next < owners.count && owners.offsets[next] <= at[row]) found[row][0] = next;
         }
-        found[i] = owner;
+    }
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) {
+#pragma unroll
+        for (u32 i = 1; i < ITEMS; i++) {
+            u32 owner = found[row][i - 1];
+            if (owner + 1 < owners.count && owners.offsets[owner + 1] <= at[row] + i) owner++;
+            // Owners without items are passed over at once.
+            if (owner + 1 < owners.count && owners.offsets[owner + 1] <= at[row] + i) {
+                owner = u32(owner_of(owners.offsets, owner, owners.count, at[row] + i));
+            }
+            found[row][i] = owner;
+        }
     }
 }
 
