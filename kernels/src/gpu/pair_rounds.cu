@@ -158,13 +158,17 @@ __device__ __forceinline__ void flush_counts(const CountCache& cache, u32* count
     }
 }
 
-// The largest of `value` over the warp, added to the largest of all.
-__device__ __forceinline__ void warp_atomic_max(u32* most, u32 value) {
+// The largest of `value` over the block becomes the largest of all if it is larger. `shared` is one word.
+__device__ __forceinline__ void block_atomic_max(u32* most, u32 value, u32& shared) {
+    if (threadIdx.x == 0) shared = 0;
+    __syncthreads();
 #pragma unroll
     for (u32 distance = WARP_THREADS / 2; distance > 0; distance /= 2) {
         value = max(value, __shfl_xor_sync(FULL_WARP, value, distance));
     }
-    if (lane_index() == 0 && value > load_relaxed(most)) atomicMax(most, value);
+    if (lane_index() == 0) atomicMax(&shared, value);
+    __syncthreads();
+    if (threadIdx.x == 0 && shared > load_relaxed(most)) atomicMax(most, shared);
 }
 
 // Separators.
@@ -231,6 +235,10 @@ struct SelectShared {
     u32 greater[ROWS];
     // Of each row's first position: its count if it is a candidate, or 0.
     u32 first_counts[ROWS];
+    // Pairs of the tile that are listed, and where; positions that the block takes.
+    u32 named;
+    u32 named_first;
+    u32 taken;
 };
 
 struct Masks {
@@ -274,6 +282,7 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
     for (u64 i = grid_thread(); i < look_back_words; i += grid_threads()) look_back[i] = 0;
     const u32 warp_row = warp_index() * WARP_ROWS;
     const u32 rows = (length + WARP_THREADS - 1) / WARP_THREADS;
+    if (threadIdx.x == 0) shared.taken = 0;
     u32 taken_count = 0;
     for (u32 tile = blockIdx.x; tile * OWN_ROWS < rows; tile += gridDim.x) {
         // The row before the first tile is empty.
@@ -288,6 +297,7 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
         }
         // What the last tile left is read.
         __syncthreads();
+        if (threadIdx.x == 0) shared.named = 0;
         // Loads come first, so that they are waited for at a time.
         u32 own_counts[WARP_ROWS], own_numbers[WARP_ROWS];
 #pragma unroll
@@ -353,24 +363,33 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
         u32 again = 0;
 #pragma unroll
         for (u32 k = 0; k < WARP_ROWS; k++) again |= u32(own_uses[k] == 1) << k;
+        u32 place = 0;
         if (__any_sync(FULL_WARP, again != 0)) {
             const u32 sum = warp_inclusive_sum(u32(__popc(again)));
-            u32 named = 0;
-            if (lane_index() == WARP_THREADS - 1) named = atomicAdd(&state->named, sum);
-            named = __shfl_sync(FULL_WARP, named, WARP_THREADS - 1) + sum - __popc(again);
+            if (lane_index() == WARP_THREADS - 1) place = atomicAdd(&shared.named, sum);
+            place = __shfl_sync(FULL_WARP, place, WARP_THREADS - 1) + sum - __popc(again);
+        }
+        __syncthreads();
+        // All go on or none.
+        const u32 tile_named = shared.named;
+        if (tile_named == 0) continue;
+        if (threadIdx.x == 0) shared.named_first = atomicAdd(&state->named, tile_named);
+        __syncthreads();
+        place += shared.named_first;
 #pragma unroll
-            for (u32 k = 0; k < WARP_ROWS; k++) {
-                if ((again >> k) & 1) {
-                    const u32* at = symbols + warp_first + k * WARP_THREADS;
-                    named_keys[named] = pair_of(at[0], at[1]);
-                    named_numbers[named] = pairs[k];
-                    named++;
-                }
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            if ((again >> k) & 1) {
+                const u32* at = symbols + warp_first + k * WARP_THREADS;
+                named_keys[place] = pair_of(at[0], at[1]);
+                named_numbers[place] = pairs[k];
+                place++;
             }
         }
     }
     taken_count = warp_sum(taken_count);
-    if (lane_index() == 0 && taken_count > 0) atomicAdd(&state->taken, taken_count);
+    if (lane_index() == 0 && taken_count > 0) atomicAdd(&shared.taken, taken_count);
+    __syncthreads();
+    if (threadIdx.x == 0 && shared.taken > 0) atomicAdd(&state->taken, shared.taken);
 }
 
 // Rules.
@@ -381,12 +400,17 @@ __device__ __forceinline__ u32 rule_of_use(u32 use) { return use >= 2 ? use - 1 
 // Whether all slots are looked at in their order, and not only those that are listed.
 __device__ __forceinline__ bool is_swept(u32 fresh, u32 size) { return u64(fresh) * PAIR_SWEEP_SHARE > size; }
 
+struct NameShared {
+    u32 depth_max;
+};
+
 // Makes rules of sorted pairs: `uses`, by number, tells of them, see above. Forgets the counts of pairs of equal
 // symbols, which are counted anew. Empties the table, of which `fresh` slots are listed.
 extern "C" __global__ void __launch_bounds__(THREADS)
 name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 terminal_count, u32 rules, u32* uses,
             u64* rule_pairs, u32* depths, u32* counts, const u32* equals, Entry* entries, u32 size, const u32* slots,
             u32 fresh, u32 threshold, u32 symbols_before, State* state) {
+    SHARED(NameShared, shared);
     const bool is_sweep = is_swept(fresh, size);
     const u64 items = is_sweep ? size : fresh;
     for (u64 i = grid_thread(); i < items; i += grid_threads()) {
@@ -403,7 +427,7 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
         depths[rules + i] = depth + 1;
         depth_max = max(depth_max, depth + 1);
     }
-    warp_atomic_max(&state->depth_max, depth_max);
+    block_atomic_max(&state->depth_max, depth_max, shared.depth_max);
     for (u64 i = grid_thread(); i < state->equals; i += grid_threads()) counts[equals[i]] = 0;
     if (grid_thread() == 0) {
         state->most = 0;
@@ -832,5 +856,5 @@ number_kernel(Entry* entries, u32 size, const u32* slots, u32 numbers, u64* keys
             }
         }
     }
-    warp_atomic_max(&state->most, most);
+    block_atomic_max(&state->most, most, shared.first);
 }
