@@ -12,7 +12,7 @@
 constexpr u32 THREADS = FILE_WORDS_THREADS;
 constexpr u32 ITEMS = FILE_WORDS_TILE / FILE_WORDS_THREADS;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
-constexpr u32 ROOT_TILE = FILE_WORDS_TILE;
+constexpr u32 ROOT_TILE = FILE_WORDS_ROOT_TILE;
 
 // sizes[i] = words of a symbol; 0 in the body of a rule that does not occur, which may be absurdly long. The root, whose
 // symbols all count, has no owners.
@@ -39,16 +39,39 @@ level_words_kernel(const u32* symbols, const u32* rule_offsets, const u32* place
     }
 }
 
+// A root symbol: its word, or how much further its words are in `flat` than in the root; and its file.
+struct RootSymbol {
+    u32 value;
+    u32 file;
+};
+
+// Set in `file` if the symbol is a rule. Files have fewer bits.
+constexpr u32 IS_RULE = 1u << 31;
+
+struct RootShared {
+    ExpandShared<ROOT_TILE> expand;
+    RootSymbol symbols[ROOT_TILE];
+};
+
 // As `level_words_kernel`, for the root, with the file of each word: keys[i] = word << file_bits | file. The words of root
 // symbol s, whose owner is found here, begin at places[s].
 extern "C" __global__ void __launch_bounds__(THREADS)
 root_words_kernel(const u32* root, const u32* root_files, u32 root_count, const u32* places, u64 count,
                   const u32* rule_offsets, const u32* body_places, const u32* flat, u32 terminals, u32 file_bits,
                   u32* keys) {
-    SHARED(ExpandShared<ROOT_TILE>, shared);
+    SHARED(RootShared, shared);
     const u64 first = u64(blockIdx.x) * ROOT_TILE;
     const u64 end = min(first + ROOT_TILE, count);
-    const Owners here = block_owners(places, root_count, u32(first), u32(end), shared);
+    const Owners here = block_owners(places, root_count, u32(first), u32(end), shared.expand);
+    const auto symbol_of = [&](u32 owner) {
+        const u32 symbol = root[here.first + owner], file = root_files[here.first + owner];
+        if (symbol < terminals) return RootSymbol{symbol, file};
+        return RootSymbol{body_places[rule_offsets[symbol - terminals]] - here.offsets[owner], file | IS_RULE};
+    };
+    // Each symbol is looked up once, unless many have no words.
+    const bool fit = here.count <= ROOT_TILE;
+    for (u32 i = threadIdx.x; fit && i < here.count; i += THREADS) shared.symbols[i] = symbol_of(i);
+    __syncthreads();
     using V = Vector<u32>;
     constexpr u32 ROWS = ROOT_TILE / THREADS / V::COUNT;
     // A sort takes all keys, so that they are far fewer than u32 counts.
@@ -58,20 +81,13 @@ root_words_kernel(const u32* root, const u32* root_files, u32 root_count, const 
     owners_of_rows(here, at, owners);
 #pragma unroll
     for (u32 row = 0; row < ROWS; row++) {
-        u32 words[V::COUNT], files[V::COUNT];
-#pragma unroll
-        for (u32 i = 0; i < V::COUNT; i++) {
-            words[i] = root[here.first + owners[row][i]];
-            files[i] = root_files[here.first + owners[row][i]];
-        }
         V found;
 #pragma unroll
         for (u32 i = 0; i < V::COUNT; i++) {
-            if (words[i] >= terminals && at[row] + i < end) {
-                const u32 place = body_places[rule_offsets[words[i] - terminals]];
-                words[i] = flat[place + (at[row] + i - here.offsets[owners[row][i]])];
-            }
-            found.items[i] = words[i] << file_bits | files[i];
+            const RootSymbol symbol = fit ? shared.symbols[owners[row][i]] : symbol_of(owners[row][i]);
+            u32 word = symbol.value;
+            if ((symbol.file & IS_RULE) != 0) word = at[row] + i < end ? flat[word + at[row] + i] : 0;
+            found.items[i] = word << file_bits | (symbol.file & ~IS_RULE);
         }
         store_vector(keys, at[row], end, found);
     }

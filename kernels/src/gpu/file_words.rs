@@ -12,8 +12,11 @@ use super::tables::DeviceTable;
 use super::traversal::DeviceWords;
 use super::weights::weights;
 
-/// Keys of a tile of runs, and words of a tile of the root.
+/// Keys of a tile of runs.
 const TILE: usize = 4096;
+
+/// Words of a tile of the root.
+const ROOT_TILE: usize = 2048;
 
 /// Windows of a tile of runs.
 const WINDOWS_TILE: usize = 2048;
@@ -36,6 +39,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("FILE_WORDS_THREADS", THREADS as u64),
         ("FILE_WORDS_TILE", TILE as u64),
+        ("FILE_WORDS_ROOT_TILE", ROOT_TILE as u64),
         ("FILE_WORDS_WINDOWS_TILE", WINDOWS_TILE as u64),
     ],
 };
@@ -147,7 +151,7 @@ impl FileWords {
             shape.file_bits,
             &keys
         ];
-        let launch = Launch::tiles(words, TILE);
+        let launch = Launch::tiles(words, ROOT_TILE);
         gpu.launch(SOURCE.kernel("root_words_kernel"), launch, arguments)?;
         Ok(Some(FileWords { keys, shape }))
     }
