@@ -12,7 +12,8 @@
 //        rules are named in the order of pairs
 // Why    a pair that occurs once will never occur again, nor will what is made of it: its positions are dead for good,
 //        and cost no look-up. Pairs keep their numbers, so only new pairs are hashed. Half of a text's positions can
-//        have one of 64 pairs: with an atomic for each, webdocs4 (57 M tokens, H200) took 32 ms in place of 19
+//        have one of 64 pairs: with an atomic for each, webdocs4 (57 M tokens, H200) took 32 ms in place of 19. A tile says
+//        its sum before it looks up new pairs, which are gathered for that: else rfc_txt's sequences take 7.6 ms, not 5.7
 #include "primitives.cuh"
 
 constexpr u32 THREADS = PAIR_THREADS;

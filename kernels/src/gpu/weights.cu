@@ -10,7 +10,8 @@
 //        shared memory; with more columns a group of 2^shift lanes has a body symbol, a lane each. Small levels share
 //        a block
 // Exact  integer sums, so the order of atomics does not matter
-// Why    atomics on one address pass one after the other: frequent words are counted apart
+// Why    atomics on one address pass one after the other: frequent words are counted apart, also in bodies: dict1 (7 M
+//        symbols, H200) took 61 us in place of 26
 #include "levels.cuh"
 
 constexpr u32 THREADS = WEIGHTS_THREADS;
