@@ -12,6 +12,7 @@
 constexpr u32 THREADS = FILE_WORDS_THREADS;
 constexpr u32 ITEMS = FILE_WORDS_TILE / FILE_WORDS_THREADS;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
+constexpr u32 ROOT_TILE = FILE_WORDS_ROOT_TILE;
 
 // sizes[i] = words of a symbol; 0 in the body of a rule that does not occur, which may be absurdly long. The root, whose
 // symbols all count, has no owners.
@@ -38,33 +39,66 @@ level_words_kernel(const u32* symbols, const u32* rule_offsets, const u32* place
     }
 }
 
-// As `level_words_kernel`, for the root, with the file of each word: keys[i] = word << file_bits | file.
+// A root symbol: its word, or how much further its words are in `flat` than in the root; and its file.
+struct RootSymbol {
+    u32 value;
+    u32 file;
+};
+
+// Set in `file` if the symbol is a rule. Files have fewer bits.
+constexpr u32 IS_RULE = 1u << 31;
+
+struct RootShared {
+    ExpandShared<ROOT_TILE> expand;
+    RootSymbol symbols[ROOT_TILE];
+};
+
+// As `level_words_kernel`, for the root, with the file of each word: keys[i] = word << file_bits | file. The words of root
+// symbol s, whose owner is found here, begin at places[s].
 extern "C" __global__ void __launch_bounds__(THREADS)
-root_words_kernel(const u32* root, const u32* root_files, const u32* places, const u32* owners, u64 count,
+root_words_kernel(const u32* root, const u32* root_files, u32 root_count, const u32* places, u64 count,
                   const u32* rule_offsets, const u32* body_places, const u32* flat, u32 terminals, u32 file_bits,
                   u32* keys) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        const u32 owner = owners[i];
-        const u32 symbol = root[owner];
-        u32 word = symbol;
-        if (symbol >= terminals) word = flat[body_places[rule_offsets[symbol - terminals]] + (u32(i) - places[owner])];
-        keys[i] = word << file_bits | root_files[owner];
+    SHARED(RootShared, shared);
+    const u64 first = u64(blockIdx.x) * ROOT_TILE;
+    const u64 end = min(first + ROOT_TILE, count);
+    const Owners here = block_owners(places, root_count, u32(first), u32(end), shared.expand);
+    const auto symbol_of = [&](u32 owner) {
+        const u32 symbol = root[here.first + owner], file = root_files[here.first + owner];
+        if (symbol < terminals) return RootSymbol{symbol, file};
+        return RootSymbol{body_places[rule_offsets[symbol - terminals]] - here.offsets[owner], file | IS_RULE};
+    };
+    // Each symbol is looked up once, unless many have no words.
+    const bool fit = here.count <= ROOT_TILE;
+    for (u32 i = threadIdx.x; fit && i < here.count; i += THREADS) shared.symbols[i] = symbol_of(i);
+    __syncthreads();
+    using V = Vector<u32>;
+    constexpr u32 ROWS = ROOT_TILE / THREADS / V::COUNT;
+    // A sort takes all keys, so that they are far fewer than u32 counts.
+    u32 at[ROWS], owners[ROWS][V::COUNT];
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) at[row] = u32(first) + (row * THREADS + threadIdx.x) * V::COUNT;
+    owners_of_rows(here, at, owners);
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) {
+        V found;
+#pragma unroll
+        for (u32 i = 0; i < V::COUNT; i++) {
+            const RootSymbol symbol = fit ? shared.symbols[owners[row][i]] : symbol_of(owners[row][i]);
+            u32 word = symbol.value;
+            if ((symbol.file & IS_RULE) != 0) word = at[row] + i < end ? flat[word + at[row] + i] : 0;
+            found.items[i] = word << file_bits | (symbol.file & ~IS_RULE);
+        }
+        store_vector(keys, at[row], end, found);
     }
 }
-
-struct RunShared {
-    u32 warps[WARPS];
-    u64 before;
-    u32 tile;
-};
 
 // The runs of equal keys: the key and the first place of each, and how many there are.
 extern "C" __global__ void __launch_bounds__(THREADS)
 run_firsts_kernel(const u32* keys, u64 count, u64* words, u32* ticket, u32* run_keys, u32* firsts, u64* runs) {
-    SHARED(RunShared, shared);
-    if (threadIdx.x == 0) shared.tile = atomicAdd(ticket, 1u);
-    __syncthreads();
-    const u32 tile = shared.tile;
+    using Shared = TileSums<u32, WARPS>;
+    SHARED(Shared, shared);
+    const u32 tile = only_tile(ticket, shared);
     const u64 first = u64(tile) * ITEMS * THREADS + warp_index() * ITEMS * WARP_THREADS + lane_index();
     u32 items[ITEMS], behind[ITEMS];
 #pragma unroll
@@ -84,22 +118,10 @@ run_firsts_kernel(const u32* keys, u64 count, u64* words, u32* ticket, u32* run_
         heads[i] = __ballot_sync(FULL_WARP, at < count && (at == 0 || items[i] != previous));
         sum += __popc(heads[i]);
     }
-    if (lane_index() == 0) shared.warps[warp_index()] = sum;
-    __syncthreads();
-    u32 place = 0, total = 0;
-#pragma unroll
-    for (u32 warp = 0; warp < WARPS; warp++) {
-        if (warp < warp_index()) place += shared.warps[warp];
-        total += shared.warps[warp];
-    }
-    if (warp_index() == 0) {
-        const u64 before = warp_look_back(words, tile, total);
-        if (lane_index() == 0) shared.before = before;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0 && u64(tile + 1) * ITEMS * THREADS >= count) *runs = shared.before + total;
+    u64 all;
     // Fewer than there are keys, which a sort takes.
-    place += u32(shared.before);
+    u32 place = u32(sum_before_warp(words, sum, shared, all));
+    if (threadIdx.x == 0 && u64(tile + 1) * ITEMS * THREADS >= count) *runs = all;
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         if ((heads[i] >> lane_index()) & 1) {
@@ -150,22 +172,15 @@ constexpr u32 WINDOW_ITEMS = FILE_WORDS_WINDOWS_TILE / FILE_WORDS_THREADS;
 constexpr u32 ROWS_SHIFT = 31;
 constexpr u64 ENTRIES_MASK = (u64(1) << ROWS_SHIFT) - 1;
 
-struct WindowShared {
-    u64 warps[WARPS];
-    u64 before;
-    u32 tile;
-};
-
 // Sorted keys of windows with files, those of all ones last, which count for nothing: the runs of keys, and in them those of
 // files. Row r begins with window row_firsts[r] and entry row_entries[r]; entry e with window entry_firsts[e]. `totals`, the
 // number of windows on entry, becomes how many count, and behind it rows << ROWS_SHIFT | entries.
 extern "C" __global__ void __launch_bounds__(THREADS)
 window_runs_kernel(const u64* keys, const u32* files, u64 count, u64* words, u32* ticket, u64* row_keys,
                    u32* row_firsts, u32* row_entries, u32* entry_firsts, u32* entry_files, u64* totals) {
-    SHARED(WindowShared, shared);
-    if (threadIdx.x == 0) shared.tile = atomicAdd(ticket, 1u);
-    __syncthreads();
-    const u32 tile = shared.tile;
+    using Shared = TileSums<u64, WARPS>;
+    SHARED(Shared, shared);
+    const u32 tile = only_tile(ticket, shared);
     const u64 first = (u64(tile) * THREADS + warp_index() * WARP_THREADS) * WINDOW_ITEMS + lane_index();
     const bool is_first_lane = lane_index() == 0;
     u64 key[WINDOW_ITEMS], key_behind[WINDOW_ITEMS];
@@ -195,21 +210,9 @@ window_runs_kernel(const u64* keys, const u32* files, u64 count, u64* words, u32
         sum += u64(__popc(rows[i])) << ROWS_SHIFT | __popc(entries[i]);
         if (!counts && at < count && (at == 0 || previous != ~u64(0))) totals[0] = at;
     }
-    if (is_first_lane) shared.warps[warp_index()] = sum;
-    __syncthreads();
-    u64 place = 0, total = 0;
-#pragma unroll
-    for (u32 warp = 0; warp < WARPS; warp++) {
-        if (warp < warp_index()) place += shared.warps[warp];
-        total += shared.warps[warp];
-    }
-    if (warp_index() == 0) {
-        const u64 before = warp_look_back(words, tile, total);
-        if (is_first_lane) shared.before = before;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0 && u64(tile + 1) * WINDOW_ITEMS * THREADS >= count) totals[1] = shared.before + total;
-    place += shared.before;
+    u64 all;
+    const u64 place = sum_before_warp(words, sum, shared, all);
+    if (threadIdx.x == 0 && u64(tile + 1) * WINDOW_ITEMS * THREADS >= count) totals[1] = all;
     u32 row = u32(place >> ROWS_SHIFT);
     u32 entry = u32(place & ENTRIES_MASK);
 #pragma unroll

@@ -15,6 +15,9 @@ use super::weights::weights;
 /// Keys of a tile of runs.
 const TILE: usize = 4096;
 
+/// Words of a tile of the root.
+const ROOT_TILE: usize = 2048;
+
 /// Windows of a tile of runs.
 const WINDOWS_TILE: usize = 2048;
 
@@ -36,6 +39,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("FILE_WORDS_THREADS", THREADS as u64),
         ("FILE_WORDS_TILE", TILE as u64),
+        ("FILE_WORDS_ROOT_TILE", ROOT_TILE as u64),
         ("FILE_WORDS_WINDOWS_TILE", WINDOWS_TILE as u64),
     ],
 };
@@ -132,13 +136,13 @@ impl FileWords {
             ];
             gpu.launch_looping(SOURCE.kernel("level_words_kernel"), flat.len(), arguments)?;
         }
-        let owners = primitives::expand(gpu, &root_places, words)?;
         let keys = gpu.allocate::<u32>(words)?;
         let arguments = arguments![
             &grammar.root,
             &grammar.root_files,
+            // Places in the root are u32.
+            roots as u32,
             &root_places,
-            &owners,
             words,
             &grammar.rule_offsets,
             &body_places,
@@ -147,7 +151,8 @@ impl FileWords {
             shape.file_bits,
             &keys
         ];
-        gpu.launch_looping(SOURCE.kernel("root_words_kernel"), words, arguments)?;
+        let launch = Launch::tiles(words, ROOT_TILE);
+        gpu.launch(SOURCE.kernel("root_words_kernel"), launch, arguments)?;
         Ok(Some(FileWords { keys, shape }))
     }
 

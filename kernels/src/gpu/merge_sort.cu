@@ -3,87 +3,28 @@
 //        values  [count] u32   if `symbols` is given: value v stands for the body symbols[offsets[v] .. offsets[v + 1]],
 //                              of which the key is the first two symbols
 // Out    the same in order of (key, rest of the body, a prefix first); equal items in any order
-// Work   a tile of 2048 items is sorted in shared memory; then log2(tiles) passes, each reads and writes 24 bytes an item
-// Map    a block for each tile of the output, a thread for 2 items of it while tiles are sorted, for 8 when they are
-//        merged; a warp searches where a tile's inputs begin
+// Work   a tile of 512 items is sorted in shared memory; then log16(tiles) passes, or log4(tiles) if there are many items;
+//        each moves 24 bytes an item and looks for it in 15 runs, or 3
+// Map    a thread for each item
 // Exact  comparisons only
-// Why    bodies have any length and share prefixes, which digits of fixed width cannot follow
+// Why    bodies have any length and share prefixes, which digits of fixed width cannot follow. What is sorted is mostly
+//        small, and then a launch costs more than its work: merging two by two took up to seven in place of two. With
+//        600,000 items 16 ways are twice the work of four: 0.4 ms
 #include "primitives.cuh"
 
 constexpr u32 THREADS = MERGE_THREADS;
 constexpr u32 TILE = MERGE_TILE;
-constexpr u32 SORT_THREADS = MERGE_SORT_THREADS;
-constexpr u32 ITEMS = TILE / THREADS;
+constexpr u32 WAYS = MERGE_WAYS;
+constexpr u32 WAYS_OF_MANY = MERGE_WAYS_OF_MANY;
 
-struct Item {
-    u64 key;
-    u32 value;
-};
-
-__device__ __forceinline__ bool less(Item a, Item b, Bodies bodies) {
-    if (a.key != b.key) return a.key < b.key;
-    if (bodies.symbols == nullptr || a.key == NO_KEY) return false;
-    return rest_less(a.value, b.value, bodies);
-}
-
-struct MergeShared {
-    u64 keys[TILE];
-    u32 values[TILE];
-    u32 splits[2];
-};
-
-__device__ __forceinline__ Item item_at(const MergeShared& shared, u32 index) {
-    return Item{shared.keys[index], shared.values[index]};
-}
-
-// Merges shared[a .. a_end] and shared[b .. b_end]: this thread's items are those from `diagonal` on.
-__device__ __forceinline__ void merge_in_tile(const MergeShared& shared, u32 a, u32 a_end, u32 b, u32 b_end,
-                                              u32 diagonal, Item (&items)[ITEMS], Bodies bodies) {
-    // How many of the items before the diagonal come from a.
-    const u32 b_length = b_end - b;
-    u32 low = diagonal > b_length ? diagonal - b_length : 0;
-    u32 high = min(diagonal, a_end - a);
-    while (low < high) {
-        const u32 middle = (low + high) / 2;
-        if (!less(item_at(shared, b + diagonal - 1 - middle), item_at(shared, a + middle), bodies)) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    b += diagonal - low;
-    a += low;
-    const Item none{NO_KEY, 0};
-    Item left = a < a_end ? item_at(shared, a) : none;
-    Item right = b < b_end ? item_at(shared, b) : none;
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const bool from_a = b >= b_end || (a < a_end && !less(right, left, bodies));
-        items[i] = from_a ? left : right;
-        if (from_a) {
-            a++;
-            left = a < a_end ? item_at(shared, a) : none;
-        } else {
-            b++;
-            right = b < b_end ? item_at(shared, b) : none;
-        }
-    }
-}
-
-__device__ __forceinline__ void store_items(MergeShared& shared, const Item (&items)[ITEMS]) {
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        shared.keys[threadIdx.x * ITEMS + i] = items[i].key;
-        shared.values[threadIdx.x * ITEMS + i] = items[i].value;
-    }
-}
-
-// Sorts each tile.
-extern "C" __global__ void __launch_bounds__(SORT_THREADS)
-sort_tile_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u32 count, const u32* symbols,
-                 const u32* offsets) {
+// Sorts each tile. If `counted` is given, there are only so many items.
+extern "C" __global__ void __launch_bounds__(TILE)
+sort_tile_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u32 count, const u32* counted,
+                 const u32* symbols, const u32* offsets) {
     SHARED(BlockSort<TILE>, shared);
     const u32 first = blockIdx.x * TILE;
+    if (counted != nullptr) count = min(count, *counted);
+    if (first >= count) return;
     const u32 in_tile = min(TILE, count - first);
     for (u32 at = threadIdx.x; at < in_tile; at += blockDim.x) {
         shared.keys[0][at] = keys[first + at];
@@ -97,78 +38,58 @@ sort_tile_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_
     }
 }
 
-// For a warp: how many of the first `diagonal` items of two merged runs come from the first.
-__device__ __forceinline__ u32 split_of(const u64* keys, const u32* values, u32 a, u32 a_length, u32 b, u32 b_length,
-                                        u32 diagonal, Bodies bodies) {
-    u32 low = diagonal > b_length ? diagonal - b_length : 0;
-    u32 high = min(diagonal, a_length);
-    while (low < high) {
-        const u32 stride = (high - low + WARP_THREADS - 1) / WARP_THREADS;
-        const u32 probe = low + lane_index() * stride;
-        bool goes_before = false;
-        if (probe < high) {
-            const u32 other = b + diagonal - 1 - probe;
-            const Item left{keys[a + probe], values[a + probe]};
-            const Item right{keys[other], values[other]};
-            goes_before = !less(right, left, bodies);
+// Merges sorted runs of `width` items, a power of two, RUNS at a time: an item goes behind those of the other runs that
+// are less, and behind equal ones of the runs before its own.
+template <u32 RUNS>
+__device__ __forceinline__ void merge(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u32 count,
+                                      u32 width, Bodies bodies) {
+    const u64 at = grid_thread();
+    if (at >= count) return;
+    const u64 key = keys[at];
+    const u32 value = values[at];
+    const u64 group = at / (u64(width) * RUNS) * (u64(width) * RUNS);
+    const u32 own_run = u32((at - group) / width);
+    // How many items of each run come before this one.
+    u32 before[RUNS];
+#pragma unroll
+    for (u32 run = 0; run < RUNS; run++) before[run] = 0;
+    for (u32 step = width; step > 0; step /= 2) {
+        // Loads come first, so that they are waited for at a time.
+        u64 found[RUNS];
+#pragma unroll
+        for (u32 run = 0; run < RUNS; run++) {
+            const u32 last = before[run] + step - 1;
+            const u64 place = group + u64(run) * width + last;
+            found[run] = run != own_run && last < width && place < count ? keys[place] : NO_KEY;
         }
-        const u32 before = __popc(__ballot_sync(FULL_WARP, goes_before));
-        if (before == 0) {
-            high = low;
-        } else {
-            const u32 start = low;
-            low = start + (before - 1) * stride + 1;
-            high = min(high, start + before * stride);
+#pragma unroll
+        for (u32 run = 0; run < RUNS; run++) {
+            bool is_before = found[run] < key;
+            if (found[run] == key) {
+                is_before = run < own_run;
+                if (bodies.symbols != nullptr) {
+                    const u32 other = values[group + u64(run) * width + before[run] + step - 1];
+                    is_before = is_before ? !rest_less(value, other, bodies) : rest_less(other, value, bodies);
+                }
+            }
+            if (is_before) before[run] += step;
         }
     }
-    return low;
+    u64 to = at - own_run * u64(width);
+#pragma unroll
+    for (u32 run = 0; run < RUNS; run++) to += before[run];
+    keys_out[to] = key;
+    values_out[to] = value;
 }
 
-// Merges sorted runs of `width` items, a multiple of TILE, two by two.
 extern "C" __global__ void __launch_bounds__(THREADS)
 merge_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u32 count, u32 width,
              const u32* symbols, const u32* offsets) {
-    SHARED(MergeShared, shared);
-    const Bodies bodies{symbols, offsets};
-    const u64 first = u64(blockIdx.x) * TILE;
-    const u64 pair = u64(width) * 2;
-    const u32 a = u32(first / pair * pair);
-    const u32 a_length = min(width, count - a);
-    const u32 b = a + a_length;
-    const u32 b_length = min(width, count - b);
-    const u32 diagonal = u32(first) - a;
-    const u32 in_tile = min(TILE, a_length + b_length - diagonal);
-    if (warp_index() < 2) {
-        const u32 at = diagonal + warp_index() * in_tile;
-        const u32 split = split_of(keys, values, a, a_length, b, b_length, at, bodies);
-        if (lane_index() == 0) shared.splits[warp_index()] = split;
-    }
-    __syncthreads();
-    const u32 a_first = shared.splits[0];
-    const u32 a_count = shared.splits[1] - a_first;
-    const u32 b_first = diagonal - a_first;
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const u32 at = i * THREADS + threadIdx.x;
-        if (at < in_tile) {
-            const u32 from = at < a_count ? a + a_first + at : b + b_first + at - a_count;
-            shared.keys[at] = keys[from];
-            shared.values[at] = values[from];
-        }
-    }
-    __syncthreads();
-    Item items[ITEMS];
-    const u32 at = min(threadIdx.x * ITEMS, in_tile);
-    merge_in_tile(shared, 0, a_count, a_count, in_tile, at, items, bodies);
-    __syncthreads();
-    store_items(shared, items);
-    __syncthreads();
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const u32 at = i * THREADS + threadIdx.x;
-        if (at < in_tile) {
-            keys_out[first + at] = shared.keys[at];
-            values_out[first + at] = shared.values[at];
-        }
-    }
+    merge<WAYS>(keys, values, keys_out, values_out, count, width, Bodies{symbols, offsets});
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+merge_many_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u32 count, u32 width,
+                  const u32* symbols, const u32* offsets) {
+    merge<WAYS_OF_MANY>(keys, values, keys_out, values_out, count, width, Bodies{symbols, offsets});
 }

@@ -10,14 +10,16 @@ use super::error::GpuError;
 
 const WARP: usize = 32;
 
-/// Threads of a block that sorts a tile, at most.
-const SORT_THREADS: usize = 1024;
-
 /// Bytes of an item, read and written.
 const MOVED: usize = 2 * (size_of::<u64>() + size_of::<u32>());
 
-/// Items that a block sorts or merges.
-const TILE: usize = 2048;
+/// Items that a block sorts, a thread each.
+const TILE: usize = 512;
+
+/// Runs that are merged at a time; of more than so many items as many as are less work, if more launches.
+const WAYS: usize = 16;
+const MANY: usize = 1 << 16;
+const WAYS_OF_MANY: usize = 4;
 
 pub(crate) static SOURCE: Source = Source {
     name: "merge_sort.cu",
@@ -25,7 +27,8 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("MERGE_THREADS", THREADS as u64),
         ("MERGE_TILE", TILE as u64),
-        ("MERGE_SORT_THREADS", SORT_THREADS as u64),
+        ("MERGE_WAYS", WAYS as u64),
+        ("MERGE_WAYS_OF_MANY", WAYS_OF_MANY as u64),
     ],
 };
 
@@ -73,39 +76,78 @@ impl Items {
         count: usize,
         bodies: Option<Bodies<'_>>,
     ) -> Result<(), GpuError> {
-        assert!(count <= self.capacity(), "{count} items to sort");
-        let items = u32::try_from(count).expect("fewer rules than tokens");
-        let none = Argument::U64(0);
-        let symbols = bodies.map_or(none, |bodies| bodies.symbols.into());
-        let offsets = bodies.map_or(none, |bodies| bodies.offsets.into());
-        let launch = Launch::tiles(count, TILE);
+        self.sort_tiles(gpu, count, Argument::U64(0), bodies)?;
+        self.merge_tiles(gpu, count, bodies)
+    }
+
+    /// The first part of [`Items::sort`], for as many items as there are at an address, `most` at most: for who does not
+    /// know their number yet. Without an address there are `most`.
+    pub(crate) fn sort_tiles(
+        &mut self,
+        gpu: &Gpu,
+        most: usize,
+        counted: Argument,
+        bodies: Option<Bodies<'_>>,
+    ) -> Result<(), GpuError> {
+        assert!(most <= self.capacity(), "{most} items to sort");
+        let (symbols, offsets) = arrays_of(bodies);
+        let launch = Launch {
+            threads: most.next_multiple_of(WARP).min(TILE) as u32,
+            ..Launch::tiles(most, TILE)
+        };
         let [keys, keys_out] = &self.keys;
         let [values, values_out] = &self.values;
-        let sort_launch = Launch {
-            threads: count.next_multiple_of(WARP).min(SORT_THREADS) as u32,
-            ..launch
-        };
         gpu.launch(
-            SOURCE.kernel("sort_tile_kernel").moving(count * MOVED),
-            sort_launch,
-            arguments![keys, values, keys_out, values_out, items, symbols, offsets],
+            SOURCE.kernel("sort_tile_kernel"),
+            launch,
+            arguments![
+                keys,
+                values,
+                keys_out,
+                values_out,
+                as_u32(most),
+                counted,
+                symbols,
+                offsets
+            ],
         )?;
         self.swap();
+        Ok(())
+    }
+
+    /// The second part of [`Items::sort`].
+    pub(crate) fn merge_tiles(
+        &mut self,
+        gpu: &Gpu,
+        count: usize,
+        bodies: Option<Bodies<'_>>,
+    ) -> Result<(), GpuError> {
+        assert!(count <= self.capacity(), "{count} items to sort");
+        let (symbols, offsets) = arrays_of(bodies);
+        let (kernel, ways) = match count > MANY {
+            true => ("merge_many_kernel", WAYS_OF_MANY),
+            false => ("merge_kernel", WAYS),
+        };
         let mut width = TILE;
         while width < count {
             let [keys, keys_out] = &self.keys;
             let [values, values_out] = &self.values;
-            // Below `count`, a u32.
-            let run = width as u32;
             gpu.launch(
-                SOURCE.kernel("merge_kernel").moving(count * MOVED),
-                launch,
+                SOURCE.kernel(kernel).moving(count * MOVED),
+                Launch::each(count),
                 arguments![
-                    keys, values, keys_out, values_out, items, run, symbols, offsets
+                    keys,
+                    values,
+                    keys_out,
+                    values_out,
+                    as_u32(count),
+                    as_u32(width),
+                    symbols,
+                    offsets
                 ],
             )?;
             self.swap();
-            width *= 2;
+            width *= ways;
         }
         Ok(())
     }
@@ -114,6 +156,18 @@ impl Items {
         self.keys.swap(0, 1);
         self.values.swap(0, 1);
     }
+}
+
+/// The addresses of bodies, 0 without any.
+fn arrays_of(bodies: Option<Bodies<'_>>) -> (Argument, Argument) {
+    let none = Argument::U64(0);
+    bodies.map_or((none, none), |bodies| {
+        (bodies.symbols.into(), bodies.offsets.into())
+    })
+}
+
+fn as_u32(count: usize) -> u32 {
+    u32::try_from(count).expect("fewer rules than tokens")
 }
 
 #[cfg(test)]
@@ -125,7 +179,7 @@ mod tests {
     fn distinct_keys_come_out_in_order_with_their_values() {
         on_devices(|gpu| {
             let mut numbers = Numbers::new(1);
-            for count in [0, 1, 2, 9, 2047, 2048, 2049, 4096, 9_000, 20_481] {
+            for count in [0, 1, 2, 9, 511, 512, 513, 1024, 8_192, 8_193, 70_001] {
                 let keys = numbers.any(count);
                 let values: Vec<u32> = (0..count as u32).collect();
                 let mut items = Items::new(gpu, count)?;

@@ -12,7 +12,8 @@
 //        rules are named in the order of pairs
 // Why    a pair that occurs once will never occur again, nor will what is made of it: its positions are dead for good,
 //        and cost no look-up. Pairs keep their numbers, so only new pairs are hashed. Half of a text's positions can
-//        have one of 64 pairs: with an atomic for each, webdocs4 (57 M tokens, H200) took 32 ms in place of 19
+//        have one of 64 pairs: with an atomic for each, webdocs4 (57 M tokens, H200) took 32 ms in place of 19. A tile says
+//        its sum before it looks up new pairs, which are gathered for that: else rfc_txt's sequences take 7.6 ms, not 5.7
 #include "primitives.cuh"
 
 constexpr u32 THREADS = PAIR_THREADS;
@@ -30,7 +31,7 @@ constexpr u32 DEAD = NUMBER;
 
 // A slot of the table of new pairs; all bits are set at first. `count` is the count less two until the pair has a
 // number, so that who adds a pair need not count it; then it is the count, and `number` DEAD if that is 1.
-struct Entry {
+struct alignas(16) Entry {
     u64 key;
     u32 count;
     u32 number;
@@ -158,13 +159,17 @@ __device__ __forceinline__ void flush_counts(const CountCache& cache, u32* count
     }
 }
 
-// The largest of `value` over the warp, added to the largest of all.
-__device__ __forceinline__ void warp_atomic_max(u32* most, u32 value) {
+// The largest of `value` over the block becomes the largest of all if it is larger. `shared` is one word.
+__device__ __forceinline__ void block_atomic_max(u32* most, u32 value, u32& shared) {
+    if (threadIdx.x == 0) shared = 0;
+    __syncthreads();
 #pragma unroll
     for (u32 distance = WARP_THREADS / 2; distance > 0; distance /= 2) {
         value = max(value, __shfl_xor_sync(FULL_WARP, value, distance));
     }
-    if (lane_index() == 0 && value > load_relaxed(most)) atomicMax(most, value);
+    if (lane_index() == 0) atomicMax(&shared, value);
+    __syncthreads();
+    if (threadIdx.x == 0 && shared > load_relaxed(most)) atomicMax(most, shared);
 }
 
 // Separators.
@@ -231,6 +236,10 @@ struct SelectShared {
     u32 greater[ROWS];
     // Of each row's first position: its count if it is a candidate, or 0.
     u32 first_counts[ROWS];
+    // Pairs of the tile that are listed, and where; positions that the block takes.
+    u32 named;
+    u32 named_first;
+    u32 taken;
 };
 
 struct Masks {
@@ -274,6 +283,7 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
     for (u64 i = grid_thread(); i < look_back_words; i += grid_threads()) look_back[i] = 0;
     const u32 warp_row = warp_index() * WARP_ROWS;
     const u32 rows = (length + WARP_THREADS - 1) / WARP_THREADS;
+    if (threadIdx.x == 0) shared.taken = 0;
     u32 taken_count = 0;
     for (u32 tile = blockIdx.x; tile * OWN_ROWS < rows; tile += gridDim.x) {
         // The row before the first tile is empty.
@@ -288,6 +298,7 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
         }
         // What the last tile left is read.
         __syncthreads();
+        if (threadIdx.x == 0) shared.named = 0;
         // Loads come first, so that they are waited for at a time.
         u32 own_counts[WARP_ROWS], own_numbers[WARP_ROWS];
 #pragma unroll
@@ -339,34 +350,47 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
         const i64 own_row = tile_row + i64(row);
         if (is_own && own_row < rows) taken[own_row] = maxima;
         taken_count += is_own ? u32(__popc(maxima)) : 0u;
-        // Which of the lane's positions were the second of their pair.
-        u32 again = 0;
+        // Which of the lane's positions were the second of their pair. Loads and atomics are waited for at a time.
+        u32 own_uses[WARP_ROWS];
 #pragma unroll
         for (u32 k = 0; k < WARP_ROWS; k++) {
             const u32 word = __shfl_sync(FULL_WARP, is_own ? maxima : 0, k + 1);
-            if ((word >> lane_index()) & 1) {
-                u32* use = &uses[pairs[k]];
-                if (load_stale(use) < 2 && atomicAdd(use, 1u) == 1) again |= 1u << k;
-            }
+            own_uses[k] = (word >> lane_index()) & 1 ? load_stale(&uses[pairs[k]]) : 2;
         }
+#pragma unroll
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            if (own_uses[k] < 2) own_uses[k] = atomicAdd(&uses[pairs[k]], 1u);
+        }
+        u32 again = 0;
+#pragma unroll
+        for (u32 k = 0; k < WARP_ROWS; k++) again |= u32(own_uses[k] == 1) << k;
+        u32 place = 0;
         if (__any_sync(FULL_WARP, again != 0)) {
             const u32 sum = warp_inclusive_sum(u32(__popc(again)));
-            u32 named = 0;
-            if (lane_index() == WARP_THREADS - 1) named = atomicAdd(&state->named, sum);
-            named = __shfl_sync(FULL_WARP, named, WARP_THREADS - 1) + sum - __popc(again);
+            if (lane_index() == WARP_THREADS - 1) place = atomicAdd(&shared.named, sum);
+            place = __shfl_sync(FULL_WARP, place, WARP_THREADS - 1) + sum - __popc(again);
+        }
+        __syncthreads();
+        // All go on or none.
+        const u32 tile_named = shared.named;
+        if (tile_named == 0) continue;
+        if (threadIdx.x == 0) shared.named_first = atomicAdd(&state->named, tile_named);
+        __syncthreads();
+        place += shared.named_first;
 #pragma unroll
-            for (u32 k = 0; k < WARP_ROWS; k++) {
-                if ((again >> k) & 1) {
-                    const u32* at = symbols + warp_first + k * WARP_THREADS;
-                    named_keys[named] = pair_of(at[0], at[1]);
-                    named_numbers[named] = pairs[k];
-                    named++;
-                }
+        for (u32 k = 0; k < WARP_ROWS; k++) {
+            if ((again >> k) & 1) {
+                const u32* at = symbols + warp_first + k * WARP_THREADS;
+                named_keys[place] = pair_of(at[0], at[1]);
+                named_numbers[place] = pairs[k];
+                place++;
             }
         }
     }
     taken_count = warp_sum(taken_count);
-    if (lane_index() == 0 && taken_count > 0) atomicAdd(&state->taken, taken_count);
+    if (lane_index() == 0 && taken_count > 0) atomicAdd(&shared.taken, taken_count);
+    __syncthreads();
+    if (threadIdx.x == 0 && shared.taken > 0) atomicAdd(&state->taken, shared.taken);
 }
 
 // Rules.
@@ -374,13 +398,25 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
 // The symbol of the rule that a pair became, by its use: that symbol and 1 more; or 0.
 __device__ __forceinline__ u32 rule_of_use(u32 use) { return use >= 2 ? use - 1 : 0; }
 
+// Whether all slots are looked at in their order, and not only those that are listed.
+__device__ __forceinline__ bool is_swept(u32 fresh, u32 size) { return u64(fresh) * PAIR_SWEEP_SHARE > size; }
+
+struct NameShared {
+    u32 depth_max;
+};
+
 // Makes rules of sorted pairs: `uses`, by number, tells of them, see above. Forgets the counts of pairs of equal
-// symbols, which are counted anew. Empties the first `fresh` of the slots that are listed.
+// symbols, which are counted anew. Empties the table, of which `fresh` slots are listed.
 extern "C" __global__ void __launch_bounds__(THREADS)
 name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 terminal_count, u32 rules, u32* uses,
-            u64* rule_pairs, u32* depths, u32* counts, const u32* equals, Entry* entries, const u32* slots, u32 fresh,
-            u32 threshold, u32 symbols_before, State* state) {
-    for (u64 i = grid_thread(); i < fresh; i += grid_threads()) entries[slots[i]] = Entry{NO_KEY, ~0u, ~0u};
+            u64* rule_pairs, u32* depths, u32* counts, const u32* equals, Entry* entries, u32 size, const u32* slots,
+            u32 fresh, u32 threshold, u32 symbols_before, State* state) {
+    SHARED(NameShared, shared);
+    const bool is_sweep = is_swept(fresh, size);
+    const u64 items = is_sweep ? size : fresh;
+    for (u64 i = grid_thread(); i < items; i += grid_threads()) {
+        entries[is_sweep ? i : slots[i]] = Entry{NO_KEY, ~0u, ~0u};
+    }
     u32 depth_max = 0;
     for (u64 i = grid_thread(); i < named; i += grid_threads()) {
         const u64 pair = named_keys[i];
@@ -392,7 +428,7 @@ name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 term
         depths[rules + i] = depth + 1;
         depth_max = max(depth_max, depth + 1);
     }
-    warp_atomic_max(&state->depth_max, depth_max);
+    block_atomic_max(&state->depth_max, depth_max, shared.depth_max);
     for (u64 i = grid_thread(); i < state->equals; i += grid_threads()) counts[equals[i]] = 0;
     if (grid_thread() == 0) {
         state->most = 0;
@@ -429,6 +465,9 @@ struct ReplaceShared {
     u64 before;
     u32 run_is_odd;
     u32 tile;
+    // Which of the tile's positions have new pairs, in any order.
+    u16 listed[TILE];
+    u32 listed_count;
     // Slots that the tile is first to use: how many, and where they are listed.
     u32 fresh;
     u32 fresh_first;
@@ -444,13 +483,13 @@ __device__ __forceinline__ u64 run_word(u64 count, bool has_break, u32 parity) {
 // Tiles that a lane looks at, one behind the other: with a warp's 32 at a time a launch makes 40 tiles a microsecond.
 constexpr u32 LANE_TILES = PAIR_LANE_TILES;
 
-// For a warp: symbols before the tile, and the parity of the place where the last run before it begins.
+// For a warp: symbols before the tile, of which the word tells already, and the parity of the place where the last run
+// before it begins.
 __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bool has_break, u32 parity,
                                              u32& parity_before) {
     u64 before = 0;
     parity_before = 0;
     if (tile > 0) {
-        if (lane_index() == 0) store_relaxed(&words[tile], LOOK_BACK_OWN | run_word(count, has_break, parity));
         // Where the last run begins, less what is before its tile.
         u64 behind_run = 0;
         u32 run_parity = 0;
@@ -519,38 +558,47 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
                u32* ticket, State* state) {
     SHARED(ReplaceShared, shared);
     clear_counts(shared.cache);
-    if (threadIdx.x == 0) shared.fresh = 0;
+    if (threadIdx.x == 0) {
+        shared.fresh = 0;
+        shared.listed_count = 0;
+    }
     const u32 tile = next_tile(ticket, shared.tile);
     // Once the table is too small all is in vain.
     if (load_relaxed(&state->is_full) != 0) probes_max = 0;
     const u32 first = tile * TILE;
     const u32 warp_row = warp_index() * WARP_ROWS;
     u32 own_symbols[WARP_ROWS], pairs[WARP_ROWS], own_ids[WARP_ROWS];
+    // Loads come first, so that they are waited for at a time. Of positions first - 2, first - 1, first + TILE,
+    // first + TILE + 1 some threads know too.
+    const i64 near = i64(first) + threadIdx.x - 2 + (threadIdx.x >= 2 ? TILE : 0);
+    const bool has_near = threadIdx.x < 4 && near >= 0 && near < length;
+    const u32 near_symbol = has_near ? symbols[near] : SEPARATOR;
+    const u32 near_pair = has_near ? numbers[near] : DEAD;
+    const u32 near_word = has_near ? taken[near / WARP_THREADS] : 0;
+    // Behind the warp's last position.
+    const u32 behind = first + (warp_row + WARP_ROWS) * WARP_THREADS;
+    const u32 symbol_behind = behind < length ? symbols[behind] : SEPARATOR;
+    const u32 pair_behind = behind < length ? numbers[behind] : DEAD;
 #pragma unroll
     for (u32 k = 0; k < WARP_ROWS; k++) {
         const u32 p = first + (warp_row + k) * WARP_THREADS + lane_index();
         own_symbols[k] = p < length ? symbols[p] : SEPARATOR;
         pairs[k] = p < length ? numbers[p] : DEAD;
-    }
-#pragma unroll
-    for (u32 k = 0; k < WARP_ROWS; k++) {
-        const u32 row_first = first + (warp_row + k) * WARP_THREADS;
-        const u32 word = row_first < length ? taken[row_first / WARP_THREADS] : 0;
-        own_ids[k] = (word >> lane_index()) & 1 ? rule_of_use(uses[pairs[k]]) : 0;
-        const u32 replaced = __ballot_sync(FULL_WARP, own_ids[k] != 0);
-        if (lane_index() == 0) shared.replaced[warp_row + k] = replaced;
+        const u32 word = p < length ? taken[p / WARP_THREADS] : 0;
+        own_ids[k] = (word >> lane_index()) & 1;
     }
     if (threadIdx.x < 4) {
-        // Positions first - 2, first - 1, first + TILE, first + TILE + 1.
-        const i64 p = i64(first) + threadIdx.x - 2 + (threadIdx.x >= 2 ? TILE : 0);
-        u32 symbol = SEPARATOR, id = 0;
-        if (p >= 0 && p < length) {
-            symbol = symbols[p];
-            const u32 pair = numbers[p];
-            if ((taken[p / WARP_THREADS] >> (p % WARP_THREADS)) & 1) id = rule_of_use(uses[pair]);
-        }
-        shared.near_symbols[threadIdx.x] = symbol;
-        shared.near_ids[threadIdx.x] = id;
+        shared.near_symbols[threadIdx.x] = near_symbol;
+        const bool is_taken = (near_word >> (u32(near) % WARP_THREADS)) & 1;
+        shared.near_ids[threadIdx.x] = is_taken ? rule_of_use(uses[near_pair]) : 0;
+    }
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) own_ids[k] = own_ids[k] != 0 ? uses[pairs[k]] : 0;
+#pragma unroll
+    for (u32 k = 0; k < WARP_ROWS; k++) {
+        own_ids[k] = rule_of_use(own_ids[k]);
+        const u32 replaced = __ballot_sync(FULL_WARP, own_ids[k] != 0);
+        if (lane_index() == 0) shared.replaced[warp_row + k] = replaced;
     }
     __syncthreads();
     // A position is dropped if the one before it is replaced. Each lane counts two rows; every warp does so.
@@ -582,19 +630,27 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
         const bool is_replaced = own_ids[k] != 0;
         const bool is_kept = (kept >> lane_index()) & 1;
         const u32 pair = pairs[k];
+        const u32 first_symbol_behind = k + 1 < WARP_ROWS ? __shfl_sync(FULL_WARP, own_symbols[k + 1], 0) : symbol_behind;
+        const u32 first_pair_behind = k + 1 < WARP_ROWS ? __shfl_sync(FULL_WARP, pairs[k + 1], 0) : pair_behind;
+        u32 next_symbol = __shfl_down_sync(FULL_WARP, own_symbols[k], 1);
+        u32 next_pair = __shfl_down_sync(FULL_WARP, pair, 1);
+        if (lane_index() == WARP_THREADS - 1) {
+            next_symbol = first_symbol_behind;
+            next_pair = first_pair_behind;
+        }
         if (is_kept) {
             const u32 at = before + __popc(kept & lanes_below());
             shared.symbols[at] = is_replaced ? own_ids[k] : own_symbols[k];
             // In place of a pair that occurs once nothing occurs twice.
             u32 out = pair;
             if (is_replaced || next_is_replaced) {
-                const u32 old = is_replaced ? numbers[p + 1] : pair;
+                const u32 old = is_replaced ? next_pair : pair;
                 out = old == DEAD ? DEAD : FRESH;
             }
             shared.numbers[at] = out;
         }
         const bool is_changed = p < length && (!is_kept || is_replaced || next_is_replaced);
-        if (is_changed && pair < FRESH && pair != DEAD && own_symbols[k] != symbols[p + 1]) {
+        if (is_changed && pair < FRESH && pair != DEAD && own_symbols[k] != next_symbol) {
             add_count(shared.cache, pair, 0u - 1, counts, entries);
         }
     }
@@ -612,36 +668,82 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
 #pragma unroll
     for (u32 k = 0; k < WARP_ROWS; k++) {
         const u32 at = (warp_row + k) * WARP_THREADS + lane_index();
-        bool is_break = false;
-        if (at < written) is_break = shared.symbols[at] != (at > 0 ? shared.symbols[at - 1] : previous);
+        bool is_break = false, is_listed = false;
+        if (at < written) {
+            const u32 symbol = shared.symbols[at], next = shared.symbols[at + 1];
+            is_break = symbol != (at > 0 ? shared.symbols[at - 1] : previous);
+            if (symbol == SEPARATOR || next == SEPARATOR) shared.numbers[at] = DEAD;
+            is_listed = (shared.numbers[at] & FRESH) != 0;
+        }
         const u32 breaks = __ballot_sync(FULL_WARP, is_break);
-        if (lane_index() == 0) shared.breaks[warp_row + k] = breaks;
+        const u32 listed = __ballot_sync(FULL_WARP, is_listed);
+        u32 place = 0;
+        if (lane_index() == 0) {
+            shared.breaks[warp_row + k] = breaks;
+            if (listed != 0) place = atomicAdd(&shared.listed_count, u32(__popc(listed)));
+        }
+        place = __shfl_sync(FULL_WARP, place, 0) + __popc(listed & lanes_below());
+        if (is_listed) shared.listed[place] = u16(at);
     }
     __syncthreads();
-    // Which of this thread's positions have a pair that is in its first slot: looked up at a time, while others wait
-    // for the tiles before.
-    u32 is_there = 0;
-#pragma unroll
-    for (u32 batch = 0; batch < SWEEP_ITEMS; batch += LOOK_UPS) {
-        u64 keys[LOOK_UPS], found[LOOK_UPS];
-#pragma unroll
-        for (u32 i = 0; i < LOOK_UPS; i++) {
-            const u32 at = (batch + i) * THREADS + threadIdx.x;
-            const bool is_fresh = at < written && shared.numbers[at] == FRESH;
-            keys[i] = is_fresh ? pair_of(shared.symbols[at], shared.symbols[at + 1]) : NO_KEY;
-            found[i] = is_fresh ? load_stale(&entries[first_slot(size, keys[i])].key) : 0;
-        }
-#pragma unroll
-        for (u32 i = 0; i < LOOK_UPS; i++) is_there |= u32(found[i] == keys[i]) << (batch + i);
-    }
+    u32 parity = 0;
+    bool has_break = false;
     if (warp_index() == 0) {
         const u32 even = shared.breaks[lane_index() * 2], odd = shared.breaks[lane_index() * 2 + 1];
         const u32 some = __ballot_sync(FULL_WARP, (even | odd) != 0);
+        has_break = some != 0;
         // The parity of a place in a row is that in the tile.
-        u32 parity = odd != 0 ? 31 - __clz(odd) : 31 - __clz(even);
-        parity = __shfl_sync(FULL_WARP, parity, some == 0 ? 0 : 31 - __clz(some)) & 1;
+        parity = odd != 0 ? 31 - __clz(odd) : 31 - __clz(even);
+        parity = __shfl_sync(FULL_WARP, parity, has_break ? 31 - __clz(some) : 0) & 1;
+        // The tiles behind need not wait for what follows.
+        if (lane_index() == 0) {
+            const u64 word = tile > 0 ? LOOK_BACK_OWN | run_word(written, has_break, parity)
+                                      : LOOK_BACK_ALL | run_word(written, true, has_break ? parity : 0);
+            store_relaxed(&words[tile], word);
+        }
+    }
+    // New pairs get slots and are counted, but for pairs of equal symbols, of which only some count.
+    const u32 listed_count = shared.listed_count;
+    // Which of this thread's new pairs were first to use a slot.
+    u32 is_first = 0;
+#pragma unroll 1
+    for (u32 batch = 0; batch * THREADS < listed_count; batch += LOOK_UPS) {
+        // Which pairs are in their first slot: looked up at a time.
+        u32 is_there = 0;
+        u64 keys[LOOK_UPS], found[LOOK_UPS];
+#pragma unroll
+        for (u32 i = 0; i < LOOK_UPS; i++) {
+            const u32 item = (batch + i) * THREADS + threadIdx.x;
+            const u32 at = item < listed_count ? shared.listed[item] : 0;
+            keys[i] = pair_of(shared.symbols[at], shared.symbols[at + 1]);
+            found[i] = item < listed_count ? load_stale(&entries[first_slot(size, keys[i])].key) : NO_KEY;
+        }
+#pragma unroll
+        for (u32 i = 0; i < LOOK_UPS; i++) is_there |= u32(found[i] == keys[i]) << i;
+#pragma unroll 1
+        for (u32 i = 0; i < LOOK_UPS; i++) {
+            const u32 item = (batch + i) * THREADS + threadIdx.x;
+            if (item >= listed_count) break;
+            const u32 at = shared.listed[item];
+            const u32 symbol = shared.symbols[at], next = shared.symbols[at + 1];
+            const u64 key = pair_of(symbol, next);
+            bool is_new = false;
+            u32 slot = first_slot(size, key);
+            if (((is_there >> i) & 1) == 0) slot = entry_slot(entries, size, probes_max, key, is_new);
+            if (slot == DEAD) {
+                shared.numbers[at] = DEAD;
+                state->is_full = 1;
+                continue;
+            }
+            shared.numbers[at] = FRESH | slot;
+            is_first |= u32(is_new) << (batch + i);
+            const u32 sum = (symbol != next ? 1 : 0) - u32(is_new);
+            if (sum != 0) add_count(shared.cache, FRESH | slot, sum, counts, entries);
+        }
+    }
+    if (warp_index() == 0) {
         u32 run_is_odd;
-        const u64 before = run_look_back(words, tile, written, some != 0, parity, run_is_odd);
+        const u64 before = run_look_back(words, tile, written, has_break, parity, run_is_odd);
         if (lane_index() == 0) {
             shared.before = before;
             shared.run_is_odd = run_is_odd;
@@ -650,52 +752,24 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
     }
     __syncthreads();
     const u32 out_first = u32(shared.before);
-    // Which of this thread's positions were first to use a slot.
-    u32 is_first = 0;
-#pragma unroll 1
+#pragma unroll
     for (u32 k = 0; k < SWEEP_ITEMS; k++) {
         const u32 at = k * THREADS + threadIdx.x;
         if (at >= written) continue;
-        const u32 symbol = shared.symbols[at], next = shared.symbols[at + 1];
+        const u32 symbol = shared.symbols[at];
         u32 pair = shared.numbers[at];
-        if (symbol == SEPARATOR || next == SEPARATOR) pair = DEAD;
-        if (pair != DEAD) {
-            pair &= ~ODD;
-            if (symbol == next) {
-                // Where the run begins.
-                u32 row = at / WARP_THREADS;
-                u32 breaks = shared.breaks[row] & (FULL_WARP >> (WARP_THREADS - 1 - at % WARP_THREADS));
-                while (breaks == 0 && row > 0) {
-                    row--;
-                    breaks = shared.breaks[row];
-                }
-                const u32 begin = breaks != 0 ? 31 - __clz(breaks) : out_first + shared.run_is_odd;
-                pair |= (at + begin) % 2 != 0 ? ODD : 0;
+        if (pair != DEAD && symbol == shared.symbols[at + 1]) {
+            // Where the run begins.
+            u32 row = at / WARP_THREADS;
+            u32 breaks = shared.breaks[row] & (FULL_WARP >> (WARP_THREADS - 1 - at % WARP_THREADS));
+            while (breaks == 0 && row > 0) {
+                row--;
+                breaks = shared.breaks[row];
             }
-            const u32 odd = pair & ODD;
-            // How much the count is to rise.
-            u32 sum = odd == 0 ? 1 : 0;
-            if (pair & FRESH) {
-                bool is_new = false;
-                const u64 key = pair_of(symbol, next);
-                u32 slot = first_slot(size, key);
-                if (((is_there >> k) & 1) == 0) slot = entry_slot(entries, size, probes_max, key, is_new);
-                if (slot == DEAD) {
-                    sum = 0;
-                    pair = DEAD;
-                    state->is_full = 1;
-                } else {
-                    pair = odd | FRESH | slot;
-                    if (is_new) {
-                        sum--;
-                        is_first |= 1u << k;
-                        shared.numbers[at] = slot;
-                    }
-                }
-            } else if (symbol != next) {
-                sum = 0;
-            }
-            if (sum != 0) add_count(shared.cache, pair & ~ODD, sum, counts, entries);
+            const u32 begin = breaks != 0 ? 31 - __clz(breaks) : out_first + shared.run_is_odd;
+            const bool is_odd = (at + begin) % 2 != 0;
+            pair = (pair & ~ODD) | (is_odd ? ODD : 0);
+            if (!is_odd) add_count(shared.cache, pair, 1, counts, entries);
         }
         symbols_out[out_first + at] = symbol;
         numbers_out[out_first + at] = pair;
@@ -707,18 +781,15 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
     if (shared.fresh == 0) return;
     if (threadIdx.x == 0) shared.fresh_first = atomicAdd(&state->fresh, shared.fresh);
     __syncthreads();
-#pragma unroll
-    for (u32 k = 0; k < SWEEP_ITEMS; k++) {
-        if ((is_first >> k) & 1) {
-            slots[shared.fresh_first + fresh] = shared.numbers[k * THREADS + threadIdx.x];
-            fresh++;
-        }
+    while (is_first != 0) {
+        const u32 item = __ffs(is_first) - 1;
+        is_first &= is_first - 1;
+        slots[shared.fresh_first + fresh] = shared.numbers[shared.listed[item * THREADS + threadIdx.x]] & NUMBER;
+        fresh++;
     }
 }
 
 // Numbers.
-
-constexpr u32 SWEEP_SHARE = PAIR_SWEEP_SHARE;
 
 struct SweepShared {
     BlockSum<u32> sum;
@@ -732,13 +803,21 @@ number_kernel(Entry* entries, u32 size, const u32* slots, u32 numbers, u64* keys
               State* state) {
     SHARED(SweepShared, shared);
     u32 most = 0;
-    for (u64 number = grid_thread(); number < numbers; number += grid_threads()) {
-        most = max(most, counts[number]);
-        uses[number] = 0;
+    using V = Vector<u32>;
+    for (u64 at = grid_thread() * V::COUNT; at < numbers; at += grid_threads() * V::COUNT) {
+        V found{};
+        if (at + V::COUNT <= numbers) {
+            found = *reinterpret_cast<const V*>(counts + at);
+        } else {
+            for (u32 i = 0; at + i < numbers; i++) found.items[i] = counts[at + i];
+        }
+#pragma unroll
+        for (u32 i = 0; i < V::COUNT; i++) most = max(most, found.items[i]);
+        store_vector(uses, at, numbers, V{});
     }
     // Slots that are listed, or all in their order if many are in use.
     const u32 fresh = state->fresh;
-    const bool is_sweep = u64(fresh) * SWEEP_SHARE > size;
+    const bool is_sweep = is_swept(fresh, size);
     const u32 items = is_sweep ? size : fresh;
     for (u64 tile_first = u64(blockIdx.x) * PAIR_TILE; tile_first < items; tile_first += u64(gridDim.x) * PAIR_TILE) {
         u32 own_slots[SWEEP_ITEMS], own_counts[SWEEP_ITEMS];
@@ -778,5 +857,5 @@ number_kernel(Entry* entries, u32 size, const u32* slots, u32 numbers, u64* keys
             }
         }
     }
-    warp_atomic_max(&state->most, most);
+    block_atomic_max(&state->most, most, shared.first);
 }

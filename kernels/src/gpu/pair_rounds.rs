@@ -105,7 +105,8 @@ struct State {
 
 const STATE_WORDS: usize = 12;
 
-/// Which word is the threshold.
+/// Which word is the number of pairs that are listed, and which the threshold.
+const NAMED: usize = 4;
 const THRESHOLD: usize = 10;
 
 impl State {
@@ -202,6 +203,8 @@ impl Sequence {
 /// Everything that rounds work on.
 struct Rounds<'a> {
     gpu: &'a Gpu,
+    /// The same device, for what is downloaded while it works.
+    beside: Gpu,
     terminal_count: u32,
     state: Buffer<u32>,
     now: Sequence,
@@ -312,6 +315,7 @@ impl<'a> Rounds<'a> {
         )?;
         Ok(Rounds {
             gpu,
+            beside: gpu.beside()?,
             terminal_count,
             state,
             now,
@@ -350,6 +354,8 @@ impl<'a> Rounds<'a> {
         self.gpu.fill(&self.look_back, 0)?;
         self.gpu.fill(&self.now.numbers, 0x40)?;
         self.make_entries(slots(self.length))?;
+        // What was numbered before was not all.
+        self.numbers_max = self.length / 2 + 1;
         self.count_all(u32::MAX)
     }
 
@@ -360,8 +366,8 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Takes positions of pairs that reach the threshold, and lists those that were taken again. Nothing if there is no
-    /// further round.
+    /// Takes positions of pairs that reach the threshold, lists those that were taken again, and begins to sort them. Nothing
+    /// if there is no further round.
     fn select(&mut self, parameters: &Parameters) -> Result<State, GpuError> {
         // Every rule takes four symbols at least.
         let named_max = self.numbers_max.min(self.length / 4 + 1);
@@ -402,7 +408,11 @@ impl<'a> Rounds<'a> {
                 &self.state,
             ],
         )?;
-        let state = State::download(self.gpu, &self.state)?;
+        // The host learns how many there are while tiles of them are sorted.
+        self.beside.follow(self.gpu)?;
+        let listed = self.state.at(NAMED);
+        self.named.sort_tiles(self.gpu, named_max, listed, None)?;
+        let state = State::download(&self.beside, &self.state)?;
         self.length = state.length;
         self.numbers_max = state.numbers;
         Ok(state)
@@ -410,21 +420,19 @@ impl<'a> Rounds<'a> {
 
     /// Makes rules of the pairs that are listed, which reached this threshold, and empties the table.
     fn name(&mut self, state: &State, threshold: u32) -> Result<(), GpuError> {
-        let State {
-            named, mut fresh, ..
-        } = *state;
+        let State { named, fresh, .. } = *state;
         assert!(
             self.rules + named <= self.pairs.len(),
             "more rules than pairs"
         );
-        self.named.sort(self.gpu, named, None)?;
-        if fresh * SWEEP_SHARE > self.size {
-            self.gpu.fill_items(&self.entries, 0, self.size, 0xff)?;
-            fresh = 0;
-        }
+        self.named.merge_tiles(self.gpu, named, None)?;
+        let swept = match fresh * SWEEP_SHARE > self.size {
+            true => self.size,
+            false => fresh,
+        };
         self.gpu.launch(
             SOURCE.kernel("name_kernel"),
-            self.gpu.looping(named.max(fresh)),
+            self.gpu.looping(named.max(swept)),
             arguments![
                 self.named.keys(),
                 self.named.values(),
@@ -437,6 +445,7 @@ impl<'a> Rounds<'a> {
                 &self.numbers.counts,
                 &self.equals,
                 &self.entries,
+                as_u32(self.size),
                 &self.slots,
                 as_u32(fresh),
                 threshold,

@@ -19,21 +19,10 @@ constexpr u32 SCAN_WIDER_BLOCKS = 4;
 constexpr u32 TILE_PADDED = TILE + TILE / 32;
 __device__ __forceinline__ u32 padded(u32 index) { return index + index / 32; }
 
-// Vectors of 16 bytes, which a thread loads and stores at once.
-template <typename T>
-struct alignas(16) Vector {
-    static constexpr u32 COUNT = 16 / sizeof(T);
-    T items[COUNT];
-};
-
 // Scan.
 
 template <typename T>
-struct ScanShared {
-    T warps[WARPS];
-    u64 before;
-    u32 tile;
-};
+using ScanShared = TileSums<T, WARPS>;
 
 // out[i] = sum of in[0 .. i], for i up to and with count. A warp has consecutive rows of vectors, a lane a vector of each.
 template <typename T, u32 ROWS>
@@ -41,9 +30,7 @@ __device__ __forceinline__ void scan(const T* in, T* out, u64 count, u64* words,
     using V = Vector<T>;
     constexpr u32 ROW = V::COUNT * WARP_THREADS;
     constexpr u32 SCAN_TILE = ROW * ROWS * WARPS;
-    if (threadIdx.x == 0) shared.tile = atomicAdd(ticket, 1u);
-    __syncthreads();
-    const u32 tile = shared.tile;
+    const u32 tile = only_tile(ticket, shared);
     const bool is_whole = u64(tile + 1) * SCAN_TILE <= count;
     const u64 first = u64(tile) * SCAN_TILE + warp_index() * ROWS * ROW + lane_index() * V::COUNT;
     V rows[ROWS];
@@ -78,22 +65,8 @@ __device__ __forceinline__ void scan(const T* in, T* out, u64 count, u64* words,
         before[row] += sum;
         sum += of_row;
     }
-    if (lane_index() == 0) shared.warps[warp_index()] = sum;
-    __syncthreads();
-    T warps_before = 0;
-    u64 total = 0;
-#pragma unroll
-    for (u32 warp = 0; warp < WARPS; warp++) {
-        const T of_warp = shared.warps[warp];
-        if (warp < warp_index()) warps_before += of_warp;
-        total += of_warp;
-    }
-    if (warp_index() == 0) {
-        const u64 tiles_before = warp_look_back(words, tile, total);
-        if (lane_index() == 0) shared.before = tiles_before;
-    }
-    __syncthreads();
-    const T base = T(shared.before) + warps_before;
+    u64 unused;
+    const T base = T(sum_before_warp(words, sum, shared, unused));
 #pragma unroll
     for (u32 row = 0; row < ROWS; row++) {
         const u64 at = first + row * ROW;
@@ -301,6 +274,28 @@ struct SortShared {
     u32 tile;
 };
 
+// Digits of at most so many bits are ranked faster: each bit is a vote.
+constexpr u32 FEW_BITS = 6;
+
+// For a warp: how many of its items with an item's digit, of at most BITS bits, come before it; and how many items have each.
+template <u32 BITS, typename Key, u32 ITEMS>
+__device__ __forceinline__ void rank_in_warp(const Key (&items)[ITEMS], u32 shift, u32 bits, u32* warp_counts,
+                                             u32 (&ranks)[ITEMS]) {
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 of_item = digit_of(items[i], shift, bits);
+        const u32 equal = lanes_of_digit<BITS>(of_item);
+        const u32 below = __popc(equal & lanes_below());
+        u32 before = 0;
+        if (below == 0) {
+            before = warp_counts[of_item];
+            warp_counts[of_item] = before + __popc(equal);
+        }
+        ranks[i] = below + __shfl_sync(FULL_WARP, before, __ffs(equal) - 1);
+        __syncwarp();
+    }
+}
+
 // One digit: items go to the place of their digit, in their order. `offsets[digit]` is where a digit begins.
 template <typename Key, typename Value, u32 THREADS_OF_SORT, u32 ITEMS>
 __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values, Key* keys_out, Value* values_out,
@@ -331,18 +326,10 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     u32* word = words + u64(tile) * DIGITS + digit;
     u32 ranks[ITEMS];
     u32* warp_counts = shared.warp_counts[warp_index()];
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const u32 of_item = digit_of(items[i], shift, bits);
-        const u32 equal = lanes_of_digit<DIGIT_BITS>(of_item);
-        const u32 below = __popc(equal & lanes_below());
-        u32 before = 0;
-        if (below == 0) {
-            before = warp_counts[of_item];
-            warp_counts[of_item] = before + __popc(equal);
-        }
-        ranks[i] = below + __shfl_sync(FULL_WARP, before, __ffs(equal) - 1);
-        __syncwarp();
+    if (bits <= FEW_BITS) {
+        rank_in_warp<FEW_BITS>(items, shift, bits, warp_counts, ranks);
+    } else {
+        rank_in_warp<DIGIT_BITS>(items, shift, bits, warp_counts, ranks);
     }
     __syncthreads();
     u32 own = 0, inclusive = 0;
@@ -619,53 +606,26 @@ sums_by_key_kernel(const u64* keys, const u64* values, u64* keys_out, u64* sums_
 
 // Load-balanced expand.
 
-struct ExpandShared {
-    u32 offsets[TILE];
-    u32 first;
-    u32 end;
-};
-
 // owners[i] = the o with offsets[o] <= i < offsets[o + 1]. Offsets rise from 0 to the number of items.
 extern "C" __global__ void __launch_bounds__(THREADS)
 expand_kernel(const u32* offsets, u32 owner_count, u32* owners, u32 count) {
-    SHARED(ExpandShared, shared);
+    SHARED(ExpandShared<TILE>, shared);
     const u64 first = u64(blockIdx.x) * TILE;
     const u64 end = min(first + TILE, u64(count));
-    if (threadIdx.x == 0) shared.first = u32(owner_of(offsets, 0, owner_count, u32(first)));
-    if (threadIdx.x == WARP_THREADS) shared.end = u32(owner_of(offsets, 0, owner_count, u32(end - 1))) + 1;
-    __syncthreads();
-    // Only where many owners have nothing do they not fit.
-    const u32 owners_here = shared.end - shared.first;
-    const bool fit = owners_here <= TILE;
-    for (u32 i = threadIdx.x; fit && i < owners_here; i += THREADS) shared.offsets[i] = offsets[shared.first + i];
-    __syncthreads();
-    const u32* table = fit ? shared.offsets : offsets + shared.first;
+    const Owners here = block_owners(offsets, owner_count, u32(first), u32(end), shared);
     using V = Vector<u32>;
+    constexpr u32 ROWS = CONSECUTIVE / V::COUNT;
+    const u64 thread_first = first + threadIdx.x * V::COUNT;
+    u32 at[ROWS], found[ROWS][V::COUNT];
 #pragma unroll
-    for (u32 row = 0; row < CONSECUTIVE / V::COUNT; row++) {
-        const u64 at = first + (row * THREADS + threadIdx.x) * V::COUNT;
-        if (at >= end) break;
-        // One search for the items of a vector.
-        u32 owner = u32(owner_of(table, 0, owners_here, u32(at)));
-        V found;
+    for (u32 row = 0; row < ROWS; row++) at[row] = u32(min(thread_first + row * THREADS * V::COUNT, end - 1));
+    owners_of_rows(here, at, found);
 #pragma unroll
-        for (u32 i = 0; i < V::COUNT; i++) {
-            const u32 item = u32(at) + i;
-            if (owner + 1 < owners_here && table[owner + 1] <= item) owner++;
-            // Owners without items are passed over at once.
-            if (owner + 1 < owners_here && table[owner + 1] <= item) {
-                owner = u32(owner_of(table, owner, owners_here, item));
-            }
-            found.items[i] = shared.first + owner;
-        }
-        if (at + V::COUNT <= end) {
-            *reinterpret_cast<V*>(owners + at) = found;
-        } else {
+    for (u32 row = 0; row < ROWS; row++) {
+        V vector;
 #pragma unroll
-            for (u32 i = 0; i < V::COUNT; i++) {
-                if (at + i < end) owners[at + i] = found.items[i];
-            }
-        }
+        for (u32 i = 0; i < V::COUNT; i++) vector.items[i] = here.first + found[row][i];
+        store_vector(owners, thread_first + row * THREADS * V::COUNT, end, vector);
     }
 }
 
@@ -684,8 +644,13 @@ segment_sums_kernel(const u32* offsets, u32 segments, const u64* values, u64* su
     SHARED(SegmentShared, shared);
     const u64 first = u64(blockIdx.x) * TILE;
     const u32 in_tile = u32(min(u64(TILE), u64(count) - first));
-    if (threadIdx.x == 0) shared.first = u32(owner_of(offsets, 0, segments, u32(first)));
-    if (threadIdx.x == WARP_THREADS) shared.end = u32(owner_of(offsets, 0, segments, u32(first + in_tile - 1))) + 1;
+    if (warp_index() == 0) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, segments, u32(first)));
+        if (lane_index() == 0) shared.first = owner;
+    } else if (warp_index() == 1) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, segments, u32(first + in_tile - 1)));
+        if (lane_index() == 0) shared.end = owner + 1;
+    }
 #pragma unroll
     for (u32 i = 0; i < CONSECUTIVE; i++) {
         const u32 at = i * THREADS + threadIdx.x;

@@ -4,6 +4,26 @@
 #pragma once
 #include "device.cuh"
 
+// Vectors of 16 bytes, which a thread loads and stores at once.
+template <typename T>
+struct alignas(16) Vector {
+    static constexpr u32 COUNT = 16 / sizeof(T);
+    T items[COUNT];
+};
+
+// Stores the items of a vector that begin at `at`, a multiple of their number, and are before `end`.
+template <typename T>
+__device__ __forceinline__ void store_vector(T* to, u64 at, u64 end, const Vector<T>& vector) {
+    if (at + Vector<T>::COUNT <= end) {
+        *reinterpret_cast<Vector<T>*>(to + at) = vector;
+        return;
+    }
+#pragma unroll
+    for (u32 i = 0; i < Vector<T>::COUNT; i++) {
+        if (at + i < end) to[at + i] = vector.items[i];
+    }
+}
+
 // Sums in a warp and in a block.
 
 // The sum of `value` over this lane and those before.
@@ -111,6 +131,45 @@ __device__ __forceinline__ u64 block_look_back(u64* words, u32 tile, u64 own, u6
     return before;
 }
 
+// Shared memory of a block of WARPS warps that has one tile.
+template <typename T, u32 WARPS>
+struct TileSums {
+    T warps[WARPS];
+    u64 before;
+    u32 tile;
+};
+
+// The tile of this block, as `next_tile` for a block that has no other. Ends behind a barrier.
+template <typename T, u32 WARPS>
+__device__ __forceinline__ u32 only_tile(u32* ticket, TileSums<T, WARPS>& shared) {
+    if (threadIdx.x == 0) shared.tile = atomicAdd(ticket, 1u);
+    __syncthreads();
+    return shared.tile;
+}
+
+// For a block: the sum over all tiles and warps before this warp, whose own sum is `own`; and over all tiles up to and
+// with this one as `all`. Ends behind a barrier.
+template <typename T, u32 WARPS>
+__device__ __forceinline__ u64 sum_before_warp(u64* words, T own, TileSums<T, WARPS>& shared, u64& all) {
+    if (lane_index() == 0) shared.warps[warp_index()] = own;
+    __syncthreads();
+    T before = 0;
+    u64 total = 0;
+#pragma unroll
+    for (u32 warp = 0; warp < WARPS; warp++) {
+        const T of_warp = shared.warps[warp];
+        if (warp < warp_index()) before += of_warp;
+        total += of_warp;
+    }
+    if (warp_index() == 0) {
+        const u64 tiles_before = warp_look_back(words, shared.tile, total);
+        if (lane_index() == 0) shared.before = tiles_before;
+    }
+    __syncthreads();
+    all = shared.before + total;
+    return shared.before + before;
+}
+
 // Searching and load balance.
 
 // How many of `values[0 .. count]`, which do not fall, are at most `value`.
@@ -134,6 +193,84 @@ __device__ __forceinline__ u64 count_at_most(const T* values, u64 count, T value
 template <typename T>
 __device__ __forceinline__ u64 owner_of(const T* offsets, u64 first, u64 end, T item) {
     return first + count_at_most(offsets + first + 1, end - first - 1, item);
+}
+
+// For a warp: as `owner_of`, with a step for every 32 times as many owners.
+template <typename T>
+__device__ __forceinline__ u64 warp_owner_of(const T* offsets, u64 first, u64 end, T item) {
+    u64 count = end - first - 1;
+    while (count > 0) {
+        const u64 stride = (count + WARP_THREADS - 1) / WARP_THREADS;
+        const u64 last = (lane_index() + 1) * stride - 1;
+        const bool is_before = last < count && offsets[first + 1 + last] <= item;
+        const u64 before = __popc(__ballot_sync(FULL_WARP, is_before)) * stride;
+        first += before;
+        count = min(stride - 1, count - before);
+    }
+    return first;
+}
+
+// Shared memory of a block that works on at most ITEMS_MAX items at a time.
+template <u32 ITEMS_MAX>
+struct ExpandShared {
+    u32 offsets[ITEMS_MAX];
+    u32 first;
+    u32 end;
+};
+
+// Owners of consecutive items: those from `first` on, of which the i-th has the items from offsets[i] on.
+struct Owners {
+    const u32* offsets;
+    u32 first;
+    u32 count;
+};
+
+// For a block: the owners of the items first .. end, of which there are some. Ends behind a barrier.
+template <u32 ITEMS_MAX>
+__device__ __forceinline__ Owners block_owners(const u32* offsets, u32 owner_count, u32 first, u32 end,
+                                               ExpandShared<ITEMS_MAX>& shared) {
+    if (warp_index() == 0) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, owner_count, first));
+        if (lane_index() == 0) shared.first = owner;
+    } else if (warp_index() == 1) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, owner_count, end - 1));
+        if (lane_index() == 0) shared.end = owner + 1;
+    }
+    __syncthreads();
+    const u32 owners_first = shared.first, count = shared.end - shared.first;
+    // Only where many owners have nothing do they not fit.
+    const bool fit = count <= ITEMS_MAX;
+    for (u32 i = threadIdx.x; fit && i < count; i += blockDim.x) shared.offsets[i] = offsets[owners_first + i];
+    __syncthreads();
+    return Owners{fit ? shared.offsets : offsets + owners_first, owners_first, count};
+}
+
+// Owners of consecutive items, by row those from at[row] on; counted from the first of these.
+template <u32 ROWS, u32 ITEMS>
+__device__ __forceinline__ void owners_of_rows(const Owners& owners, const u32 (&at)[ROWS], u32 (&found)[ROWS][ITEMS]) {
+    // A search for each row, a step of all at a time.
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) found[row][0] = 0;
+    for (u32 step = owners.count > 1 ? 1u << (31 - __clz(owners.count - 1)) : 0; step > 0; step /= 2) {
+#pragma unroll
+        for (u32 row = 0; row < ROWS; row++) {
+            const u32 next = found[row][0] + step;
+            if (next < owners.count && owners.offsets[next] <= at[row]) found[row][0] = next;
+        }
+    }
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row++) {
+#pragma unroll
+        for (u32 i = 1; i < ITEMS; i++) {
+            u32 owner = found[row][i - 1];
+            if (owner + 1 < owners.count && owners.offsets[owner + 1] <= at[row] + i) owner++;
+            // Owners without items are passed over at once.
+            if (owner + 1 < owners.count && owners.offsets[owner + 1] <= at[row] + i) {
+                owner = u32(owner_of(owners.offsets, owner, owners.count, at[row] + i));
+            }
+            found[row][i] = owner;
+        }
+    }
 }
 
 // Bodies.

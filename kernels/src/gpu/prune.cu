@@ -5,15 +5,17 @@
 // Out    shapes    [rules]  u64   length of the body, height and whether the rule stays
 //        order     rules by level; symbols of their bodies; roots of the files
 // Work   two reads of pairs and sequence with a look-up of 8 bytes for each symbol; a search for each symbol written
-// Map    a thread for a rule, a position or a symbol that is written; a launch for the rules of each round
+// Map    a thread for a rule, a position or a symbol that is written; rules of a round wait for those of the rounds before
 // Exact  uses are sums of atomics, of which only 0, 1, 2 and more count; positions are sums
 // Why    a body is found from its pair by walking down by lengths, for each symbol by itself: bodies of any length and
 //        depth cost the same
-#include "primitives.cuh"
+#include "levels.cuh"
 
 constexpr u32 THREADS = PRUNE_THREADS;
 constexpr u32 TILE = PRUNE_TILE;
 constexpr u32 ITEMS = TILE / THREADS;
+// Symbols of bodies and roots that a block writes.
+constexpr u32 WRITE_TILE = PRUNE_WRITE_TILE;
 constexpr u32 SEPARATOR = ~0u;
 constexpr u32 USES_MAX = 3;
 
@@ -37,26 +39,45 @@ uses_kernel(const u32* symbols, u64 count, u32 terminal_count, u32* uses) {
     for (u64 i = grid_thread(); i < count; i += grid_threads()) count_use(symbols[i], terminal_count, uses);
 }
 
-// The shapes of the rules first .. end, when those of earlier rules are known.
-extern "C" __global__ void __launch_bounds__(THREADS)
-shape_kernel(const u64* pairs, const u32* uses, u32 first, u32 end, u32 terminal_count, u64* shapes) {
-    for (u64 rule = first + grid_thread(); rule < end; rule += grid_threads()) {
-        const u64 pair = pairs[rule];
-        u32 length = 0, height = 1;
+// The shape of a rule, when those of earlier rounds are known.
+__device__ __forceinline__ u64 shape_of(u64 pair, u64 use, u32 terminal_count, const u64* shapes) {
+    u32 length = 0, height = 1;
 #pragma unroll
-        for (u32 side = 0; side < 2; side++) {
-            const u32 symbol = side == 0 ? u32(pair >> 32) : u32(pair);
-            if (symbol < terminal_count) {
-                length++;
-                continue;
-            }
-            const u64 shape = shapes[symbol - terminal_count];
-            length += shape_stays(shape) ? 1 : shape_length(shape);
-            height = max(height, shape_height(shape) + (shape_stays(shape) ? 1 : 0));
+    for (u32 side = 0; side < 2; side++) {
+        const u32 symbol = side == 0 ? u32(pair >> 32) : u32(pair);
+        if (symbol < terminal_count) {
+            length++;
+            continue;
         }
-        const u64 use = uses[rule];
-        const bool stays = use * length > use + length;
-        shapes[rule] = u64(height << 1 | u32(stays)) << 32 | length;
+        const u64 shape = load_relaxed(&shapes[symbol - terminal_count]);
+        length += shape_stays(shape) ? 1 : shape_length(shape);
+        height = max(height, shape_height(shape) + (shape_stays(shape) ? 1 : 0));
+    }
+    const bool stays = use * length > use + length;
+    return u64(height << 1 | u32(stays)) << 32 | length;
+}
+
+// The shapes of all rules; a step of the walk has those of a round.
+extern "C" __global__ void __launch_bounds__(THREADS)
+shape_kernel(const u64* pairs, const u32* uses, u32 terminal_count, u64* shapes, const u32* first_pieces,
+             const u32* first_steps, const u32* ranges, u32 phases, u32* state) {
+    SHARED(WalkShared, shared);
+    const Walk walk{first_pieces, first_steps, ranges, phases, state};
+    Place place = walk_begin(walk, shared);
+    while (walk_next(walk, shared, place)) {
+        for (u32 step = place.step; step < place.step_end; step++) {
+            u32 first, end;
+            walk_items(walk, place, step, first, end);
+            if (step > place.step) {
+                __syncthreads();
+            } else {
+                walk_wait(walk, place);
+            }
+            for (u32 rule = first + threadIdx.x; rule < end; rule += THREADS) {
+                store_relaxed(&shapes[rule], shape_of(pairs[rule], uses[rule], terminal_count, shapes));
+            }
+        }
+        walk_done(walk, 1);
     }
 }
 
@@ -191,8 +212,13 @@ struct OwnerShared {
 
 // For a block: which owners the items first .. end have.
 __device__ __forceinline__ void find_owners(const u32* offsets, u32 owners, u32 first, u32 end, OwnerShared& shared) {
-    if (threadIdx.x == 0) shared.first = u32(owner_of(offsets, 0, owners, first));
-    if (threadIdx.x == WARP_THREADS) shared.end = u32(owner_of(offsets, 0, owners, end - 1)) + 1;
+    if (warp_index() == 0) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, owners, first));
+        if (lane_index() == 0) shared.first = owner;
+    } else if (warp_index() == 1) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, owners, end - 1));
+        if (lane_index() == 0) shared.end = owner + 1;
+    }
     __syncthreads();
 }
 
@@ -201,8 +227,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 bodies_kernel(const u64* pairs, const u64* shapes, u32 terminal_count, const u32* order, const u32* offsets, u32 rules,
               u32* symbols, u32 count) {
     SHARED(OwnerShared, shared);
-    const u32 first = blockIdx.x * TILE;
-    const u32 end = min(count - first, TILE) + first;
+    const u32 first = blockIdx.x * WRITE_TILE;
+    const u32 end = min(count - first, WRITE_TILE) + first;
     find_owners(offsets, rules, first, end, shared);
     for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
         const u32 owner = u32(owner_of(offsets, shared.first, shared.end, i));
@@ -226,8 +252,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 root_kernel(const u32* sequence, u32 length, const u64* pairs, const u64* shapes, u32 terminal_count,
             const u32* offsets, const u32* ids, u32* root, u32 count) {
     SHARED(OwnerShared, shared);
-    const u32 first = blockIdx.x * TILE;
-    const u32 end = min(count - first, TILE) + first;
+    const u32 first = blockIdx.x * WRITE_TILE;
+    const u32 end = min(count - first, WRITE_TILE) + first;
     find_owners(offsets, length, first, end, shared);
     for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
         const u32 owner = u32(owner_of(offsets, shared.first, shared.end, i));

@@ -7,11 +7,20 @@
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
+use super::levels::{STATE_ITEMS, Walk};
 use super::pair_rounds::Paired;
 use super::primitives::{self, LookBack};
 
-/// Symbols or positions that a block takes.
+/// Positions that a block takes.
 const TILE: usize = 2048;
+
+/// Symbols that a block writes: few, as each waits for several loads, one after the other.
+const WRITE_TILE: usize = 512;
+
+/// Rules of a piece whose shapes are found, pieces that rounds share at most, and blocks of a multiprocessor.
+const SHAPES: u32 = 1024;
+const SHAPES_JOINED: u32 = 1;
+const SHAPES_RESIDENT: u32 = 4;
 
 pub(crate) static SOURCE: Source = Source {
     name: "prune.cu",
@@ -19,6 +28,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("PRUNE_THREADS", THREADS as u64),
         ("PRUNE_TILE", TILE as u64),
+        ("PRUNE_WRITE_TILE", WRITE_TILE as u64),
     ],
 };
 
@@ -105,7 +115,7 @@ pub(super) fn prune(
     let symbols = gpu.allocate::<u32>(symbol_count)?;
     gpu.launch(
         SOURCE.kernel("bodies_kernel"),
-        Launch::tiles(symbol_count, TILE),
+        Launch::tiles(symbol_count, WRITE_TILE),
         arguments![
             &paired.pairs,
             &shapes,
@@ -145,7 +155,7 @@ impl Pruned {
         let root = gpu.allocate::<u32>(self.root_length)?;
         gpu.launch(
             SOURCE.kernel("root_kernel"),
-            Launch::tiles(self.root_length, TILE),
+            Launch::tiles(self.root_length, WRITE_TILE),
             arguments![
                 &self.paired.sequence,
                 as_u32(self.paired.length),
@@ -165,7 +175,8 @@ impl Pruned {
 /// By rule: length, height and whether it stays.
 fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer<u64>, GpuError> {
     let rules = paired.rules();
-    let uses = gpu.zeroed::<u32>(rules)?;
+    // The counters of the walk lie behind.
+    let uses = gpu.zeroed::<u32>(rules + STATE_ITEMS)?;
     // A pair is two symbols.
     let bodies = (&paired.pairs, 2 * rules);
     gpu.launch(
@@ -180,21 +191,19 @@ fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer
     )?;
     let shapes = gpu.allocate::<u64>(rules)?;
     let mut first = 0;
-    for &end in &paired.round_ends {
-        gpu.launch(
-            SOURCE.kernel("shape_kernel"),
-            gpu.looping(end - first),
-            arguments![
-                &paired.pairs,
-                &uses,
-                as_u32(first),
-                as_u32(end),
-                terminal_count,
-                &shapes
-            ],
-        )?;
-        first = end;
-    }
+    let rounds = paired.round_ends.iter().map(|&end| {
+        let end = as_u32(end);
+        std::mem::replace(&mut first, end)..end
+    });
+    let rounds: Vec<_> = rounds.collect();
+    let walk = Walk::new(gpu, &[], SHAPES, &rounds, SHAPES, SHAPES_JOINED)?;
+    let launch = Launch {
+        blocks: walk.blocks(gpu, SHAPES_RESIDENT),
+        threads: THREADS,
+    };
+    let mut arguments = arguments![&paired.pairs, &uses, terminal_count, &shapes].to_vec();
+    arguments.extend(walk.arguments(uses.at(rules)));
+    gpu.launch(SOURCE.kernel("shape_kernel"), launch, &arguments)?;
     Ok(shapes)
 }
 

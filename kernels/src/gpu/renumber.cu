@@ -171,8 +171,13 @@ copy_bodies_kernel(const u32* symbols, const u32* offsets, const u32* sources, c
     SHARED(CopyShared, shared);
     const u32 first = blockIdx.x * TILE;
     const u32 end = min(count - first, TILE) + first;
-    if (threadIdx.x == 0) shared.first = u32(owner_of(rule_offsets, 0, rules, first));
-    if (threadIdx.x == WARP_THREADS) shared.end = u32(owner_of(rule_offsets, 0, rules, end - 1)) + 1;
+    if (warp_index() == 0) {
+        const u32 owner = u32(warp_owner_of(rule_offsets, 0, rules, first));
+        if (lane_index() == 0) shared.first = owner;
+    } else if (warp_index() == 1) {
+        const u32 owner = u32(warp_owner_of(rule_offsets, 0, rules, end - 1));
+        if (lane_index() == 0) shared.end = owner + 1;
+    }
     __syncthreads();
     for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
         const u32 rule = u32(owner_of(rule_offsets, shared.first, shared.end, i));

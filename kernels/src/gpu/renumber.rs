@@ -10,8 +10,8 @@ use super::error::GpuError;
 use super::merge_sort::{Bodies, Items};
 use super::prune::Pruned;
 
-/// Symbols or rules that a block takes.
-const TILE: usize = 2048;
+/// Symbols or rules that a block takes: few, as each waits for several loads, one after the other.
+const TILE: usize = 512;
 
 const WARP: usize = 32;
 

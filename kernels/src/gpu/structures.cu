@@ -7,9 +7,11 @@
 //        body_starts  [body symbols] u64  where each body symbol begins in its rule
 //        keys, weights [capacity]         hash table of (symbol, file) -> occurrences
 // Work   O(symbols), one launch a level; weights O(sum of body lengths over (rule, file))
-// Map    a thread a rule, a warp for a long body; a thread a body symbol to copy texts
+// Map    a thread a rule, a warp for a long body; a thread a body symbol to copy texts and to add weights
 // Exact  integer sums; slots of the hash table depend on thread order, and never leave the device
-// Why    most bodies have 2 to 8 symbols: a warp each would idle
+// Why    most bodies have 2 to 8 symbols: a warp each would idle. Of rfc_txt's entries a level has one in 14, which blocks
+//        gather first, and what is new is counted a block at a time: with an atomic each on one address, and all keys
+//        looked up for each level, its weights took 17 ms in place of 3.4 (H200)
 #include "primitives.cuh"
 
 constexpr u32 THREADS = STRUCTURE_THREADS;
@@ -102,11 +104,11 @@ file_starts_kernel(const u32* root_offsets, u64 count, const u64* root_starts, u
 
 // Parents.
 
-// counts[symbol] += its occurrences in `symbols`; positions[i] = i.
+// keys[i] = symbols[i], positions[i] = i.
 extern "C" __global__ void __launch_bounds__(THREADS)
-count_symbols_kernel(const u32* symbols, u64 count, u32* counts, u32* positions) {
+place_keys_kernel(const u32* symbols, u64 count, u32* keys, u32* positions) {
     for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        atomicAdd(&counts[symbols[i]], 1u);
+        keys[i] = symbols[i];
         positions[i] = u32(i);
     }
 }
@@ -140,72 +142,204 @@ copy_texts_kernel(const u32* symbols, const u32* body_rules, u32 terminal_count,
 
 // Weights by file.
 
-__device__ __forceinline__ u64 weight_key(u32 symbol, u32 file) { return u64(symbol) << 32 | file; }
+// Look-ups that a thread waits for at a time.
+constexpr u32 ADDS = STRUCTURE_ADDS;
+// Entries that a block looks through at a time.
+constexpr u32 ENTRIES_TILE = STRUCTURE_ENTRIES_TILE;
+constexpr u32 ENTRIES = ENTRIES_TILE / THREADS;
+
+// What is counted of a table: pairs, rules' pairs, the latter before a level, and whether there are too many pairs.
+struct WeightsState {
+    u32 pairs;
+    u32 entries;
+    u32 seen;
+    u32 is_full;
+};
+
+// The hash table: keys and weights [mask + 1]. `entries` lists the pairs of rules: symbol << 32 | slot.
+struct WeightTable {
+    u64* keys;
+    u32* weights;
+    u64 mask;
+    u64* entries;
+    WeightsState* state;
+};
+
+// Bit i of `set` says whether the i-th is one.
+struct Adds {
+    u32 symbols[ADDS];
+    u32 files[ADDS];
+    u32 weights[ADDS];
+    u32 set;
+};
+
+struct AddShared {
+    BlockSum<u32> sum;
+    u32 first;
+    u32 is_full;
+};
 
 // A table is filled to three quarters at most.
 __device__ __forceinline__ u64 entries_max(u64 mask) { return (mask + 1) / 4 * 3; }
 
-// Adds to the weight of (symbol, file); a new pair is put behind `entries`. Sets `overflow` where the table is full.
-__device__ __forceinline__ void add_weight(u64* keys, u32* weights, u64 mask, u32* entries, u32* entry_count,
-                                           u32* overflow, u32 symbol, u32 file, u32 weight) {
-    bool is_new;
-    const u64 slot = hash_slot(keys, mask, weight_key(symbol, file), is_new);
-    const u32 entry = is_new ? atomicAdd(entry_count, 1u) : 0;
-    if (slot == NO_KEY || entry >= entries_max(mask)) {
-        atomicMax(overflow, 1u);
-        return;
+__device__ __forceinline__ u64 weight_key(u32 symbol, u32 file) { return u64(symbol) << 32 | file; }
+
+// For a block: whether the table was too small. Ends behind a barrier.
+__device__ __forceinline__ bool is_table_full(const WeightTable& table, AddShared& shared) {
+    if (threadIdx.x == 0) shared.is_full = load_relaxed(&table.state->is_full);
+    __syncthreads();
+    return shared.is_full != 0;
+}
+
+// For a block: adds to the weights of pairs of a symbol and a file; new pairs of rules are listed. Ends behind a barrier.
+__device__ __forceinline__ void add_weights(const WeightTable& table, u32 terminal_count, const Adds& adds,
+                                            AddShared& shared) {
+    u64 found[ADDS];
+#pragma unroll
+    for (u32 i = 0; i < ADDS; i++) {
+        const u64 key = weight_key(adds.symbols[i], adds.files[i]);
+        found[i] = (adds.set >> i) & 1 ? load_relaxed(&table.keys[mix(key) & table.mask]) : NO_KEY;
     }
-    if (is_new) entries[entry] = u32(slot);
-    atomicAdd(&weights[slot], weight);
+    u32 slots[ADDS];
+    // Pairs that are new, and those of them that are listed.
+    u32 fresh = 0, listed = 0;
+#pragma unroll
+    for (u32 i = 0; i < ADDS; i++) {
+        slots[i] = 0;
+        if (((adds.set >> i) & 1) == 0) continue;
+        const u64 key = weight_key(adds.symbols[i], adds.files[i]);
+        bool is_new = false;
+        const u64 slot = found[i] == key ? mix(key) & table.mask : hash_slot(table.keys, table.mask, key, is_new);
+        if (slot == NO_KEY) {
+            atomicMax(&table.state->is_full, 1u);
+            continue;
+        }
+        // Less than 2^32 slots, as an entry takes 8 bytes.
+        slots[i] = u32(slot);
+        atomicAdd(&table.weights[slot], adds.weights[i]);
+        fresh += is_new;
+        listed |= u32(is_new && adds.symbols[i] >= terminal_count) << i;
+    }
+    u32 total;
+    const u32 before = block_exclusive_sum(fresh << 16 | __popc(listed), shared.sum, total);
+    if (total == 0) return;
+    if (threadIdx.x == 0) {
+        const u32 pairs = atomicAdd(&table.state->pairs, total >> 16);
+        if (u64(pairs) + (total >> 16) > entries_max(table.mask)) atomicMax(&table.state->is_full, 1u);
+        shared.first = atomicAdd(&table.state->entries, total & 0xffff);
+    }
+    __syncthreads();
+    u32 place = shared.first + (before & 0xffff);
+#pragma unroll
+    for (u32 i = 0; i < ADDS; i++) {
+        if ((listed >> i) & 1) {
+            // As many as pairs at most.
+            table.entries[place] = u64(adds.symbols[i]) << 32 | slots[i];
+            place++;
+        }
+    }
+    __syncthreads();
 }
 
 // The weights of the symbols of the root.
 extern "C" __global__ void __launch_bounds__(THREADS)
-root_weights_kernel(const u32* root, u64 count, const u32* root_files, u64* keys, u32* weights, u64 mask, u32* entries,
-                    u32* entry_count, u32* overflow) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        if (load_relaxed(overflow) != 0) return;
-        add_weight(keys, weights, mask, entries, entry_count, overflow, root[i], root_files[i], 1);
+root_weights_kernel(const u32* root, u64 count, const u32* root_files, u32 terminal_count, u64* keys, u32* weights,
+                    u64 mask, u64* entries, WeightsState* state) {
+    SHARED(AddShared, shared);
+    const WeightTable table{keys, weights, mask, entries, state};
+    const u64 step = u64(gridDim.x) * THREADS * ADDS;
+    for (u64 first = u64(blockIdx.x) * THREADS * ADDS; first < count; first += step) {
+        if (is_table_full(table, shared)) return;
+        Adds adds;
+        adds.set = 0;
+#pragma unroll
+        for (u32 i = 0; i < ADDS; i++) {
+            const u64 at = first + i * THREADS + threadIdx.x;
+            adds.set |= u32(at < count) << i;
+            adds.symbols[i] = at < count ? root[at] : 0;
+            adds.files[i] = at < count ? root_files[at] : 0;
+            adds.weights[i] = 1;
+        }
+        add_weights(table, terminal_count, adds, shared);
     }
 }
 
-// Hands the weights of the rules first .. end, of one level, down to what their bodies have. `seen` is the number of
-// entries before: those of the level are among them, as all come from the root or higher levels.
+struct LevelShared {
+    AddShared add;
+    BlockSum<u32> found_sum;
+    BlockSum<u64> length_sum;
+    // Entries of the level.
+    u64 found[ENTRIES_TILE];
+    // Of some of these: how many body symbols those up to it have, where its body begins, file and weight.
+    u64 ends[THREADS];
+    u32 bodies[THREADS];
+    u32 files[THREADS];
+    u32 weights[THREADS];
+};
+
+// Hands the weights of the rules first .. end, of one level, down to what their bodies have: those of the level are among
+// the entries seen before, as all come from the root or higher levels.
 extern "C" __global__ void __launch_bounds__(THREADS)
 level_weights_kernel(const u32* rule_offsets, const u32* symbols, u32 terminal_count, u32 first, u32 end, u64* keys,
-                     u32* weights, u64 mask, u32* entries, u32* entry_count, const u32* seen, u32* overflow) {
-    const u64 count = min(u64(*seen), entries_max(mask));
-    const u64 rounds = (count + grid_threads() - 1) / grid_threads();
-    for (u64 round = 0; round < rounds; round++) {
-        const u64 i = round * grid_threads() + grid_thread();
-        u32 from = 0, to = 0, file = 0, weight = 0;
-        if (i < count && load_relaxed(overflow) == 0) {
-            const u32 slot = entries[i];
-            const u64 key = keys[slot];
-            const u32 symbol = u32(key >> 32);
-            if (symbol >= terminal_count + first && symbol < terminal_count + end) {
-                from = rule_offsets[symbol - terminal_count];
-                to = rule_offsets[symbol - terminal_count + 1];
-                file = u32(key);
-                weight = weights[slot];
-            }
+                     u32* weights, u64 mask, u64* entries, WeightsState* state) {
+    SHARED(LevelShared, shared);
+    const WeightTable table{keys, weights, mask, entries, state};
+    const u32 seen = state->seen;
+    for (u64 tile = u64(blockIdx.x) * ENTRIES_TILE; tile < seen; tile += u64(gridDim.x) * ENTRIES_TILE) {
+        u64 own[ENTRIES];
+#pragma unroll
+        for (u32 i = 0; i < ENTRIES; i++) {
+            const u64 at = tile + i * THREADS + threadIdx.x;
+            own[i] = at < seen ? entries[at] : 0;
         }
-        if (to - from <= LONG_BODY) {
-            for (u32 at = from; at < to; at++) {
-                add_weight(keys, weights, mask, entries, entry_count, overflow, symbols[at], file, weight);
-            }
+        u32 is_found = 0;
+#pragma unroll
+        for (u32 i = 0; i < ENTRIES; i++) {
+            const u32 symbol = u32(own[i] >> 32);
+            is_found |= u32(symbol >= terminal_count + first && symbol < terminal_count + end) << i;
         }
-        u32 is_long = __ballot_sync(FULL_WARP, to - from > LONG_BODY);
-        while (is_long != 0) {
-            const u32 lane = __ffs(is_long) - 1;
-            is_long &= is_long - 1;
-            const u32 body = __shfl_sync(FULL_WARP, from, lane);
-            const u32 body_end = __shfl_sync(FULL_WARP, to, lane);
-            const u32 body_file = __shfl_sync(FULL_WARP, file, lane);
-            const u32 body_weight = __shfl_sync(FULL_WARP, weight, lane);
-            for (u32 at = body + lane_index(); at < body_end; at += WARP_THREADS) {
-                add_weight(keys, weights, mask, entries, entry_count, overflow, symbols[at], body_file, body_weight);
+        u32 found;
+        u32 place = block_exclusive_sum(u32(__popc(is_found)), shared.found_sum, found);
+#pragma unroll
+        for (u32 i = 0; i < ENTRIES; i++) {
+            if ((is_found >> i) & 1) shared.found[place++] = own[i];
+        }
+        __syncthreads();
+        for (u32 chunk = 0; chunk < found; chunk += THREADS) {
+            const u32 in_chunk = min(THREADS, found - chunk);
+            u64 length = 0;
+            if (threadIdx.x < in_chunk) {
+                const u64 entry = shared.found[chunk + threadIdx.x];
+                const u32 rule = u32(entry >> 32) - terminal_count;
+                const u32 body = rule_offsets[rule];
+                length = rule_offsets[rule + 1] - body;
+                shared.bodies[threadIdx.x] = body;
+                // All keys have been there since the level before.
+                shared.files[threadIdx.x] = u32(keys[u32(entry)]);
+                shared.weights[threadIdx.x] = weights[u32(entry)];
             }
+            u64 total;
+            const u64 before = block_exclusive_sum(length, shared.length_sum, total);
+            shared.ends[threadIdx.x] = before + length;
+            __syncthreads();
+            for (u64 from = 0; from < total; from += THREADS * ADDS) {
+                if (is_table_full(table, shared.add)) return;
+                Adds adds;
+                adds.set = 0;
+#pragma unroll
+                for (u32 i = 0; i < ADDS; i++) {
+                    const u64 at = from + i * THREADS + threadIdx.x;
+                    const bool is_set = at < total;
+                    const u32 owner = is_set ? u32(count_at_most(shared.ends, in_chunk, at)) : 0;
+                    const u64 owner_first = owner > 0 ? shared.ends[owner - 1] : 0;
+                    adds.set |= u32(is_set) << i;
+                    adds.symbols[i] = is_set ? symbols[shared.bodies[owner] + (at - owner_first)] : 0;
+                    adds.files[i] = shared.files[owner];
+                    adds.weights[i] = shared.weights[owner];
+                }
+                add_weights(table, terminal_count, adds, shared.add);
+            }
+            __syncthreads();
         }
     }
 }

@@ -13,6 +13,7 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
+use super::merge;
 use super::primitives::{expand, scan, sort_pairs};
 
 /// Texts of rules up to so many bytes are kept, as the CPU does.
@@ -21,12 +22,30 @@ const SHORT_TEXT_BYTES: u64 = 32;
 /// Slots of the smallest table of weights.
 const SLOTS_MIN: usize = 1 << 10;
 
+/// Weights that a thread adds to at a time.
+const ADDS: usize = 4;
+
+/// Pairs of rules and files that a block looks through at a time.
+const ENTRIES_TILE: usize = 2048;
+
+/// Blocks of a multiprocessor that add weights.
+const RESIDENT: u32 = 8;
+
+/// Words of `WeightsState`, and which of them is what.
+const STATE_WORDS: usize = 4;
+const PAIRS: usize = 0;
+const ENTRIES: usize = 1;
+const SEEN: usize = 2;
+const IS_FULL: usize = 3;
+
 pub(crate) static SOURCE: Source = Source {
     name: "structures.cu",
     text: include_str!("structures.cu"),
     constants: &[
         ("STRUCTURE_THREADS", THREADS as u64),
         ("SHORT_TEXT_BYTES", SHORT_TEXT_BYTES),
+        ("STRUCTURE_ADDS", ADDS as u64),
+        ("STRUCTURE_ENTRIES_TILE", ENTRIES_TILE as u64),
     ],
 };
 
@@ -198,22 +217,26 @@ fn measure(
     Ok((lengths, signatures, body_starts))
 }
 
-/// Where symbols occur: count, allocate, fill, in bodies and in the root.
+/// Where symbols occur, in bodies and in the root: positions sorted by symbol.
 fn parents(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<DeviceParents, GpuError> {
     let group = |symbols: &Buffer<u32>| {
-        let counts = gpu.zeroed::<u32>(grammar.symbol_count())?;
-        let positions = gpu.allocate::<u32>(symbols.len())?;
-        let launch = gpu.looping(symbols.len());
-        gpu.launch(
-            SOURCE.kernel("count_symbols_kernel"),
-            launch,
-            arguments![symbols, symbols.len(), &counts, &positions],
+        let count = symbols.len();
+        let (keys, positions) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
+        gpu.launch_looping(
+            SOURCE.kernel("place_keys_kernel"),
+            count,
+            arguments![symbols, count, &keys, &positions],
         )?;
-        let offsets: Buffer<u32> = scan(gpu, &counts)?;
-        let keys = gpu.allocate::<u32>(symbols.len())?;
-        gpu.copy(&keys, 0, symbols, symbols.len())?;
-        let bits = usize::BITS - grammar.symbol_count().leading_zeros();
-        let (_, positions) = sort_pairs(gpu, keys, positions, 0..bits.min(32))?;
+        // Symbols are u32.
+        let end = grammar.symbol_count() as u32;
+        let bits = u32::BITS - end.leading_zeros();
+        let (keys, positions) = sort_pairs(gpu, keys, positions, 0..bits)?;
+        let offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
+        gpu.launch_looping(
+            merge::SOURCE.kernel("key_offsets_kernel"),
+            count + 1,
+            arguments![&keys, count, &offsets, end],
+        )?;
         Ok::<_, GpuError>((offsets, positions))
     };
     let (offsets, places) = group(&grammar.symbols)?;
@@ -272,31 +295,35 @@ fn file_weights(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileWeights, GpuEr
     loop {
         let keys = gpu.filled::<u64>(slots, 0xff)?;
         let weights = gpu.zeroed::<u32>(slots)?;
-        let entries = gpu.allocate::<u32>(slots)?;
-        // Entries, entries before a level, overflow.
-        let state = gpu.zeroed::<u32>(3)?;
+        // At most as many as slots, as pairs are.
+        let entries = gpu.allocate::<u64>(slots)?;
+        let state = gpu.zeroed::<u32>(STATE_WORDS)?;
         let mask = slots as u64 - 1;
-        let launch = gpu.looping(slots / 2);
+        let launch = |items: usize, tile: usize| {
+            let launch = Launch::tiles(items, tile);
+            let blocks = launch.blocks.min(gpu.facts().processors * RESIDENT);
+            Launch { blocks, ..launch }
+        };
         gpu.launch(
             SOURCE.kernel("root_weights_kernel"),
-            launch,
+            launch(grammar.root.len(), THREADS as usize * ADDS),
             arguments![
                 &grammar.root,
                 grammar.root.len(),
                 &root_files,
+                grammar.terminal_count,
                 &keys,
                 &weights,
                 mask,
                 &entries,
-                state.at(0),
-                state.at(2),
+                &state,
             ],
         )?;
         for level in grammar.level_offsets.windows(2).rev() {
-            gpu.copy_within(&state, 1, 0, 1)?;
+            gpu.copy_within(&state, SEEN, ENTRIES, 1)?;
             gpu.launch(
                 SOURCE.kernel("level_weights_kernel"),
-                launch,
+                launch(slots, ENTRIES_TILE),
                 arguments![
                     &grammar.rule_offsets,
                     &grammar.symbols,
@@ -307,18 +334,16 @@ fn file_weights(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileWeights, GpuEr
                     &weights,
                     mask,
                     &entries,
-                    state.at(0),
-                    state.at(1),
-                    state.at(2),
+                    &state,
                 ],
             )?;
         }
         let state = gpu.download(&state)?;
-        if state[2] == 0 {
+        if state[IS_FULL] == 0 {
             return Ok(FileWeights {
                 keys,
                 weights,
-                entries: state[0] as usize,
+                entries: state[PAIRS] as usize,
             });
         }
         slots *= 2;

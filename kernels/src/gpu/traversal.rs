@@ -18,10 +18,10 @@ use super::weights::{self, COLUMNS_MAX};
 use super::{local_tables, ngrams, primitives};
 use crate::GrammarView;
 
-/// Slots of the table of symbols that are frequent in the root.
+/// Slots of the table of frequent symbols.
 pub(crate) const HOT_SLOTS: usize = 1024;
 
-/// Root symbols that are looked at to find frequent ones.
+/// Symbols of the root, and of bodies, that are looked at to find frequent ones.
 const HOT_SAMPLE: usize = 1 << 13;
 
 /// A symbol is frequent if it is seen so often among these.
@@ -52,7 +52,7 @@ pub struct DeviceWords {
     pub(crate) root_files: Buffer<u32>,
     /// `[files + 1]`: where the root of each file begins, on the host.
     pub(crate) file_starts: Vec<u32>,
-    /// `[HOT_SLOTS]`: symbols that are frequent in the root, each in its slot or the one beside it.
+    /// `[HOT_SLOTS]`: symbols that are frequent in the root or in bodies, each in its slot or the one beside it.
     pub(crate) hot: Buffer<u32>,
     /// How often each symbol occurs in the root itself, and in that of each file if there are few; there once levels have
     /// been inlined. Behind them the counters of a walk.
@@ -94,7 +94,9 @@ impl DeviceWords {
         };
         words.inline_levels(gpu)?;
         words.file_starts = gpu.download(&words.root_offsets)?;
-        let hot = hot_symbols(sample(gpu, &words.root)?);
+        let mut seen = sample(gpu, &words.root)?;
+        seen.extend(sample(gpu, &words.symbols)?);
+        let hot = hot_symbols(seen);
         gpu.upload_to(&words.hot, 0, &hot)?;
         let columns = words.files().min(COLUMNS_MAX);
         words.root_counts = Some(weights::of_root(gpu, &words, 1)?);
