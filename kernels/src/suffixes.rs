@@ -678,7 +678,10 @@ mod tests {
         (words.concat(), counts.concat())
     }
 
-    fn words_and_rows(n: usize, parts: Vec<NgramFiles>) -> Vec<(Vec<u32>, Vec<(u32, u32)>)> {
+    /// The words of an n-gram, and its files with counts.
+    type Row = (Vec<u32>, Vec<(u32, u32)>);
+
+    fn words_and_rows(n: usize, parts: Vec<NgramFiles>) -> Vec<Row> {
         let rows = parts.iter().flat_map(|part| {
             let words = part.words.chunks(n).enumerate();
             words.map(|(row, words)| (words.to_vec(), part.files.row(row).to_vec()))
