@@ -21,13 +21,13 @@ pub(crate) enum Piece {
 }
 
 /// Pieces of a leaf; a full one is split in two.
-const LEAF_PIECES_MAX: usize = 128;
+const LEAF_PIECES_MAX: usize = 32;
 
 /// A text in pieces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces {
-    /// The size of each leaf, in bytes of text.
-    sizes: Vec<u64>,
+    /// Where each leaf ends, in bytes of text.
+    ends: Vec<u64>,
     leaves: Vec<Arc<Vec<Piece>>>,
     bytes: u64,
 }
@@ -78,7 +78,7 @@ impl Pieces {
     pub(crate) fn stored(bytes: u64) -> Pieces {
         let mut pieces = Pieces::default();
         if bytes > 0 {
-            pieces.sizes.push(bytes);
+            pieces.ends.push(bytes);
             pieces.leaves.push(Arc::new(vec![Piece::Stored(0..bytes)]));
             pieces.bytes = bytes;
         }
@@ -92,7 +92,7 @@ impl Pieces {
 
     /// Inserts `text` before byte `at`, at most [`Pieces::bytes`].
     ///
-    /// Work: O(leaves), of which a hundredth as many as pieces, and a copy of a leaf that is shared.
+    /// Work: an addition a leaf, of which a twentieth as many as pieces, and a copy of a leaf that is shared.
     pub(crate) fn insert(&mut self, at: u64, text: Bytes) {
         debug_assert!(at <= self.bytes);
         if text.is_empty() {
@@ -102,18 +102,14 @@ impl Pieces {
         let piece = Piece::Inserted(text);
         if self.leaves.is_empty() {
             self.leaves.push(Arc::new(Vec::new()));
-            self.sizes.push(0);
+            self.ends.push(0);
         }
-        let (mut leaf, mut before) = (0, 0);
-        if at == self.bytes {
+        let leaf = match at == self.bytes {
             // Texts grow at their end more often than anywhere else.
-            leaf = self.leaves.len() - 1;
-            before = self.bytes - self.sizes[leaf];
-        }
-        while at > before + self.sizes[leaf] {
-            before += self.sizes[leaf];
-            leaf += 1;
-        }
+            true => self.leaves.len() - 1,
+            false => self.ends.partition_point(|&end| end < at),
+        };
+        let mut before = self.start(leaf);
         let pieces = Arc::make_mut(&mut self.leaves[leaf]);
         let mut place = 0;
         if at == self.bytes {
@@ -129,7 +125,7 @@ impl Pieces {
         } else {
             pieces.insert(place, piece);
         }
-        self.sizes[leaf] += size;
+        self.ends[leaf..].iter_mut().for_each(|end| *end += size);
         self.bytes += size;
         if pieces.len() > LEAF_PIECES_MAX {
             // A text that grows at its end leaves full leaves behind.
@@ -139,11 +135,15 @@ impl Pieces {
             };
             let pieces = Arc::make_mut(&mut self.leaves[leaf]);
             let split = pieces.split_off(keep);
-            let moved = split.iter().map(Piece::len).sum();
+            let moved: u64 = split.iter().map(Piece::len).sum();
             self.leaves.insert(leaf + 1, Arc::new(split));
-            self.sizes[leaf] -= moved;
-            self.sizes.insert(leaf + 1, moved);
+            self.ends.insert(leaf, self.ends[leaf] - moved);
         }
+    }
+
+    /// Where a leaf begins.
+    fn start(&self, leaf: usize) -> u64 {
+        leaf.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 
     /// Inserts many texts, each before a byte that the text has now; places ascend, and texts for one place keep their order.
@@ -152,22 +152,18 @@ impl Pieces {
     pub(crate) fn insert_many(&mut self, texts: Vec<(u64, Bytes)>) {
         debug_assert!(texts.is_sorted_by_key(|(at, _)| at));
         let leaves = mem::take(&mut self.leaves);
-        let sizes = mem::take(&mut self.sizes);
+        let ends = mem::take(&mut self.ends);
         let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
         let mut texts = texts.peekable();
         let mut before = 0;
-        for (leaf, size) in leaves.into_iter().zip(sizes) {
-            let end = before + size;
+        for (leaf, end) in leaves.into_iter().zip(ends) {
             match texts.peek() {
                 Some(&(at, _)) if at <= end => {
                     let of_leaf = iter::from_fn(|| texts.next_if(|&(at, _)| at <= end));
                     let merged = merged(Arc::unwrap_or_clone(leaf), before, of_leaf);
                     self.push_leaves(merged, end == self.bytes);
                 }
-                _ => {
-                    self.leaves.push(leaf);
-                    self.sizes.push(size);
-                }
+                _ => self.push_leaf(leaf, end - before),
             }
             before = end;
         }
@@ -176,7 +172,12 @@ impl Pieces {
         if !rest.is_empty() {
             self.push_leaves(rest, true);
         }
-        self.bytes = self.sizes.iter().sum();
+        self.bytes = self.ends.last().copied().unwrap_or(0);
+    }
+
+    fn push_leaf(&mut self, leaf: Arc<Vec<Piece>>, size: u64) {
+        self.ends.push(self.start(self.leaves.len()) + size);
+        self.leaves.push(leaf);
     }
 
     /// Appends leaves. The last ones of a text are full but for one: it grows at its end.
@@ -186,16 +187,16 @@ impl Pieces {
             true => LEAF_PIECES_MAX,
             false => pieces.len().div_ceil(parts),
         };
+        let size = |pieces: &[Piece]| pieces.iter().map(Piece::len).sum();
         if parts == 1 {
-            self.sizes.push(pieces.iter().map(Piece::len).sum());
-            self.leaves.push(Arc::new(pieces));
-            return;
+            let size = size(&pieces);
+            return self.push_leaf(Arc::new(pieces), size);
         }
         let mut pieces = pieces.into_iter();
         for _ in 0..parts {
             let part: Vec<Piece> = pieces.by_ref().take(of_part).collect();
-            self.sizes.push(part.iter().map(Piece::len).sum());
-            self.leaves.push(Arc::new(part));
+            let size = size(&part);
+            self.push_leaf(Arc::new(part), size);
         }
     }
 
@@ -208,14 +209,14 @@ impl Pieces {
     pub(crate) fn slice(&self, range: Range<u64>) -> Vec<Piece> {
         let mut found = Vec::new();
         let end = range.end.min(self.bytes);
-        let mut before = 0;
-        for (leaf, &size) in self.leaves.iter().zip(&self.sizes) {
-            if before >= end || range.start >= end {
+        if range.start >= end {
+            return found;
+        }
+        let first = self.ends.partition_point(|&end| end <= range.start);
+        let mut before = self.start(first);
+        for leaf in &self.leaves[first..] {
+            if before >= end {
                 break;
-            }
-            if before + size <= range.start {
-                before += size;
-                continue;
             }
             for piece in leaf.iter() {
                 let after = before + piece.len();
@@ -353,10 +354,11 @@ mod tests {
                 assert_eq!(pieces.bytes(), expected.bytes());
                 assert!(pieces.iter().eq(expected.iter()));
                 assert_eq!(text_of(older.iter().cloned(), &[b'.'; 22]), old_text);
-                let leaves = pieces.leaves.iter().zip(&pieces.sizes);
-                for (leaf, size) in leaves {
+                let mut sum = 0;
+                for (leaf, &end) in pieces.leaves.iter().zip(&pieces.ends) {
                     assert!(!leaf.is_empty() && leaf.len() <= LEAF_PIECES_MAX);
-                    assert_eq!(leaf.iter().map(Piece::len).sum::<u64>(), *size);
+                    sum += leaf.iter().map(Piece::len).sum::<u64>();
+                    assert_eq!(sum, end);
                 }
             }
         }
