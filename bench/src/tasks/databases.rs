@@ -22,6 +22,9 @@ pub fn ours(job: &Job) -> Result<Run> {
     let begin = Instant::now();
     drop(snapshot.word_counts()?);
     let first_query = begin.elapsed().as_secs_f64();
+    let begin = Instant::now();
+    drop(snapshot.ngram_counts(1)?);
+    let first_grammar = begin.elapsed().as_secs_f64();
     let wide = |&(number, count): &(u32, u32)| (u64::from(number), u64::from(count));
     let counts = snapshot.word_counts()?;
     let tasks = vec![
@@ -89,7 +92,10 @@ pub fn ours(job: &Job) -> Result<Run> {
             },
         )?,
     ];
-    finish(job, open, first_query, tasks)
+    Ok(Run {
+        first_grammar: Some(first_grammar),
+        ..finish(job, open, first_query, tasks)?
+    })
 }
 
 /// What FTS5 can do through `fts5vocab`.
@@ -242,6 +248,7 @@ fn finish(job: &Job, open: f64, first_query: f64, tasks: Vec<TaskRun>) -> Result
         subject: job.subject,
         open: Some(open),
         first_query: Some(first_query),
+        first_grammar: None,
         read: None,
         tasks,
         memory_max: memory_max()?,

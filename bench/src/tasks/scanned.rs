@@ -45,6 +45,7 @@ pub fn run(job: &Job, corpus: &Corpus) -> Result<Run> {
         subject: job.subject,
         open: None,
         first_query: None,
+        first_grammar: None,
         read: Some(read),
         tasks,
         memory_max: memory_max()?,
