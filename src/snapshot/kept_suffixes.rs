@@ -18,6 +18,8 @@ const WORD_COST: u64 = 150;
 /// A suffix array that may be there.
 pub(super) struct KeptSuffixes {
     built: OnceLock<WordSuffixes>,
+    /// Nanoseconds of one thread that building it takes, about; none where it is never built.
+    price: OnceLock<Option<u64>>,
     /// How many nanoseconds queries took that would have gained.
     spent: AtomicU64,
 }
@@ -26,6 +28,7 @@ impl KeptSuffixes {
     pub(super) fn new() -> KeptSuffixes {
         KeptSuffixes {
             built: OnceLock::new(),
+            price: OnceLock::new(),
             spent: AtomicU64::new(0),
         }
     }
@@ -41,15 +44,14 @@ impl KeptSuffixes {
     /// Says that a query for n-grams took until now. The query that reaches the price builds what it lacked: so neither
     /// a few queries nor a million pay much more than they must. The counter is of time, the answers do not depend on it.
     pub(super) fn spend(&self, n: usize, begin: Instant, grammar: &WordGrammar, stop: &AtomicBool) {
-        let view = grammar.view();
-        let weights = grammar.weights();
-        let words = weights[..view.terminal_count as usize].iter();
-        let words: u64 = words.map(|&count| u64::from(count)).sum();
-        let symbols = (view.symbols.len() + view.root.len()) as u64;
-        if n < 2 || !WordSuffixes::has(n) || words > symbols * SYMBOL_WORDS_MAX {
+        if n < 2 || !WordSuffixes::has(n) {
             return;
         }
-        let price = words * WORD_COST / rayon::current_num_threads() as u64;
+        // Once: to add up all words takes longer than to find a phrase.
+        let Some(price) = *self.price.get_or_init(|| price_of(grammar)) else {
+            return;
+        };
+        let price = price / rayon::current_num_threads() as u64;
         // 500 years fit.
         let taken = begin.elapsed().as_nanos() as u64;
         let before = self.spent.fetch_add(taken, Ordering::Relaxed);
@@ -57,7 +59,7 @@ impl KeptSuffixes {
         if before >= price || before + taken < price {
             return;
         }
-        match WordSuffixes::new(view, weights, stop) {
+        match WordSuffixes::new(grammar.view(), grammar.weights(), stop) {
             Ok(built) => drop(self.built.set(built)),
             // The query has its answer; a later one tries again.
             Err(_) => self.spent.store(0, Ordering::Relaxed),
@@ -71,6 +73,15 @@ impl KeptSuffixes {
         let built = WordSuffixes::new(grammar.view(), grammar.weights(), &stop);
         drop(self.built.set(built.expect("not stopped")));
     }
+}
+
+/// What building takes, where it is worth its memory.
+fn price_of(grammar: &WordGrammar) -> Option<u64> {
+    let view = grammar.view();
+    let counts = grammar.weights()[..view.terminal_count as usize].iter();
+    let words: u64 = counts.map(|&count| u64::from(count)).sum();
+    let symbols = (view.symbols.len() + view.root.len()) as u64;
+    (words <= symbols * SYMBOL_WORDS_MAX).then_some(words * WORD_COST)
 }
 
 #[cfg(test)]
