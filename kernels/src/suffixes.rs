@@ -70,11 +70,6 @@ pub struct WordSuffixes {
 }
 
 impl WordSuffixes {
-    /// Bytes that so many words take.
-    pub fn bytes_of(words: u64) -> u64 {
-        words * (2 * size_of::<u32>() as u64 + 1)
-    }
-
     /// Sorts all words of the grammar by what follows. `weights` tells how often each symbol occurs.
     ///
     /// Work: O(words), a few sorts of 16 bytes a word. Memory while it is built: 256 MiB beside the result, or what the
@@ -119,19 +114,6 @@ impl WordSuffixes {
         suffixes.sort(&mut places, &mut shared, round_bytes, stop)?;
         (suffixes.places, suffixes.shared) = (places, shared);
         Ok(suffixes)
-    }
-
-    /// Size of the arrays.
-    pub fn bytes(&self) -> usize {
-        let of_words = [
-            &self.text,
-            &self.places,
-            &self.word_offsets,
-            &self.file_offsets,
-            &self.files,
-        ];
-        let arrays = of_words.iter().map(|array| size_of_val(&array[..]));
-        arrays.sum::<usize>() + self.shared.len()
     }
 
     /// Fills places and what they share, bucket by bucket of first words.
