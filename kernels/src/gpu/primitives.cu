@@ -644,13 +644,7 @@ segment_sums_kernel(const u32* offsets, u32 segments, const u64* values, u64* su
     SHARED(SegmentShared, shared);
     const u64 first = u64(blockIdx.x) * TILE;
     const u32 in_tile = u32(min(u64(TILE), u64(count) - first));
-    if (warp_index() == 0) {
-        const u32 owner = u32(warp_owner_of(offsets, 0, segments, u32(first)));
-        if (lane_index() == 0) shared.first = owner;
-    } else if (warp_index() == 1) {
-        const u32 owner = u32(warp_owner_of(offsets, 0, segments, u32(first + in_tile - 1)));
-        if (lane_index() == 0) shared.end = owner + 1;
-    }
+    find_block_owners(offsets, segments, u32(first), u32(first) + in_tile, shared.first, shared.end);
 #pragma unroll
     for (u32 i = 0; i < CONSECUTIVE; i++) {
         const u32 at = i * THREADS + threadIdx.x;

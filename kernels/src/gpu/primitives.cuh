@@ -210,6 +210,19 @@ __device__ __forceinline__ u64 warp_owner_of(const T* offsets, u64 first, u64 en
     return first;
 }
 
+// For a block of two warps or more: the owners of the items first .. end, of which there are some, from the first to behind
+// the last, in shared memory: to be read behind a barrier.
+__device__ __forceinline__ void find_block_owners(const u32* offsets, u32 owner_count, u32 first, u32 end,
+                                                  u32& owners_first, u32& owners_end) {
+    if (warp_index() == 0) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, owner_count, first));
+        if (lane_index() == 0) owners_first = owner;
+    } else if (warp_index() == 1) {
+        const u32 owner = u32(warp_owner_of(offsets, 0, owner_count, end - 1));
+        if (lane_index() == 0) owners_end = owner + 1;
+    }
+}
+
 // Shared memory of a block that works on at most ITEMS_MAX items at a time.
 template <u32 ITEMS_MAX>
 struct ExpandShared {
@@ -229,13 +242,7 @@ struct Owners {
 template <u32 ITEMS_MAX>
 __device__ __forceinline__ Owners block_owners(const u32* offsets, u32 owner_count, u32 first, u32 end,
                                                ExpandShared<ITEMS_MAX>& shared) {
-    if (warp_index() == 0) {
-        const u32 owner = u32(warp_owner_of(offsets, 0, owner_count, first));
-        if (lane_index() == 0) shared.first = owner;
-    } else if (warp_index() == 1) {
-        const u32 owner = u32(warp_owner_of(offsets, 0, owner_count, end - 1));
-        if (lane_index() == 0) shared.end = owner + 1;
-    }
+    find_block_owners(offsets, owner_count, first, end, shared.first, shared.end);
     __syncthreads();
     const u32 owners_first = shared.first, count = shared.end - shared.first;
     // Only where many owners have nothing do they not fit.

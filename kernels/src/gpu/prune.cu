@@ -210,18 +210,6 @@ struct OwnerShared {
     u32 end;
 };
 
-// For a block: which owners the items first .. end have.
-__device__ __forceinline__ void find_owners(const u32* offsets, u32 owners, u32 first, u32 end, OwnerShared& shared) {
-    if (warp_index() == 0) {
-        const u32 owner = u32(warp_owner_of(offsets, 0, owners, first));
-        if (lane_index() == 0) shared.first = owner;
-    } else if (warp_index() == 1) {
-        const u32 owner = u32(warp_owner_of(offsets, 0, owners, end - 1));
-        if (lane_index() == 0) shared.end = owner + 1;
-    }
-    __syncthreads();
-}
-
 // The bodies of the rules of `order`, of which the i-th begins at offsets[i].
 extern "C" __global__ void __launch_bounds__(THREADS)
 bodies_kernel(const u64* pairs, const u64* shapes, u32 terminal_count, const u32* order, const u32* offsets, u32 rules,
@@ -229,7 +217,8 @@ bodies_kernel(const u64* pairs, const u64* shapes, u32 terminal_count, const u32
     SHARED(OwnerShared, shared);
     const u32 first = blockIdx.x * WRITE_TILE;
     const u32 end = min(count - first, WRITE_TILE) + first;
-    find_owners(offsets, rules, first, end, shared);
+    find_block_owners(offsets, rules, first, end, shared.first, shared.end);
+    __syncthreads();
     for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
         const u32 owner = u32(owner_of(offsets, shared.first, shared.end, i));
         const u64 pair = pairs[order[owner]];
@@ -254,7 +243,8 @@ root_kernel(const u32* sequence, u32 length, const u64* pairs, const u64* shapes
     SHARED(OwnerShared, shared);
     const u32 first = blockIdx.x * WRITE_TILE;
     const u32 end = min(count - first, WRITE_TILE) + first;
-    find_owners(offsets, length, first, end, shared);
+    find_block_owners(offsets, length, first, end, shared.first, shared.end);
+    __syncthreads();
     for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
         const u32 owner = u32(owner_of(offsets, shared.first, shared.end, i));
         const u32 symbol = symbol_at(sequence[owner], i - offsets[owner], pairs, shapes, terminal_count);

@@ -171,13 +171,7 @@ copy_bodies_kernel(const u32* symbols, const u32* offsets, const u32* sources, c
     SHARED(CopyShared, shared);
     const u32 first = blockIdx.x * TILE;
     const u32 end = min(count - first, TILE) + first;
-    if (warp_index() == 0) {
-        const u32 owner = u32(warp_owner_of(rule_offsets, 0, rules, first));
-        if (lane_index() == 0) shared.first = owner;
-    } else if (warp_index() == 1) {
-        const u32 owner = u32(warp_owner_of(rule_offsets, 0, rules, end - 1));
-        if (lane_index() == 0) shared.end = owner + 1;
-    }
+    find_block_owners(rule_offsets, rules, first, end, shared.first, shared.end);
     __syncthreads();
     for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
         const u32 rule = u32(owner_of(rule_offsets, shared.first, shared.end, i));
