@@ -21,7 +21,7 @@ pub(crate) enum Piece {
 }
 
 /// Pieces of a leaf; a full one is split in two.
-const LEAF_PIECES_MAX: usize = 32;
+const LEAF_PIECES_MAX: usize = 16;
 
 /// A text in pieces.
 #[derive(Clone, Debug, Default)]
@@ -214,18 +214,16 @@ impl Pieces {
         }
         let first = self.ends.partition_point(|&end| end <= range.start);
         let mut before = self.start(first);
-        for leaf in &self.leaves[first..] {
-            if before >= end {
+        for piece in self.leaves[first..].iter().flat_map(|leaf| leaf.iter()) {
+            let after = before + piece.len();
+            if after > range.start {
+                let from = range.start.saturating_sub(before);
+                found.push(piece.slice(from..end.min(after) - before));
+            }
+            if after >= end {
                 break;
             }
-            for piece in leaf.iter() {
-                let after = before + piece.len();
-                if after > range.start && before < end {
-                    let from = range.start.saturating_sub(before);
-                    found.push(piece.slice(from..end.min(after) - before));
-                }
-                before = after;
-            }
+            before = after;
         }
         found
     }
