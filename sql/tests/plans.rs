@@ -444,6 +444,20 @@ fn conditions_are_columns_and_values_in_the_plan() {
 }
 
 #[test]
+fn counting_a_column_of_text_counts_rows() {
+    let plan = |select: &str| {
+        let shown = plans(&format!("SELECT {select} AS n FROM reviews"), &[]);
+        shown.lines().skip(1).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(plan("COUNT(word)"), plan("COUNT(*)"));
+    let both = plan("COUNT(*) AS m, COUNT(*)");
+    assert_eq!(plan("COUNT(word) AS m, COUNT(file)"), both);
+    assert_ne!(plan("COUNT(DISTINCT word)"), plan("COUNT(*)"));
+    // These may be NULL.
+    assert_ne!(plan("COUNT(nullif(word, 'a'))"), plan("COUNT(*)"));
+}
+
+#[test]
 fn equal_expressions_are_one_but_two_zeros_are_two() {
     let count = |text: &str| {
         let Plan::Query(query) = bind(&parse(text).unwrap()[0], &Corpora, &[]).unwrap() else {

@@ -6,7 +6,8 @@ use super::expression::{Bound, Expressions, Form};
 use crate::error::{Error, Hint, NameKind, Result};
 use crate::functions::{self, Named};
 use crate::query::{
-    Affinity, Aggregate, AggregateFunction, Collation, Expression, ExpressionId, Matcher,
+    Affinity, Aggregate, AggregateFunction, Collation, Expression, ExpressionId, Matcher, Relation,
+    Source,
 };
 use crate::suggest::did_you_mean;
 use crate::syntax::{NodeId, NodeKind};
@@ -63,7 +64,11 @@ impl Expressions<'_> {
                     .conflict(at, "an aggregate within an aggregate", hint)
             }),
         };
-        let argument = operand_row(arguments.first())?;
+        let mut argument = operand_row(arguments.first())?;
+        if function == AggregateFunction::Count && !distinct {
+            // To count rows the column need not be read.
+            argument = argument.filter(|&argument| !self.is_never_null(argument));
+        }
         let condition = operand_row(condition.first())?;
         let collation = self.explicit_collation(operands);
         let mut group = Err(node.at);
@@ -88,6 +93,20 @@ impl Expressions<'_> {
             affinity: Affinity::None,
             collation,
         })
+    }
+
+    /// Whether an expression is a column of text, which always has a value.
+    fn is_never_null(&self, expression: ExpressionId) -> bool {
+        let has_values = matches!(
+            self.scope.source,
+            Source::Relation(
+                Relation::Words { .. }
+                    | Relation::Ngrams { .. }
+                    | Relation::TermVectors { .. }
+                    | Relation::Files { .. }
+            )
+        );
+        has_values && matches!(self.arena.get(expression), Expression::Column(_))
     }
 
     fn add_aggregate(&mut self, aggregate: Aggregate) -> ExpressionId {
