@@ -246,6 +246,14 @@ fn table(runs: &Runs) -> Table {
         };
         table.row(kind.title(), columns.iter().map(cell));
     }
+    let within = |&(engine, way, _): &(Engine, Way, &str)| {
+        let found = runs.find(engine, way, Kind::Search);
+        found.map_or(String::new(), Latencies::within)
+    };
+    table.row(
+        "searches within 20 us + 1 us a hit",
+        columns.iter().map(within),
+    );
     let mut row = |title: &str, value: &dyn Fn(&Run) -> String| {
         let cell = |&(engine, way, _): &(Engine, Way, &str)| {
             let run = runs.runs.iter().find(|run| run.engine == engine);

@@ -12,6 +12,9 @@ use crate::report::digits;
 /// Questions that are asked before the clock starts.
 pub const WARMING: usize = 1_000;
 
+/// What a search may take: seconds, and seconds for each hit.
+const SEARCH_SECONDS: (f64, f64) = (20e-6, 1e-6);
+
 /// What questions of one kind took.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Latencies {
@@ -22,6 +25,8 @@ pub struct Latencies {
     /// Seconds that half of the questions took at most; none of batches.
     p50: Option<f64>,
     p99: Option<f64>,
+    /// Which part of the questions took at most [`SEARCH_SECONDS`].
+    within: Option<f64>,
     /// Occurrences that were counted or found, or bytes.
     found: u64,
 }
@@ -43,6 +48,12 @@ impl Latencies {
         }
         cell
     }
+
+    /// Which part of the questions took at most 20 us and 1 us a hit, for the table.
+    pub fn within(&self) -> String {
+        let share = |part: f64| format!("{} %", digits(part * 1e2));
+        self.within.map_or(String::new(), share)
+    }
 }
 
 /// Asks questions one by one until all are asked or time is up. `ask` says how much it found.
@@ -59,13 +70,16 @@ pub fn single(
         }
     }
     let mut times = Vec::with_capacity(questions);
-    let mut found = 0;
+    let (mut found, mut within) = (0, 0);
     let begin = Instant::now();
     let mut last = begin;
     for question in 0..questions {
-        found += ask(question)?;
+        let hits = ask(question)?;
         let now = Instant::now();
-        times.push((now - last).as_secs_f64());
+        let seconds = (now - last).as_secs_f64();
+        times.push(seconds);
+        found += hits;
+        within += usize::from(seconds <= SEARCH_SECONDS.0 + hits as f64 * SEARCH_SECONDS.1);
         last = now;
         if now - begin >= budget {
             break;
@@ -82,6 +96,7 @@ pub fn single(
         seconds: (last - begin).as_secs_f64(),
         p50: part(50),
         p99: part(99),
+        within: Some(within as f64 / times.len() as f64),
         found,
     })
 }
@@ -109,6 +124,7 @@ pub fn batches<T>(
         seconds: begin.elapsed().as_secs_f64(),
         p50: None,
         p99: None,
+        within: None,
         found,
     })
 }
