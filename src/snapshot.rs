@@ -12,7 +12,7 @@ mod corpus_view;
 mod device_answers;
 mod edited_text;
 mod file_index;
-mod kept_suffixes;
+mod kept_ngrams;
 mod known;
 mod on_devices;
 mod one_file;

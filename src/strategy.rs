@@ -28,6 +28,13 @@ const PLACE_COST: f64 = 200.0;
 /// Taking a word from a suffix array, and with its file.
 const SUFFIX_COST: f64 = 6.0;
 const SUFFIX_FILE_COST: f64 = 15.0;
+/// Building one, for each word.
+pub(crate) const SUFFIX_BUILD_COST: f64 = 150.0;
+/// Taking n-grams, for each symbol, from a table of long ones, and with their files.
+const TABLE_COST: f64 = 8.0;
+const TABLE_FILE_COST: f64 = 25.0;
+/// Building one, for each symbol.
+pub(crate) const TABLE_BUILD_COST: f64 = 1_000.0;
 
 /// Starting work on a device, and fetching what it found.
 const DEVICE_START_COST: f64 = 140_000.0;
@@ -95,6 +102,15 @@ impl Task {
             _ => SUFFIX_COST,
         };
         size.words as f64 * cost / threads.max(1) as f64
+    }
+
+    /// Likewise with a table of long n-grams.
+    pub(crate) fn table_cost(self, size: Size, threads: usize) -> f64 {
+        let cost = match self {
+            Task::NgramFiles => TABLE_FILE_COST,
+            _ => TABLE_COST,
+        };
+        size.symbols as f64 * cost / threads.max(1) as f64
     }
 
     /// What a device takes for it, in nanoseconds, with what it needs in its memory or not.

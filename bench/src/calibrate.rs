@@ -9,7 +9,10 @@ use std::io;
 use std::time::Instant;
 
 use zipfdb::Snapshot;
-use zipfdb_kernels::{FileCounting, GrammarView, Parameters, construct, file_word_counts, weights};
+use zipfdb_kernels::{
+    FileCounting, FileOrder, GrammarView, NgramTable, Parameters, WordSuffixes, WordUses,
+    construct, file_word_counts, weights,
+};
 
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
@@ -18,7 +21,7 @@ use crate::words::{self, Words};
 use crate::{Options, Result, gpu};
 
 /// The constants in order, each with its first line of documentation.
-const CONSTANTS: [(&str, &str); 7] = [
+const CONSTANTS: [(&str, &str); 13] = [
     ("FILE_COST", "Reading one file's summary."),
     ("WORD_COST", "Taking a stored count of a word."),
     (
@@ -35,7 +38,28 @@ const CONSTANTS: [(&str, &str); 7] = [
         "Looking a word up in a file by the rules that use it.",
     ),
     ("PLACE_COST", "Placing one occurrence that was found so."),
+    (
+        "SUFFIX_COST",
+        "Taking a word from a suffix array, and with its file.",
+    ),
+    ("SUFFIX_FILE_COST", "With its file."),
+    ("SUFFIX_BUILD_COST", "Building one, for each word."),
+    (
+        "TABLE_COST",
+        "Taking n-grams, for each symbol, from a table of long ones, and with their files.",
+    ),
+    ("TABLE_FILE_COST", "With their files."),
+    ("TABLE_BUILD_COST", "Building one, for each symbol."),
 ];
+
+/// Words of the n-grams that are taken.
+const NGRAM_WORDS: usize = 3;
+
+/// Bytes for windows while something is built for n-grams.
+const WINDOW_BYTES: usize = 1 << 28;
+
+/// A segment of at most so many words a symbol keeps a suffix array.
+const SYMBOL_WORDS_MAX: f64 = 4.0;
 
 /// Questions that look-ups are taken from.
 const QUESTIONS: usize = 20_000;
@@ -114,7 +138,7 @@ fn costs(corpus: &Corpus, options: &Options) -> Result<[Option<f64>; CONSTANTS.l
         files.try_for_each(|file| snapshot.write_content(&file.name, &mut io::sink()))
     });
     let (lookup, place) = lookup_costs(corpus, &snapshot)?;
-    let (symbol, file_symbol) = symbol_costs(corpus, runs)?;
+    let (symbol, file_symbol, [suffixes, table]) = symbol_costs(corpus, runs)?;
     Ok([
         Some(file / snapshot.files().len() as f64),
         Some(word / words.len() as f64),
@@ -123,6 +147,12 @@ fn costs(corpus: &Corpus, options: &Options) -> Result<[Option<f64>; CONSTANTS.l
         Some(expand / snapshot.total_words() as f64),
         lookup,
         place,
+        suffixes.map(|costs| costs[0]),
+        suffixes.map(|costs| costs[1]),
+        suffixes.map(|costs| costs[2]),
+        table.map(|costs| costs[0]),
+        table.map(|costs| costs[1]),
+        table.map(|costs| costs[2]),
     ])
 }
 
@@ -141,9 +171,14 @@ fn lookup_costs(corpus: &Corpus, snapshot: &Snapshot) -> Result<(Option<f64>, Op
     Ok((median(lookups), median(places)))
 }
 
-/// A symbol and a symbol of a file, on the grammar of the words alone.
-fn symbol_costs(corpus: &Corpus, runs: usize) -> Result<(f64, f64)> {
+/// N-grams, n-grams by file, and building what they are taken from.
+type NgramCosts = [f64; 3];
+
+/// A symbol and a symbol of a file, on the grammar of the words alone, and n-grams from a suffix array and from a table,
+/// of which there is the one that a segment keeps.
+fn symbol_costs(corpus: &Corpus, runs: usize) -> Result<(f64, f64, [Option<NgramCosts>; 2])> {
     let words = Words::new(&words::read_pieces(corpus)?, corpus.files.len())?;
+    let word_count = words.words.len() as f64;
     // Words are numbered by u32.
     let terminal_count = words.dictionary.len() as u32;
     let parameters = Parameters::default();
@@ -168,7 +203,33 @@ fn symbol_costs(corpus: &Corpus, runs: usize) -> Result<(f64, f64)> {
         weights(view, 0..view.root.len(), u64::from(u32::MAX))
     });
     let file_symbol = nanoseconds(runs, || file_word_counts(view, FileCounting::Rules, &go));
-    Ok((symbol / symbols, file_symbol / symbols))
+    let all = weights(view, 0..view.root.len(), u64::from(u32::MAX)).into_iter();
+    // A corpus of the suite has fewer words than that.
+    let all: Vec<u32> = all.map(|weight| weight as u32).collect();
+    let (n, order) = (NGRAM_WORDS, FileOrder::Count);
+    let mut ngrams = [None, None];
+    if word_count <= symbols * SYMBOL_WORDS_MAX {
+        let (found, build) = timed(|| WordSuffixes::new(view, &all, &go));
+        let found = found.map_err(|_| "stopped")?;
+        let counts = nanoseconds(runs, || found.ngram_counts(n, &go));
+        let files = nanoseconds(runs, || found.ngram_file_counts(n, order, &go));
+        ngrams[0] = Some([counts, files, build].map(|cost| cost / word_count));
+    } else {
+        let uses = WordUses::new(view);
+        let (found, build) = timed(|| NgramTable::new(view, &all, &uses, WINDOW_BYTES, &go));
+        let found = found.map_err(|_| "stopped")?;
+        let counts = nanoseconds(runs, || found.ngram_counts(n, &go));
+        let files = nanoseconds(runs, || found.ngram_file_counts(n, order, &go));
+        ngrams[1] = Some([counts, files, build].map(|cost| cost / symbols));
+    }
+    Ok((symbol / symbols, file_symbol / symbols, ngrams))
+}
+
+/// What `run` gives, and how many nanoseconds it takes.
+fn timed<T>(run: impl FnOnce() -> T) -> (T, f64) {
+    let begin = Instant::now();
+    let found = run();
+    (found, begin.elapsed().as_secs_f64() * 1e9)
 }
 
 /// The median of `runs` runs after one that is not timed.
@@ -176,9 +237,9 @@ fn nanoseconds<T>(runs: usize, mut run: impl FnMut() -> T) -> f64 {
     black_box(run());
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {
-        let begin = Instant::now();
-        black_box(run());
-        times.push(begin.elapsed().as_secs_f64() * 1e9);
+        let (found, time) = timed(&mut run);
+        black_box(found);
+        times.push(time);
     }
     median(times).unwrap_or(0.0)
 }

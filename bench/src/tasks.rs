@@ -401,8 +401,8 @@ fn notes(options: &Options, subjects: &[Subject]) -> Vec<String> {
                 "{} Through the crate's `Snapshot`. `first query`: the first word count after `open`, so decoding what it \
                  needs; then, before all tasks, the first that decodes the whole grammar and makes the one over words. The first inverted index and the term \
                  vectors, transposed from it, are kept, and later runs return them. Sequences are repeated for \
-                 {WARM_SECONDS} s first: where words are at most four times the symbols, a suffix array over words is \
-                 built meanwhile and kept.",
+                 {WARM_SECONDS} s first: a suffix array over words, where those are at most four times the symbols, else a \
+                 table of all distinct n-grams of eight words is built meanwhile and kept.",
                 Engine::Ours.configuration(options.threads)
             ),
             Subject::Scan => "scan: resident uncompressed word ids (4 bytes a word) with offsets of the files, read and tokenized \

@@ -3,6 +3,7 @@
 //! The invariant: a row lists its columns ascending. Whether rows are words or files, a table does not know.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -123,6 +124,78 @@ impl CountTable {
     }
 }
 
+/// Rows of which many are the same ones of a table that is kept elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct SharedRows {
+    shared: Arc<CountTable>,
+    /// Rows that are not shared: their numbers begin behind those that are.
+    own: CountTable,
+    /// The number of each row; none: rows are numbered in their order.
+    numbers: Option<Vec<u32>>,
+}
+
+impl SharedRows {
+    /// For each number the row of `shared` or, behind those, of `own`.
+    pub fn new(shared: Arc<CountTable>, own: CountTable, numbers: Vec<u32>) -> SharedRows {
+        SharedRows {
+            shared,
+            own,
+            numbers: Some(numbers),
+        }
+    }
+
+    /// The columns and counts of a row.
+    #[inline]
+    pub fn row(&self, row: usize) -> &[(u32, u32)] {
+        let number = self.numbers.as_ref().map_or(row, |n| n[row] as usize);
+        match number.checked_sub(self.shared.rows()) {
+            None => self.shared.row(number),
+            Some(own) => self.own.row(own),
+        }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        let all = || self.shared.rows() + self.own.rows();
+        self.numbers.as_ref().map_or_else(all, Vec::len)
+    }
+
+    /// A table of the rows.
+    pub fn into_table(self) -> CountTable {
+        if self.shared.rows() == 0 && self.numbers.is_none() {
+            return self.own;
+        }
+        CountTable::of_rows((0..self.rows()).map(|row| self.row(row).to_vec()).collect())
+    }
+}
+
+impl From<CountTable> for SharedRows {
+    fn from(own: CountTable) -> SharedRows {
+        SharedRows {
+            own,
+            ..SharedRows::default()
+        }
+    }
+}
+
+impl From<Arc<CountTable>> for SharedRows {
+    fn from(shared: Arc<CountTable>) -> SharedRows {
+        SharedRows {
+            shared,
+            ..SharedRows::default()
+        }
+    }
+}
+
+impl PartialEq for SharedRows {
+    fn eq(&self, other: &SharedRows) -> bool {
+        let same = |row| self.row(row) == other.row(row);
+        self.rows() == other.rows() && (0..self.rows()).all(same)
+    }
+}
+
+impl Eq for SharedRows {}
+
 /// Turns rows round: for each column the rows that have it, ascending.
 ///
 /// Parallel over ranges of columns. Of each row a range has a part, as columns ascend, and what it makes of them lies
@@ -232,6 +305,24 @@ mod tests {
             assert_eq!(found, CountTable::of_rows(naive));
             assert_eq!(found.transposed(rows as usize), table);
         }
+    }
+
+    #[test]
+    fn shared_rows_are_those_of_both_tables() {
+        let table = |rows: &[&[(u32, u32)]]| {
+            CountTable::of_rows(rows.iter().map(|row| row.to_vec()).collect())
+        };
+        let shared = Arc::new(table(&[&[(0, 2), (3, 1)], &[]]));
+        let own = table(&[&[(7, 7)]]);
+        let rows = SharedRows::new(shared.clone(), own.clone(), vec![2, 0, 0, 1]);
+        let expected = table(&[&[(7, 7)], &[(0, 2), (3, 1)], &[(0, 2), (3, 1)], &[]]);
+        assert_eq!(rows.rows(), 4);
+        assert_eq!(rows, SharedRows::from(expected.clone()));
+        assert_eq!(rows.into_table(), expected);
+        assert_eq!(SharedRows::from(shared.clone()).into_table(), *shared);
+        assert_eq!(SharedRows::from(own.clone()).into_table(), own);
+        assert_ne!(SharedRows::from(own), SharedRows::from(shared));
+        assert_eq!(SharedRows::default().rows(), 0);
     }
 
     #[test]

@@ -41,6 +41,9 @@ const TASK_USES: usize = 1 << 13;
 /// Sorting an entry costs as much as looking at so many words of a set of files.
 const SORT_FACTOR: usize = 8;
 
+/// Lists of files up to so long are ordered as integers.
+const FEW_FILES: usize = 32;
+
 /// Where each symbol of a grammar over words is used.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WordUses {
@@ -403,6 +406,16 @@ fn join(parts: Vec<Part>) -> CountTable {
     CountTable { offsets, entries }
 }
 
+/// Lists of files with counts, by number.
+pub(crate) trait FileLists {
+    fn list(&self, number: u32) -> &[(u32, u32)];
+
+    /// Whether they are ordered by count, not by file.
+    fn are_ranked(&self) -> bool {
+        false
+    }
+}
+
 /// The lists of all rules whose level is done.
 pub(crate) struct Lists {
     parts: Vec<Vec<(u32, u32)>>,
@@ -412,13 +425,19 @@ pub(crate) struct Lists {
     ranked: bool,
 }
 
-impl Lists {
+impl FileLists for Lists {
     #[inline]
-    fn of(&self, rule: u32) -> &[(u32, u32)] {
+    fn list(&self, rule: u32) -> &[(u32, u32)] {
         let (part, start, length) = self.places[rule as usize];
         &self.parts[part as usize][start as usize..][..length as usize]
     }
 
+    fn are_ranked(&self) -> bool {
+        self.ranked
+    }
+}
+
+impl Lists {
     /// Puts the lists of some rules on the way into the cache: memory answers
     /// slowly but many questions at a time.
     pub(crate) fn look_ahead(&self, rules: impl Iterator<Item = u32>) {
@@ -449,9 +468,29 @@ impl Lists {
 
 /// Orders files by count, the largest first, then by file.
 pub(crate) fn rank(files: &mut [(u32, u32)]) {
-    if files.len() > 1 {
-        files.sort_unstable_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
+    if is_ranked(files) {
+        return;
     }
+    // Few integers are sorted faster than as many pairs.
+    let mut few = [0u64; FEW_FILES];
+    match few.get_mut(..files.len()) {
+        Some(keys) => {
+            for (key, &(file, count)) in keys.iter_mut().zip(&*files) {
+                *key = u64::from(!count) << u32::BITS | u64::from(file);
+            }
+            keys.sort_unstable();
+            for (entry, &key) in files.iter_mut().zip(&*keys) {
+                // The halves of a key.
+                *entry = (key as u32, !((key >> u32::BITS) as u32));
+            }
+        }
+        None => files.sort_unstable_by_key(|&(file, count)| (std::cmp::Reverse(count), file)),
+    }
+}
+
+/// Whether files are ordered so.
+fn is_ranked(files: &[(u32, u32)]) -> bool {
+    files.is_sorted_by_key(|&(file, count)| (std::cmp::Reverse(count), file))
 }
 
 /// Adds lists up: a counter a file, and which of them are not 0.
@@ -480,14 +519,14 @@ impl Tally {
     /// Appends the files of a symbol to `target`.
     pub(crate) fn gather(
         &mut self,
-        lists: &Lists,
+        lists: &impl FileLists,
         files: &[u32],
         rules: &[u32],
         target: &mut Vec<(u32, u32)>,
     ) {
         match (files, rules) {
             (&[file], &[]) => target.push((file, 1)),
-            (&[], &[rule]) => target.extend_from_slice(lists.of(rule)),
+            (&[], &[rule]) => target.extend_from_slice(lists.list(rule)),
             _ => {
                 let mut total = files.len();
                 let mut range = match (files.first(), files.last()) {
@@ -495,14 +534,14 @@ impl Tally {
                     _ => (u32::MAX, 0),
                 };
                 for &rule in rules {
-                    let list = lists.of(rule);
+                    let list = lists.list(rule);
                     total += list.len();
                     if let (Some(first), Some(last)) = (list.first(), list.last()) {
                         range.0 = range.0.min(first.0);
                         range.1 = range.1.max(last.0);
                     }
                 }
-                let words = match lists.ranked {
+                let words = match lists.are_ranked() {
                     true => 0..self.touched.len(),
                     false if total == 0 => 0..0,
                     false => range.0 as usize / 64..range.1 as usize / 64 + 1,
@@ -517,11 +556,17 @@ impl Tally {
         }
     }
 
-    fn sort(&mut self, lists: &Lists, files: &[u32], rules: &[u32], target: &mut Vec<(u32, u32)>) {
+    fn sort(
+        &mut self,
+        lists: &impl FileLists,
+        files: &[u32],
+        rules: &[u32],
+        target: &mut Vec<(u32, u32)>,
+    ) {
         self.few.clear();
         self.few.extend(files.iter().map(|&file| (file, 1)));
         for &rule in rules {
-            self.few.extend_from_slice(lists.of(rule));
+            self.few.extend_from_slice(lists.list(rule));
         }
         self.few.sort_unstable();
         for equal in self.few.chunk_by(|a, b| a.0 == b.0) {
@@ -535,7 +580,7 @@ impl Tally {
     /// Files lie in `words` of `touched`.
     fn count(
         &mut self,
-        lists: &Lists,
+        lists: &impl FileLists,
         files: &[u32],
         rules: &[u32],
         words: Range<usize>,
@@ -545,7 +590,7 @@ impl Tally {
             self.add((file, 1));
         }
         for &rule in rules {
-            for &entry in lists.of(rule) {
+            for &entry in lists.list(rule) {
                 self.add(entry);
             }
         }

@@ -18,6 +18,7 @@ mod huge_pages;
 mod key_sort;
 mod lengths;
 mod locate;
+mod ngram_table;
 mod ngrams;
 mod occurrences;
 mod offsets;
@@ -39,7 +40,7 @@ mod word_grammar;
 pub use construct::{
     Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
 };
-pub use count_table::CountTable;
+pub use count_table::{CountTable, SharedRows};
 pub use expand::{Expander, Expansions};
 pub use extract::{Content, SymbolText, expand_file, extract};
 pub use file_counts::{
@@ -48,6 +49,7 @@ pub use file_counts::{
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
+pub use ngram_table::NgramTable;
 pub use ngrams::{
     FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, ngram_counts, ngram_file_counts,
 };

@@ -26,7 +26,7 @@ use crate::offsets::split_mut;
 use crate::stop::{Stopped, check};
 use crate::window_keys::{Key, Wide};
 use crate::windows::{Shape, Windows};
-use crate::{CountTable, FileCounting, GrammarView, WordUses, word_file_counts};
+use crate::{CountTable, FileCounting, GrammarView, SharedRows, WordUses, word_file_counts};
 
 /// The longest n-gram.
 pub const NGRAM_WORDS_MAX: usize = 8;
@@ -56,13 +56,26 @@ pub struct NgramCounts {
     pub counts: Vec<u32>,
 }
 
+impl NgramCounts {
+    /// Likewise where there is only one file.
+    pub(crate) fn of_one_file(self) -> NgramFiles {
+        NgramFiles {
+            words: self.words,
+            files: SharedRows::from(CountTable {
+                offsets: (0..=self.counts.len()).collect(),
+                entries: self.counts.into_iter().map(|count| (0, count)).collect(),
+            }),
+        }
+    }
+}
+
 /// Distinct n-grams with the files that they occur in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NgramFiles {
     /// `[n-grams * n]`: the words of each n-gram; ascending.
     pub words: Vec<u32>,
     /// A row for each n-gram: files and counts.
-    pub files: CountTable,
+    pub files: SharedRows,
 }
 
 /// How the files of an n-gram are ordered.
@@ -98,6 +111,19 @@ pub fn ngram_counts(
         let (words, counts) = found.map(|(word, &weight)| (word, weight)).unzip();
         return Ok(vec![NgramCounts { words, counts }]);
     }
+    ngram_count_parts(view, weights, n, memory, stop, |_, part| part)
+}
+
+/// What `make` makes of all n-grams of two words or more: of a part with the range of words that its n-grams begin with.
+/// Ranges follow each other and are together all words.
+pub(crate) fn ngram_count_parts<P: Send>(
+    view: GrammarView<'_>,
+    weights: &[u32],
+    n: usize,
+    memory: usize,
+    stop: &AtomicBool,
+    make: impl Fn(Range<u32>, NgramCounts) -> P + Sync + Send,
+) -> Result<Vec<P>, Stopped> {
     let search = Search {
         view,
         weights,
@@ -107,9 +133,9 @@ pub fn ngram_counts(
         stop,
     };
     match search.shape {
-        shape if shape.fits::<u64>(WEIGHT_BITS) => count::<u64>(search),
-        shape if shape.fits::<u128>(WEIGHT_BITS) => count::<u128>(search),
-        _ => count::<Wide>(search),
+        shape if shape.fits::<u64>(WEIGHT_BITS) => count::<u64, P>(search, make),
+        shape if shape.fits::<u128>(WEIGHT_BITS) => count::<u128, P>(search, make),
+        _ => count::<Wide, P>(search, make),
     }
 }
 
@@ -140,19 +166,31 @@ pub fn ngram_file_counts(
             let rows: Vec<&mut [(u32, u32)]> = split_mut(&mut files.entries, &files.offsets);
             rows.into_par_iter().for_each(rank);
         }
-        return Ok(vec![NgramFiles { words, files }]);
+        return Ok(vec![NgramFiles {
+            words,
+            files: files.into(),
+        }]);
     }
     if view.files() == 1 {
         let counted = ngram_counts(view, weights, n, memory, stop)?;
-        let with_file = |NgramCounts { words, counts }| NgramFiles {
-            words,
-            files: CountTable {
-                offsets: (0..=counts.len()).collect(),
-                entries: counts.into_iter().map(|count| (0, count)).collect(),
-            },
-        };
-        return Ok(counted.into_par_iter().map(with_file).collect());
+        let counted = counted.into_par_iter();
+        return Ok(counted.map(NgramCounts::of_one_file).collect());
     }
+    ngram_file_parts(view, weights, uses, n, order, memory, stop, |_, part| part)
+}
+
+/// What `make` makes of all n-grams of two words or more, as [`ngram_count_parts`].
+#[allow(clippy::too_many_arguments)] // What there is to know of a query for n-grams.
+pub(crate) fn ngram_file_parts<P: Send>(
+    view: GrammarView<'_>,
+    weights: &[u32],
+    uses: &WordUses,
+    n: usize,
+    order: FileOrder,
+    memory: usize,
+    stop: &AtomicBool,
+    make: impl Fn(Range<u32>, NgramFiles) -> P + Sync + Send,
+) -> Result<Vec<P>, Stopped> {
     let mut lists = rule_lists(view, uses, stop)?;
     if order == FileOrder::Count {
         lists.rank_all();
@@ -168,9 +206,13 @@ pub fn ngram_file_counts(
         stop,
     };
     match search.shape {
-        shape if shape.fits::<u64>(value_bits) => count_files::<u64>(search, &lists, order),
-        shape if shape.fits::<u128>(value_bits) => count_files::<u128>(search, &lists, order),
-        _ => count_files::<Wide>(search, &lists, order),
+        shape if shape.fits::<u64>(value_bits) => {
+            count_files::<u64, P>(search, &lists, order, make)
+        }
+        shape if shape.fits::<u128>(value_bits) => {
+            count_files::<u128, P>(search, &lists, order, make)
+        }
+        _ => count_files::<Wide, P>(search, &lists, order, make),
     }
 }
 
@@ -202,14 +244,14 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Finds and sorts the windows of every bucket and lets `merge` make a part of them, from the items of the bucket and
-    /// its first word. `of_file` and `of_rule` say which value a window has, `of_rule` also how many items with the
+    /// the words that they begin with. `of_file` and `of_rule` say which value a window has, `of_rule` also how many items with the
     /// largest value it has in addition; none if the rule is not used.
     fn parts<K: Key, S, P: Send>(
         self,
         of_file: impl Fn(u32) -> u32 + Sync,
         of_rule: impl Fn(u32) -> Option<(u32, u32)> + Sync,
         state: impl Fn() -> S + Sync + Send,
-        merge: impl Fn(&mut S, &[K], u32) -> P + Sync + Send,
+        merge: impl Fn(&mut S, &[K], Range<u32>) -> P + Sync + Send,
     ) -> Result<Vec<P>, Stopped> {
         let windows = Windows::<K>::new(self.view, self.shape);
         let plan = Plan::new::<K>(self);
@@ -230,7 +272,7 @@ impl Search<'_> {
                     task.collect(bucket - round.start, items);
                 }
                 sort_keys(items, self.value_bits, scratch);
-                Ok(merge(state, items, plan.first_words[bucket]))
+                Ok(merge(state, items, plan.words(bucket)))
             };
             let merged = (round.clone().into_par_iter())
                 .map_init(|| (Vec::new(), Scratch::default(), state()), merge);
@@ -330,6 +372,13 @@ impl Plan {
             first_words,
             rounds,
         }
+    }
+
+    /// The words of a bucket.
+    fn words(&self, bucket: usize) -> Range<u32> {
+        let end = self.first_words.get(bucket + 1).copied();
+        // Words are u32.
+        self.first_words[bucket]..end.unwrap_or(self.bucket_of.len() as u32)
     }
 }
 
@@ -438,17 +487,23 @@ impl<K: Key> Finder<'_, K> {
     }
 }
 
-fn count<K: Key>(search: Search<'_>) -> Result<Vec<NgramCounts>, Stopped> {
+fn count<K: Key, P: Send>(
+    search: Search<'_>,
+    make: impl Fn(Range<u32>, NgramCounts) -> P + Sync + Send,
+) -> Result<Vec<P>, Stopped> {
     let rules = &search.weights[search.view.terminal_count as usize..];
     let most = (1 << search.value_bits) - 1;
     let of_rule = |rule: u32| {
         let rest = rules[rule as usize].checked_sub(1)?;
         Some((rest & most, rest >> search.value_bits))
     };
-    let merge = |_: &mut (), items: &[K], first| match search.shape.n {
-        2 => merge_counts(2, search, items, first),
-        3 => merge_counts(3, search, items, first),
-        n => merge_counts(n, search, items, first),
+    let merge = |_: &mut (), items: &[K], words: Range<u32>| {
+        let part = match search.shape.n {
+            2 => merge_counts(2, search, items, words.start),
+            3 => merge_counts(3, search, items, words.start),
+            n => merge_counts(n, search, items, words.start),
+        };
+        make(words, part)
     };
     search.parts(|_| 0, of_rule, || (), merge)
 }
@@ -476,11 +531,12 @@ fn merge_counts<K: Key>(n: u32, search: Search<'_>, items: &[K], first: u32) -> 
     NgramCounts { words, counts }
 }
 
-fn count_files<K: Key>(
+fn count_files<K: Key, P: Send>(
     search: Search<'_>,
     lists: &Lists,
     order: FileOrder,
-) -> Result<Vec<NgramFiles>, Stopped> {
+    make: impl Fn(Range<u32>, NgramFiles) -> P + Sync + Send,
+) -> Result<Vec<P>, Stopped> {
     // Files are u32, and so are files and rules together: there are no more of them than words and symbols.
     let files = search.view.files() as u32;
     let rules = &search.weights[search.view.terminal_count as usize..];
@@ -493,10 +549,13 @@ fn count_files<K: Key>(
         files: Vec::new(),
         rules: Vec::new(),
     };
-    let merge = |state: &mut FileMerger<'_>, items: &[K], first| match search.shape.n {
-        2 => state.merge(2, items, first),
-        3 => state.merge(3, items, first),
-        n => state.merge(n, items, first),
+    let merge = |state: &mut FileMerger<'_>, items: &[K], words: Range<u32>| {
+        let part = match search.shape.n {
+            2 => state.merge(2, items, words.start),
+            3 => state.merge(3, items, words.start),
+            n => state.merge(n, items, words.start),
+        };
+        make(words, part)
     };
     search.parts(|file| file, of_rule, state, merge)
 }
@@ -542,7 +601,7 @@ impl FileMerger<'_> {
         }
         NgramFiles {
             words,
-            files: CountTable { offsets, entries },
+            files: CountTable { offsets, entries }.into(),
         }
     }
 
@@ -617,12 +676,12 @@ mod tests {
         for CountTable {
             offsets: ends,
             entries: more,
-        } in parts.into_iter().map(|p| p.files)
+        } in parts.into_iter().map(|part| part.files.into_table())
         {
             offsets.extend(ends[1..].iter().map(|end| entries.len() + end));
             entries.extend(more);
         }
-        let files = CountTable { offsets, entries };
+        let files = CountTable { offsets, entries }.into();
         NgramFiles { words, files }
     }
 
@@ -725,14 +784,14 @@ mod tests {
             };
             let expected = source.counts(n as usize, usize::MAX);
             if (n - 1) * bits + value_bits < 64 {
-                let found = count::<u64>(search).expect("not stopped");
+                let found = count::<u64, _>(search, |_, part| part).expect("not stopped");
                 assert_eq!(joined(found), expected);
             }
             if (n - 1) * bits + value_bits < 128 {
-                let found = count::<u128>(search).expect("not stopped");
+                let found = count::<u128, _>(search, |_, part| part).expect("not stopped");
                 assert_eq!(joined(found), expected);
             }
-            let found = count::<Wide>(search).expect("not stopped");
+            let found = count::<Wide, _>(search, |_, part| part).expect("not stopped");
             assert_eq!(joined(found), expected);
         }
     }

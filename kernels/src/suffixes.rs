@@ -391,7 +391,7 @@ impl WordSuffixes {
             entries.shrink_to_fit();
             NgramFiles {
                 words: self.words_of(n, runs, places),
-                files: CountTable { offsets, entries },
+                files: CountTable { offsets, entries }.into(),
             }
         })
     }

@@ -126,9 +126,13 @@ impl SegmentView {
         })?;
         let parts = parts.into_iter();
         let parts = parts.map(|(first, found)| {
-            let numbered = found.into_iter().map(|mut part| {
-                add_to_files(&mut part.files, first);
-                part
+            let numbered = found.into_iter().map(|part| {
+                let mut files = part.files.into_table();
+                add_to_files(&mut files, first);
+                NgramFiles {
+                    words: part.words,
+                    files: files.into(),
+                }
             });
             numbered.collect::<Vec<NgramFiles>>()
         });
@@ -138,7 +142,7 @@ impl SegmentView {
         }
         let lists = parts.into_iter().map(|found| {
             join(found.into_iter().map(|part| Ngrams {
-                values: rows(&part.files),
+                values: rows(&part.files.into_table()),
                 words: part.words,
             }))
         });
@@ -150,7 +154,7 @@ impl SegmentView {
         });
         Ok(vec![NgramFiles {
             words: merged.words,
-            files: CountTable::of_rows(merged.values),
+            files: CountTable::of_rows(merged.values).into(),
         }])
     }
 

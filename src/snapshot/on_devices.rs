@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{Extract, WordQuery};
 
+use super::kept_ngrams;
 use super::segment_view::SegmentView;
 use super::stored_view::{Lookup, StoredView};
 use crate::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
@@ -141,22 +142,32 @@ impl StoredView {
         (!parts.is_empty()).then(|| format!("counts: {}", parts.join(", ")))
     }
 
-    /// Builds the suffix array of each segment.
+    /// Lets each segment keep something for n-grams.
     #[cfg(test)]
-    pub(super) fn build_suffixes(&self) -> Result<()> {
-        (self.segments.iter()).try_for_each(|segment| segment.build_suffixes())
+    pub(super) fn build_ngrams(&self, kind: kept_ngrams::Kind) -> Result<()> {
+        (self.segments.iter()).try_for_each(|segment| segment.build_ngrams(kind))
     }
 
     /// Where n-grams would come from on the CPU, if that is not the grammar.
     pub(crate) fn describe_ngrams(&self) -> Option<String> {
-        let (all, sorted) = (self.segments.len(), self.segments.iter());
-        match sorted.filter(|segment| segment.has_suffixes()).count() {
-            0 => None,
-            sorted if sorted == all => Some("n-grams: from a kept suffix array".to_owned()),
-            sorted => Some(format!(
-                "n-grams: from a kept suffix array in {sorted} of {all} segments"
-            )),
+        let mut sources: BTreeMap<kept_ngrams::Kind, usize> = BTreeMap::new();
+        for source in self
+            .segments
+            .iter()
+            .filter_map(|segment| segment.ngram_source())
+        {
+            *sources.entry(source).or_default() += 1;
         }
+        let all = self.segments.len();
+        let source = |(source, &count): (&kept_ngrams::Kind, &usize)| {
+            let name = source.name();
+            match count == all {
+                true => name.to_owned(),
+                false => format!("{name} in {count} of {all} segments"),
+            }
+        };
+        let parts: Vec<String> = sources.iter().map(source).collect();
+        (!parts.is_empty()).then(|| format!("n-grams: from {}", parts.join(", ")))
     }
 
     /// Has each segment answered; see [`StoredView::each`].
@@ -459,9 +470,11 @@ impl SegmentView {
         let threads = rayon::current_num_threads();
         match task {
             _ if self.has_answer(task) => 0.0,
-            Task::Ngrams | Task::NgramFiles if self.has_suffixes() => {
-                task.suffixes_cost(self.estimates(), threads)
-            }
+            Task::Ngrams | Task::NgramFiles => match self.ngram_source() {
+                Some(kept_ngrams::Kind::Suffixes) => task.suffixes_cost(self.estimates(), threads),
+                Some(kept_ngrams::Kind::Table) => task.table_cost(self.estimates(), threads),
+                None => task.cpu_cost(self.estimates(), threads),
+            },
             _ => task.cpu_cost(self.estimates(), threads),
         }
     }
@@ -659,10 +672,8 @@ mod tests {
             Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, 3)?)))),
             Box::new(|on| {
-                let mut parts = segment.ngram_files_on(on, 2, by_count)?;
-                let rows = parts
-                    .iter_mut()
-                    .map(|part| (part.words.clone(), rows(&part.files)));
+                let parts = segment.ngram_files_on(on, 2, by_count)?.into_iter();
+                let rows = parts.map(|part| (part.words, rows(&part.files.into_table())));
                 let (words, rows): (Vec<_>, Vec<_>) = rows.unzip();
                 Ok(format!("{:?} {:?}", words.concat(), rows.concat()))
             }),

@@ -23,7 +23,7 @@ use zipfdb_kernels::{
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
-use super::kept_suffixes::KeptSuffixes;
+use super::kept_ngrams::{self, KeptNgrams, NgramSource};
 use super::one_file::{Misfit, OneFile};
 use super::word_order::{WordIndex, order_fault};
 use crate::device::{Kind, Residence};
@@ -89,7 +89,7 @@ pub(crate) struct SegmentView {
     parents: OnceLock<Parents>,
     /// About how many nanoseconds queries took because there were no parents.
     spent: AtomicU64,
-    suffixes: KeptSuffixes,
+    kept_ngrams: KeptNgrams,
     /// About how many nanoseconds questions took whose files were decoded alone.
     spent_alone: AtomicU64,
     /// For each word its files with counts.
@@ -162,7 +162,7 @@ impl SegmentView {
             signatures: OnceLock::new(),
             parents: OnceLock::new(),
             spent: AtomicU64::new(0),
-            suffixes: KeptSuffixes::new(),
+            kept_ngrams: KeptNgrams::new(),
             spent_alone: AtomicU64::new(0),
             word_files: OnceLock::new(),
             file_words: OnceLock::new(),
@@ -397,15 +397,29 @@ impl SegmentView {
         .copied()
     }
 
-    /// Whether n-grams come from a suffix array.
-    pub(super) fn has_suffixes(&self) -> bool {
-        self.suffixes.get(2).is_some()
+    /// What is kept that n-grams come from.
+    pub(super) fn ngram_source(&self) -> Option<kept_ngrams::Kind> {
+        self.kept_ngrams.get(2).map(NgramSource::kind)
+    }
+
+    /// Lets `take` do something with what n-grams are kept for and of.
+    fn keep_ngrams<T>(
+        &self,
+        stop: &AtomicBool,
+        take: impl FnOnce(&KeptNgrams, kept_ngrams::Source<'_>) -> T,
+    ) -> Result<T> {
+        let of = kept_ngrams::Source {
+            grammar: self.word_grammar()?,
+            uses: &|| self.word_uses(),
+            stop,
+        };
+        Ok(take(&self.kept_ngrams, of))
     }
 
     #[cfg(test)]
-    pub(super) fn build_suffixes(&self) -> Result<()> {
-        self.suffixes.build(self.word_grammar()?);
-        Ok(())
+    pub(super) fn build_ngrams(&self, kind: kept_ngrams::Kind) -> Result<()> {
+        let stop = AtomicBool::new(false);
+        self.keep_ngrams(&stop, |kept, of| kept.build(kind, of))?
     }
 
     /// All n-grams with their counts, in parts. `memory` bounds the bytes for windows.
@@ -415,13 +429,15 @@ impl SegmentView {
         memory: usize,
         stop: &AtomicBool,
     ) -> Result<Vec<NgramCounts>> {
-        if let Some(suffixes) = self.suffixes.get(n) {
-            return Ok(suffixes.ngram_counts(n, stop)?);
+        match self.kept_ngrams.get(n) {
+            Some(NgramSource::Suffixes(suffixes)) => return Ok(suffixes.ngram_counts(n, stop)?),
+            Some(NgramSource::Table(table)) => return Ok(table.ngram_counts(n, stop)?),
+            None => (),
         }
         let grammar = self.word_grammar()?;
         let begin = Instant::now();
         let counts = ngram_counts(grammar.view(), grammar.weights(), n, memory, stop)?;
-        self.suffixes.spend(n, begin, grammar, stop);
+        self.keep_ngrams(stop, |kept, of| kept.spend(n, begin, of))?;
         Ok(counts)
     }
 
@@ -433,28 +449,36 @@ impl SegmentView {
         memory: usize,
         stop: &AtomicBool,
     ) -> Result<Vec<NgramFiles>> {
-        if let Some(suffixes) = self.suffixes.get(n) {
-            return Ok(suffixes.ngram_file_counts(n, order, stop)?);
+        match self.kept_ngrams.get(n) {
+            Some(NgramSource::Suffixes(suffixes)) => {
+                return Ok(suffixes.ngram_file_counts(n, order, stop)?);
+            }
+            Some(NgramSource::Table(table)) => {
+                return Ok(table.ngram_file_counts(n, order, stop)?);
+            }
+            None => (),
         }
         let (grammar, uses) = (self.word_grammar()?, self.word_uses()?);
         let (view, weights) = (grammar.view(), grammar.weights());
         let begin = Instant::now();
         let files = ngram_file_counts(view, weights, uses, n, order, memory, stop)?;
-        self.suffixes.spend(n, begin, grammar, stop);
+        self.keep_ngrams(stop, |kept, of| kept.spend(n, begin, of))?;
         Ok(files)
     }
 
     /// How often an n-gram occurs in the segment's files, told by the segment's numbers of its words.
     pub(crate) fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64> {
         self.totals()?;
-        if let Some(suffixes) = self.suffixes.get(words.len()) {
-            return Ok(suffixes.count(words));
+        match self.kept_ngrams.get(words.len()) {
+            Some(NgramSource::Suffixes(suffixes)) => return Ok(suffixes.count(words)),
+            Some(NgramSource::Table(table)) => return Ok(table.count(words)),
+            None => (),
         }
         let (grammar, uses, ends) = (self.word_grammar()?, self.word_uses()?, self.rule_ends()?);
         let (view, weights) = (grammar.view(), grammar.weights());
         let begin = Instant::now();
         let count = ngram_count(view, uses, ends, weights, words, stop)?;
-        self.suffixes.spend(words.len(), begin, grammar, stop);
+        self.keep_ngrams(stop, |kept, of| kept.spend(words.len(), begin, of))?;
         Ok(count)
     }
 
@@ -464,7 +488,7 @@ impl SegmentView {
         words: &[u32],
         stop: &AtomicBool,
     ) -> Result<Vec<(u32, u64)>> {
-        if let Some(suffixes) = self.suffixes.get(words.len()) {
+        if let Some(NgramSource::Suffixes(suffixes)) = self.kept_ngrams.get(words.len()) {
             return Ok(suffixes.positions(words));
         }
         let (grammar, uses, ends) = (self.word_grammar()?, self.word_uses()?, self.rule_ends()?);
@@ -472,7 +496,9 @@ impl SegmentView {
         let lengths = build_once(&self.word_lengths, || Ok(Lengths::new(view, |_| 1)))?;
         let begin = Instant::now();
         let positions = ngram_positions(view, uses, ends, lengths, words, stop)?;
-        self.suffixes.spend(words.len(), begin, grammar, stop);
+        self.keep_ngrams(stop, |kept, of| {
+            kept.spend_on_places(words.len(), begin, of)
+        })?;
         Ok(positions)
     }
 

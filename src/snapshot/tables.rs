@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
-use zipfdb_kernels::{CountTable, NgramFiles};
+use zipfdb_kernels::{CountTable, NgramFiles, SharedRows};
 
 use super::CorpusView;
 use super::tasks::CountedNgrams;
@@ -141,7 +141,7 @@ pub struct FileCounts {
 struct FilesPart {
     /// `[rows * n]`.
     words: Vec<u32>,
-    files: Arc<CountTable>,
+    files: SharedRows,
     /// Whether the table has a row for every word there is; else it has one for each n-gram of `words`.
     is_by_word: bool,
 }
@@ -151,7 +151,7 @@ impl FileCounts {
     pub(super) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramFiles>) -> FileCounts {
         let parts = parts.into_iter().map(|part| FilesPart {
             words: part.words,
-            files: Arc::new(part.files),
+            files: part.files,
             is_by_word: false,
         });
         FileCounts {
@@ -169,7 +169,7 @@ impl FileCounts {
         let words: Vec<u32> = words.collect();
         let part = FilesPart {
             words,
-            files,
+            files: files.into(),
             is_by_word: true,
         };
         FileCounts {

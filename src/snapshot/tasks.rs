@@ -283,10 +283,11 @@ impl StoredView {
         let mut lists = Vec::new();
         for (index, parts) in answers.into_iter().enumerate() {
             let numbers = self.file_numbers(index)?;
-            let parts = parts.into_iter().map(|mut part| {
-                renumber(&mut part.files, &numbers);
+            let parts = parts.into_iter().map(|part| {
+                let mut files = part.files.into_table();
+                renumber(&mut files, &numbers);
                 Ngrams {
-                    values: rows(&part.files),
+                    values: rows(&files),
                     words: part.words,
                 }
             });
@@ -309,7 +310,7 @@ impl StoredView {
         })?;
         Ok(vec![NgramFiles {
             words: merged.words,
-            files: CountTable::of_rows(merged.values),
+            files: CountTable::of_rows(merged.values).into(),
         }])
     }
 

@@ -234,10 +234,12 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         })
         .collect();
     check_phrases(snapshot, &places);
-    // A second time from suffix arrays, where there is something to sort.
-    snapshot.view.stored().build_suffixes().unwrap();
-    check_ngrams(snapshot, &names);
-    check_phrases(snapshot, &places);
+    // Once more from each of what segments may keep; a suffix array is preferred to a table.
+    for kind in [kept_ngrams::Kind::Table, kept_ngrams::Kind::Suffixes] {
+        snapshot.view.stored().build_ngrams(kind).unwrap();
+        check_ngrams(snapshot, &names);
+        check_phrases(snapshot, &places);
+    }
 
     // Every word, and some that are not there, in every file and everywhere.
     let mut asked: Vec<&[u8]> = everywhere.keys().copied().collect();

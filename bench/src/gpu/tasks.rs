@@ -117,21 +117,19 @@ fn joined(parts: Vec<NgramCounts>) -> NgramCounts {
 }
 
 fn joined_files(parts: Vec<NgramFiles>) -> NgramFiles {
-    let mut all = NgramFiles {
-        words: Vec::new(),
-        files: CountTable {
-            offsets: vec![0],
-            entries: Vec::new(),
-        },
-    };
-    for NgramFiles { words, files } in parts {
-        let before = all.files.entries.len();
-        all.words.extend(words);
-        let ends = files.offsets[1..].iter();
-        all.files.offsets.extend(ends.map(|end| before + end));
-        all.files.entries.extend(files.entries);
+    let (mut words, mut files) = (Vec::new(), CountTable::of_rows(Vec::new()));
+    for part in parts {
+        let before = files.entries.len();
+        words.extend(part.words);
+        let table = part.files.into_table();
+        let ends = table.offsets[1..].iter();
+        files.offsets.extend(ends.map(|end| before + end));
+        files.entries.extend(table.entries);
     }
-    all
+    NgramFiles {
+        words,
+        files: files.into(),
+    }
 }
 
 /// Times all tasks on a corpus.

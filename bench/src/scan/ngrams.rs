@@ -265,7 +265,7 @@ pub fn files<const N: usize>(scan: &Scan<'_>, counts: &[u32]) -> Result<Vec<Ngra
         }
         NgramFiles {
             words,
-            files: CountTable { offsets, entries },
+            files: CountTable { offsets, entries }.into(),
         }
     }))
 }

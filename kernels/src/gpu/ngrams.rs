@@ -95,7 +95,7 @@ impl DeviceNgramFiles {
     pub fn download(&self, gpu: &Gpu) -> Result<NgramFiles, GpuError> {
         Ok(NgramFiles {
             words: gpu.download(&self.words)?,
-            files: self.files.download(gpu)?,
+            files: self.files.download(gpu)?.into(),
         })
     }
 }
@@ -807,7 +807,10 @@ mod tests {
             (0..files.rows()).map(|row| files.row(row).to_vec())
         });
         let files = CountTable::of_rows(rows.collect());
-        NgramFiles { words, files }
+        NgramFiles {
+            words,
+            files: files.into(),
+        }
     }
 
     /// What the tasks need of a grammar.

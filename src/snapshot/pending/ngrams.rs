@@ -165,7 +165,7 @@ impl PendingView {
         if parts.is_empty() {
             parts.push(NgramFiles {
                 words: Vec::new(),
-                files: CountTable::of_rows(Vec::new()),
+                files: CountTable::of_rows(Vec::new()).into(),
             });
         }
         self.renumber(parts.iter_mut().map(|part| &mut part.words));
@@ -196,7 +196,10 @@ impl PendingView {
                 }
                 Ok(())
             })?;
-            Ok(NgramFiles { words, files })
+            Ok(NgramFiles {
+                words,
+                files: files.into(),
+            })
         });
         merged_parts.collect()
     }
