@@ -144,10 +144,34 @@ impl SharedRows {
         }
     }
 
+    /// The number of a row.
+    #[inline]
+    pub fn number(&self, row: usize) -> usize {
+        self.numbers.as_ref().map_or(row, |n| n[row] as usize)
+    }
+
+    /// The number behind all.
+    pub fn end(&self) -> usize {
+        self.shared.rows() + self.own.rows()
+    }
+
+    /// For each number the row that has it here or, behind those, the one of `more`.
+    pub fn chosen(mut self, more: CountTable, numbers: Vec<u32>) -> SharedRows {
+        let before = self.own.entries.len();
+        if self.own.offsets.is_empty() {
+            self.own.offsets.push(0);
+        }
+        let ends = more.offsets.iter().skip(1);
+        self.own.offsets.extend(ends.map(|end| before + end));
+        self.own.entries.extend(more.entries);
+        self.numbers = Some(numbers);
+        self
+    }
+
     /// The columns and counts of a row.
     #[inline]
     pub fn row(&self, row: usize) -> &[(u32, u32)] {
-        let number = self.numbers.as_ref().map_or(row, |n| n[row] as usize);
+        let number = self.number(row);
         match number.checked_sub(self.shared.rows()) {
             None => self.shared.row(number),
             Some(own) => self.own.row(own),
@@ -156,8 +180,8 @@ impl SharedRows {
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        let all = || self.shared.rows() + self.own.rows();
-        self.numbers.as_ref().map_or_else(all, Vec::len)
+        let numbers = self.numbers.as_ref();
+        numbers.map_or_else(|| self.end(), Vec::len)
     }
 
     /// A table of the rows.
@@ -318,11 +342,20 @@ mod tests {
         let expected = table(&[&[(7, 7)], &[(0, 2), (3, 1)], &[(0, 2), (3, 1)], &[]]);
         assert_eq!(rows.rows(), 4);
         assert_eq!(rows, SharedRows::from(expected.clone()));
-        assert_eq!(rows.into_table(), expected);
+        assert_eq!(rows.clone().into_table(), expected);
         assert_eq!(SharedRows::from(shared.clone()).into_table(), *shared);
         assert_eq!(SharedRows::from(own.clone()).into_table(), own);
-        assert_ne!(SharedRows::from(own), SharedRows::from(shared));
+        assert_ne!(SharedRows::from(own.clone()), SharedRows::from(shared));
         assert_eq!(SharedRows::default().rows(), 0);
+        for rows in [rows.clone(), SharedRows::from(expected.clone())] {
+            let (first, end) = (rows.number(0) as u32, rows.end() as u32);
+            let more = table(&[&[], &[(1, 1)]]);
+            let chosen = rows.chosen(more, vec![end + 1, first, end]);
+            let expected = table(&[&[(1, 1)], &[(7, 7)], &[]]);
+            assert_eq!(chosen.into_table(), expected);
+        }
+        let more = SharedRows::default().chosen(own.clone(), vec![0, 0]);
+        assert_eq!(more.into_table(), table(&[&[(7, 7)], &[(7, 7)]]));
     }
 
     #[test]

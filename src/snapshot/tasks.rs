@@ -5,6 +5,7 @@
 //! n-grams that a cut goes through are added.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -43,6 +44,14 @@ impl Counts {
         match self {
             Counts::OfSegment(counts) => counts.len(),
             Counts::Merged(counts) => counts.len(),
+        }
+    }
+
+    /// Appends those of some n-grams to `target`.
+    pub(super) fn append_to(&self, rows: Range<usize>, target: &mut Vec<u64>) {
+        match self {
+            Counts::OfSegment(counts) => target.extend(counts[rows].iter().copied().map(u64::from)),
+            Counts::Merged(counts) => target.extend_from_slice(&counts[rows]),
         }
     }
 

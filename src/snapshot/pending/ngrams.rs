@@ -135,13 +135,21 @@ impl PendingView {
             }
             let mut words = Vec::with_capacity(part.words.len() + changes.len() * n);
             let mut counts = Vec::with_capacity(part.len() + changes.len());
-            merge(&part.words, n, changes, |ngram, row, changes| {
-                let change: i64 = changes.iter().map(|change| change.2).sum();
-                let before = row.map_or(0, |row| part.counts.get(row));
-                let count = before.saturating_add_signed(change);
-                if count > 0 {
-                    words.extend_from_slice(ngram);
-                    counts.push(count);
+            merge(&part.words, n, changes, |step| {
+                match step {
+                    Step::Same(rows) => {
+                        words.extend_from_slice(&part.words[rows.start * n..rows.end * n]);
+                        part.counts.append_to(rows, &mut counts);
+                    }
+                    Step::Changed(ngram, row, changes) => {
+                        let change: i64 = changes.iter().map(|change| change.2).sum();
+                        let before = row.map_or(0, |row| part.counts.get(row));
+                        let count = before.saturating_add_signed(change);
+                        if count > 0 {
+                            words.extend_from_slice(ngram);
+                            counts.push(count);
+                        }
+                    }
                 }
                 Ok(())
             })
@@ -171,34 +179,50 @@ impl PendingView {
         self.renumber(parts.iter_mut().map(|part| &mut part.words));
         let changes = &self.windows(n).changes[..];
         let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, changes);
+        // Then rows that no edit has changed stay as they are.
+        let is_same = (0..).zip(&self.number_of).all(|(file, &now)| file == now);
         let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
-            let mut words = Vec::with_capacity(part.words.len());
-            let mut files = CountTable::default();
-            files.offsets.push(0);
-            merge(&part.words, n, &changes[range], |ngram, row, changes| {
-                let stored = row.map_or(&[][..], |row| part.files.row(row));
-                let before = files.entries.len();
-                if changes.is_empty() {
-                    files.entries.extend(self.files_now(stored));
-                } else {
-                    let mut now: Vec<(u32, u32)> = self.files_now(stored).collect();
-                    now.sort_unstable();
-                    let of_files = changes.iter().map(|&(_, file, change)| (file, change));
-                    let mut row = corrected(&now, of_files)?;
-                    if order == FileOrder::Count {
-                        row.sort_unstable_by_key(|&(file, count)| (Reverse(count), file));
+            if is_same && range.is_empty() {
+                return Ok(part);
+            }
+            let mut found = EditedRows {
+                part: &part,
+                words: Vec::with_capacity(part.words.len()),
+                numbers: Vec::with_capacity(part.files.rows()),
+                rows: CountTable::of_rows(Vec::new()),
+            };
+            merge(&part.words, n, &changes[range], |step| {
+                match step {
+                    Step::Same(rows) if is_same => found.keep(n, rows),
+                    Step::Same(rows) => {
+                        for row in rows {
+                            let ngram = &part.words[row * n..][..n];
+                            found.push(ngram, self.files_now(part.files.row(row)));
+                        }
                     }
-                    files.entries.extend(row);
-                }
-                if files.entries.len() > before {
-                    words.extend_from_slice(ngram);
-                    files.offsets.push(files.entries.len());
+                    Step::Changed(ngram, row, changes) => {
+                        let stored = row.map_or(&[][..], |row| part.files.row(row));
+                        let mut now: Vec<(u32, u32)> = self.files_now(stored).collect();
+                        now.sort_unstable();
+                        let of_files = changes.iter().map(|&(_, file, change)| (file, change));
+                        let mut row = corrected(&now, of_files)?;
+                        if order == FileOrder::Count {
+                            row.sort_unstable_by_key(|&(file, count)| (Reverse(count), file));
+                        }
+                        found.push(ngram, row.into_iter());
+                    }
                 }
                 Ok(())
             })?;
+            let EditedRows {
+                words,
+                numbers,
+                rows,
+                ..
+            } = found;
             Ok(NgramFiles {
                 words,
-                files: files.into(),
+                files: part.files.chosen(rows, numbers),
             })
         });
         merged_parts.collect()
@@ -356,23 +380,86 @@ fn ranges_of<'a>(
     ranges
 }
 
-/// Goes through n-grams and changes in order: calls `visit` with each n-gram, its row if it is stored, and its changes.
+/// N-grams with their files, most of which are rows of a part.
+struct EditedRows<'a> {
+    part: &'a NgramFiles,
+    words: Vec<u32>,
+    numbers: Vec<u32>,
+    /// Those that are not.
+    rows: CountTable,
+}
+
+impl EditedRows<'_> {
+    /// Takes n-grams of the part with their rows.
+    fn keep(&mut self, n: usize, rows: Range<usize>) {
+        self.words
+            .extend_from_slice(&self.part.words[rows.start * n..rows.end * n]);
+        // There are fewer rows than windows.
+        let numbers = rows.map(|row| self.part.files.number(row) as u32);
+        self.numbers.extend(numbers);
+    }
+
+    /// Takes an n-gram, unless no file has it.
+    fn push(&mut self, ngram: &[u32], files: impl Iterator<Item = (u32, u32)>) {
+        let before = self.rows.entries.len();
+        self.rows.entries.extend(files);
+        if self.rows.entries.len() > before {
+            self.numbers
+                .push((self.part.files.end() + self.rows.rows()) as u32);
+            self.rows.offsets.push(self.rows.entries.len());
+            self.words.extend_from_slice(ngram);
+        }
+    }
+}
+
+/// A step through stored n-grams and changes, in order.
+enum Step<'a> {
+    /// Stored n-grams that no change is of, by their rows.
+    Same(Range<usize>),
+    /// An n-gram, its row if it is stored, and its changes.
+    Changed(&'a [u32], Option<usize>, &'a [(Window, u32, i64)]),
+}
+
+/// Goes through n-grams and changes in order.
 fn merge(
     words: &[u32],
     n: usize,
     changes: &[(Window, u32, i64)],
-    mut visit: impl FnMut(&[u32], Option<usize>, &[(Window, u32, i64)]) -> Result<()>,
+    mut visit: impl FnMut(Step<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut rest = changes.chunk_by(|left, right| left.0 == right.0).peekable();
-    for (row, ngram) in words.chunks_exact(n).enumerate() {
-        while let Some(changes) = rest.next_if(|changes| changes[0].0[..n] < *ngram) {
-            visit(&changes[0].0[..n], None, changes)?;
+    let (mut row, rows) = (0, words.len() / n);
+    for changes in changes.chunk_by(|left, right| left.0 == right.0) {
+        let ngram = &changes[0].0[..n];
+        let end = row + smaller(&words[row * n..], n, ngram);
+        if row < end {
+            visit(Step::Same(row..end))?;
         }
-        let same = rest.next_if(|changes| changes[0].0[..n] == *ngram);
-        visit(ngram, Some(row), same.unwrap_or_default())?;
+        let is_stored = words.get(end * n..(end + 1) * n) == Some(ngram);
+        visit(Step::Changed(ngram, is_stored.then_some(end), changes))?;
+        row = end + usize::from(is_stored);
     }
-    for changes in rest {
-        visit(&changes[0].0[..n], None, changes)?;
+    match row < rows {
+        true => visit(Step::Same(row..rows)),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// How many of sorted n-grams are smaller than one. Work: logarithmic in that number.
+fn smaller(words: &[u32], n: usize, ngram: &[u32]) -> usize {
+    let rows = words.len() / n;
+    let is_smaller = |row: usize| words[row * n..][..n] < *ngram;
+    let (mut from, mut step) = (0, 1);
+    while from + step <= rows && is_smaller(from + step - 1) {
+        from += step;
+        step *= 2;
+    }
+    let mut to = rows.min(from + step);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        match is_smaller(middle) {
+            true => from = middle + 1,
+            false => to = middle,
+        }
+    }
+    from
 }
