@@ -96,10 +96,8 @@ impl Target<'_> {
             );
             let splices = device.with_gpu(|gpu| {
                 let uploaded = DeviceInserts::upload(gpu, sizes, &inserts)?;
-                match uploaded.place(gpu, InsertOrder::Sequence)? {
-                    Ok(splices) => Ok(Some(splices.download(gpu)?)),
-                    Err(_) => Ok(None),
-                }
+                let placed = uploaded.place(gpu, InsertOrder::Sequence)?;
+                Ok(placed.download(gpu)?.ok())
             });
             let splices = match splices {
                 Err(Error::Gpu(GpuError::Memory { .. })) if part.len() > 1 => {

@@ -257,7 +257,7 @@ impl<'a> Batches<'a> {
             (&self.appends, InsertOrder::Batch),
         ] {
             // Inserts that do not fit are an answer too.
-            let _ = DeviceInserts::upload(gpu, &self.sizes, inserts)?.place(gpu, order)?;
+            DeviceInserts::upload(gpu, &self.sizes, inserts)?.place(gpu, order)?;
         }
         Ok(())
     }
