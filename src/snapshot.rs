@@ -42,7 +42,7 @@ use crate::gather::WordInFile;
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
-pub(crate) use edited_text::{EditedText, ask_stored, extract, joined};
+pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces, joined};
 pub use file_index::FileSummary;
 pub(crate) use known::Known;
 pub(crate) use segment_view::SegmentView;
