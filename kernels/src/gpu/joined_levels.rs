@@ -14,7 +14,7 @@ use super::traversal::DeviceWords;
 const MORE_ITEMS_MAX: usize = 1 << 16;
 
 /// Levels are looked at, from the highest, as long as their bodies have together at most so many symbols: the host does that.
-const SYMBOLS_MAX: usize = 1 << 19;
+const SYMBOLS_MAX: usize = 1 << 18;
 
 /// Steps in which symbols are counted, without the root.
 #[derive(Debug)]
@@ -148,42 +148,54 @@ impl Bodies<'_> {
         rules.flat_map(|rule| self.body(rule).iter().map(move |&symbol| (rule, symbol)))
     }
 
-    /// Joins levels from the highest on: the last one that joins, and the items of the step.
+    /// Joins levels from the highest on: the last one that joins, and the items of the step. Work: O(items).
     fn join(&self, levels: Range<usize>, shadows: &mut Shadows) -> (usize, Vec<Item>) {
-        let terminals = self.words.terminal_count;
         let mut bottom = levels.end - 1;
-        let mut items: Vec<Item> = self.items(bottom).collect();
         let mut shadowed: Vec<Item> = Vec::new();
+        // Items by the level of their symbols, those that no level joins first.
+        let mut by_level: Vec<Vec<Item>> = vec![Vec::new(); levels.len() + 1];
+        let place = |symbol: u32| {
+            let rule = symbol.checked_sub(self.words.terminal_count);
+            let first = self.words.level_offsets[levels.start];
+            match rule.filter(|&rule| rule >= first) {
+                None => 0,
+                Some(rule) => {
+                    let firsts = &self.words.level_offsets[levels.start..levels.end];
+                    firsts.partition_point(|&first| first <= rule)
+                }
+            }
+        };
+        for item in self.items(bottom) {
+            by_level[place(item.1)].push(item);
+        }
         while bottom > levels.start {
-            let next = self.words.level_rules(bottom - 1);
-            let rule_of = |symbol: u32| {
-                let rule = symbol.checked_sub(terminals)?;
-                next.contains(&rule).then_some(rule)
-            };
-            let used = items.iter().filter_map(|&(_, symbol)| rule_of(symbol));
-            let more: usize = used.map(|rule| self.body(rule).len() + 1).sum();
+            let joining = bottom - levels.start;
+            let rule_of = |symbol: u32| symbol - self.words.terminal_count;
+            let used = by_level[joining].iter();
+            let more: usize = used
+                .map(|&(_, symbol)| self.body(rule_of(symbol)).len() + 1)
+                .sum();
             if more > MORE_ITEMS_MAX {
                 break;
             }
-            let mut shadow_of = vec![None; next.len()];
-            let mut below = Vec::with_capacity(items.len() + more);
-            for &(owner, symbol) in &items {
-                match rule_of(symbol) {
-                    None => below.push((owner, symbol)),
-                    Some(rule) => {
-                        let shadow = &mut shadow_of[(rule - next.start) as usize];
-                        let shadow = *shadow.get_or_insert_with(|| shadows.add(rule));
-                        shadowed.push((owner, shadow));
-                        below.extend(self.body(rule).iter().map(|&symbol| (owner, symbol)));
-                    }
+            bottom -= 1;
+            let rules = self.words.level_rules(bottom);
+            let mut shadow_of = vec![None; rules.len()];
+            for (owner, symbol) in std::mem::take(&mut by_level[joining]) {
+                let rule = rule_of(symbol);
+                let shadow = &mut shadow_of[(rule - rules.start) as usize];
+                let shadow = *shadow.get_or_insert_with(|| shadows.add(rule));
+                shadowed.push((owner, shadow));
+                for &symbol in self.body(rule) {
+                    by_level[place(symbol)].push((owner, symbol));
                 }
             }
-            below.extend(self.items(bottom - 1));
-            items = below;
-            bottom -= 1;
+            for item in self.items(bottom) {
+                by_level[place(item.1)].push(item);
+            }
         }
-        items.extend(shadowed);
-        (bottom, items)
+        by_level.push(shadowed);
+        (bottom, by_level.concat())
     }
 }
 
