@@ -516,7 +516,8 @@ impl Database {
         Ok(())
     }
 
-    /// A handle that interrupts, from any thread, all queries of this database that run at that moment.
+    /// A handle that interrupts, from any thread, all queries of this database that run at that moment: statements, and the
+    /// tasks and batches that snapshots and transactions are asked for.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.shared.interrupts.handle()
     }

@@ -148,8 +148,8 @@ impl Interrupt {
     ///
     /// # Errors
     /// As the work, and as `check`; if the system refuses a thread.
-    pub(crate) fn attend<A>(&self, work: impl FnOnce(&AtomicBool) -> Result<A>) -> Result<A> {
-        let stop = AtomicBool::new(false);
+    pub(crate) fn attend<A>(&self, work: impl FnOnce(&Arc<AtomicBool>) -> Result<A>) -> Result<A> {
+        let stop = Arc::new(AtomicBool::new(false));
         let (done, is_done) = mpsc::channel::<()>();
         let answer = thread::scope(|scope| {
             let stop = &stop;

@@ -6,19 +6,24 @@
 //! compressed data, TPDS 2023, section on mixed operations. Where a device takes them, edits are placed there, those of all
 //! files at once, and so is what questions ask of stored texts; edits correct it as they correct any answer.
 
+mod layers;
 mod together;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
+use crate::device::Run;
 use crate::edits::{Names, shared_texts};
-use crate::overlay::{Batch, EditedFile, FileState, Insertion, Overlay, Regions, check_name};
-use crate::snapshot::{EditedText, StoredView, extract};
+use crate::interrupt::check;
+use crate::overlay::{Batch, EditedFile, FileState, Insertion, Overlay, check_name};
+use crate::snapshot::{EditedText, StoredView, extract_pieces};
 use crate::{Error, Result};
+use layers::{Layer, Layers, tell_bases};
 use together::Placed;
 
 /// One of many operations; see [`crate::Corpus::mixed_many`].
@@ -107,10 +112,11 @@ pub(crate) struct Target<'a> {
     pub(crate) stored: &'a Arc<StoredView>,
     pub(crate) overlay: &'a mut Overlay,
     pub(crate) tokenizer: Tokenizer,
+    /// Until when.
+    pub(crate) run: Run<'a>,
 }
 
-/// What a file is at some point of the batch.
-#[derive(Clone)]
+/// What a file is before the batch.
 enum State {
     Missing,
     /// As stored.
@@ -118,18 +124,64 @@ enum State {
     Edited(Arc<EditedFile>),
 }
 
+/// What a question is asked of.
+#[derive(Clone)]
+enum Asked {
+    Stored(usize),
+    Edited(Arc<Layer>),
+}
+
 /// A question and the state that it is to be answered on.
 struct Question {
     operation: usize,
-    state: State,
+    asked: Asked,
 }
 
 /// What became of one file.
 struct Walked {
     name: Arc<str>,
     questions: Vec<Question>,
+    /// What states rest on.
+    bases: Vec<Arc<Layer>>,
     /// Its last state, if it was edited.
     edited: Option<EditedFile>,
+}
+
+/// A file that is gone through.
+enum Open {
+    Missing,
+    Stored(usize),
+    Edited(Layers),
+}
+
+/// Tells the words of states of one file, each with what was told of the one before.
+struct Teller<'a> {
+    view: &'a Arc<StoredView>,
+    name: &'a str,
+    tokenizer: Tokenizer,
+    stop: &'a AtomicBool,
+    /// The last one told, and its layer.
+    last: Option<(Arc<Layer>, Arc<EditedText>)>,
+}
+
+impl Teller<'_> {
+    /// # Errors
+    /// If the segment of the file is damaged, or the run is over.
+    fn tell(&mut self, layer: &Arc<Layer>) -> Result<Arc<EditedText>> {
+        check(self.stop)?;
+        let below = layer.below().map(Arc::as_ptr);
+        if let Some((last, text)) = &self.last
+            && Arc::ptr_eq(last, layer)
+        {
+            return Ok(text.clone());
+        }
+        let last = self.last.as_ref();
+        let last = last.filter(|(last, _)| last.below().map(Arc::as_ptr) == below);
+        let earlier = last.map(|(_, text)| text.regions());
+        let text = layer.tell(self.view, self.name, self.tokenizer, earlier)?;
+        self.last = Some((layer.clone(), text.clone()));
+        Ok(text)
+    }
 }
 
 /// Questions of one file that are answered one after the other, so that each takes over what was told for the one before.
@@ -139,8 +191,8 @@ impl Target<'_> {
     /// Runs operations: their answers, and the edits in batches that make the same of the texts.
     ///
     /// # Errors
-    /// If an operation names a file that is not there, or a place behind its end, or a segment is damaged: then nothing has
-    /// happened.
+    /// If an operation names a file that is not there, or a place behind its end, a segment is damaged, or the run is over: then
+    /// nothing has happened.
     pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<Batch>)> {
         let mut by_file: HashMap<&str, Vec<usize>> = HashMap::new();
         for (index, operation) in operations.iter().enumerate() {
@@ -163,6 +215,19 @@ impl Target<'_> {
         if !tasks.is_empty() {
             self.stored.prepare_edits()?;
         }
+        walked.par_iter().try_for_each(|file| {
+            let is_told = |question: &Question| {
+                let operation = &operations[question.operation];
+                matches!(
+                    operation,
+                    Operation::Count { .. } | Operation::Search { .. }
+                )
+            };
+            match file.questions.iter().any(is_told) {
+                true => tell_bases(&file.bases, &mut self.teller(&file.name)),
+                false => Ok(()),
+            }
+        })?;
         let count = tasks.iter().map(|(_, questions)| questions.len()).sum();
         let found: Vec<Vec<(usize, Answer)>> = match self.answers_together(count) {
             true => vec![self.answer_all(&tasks, operations)?],
@@ -196,6 +261,17 @@ impl Target<'_> {
         }
     }
 
+    /// Tells the words of states of a file.
+    fn teller<'a>(&'a self, name: &'a str) -> Teller<'a> {
+        Teller {
+            view: self.stored,
+            name,
+            tokenizer: self.tokenizer,
+            stop: self.run.stop,
+            last: None,
+        }
+    }
+
     /// Goes through the operations on one file: makes its edits, and keeps the states that its questions are about.
     fn walk(
         &self,
@@ -205,43 +281,54 @@ impl Target<'_> {
         texts: &[Bytes],
         placed: &Placed,
     ) -> Result<Walked> {
-        let mut state = self.state(name);
+        let mut state = match self.state(name) {
+            State::Edited(file) => Open::Edited(Layers::edited(&file)),
+            State::Stored(file) => Open::Stored(file),
+            State::Missing => Open::Missing,
+        };
         let mut questions = Vec::new();
-        // Edits that no question has been asked about yet.
-        let mut open: Option<EditedFile> = None;
+        // The state now, once a question has been asked about it.
+        let mut asked: Option<Asked> = None;
         let mut rest = indexes;
         while let Some((&index, after)) = rest.split_first() {
+            check(self.run.stop)?;
             rest = after;
             let offset = match operations[index] {
                 Operation::Insert { offset, .. } => Some(offset),
                 Operation::Append { .. } => None,
                 _ => {
-                    if let Some(file) = open.take() {
-                        state = State::Edited(Arc::new(file));
-                    }
-                    if let State::Missing = state {
-                        return Err(at(index, self.stored.no_such_file(name)));
-                    }
+                    let asked = match (&asked, &mut state) {
+                        (Some(asked), _) => asked,
+                        (None, Open::Stored(file)) => asked.insert(Asked::Stored(*file)),
+                        (None, Open::Edited(file)) => asked.insert(Asked::Edited(file.state())),
+                        (None, Open::Missing) => {
+                            return Err(at(index, self.stored.no_such_file(name)));
+                        }
+                    };
                     questions.push(Question {
                         operation: index,
-                        state: state.clone(),
+                        asked: asked.clone(),
                     });
                     continue;
                 }
             };
-            let file = match &mut open {
-                Some(file) => file,
-                None => open.insert(match &state {
-                    State::Missing if offset.is_some() => {
-                        return Err(at(index, self.stored.no_such_file(name)));
-                    }
-                    State::Missing => {
-                        check_name(name).map_err(|error| at(index, error))?;
-                        EditedFile::empty()
-                    }
-                    State::Stored(file) => EditedFile::stored(self.stored.files()[*file].bytes),
-                    State::Edited(file) => EditedFile::clone(file),
-                }),
+            asked = None;
+            let file = match state {
+                Open::Edited(file) => file,
+                Open::Stored(file) => {
+                    Layers::new(EditedFile::stored(self.stored.files()[file].bytes))
+                }
+                Open::Missing if offset.is_some() => {
+                    return Err(at(index, self.stored.no_such_file(name)));
+                }
+                Open::Missing => {
+                    check_name(name).map_err(|error| at(index, error))?;
+                    Layers::new(EditedFile::empty())
+                }
+            };
+            state = Open::Edited(file);
+            let Open::Edited(file) = &mut state else {
+                continue;
             };
             if let Some(run) = placed.get(&index) {
                 let texts = run.splices.iter().map(|splice| {
@@ -250,11 +337,11 @@ impl Target<'_> {
                     let (start, length) = (splice.start as usize, splice.length as usize);
                     (splice.base, text.slice(start..start + length))
                 });
-                file.pieces.insert_many(texts.collect());
+                file.insert_many(texts.collect(), run.operations.len());
                 rest = &rest[run.operations.len() - 1..];
                 continue;
             }
-            let size = file.pieces.bytes();
+            let size = file.bytes();
             let offset = offset.unwrap_or(size);
             if offset > size {
                 return Err(at(
@@ -265,18 +352,16 @@ impl Target<'_> {
                     },
                 ));
             }
-            file.pieces.insert(offset, texts[index].clone());
+            file.insert(offset, &texts[index]);
         }
-        let edited = open.or_else(|| match (&state, self.overlay.file(name)) {
-            (State::Edited(file), Some(FileState::Edited(before))) if Arc::ptr_eq(file, before) => {
-                None
-            }
-            (State::Edited(file), _) => Some(EditedFile::clone(file)),
-            _ => None,
-        });
+        let (edited, bases) = match state {
+            Open::Edited(file) => file.finish(),
+            Open::Missing | Open::Stored(_) => (None, Vec::new()),
+        };
         Ok(Walked {
             name: name.into(),
             questions,
+            bases,
             edited,
         })
     }
@@ -288,41 +373,32 @@ impl Target<'_> {
         questions: &[Question],
         operations: &[Operation<'_>],
     ) -> Result<Vec<(usize, Answer)>> {
-        let mut earlier: Option<Arc<Regions>> = None;
-        let mut text_of = |file: &Arc<EditedFile>| -> Result<EditedText> {
-            let view = self.stored.clone();
-            let text = EditedText::new(view, name, file.clone(), self.tokenizer, earlier.as_ref())?;
-            earlier = Some(text.regions().clone());
-            Ok(text)
-        };
+        let mut teller = self.teller(name);
         let answer = |question: &Question| {
-            let answer = match (operations[question.operation], &question.state) {
-                (Operation::Count { word, .. }, State::Stored(file)) => {
+            check(self.run.stop)?;
+            let answer = match (operations[question.operation], &question.asked) {
+                (Operation::Count { word, .. }, Asked::Stored(file)) => {
                     Answer::Count(self.stored.count_in(*file, word)?)
                 }
-                (Operation::Count { word, .. }, State::Edited(file)) => {
-                    Answer::Count(text_of(file)?.count(word)?)
+                (Operation::Count { word, .. }, Asked::Edited(file)) => {
+                    Answer::Count(teller.tell(file)?.count(word)?)
                 }
-                (Operation::Search { word, .. }, State::Stored(file)) => {
+                (Operation::Search { word, .. }, Asked::Stored(file)) => {
                     Answer::Offsets(self.stored.search_in(*file, word)?)
                 }
-                (Operation::Search { word, .. }, State::Edited(file)) => {
-                    Answer::Offsets(text_of(file)?.search(word)?)
+                (Operation::Search { word, .. }, Asked::Edited(file)) => {
+                    Answer::Offsets(teller.tell(file)?.search(word)?)
                 }
-                (Operation::Extract { offset, length, .. }, State::Stored(file)) => {
+                (Operation::Extract { offset, length, .. }, Asked::Stored(file)) => {
                     Answer::Bytes(self.stored.extract(*file, offset, length)?)
                 }
-                (Operation::Extract { offset, length, .. }, State::Edited(file)) => {
-                    let stored = file
-                        .is_stored
-                        .then(|| self.stored.find_file(name))
-                        .flatten();
-                    Answer::Bytes(extract(self.stored, stored, file, offset, length)?)
+                (Operation::Extract { offset, length, .. }, Asked::Edited(file)) => {
+                    let stored = file.is_stored().then(|| self.stored.find_file(name));
+                    let pieces = file.slice(offset, length);
+                    Answer::Bytes(extract_pieces(self.stored, stored.flatten(), pieces)?)
                 }
-                // Questions about files that are missing were refused, and edits are no questions.
-                (_, State::Missing) | (Operation::Insert { .. } | Operation::Append { .. }, _) => {
-                    Answer::Edited
-                }
+                // Edits are no questions.
+                (Operation::Insert { .. } | Operation::Append { .. }, _) => Answer::Edited,
             };
             Ok((question.operation, answer))
         };

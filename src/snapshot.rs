@@ -42,7 +42,7 @@ use crate::gather::WordInFile;
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
-pub(crate) use edited_text::{EditedText, ask_stored, extract, joined};
+pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces, joined};
 pub use file_index::FileSummary;
 pub(crate) use known::Known;
 pub(crate) use segment_view::SegmentView;
@@ -186,7 +186,7 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn word_counts(&self) -> Result<WordCounts> {
-        let totals = self.install(|| self.view.totals(Run::to_the_end()))?;
+        let totals = self.watched(|run| self.view.totals(run))?;
         let counts = (0..).zip(totals).filter(|&(_, count)| count > 0);
         Ok(WordCounts::new(self.view.clone(), counts.collect()))
     }
@@ -219,7 +219,7 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn inverted_index(&self) -> Result<FileCounts> {
-        let table = self.install(|| self.view.word_files(Run::to_the_end()))?;
+        let table = self.watched(|run| self.view.word_files(run))?;
         Ok(FileCounts::of_words(self.view.clone(), table))
     }
 
@@ -230,7 +230,7 @@ impl Snapshot {
     /// # Errors
     /// If a segment is damaged.
     pub fn term_vectors(&self) -> Result<TermVectors> {
-        let table = self.install(|| self.view.file_words(Run::to_the_end()))?;
+        let table = self.watched(|run| self.view.file_words(run))?;
         Ok(TermVectors::new(self.view.clone(), table))
     }
 
@@ -243,7 +243,7 @@ impl Snapshot {
     /// If `n` is not in `1..=8`.
     pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
-        let parts = self.install(|| self.view.ngrams(n, Run::to_the_end()))?;
+        let parts = self.watched(|run| self.view.ngrams(n, run))?;
         Ok(NgramCounts::new(self.view.clone(), n, parts))
     }
 
@@ -258,7 +258,7 @@ impl Snapshot {
     pub fn ranked_inverted_index(&self, n: usize) -> Result<FileCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
         let by_count = FileOrder::Count;
-        let parts = self.install(|| self.view.ngram_files(n, by_count, Run::to_the_end()))?;
+        let parts = self.watched(|run| self.view.ngram_files(n, by_count, run))?;
         Ok(FileCounts::new(self.view.clone(), n, parts))
     }
 
@@ -350,7 +350,7 @@ impl Snapshot {
         if let [(file, word)] = questions {
             return Ok(vec![self.count_in(file.as_ref(), word)?]);
         }
-        self.install(|| self.view.count_many(questions, Run::to_the_end()))
+        self.watched(|run| self.view.count_many(questions, run))
     }
 
     /// How often each word occurs in the corpus.
@@ -404,7 +404,7 @@ impl Snapshot {
         if let [(file, word)] = questions {
             return Ok(vec![self.search_in(file.as_ref(), word)?]);
         }
-        self.install(|| self.view.search_many(questions, Run::to_the_end()))
+        self.watched(|run| self.view.search_many(questions, run))
     }
 
     /// Where each word occurs in the corpus: for each what [`Snapshot::search`] gives.
@@ -518,7 +518,7 @@ impl Snapshot {
         if let [(file, offset, length)] = ranges {
             return Ok(vec![self.extract(file.as_ref(), *offset, *length)?]);
         }
-        self.install(|| self.view.extract_many(ranges, Run::to_the_end()))
+        self.watched(|run| self.view.extract_many(ranges, run))
     }
 
     /// Writes the bytes of a file to `target`, in memory bounded by a few MiB a thread.
@@ -578,6 +578,12 @@ impl Snapshot {
     /// Runs parallel work on the database's threads.
     pub(crate) fn install<A: Send>(&self, work: impl FnOnce() -> A + Send) -> A {
         self.shared.pool.install(work)
+    }
+
+    /// Runs what may take long on the database's threads, until its queries are interrupted or time is up.
+    fn watched<A: Send>(&self, work: impl FnOnce(Run<'_>) -> Result<A> + Send) -> Result<A> {
+        let interrupt = self.shared.interrupt();
+        interrupt.watch(self, |stop| work(Run::until(stop)))
     }
 
     /// Runs a look-up in a file: here if that is sooner done than the pool is woken.

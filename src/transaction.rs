@@ -11,11 +11,15 @@ use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::Result;
 use crate::database::Shared;
+use crate::device::Run;
 use crate::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
 use crate::mixed::{Answer, Operation, Target};
 use crate::overlay::{Batch, Insertion, Overlay, at_row, check_name};
 use crate::snapshot::{CorpusView, Snapshot, StoredView};
 use crate::turns::Turn;
+
+/// Of a mixed batch of so many operations nobody looks whether it is interrupted: they are done before somebody could.
+const OPERATIONS_UNWATCHED: usize = 256;
 
 /// Edits that are made together; from [`crate::Database::begin`].
 ///
@@ -146,8 +150,8 @@ impl Transaction {
     /// Answers questions and makes edits in order: each sees what the edits before it did.
     ///
     /// # Errors
-    /// If an operation names a file that is not there or an offset behind its end, a name cannot be, or a segment is damaged;
-    /// nothing has happened then.
+    /// If an operation names a file that is not there or an offset behind its end, a name cannot be, a segment is damaged, or
+    /// it is interrupted or out of time as a statement; nothing has happened then.
     pub fn mixed_many(
         &mut self,
         corpus: &str,
@@ -159,8 +163,17 @@ impl Transaction {
             stored: &edited.stored,
             overlay: &mut edited.overlay,
             tokenizer: edited.record.settings.tokenizer,
+            run: Run::to_the_end(),
         };
-        let (answers, batches) = self.shared.pool.install(|| target.run(operations))?;
+        let pool = &self.shared.pool;
+        // A few are done before another thread would have begun to look.
+        let (answers, batches) = match operations.len() <= OPERATIONS_UNWATCHED {
+            true => pool.install(|| target.run(operations))?,
+            false => self.shared.interrupt().attend(|stop| {
+                let run = Run::until(stop);
+                pool.install(|| Target { run, ..target }.run(operations))
+            })?,
+        };
         let batches = batches.into_iter();
         (self.batches).extend(batches.map(|batch| (at, Arc::new(batch))));
         Ok(answers)

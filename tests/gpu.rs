@@ -506,8 +506,40 @@ fn work_on_devices_ends_when_time_is_up() {
     let answer = database.query_many(sql, &sets);
     let error = answer.map_or_else(Some, |mut rows| rows.find_map(Result::err));
     assert!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
+    // Calls of Rust end as statements do.
+    let corpus = database.corpus("c").unwrap();
+    let snapshot = corpus.snapshot().unwrap();
+    let (file, word) = ("00.txt", b"the");
+    let words = vec![(file, word); 2000];
+    let operations = vec![Operation::Count { file, word }; 20_000];
+    let ends: [(&str, zipfdb::Result<usize>); 6] = [
+        ("ngrams", snapshot.ngram_counts(4).map(|found| found.len())),
+        ("ranked", snapshot.ranked_inverted_index(3).map(|_| 0)),
+        (
+            "counts",
+            snapshot.count_many(&words).map(|found| found.len()),
+        ),
+        (
+            "searches",
+            snapshot.search_many(&words).map(|found| found.len()),
+        ),
+        (
+            "extracts",
+            snapshot
+                .extract_many(&vec![(file, 0, 4000); 2000])
+                .map(|found| found.len()),
+        ),
+        (
+            "mixed",
+            corpus.mixed_many(&operations).map(|found| found.len()),
+        ),
+    ];
+    for (name, end) in ends {
+        assert!(matches!(end, Err(Error::Timeout { .. })), "{name}: {end:?}");
+    }
     database.execute("SET statement_timeout = 0").unwrap();
     assert!(!rows(&database, TASKS[4]).is_empty());
+    assert_eq!(snapshot.count_many(&words).unwrap().len(), 2000);
     let failures = rows(&database, "SELECT SUM(failures) FROM devices()");
     assert_eq!(failures, [[Value::Integer(0)]]);
 }

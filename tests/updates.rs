@@ -504,3 +504,64 @@ fn every_operation_of_a_mixed_batch_sees_the_edits_before_it() {
     let message = "operation 1: no such file \"nowhere\" in corpus \"c\"";
     assert_eq!(error.to_string(), message);
 }
+
+#[test]
+fn answers_of_a_mixed_batch_are_those_of_many_small_ones() {
+    let mut numbers = Numbers(5);
+    let corpora = [(), (), ()].map(|()| {
+        let database = Database::options().threads(2).in_memory().unwrap();
+        (database.create_corpus("c", CorpusSettings::default())).unwrap()
+    });
+    let names = ["few", "many", "new"];
+    let texts = [numbers.text(50), numbers.text(900)];
+    let rows: Vec<_> = names.iter().zip(&texts).collect();
+    for corpus in &corpora {
+        corpus.append_many(&rows).unwrap();
+        corpus.recompress(&NoProgress).unwrap();
+    }
+    // Every file has more edits than its layers take, and one has had some before.
+    let mut sizes = [texts[0].len(), texts[1].len(), 0];
+    let edits: Vec<Vec<u8>> = (0..5_000).map(|_| numbers.text(2)).collect();
+    let mut operations = Vec::new();
+    for text in &edits {
+        let at = [1, 1, 1, 1, 1, 0, 2, 2][numbers.below(8)];
+        let (file, size) = (names[at], sizes[at]);
+        let word = [&b"cat"[..], b"the", b"x", b"3.14", b"don't"][numbers.below(5)];
+        let kind = if size == 0 { 9 } else { numbers.below(10) };
+        let offset = numbers.below(size + 1) as u64;
+        operations.push(match kind {
+            0 => Operation::Count { file, word },
+            1 => Operation::Search { file, word },
+            2 => Operation::Extract {
+                file,
+                offset,
+                length: 40,
+            },
+            kind => {
+                sizes[at] += text.len();
+                match kind {
+                    9 => Operation::Append { file, text },
+                    _ => Operation::Insert { file, offset, text },
+                }
+            }
+        });
+    }
+    let [at_once, in_parts, one_by_one] = &corpora;
+    let (first, rest) = operations.split_at(700);
+    let expected = at_once.mixed_many(first).unwrap();
+    let expected = [expected, at_once.mixed_many(rest).unwrap()].concat();
+    for (corpus, count) in [(in_parts, 70), (one_by_one, 1)] {
+        let mut found = Vec::new();
+        for part in operations.chunks(count) {
+            found.extend(corpus.mixed_many(part).unwrap());
+        }
+        for (place, operation) in operations.iter().enumerate() {
+            assert_eq!(found[place], expected[place], "{place}: {operation:?}");
+        }
+        let texts = [at_once, corpus].map(|corpus| {
+            let ranges = names.map(|name| (name, 0, u64::MAX));
+            (corpus.snapshot().unwrap()).extract_many(&ranges).unwrap()
+        });
+        assert!(texts[0] == texts[1]);
+    }
+}

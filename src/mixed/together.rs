@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceInserts, GpuError};
 use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices};
 
-use super::{Answer, Operation, Question, State, Target};
-use crate::device::Run;
-use crate::overlay::{Piece, Regions};
+use super::{Answer, Asked, Operation, Question, State, Target};
+use crate::interrupt::check;
+use crate::overlay::Piece;
 use crate::snapshot::{EditedText, ask_stored, joined};
 use crate::{Error, Result};
 
@@ -34,10 +34,14 @@ struct Prepared {
     text: Text,
 }
 
-/// What a question is asked of.
+/// What edits make of an answer about the stored text.
 enum Text {
+    /// Nothing.
     Stored,
-    Edited(EditedText),
+    /// Of a count: how much more often the word occurs.
+    Change(i64),
+    /// Of a search.
+    Edited(Arc<EditedText>),
     /// Of an extract.
     Pieces(Vec<Piece>),
 }
@@ -94,12 +98,10 @@ impl Target<'_> {
                 inserts(&runs[part.clone()], operations),
                 &sizes[part.clone()],
             );
-            let splices = device.with_gpu(|gpu| {
+            let splices = device.until(self.run.stop).with_gpu(|gpu| {
                 let uploaded = DeviceInserts::upload(gpu, sizes, &inserts)?;
-                match uploaded.place(gpu, InsertOrder::Sequence)? {
-                    Ok(splices) => Ok(Some(splices.download(gpu)?)),
-                    Err(_) => Ok(None),
-                }
+                let placed = uploaded.place(gpu, InsertOrder::Sequence)?;
+                Ok(placed.download(gpu)?.ok())
             });
             let splices = match splices {
                 Err(Error::Gpu(GpuError::Memory { .. })) if part.len() > 1 => {
@@ -166,17 +168,17 @@ impl Target<'_> {
                 _ => {}
             }
         }
-        let run = Run::to_the_end();
+        let run = self.run;
         let mut counts = self.stored.count_each(&counts, run)?.into_iter();
         let mut searches = self.stored.search_each(&searches, run)?.into_iter();
         let mut extracts = self.stored.extract_each(&extracts, run)?.into_iter();
         let answer = |prepared: Prepared| {
             let (operation, is_stored) = (prepared.operation, prepared.stored.is_some());
             let answer = match (operations[operation], prepared.text) {
-                (Operation::Count { word, .. }, text) => {
+                (Operation::Count { .. }, text) => {
                     let stored = is_stored.then(|| counts.next()).flatten().unwrap_or(0);
                     Answer::Count(match text {
-                        Text::Edited(text) => stored.saturating_add_signed(text.change_of(word)),
+                        Text::Change(change) => stored.saturating_add_signed(change),
                         _ => stored,
                     })
                 }
@@ -205,29 +207,30 @@ impl Target<'_> {
         questions: &[Question],
         operations: &[Operation<'_>],
     ) -> Result<Vec<Prepared>> {
-        let mut earlier: Option<Arc<Regions>> = None;
+        let mut teller = self.teller(name);
         let mut prepare = |question: &Question| {
+            check(self.run.stop)?;
             let operation = question.operation;
-            let (stored, text) = match (operations[operation], &question.state) {
-                (Operation::Extract { offset, length, .. }, State::Stored(file)) => {
+            let (stored, text) = match (operations[operation], &question.asked) {
+                (Operation::Extract { offset, length, .. }, Asked::Stored(file)) => {
                     let end = offset.saturating_add(length);
                     let end = end.min(self.stored.files()[*file].bytes);
                     let piece = (offset < end).then(|| Piece::Stored(offset..end));
                     (Some(*file), Text::Pieces(piece.into_iter().collect()))
                 }
-                (Operation::Extract { offset, length, .. }, State::Edited(file)) => {
-                    let stored = self.stored.find_file(name).filter(|_| file.is_stored);
+                (Operation::Extract { offset, length, .. }, Asked::Edited(file)) => {
+                    let stored = self.stored.find_file(name).filter(|_| file.is_stored());
                     (stored, Text::Pieces(file.slice(offset, length)))
                 }
-                (_, State::Stored(file)) => (Some(*file), Text::Stored),
-                (_, State::Edited(file)) => {
-                    let (view, file) = (self.stored.clone(), file.clone());
-                    let text = EditedText::new(view, name, file, self.tokenizer, earlier.as_ref())?;
-                    earlier = Some(text.regions().clone());
+                (_, Asked::Stored(file)) => (Some(*file), Text::Stored),
+                (Operation::Count { word, .. }, Asked::Edited(file)) => {
+                    let text = teller.tell(file)?;
+                    (text.stored_file(), Text::Change(text.change_of(word)))
+                }
+                (_, Asked::Edited(file)) => {
+                    let text = teller.tell(file)?;
                     (text.stored_file(), Text::Edited(text))
                 }
-                // Questions about files that are missing were refused.
-                (_, State::Missing) => (None, Text::Stored),
             };
             Ok(Prepared {
                 operation,

@@ -4,8 +4,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
 use zipfdb::{CopyOptions, CorpusSettings, Database};
 use zipfdb_kernels::{GAP, GrammarView, WordTerminals};
 use zipfdb_storage::{FileBackend, SegmentReader};
@@ -19,6 +20,8 @@ pub struct Arrays {
     pub text_bytes: u64,
     /// All files' terminals.
     pub tokens: Vec<u32>,
+    /// Names of the files.
+    pub files: Vec<String>,
     /// `[files + 1]` into `tokens`.
     pub file_offsets: Vec<u32>,
     /// `[terminals + 1]` into `bytes`.
@@ -35,16 +38,11 @@ impl Arrays {
     /// The segments of a database, or of one that is made of text.
     pub fn of_corpus(path: &Path) -> Result<Vec<Arrays>> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        if path.join("segments").is_dir() {
+        if is_database(path) {
             return segments(&name, path);
         }
-        let scratch = tempfile::tempdir()?;
-        let directory = scratch.path().join("corpus.zdb");
-        let database = Database::open(&directory)?;
-        let corpus = database.create_corpus("c", CorpusSettings::default())?;
-        corpus.copy_from(path, &CopyOptions::default())?;
-        drop((corpus, database));
-        segments(&name, &directory)
+        let scratch = Scratch::of_corpus(path)?;
+        segments(&name, &scratch.database)
     }
 
     /// Number of terminals.
@@ -58,6 +56,48 @@ impl Arrays {
         let at = terminal as usize;
         &self.bytes[self.offsets[at] as usize..self.offsets[at + 1] as usize]
     }
+}
+
+/// A database that may be changed; it goes when this is dropped.
+pub struct Scratch {
+    pub database: PathBuf,
+    _folder: TempDir,
+}
+
+impl Scratch {
+    /// A copy of a database, or one that is made of text.
+    pub fn of_corpus(path: &Path) -> Result<Scratch> {
+        let folder = tempfile::tempdir()?;
+        let directory = folder.path().join("corpus.zdb");
+        if is_database(path) {
+            copy_folder(path, &directory)?;
+        } else {
+            let database = Database::open(&directory)?;
+            let corpus = database.create_corpus("c", CorpusSettings::default())?;
+            corpus.copy_from(path, &CopyOptions::default())?;
+        }
+        Ok(Scratch {
+            database: directory,
+            _folder: folder,
+        })
+    }
+}
+
+fn is_database(path: &Path) -> bool {
+    path.join("segments").is_dir()
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_folder(&entry.path(), &target)?,
+            false => drop(fs::copy(entry.path(), target)?),
+        }
+    }
+    Ok(())
 }
 
 fn segments(name: &str, directory: &Path) -> Result<Vec<Arrays>> {
@@ -114,9 +154,11 @@ fn segment(name: String, path: &Path) -> Result<Arrays> {
             word.end = terminal + 1;
         }
     }
+    let files = reader.files()?;
     Ok(Arrays {
         name,
-        text_bytes: reader.files()?.iter().map(|file| file.bytes).sum(),
+        text_bytes: files.iter().map(|file| file.bytes).sum(),
+        files: files.iter().map(|file| file.name.clone()).collect(),
         tokens,
         file_offsets,
         offsets: dictionary.offsets().to_vec(),

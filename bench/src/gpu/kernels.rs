@@ -1,8 +1,12 @@
 //! Part `kernels`: every kernel that construction, tasks and look-ups of a corpus launch.
 //!
 //! Prints for each stage and kernel: launches and microseconds of a pass, the longest launch, and, where the wrapper says what
-//! a launch must read and write, the bytes, the speed and its part of what a copy of large arrays moves a second on an H200.
-//! Events around a launch take about 2 us, which short ones seem to take longer. `scripts/gpu-profile.sh` has the same from
+//! a launch must read and write at least, the bytes, the speed and its part of what a copy of large arrays moves a second on an
+//! H200: arrays that are gone through, not what is looked up in others. None are told of kernels whose work is not known before
+//! it is done: those that follow bodies or lists (`ends`, `windows`, `lengths`, `row_lengths`, `level_words`, `copy_texts`,
+//! `extract`, `merge`, `word_rows`, `small_levels`, `rank`, `sort_tile`, `measure_level`), search (`search_step`), fill hash
+//! tables (`level_weights`), or write as many rows or names as they find (`window_rows`, `run_firsts`, `run_entries`, `name`,
+//! `number`, `add_over`); nor of `row_bounds` and `level_offset`, a few numbers each. Events around a launch take about 2 us, which short ones seem to take longer. `scripts/gpu-profile.sh` has the same from
 //! hardware counters, and why a kernel is slow.
 
 use std::sync::atomic::AtomicBool;
@@ -257,7 +261,7 @@ impl<'a> Batches<'a> {
             (&self.appends, InsertOrder::Batch),
         ] {
             // Inserts that do not fit are an answer too.
-            let _ = DeviceInserts::upload(gpu, &self.sizes, inserts)?.place(gpu, order)?;
+            DeviceInserts::upload(gpu, &self.sizes, inserts)?.place(gpu, order)?;
         }
         Ok(())
     }

@@ -6,8 +6,11 @@
 mod arrays;
 mod construct;
 mod costs;
+mod ingest;
 mod kernels;
 mod lookups;
+mod mixed;
+mod overlap;
 mod primitives;
 mod tasks;
 
@@ -51,6 +54,12 @@ enum Part {
     Tasks,
     /// Batches of look-ups and of inserts.
     Lookups,
+    /// Batches of look-ups and edits in any order, through the database.
+    Mixed,
+    /// Files to a durable segment, by stage, with construction on the device and without.
+    Ingest,
+    /// Segments that do not fit into memory together: copies beside work, and before it.
+    Overlap,
     /// Every kernel that these launch: time, and bytes that it must move.
     Kernels,
 }
@@ -67,22 +76,32 @@ pub fn run(options: &GpuOptions) -> Result<()> {
         primitives::run(gpu, options.items)?;
     }
     for path in &options.corpus {
-        for arrays in Arrays::of_corpus(path)? {
+        let segments = Arrays::of_corpus(path)?;
+        for arrays in &segments {
             let name = &arrays.name;
             let (tokens, bytes) = (arrays.tokens.len(), arrays.text_bytes);
             println!("\n== {name}: {bytes} bytes, {tokens} tokens");
             if wants(Part::Construct) {
-                construct::run(gpu, &arrays)?;
+                construct::run(gpu, arrays)?;
             }
             if wants(Part::Tasks) {
-                tasks::run(gpu, &arrays)?;
+                tasks::run(gpu, arrays)?;
             }
             if wants(Part::Lookups) {
-                lookups::run(gpu, &arrays)?;
+                lookups::run(gpu, arrays)?;
             }
             if wants(Part::Kernels) {
-                kernels::run(gpu, &arrays, options.once)?;
+                kernels::run(gpu, arrays, options.once)?;
             }
+            if wants(Part::Overlap) {
+                overlap::run(gpu, arrays)?;
+            }
+        }
+        if wants(Part::Mixed) {
+            mixed::run(path, options.device, &segments)?;
+        }
+        if wants(Part::Ingest) {
+            ingest::run(path, gpu, options.device, &segments)?;
         }
     }
     Ok(())

@@ -107,7 +107,7 @@ pub fn counts_by_file(
 ) -> Result<DeviceTable, GpuError> {
     let (files, terminals) = (words.0.files(), words.0.terminal_count as usize);
     if files <= COLUMNS_MAX {
-        let cells = weights::of_root(gpu, &words.0, files)?;
+        let cells = weights::of_root(gpu, &words.0, files, 0)?;
         return match by_file {
             true => tables::of_cells(gpu, &cells, files, terminals, (1, files)),
             false => tables::of_cells(gpu, &cells, terminals, files, (files, 1)),

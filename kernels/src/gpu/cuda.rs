@@ -517,6 +517,7 @@ impl Driver for Cuda {
                 // Little-endian: the first four bytes are the number.
                 Argument::U32(value) => u64::from(value),
                 Argument::U64(value) => value,
+                Argument::Array { address, .. } => address,
             })
             .collect();
         let mut pointers: Vec<*mut c_void> = values

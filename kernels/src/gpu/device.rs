@@ -83,13 +83,16 @@ impl<T> Buffer<T> {
 
 impl<T> From<&Buffer<T>> for Argument {
     fn from(buffer: &Buffer<T>) -> Argument {
-        Argument::U64(buffer.block.address)
+        Argument::Array {
+            address: buffer.block.address,
+            bytes: buffer.len * size_of::<T>(),
+        }
     }
 }
 
 impl<T> From<&mut Buffer<T>> for Argument {
     fn from(buffer: &mut Buffer<T>) -> Argument {
-        Argument::U64(buffer.block.address)
+        Argument::from(&*buffer)
     }
 }
 
@@ -450,7 +453,7 @@ impl Gpu {
         self.check_stops()?;
         match launch.blocks {
             0 => Ok(()),
-            _ => self.driver.launch(kernel, launch, arguments),
+            _ => (self.driver).launch(kernel.given(arguments), launch, arguments),
         }
     }
 

@@ -30,6 +30,7 @@ impl Source {
             source: self,
             name,
             bytes: None,
+            is_whole: false,
         }
     }
 }
@@ -39,9 +40,11 @@ impl Source {
 pub(crate) struct Kernel {
     pub(crate) source: &'static Source,
     pub(crate) name: &'static str,
-    /// What a launch has to read and to write, each byte once, where the host knows it: for profiles.
+    /// What a launch has to read and to write at least, each byte once, where the host knows it: for profiles.
     #[cfg_attr(not(any(test, feature = "measure")), expect(dead_code))]
     pub(crate) bytes: Option<usize>,
+    /// Whether these are the arrays that it is given.
+    pub(crate) is_whole: bool,
 }
 
 impl Kernel {
@@ -50,6 +53,26 @@ impl Kernel {
         Kernel {
             bytes: Some(bytes),
             ..self
+        }
+    }
+
+    /// Says that the launch has to read or to write all arrays that it is given from their beginnings on.
+    pub(crate) const fn whole(self) -> Kernel {
+        Kernel {
+            is_whole: true,
+            ..self
+        }
+    }
+
+    /// The kernel of a launch with these arguments, which knows its bytes.
+    pub(crate) fn given(self, arguments: &[Argument]) -> Kernel {
+        let bytes_of = |argument: &Argument| match *argument {
+            Argument::Array { bytes, .. } => bytes,
+            Argument::U32(_) | Argument::U64(_) => 0,
+        };
+        match self.is_whole {
+            true => self.moving(arguments.iter().map(bytes_of).sum()),
+            false => self,
         }
     }
 }
@@ -85,6 +108,11 @@ pub(crate) enum Argument {
     U32(u32),
     /// Also addresses.
     U64(u64),
+    /// The address of an array of so many bytes.
+    Array {
+        address: u64,
+        bytes: usize,
+    },
 }
 
 /// One in-order queue of work on one device. Addresses are the device's.

@@ -364,6 +364,7 @@ impl Driver for Emulator {
                 process.put_numbers(&match *argument {
                     Argument::U32(value) => [4, value.into()],
                     Argument::U64(value) => [8, value],
+                    Argument::Array { address, .. } => [8, address],
                 })?;
             }
             process.answer()

@@ -109,7 +109,7 @@ impl ListUses {
         let row_of = gpu.allocate::<u32>(terminals as usize)?;
         let arguments = arguments![&order, terminals, &row_of];
         gpu.launch_looping(
-            merge::SOURCE.kernel("rows_of_words_kernel"),
+            merge::SOURCE.kernel("rows_of_words_kernel").whole(),
             terminals as usize,
             arguments,
         )?;
@@ -136,13 +136,17 @@ impl ListUses {
             &keys,
             &holders
         ];
-        gpu.launch_looping(merge::SOURCE.kernel("use_keys_kernel"), count, arguments)?;
+        gpu.launch_looping(
+            merge::SOURCE.kernel("use_keys_kernel").whole(),
+            count,
+            arguments,
+        )?;
         let bits = u32::BITS - none.leading_zeros();
         let (keys, holders) = primitives::sort_pairs(gpu, keys, holders, 0..bits)?;
         let use_offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
         let arguments = arguments![&keys, count, &use_offsets, none];
         gpu.launch_looping(
-            merge::SOURCE.kernel("key_offsets_kernel"),
+            merge::SOURCE.kernel("key_offsets_kernel").whole(),
             count + 1,
             arguments,
         )?;
@@ -168,7 +172,7 @@ fn lists_of(gpu: &Gpu, table: DeviceTable) -> Result<Lists, GpuError> {
     // Rows are u32; no row is longer than that.
     let arguments = arguments![&table.offsets, table.rows() as u32, u32::MAX, &lengths];
     gpu.launch_looping(
-        tables::SOURCE.kernel("top_lengths_kernel"),
+        tables::SOURCE.kernel("top_lengths_kernel").whole(),
         table.rows(),
         arguments,
     )?;

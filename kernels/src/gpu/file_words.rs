@@ -99,7 +99,11 @@ impl FileWords {
                 rule_weights,
                 &sizes
             ];
-            gpu.launch_looping(SOURCE.kernel("word_sizes_kernel"), symbols.len(), arguments)?;
+            gpu.launch_looping(
+                SOURCE.kernel("word_sizes_kernel").whole(),
+                symbols.len(),
+                arguments,
+            )?;
             Ok(sizes)
         };
         let body_sizes = sizes_of(&grammar.symbols, (&grammar.owners).into())?;
@@ -152,7 +156,13 @@ impl FileWords {
             &keys
         ];
         let launch = Launch::tiles(words, ROOT_TILE);
-        gpu.launch(SOURCE.kernel("root_words_kernel"), launch, arguments)?;
+        gpu.launch(
+            SOURCE
+                .kernel("root_words_kernel")
+                .moving(roots * 3 * 4 + words * 4),
+            launch,
+            arguments,
+        )?;
         Ok(Some(FileWords { keys, shape }))
     }
 
@@ -203,7 +213,11 @@ impl FileWords {
         let arguments = arguments![
             &self.keys, count, file_bits, n as u32, word_bits, &keys, &files
         ];
-        gpu.launch_looping(SOURCE.kernel("word_windows_kernel"), count, arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("word_windows_kernel").whole(),
+            count,
+            arguments,
+        )?;
         // One bit more tells windows that are none. Sorting is stable: files stay in order.
         let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits + 1)?;
         windows(gpu, keys, files, Some((n, word_bits))).map(Some)
@@ -241,7 +255,11 @@ pub(crate) fn windows(
         &entry_files,
         &totals
     ];
-    gpu.launch(SOURCE.kernel("window_runs_kernel"), launch, arguments)?;
+    gpu.launch(
+        SOURCE.kernel("window_runs_kernel").moving(count * (8 + 4)),
+        launch,
+        arguments,
+    )?;
     let totals = gpu.download(&totals)?;
     drop((keys, files));
     // All are at most `count`, which is below 2^30.
@@ -250,7 +268,9 @@ pub(crate) fn windows(
     let entries = gpu.allocate::<u64>(entry_count)?;
     let arguments = arguments![&entry_firsts, &entry_files, entry_count, counted, &entries];
     gpu.launch_looping(
-        SOURCE.kernel("window_entries_kernel"),
+        SOURCE
+            .kernel("window_entries_kernel")
+            .moving(entry_count * (2 * 4 + 8)),
         entry_count,
         arguments,
     )?;

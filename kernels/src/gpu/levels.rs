@@ -17,10 +17,16 @@ pub(crate) struct Walk {
     arrays: Buffer<u32>,
     phases: usize,
     pieces: u32,
+    /// The pieces of the phase that has most.
+    pieces_max: u32,
 }
 
-/// Counters of a launch: the next piece, and how many are done; 0 at first.
-pub(crate) const STATE_ITEMS: usize = 2;
+/// Counters of a launch: the next piece, how many are done, and how many blocks have ended; 0 at first.
+pub(crate) const STATE_ITEMS: usize = 3;
+
+/// Blocks for each piece of a phase, at most: some that work, and some that have read what they will work with. All that wait
+/// look at the same counter: with 528 blocks a phase takes 1.8 us, with 132 it takes 0.8 (H200).
+const AHEAD: u32 = 2;
 
 impl Walk {
     /// A walk over ranges of items, in this order. A piece of one of the `alone` first steps is up to `alone_tile` items, and
@@ -66,18 +72,22 @@ impl Walk {
             rest = &rest[phase..];
         }
         let phases = first_pieces.len() - 1;
+        let pieces_of = first_pieces.windows(2).map(|ends| ends[1] - ends[0]);
+        let pieces_max = pieces_of.max().unwrap_or(0);
         first_pieces.extend(first_steps);
         first_pieces.extend(ranges);
         Ok(Walk {
             arrays: gpu.upload(&first_pieces)?,
             phases,
             pieces,
+            pieces_max,
         })
     }
 
     /// Blocks that keep a device busy, as many as there are pieces at most, `resident` a multiprocessor.
     pub(crate) fn blocks(&self, gpu: &Gpu, resident: u32) -> u32 {
-        self.pieces.min(gpu.facts().processors * resident)
+        let busy = gpu.facts().processors * resident;
+        self.pieces.min(busy).min(self.pieces_max * AHEAD)
     }
 
     /// The arguments of a kernel that make its `Walk`; `state` are [`STATE_ITEMS`] numbers.

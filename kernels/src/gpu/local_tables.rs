@@ -81,7 +81,11 @@ impl Traversal {
             merge::WINDOW,
             &costs
         ];
-        gpu.launch_looping(SOURCE.kernel("traversal_costs_kernel"), items, arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("traversal_costs_kernel").whole(),
+            items,
+            arguments,
+        )?;
         let costs = gpu.download(&costs)?;
         let few = grammar.files() <= COLUMNS_MAX;
         let down = if few { costs[0] / CELL_SHARE } else { costs[0] };
@@ -153,7 +157,7 @@ pub fn file_word_counts_bottom_up(
         rule_weights(),
         &counts
     ];
-    gpu.launch_looping(SOURCE.kernel("row_uses_kernel"), rows, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("row_uses_kernel").whole(), rows, arguments)?;
     let use_offsets = primitives::scan::<u32, u32>(gpu, &counts)?;
     drop(counts);
     let uses = root_count + grammar.symbols.len();
@@ -170,7 +174,7 @@ pub fn file_word_counts_bottom_up(
         files as u32,
         &holders
     ];
-    gpu.launch_looping(SOURCE.kernel("row_holders_kernel"), uses, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("row_holders_kernel").whole(), uses, arguments)?;
     let row_weights = gpu.zeroed::<u32>(rows)?;
     let arguments = arguments![
         &grammar.root,

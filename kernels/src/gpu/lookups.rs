@@ -130,7 +130,9 @@ impl DeviceStructures {
     pub fn count(&self, gpu: &Gpu, queries: &DeviceQueries) -> Result<Buffer<u64>, GpuError> {
         let counts = gpu.allocate(queries.len())?;
         gpu.launch(
-            SOURCE.kernel("count_kernel"),
+            SOURCE
+                .kernel("count_kernel")
+                .moving(queries.len() * (3 * 4 + 8)),
             Launch::each(queries.len()),
             arguments![
                 &queries.firsts,
@@ -190,7 +192,7 @@ impl DeviceStructures {
             {
                 let found = sort_keys(gpu, found, 0..offset_bits + query_bits)?;
                 gpu.launch(
-                    SOURCE.kernel("search_strip_kernel"),
+                    SOURCE.kernel("search_strip_kernel").moving(results * 2 * 8),
                     gpu.looping(results),
                     arguments![&found, results, offset_bits],
                 )?;
@@ -223,7 +225,9 @@ impl DeviceStructures {
         // Items of the next step, results.
         let state = gpu.zeroed::<u32>(2)?;
         gpu.launch(
-            SOURCE.kernel("search_begin_kernel"),
+            SOURCE
+                .kernel("search_begin_kernel")
+                .moving(queries.len() * 4 * 4),
             Launch::each(queries.len()),
             arguments![
                 &queries.firsts,
@@ -244,7 +248,9 @@ impl DeviceStructures {
         while count > 0 {
             let sizes = gpu.allocate::<u32>(count)?;
             gpu.launch(
-                SOURCE.kernel("search_sizes_kernel"),
+                SOURCE
+                    .kernel("search_sizes_kernel")
+                    .moving(count * (2 * 4 + 8)),
                 Launch::each(count),
                 arguments![
                     &items.queries,

@@ -92,7 +92,7 @@ impl MergePlan {
             &heavy,
             &room
         ];
-        gpu.launch_looping(SOURCE.kernel("row_costs_kernel"), rows, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("row_costs_kernel").whole(), rows, arguments)?;
         let costs = primitives::scan::<u32, u64>(gpu, &costs)?;
         let heavy_pieces = primitives::scan::<u32, u32>(gpu, &pieces)?;
         let heavy_rows = primitives::scan::<u32, u32>(gpu, &heavy)?;
@@ -133,7 +133,11 @@ impl MergePlan {
         let first_rows = gpu.allocate::<u32>(windows as usize + 1)?;
         let end_rows = gpu.allocate::<u32>(windows as usize)?;
         let arguments = arguments![&costs, &weights, row_count, &first_rows, &end_rows];
-        gpu.launch_looping(SOURCE.kernel("first_rows_kernel"), rows + 1, arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("first_rows_kernel").whole(),
+            rows + 1,
+            arguments,
+        )?;
 
         let (mut bounds, mut ranges) = (Vec::new(), Vec::new());
         let used = steps.iter().filter(|step| !step.is_empty());
@@ -282,7 +286,13 @@ impl Lists {
         let entries = gpu.allocate::<u64>(count)?;
         // Rows are u32.
         let arguments = arguments![&self.starts, &offsets, &self.entries, rows as u32, &entries];
-        gpu.launch_looping(SOURCE.kernel("close_rows_kernel"), rows * 32, arguments)?;
+        gpu.launch_looping(
+            SOURCE
+                .kernel("close_rows_kernel")
+                .moving(rows * 2 * 4 + count * 2 * 8),
+            rows * 32,
+            arguments,
+        )?;
         Ok(DeviceTable { offsets, entries })
     }
 }

@@ -24,6 +24,7 @@ mod error;
 mod file_counts;
 mod file_words;
 mod grammar;
+mod joined_levels;
 mod levels;
 mod local_tables;
 mod lookups;

@@ -221,7 +221,7 @@ pub fn each_ngram_file_counts(
             let entries = gpu.allocate::<u64>(counts.len())?;
             let arguments = arguments![&counts, counts.len(), &offsets, &entries];
             gpu.launch_looping(
-                SOURCE.kernel("one_file_kernel"),
+                SOURCE.kernel("one_file_kernel").whole(),
                 counts.len() + 1,
                 arguments,
             )?;
@@ -262,7 +262,11 @@ fn used_words(
     let flags = gpu.allocate::<u32>(words)?;
     // Words are u32.
     let arguments = arguments![weights, words as u32, &flags];
-    gpu.launch_looping(SOURCE.kernel("used_flags_kernel"), words, arguments)?;
+    gpu.launch_looping(
+        SOURCE.kernel("used_flags_kernel").moving(words * 2 * 4),
+        words,
+        arguments,
+    )?;
     let places = primitives::scan::<u32, u32>(gpu, &flags)?;
     let used = gpu.item(&places, words)? as usize;
     let words_out = gpu.allocate::<u32>(used)?;
@@ -279,7 +283,13 @@ fn used_words(
         &counts,
         &offsets_out
     ];
-    gpu.launch_looping(SOURCE.kernel("used_words_kernel"), words, arguments)?;
+    gpu.launch_looping(
+        SOURCE
+            .kernel("used_words_kernel")
+            .moving(words * 2 * 4 + used * 2 * 4),
+        words,
+        arguments,
+    )?;
     Ok([words_out, counts, offsets_out])
 }
 
@@ -295,7 +305,11 @@ pub(crate) fn rank_rows(
     let lengths = gpu.allocate::<u32>(rows)?;
     // Rows are u32.
     let arguments = arguments![weights, &table.offsets, rows as u32, most, &lengths];
-    gpu.launch_looping(SOURCE.kernel("long_lengths_kernel"), rows, arguments)?;
+    gpu.launch_looping(
+        SOURCE.kernel("long_lengths_kernel").whole(),
+        rows,
+        arguments,
+    )?;
     let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
     let count = gpu.item(&offsets, rows)? as usize;
     let owners = primitives::expand(gpu, &offsets, count)?;
@@ -309,7 +323,13 @@ pub(crate) fn rank_rows(
         &keys,
         &values
     ];
-    gpu.launch_looping(SOURCE.kernel("long_keys_kernel"), count, arguments)?;
+    gpu.launch_looping(
+        SOURCE
+            .kernel("long_keys_kernel")
+            .moving(count * (8 + 4 + 8 + 4)),
+        count,
+        arguments,
+    )?;
     let row_bits = usize::BITS - rows.saturating_sub(1).leading_zeros();
     let (keys, values) = primitives::sort_pairs(gpu, keys, values, 0..32 + row_bits)?;
     let arguments = arguments![
@@ -320,7 +340,13 @@ pub(crate) fn rank_rows(
         count,
         &table.entries
     ];
-    gpu.launch_looping(SOURCE.kernel("long_entries_kernel"), count, arguments)
+    gpu.launch_looping(
+        SOURCE
+            .kernel("long_entries_kernel")
+            .moving(count * (8 + 4 + 8)),
+        count,
+        arguments,
+    )
 }
 
 /// The walk over all levels, from the lowest.
@@ -644,7 +670,7 @@ impl<'a> Search<'a> {
         // The last part first, each time moving numbers of windows.
         let mut numbers = gpu.allocate::<u32>(count)?;
         gpu.launch_looping(
-            SOURCE.kernel("numbers_kernel"),
+            SOURCE.kernel("numbers_kernel").whole(),
             count,
             arguments![&numbers, count],
         )?;
@@ -652,7 +678,13 @@ impl<'a> Search<'a> {
             let keys = gpu.allocate::<u64>(count)?;
             let from = found.keys.at(part as usize * found.stride);
             let arguments = arguments![from, &numbers, &keys, count];
-            gpu.launch_looping(SOURCE.kernel("gather_keys_kernel"), count, arguments)?;
+            gpu.launch_looping(
+                SOURCE
+                    .kernel("gather_keys_kernel")
+                    .moving(count * (4 + 2 * 8)),
+                count,
+                arguments,
+            )?;
             let bits = 0..shape.part_bits(part);
             (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
         }
@@ -660,11 +692,21 @@ impl<'a> Search<'a> {
         for part in 0..shape.parts as usize {
             let (from, to) = (found.keys.at(part * found.stride), keys.at(part * count));
             let arguments = arguments![from, &numbers, to, count];
-            gpu.launch_looping(SOURCE.kernel("gather_keys_kernel"), count, arguments)?;
+            gpu.launch_looping(
+                SOURCE
+                    .kernel("gather_keys_kernel")
+                    .moving(count * (4 + 2 * 8)),
+                count,
+                arguments,
+            )?;
         }
         let values = gpu.allocate::<u32>(count)?;
         let arguments = arguments![&found.values, &numbers, &values, count];
-        gpu.launch_looping(SOURCE.kernel("gather_values_kernel"), count, arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("gather_values_kernel").moving(count * 3 * 4),
+            count,
+            arguments,
+        )?;
         Ok(Found {
             keys,
             values,
@@ -756,7 +798,13 @@ impl<'a> Search<'a> {
             blocks: tiles,
             threads: THREADS,
         };
-        gpu.launch(SOURCE.kernel("ngram_rows_kernel"), launched, arguments)?;
+        gpu.launch(
+            SOURCE
+                .kernel("ngram_rows_kernel")
+                .moving(count * 8 * shape.parts as usize),
+            launched,
+            arguments,
+        )?;
         // At most `count`, a usize.
         let row_count = gpu.item(&row_count, 0)? as usize;
         rows.words.truncate(row_count * shape.n as usize);

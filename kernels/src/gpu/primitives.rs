@@ -240,12 +240,62 @@ pub fn sort_pairs<K: Key, V: Carried<K>>(
     Ok((keys, values.expect("values were given")))
 }
 
+/// As [`sort_pairs`], where a launch before has made a [`sort_state`] of as many keys and bits 0: where there are few keys a
+/// fill takes as long as a pass.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub(crate) fn sort_pairs_with<K: Key, V: Carried<K>>(
+    gpu: &Gpu,
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    bits: Range<u32>,
+    state: &Buffer<u32>,
+) -> Result<(Buffer<K>, Buffer<V>), GpuError> {
+    assert!(values.len() == keys.len(), "one value for each key");
+    let needed = sort_state_items::<K>(keys.len(), &bits);
+    assert!(state.len() == needed, "the state of another sort");
+    let (keys, values) = sort_with(gpu, keys, Some(values), bits, V::SORT, state)?;
+    Ok((keys, values.expect("values were given")))
+}
+
+/// What a sort of so many keys by these bits needs to be 0.
+pub(crate) fn sort_state<K: Key>(
+    gpu: &Gpu,
+    len: usize,
+    bits: &Range<u32>,
+) -> Result<Buffer<u32>, GpuError> {
+    gpu.allocate(sort_state_items::<K>(len, bits))
+}
+
+fn sort_state_items<K: Key>(len: usize, bits: &Range<u32>) -> usize {
+    let passes = bits.len().div_ceil(DIGIT_BITS as usize);
+    passes * DIGITS + COUNTERS + passes * len.div_ceil(K::THREADS * K::ITEMS) * DIGITS
+}
+
 fn sort<K: Key, V: Pod>(
     gpu: &Gpu,
     keys: Buffer<K>,
     values: Option<Buffer<V>>,
     bits: Range<u32>,
     name: &'static str,
+) -> Result<(Buffer<K>, Option<Buffer<V>>), GpuError> {
+    if keys.len() < 2 || bits.is_empty() {
+        return Ok((keys, values));
+    }
+    let state = sort_state::<K>(gpu, keys.len(), &bits)?;
+    gpu.fill(&state, 0)?;
+    sort_with(gpu, keys, values, bits, name, &state)
+}
+
+fn sort_with<K: Key, V: Pod>(
+    gpu: &Gpu,
+    keys: Buffer<K>,
+    values: Option<Buffer<V>>,
+    bits: Range<u32>,
+    name: &'static str,
+    state: &Buffer<u32>,
 ) -> Result<(Buffer<K>, Option<Buffer<V>>), GpuError> {
     let len = keys.len();
     assert!(len <= SORT_MAX, "{len} items to sort");
@@ -265,7 +315,6 @@ fn sort<K: Key, V: Pod>(
     // Where digits begin in each pass, how many blocks have counted, a ticket for each pass, and words of its look-back.
     let (done, tickets) = (passes * DIGITS, passes * DIGITS + 1);
     let words = done + COUNTERS;
-    let state = gpu.zeroed::<u32>(words + passes * launch.blocks as usize * DIGITS)?;
     gpu.launch(
         SOURCE.kernel(K::OFFSETS).moving(len * size_of::<K>()),
         gpu.looping(len.div_ceil(VECTORS * VECTOR / size_of::<K>())),
@@ -275,7 +324,7 @@ fn sort<K: Key, V: Pod>(
             bits.start,
             bits.end,
             width,
-            &state,
+            state,
             state.at(done)
         ],
     )?;

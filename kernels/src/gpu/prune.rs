@@ -72,7 +72,7 @@ pub(super) fn prune(
     let levels = gpu.allocate::<u32>(rules)?;
     let order = gpu.allocate::<u32>(rules)?;
     gpu.launch(
-        SOURCE.kernel("level_kernel"),
+        SOURCE.kernel("level_kernel").whole(),
         gpu.looping(rules),
         arguments![&shapes, as_u32(rules), &levels, &order],
     )?;
@@ -83,7 +83,7 @@ pub(super) fn prune(
     let levels_end = level_max as usize + 1;
     let bounds = gpu.zeroed::<u32>(2 * levels_end + 1)?;
     gpu.launch(
-        SOURCE.kernel("level_start_kernel"),
+        SOURCE.kernel("level_start_kernel").whole(),
         gpu.looping(rules),
         arguments![
             &shapes,
@@ -114,7 +114,7 @@ pub(super) fn prune(
     let symbol_count = symbol_starts.last().copied().unwrap_or(0);
     let symbols = gpu.allocate::<u32>(symbol_count)?;
     gpu.launch(
-        SOURCE.kernel("bodies_kernel"),
+        SOURCE.kernel("bodies_kernel").moving(symbol_count * 4),
         Launch::tiles(symbol_count, WRITE_TILE),
         arguments![
             &paired.pairs,
@@ -154,7 +154,9 @@ impl Pruned {
         assert!(ids.len() == self.rules(), "one new symbol for each rule");
         let root = gpu.allocate::<u32>(self.root_length)?;
         gpu.launch(
-            SOURCE.kernel("root_kernel"),
+            SOURCE
+                .kernel("root_kernel")
+                .moving((2 * self.paired.length + self.root_length) * 4),
             Launch::tiles(self.root_length, WRITE_TILE),
             arguments![
                 &self.paired.sequence,
@@ -180,12 +182,12 @@ fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer
     // A pair is two symbols.
     let bodies = (&paired.pairs, 2 * rules);
     gpu.launch(
-        SOURCE.kernel("uses_kernel"),
+        SOURCE.kernel("uses_kernel").moving(bodies.1 * 4),
         gpu.looping(bodies.1),
         arguments![bodies.0, bodies.1, terminal_count, &uses],
     )?;
     gpu.launch(
-        SOURCE.kernel("uses_kernel"),
+        SOURCE.kernel("uses_kernel").moving(paired.length * 4),
         gpu.looping(paired.length),
         arguments![&paired.sequence, paired.length, terminal_count, &uses],
     )?;
@@ -203,7 +205,11 @@ fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer
     };
     let mut arguments = arguments![&paired.pairs, &uses, terminal_count, &shapes].to_vec();
     arguments.extend(walk.arguments(uses.at(rules)));
-    gpu.launch(SOURCE.kernel("shape_kernel"), launch, &arguments)?;
+    gpu.launch(
+        SOURCE.kernel("shape_kernel").moving(rules * (8 + 4 + 8)),
+        launch,
+        &arguments,
+    )?;
     Ok(shapes)
 }
 
@@ -221,7 +227,9 @@ fn find_root_offsets(
     let launch = Launch::tiles(paired.length, TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
     gpu.launch(
-        SOURCE.kernel("root_offset_kernel"),
+        SOURCE
+            .kernel("root_offset_kernel")
+            .moving((2 * paired.length + files) * 4),
         launch,
         arguments![
             &paired.sequence,

@@ -117,7 +117,9 @@ pub(super) fn renumber(
         let symbols = pruned.symbol_starts[level]..pruned.symbol_starts[level + 1];
         let launch = gpu.looping(symbols.len());
         gpu.launch(
-            SOURCE.kernel("level_bodies_kernel"),
+            SOURCE
+                .kernel("level_bodies_kernel")
+                .moving(symbols.len() * 2 * 4),
             launch,
             arguments![
                 &pruned.symbols,
@@ -178,7 +180,9 @@ pub(super) fn renumber(
     rule_offsets.truncate(rules + 1);
     let symbols = gpu.allocate::<u32>(symbol_count)?;
     gpu.launch(
-        SOURCE.kernel("copy_bodies_kernel"),
+        SOURCE
+            .kernel("copy_bodies_kernel")
+            .moving(symbol_count * 2 * 4),
         Launch::tiles(symbol_count, TILE),
         arguments![
             &renamed,

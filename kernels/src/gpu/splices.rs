@@ -5,40 +5,79 @@
 //! everything else stays on the device.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Launch, Source, THREADS};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
-use super::primitives::{scan, sort_pairs};
-use crate::{Insert, InsertOrder, Splice, Splices};
+use super::primitives::{Carried, Key, scan, sort_pairs_with, sort_state};
+use crate::{APPEND, Insert, InsertOrder, Splice, Splices};
+
+/// Inserts of a file that a block makes one run of, and its threads.
+const LEAF: u32 = 256;
+const LEAF_THREADS: u32 = 512;
 
 pub(crate) static SOURCE: Source = Source {
     name: "splices.cu",
     text: include_str!("splices.cu"),
-    constants: &[("SPLICE_THREADS", THREADS as u64)],
+    constants: &[
+        ("SPLICE_THREADS", THREADS as u64),
+        ("SPLICE_LEAF", LEAF as u64),
+        ("SPLICE_LEAF_THREADS", LEAF_THREADS as u64),
+    ],
 };
 
 /// Inserts on the device.
 #[derive(Debug)]
 pub struct DeviceInserts {
     sizes: Buffer<u64>,
+    /// `[files + 1]`: where each file begins if all follow each other with a byte between.
+    starts: Buffer<u64>,
+    /// The last of them.
+    places: u64,
     files: Buffer<u32>,
     offsets: Buffer<u64>,
     lengths: Buffer<u64>,
-    /// Inserts of each file, on the host.
+    /// Inserts of each file, on the host, and `[files + 1]` of those before.
     counts: Vec<u32>,
-    size_max: u64,
+    firsts: Arc<Buffer<u32>>,
+    /// Whether all are at the ends of their files.
+    is_append: bool,
+    /// The number of the first insert past the end of its file, by order; none is the largest number.
+    refused: [Arc<Buffer<u32>>; 2],
 }
 
 /// Stretches of inserted text on the device: [`Splices`] as arrays, which may have room for more.
 #[derive(Debug)]
 pub struct DeviceSplices {
     /// `[files + 1]`
-    offsets: Buffer<u32>,
+    offsets: Arc<Buffer<u32>>,
     bases: Buffer<u64>,
     inserts: Buffer<u32>,
     starts: Buffer<u64>,
     lengths: Buffer<u64>,
+    refused: Arc<Buffer<u32>>,
+}
+
+/// Runs of stretches, one after the other: the arrays have room for more.
+struct Runs {
+    offsets: Buffer<u32>,
+    bases: Buffer<u64>,
+    inserts: Buffer<u32>,
+    starts: Buffer<u64>,
+    /// Lengths of all stretches before each, and of all.
+    sums: Buffer<u64>,
+}
+
+/// What is composed with what, as one array on the device.
+struct Plan {
+    items: Vec<u32>,
+    /// `[leaves + 1]`: the first insert of each leaf.
+    leaves: Range<usize>,
+    /// `[files + 1]`: the run of each file, in the end.
+    file_runs: Range<usize>,
+    /// For each level `[pairs + 1]`: the first run of each pair.
+    levels: Vec<Range<usize>>,
 }
 
 impl DeviceInserts {
@@ -61,256 +100,341 @@ impl DeviceInserts {
         for insert in inserts {
             counts[insert.file as usize] += 1;
         }
+        let mut firsts = vec![0u32];
+        let mut starts = vec![0u64];
+        for (count, size) in counts.iter().zip(sizes) {
+            firsts.push(firsts[firsts.len() - 1] + count);
+            starts.push(starts[starts.len() - 1] + size + 1);
+        }
         let files: Vec<u32> = inserts.iter().map(|insert| insert.file).collect();
         let offsets: Vec<u64> = inserts.iter().map(|insert| insert.offset).collect();
         let lengths: Vec<u64> = inserts.iter().map(|insert| insert.length).collect();
+        let refused = || gpu.filled::<u32>(1, 0xff).map(Arc::new);
         Ok(DeviceInserts {
             sizes: gpu.upload(sizes)?,
+            starts: gpu.upload(&starts)?,
+            places: starts[sizes.len()],
             files: gpu.upload(&files)?,
             offsets: gpu.upload(&offsets)?,
             lengths: gpu.upload(&lengths)?,
             counts,
-            size_max: sizes.iter().copied().max().unwrap_or(0),
+            firsts: Arc::new(gpu.upload(&firsts)?),
+            is_append: offsets.iter().all(|&offset| offset == APPEND),
+            refused: [refused()?, refused()?],
         })
     }
 
-    /// Places all inserts; `Err` within: the number of the first whose offset lies past the end of its file.
+    /// Places all inserts. Waits for nothing: whether one was refused is told with what is downloaded.
     ///
     /// # Errors
     ///
     /// [`GpuError`].
-    pub fn place(
-        &self,
-        gpu: &Gpu,
-        order: InsertOrder,
-    ) -> Result<Result<DeviceSplices, u32>, GpuError> {
-        let refused = gpu.filled::<u32>(1, 0xff)?;
-        let placed = match order {
-            InsertOrder::Batch => self.place_batch(gpu, &refused)?,
-            InsertOrder::Sequence => self.place_sequence(gpu, &refused)?,
-        };
-        match gpu.item(&refused, 0)? {
-            u32::MAX => Ok(Ok(placed)),
-            insert => Ok(Err(insert)),
+    pub fn place(&self, gpu: &Gpu, order: InsertOrder) -> Result<DeviceSplices, GpuError> {
+        match order {
+            InsertOrder::Batch => self.place_batch(gpu),
+            InsertOrder::Sequence => self.place_sequence(gpu),
         }
     }
 
-    fn place_batch(&self, gpu: &Gpu, refused: &Buffer<u32>) -> Result<DeviceSplices, GpuError> {
-        let (count, files) = (self.files.len(), self.counts.len());
-        let size_bits = u64::BITS - self.size_max.leading_zeros();
-        let file_bits = usize::BITS - files.leading_zeros();
-        assert!(
-            size_bits + file_bits <= u64::BITS,
-            "files with more than 2^64 bytes"
-        );
-        let keys = gpu.allocate::<u64>(count)?;
-        let numbers = gpu.allocate::<u32>(count)?;
+    fn place_batch(&self, gpu: &Gpu) -> Result<DeviceSplices, GpuError> {
+        let count = self.files.len();
+        let order = match self.is_append {
+            true => self.by_file(gpu)?,
+            false => Some(match u32::try_from(self.places) {
+                Ok(_) => self.sorted::<u32>(gpu, "splice_keys_u32_kernel", true, self.places)?,
+                Err(_) => self.sorted::<u64>(gpu, "splice_keys_u64_kernel", true, self.places)?,
+            }),
+        };
+        let placed = DeviceSplices {
+            offsets: self.firsts.clone(),
+            bases: gpu.allocate(count)?,
+            inserts: gpu.allocate(count)?,
+            starts: gpu.allocate(count)?,
+            lengths: gpu.allocate(count)?,
+            refused: self.refused[0].clone(),
+        };
+        // An insert, its file and where it goes are read; a place, a number, a start and a length are written.
+        let bytes = count * (2 * 4 + 3 * 8 + 4 + 3 * 8);
         gpu.launch(
-            SOURCE.kernel("splice_keys_kernel"),
+            SOURCE.kernel("splice_batch_kernel").moving(bytes),
             Launch::each(count),
             arguments![
+                order_argument(order.as_ref()),
                 &self.files,
                 &self.offsets,
                 &self.sizes,
-                count,
-                size_bits,
-                &keys,
-                &numbers,
-                refused,
-            ],
-        )?;
-        let (keys, inserts) = sort_pairs(gpu, keys, numbers, 0..size_bits + file_bits)?;
-        let placed = DeviceSplices {
-            offsets: gpu.allocate(files + 1)?,
-            bases: gpu.allocate(count)?,
-            inserts,
-            starts: gpu.allocate(count)?,
-            lengths: gpu.allocate(count)?,
-        };
-        gpu.launch(
-            SOURCE.kernel("splice_batch_kernel"),
-            Launch::each(count),
-            arguments![
-                &keys,
-                &placed.inserts,
                 &self.lengths,
                 count,
-                size_bits,
                 &placed.bases,
+                &placed.inserts,
                 &placed.starts,
                 &placed.lengths,
+                &*placed.refused,
             ],
-        )?;
-        gpu.launch(
-            SOURCE.kernel("splice_firsts_kernel"),
-            Launch::each(files + 1),
-            arguments![&keys, count, size_bits, &placed.offsets, files],
         )?;
         Ok(placed)
     }
 
-    fn place_sequence(&self, gpu: &Gpu, refused: &Buffer<u32>) -> Result<DeviceSplices, GpuError> {
+    /// Numbers of inserts by file, those of a file in their order; none if that is how they come.
+    fn by_file(&self, gpu: &Gpu) -> Result<Option<Buffer<u32>>, GpuError> {
+        match self.counts.len() {
+            0 | 1 => Ok(None),
+            files => {
+                let last = files as u64 - 1;
+                let sorted = self.sorted::<u32>(gpu, "splice_keys_u32_kernel", false, last)?;
+                Ok(Some(sorted))
+            }
+        }
+    }
+
+    /// Numbers of inserts by place or by file, keys up to `most`; equal ones in their order.
+    fn sorted<K: Key>(
+        &self,
+        gpu: &Gpu,
+        kernel: &'static str,
+        is_by_place: bool,
+        most: u64,
+    ) -> Result<Buffer<u32>, GpuError>
+    where
+        u32: Carried<K>,
+    {
+        let count = self.files.len();
+        let keys = gpu.allocate::<K>(count)?;
+        let numbers = gpu.allocate::<u32>(count)?;
+        let (starts, read) = match is_by_place {
+            true => (Argument::from(&self.starts), 4 + 8),
+            false => (Argument::U64(0), 4),
+        };
+        let bits = 0..u64::BITS - most.leading_zeros();
+        let state = sort_state::<K>(gpu, count, &bits)?;
+        let written = size_of::<K>() + size_of::<u32>();
+        let bytes = count * (read + written) + state.len() * size_of::<u32>();
+        gpu.launch(
+            SOURCE.kernel(kernel).moving(bytes),
+            Launch::each(count),
+            arguments![
+                &self.files,
+                &self.offsets,
+                &self.sizes,
+                starts,
+                count,
+                &keys,
+                &numbers,
+                &state,
+                state.len(),
+            ],
+        )?;
+        Ok(sort_pairs_with(gpu, keys, numbers, bits, &state)?.1)
+    }
+
+    fn place_sequence(&self, gpu: &Gpu) -> Result<DeviceSplices, GpuError> {
         let (count, files) = (self.files.len(), self.counts.len());
         // Splits make fewer than twice as many.
         let room = 2 * count;
-        let numbers = gpu.allocate::<u32>(count)?;
+        let refused = self.refused[1].clone();
+        if count == 0 {
+            return Ok(DeviceSplices {
+                offsets: self.firsts.clone(),
+                bases: gpu.allocate(0)?,
+                inserts: gpu.allocate(0)?,
+                starts: gpu.allocate(0)?,
+                lengths: gpu.allocate(0)?,
+                refused,
+            });
+        }
+        let order = self.by_file(gpu)?;
+        let order = || order_argument(order.as_ref());
+        let lengths = gpu.allocate::<u64>(count)?;
         gpu.launch(
-            SOURCE.kernel("splice_numbers_kernel"),
+            SOURCE
+                .kernel("splice_lengths_kernel")
+                .moving(count * (4 + 2 * 8)),
             Launch::each(count),
-            arguments![&numbers, count],
+            arguments![order(), count, &self.lengths, &lengths],
         )?;
-        let keys = gpu.allocate::<u32>(count)?;
-        gpu.copy(&keys, 0, &self.files, count)?;
-        let file_bits = usize::BITS - files.leading_zeros();
-        let (_, sorted) = sort_pairs(gpu, keys, numbers, 0..file_bits)?;
-        let splices = DeviceSplices::with_room(gpu, count + 1, room)?;
-        gpu.copy(&splices.inserts, 0, &sorted, count)?;
+        let grown: Buffer<u64> = scan(gpu, &lengths)?;
+        let plan = Plan::new(&self.counts);
+        let planned = gpu.upload(&plan.items)?;
+        let leaves = plan.leaves.len() - 1;
+        let tiles = Launch::tiles(room + 1, LEAF_THREADS as usize);
+        // Words of the look-back of the leaves and of each level, a ticket behind each.
+        let words = |level: usize| match level {
+            0 => 0,
+            level => leaves + 1 + (level - 1) * (tiles.blocks as usize + 1),
+        };
+        let state = gpu.zeroed::<u64>(words(plan.levels.len() + 1))?;
+
+        let mut runs = Runs::with_room(gpu, leaves + 1, room)?;
+        // Orders, files, offsets, and what has grown are read; a stretch is written at least.
+        let bytes = count * (2 * 4 + 2 * 8) + count * STRETCH_BYTES;
         gpu.launch(
-            SOURCE.kernel("splice_lengths_kernel"),
-            Launch::each(count),
+            SOURCE.kernel("splice_leaves_kernel").moving(bytes),
+            Launch {
+                threads: LEAF_THREADS,
+                ..Launch::tiles(leaves, 1)
+            },
             arguments![
-                &sorted,
-                count,
-                &self.lengths,
-                &splices.lengths,
-                &splices.starts
-            ],
-        )?;
-        gpu.fill_items(&splices.lengths, count, count, 0)?;
-        let grown: Buffer<u64> = scan(gpu, &splices.lengths)?;
-        let mut first = 0;
-        let mut file_first = vec![0u32];
-        file_first.extend(self.counts.iter().map(|count| {
-            first += count;
-            first
-        }));
-        let file_first = gpu.upload(&file_first)?;
-        gpu.launch(
-            SOURCE.kernel("splice_places_kernel"),
-            Launch::each(count + 1),
-            arguments![
-                &sorted,
-                count,
+                order(),
                 &self.files,
                 &self.offsets,
                 &self.sizes,
                 &grown,
-                &file_first,
-                &splices.bases,
-                &splices.offsets,
-                refused,
+                &*self.firsts,
+                planned.at(plan.leaves.start),
+                leaves,
+                state.at(0),
+                state.at(leaves),
+                &runs.bases,
+                &runs.inserts,
+                &runs.starts,
+                &runs.sums,
+                &runs.offsets,
+                &*refused,
             ],
         )?;
-        self.compose(gpu, splices)
-    }
-
-    /// Composes the runs of each file, in pairs, until there is one a file. The host waits for nothing.
-    fn compose(&self, gpu: &Gpu, splices: DeviceSplices) -> Result<DeviceSplices, GpuError> {
-        // The pairs of all levels, one after the other: for each pair its first run, and the number of runs.
-        let mut pairs: Vec<u32> = Vec::new();
-        let mut levels = Vec::new();
-        let mut runs = self.counts.clone();
-        loop {
-            let is_last = runs.iter().all(|&count| count <= 1);
-            let begin = pairs.len();
-            pairs.push(0);
-            for &count in &runs {
-                let first = pairs[pairs.len() - 1];
-                // In the end each file has one run, maybe without any stretches.
-                if is_last {
-                    pairs.push(first + count);
-                } else {
-                    let ends = (2..=count).step_by(2);
-                    let ends = ends.chain((count % 2 == 1).then_some(count));
-                    pairs.extend(ends.map(|end| first + end));
-                }
-            }
-            levels.push(begin..pairs.len());
-            if is_last {
-                break;
-            }
-            runs.iter_mut().for_each(|count| *count = count.div_ceil(2));
+        for (index, level) in plan.levels.iter().enumerate() {
+            let words = words(index + 1);
+            let look_back = [state.at(words), state.at(words + tiles.blocks as usize)];
+            runs = runs.joined(gpu, &planned, level.clone(), look_back, count)?;
         }
-        let pairs = gpu.upload(&pairs)?;
-        let last = levels.pop().expect("there always is a last level");
-        let mut splices = splices;
-        for level in levels {
-            splices = splices.joined(gpu, &pairs, level)?;
-        }
-        // Where the run of each file begins; there are no splits any more.
-        let offsets = gpu.allocate::<u32>(last.len())?;
-        let none = gpu.zeroed::<u32>(splices.inserts.len() + 1)?;
+        let placed = DeviceSplices {
+            offsets: Arc::new(gpu.allocate(files + 1)?),
+            bases: runs.bases,
+            inserts: runs.inserts,
+            starts: runs.starts,
+            lengths: gpu.allocate(room)?,
+            refused,
+        };
+        let bytes = count * (2 * 4 + 8 + 4 + 8);
         gpu.launch(
-            SOURCE.kernel("splice_runs_kernel"),
-            Launch::each(last.len()),
+            SOURCE.kernel("splice_finish_kernel").moving(bytes),
+            Launch::each(room.max(files + 1)),
             arguments![
-                &splices.offsets,
-                pairs.at(last.start),
-                last.len() - 1,
-                &none,
-                &offsets
+                order(),
+                &runs.sums,
+                &runs.offsets,
+                planned.at(plan.file_runs.start),
+                files,
+                &placed.inserts,
+                &placed.lengths,
+                &*placed.offsets,
             ],
         )?;
-        splices.offsets = offsets;
-        Ok(splices)
+        Ok(placed)
     }
 }
 
-impl DeviceSplices {
-    fn with_room(gpu: &Gpu, offsets: usize, room: usize) -> Result<DeviceSplices, GpuError> {
-        Ok(DeviceSplices {
+/// Bytes of a stretch in a run.
+const STRETCH_BYTES: usize = 3 * size_of::<u64>() + size_of::<u32>();
+
+/// An order as an argument: nothing if inserts come in it.
+fn order_argument(order: Option<&Buffer<u32>>) -> Argument {
+    order.map_or(Argument::U64(0), Argument::from)
+}
+
+impl Plan {
+    fn new(counts: &[u32]) -> Plan {
+        let mut items = Vec::new();
+        // Runs of each file that has any, at first its leaves.
+        let mut runs = Vec::new();
+        let mut first = 0;
+        for &count in counts.iter().filter(|&&count| count > 0) {
+            items.extend((0..count).step_by(LEAF as usize).map(|at| first + at));
+            runs.push(count.div_ceil(LEAF));
+            first += count;
+        }
+        items.push(first);
+        let leaves = 0..items.len();
+        let mut run = 0;
+        for &count in counts {
+            items.push(run);
+            run += u32::from(count > 0);
+        }
+        items.push(run);
+        let file_runs = leaves.end..items.len();
+        let mut levels = Vec::new();
+        while runs.iter().any(|&count| count > 1) {
+            let begin = items.len();
+            let mut first = 0;
+            for count in &mut runs {
+                items.extend((0..*count).step_by(2).map(|run| first + run));
+                first += *count;
+                *count = count.div_ceil(2);
+            }
+            items.push(first);
+            levels.push(begin..items.len());
+        }
+        Plan {
+            items,
+            leaves,
+            file_runs,
+            levels,
+        }
+    }
+}
+
+impl Runs {
+    fn with_room(gpu: &Gpu, offsets: usize, room: usize) -> Result<Runs, GpuError> {
+        Ok(Runs {
             offsets: gpu.allocate(offsets)?,
             bases: gpu.allocate(room)?,
             inserts: gpu.allocate(room)?,
             starts: gpu.allocate(room)?,
-            lengths: gpu.allocate(room)?,
+            sums: gpu.allocate(room + 1)?,
         })
     }
 
-    /// Each pair of runs composed to one; `level` is where its pairs lie.
+    /// Each pair of runs composed to one; `level` is where its pairs lie, `look_back` words and ticket, all 0. There are at
+    /// least so many stretches.
     fn joined(
         &self,
         gpu: &Gpu,
-        pairs: &Buffer<u32>,
+        plan: &Buffer<u32>,
         level: Range<usize>,
-    ) -> Result<DeviceSplices, GpuError> {
+        [words, ticket]: [Argument; 2],
+        count: usize,
+    ) -> Result<Runs, GpuError> {
         let room = self.inserts.len();
+        // Fewer than runs, which are u32.
         let pair_count = (level.len() - 1) as u32;
-        let first_pair = || pairs.at(level.start);
-        let sums: Buffer<u64> = scan(gpu, &self.lengths)?;
+        let pairs = || plan.at(level.start);
         let before = gpu.allocate::<u32>(room)?;
         let inside = gpu.allocate::<u64>(room)?;
-        let is_split = gpu.allocate::<u32>(room)?;
+        let splits = gpu.allocate::<u32>(room + 1)?;
+        let search = Launch {
+            threads: LEAF_THREADS,
+            ..Launch::tiles(room + 1, LEAF_THREADS as usize)
+        };
+        let bytes = count * (2 * 8 + 4 + 8) + room * 4;
         gpu.launch(
-            SOURCE.kernel("splice_search_kernel"),
-            Launch::each(room),
+            SOURCE.kernel("splice_search_kernel").moving(bytes),
+            search,
             arguments![
                 &self.bases,
-                &sums,
+                &self.sums,
                 room,
                 &self.offsets,
-                first_pair(),
+                pairs(),
                 pair_count,
+                words,
+                ticket,
                 &before,
                 &inside,
-                &is_split,
+                &splits,
             ],
         )?;
-        let splits: Buffer<u32> = scan(gpu, &is_split)?;
-        let out = DeviceSplices::with_room(gpu, level.len(), room)?;
-        // Lengths are summed as far as there is room.
-        gpu.fill(&out.lengths, 0)?;
+        let out = Runs::with_room(gpu, level.len(), room)?;
+        let bytes = count * (2 * STRETCH_BYTES + 2 * 4 + 8);
         gpu.launch(
-            SOURCE.kernel("splice_join_kernel"),
-            Launch::each(room),
+            SOURCE.kernel("splice_join_kernel").moving(bytes),
+            Launch::each(room.max(level.len())),
             arguments![
                 &self.bases,
                 &self.inserts,
                 &self.starts,
-                &self.lengths,
-                &sums,
+                &self.sums,
                 &self.offsets,
-                first_pair(),
+                pairs(),
                 pair_count,
                 &before,
                 &inside,
@@ -318,29 +442,25 @@ impl DeviceSplices {
                 &out.bases,
                 &out.inserts,
                 &out.starts,
-                &out.lengths,
-            ],
-        )?;
-        gpu.launch(
-            SOURCE.kernel("splice_runs_kernel"),
-            Launch::each(level.len()),
-            arguments![
-                &self.offsets,
-                first_pair(),
-                u64::from(pair_count),
-                &splits,
-                &out.offsets
+                &out.sums,
+                &out.offsets,
             ],
         )?;
         Ok(out)
     }
+}
 
-    /// Copies everything to the host.
+impl DeviceSplices {
+    /// Copies everything to the host; `Err` within: the number of the first insert whose offset lies past the end of its file.
     ///
     /// # Errors
     ///
     /// [`GpuError`].
-    pub fn download(&self, gpu: &Gpu) -> Result<Splices, GpuError> {
+    pub fn download(&self, gpu: &Gpu) -> Result<Result<Splices, u32>, GpuError> {
+        match gpu.item(&self.refused, 0)? {
+            u32::MAX => {}
+            refused => return Ok(Err(refused)),
+        }
         let offsets = gpu.download(&self.offsets)?;
         let count = offsets.last().map_or(0, |&end| end as usize);
         let mut inserts = vec![0u32; count];
@@ -359,10 +479,10 @@ impl DeviceSplices {
             start,
             length,
         });
-        Ok(Splices {
+        Ok(Ok(Splices {
             splices: splices.collect(),
             offsets,
-        })
+        }))
     }
 }
 
@@ -382,12 +502,52 @@ mod tests {
                     let (sizes, mut inserts) = random(seed, 1 + seed % 5, count, order);
                     inserts.iter_mut().for_each(|insert| insert.length += 1);
                     let uploaded = DeviceInserts::upload(gpu, &sizes, &inserts)?;
-                    let found = match uploaded.place(gpu, order)? {
-                        Ok(placed) => Ok(placed.download(gpu)?),
-                        Err(refused) => Err(refused),
-                    };
+                    let found = uploaded.place(gpu, order)?.download(gpu)?;
                     let expected = place_inserts(&sizes, &inserts, order);
                     assert_eq!(found, expected, "seed {seed} {order:?}");
+                }
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn many_inserts_of_one_file_are_placed_as_by_the_twin() {
+        on_devices(|gpu| {
+            let order = InsertOrder::Sequence;
+            // From one leaf to several levels of them.
+            for (seed, count) in [(1, 256), (2, 257), (3, 1_400)] {
+                let (sizes, mut inserts) = random(seed, 1, count, order);
+                inserts.iter_mut().for_each(|insert| insert.length += 1);
+                let placed = DeviceInserts::upload(gpu, &sizes, &inserts)?.place(gpu, order)?;
+                let expected = place_inserts(&sizes, &inserts, order);
+                assert_eq!(placed.download(gpu)?, expected, "{count}");
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn appends_and_places_in_large_files_are_those_of_the_twin() {
+        on_devices(|gpu| {
+            for order in [InsertOrder::Batch, InsertOrder::Sequence] {
+                for sizes in [vec![7], vec![3, 0, 1 << 40, 5, 0], vec![1 << 33]] {
+                    for is_append in [true, false] {
+                        let insert = |number: u64| {
+                            let file = number * 7 % sizes.len() as u64;
+                            let offset = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                            let offset = offset % (sizes[file as usize] + 1);
+                            Insert {
+                                file: file as u32,
+                                offset: if is_append { APPEND } else { offset },
+                                length: 1 + number % 3,
+                            }
+                        };
+                        let inserts: Vec<Insert> = (0..500).map(insert).collect();
+                        let placed = DeviceInserts::upload(gpu, &sizes, &inserts)?;
+                        let found = placed.place(gpu, order)?.download(gpu)?;
+                        assert_eq!(found, place_inserts(&sizes, &inserts, order), "{sizes:?}");
+                    }
                 }
             }
             Ok(())
@@ -405,7 +565,8 @@ mod tests {
             let inserts = [insert(5), insert(6), insert(9), insert(10)];
             for (order, expected) in [(InsertOrder::Sequence, 2), (InsertOrder::Batch, 1)] {
                 let uploaded = DeviceInserts::upload(gpu, &[5], &inserts)?;
-                assert_eq!(uploaded.place(gpu, order)?.err(), Some(expected));
+                let found = uploaded.place(gpu, order)?.download(gpu)?;
+                assert_eq!(found.err(), Some(expected));
             }
             Ok(())
         });

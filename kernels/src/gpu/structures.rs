@@ -138,7 +138,9 @@ impl DeviceStructures {
         let (lengths, signatures, body_starts) = measure(gpu, &grammar, terminals)?;
         let root_lengths = gpu.allocate::<u64>(grammar.root.len())?;
         gpu.launch(
-            SOURCE.kernel("gather_lengths_kernel"),
+            SOURCE
+                .kernel("gather_lengths_kernel")
+                .moving(grammar.root.len() * (4 + 8)),
             Launch::each(grammar.root.len()),
             arguments![&grammar.root, grammar.root.len(), &lengths, &root_lengths],
         )?;
@@ -146,7 +148,9 @@ impl DeviceStructures {
         drop(root_lengths);
         let starts = gpu.allocate::<u64>(grammar.root_offsets.len())?;
         gpu.launch(
-            SOURCE.kernel("file_starts_kernel"),
+            SOURCE
+                .kernel("file_starts_kernel")
+                .moving(starts.len() * (4 + 2 * 8)),
             Launch::each(starts.len()),
             arguments![&grammar.root_offsets, starts.len(), &root_starts, &starts],
         )?;
@@ -223,7 +227,7 @@ fn parents(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<DeviceParents, GpuError
         let count = symbols.len();
         let (keys, positions) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
         gpu.launch_looping(
-            SOURCE.kernel("place_keys_kernel"),
+            SOURCE.kernel("place_keys_kernel").whole(),
             count,
             arguments![symbols, count, &keys, &positions],
         )?;
@@ -233,7 +237,7 @@ fn parents(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<DeviceParents, GpuError
         let (keys, positions) = sort_pairs(gpu, keys, positions, 0..bits)?;
         let offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
         gpu.launch_looping(
-            merge::SOURCE.kernel("key_offsets_kernel"),
+            merge::SOURCE.kernel("key_offsets_kernel").whole(),
             count + 1,
             arguments![&keys, count, &offsets, end],
         )?;
@@ -261,7 +265,7 @@ fn texts(
 ) -> Result<(Buffer<u32>, Buffer<u8>), GpuError> {
     let sizes = gpu.allocate::<u32>(lengths.len())?;
     gpu.launch(
-        SOURCE.kernel("text_sizes_kernel"),
+        SOURCE.kernel("text_sizes_kernel").whole(),
         Launch::each(lengths.len()),
         arguments![lengths, grammar.terminal_count, lengths.len(), &sizes],
     )?;
@@ -305,7 +309,9 @@ fn file_weights(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileWeights, GpuEr
             Launch { blocks, ..launch }
         };
         gpu.launch(
-            SOURCE.kernel("root_weights_kernel"),
+            SOURCE
+                .kernel("root_weights_kernel")
+                .moving(grammar.root.len() * 2 * 4),
             launch(grammar.root.len(), THREADS as usize * ADDS),
             arguments![
                 &grammar.root,

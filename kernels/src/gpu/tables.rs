@@ -66,7 +66,7 @@ impl DeviceTable {
         let keys = gpu.allocate::<u64>(count)?;
         let values = gpu.allocate::<u32>(count)?;
         let arguments = arguments![&self.entries, &rows, count, &keys, &values];
-        gpu.launch_looping(SOURCE.kernel("swap_keys_kernel"), count, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("swap_keys_kernel").whole(), count, arguments)?;
         drop(rows);
         let bits = 32 + usize::BITS - columns.saturating_sub(1).leading_zeros();
         let (keys, values) = primitives::sort_pairs(gpu, keys, values, 32..bits)?;
@@ -92,7 +92,13 @@ impl DeviceTable {
         if let Some(ranks) = ranks {
             let keys = gpu.allocate::<u32>(count)?;
             let arguments = arguments![&self.entries, count, ranks, &keys, &numbers];
-            gpu.launch_looping(SOURCE.kernel("rank_of_entries_kernel"), count, arguments)?;
+            gpu.launch_looping(
+                SOURCE
+                    .kernel("rank_of_entries_kernel")
+                    .moving(count * (8 + 2 * 4)),
+                count,
+                arguments,
+            )?;
             (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32)?;
         }
         let keys = gpu.allocate::<u64>(count)?;
@@ -101,14 +107,18 @@ impl DeviceTable {
             None => Argument::U64(0),
         };
         let arguments = arguments![&self.entries, &rows, given, count, &keys, &numbers];
-        gpu.launch_looping(SOURCE.kernel("top_keys_kernel"), count, arguments)?;
+        gpu.launch_looping(SOURCE.kernel("top_keys_kernel").whole(), count, arguments)?;
         let (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32 + row_bits)?;
         drop(rows);
         // Rows are files or words, and none has 2^32 entries.
         let k = k.min(u32::MAX as usize) as u32;
         let lengths = gpu.allocate::<u32>(self.rows())?;
         let arguments = arguments![&self.offsets, self.rows() as u32, k, &lengths];
-        gpu.launch_looping(SOURCE.kernel("top_lengths_kernel"), self.rows(), arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("top_lengths_kernel").whole(),
+            self.rows(),
+            arguments,
+        )?;
         let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
         let count = gpu.item(&offsets, self.rows())? as usize;
         let rows = primitives::expand(gpu, &offsets, count)?;
@@ -122,7 +132,13 @@ impl DeviceTable {
             count,
             &entries
         ];
-        gpu.launch_looping(SOURCE.kernel("top_entries_kernel"), count, arguments)?;
+        gpu.launch_looping(
+            SOURCE
+                .kernel("top_entries_kernel")
+                .moving(count * (2 * 4 + 2 * 8)),
+            count,
+            arguments,
+        )?;
         Ok(DeviceTable { offsets, entries })
     }
 }
@@ -144,7 +160,11 @@ pub(crate) fn of_cells(
     let width = u32::try_from(columns.max(1)).expect("files and words are u32");
     let flags = gpu.allocate::<u32>(count)?;
     let arguments = arguments![cells, count, width, strides.0, strides.1, &flags];
-    gpu.launch_looping(SOURCE.kernel("cell_flags_kernel"), count, arguments)?;
+    gpu.launch_looping(
+        SOURCE.kernel("cell_flags_kernel").moving(count * 2 * 4),
+        count,
+        arguments,
+    )?;
     let places = primitives::scan::<u32, u32>(gpu, &flags)?;
     drop(flags);
     let entries = gpu.allocate::<u64>(gpu.item(&places, count)? as usize)?;
@@ -156,7 +176,13 @@ pub(crate) fn of_cells(
     let arguments = arguments![
         cells, count, width, strides.0, strides.1, &places, &offsets, &entries
     ];
-    gpu.launch_looping(SOURCE.kernel("cell_entries_kernel"), count + 1, arguments)?;
+    gpu.launch_looping(
+        SOURCE
+            .kernel("cell_entries_kernel")
+            .moving(count * 2 * 4 + entries.len() * 8),
+        count + 1,
+        arguments,
+    )?;
     Ok(DeviceTable { offsets, entries })
 }
 
@@ -172,7 +198,11 @@ pub(crate) fn keyed(
     let entries = gpu.allocate::<u64>(count)?;
     // Rows are files or words, which are u32.
     let arguments = arguments![keys, values, count, rows as u32, &offsets, &entries];
-    gpu.launch_looping(SOURCE.kernel("keyed_entries_kernel"), count + 1, arguments)?;
+    gpu.launch_looping(
+        SOURCE.kernel("keyed_entries_kernel").whole(),
+        count + 1,
+        arguments,
+    )?;
     Ok(DeviceTable { offsets, entries })
 }
 

@@ -13,7 +13,8 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
-use super::levels::Walk;
+use super::joined_levels::JoinedLevels;
+use super::levels::{STATE_ITEMS, Walk};
 use super::weights::{self, COLUMNS_MAX};
 use super::{local_tables, ngrams, primitives};
 use crate::GrammarView;
@@ -55,11 +56,13 @@ pub struct DeviceWords {
     /// `[HOT_SLOTS]`: symbols that are frequent in the root or in bodies, each in its slot or the one beside it.
     pub(crate) hot: Buffer<u32>,
     /// How often each symbol occurs in the root itself, and in that of each file if there are few; there once levels have
-    /// been inlined. Behind them the counters of a walk.
+    /// been inlined; behind the former zeros for shadows.
     pub(crate) root_counts: Option<Buffer<u32>>,
     pub(crate) root_cells: Option<Buffer<u32>>,
     /// Walks of traversals of the whole, there once levels have been inlined.
     pub(crate) walks: Option<Walks>,
+    /// Counters of walks that leave them as they were.
+    pub(crate) walk_state: Buffer<u32>,
 }
 
 /// The walks that traversals of all files take.
@@ -67,10 +70,11 @@ pub struct DeviceWords {
 pub(crate) struct Walks {
     /// The root and all levels.
     pub(crate) root: Walk,
-    /// Without the root.
+    /// The counts of the root, then joined levels.
     pub(crate) weights: Walk,
-    /// Without the root, with a counter for each file.
-    pub(crate) cells: Walk,
+    pub(crate) joined: JoinedLevels,
+    /// The counts of the root in each of a few files, then all levels.
+    pub(crate) cells: Option<Walk>,
     pub(crate) lengths: Walk,
     pub(crate) ends: Walk,
 }
@@ -90,6 +94,7 @@ impl DeviceWords {
             root_counts: None,
             root_cells: None,
             walks: None,
+            walk_state: gpu.zeroed(STATE_ITEMS)?,
             grammar,
         };
         words.inline_levels(gpu)?;
@@ -99,16 +104,25 @@ impl DeviceWords {
         let hot = hot_symbols(seen);
         gpu.upload_to(&words.hot, 0, &hot)?;
         let columns = words.files().min(COLUMNS_MAX);
-        words.root_counts = Some(weights::of_root(gpu, &words, 1)?);
+        let joined = JoinedLevels::new(gpu, &words)?;
+        let counts = weights::of_root(gpu, &words, 1, joined.shadows)?;
+        let mut cells = None;
         if (2..=COLUMNS_MAX).contains(&words.files()) {
-            words.root_cells = Some(weights::of_root(gpu, &words, columns)?);
+            let counts = weights::of_root(gpu, &words, columns, 0)?;
+            let levels = (0..words.levels()).rev();
+            let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
+            cells = Some(weights::walk_from(gpu, &counts, &levels, columns)?);
+            words.root_cells = Some(counts);
         }
         // Positions are u32.
         let root = 0..words.root.len() as u32;
+        let weights = weights::walk_from(gpu, &counts, &joined.steps, 1)?;
+        words.root_counts = Some(counts);
         words.walks = Some(Walks {
             root: weights::walk(gpu, &words, root, 1)?,
-            weights: weights::walk(gpu, &words, 0..0, 1)?,
-            cells: weights::walk(gpu, &words, 0..0, columns)?,
+            weights,
+            joined,
+            cells,
             lengths: local_tables::lengths_walk(gpu, &words)?,
             ends: ngrams::ends_walk(gpu, &words)?,
         });
@@ -128,7 +142,10 @@ impl DeviceWords {
     pub fn bytes(&self) -> u64 {
         let counts = [&self.root_counts, &self.root_cells].into_iter().flatten();
         let counts: usize = counts.map(Buffer::len).sum();
-        let items = self.owners.len() + self.root_files.len() + self.hot.len() + counts;
+        let joined = self.walks.as_ref().map_or(0, |walks| {
+            walks.joined.symbols.len() + walks.joined.owners.len()
+        });
+        let items = self.owners.len() + self.root_files.len() + self.hot.len() + counts + joined;
         self.grammar.bytes() + (items * size_of::<u32>()) as u64
     }
 
@@ -166,7 +183,11 @@ impl DeviceWords {
             weights.at(terminals),
             &gains
         ];
-        gpu.launch_looping(SOURCE.kernel("level_gains_kernel"), rules, arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("level_gains_kernel").moving(rules * 2 * 4),
+            rules,
+            arguments,
+        )?;
         let gains = gpu.download(&gains)?;
         let most = (self.symbols.len() + self.root.len()) as u64 / GAIN_SHARE;
         let mut gained = 0u64;
@@ -224,7 +245,11 @@ impl DeviceWords {
         let count = self.root.len();
         let sizes = gpu.allocate::<u32>(count)?;
         let arguments = arguments![&self.root, count, first, &flat_offsets, &sizes];
-        gpu.launch_looping(SOURCE.kernel("flat_sizes_kernel"), count, arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("flat_sizes_kernel").moving(count * 2 * 4),
+            count,
+            arguments,
+        )?;
         let places = primitives::scan::<u32, u32>(gpu, &sizes)?;
         let count = gpu.item(&places, count)? as usize;
         let owners = primitives::expand(gpu, &places, count)?;
@@ -239,11 +264,19 @@ impl DeviceWords {
             &flat,
             &root
         ];
-        gpu.launch_looping(SOURCE.kernel("flat_root_kernel"), count, arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("flat_root_kernel").moving(count * 2 * 4),
+            count,
+            arguments,
+        )?;
         let starts = self.grammar.root_offsets.len();
         let root_offsets = gpu.allocate::<u32>(starts)?;
         let arguments = arguments![&places, &self.root_offsets, starts, &root_offsets];
-        gpu.launch_looping(SOURCE.kernel("gather_kernel"), starts, arguments)?;
+        gpu.launch_looping(
+            SOURCE.kernel("gather_kernel").moving(starts * 3 * 4),
+            starts,
+            arguments,
+        )?;
         self.root_files = primitives::expand(gpu, &root_offsets, count)?;
         self.owners.truncate(first_symbol as usize);
         let grammar = &mut self.grammar;
@@ -271,7 +304,11 @@ fn sample(gpu: &Gpu, symbols: &Buffer<u32>) -> Result<Vec<u32>, GpuError> {
     let count = symbols.len() / step;
     let sample = gpu.allocate::<u32>(count)?;
     let arguments = arguments![symbols, step, &sample, count];
-    gpu.launch_looping(SOURCE.kernel("sample_kernel"), count, arguments)?;
+    gpu.launch_looping(
+        SOURCE.kernel("sample_kernel").moving(count * 2 * 4),
+        count,
+        arguments,
+    )?;
     gpu.download(&sample)
 }
 

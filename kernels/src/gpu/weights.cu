@@ -1,10 +1,12 @@
 // weights.cu: how often each symbol occurs in the expansion of the root, or of the root of each file.
-// In     root         [roots]              u32: symbols; values from `terminals` on are rules
+// In     root         [roots]              u32: symbols; values from `terminals` on are rules; or, in place of it,
+//        counts       [symbols * columns]  what they are counted to be
 //        root_offsets [columns + 1]        u32: where the root of each file begins; unused with one column
-//        symbols      [symbols]            u32: the bodies; owners [symbols] u32: the rule of each
+//        symbols      [symbols]            u32: the bodies; owners [symbols] u32: the rule of each; items of steps from
+//                                          `symbols_end` on are those of `joined` and `joined_owners`, see joined_levels.rs
 //        hot          [HOT_SLOTS]          u32: symbols that are frequent
-//        steps        the root, then the bodies of each level from the highest
-// Out    weights      [symbols * columns]  u32 or u64, 0 on entry: occurrences in each column; sums wrap
+//        steps        the root or the counts, then the bodies of each level from the highest
+// Out    weights      [symbols * columns]  u32 or u64, 0 on entry without counts: occurrences in each column; sums wrap
 // Work   4 bytes a root symbol, 8 a body symbol, and an atomic for each and column: O(root + bodies * columns)
 // Map    a thread an item of a tile. Tiles of the root and, with one column, of large levels count frequent symbols in
 //        shared memory; with more columns a group of 2^shift lanes has a body symbol, a lane each. Small levels share
@@ -57,8 +59,9 @@ __device__ __forceinline__ void count(WeightsShared<Counter>& shared, Counter* w
 }
 
 template <typename Counter>
-__device__ __forceinline__ void weights_of(const u32* root, const u32* root_offsets, const u32* symbols,
-                                           const u32* owners, const u32* hot, Counter* weights, u32 terminals,
+__device__ __forceinline__ void weights_of(const u32* root, const u32* root_offsets, const Counter* counts,
+                                           const u32* symbols, const u32* owners, u32 symbols_end, const u32* joined,
+                                           const u32* joined_owners, const u32* hot, Counter* weights, u32 terminals,
                                            u32 columns, u32 shift, Walk walk, WeightsShared<Counter>& shared) {
     for (u32 slot = threadIdx.x; slot < SLOTS; slot += THREADS) {
         shared.hot[slot] = hot[slot];
@@ -72,6 +75,11 @@ __device__ __forceinline__ void weights_of(const u32* root, const u32* root_offs
         if (place.phase == 0) {
             u32 first, end;
             walk_items(walk, place, place.step, first, end);
+            if (counts != nullptr) {
+                for (u32 at = first + threadIdx.x; at < end; at += THREADS) weights[at] = counts[at];
+                held++;
+                continue;
+            }
             u32 found[ITEMS];
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++) {
@@ -125,9 +133,10 @@ __device__ __forceinline__ void weights_of(const u32* root, const u32* root_offs
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
                     const u32 at = first + ((i * THREADS + threadIdx.x) >> shift);
-                    const bool counts = at < end && column < columns;
-                    symbol[i] = counts ? symbols[at] : 0;
-                    owner[i] = counts ? owners[at] : 0;
+                    const bool is_item = at < end && column < columns;
+                    const bool is_joined = at >= symbols_end;
+                    symbol[i] = !is_item ? 0 : is_joined ? joined[at - symbols_end] : symbols[at];
+                    owner[i] = !is_item ? 0 : is_joined ? joined_owners[at - symbols_end] : owners[at];
                 }
                 if (!has_waited) walk_wait(walk, place);
                 has_waited = true;
@@ -135,8 +144,8 @@ __device__ __forceinline__ void weights_of(const u32* root, const u32* root_offs
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
                     const u32 at = first + ((i * THREADS + threadIdx.x) >> shift);
-                    const bool counts = at < end && column < columns;
-                    weight[i] = counts ? load_relaxed(&weights[(u64(terminals) + owner[i]) * columns + column]) : 0;
+                    const bool is_item = at < end && column < columns;
+                    weight[i] = is_item ? load_relaxed(&weights[(u64(terminals) + owner[i]) * columns + column]) : 0;
                 }
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
@@ -156,24 +165,27 @@ __device__ __forceinline__ void weights_of(const u32* root, const u32* root_offs
         if (held_file != NO_FILE) flush(shared, weights, columns, held_file);
         walk_done(walk, held);
     }
+    if (counts != nullptr) walk_end(walk);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-weights_u32_kernel(const u32* root, const u32* root_offsets, const u32* symbols, const u32* owners, const u32* hot,
-                   u32* weights, u32 terminals, u32 columns, u32 shift, const u32* first_pieces, const u32* first_steps,
+weights_u32_kernel(const u32* root, const u32* root_offsets, const u32* counts, const u32* symbols, const u32* owners,
+                   u32 symbols_end, const u32* joined, const u32* joined_owners, const u32* hot, u32* weights,
+                   u32 terminals, u32 columns, u32 shift, const u32* first_pieces, const u32* first_steps,
                    const u32* ranges, u32 phases, u32* state) {
     SHARED(WeightsShared<u32>, shared);
-    weights_of<u32>(root, root_offsets, symbols, owners, hot, weights, terminals, columns, shift,
-                    Walk{first_pieces, first_steps, ranges, phases, state}, shared);
+    weights_of<u32>(root, root_offsets, counts, symbols, owners, symbols_end, joined, joined_owners, hot, weights,
+                    terminals, columns, shift, Walk{first_pieces, first_steps, ranges, phases, state}, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-weights_u64_kernel(const u32* root, const u32* root_offsets, const u32* symbols, const u32* owners, const u32* hot,
-                   u64* weights, u32 terminals, u32 columns, u32 shift, const u32* first_pieces, const u32* first_steps,
+weights_u64_kernel(const u32* root, const u32* root_offsets, const u64* counts, const u32* symbols, const u32* owners,
+                   u32 symbols_end, const u32* joined, const u32* joined_owners, const u32* hot, u64* weights,
+                   u32 terminals, u32 columns, u32 shift, const u32* first_pieces, const u32* first_steps,
                    const u32* ranges, u32 phases, u32* state) {
     SHARED(WeightsShared<u64>, shared);
-    weights_of<u64>(root, root_offsets, symbols, owners, hot, weights, terminals, columns, shift,
-                    Walk{first_pieces, first_steps, ranges, phases, state}, shared);
+    weights_of<u64>(root, root_offsets, counts, symbols, owners, symbols_end, joined, joined_owners, hot, weights,
+                    terminals, columns, shift, Walk{first_pieces, first_steps, ranges, phases, state}, shared);
 }
 
 // The keys of words for a sort by count, the largest first: ~count, and the words in order.

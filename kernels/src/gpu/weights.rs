@@ -9,6 +9,7 @@ use bytemuck::Pod;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
+use super::joined_levels::JoinedLevels;
 use super::levels::{STATE_ITEMS, Walk};
 use super::primitives;
 use super::traversal::{DeviceWords, HOT_SLOTS};
@@ -59,7 +60,10 @@ impl DeviceCounter for u64 {
 /// [`GpuError`].
 pub fn weights(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
     match (&words.walks, &words.root_counts) {
-        (Some(walks), Some(counts)) => count_from(gpu, words, &walks.weights, 1, counts),
+        (Some(walks), Some(counts)) => {
+            let joined = Some(&walks.joined);
+            count_from(gpu, words, &walks.weights, joined, 1, counts)
+        }
         _ => weights_with_root(gpu, words),
     }
 }
@@ -84,20 +88,21 @@ pub fn weights_with_root<C: DeviceCounter>(
     }
 }
 
-/// How often each symbol occurs in the root itself, in each of some columns, and behind these the counters of a walk.
+/// How often each symbol occurs in the root itself, in each of some columns, and behind these so many zeros.
 pub(crate) fn of_root(
     gpu: &Gpu,
     words: &DeviceWords,
     columns: usize,
+    zeros: usize,
 ) -> Result<Buffer<u32>, GpuError> {
     // Positions are u32.
     let root = 0..words.root.len() as u32;
     let walk = Walk::new(gpu, &[root], TILE, &[], TILE, JOINED)?;
     let read = words.root.len() * size_of::<u32>();
     let counted = count::<u32>(gpu, words, &walk, read, columns)?;
-    let counts = gpu.allocate(counted.len() + STATE_ITEMS)?;
+    let counts = gpu.allocate(counted.len() + zeros)?;
     gpu.copy(&counts, 0, &counted, counted.len())?;
-    gpu.fill_items(&counts, counted.len(), STATE_ITEMS, 0)?;
+    gpu.fill_items(&counts, counted.len(), zeros, 0)?;
     Ok(counts)
 }
 
@@ -122,11 +127,10 @@ pub(crate) fn file_cells(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, 
     let files = words.files();
     assert!(files <= COLUMNS_MAX, "{files} files are too many for cells");
     let walks = words.walks.as_ref().expect("made with the grammar");
-    match (&words.root_cells, &words.root_counts) {
-        (Some(counts), _) | (None, Some(counts)) if files > 0 => {
-            count_from(gpu, words, &walks.cells, files, counts)
-        }
-        _ => gpu.zeroed(0),
+    match (&words.root_cells, &walks.cells) {
+        (Some(counts), Some(cells)) => count_from(gpu, words, cells, None, files, counts),
+        _ if files == 0 => gpu.zeroed(0),
+        _ => weights(gpu, words),
     }
 }
 
@@ -140,6 +144,18 @@ pub(crate) fn walk(
     let levels = (0..words.levels()).rev();
     let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
     Walk::new(gpu, &[root], TILE, &levels, TILE >> shift(columns), JOINED)
+}
+
+/// The walk over what was counted in so many columns, and then over steps.
+pub(crate) fn walk_from(
+    gpu: &Gpu,
+    counts: &Buffer<u32>,
+    steps: &[Range<u32>],
+    columns: usize,
+) -> Result<Walk, GpuError> {
+    let counts = u32::try_from(counts.len()).expect("counts of a few files that u32 numbers");
+    let before = 0..counts;
+    Walk::new(gpu, &[before], TILE, steps, TILE >> shift(columns), JOINED)
 }
 
 /// Lanes of a body symbol, a lane for each column, are 2 to the power of this: 5 at most.
@@ -161,44 +177,73 @@ fn count<C: DeviceCounter>(
     columns: usize,
 ) -> Result<Buffer<C>, GpuError> {
     // The counters of the walk lie behind the others, so that one fill makes both 0.
-    let weights = gpu.zeroed(words.symbol_count() * columns + STATE_ITEMS)?;
-    count_more(gpu, words, walk, read, columns, weights)
+    let cells = words.symbol_count() * columns;
+    let weights = gpu.zeroed(cells + STATE_ITEMS)?;
+    let state = weights.at(cells);
+    let from = From {
+        counts: Argument::U64(0),
+        state,
+        read,
+    };
+    count_more(gpu, words, walk, from, None, columns, weights)
 }
 
-/// Counts from what was counted before.
+/// Counts from what was counted before, which the walk begins with.
 fn count_from(
     gpu: &Gpu,
     words: &DeviceWords,
     walk: &Walk,
+    joined: Option<&JoinedLevels>,
     columns: usize,
     counts: &Buffer<u32>,
 ) -> Result<Buffer<u32>, GpuError> {
-    let weights = gpu.allocate(words.symbol_count() * columns + STATE_ITEMS)?;
-    gpu.copy(&weights, 0, counts, weights.len())?;
-    count_more(gpu, words, walk, body_bytes(words), columns, weights)
+    let weights = gpu.allocate(counts.len())?;
+    let items = joined.map_or(words.symbols.len(), JoinedLevels::items);
+    let from = From {
+        counts: counts.into(),
+        state: words.walk_state.at(0),
+        read: items * 2 * size_of::<u32>() + counts.len() * size_of::<u32>(),
+    };
+    count_more(gpu, words, walk, from, joined, columns, weights)
 }
 
-/// Adds to weights, behind which the counters of the walk are 0. The walk reads so many bytes of symbols.
+/// What a count begins with.
+struct From {
+    /// What was counted before, if anything.
+    counts: Argument,
+    /// Counters of the walk, which are 0.
+    state: Argument,
+    /// Bytes of symbols and of counts that are read.
+    read: usize,
+}
+
 fn count_more<C: DeviceCounter>(
     gpu: &Gpu,
     words: &DeviceWords,
     walk: &Walk,
-    read: usize,
+    from: From,
+    joined: Option<&JoinedLevels>,
     columns: usize,
     mut weights: Buffer<C>,
 ) -> Result<Buffer<C>, GpuError> {
     let cells = words.symbol_count() * columns;
+    let none = || Argument::U64(0);
     let launch = Launch {
         blocks: walk.blocks(gpu, RESIDENT),
         threads: THREADS,
     };
     // Counts are read and written.
-    let bytes = read + cells * 2 * size_of::<C>();
+    let bytes = from.read + cells * 2 * size_of::<C>();
     let mut arguments = arguments![
         &words.root,
         &words.root_offsets,
+        from.counts,
         &words.symbols,
         &words.owners,
+        // As offsets of bodies.
+        words.symbols.len() as u32,
+        joined.map_or_else(none, |joined| Argument::from(&joined.symbols)),
+        joined.map_or_else(none, |joined| Argument::from(&joined.owners)),
         &words.hot,
         &weights,
         words.terminal_count,
@@ -207,7 +252,7 @@ fn count_more<C: DeviceCounter>(
         shift(columns),
     ]
     .to_vec();
-    arguments.extend(walk.arguments(weights.at(cells)));
+    arguments.extend(walk.arguments(from.state));
     gpu.launch(SOURCE.kernel(C::KERNEL).moving(bytes), launch, &arguments)?;
     weights.truncate(cells);
     Ok(weights)
@@ -251,7 +296,13 @@ fn rank_keys(
     numbers: &Buffer<u32>,
 ) -> Result<(), GpuError> {
     let arguments = arguments![weights, words, most, keys, numbers];
-    gpu.launch_looping(SOURCE.kernel("rank_keys_kernel"), words as usize, arguments)
+    gpu.launch_looping(
+        SOURCE
+            .kernel("rank_keys_kernel")
+            .moving(words as usize * 3 * 4),
+        words as usize,
+        arguments,
+    )
 }
 
 #[cfg(test)]

@@ -1,0 +1,167 @@
+//! Part `ingest`: files to a durable segment, with grammar construction on a device and without.
+//!
+//! The files are what the database has. Prints for each the time of every stage of the fastest run, whether the segments have
+//! the same bytes, and what the device's part is made of. A segment is encoded as it is written; what encoding takes is that
+//! stage in a database in memory.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use zipfdb::{CopyOptions, CorpusSettings, Database, NoProgress, Report};
+use zipfdb_kernels::Parameters;
+use zipfdb_kernels::gpu::{self, Gpu, Step};
+
+use super::arrays::{Arrays, Scratch};
+use crate::Result;
+
+const RUNS: usize = 3;
+
+/// Times an ingest of the files of a corpus.
+pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result<()> {
+    let texts = tempfile::tempdir()?;
+    let bytes = {
+        let scratch = Scratch::of_corpus(path)?;
+        let database = Database::open(&scratch.database)?;
+        let corpus = database.corpus(&database.corpora()[0])?;
+        corpus.copy_to(texts.path(), &NoProgress)?
+    };
+    println!(
+        "{:8} {:>8} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "ingest",
+        "read",
+        "tokenize",
+        "dictionary",
+        "rounds",
+        "prune",
+        "encode",
+        "write",
+        "commit",
+        "all ms",
+        "MB/s"
+    );
+    let device = format!("cuda:{device}");
+    let mut written = Vec::new();
+    for setting in ["cpu", &device] {
+        let (all, times, segments) = ingest(setting, texts.path())?;
+        let encode = encode(setting, texts.path())?;
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let known = [
+            times.read,
+            times.tokenize,
+            times.dictionary,
+            times.rounds,
+            times.prune,
+            times.write,
+        ];
+        let known: Duration = known.iter().sum();
+        println!(
+            "{setting:8} {:8.1} {:8.1} {:10.1} {:8.1} {:8.1} {:8.1} {:8.1} {:8.1} {:8.1} {:8.0}",
+            ms(times.read),
+            ms(times.tokenize),
+            ms(times.dictionary),
+            ms(times.rounds),
+            ms(times.prune),
+            ms(encode),
+            ms(times.write.saturating_sub(encode)),
+            ms(all.saturating_sub(known)),
+            ms(all),
+            bytes as f64 / all.as_secs_f64() / 1e6,
+        );
+        written.push(segments);
+    }
+    for arrays in segments {
+        on_device(gpu, arrays)?;
+    }
+    println!("    segments equal: {}", written[0] == written[1]);
+    Ok(())
+}
+
+/// The fastest of some runs after a first one: its time and its stages; and the segments by name.
+fn ingest(
+    setting: &str,
+    texts: &Path,
+) -> Result<(Duration, zipfdb::Times, BTreeMap<String, Vec<u8>>)> {
+    let mut best: Option<(Duration, zipfdb::Times)> = None;
+    let mut segments = BTreeMap::new();
+    for turn in 0..=RUNS {
+        let folder = tempfile::tempdir()?;
+        let directory = folder.path().join("new.zdb");
+        let (all, report) = copy(Database::open(&directory)?, setting, texts)?;
+        if turn > 0 && best.is_none_or(|(time, _)| all < time) {
+            best = Some((all, report.times));
+        }
+        segments.clear();
+        for entry in fs::read_dir(directory.join("segments"))? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            segments.insert(name, fs::read(entry.path())?);
+        }
+    }
+    let (all, times) = best.ok_or("no runs")?;
+    Ok((all, times, segments))
+}
+
+/// What writing a segment takes without a disk.
+fn encode(setting: &str, texts: &Path) -> Result<Duration> {
+    let mut best = Duration::MAX;
+    for _ in 0..RUNS {
+        let (_, report) = copy(Database::in_memory()?, setting, texts)?;
+        best = best.min(report.times.write);
+    }
+    Ok(best)
+}
+
+fn copy(database: Database, setting: &str, texts: &Path) -> Result<(Duration, Report)> {
+    database.execute(&format!("SET device = '{setting}'"))?;
+    let corpus = database.create_corpus("c", CorpusSettings::default())?;
+    let begin = Instant::now();
+    let report = corpus.copy_from(texts, &CopyOptions::default())?;
+    Ok((begin.elapsed(), report))
+}
+
+/// Prints what construction of a segment on the device is made of, by the host's clock.
+fn on_device(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
+    let mut best = [f64::INFINITY; 4];
+    for _ in 0..=RUNS {
+        let clock = RefCell::new(Instant::now());
+        let lap = || {
+            gpu.synchronize()?;
+            let now = Instant::now();
+            let before = clock.replace(now);
+            Ok::<f64, gpu::GpuError>((now - before).as_secs_f64() * 1e3)
+        };
+        let tokens = gpu.upload(&arrays.tokens)?;
+        let files = gpu.upload(&arrays.file_offsets)?;
+        let upload = lap()?;
+        let mut rounds = Ok(0.0);
+        let grammar = gpu::construct_resident(
+            gpu,
+            &tokens,
+            &files,
+            arrays.terminal_count(),
+            &Parameters::default(),
+            &mut |step| {
+                if matches!(step, Step::Prune) {
+                    rounds = lap();
+                }
+            },
+            &AtomicBool::new(false),
+        )?;
+        let numbered = lap()?;
+        grammar.download(gpu)?;
+        let times = [upload, rounds?, numbered, lap()?];
+        for (best, time) in best.iter_mut().zip(times) {
+            *best = best.min(time);
+        }
+    }
+    let [upload, rounds, numbered, download] = best;
+    println!(
+        "    of {} on the device: upload {upload:.2} ms, rounds {rounds:.2}, prune and renumber {numbered:.2}, download {download:.2}",
+        arrays.name
+    );
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Part `overlap`: a corpus larger than a device's memory, whose segments are copied one by one, while the device works with
+//! the one before, and not.
+//!
+//! A segment stands for many, none of which stays; the memory limit has room for two. The work is an inverted index and
+//! sequences of three words, with copies of the results.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Instant;
+
+use zipfdb_kernels::gpu::{
+    self, ComingGrammar, DeviceGrammar, DeviceWords, FileUses, Gpu, GpuError, word_file_counts,
+};
+
+use super::arrays::Arrays;
+use super::kernels::Work;
+use crate::Result;
+
+/// Segments that are worked with, one after the other.
+const SEGMENTS: usize = 12;
+
+const RUNS: usize = 3;
+
+/// Bytes for windows.
+const MEMORY: usize = 1 << 30;
+
+/// Times many segments like this one with copies beside the work, and before it.
+pub fn run(device: &Gpu, arrays: &Arrays) -> Result<()> {
+    let work = Work::new(device, &arrays.tokens, &arrays.file_offsets, arrays)?;
+    let view = work.word_view();
+    // What one segment takes, and the grammar of the next.
+    let gpu = device.with_memory_limit(device.memory_limit());
+    answer(&gpu, DeviceGrammar::upload(&gpu, view)?, true)?;
+    let used = gpu.take_memory_used_max();
+    let grammar = DeviceGrammar::upload(&gpu, view)?.bytes();
+    let limit = used + grammar;
+    let gpu = device.with_memory_limit(limit);
+    let copied = |gpu: &Gpu| {
+        let grammar = DeviceGrammar::upload(gpu, view)?;
+        gpu.synchronize()?;
+        Ok::<_, GpuError>(grammar)
+    };
+    let one_by_one = |counts: bool| {
+        for _ in 0..SEGMENTS {
+            answer(&gpu, copied(&gpu)?, counts)?;
+        }
+        Ok::<_, GpuError>(())
+    };
+    let overlapped = |counts: bool| {
+        let never: Arc<AtomicBool> = Arc::default();
+        let mut next = Some(copied(&gpu)?);
+        for segment in 1..=SEGMENTS {
+            let Some(grammar) = next.take() else { break };
+            let coming = match segment < SEGMENTS {
+                true => Some(ComingGrammar::begin(&gpu, view)?),
+                false => None,
+            };
+            let (done, coming) = thread::scope(|scope| {
+                let copy = scope.spawn(|| {
+                    let mut coming = coming?;
+                    Some(coming.copy(view, &never).map(|()| coming))
+                });
+                let done = answer(&gpu, grammar, counts);
+                (done, copy.join().ok().flatten())
+            });
+            done?;
+            if let Some(coming) = coming {
+                next = coming?.arrive(&gpu)?;
+            }
+        }
+        Ok(())
+    };
+    let copies = best(|| (0..SEGMENTS).try_for_each(|_| copied(&gpu).map(drop)))?;
+    println!(
+        "overlap: {SEGMENTS} segments like {} in {} MB of memory, copies of grammars of {} MB alone {copies:.1} ms",
+        arrays.name,
+        limit >> 20,
+        grammar >> 20
+    );
+    for (name, counts) in [("inverted index", false), ("sequence count, n = 3", true)] {
+        let apart = best(|| one_by_one(counts))?;
+        let beside = best(|| overlapped(counts))?;
+        println!(
+            "    {name:24} copies before the work {apart:8.1} ms, beside it {beside:8.1} ms ({:.2}x)",
+            apart / beside
+        );
+    }
+    Ok(())
+}
+
+/// Answers one question of a segment, and copies the answer to the host.
+fn answer(gpu: &Gpu, grammar: DeviceGrammar, is_ngrams: bool) -> std::result::Result<(), GpuError> {
+    let words = DeviceWords::new(gpu, grammar)?;
+    if is_ngrams {
+        let counts = gpu::weights(gpu, &words)?;
+        let mut take = |part: gpu::DeviceNgrams| part.download(gpu).map(drop);
+        return gpu::each_ngram_counts(gpu, &words, &counts, 3, MEMORY, &mut take);
+    }
+    let uses = FileUses::new(gpu, &words)?;
+    word_file_counts(gpu, &words, &uses)?
+        .download(gpu)
+        .map(drop)
+}
+
+/// The best of some runs after a first one, in milliseconds.
+fn best(run: impl Fn() -> std::result::Result<(), GpuError>) -> Result<f64> {
+    run()?;
+    let mut best = f64::INFINITY;
+    for _ in 0..RUNS {
+        let begin = Instant::now();
+        run()?;
+        best = best.min(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(best)
+}
