@@ -237,16 +237,39 @@ pub(super) fn corrected(
         let count = rest
             .next_if(|entry| entry.0 == column)
             .map_or(0, |entry| entry.1);
-        let count = u32::try_from(i64::from(count) + change).map_err(|_| Error::Invalid {
-            subject: "count".into(),
-            reason: "a word or n-gram occurs more than 4294967295 times in one file".into(),
-        })?;
+        let count = changed(count, change)?;
         if count > 0 {
             merged.push((column, count));
         }
     }
     merged.extend(rest);
     Ok(merged)
+}
+
+/// The same of few entries, in any order before and afterwards.
+pub(super) fn correct_few(
+    entries: &mut Vec<(u32, u32)>,
+    changes: impl Iterator<Item = (u32, i64)>,
+) -> Result<()> {
+    for (column, change) in changes {
+        let found = entries.iter().position(|entry| entry.0 == column);
+        let at = found.unwrap_or(entries.len());
+        let count = changed(entries.get(at).map_or(0, |entry| entry.1), change)?;
+        match entries.get_mut(at) {
+            Some(entry) if count > 0 => entry.1 = count,
+            Some(_) => drop(entries.swap_remove(at)),
+            None if count > 0 => entries.push((column, count)),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn changed(count: u32, change: i64) -> Result<u32> {
+    u32::try_from(i64::from(count) + change).map_err(|_| Error::Invalid {
+        subject: "count".into(),
+        reason: "a word or n-gram occurs more than 4294967295 times in one file".into(),
+    })
 }
 
 /// Changes a count, which stays 0 or more: nothing goes that was not there.

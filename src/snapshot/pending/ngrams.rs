@@ -7,12 +7,15 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 use zipfdb_kernels::{CountTable, FileOrder, NGRAM_WORDS_MAX, NgramFiles};
 
-use super::counts::corrected;
+use super::counts::{correct_few, corrected};
 use super::{Edit, NONE, PendingView};
 use crate::device::Run;
 use crate::overlay::{Region, RegionWord};
 use crate::snapshot::tasks::{CountedNgrams, Counts};
 use crate::{Error, Result};
+
+/// Changes of n-grams in so few files are looked for one by one.
+const FEW_FILES: usize = 32;
 
 /// Up to eight words; zeros behind the last.
 type Window = [u32; NGRAM_WORDS_MAX];
@@ -191,6 +194,7 @@ impl PendingView {
                 numbers: Vec::with_capacity(part.files.rows()),
                 rows: CountTable::of_rows(Vec::new()),
             };
+            let mut few = Vec::with_capacity(FEW_FILES);
             merge(&part.words, n, &changes[range], |step| {
                 match step {
                     Step::Same(rows) if is_same => found.keep(n, rows),
@@ -202,12 +206,20 @@ impl PendingView {
                     }
                     Step::Changed(ngram, row, changes) => {
                         let stored = row.map_or(&[][..], |row| part.files.row(row));
+                        let of_files = changes.iter().map(|&(_, file, change)| (file, change));
+                        if stored.len() + changes.len() <= FEW_FILES {
+                            few.clear();
+                            few.extend(self.files_now(stored));
+                            correct_few(&mut few, of_files)?;
+                            sort(&mut few, order);
+                            found.push(ngram, few.drain(..));
+                            return Ok(());
+                        }
                         let mut now: Vec<(u32, u32)> = self.files_now(stored).collect();
                         now.sort_unstable();
-                        let of_files = changes.iter().map(|&(_, file, change)| (file, change));
                         let mut row = corrected(&now, of_files)?;
                         if order == FileOrder::Count {
-                            row.sort_unstable_by_key(|&(file, count)| (Reverse(count), file));
+                            sort(&mut row, order);
                         }
                         found.push(ngram, row.into_iter());
                     }
@@ -378,6 +390,14 @@ fn ranges_of<'a>(
         first.start = 0;
     }
     ranges
+}
+
+/// Puts files with counts in order.
+fn sort(files: &mut [(u32, u32)], order: FileOrder) {
+    match order {
+        FileOrder::File => files.sort_unstable(),
+        FileOrder::Count => files.sort_unstable_by_key(|&(file, count)| (Reverse(count), file)),
+    }
 }
 
 /// N-grams with their files, most of which are rows of a part.
