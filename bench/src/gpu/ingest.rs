@@ -23,11 +23,12 @@ const RUNS: usize = 3;
 /// Times an ingest of the files of a corpus.
 pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result<()> {
     let texts = tempfile::tempdir()?;
-    let bytes = {
+    let bytes: u64 = {
         let scratch = Scratch::of_corpus(path)?;
         let database = Database::open(&scratch.database)?;
         let corpus = database.corpus(&database.corpora()[0])?;
-        corpus.copy_to(texts.path(), &NoProgress)?
+        corpus.copy_to(texts.path(), &NoProgress)?;
+        corpus.files()?.iter().map(|file| file.bytes).sum()
     };
     println!(
         "{:8} {:>8} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
