@@ -352,7 +352,7 @@ impl PartWriter {
         let shared = words.iter().zip(&self.last).take_while(|(a, b)| a == b);
         let shared = shared.count();
         let part = &mut self.part;
-        if part.lengths.len() % SAMPLE_ROWS == 0 {
+        if part.lengths.len().is_multiple_of(SAMPLE_ROWS) {
             let mut row = [0; DEPTH];
             row[..words.len()].copy_from_slice(words);
             part.samples.push(Sample {
