@@ -642,6 +642,31 @@ impl FileMerger<'_> {
     }
 }
 
+/// Parts joined, for the tests of whatever gives n-grams.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// All n-grams of parts: their words and their counts.
+    pub(crate) fn words_and_counts(parts: Vec<NgramCounts>) -> (Vec<u32>, Vec<u32>) {
+        let parts = parts.into_iter().map(|part| (part.words, part.counts));
+        let (words, counts): (Vec<_>, Vec<_>) = parts.unzip();
+        (words.concat(), counts.concat())
+    }
+
+    /// The words of an n-gram, and its files with counts.
+    pub(crate) type Row = (Vec<u32>, Vec<(u32, u32)>);
+
+    /// All n-grams of parts.
+    pub(crate) fn words_and_rows(n: usize, parts: Vec<NgramFiles>) -> Vec<Row> {
+        let rows = parts.iter().flat_map(|part| {
+            let words = part.words.chunks(n).enumerate();
+            words.map(|(row, words)| (words.to_vec(), part.files.row(row).to_vec()))
+        });
+        rows.collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -643,6 +643,7 @@ fn files_of(file_offsets: &[u32], length: usize) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ngrams::testing::{words_and_counts, words_and_rows};
     use crate::test_grammars::{self, TestGrammar, in_pools};
     use crate::{Lengths, RuleEnds, WordGrammar, WordUses, ngram_counts, ngram_file_counts};
     use crate::{ngram_count, ngram_positions};
@@ -652,23 +653,6 @@ mod tests {
     fn suffixes(words: &WordGrammar, round_bytes: usize) -> WordSuffixes {
         WordSuffixes::in_rounds(words.view(), words.weights(), round_bytes, &GO)
             .expect("not stopped")
-    }
-
-    fn words_and_counts(parts: Vec<NgramCounts>) -> (Vec<u32>, Vec<u32>) {
-        let parts = parts.into_iter().map(|part| (part.words, part.counts));
-        let (words, counts): (Vec<_>, Vec<_>) = parts.unzip();
-        (words.concat(), counts.concat())
-    }
-
-    /// The words of an n-gram, and its files with counts.
-    type Row = (Vec<u32>, Vec<(u32, u32)>);
-
-    fn words_and_rows(n: usize, parts: Vec<NgramFiles>) -> Vec<Row> {
-        let rows = parts.iter().flat_map(|part| {
-            let words = part.words.chunks(n).enumerate();
-            words.map(|(row, words)| (words.to_vec(), part.files.row(row).to_vec()))
-        });
-        rows.collect()
     }
 
     /// Compares with the windows of the expansion, sorted, and with the answers of the grammar.

@@ -674,17 +674,13 @@ impl<'a> Search<'a> {
             count,
             arguments![&numbers, count],
         )?;
+        let gather = SOURCE.kernel("gather_keys_kernel");
+        let gather = gather.moving(count * (4 + 2 * 8));
         for part in (0..shape.parts).rev() {
             let keys = gpu.allocate::<u64>(count)?;
             let from = found.keys.at(part as usize * found.stride);
             let arguments = arguments![from, &numbers, &keys, count];
-            gpu.launch_looping(
-                SOURCE
-                    .kernel("gather_keys_kernel")
-                    .moving(count * (4 + 2 * 8)),
-                count,
-                arguments,
-            )?;
+            gpu.launch_looping(gather, count, arguments)?;
             let bits = 0..shape.part_bits(part);
             (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
         }
@@ -692,13 +688,7 @@ impl<'a> Search<'a> {
         for part in 0..shape.parts as usize {
             let (from, to) = (found.keys.at(part * found.stride), keys.at(part * count));
             let arguments = arguments![from, &numbers, to, count];
-            gpu.launch_looping(
-                SOURCE
-                    .kernel("gather_keys_kernel")
-                    .moving(count * (4 + 2 * 8)),
-                count,
-                arguments,
-            )?;
+            gpu.launch_looping(gather, count, arguments)?;
         }
         let values = gpu.allocate::<u32>(count)?;
         let arguments = arguments![&found.values, &numbers, &values, count];
