@@ -384,10 +384,10 @@ impl Target<'_> {
                     Answer::Count(teller.tell(file)?.count(word)?)
                 }
                 (Operation::Search { word, .. }, Asked::Stored(file)) => {
-                    Answer::Offsets(self.stored.search_in(*file, word)?)
+                    Answer::Offsets(self.stored.search_in(*file, word, self.run.stop)?)
                 }
                 (Operation::Search { word, .. }, Asked::Edited(file)) => {
-                    Answer::Offsets(teller.tell(file)?.search(word)?)
+                    Answer::Offsets(teller.tell(file)?.search(word, self.run.stop)?)
                 }
                 (Operation::Extract { offset, length, .. }, Asked::Stored(file)) => {
                     Answer::Bytes(self.stored.extract(*file, offset, length)?)

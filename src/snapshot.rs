@@ -12,6 +12,7 @@ mod corpus_view;
 mod device_answers;
 mod edited_text;
 mod file_index;
+mod kept;
 mod kept_ngrams;
 mod known;
 mod on_devices;
@@ -39,13 +40,14 @@ use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 use crate::database::Shared;
 use crate::device::Run;
 use crate::gather::WordInFile;
+use crate::interrupt::Interrupt;
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
 pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces, joined};
 pub use file_index::FileSummary;
 pub(crate) use known::Known;
-pub(crate) use segment_view::SegmentView;
+pub(crate) use segment_view::{SegmentView, Unit};
 pub(crate) use stored_view::StoredView;
 pub(crate) use stream::{Occurrence, WordStream};
 pub use tables::{FileCounts, Ngram, NgramCounts, TermVectors, WordCounts};
@@ -133,7 +135,12 @@ impl Snapshot {
     }
 
     /// Where a word, told by its number, stands in a file.
-    pub(crate) fn offsets_at(&self, file: usize, word: u32) -> Result<Vec<u64>> {
+    pub(crate) fn offsets_at(
+        &self,
+        file: usize,
+        word: u32,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<u64>> {
         let known = self
             .known
             .as_ref()
@@ -141,10 +148,22 @@ impl Snapshot {
         match known.and_then(|words| words.get(self.view.word(word))) {
             Some(offsets) => Ok(offsets.clone()),
             None => {
-                let one = || self.view.offsets_of(file, word);
+                let offsets = |stop: &AtomicBool| self.view.offsets_of(file, word, stop);
+                let one = || self.find_in(file, Unit::Bytes, interrupt, offsets);
                 self.search_with(file, self.view.word(word), one)
             }
         }
+    }
+
+    /// Likewise, counted in words.
+    pub(crate) fn positions_at(
+        &self,
+        file: usize,
+        word: u32,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<u64>> {
+        let positions = |stop: &AtomicBool| self.view.positions_of(file, word, stop);
+        self.find_in(file, Unit::Words, interrupt, positions)
     }
 
     /// The segments and files, by number.
@@ -374,7 +393,7 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let word = word.as_ref();
-        let found = self.install(|| self.view.search(word))?;
+        let found = self.watched(|run| self.view.search(word, run.stop))?;
         Ok(self.with_names(found))
     }
 
@@ -387,7 +406,8 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
-        let one = || self.on_file(file, || self.view.search_in(file, word));
+        let offsets = |stop: &AtomicBool| self.view.search_in(file, word, stop);
+        let one = || self.find_in(file, Unit::Bytes, &self.shared.interrupt(), offsets);
         self.search_with(file, word, one)
     }
 
@@ -415,7 +435,7 @@ impl Snapshot {
     where
         W: AsRef<[u8]> + Sync,
     {
-        let found = self.install(|| self.view.search_words(words))?;
+        let found = self.watched(|run| self.view.search_words(words, run.stop))?;
         Ok(found
             .into_iter()
             .map(|files| self.with_names(files))
@@ -584,6 +604,23 @@ impl Snapshot {
     fn watched<A: Send>(&self, work: impl FnOnce(Run<'_>) -> Result<A> + Send) -> Result<A> {
         let interrupt = self.shared.interrupt();
         interrupt.watch(self, |stop| work(Run::until(stop)))
+    }
+
+    /// Finds places in a file: here if they are kept, or that is sooner done than the pool is woken.
+    fn find_in<A: Send>(
+        &self,
+        file: usize,
+        unit: Unit,
+        interrupt: &Interrupt,
+        find: impl Fn(&AtomicBool) -> Result<A> + Sync,
+    ) -> Result<A> {
+        let is_small = || self.files()[file].words < SMALL_FILE_WORDS;
+        let has_places = self.view.has_places(file, unit);
+        if has_places || (unit == Unit::Bytes && is_small() && self.view.can_search_now(file)) {
+            find(Run::to_the_end().stop)
+        } else {
+            interrupt.watch(self, |stop| find(stop))
+        }
     }
 
     /// Runs a look-up in a file: here if that is sooner done than the pool is woken.

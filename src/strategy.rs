@@ -24,6 +24,11 @@ const EXPAND_COST: f64 = 6.0;
 const LOOKUP_COST: f64 = 14_000.0;
 /// Placing one occurrence that was found so.
 const PLACE_COST: f64 = 200.0;
+/// Looking a word up in a file where all places of all words are kept, and placing one.
+const KEPT_LOOKUP_COST: f64 = 3_000.0;
+const KEPT_PLACE_COST: f64 = 10.0;
+/// Finding all places of all words, for each symbol.
+pub(crate) const PLACES_BUILD_COST: f64 = 100.0;
 
 /// Taking a word from a suffix array, and with its file.
 const SUFFIX_COST: f64 = 6.0;
@@ -210,6 +215,14 @@ impl Candidate {
         Candidate {
             strategy: Strategy::Parents,
             cost: words as f64 * files as f64 * LOOKUP_COST + places as f64 * PLACE_COST,
+        }
+    }
+
+    /// Likewise where all places are kept.
+    pub(crate) fn kept_places(words: u64, files: u64, places: u64) -> Candidate {
+        Candidate {
+            strategy: Strategy::Parents,
+            cost: words as f64 * files as f64 * KEPT_LOOKUP_COST + places as f64 * KEPT_PLACE_COST,
         }
     }
 

@@ -8,20 +8,19 @@ use std::hint::black_box;
 use std::io;
 use std::time::Instant;
 
-use zipfdb::Snapshot;
 use zipfdb_kernels::{
-    FileCounting, FileOrder, GrammarView, NgramTable, Parameters, WordSuffixes, WordUses,
-    construct, file_word_counts, weights,
+    FileCounting, FileOrder, GrammarView, Lengths, NgramTable, Parameters, Parents, Signatures,
+    Structures, WordPlaces, WordSuffixes, WordTerminals, WordUses, construct, file_word_counts,
+    locate_in_file, weights,
 };
 
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
-use crate::lookups::questions::Questions;
 use crate::words::{self, Words};
 use crate::{Options, Result, gpu};
 
 /// The constants in order, each with its first line of documentation.
-const CONSTANTS: [(&str, &str); 13] = [
+const CONSTANTS: [(&str, &str); 16] = [
     ("FILE_COST", "Reading one file's summary."),
     ("WORD_COST", "Taking a stored count of a word."),
     (
@@ -38,6 +37,15 @@ const CONSTANTS: [(&str, &str); 13] = [
         "Looking a word up in a file by the rules that use it.",
     ),
     ("PLACE_COST", "Placing one occurrence that was found so."),
+    (
+        "KEPT_LOOKUP_COST",
+        "Looking a word up in a file where all places of all words are kept, and placing one.",
+    ),
+    ("KEPT_PLACE_COST", "Placing one."),
+    (
+        "PLACES_BUILD_COST",
+        "Finding all places of all words, for each symbol.",
+    ),
     (
         "SUFFIX_COST",
         "Taking a word from a suffix array, and with its file.",
@@ -61,12 +69,12 @@ const WINDOW_BYTES: usize = 1 << 28;
 /// A segment of at most so many words a symbol keeps a suffix array.
 const SYMBOL_WORDS_MAX: f64 = 4.0;
 
-/// Questions that look-ups are taken from.
+/// Words that are looked up.
 const QUESTIONS: usize = 20_000;
 
-/// Rarer words are looked up, and words with so many places are placed.
-const RARE_MAX: u64 = 4;
-const FREQUENT_MIN: u64 = 1_000;
+/// A look-up is timed by words with at most so many places in their file, a place by those with so many at least.
+const RARE_MAX: usize = 4;
+const FREQUENT_MIN: usize = 1_000;
 
 /// Measures on all corpora and prints.
 pub fn run(options: &Options) -> Result<()> {
@@ -137,16 +145,24 @@ fn costs(corpus: &Corpus, options: &Options) -> Result<[Option<f64>; CONSTANTS.l
         let mut files = snapshot.files().iter();
         files.try_for_each(|file| snapshot.write_content(&file.name, &mut io::sink()))
     });
-    let (lookup, place) = lookup_costs(corpus, &snapshot)?;
-    let (symbol, file_symbol, [suffixes, table]) = symbol_costs(corpus, runs)?;
+    let OfGrammar {
+        symbol,
+        file_symbol,
+        lookups: [found, kept],
+        places_build,
+        ngrams: [suffixes, table],
+    } = grammar_costs(corpus, runs)?;
     Ok([
         Some(file / snapshot.files().len() as f64),
         Some(word / words.len() as f64),
         Some(symbol),
         Some(file_symbol),
         Some(expand / snapshot.total_words() as f64),
-        lookup,
-        place,
+        found[0],
+        found[1],
+        kept[0],
+        kept[1],
+        Some(places_build),
         suffixes.map(|costs| costs[0]),
         suffixes.map(|costs| costs[1]),
         suffixes.map(|costs| costs[2]),
@@ -156,28 +172,44 @@ fn costs(corpus: &Corpus, options: &Options) -> Result<[Option<f64>; CONSTANTS.l
     ])
 }
 
-/// A look-up and a place.
-fn lookup_costs(corpus: &Corpus, snapshot: &Snapshot) -> Result<(Option<f64>, Option<f64>)> {
-    let (questions, answers) = Questions::draw(corpus, QUESTIONS, 1)?;
+/// A look-up of a word in a file, and each place that it finds.
+type LookupCosts = [Option<f64>; 2];
+
+/// Looks up the words of places all over the text, each in its file: `find` gives how many places it has there.
+fn lookup_costs(asked: &[(u32, u32)], find: impl Fn(u32, u32) -> usize) -> LookupCosts {
     let (mut lookups, mut places) = (Vec::new(), Vec::new());
-    for ((file, word), &count) in questions.words.iter().zip(&answers.counts) {
-        let file = &questions.files[*file];
-        if (1..=RARE_MAX).contains(&count) {
-            lookups.push(nanoseconds(1, || snapshot.count_in(file, word)));
-        } else if count >= FREQUENT_MIN && places.len() < QUESTIONS / 100 {
-            places.push(nanoseconds(1, || snapshot.search_in(file, word)) / count as f64);
+    for &(file, word) in asked {
+        let (count, time) = timed(|| find(file, word));
+        if count <= RARE_MAX {
+            lookups.push(time);
+        } else if count >= FREQUENT_MIN {
+            places.push(time / count as f64);
         }
     }
-    Ok((median(lookups), median(places)))
+    [median(lookups), median(places)]
 }
 
 /// N-grams, n-grams by file, and building what they are taken from.
 type NgramCosts = [f64; 3];
 
-/// A symbol and a symbol of a file, on the grammar of the words alone, and n-grams from a suffix array and from a table,
-/// of which there is the one that a segment keeps.
-fn symbol_costs(corpus: &Corpus, runs: usize) -> Result<(f64, f64, [Option<NgramCosts>; 2])> {
+/// What is measured on the grammar of the words alone.
+struct OfGrammar {
+    symbol: f64,
+    file_symbol: f64,
+    /// By the rules, and where all places are kept.
+    lookups: [LookupCosts; 2],
+    places_build: f64,
+    /// From a suffix array, and from a table: the one that a segment keeps.
+    ngrams: [Option<NgramCosts>; 2],
+}
+
+fn grammar_costs(corpus: &Corpus, runs: usize) -> Result<OfGrammar> {
     let words = Words::new(&words::read_pieces(corpus)?, corpus.files.len())?;
+    let step = (words.words.len() / QUESTIONS).max(1);
+    let indexes = (0..words.words.len()).step_by(step);
+    // Files are numbered by u32.
+    let asked = indexes.map(|index| (words.file_of(index) as u32, words.words[index]));
+    let asked: Vec<(u32, u32)> = asked.collect();
     let word_count = words.words.len() as f64;
     // Words are numbered by u32.
     let terminal_count = words.dictionary.len() as u32;
@@ -203,6 +235,25 @@ fn symbol_costs(corpus: &Corpus, runs: usize) -> Result<(f64, f64, [Option<Ngram
         weights(view, 0..view.root.len(), u64::from(u32::MAX))
     });
     let file_symbol = nanoseconds(runs, || file_word_counts(view, FileCounting::Rules, &go));
+    let lengths = &Lengths::new(view, |_| 1);
+    let structures = Structures {
+        view,
+        lengths,
+        signatures: &Signatures::new(view, |word| word),
+        parents: Some(&Parents::new(view)),
+    };
+    let found = lookup_costs(&asked, |file, word| {
+        let (first, spaced, end) = (word, word + 1, word + 1);
+        let word = WordTerminals { first, spaced, end };
+        let tokens = lengths.file_range(file);
+        locate_in_file(structures, word, file, tokens.end - tokens.start).len()
+    });
+    let new = || WordPlaces::new(view, lengths, terminal_count, |word| (word, 0), &go);
+    let (places, places_build) = timed(new);
+    let places = places.map_err(|_| "stopped")?.ok_or("too many places")?;
+    let kept = lookup_costs(&asked, |file, word| {
+        places.places(word, lengths.file_range(file)).len()
+    });
     let all = weights(view, 0..view.root.len(), u64::from(u32::MAX)).into_iter();
     // A corpus of the suite has fewer words than that.
     let all: Vec<u32> = all.map(|weight| weight as u32).collect();
@@ -222,7 +273,13 @@ fn symbol_costs(corpus: &Corpus, runs: usize) -> Result<(f64, f64, [Option<Ngram
         let files = nanoseconds(runs, || found.ngram_file_counts(n, order, &go));
         ngrams[1] = Some([counts, files, build].map(|cost| cost / symbols));
     }
-    Ok((symbol / symbols, file_symbol / symbols, ngrams))
+    Ok(OfGrammar {
+        symbol: symbol / symbols,
+        file_symbol: file_symbol / symbols,
+        lookups: [found, kept],
+        places_build: places_build / symbols,
+        ngrams,
+    })
 }
 
 /// What `run` gives, and how many nanoseconds it takes.

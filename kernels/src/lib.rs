@@ -36,6 +36,7 @@ mod weights;
 mod window_keys;
 mod windows;
 mod word_grammar;
+mod word_places;
 
 pub use construct::{
     Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
@@ -62,3 +63,4 @@ pub use stop::Stopped;
 pub use suffixes::WordSuffixes;
 pub use weights::{file_weights, weights};
 pub use word_grammar::{GAP, WordGrammar};
+pub use word_places::WordPlaces;

@@ -50,14 +50,14 @@ impl WordTerminals {
 }
 
 /// The target of a link that leads to an occurrence.
-const HIT: u32 = NONE - 1;
+pub(crate) const HIT: u32 = NONE - 1;
 
 /// Where the expansion of a symbol leads: `bytes` inside it begins an
 /// occurrence, or the node `target`, or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Link {
-    bytes: u64,
-    target: u32,
+pub(crate) struct Link {
+    pub(crate) bytes: u64,
+    pub(crate) target: u32,
 }
 
 impl Link {
@@ -135,27 +135,52 @@ impl Sites {
     /// Appends the offsets of all occurrences behind `link`, which begins at byte `at`.
     #[inline]
     fn emit(&self, at: u64, link: Link, stack: &mut Vec<(u32, u32, u64)>, offsets: &mut Vec<u64>) {
-        let mut at = at + link.bytes;
-        let mut target = link.target;
-        loop {
-            match target {
-                NONE => return,
-                HIT => offsets.push(at),
-                node => {
-                    let node = node as usize;
-                    stack.push((self.offsets[node], self.offsets[node + 1], at));
-                }
+        let nodes = |node: u32| {
+            let node = node as usize;
+            (self.offsets[node], self.offsets[node + 1])
+        };
+        emit(
+            at,
+            link,
+            nodes,
+            |at| self.links[at as usize],
+            stack,
+            offsets,
+        );
+    }
+}
+
+/// Appends the offsets of all occurrences behind `link`, which begins at byte `at`. `nodes` tells where the links of a
+/// node lie, `links` gives one.
+#[inline]
+pub(crate) fn emit(
+    at: u64,
+    link: Link,
+    nodes: impl Fn(u32) -> (u32, u32),
+    links: impl Fn(u32) -> Link,
+    stack: &mut Vec<(u32, u32, u64)>,
+    offsets: &mut Vec<u64>,
+) {
+    let mut at = at + link.bytes;
+    let mut target = link.target;
+    loop {
+        match target {
+            NONE => return,
+            HIT => offsets.push(at),
+            node => {
+                let (cursor, end) = nodes(node);
+                stack.push((cursor, end, at));
             }
-            let Some((cursor, end, base)) = stack.pop() else {
-                return;
-            };
-            let link = self.links[cursor as usize];
-            if cursor + 1 < end {
-                stack.push((cursor + 1, end, base));
-            }
-            at = base + link.bytes;
-            target = link.target;
         }
+        let Some((cursor, end, base)) = stack.pop() else {
+            return;
+        };
+        let link = links(cursor);
+        if cursor + 1 < end {
+            stack.push((cursor + 1, end, base));
+        }
+        at = base + link.bytes;
+        target = link.target;
     }
 }
 

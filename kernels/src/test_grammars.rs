@@ -369,6 +369,17 @@ pub(crate) fn deep_chain(depth: u32) -> TestGrammar {
     TestGrammar::new(tokens, words, &rules, &files)
 }
 
+/// Rule `k` is rule `k - 1` with the `k`-th token behind it: it contains all words up to there.
+pub(crate) fn nested_vocabulary(words: u32) -> TestGrammar {
+    let (tokens, words) = tokens(words, 0);
+    let terminals = tokens.len() as u32;
+    let first = [vec![0, 1]].into_iter();
+    let next = (2..terminals).map(|token| vec![terminals + token - 2, token]);
+    let rules: Vec<Vec<u32>> = first.chain(next).collect();
+    let top = terminals + rules.len() as u32 - 1;
+    TestGrammar::new(tokens, words, &rules, &[vec![top, top]])
+}
+
 /// A rule whose body has `size` symbols, used by two files and another rule.
 pub(crate) fn long_body(size: u32) -> TestGrammar {
     let (tokens, words) = tokens(9, 3);

@@ -12,7 +12,7 @@ use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 use zipfdb_storage::Tokenizer;
 
 use super::pending::{PendingView, Source};
-use super::segment_view::SegmentView;
+use super::segment_view::{SegmentView, Unit};
 use super::stored_view::StoredView;
 use super::tasks::CountedNgrams;
 use super::vocabulary::Vocabulary;
@@ -184,6 +184,8 @@ impl CorpusView {
 
         /// Whether words are found in a file without anything being built first.
         fn can_search_now(&self, file: usize) -> bool;
+        /// Whether places of words in a file are kept.
+        fn has_places(&self, file: usize, unit: Unit) -> bool;
         /// Whether words of a file are counted by a look-up in a table.
         fn can_count_now(&self, file: usize) -> bool;
         /// Whether bytes of a file are extracted without anything being built first.
@@ -221,15 +223,15 @@ impl CorpusView {
         /// The offset of the own first byte of a word, told by its number in its file.
         fn offset_of_word(&self, file: u32, position: u64) -> Result<u64>;
         /// Where a word, told by its number, stands in a file: offsets of its first bytes, ascending.
-        fn offsets_of(&self, file: usize, word: u32) -> Result<Vec<u64>>;
+        fn offsets_of(&self, file: usize, word: u32, stop: &AtomicBool) -> Result<Vec<u64>>;
         /// Where a word, told by its number, stands in a file, counted in words; ascending.
-        fn positions_of(&self, file: usize, word: u32) -> Result<Vec<u64>>;
+        fn positions_of(&self, file: usize, word: u32, stop: &AtomicBool) -> Result<Vec<u64>>;
         /// The files that have a word, each with its offsets.
-        fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>>;
+        fn search(&self, word: &[u8], stop: &AtomicBool) -> Result<Vec<FileOffsets>>;
         /// For each word the files that have it, each with its offsets.
-        fn search_words<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Vec<Vec<FileOffsets>>>;
+        fn search_words<W: AsRef<[u8]>>(&self, words: &[W], stop: &AtomicBool) -> Result<Vec<Vec<FileOffsets>>>;
         /// Where a word stands in a file: offsets of its first bytes, ascending.
-        fn search_in(&self, file: usize, word: &[u8]) -> Result<Vec<u64>>;
+        fn search_in(&self, file: usize, word: &[u8], stop: &AtomicBool) -> Result<Vec<u64>>;
         /// For each file and word the offsets.
         fn search_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<Vec<u64>>>;
 

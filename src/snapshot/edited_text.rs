@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use zipfdb_storage::Tokenizer;
 
@@ -224,10 +225,10 @@ impl EditedText {
     }
 
     /// Where a word stands: offsets of its first bytes, ascending.
-    pub(crate) fn search(&self, word: &[u8]) -> Result<Vec<u64>> {
+    pub(crate) fn search(&self, word: &[u8], stop: &AtomicBool) -> Result<Vec<u64>> {
         let stored = match self.stored_file() {
             None => Vec::new(),
-            Some(file) => self.view.search_in(file, word)?,
+            Some(file) => self.view.search_in(file, word, stop)?,
         };
         Ok(self.moved_offsets(word, stored))
     }

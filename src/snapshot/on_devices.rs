@@ -12,7 +12,7 @@ use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{Extract, WordQuery};
 
 use super::kept_ngrams;
-use super::segment_view::SegmentView;
+use super::segment_view::{SegmentView, Unit};
 use super::stored_view::{Lookup, StoredView};
 use crate::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
 use crate::strategy::{Size, Task};
@@ -146,6 +146,18 @@ impl StoredView {
     #[cfg(test)]
     pub(super) fn build_ngrams(&self, kind: kept_ngrams::Kind) -> Result<()> {
         (self.segments.iter()).try_for_each(|segment| segment.build_ngrams(kind))
+    }
+
+    /// Whether all segments keep where words are.
+    pub(crate) fn keeps_places(&self, unit: Unit) -> bool {
+        let mut segments = self.segments.iter();
+        segments.all(|segment| segment.has_places(unit))
+    }
+
+    /// Lets each segment keep where words are.
+    #[cfg(test)]
+    pub(super) fn build_places(&self) -> Result<()> {
+        (self.segments.iter()).try_for_each(|segment| segment.build_places())
     }
 
     /// Where n-grams would come from on the CPU, if that is not the grammar.

@@ -17,18 +17,26 @@ use std::time::Instant;
 use zipfdb_kernels::{
     Content, CountTable, FileCounting, FileOrder, GAP, GrammarView, Lengths, NgramCounts,
     NgramFiles, PARENTS_SYMBOL_COST, Parents, RuleEnds, Signatures, Structures, SymbolText,
-    WordGrammar, WordTerminals, WordUses, cost_without_parents, count_in_file, expand_file,
-    extract, file_weights, file_word_counts, locate, locate_in_file, ngram_count, ngram_counts,
-    ngram_file_counts, ngram_positions, word_file_counts,
+    WordGrammar, WordPlaces, WordTerminals, WordUses, cost_without_parents, count_in_file,
+    expand_file, extract, file_weights, file_word_counts, locate, locate_in_file, ngram_count,
+    ngram_counts, ngram_file_counts, ngram_positions, word_file_counts,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
+use super::kept::Kept;
 use super::kept_ngrams::{self, KeptNgrams, NgramSource};
 use super::one_file::{Misfit, OneFile};
 use super::word_order::{WordIndex, order_fault};
 use crate::device::{Kind, Residence};
-use crate::strategy::Task;
+use crate::strategy::{PLACES_BUILD_COST, Task};
 use crate::{Error, Result, tokenize};
+
+/// What places of words are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Bytes,
+    Words,
+}
 
 /// Where a segment's parts come from.
 enum Parts {
@@ -87,6 +95,8 @@ pub(crate) struct SegmentView {
     text: OnceLock<SymbolText>,
     signatures: OnceLock<Signatures>,
     parents: OnceLock<Parents>,
+    /// All places of all words, by [`Unit`]; none where they take too much.
+    places: [Kept<Option<WordPlaces>>; 2],
     /// About how many nanoseconds queries took because there were no parents.
     spent: AtomicU64,
     kept_ngrams: KeptNgrams,
@@ -161,6 +171,7 @@ impl SegmentView {
             text: OnceLock::new(),
             signatures: OnceLock::new(),
             parents: OnceLock::new(),
+            places: [Kept::new(), Kept::new()],
             spent: AtomicU64::new(0),
             kept_ngrams: KeptNgrams::new(),
             spent_alone: AtomicU64::new(0),
@@ -493,7 +504,7 @@ impl SegmentView {
         }
         let (grammar, uses, ends) = (self.word_grammar()?, self.word_uses()?, self.rule_ends()?);
         let view = grammar.view();
-        let lengths = build_once(&self.word_lengths, || Ok(Lengths::new(view, |_| 1)))?;
+        let lengths = self.word_lengths(view)?;
         let begin = Instant::now();
         let positions = ngram_positions(view, uses, ends, lengths, words, stop)?;
         self.keep_ngrams(stop, |kept, of| {
@@ -693,17 +704,75 @@ impl SegmentView {
         Ok(file_weights(view, file, entry.words, entry.words))
     }
 
-    /// The offsets of a word in each file that has it, files ascending.
-    pub(crate) fn locate(&self, word: WordTerminals) -> Result<Vec<(u32, Vec<u64>)>> {
-        if word.first == word.end {
-            return Ok(Vec::new());
+    /// Where words are, if that is kept: counted in bytes or words from the start of the segment.
+    fn places(&self, unit: Unit, stop: &AtomicBool) -> Result<Option<&WordPlaces>> {
+        let build = || {
+            let places = match unit {
+                Unit::Bytes => {
+                    let (view, dictionary) = (self.view()?, self.dictionary()?);
+                    let (lengths, word_of) = (self.lengths(view)?, self.word_of()?);
+                    let word = |token: u32| match word_of[token as usize] {
+                        GAP => (GAP, 0),
+                        word => (word, u32::from(dictionary.has_glued_space(token))),
+                    };
+                    WordPlaces::new(view, lengths, self.word_count()?, word, stop)?
+                }
+                Unit::Words => {
+                    let view = self.word_grammar()?.view();
+                    let lengths = self.word_lengths(view)?;
+                    WordPlaces::new(view, lengths, view.terminal_count, |word| (word, 0), stop)?
+                }
+            };
+            Ok(places)
+        };
+        let kept = self.places[unit as usize].get_or_build(self.places_price(), build)?;
+        Ok(kept.and_then(Option::as_ref))
+    }
+
+    #[cfg(test)]
+    pub(super) fn build_places(&self) -> Result<()> {
+        for unit in [Unit::Bytes, Unit::Words] {
+            self.places[unit as usize].build_next();
+            self.places(unit, &AtomicBool::new(false))?;
         }
+        Ok(())
+    }
+
+    /// Nanoseconds of one thread that finding all places takes, about.
+    fn places_price(&self) -> u64 {
+        let (symbols, _) = self.size();
+        // Below 2^39.
+        (symbols as f64 * PLACES_BUILD_COST) as u64
+    }
+
+    /// Lengths of the grammar over words, in words.
+    fn word_lengths(&self, view: GrammarView<'_>) -> Result<&Lengths> {
+        build_once(&self.word_lengths, || Ok(Lengths::new(view, |_| 1)))
+    }
+
+    /// The offsets of a word in each file that has it, files ascending.
+    pub(crate) fn locate(
+        &self,
+        word: WordTerminals,
+        stop: &AtomicBool,
+    ) -> Result<Vec<(u32, Vec<u64>)>> {
+        let Some(number) = self.number_of(word)? else {
+            return Ok(Vec::new());
+        };
         let view = self.view()?;
-        let range = 0..view.root.len();
-        let tokens = self.bytes()? / BYTES_A_TOKEN;
-        let structures = self.structures(view, range.clone(), tokens)?;
-        let offsets = locate(structures, word, range, tokens);
-        let starts = &structures.lengths.file_starts;
+        let offsets = match self.places(Unit::Bytes, stop)? {
+            Some(places) => places.places(number, 0..u64::MAX),
+            None => {
+                let begin = Instant::now();
+                let range = 0..view.root.len();
+                let tokens = self.bytes()? / BYTES_A_TOKEN;
+                let structures = self.structures(view, range.clone(), tokens)?;
+                let offsets = locate(structures, word, range, tokens);
+                self.places[Unit::Bytes as usize].spend(begin);
+                offsets
+            }
+        };
+        let starts = &self.lengths(view)?.file_starts;
         let mut rest = &offsets[..];
         let mut files = Vec::new();
         while let Some(&first) = rest.first() {
@@ -720,31 +789,52 @@ impl SegmentView {
     }
 
     /// The offsets of a word in a file.
-    pub(crate) fn locate_in_file(&self, file: u32, word: WordTerminals) -> Result<Vec<u64>> {
-        if word.first == word.end {
+    pub(crate) fn locate_in_file(
+        &self,
+        file: u32,
+        word: WordTerminals,
+        stop: &AtomicBool,
+    ) -> Result<Vec<u64>> {
+        let Some(number) = self.number_of(word)? else {
             return Ok(Vec::new());
+        };
+        if let Some(places) = self.places(Unit::Bytes, stop)? {
+            let lengths = self.lengths(self.view()?)?;
+            return Ok(in_file(places, number, lengths, file));
         }
         if let Some(offsets) = self.ask_alone(file, |alone| alone.locate(word))? {
             return Ok(offsets);
         }
         let view = self.view()?;
         let tokens = self.about_tokens(view, file)?;
+        let begin = Instant::now();
         let structures = self.structures(view, view.root_range(file), tokens)?;
-        Ok(locate_in_file(structures, word, file, tokens))
+        let offsets = locate_in_file(structures, word, file, tokens);
+        self.places[Unit::Bytes as usize].spend(begin);
+        Ok(offsets)
     }
 
     /// The positions, counted in words, of a word in a file.
-    pub(crate) fn positions_in_file(&self, file: u32, word: WordTerminals) -> Result<Vec<u64>> {
+    pub(crate) fn positions_in_file(
+        &self,
+        file: u32,
+        word: WordTerminals,
+        stop: &AtomicBool,
+    ) -> Result<Vec<u64>> {
         let Some(number) = self.number_of(word)? else {
             return Ok(Vec::new());
         };
+        if let Some(places) = self.places(Unit::Words, stop)? {
+            let lengths = self.word_lengths(self.word_grammar()?.view())?;
+            return Ok(in_file(places, number, lengths, file));
+        }
         if let Some(positions) = self.ask_alone(file, |alone| alone.positions(word))? {
             return Ok(positions);
         }
         let view = self.word_grammar()?.view();
         let structures = Structures {
             view,
-            lengths: build_once(&self.word_lengths, || Ok(Lengths::new(view, |_| 1)))?,
+            lengths: self.word_lengths(view)?,
             signatures: build_once(&self.word_signatures, || Ok(Signatures::new(view, |w| w)))?,
             parents: Some(&self.word_uses()?.parents),
         };
@@ -754,7 +844,10 @@ impl SegmentView {
             end: number + 1,
         };
         let words = self.files()?[file as usize].words;
-        Ok(locate_in_file(structures, terminals, file, words))
+        let begin = Instant::now();
+        let positions = locate_in_file(structures, terminals, file, words);
+        self.places[Unit::Words as usize].spend(begin);
+        Ok(positions)
     }
 
     /// Some bytes of a file.
@@ -815,7 +908,14 @@ impl SegmentView {
 
     /// Whether words are counted and found in files without building anything first.
     pub(crate) fn can_search_now(&self) -> bool {
-        self.signatures.get().is_some() && self.lengths.get().is_some()
+        let has_structures = self.signatures.get().is_some() && self.lengths.get().is_some();
+        has_structures && !self.places[Unit::Bytes as usize].is_due(self.places_price())
+    }
+
+    /// Whether places of words are kept.
+    pub(crate) fn has_places(&self, unit: Unit) -> bool {
+        let places = self.places[unit as usize].get();
+        places.is_some_and(Option::is_some)
     }
 
     /// Whether words are counted in files by a look-up in a table.
@@ -951,6 +1051,17 @@ impl SegmentView {
         let built = Parents::new(view);
         Some(self.parents.get_or_init(|| built))
     }
+}
+
+/// The places of a word in a file, counted from its start.
+fn in_file(places: &WordPlaces, word: u32, lengths: &Lengths, file: u32) -> Vec<u64> {
+    let range = lengths.file_range(file);
+    let start = range.start;
+    let mut found = places.places(word, range);
+    for place in &mut found {
+        *place -= start;
+    }
+    found
 }
 
 /// Nanoseconds that a file takes whose root alone is decoded, about: two chunks of the root at least, and its tokens.

@@ -4,13 +4,14 @@
 //! part begins, extracts go across the borders. It knows nothing of edits that are pending.
 
 use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 use zipfdb_kernels::WordTerminals;
 
 use super::file_index::{FileIndex, Part};
-use super::segment_view::SegmentView;
+use super::segment_view::{SegmentView, Unit};
 use super::tasks::edge_words;
 use super::vocabulary::Vocabulary;
 use super::word_numbers::WordNumbers;
@@ -124,6 +125,12 @@ impl StoredView {
         parts.all(|part| self.segment(part).can_search_now())
     }
 
+    /// Whether places of words in a file are kept.
+    pub(crate) fn has_places(&self, file: usize, unit: Unit) -> bool {
+        let mut parts = self.index.parts(file).iter();
+        parts.all(|part| self.segment(part).has_places(unit))
+    }
+
     /// Whether words of a file are counted by a look-up in a table.
     pub(crate) fn can_count_now(&self, file: usize) -> bool {
         let mut parts = self.index.parts(file).iter();
@@ -220,9 +227,9 @@ impl StoredView {
     }
 
     /// The files that have a word, each with its offsets.
-    pub(crate) fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>> {
+    pub(crate) fn search(&self, word: &[u8], stop: &AtomicBool) -> Result<Vec<FileOffsets>> {
         let found: Vec<Vec<(u32, Vec<u64>)>> = (self.segments.par_iter())
-            .map(|segment| segment.locate(segment.find_word(word)?))
+            .map(|segment| segment.locate(segment.find_word(word)?, stop))
             .collect::<Result<_>>()?;
         let mut parts: Vec<(usize, u64, Vec<u64>)> = Vec::new();
         for (segment, files) in (0..).zip(found) {
@@ -249,17 +256,26 @@ impl StoredView {
         Ok(files)
     }
 
-    pub(crate) fn search_in(&self, file: usize, word: &[u8]) -> Result<Vec<u64>> {
+    pub(crate) fn search_in(
+        &self,
+        file: usize,
+        word: &[u8],
+        stop: &AtomicBool,
+    ) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
         for part in self.index.parts(file) {
             let segment = self.segment(part);
-            let found = segment.locate_in_file(part.file, segment.find_word(word)?)?;
+            let found = segment.locate_in_file(part.file, segment.find_word(word)?, stop)?;
             append(&mut offsets, found, part.first_byte);
         }
         Ok(offsets)
     }
 
-    pub(crate) fn search_words<W>(&self, words: &[W]) -> Result<Vec<Vec<FileOffsets>>>
+    pub(crate) fn search_words<W>(
+        &self,
+        words: &[W],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Vec<FileOffsets>>>
     where
         W: AsRef<[u8]> + Sync,
     {
@@ -267,7 +283,7 @@ impl StoredView {
             segment.prepare_offsets()?;
         }
         let words = words.par_iter();
-        words.map(|word| self.search(word.as_ref())).collect()
+        words.map(|word| self.search(word.as_ref(), stop)).collect()
     }
 
     pub(crate) fn search_many<F, W>(
@@ -297,7 +313,8 @@ impl StoredView {
                     .map(|lookup| {
                         check(run.stop)?;
                         let segment = self.segment(&lookup.part);
-                        let offsets = segment.locate_in_file(lookup.part.file, lookup.word)?;
+                        let offsets =
+                            segment.locate_in_file(lookup.part.file, lookup.word, run.stop)?;
                         Ok((lookup, offsets))
                     })
                     .collect::<Result<_>>()?

@@ -215,17 +215,24 @@ impl StoredView {
     }
 
     /// Where a word stands in a file: offsets of its first bytes, ascending.
-    pub(crate) fn offsets_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
-        self.search_in(file, self.known_vocabulary().word(word))
+    pub(crate) fn offsets_of(&self, file: usize, word: u32, stop: &AtomicBool) -> Result<Vec<u64>> {
+        self.search_in(file, self.known_vocabulary().word(word), stop)
     }
 
     /// Where a word stands in a file, counted in words; ascending.
-    pub(crate) fn positions_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
+    pub(crate) fn positions_of(
+        &self,
+        file: usize,
+        word: u32,
+        stop: &AtomicBool,
+    ) -> Result<Vec<u64>> {
         let (mut positions, mut before) = (Vec::new(), 0);
         for part in self.index.parts(file) {
             let segment = self.segment(part);
             let tokens = segment.find_word(self.known_vocabulary().word(word))?;
-            let found = segment.positions_in_file(part.file, tokens)?.into_iter();
+            let found = segment
+                .positions_in_file(part.file, tokens, stop)?
+                .into_iter();
             positions.extend(found.map(|position| before + position));
             before += segment.files()?[part.file as usize].words;
         }

@@ -241,47 +241,10 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         check_phrases(snapshot, &places);
     }
 
-    // Every word, and some that are not there, in every file and everywhere.
-    let mut asked: Vec<&[u8]> = everywhere.keys().copied().collect();
-    asked.extend([&b""[..], b" the", b"nowhere", b"\xff", b","]);
-    let mut queries = Vec::new();
-    let mut offsets_expected = Vec::new();
-    let mut everywhere_expected = Vec::new();
-    for &word in &asked {
-        let mut by_file = Vec::new();
-        for (name, _, words) in &files {
-            let same = words.iter().filter(|(other, _)| other == word);
-            let offsets: Vec<u64> = same.map(|&(_, offset)| offset).collect();
-            assert_eq!(snapshot.search_in(name, word).unwrap(), offsets);
-            let count = snapshot.count_in(name, word).unwrap();
-            assert_eq!(count, offsets.len() as u64);
-            queries.push((*name, word));
-            if !offsets.is_empty() {
-                by_file.push(((*name).to_owned(), offsets.clone()));
-            }
-            offsets_expected.push(offsets);
-        }
-        assert_eq!(snapshot.search(word).unwrap(), by_file);
-        let count = by_file.iter().map(|(_, o)| o.len() as u64).sum();
-        assert_eq!(snapshot.count(word).unwrap(), count);
-        everywhere_expected.push(by_file);
-    }
-    let counts: Vec<u64> = offsets_expected.iter().map(|o| o.len() as u64).collect();
-    assert_eq!(snapshot.count_many(&queries).unwrap(), counts);
-    // One query, and few for a file, take other ways than many.
-    for few in [1, 4] {
-        let few = queries.len().min(few);
-        let found = snapshot.count_many(&queries[..few]).unwrap();
-        assert_eq!(found, &counts[..few]);
-        let found = snapshot.search_many(&queries[..few]).unwrap();
-        assert_eq!(found, &offsets_expected[..few]);
-    }
-    assert_eq!(snapshot.search_many(&queries).unwrap(), offsets_expected);
-    assert_eq!(snapshot.search_words(&asked).unwrap(), everywhere_expected);
-    let counts: Vec<u64> = (everywhere_expected.iter())
-        .map(|files| files.iter().map(|(_, o)| o.len() as u64).sum())
-        .collect();
-    assert_eq!(snapshot.count_words(&asked).unwrap(), counts);
+    let words: Vec<&[u8]> = everywhere.keys().copied().collect();
+    check_places(snapshot, &places, &words);
+    snapshot.view.stored().build_places().unwrap();
+    check_places(snapshot, &places, &words);
 
     // Extracts, most of all around the borders of parts, and whole files.
     let mut queries = Vec::new();
@@ -313,6 +276,59 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         assert!(written == *text);
     }
     assert!(snapshot.extract_many(&queries).unwrap() == expected);
+}
+
+/// Counts and places of `words`, and some that are not there, in every file and everywhere.
+fn check_places(snapshot: &Snapshot, files: &[FileWords<'_>], words: &[&[u8]]) {
+    let mut asked = words.to_vec();
+    asked.extend([&b""[..], b" the", b"nowhere", b"\xff", b","]);
+    let mut queries = Vec::new();
+    let mut offsets_expected = Vec::new();
+    let mut everywhere_expected = Vec::new();
+    for &word in &asked {
+        let mut by_file = Vec::new();
+        let number = snapshot.view.vocabulary().unwrap().find(word).unwrap();
+        for (name, words) in files {
+            let same = (0..).zip(words).filter(|(_, (other, _))| *other == word);
+            let (positions, offsets): (Vec<u64>, Vec<u64>) = same
+                .map(|(position, &(_, offset))| (position, offset))
+                .unzip();
+            assert_eq!(snapshot.search_in(name, word).unwrap(), offsets);
+            if let Some(number) = number {
+                let file = snapshot.view.find(name).unwrap();
+                let stop = Run::to_the_end().stop;
+                let found = snapshot.view.positions_of(file, number, stop).unwrap();
+                assert_eq!(found, positions);
+            }
+            let count = snapshot.count_in(name, word).unwrap();
+            assert_eq!(count, offsets.len() as u64);
+            queries.push((*name, word));
+            if !offsets.is_empty() {
+                by_file.push(((*name).to_owned(), offsets.clone()));
+            }
+            offsets_expected.push(offsets);
+        }
+        assert_eq!(snapshot.search(word).unwrap(), by_file);
+        let count = by_file.iter().map(|(_, o)| o.len() as u64).sum();
+        assert_eq!(snapshot.count(word).unwrap(), count);
+        everywhere_expected.push(by_file);
+    }
+    let counts: Vec<u64> = offsets_expected.iter().map(|o| o.len() as u64).collect();
+    assert_eq!(snapshot.count_many(&queries).unwrap(), counts);
+    // One query, and few for a file, take other ways than many.
+    for few in [1, 4] {
+        let few = queries.len().min(few);
+        let found = snapshot.count_many(&queries[..few]).unwrap();
+        assert_eq!(found, &counts[..few]);
+        let found = snapshot.search_many(&queries[..few]).unwrap();
+        assert_eq!(found, &offsets_expected[..few]);
+    }
+    assert_eq!(snapshot.search_many(&queries).unwrap(), offsets_expected);
+    assert_eq!(snapshot.search_words(&asked).unwrap(), everywhere_expected);
+    let counts: Vec<u64> = (everywhere_expected.iter())
+        .map(|files| files.iter().map(|(_, o)| o.len() as u64).sum())
+        .collect();
+    assert_eq!(snapshot.count_words(&asked).unwrap(), counts);
 }
 
 #[test]
@@ -793,7 +809,9 @@ fn first_questions_are_answered_exactly_without_decoding_all_roots() {
             let view = snapshot.view();
             let word = view.vocabulary().unwrap().find(b"w7").unwrap().unwrap();
             let file = view.find_file(name).unwrap();
-            let positions = view.positions_of(file, word).unwrap();
+            let positions = view
+                .positions_of(file, word, Run::to_the_end().stop)
+                .unwrap();
             assert!(
                 (0..)
                     .zip(&files[name])

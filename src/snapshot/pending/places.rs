@@ -1,6 +1,7 @@
 //! Where words are, and the bytes of files.
 
 use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
@@ -10,11 +11,12 @@ use crate::device::Run;
 use crate::overlay::Piece;
 use crate::snapshot::FileOffsets;
 use crate::snapshot::edited_text::{ask_stored, joined};
+use crate::snapshot::segment_view::Unit;
 
 impl PendingView {
     /// The files that have a word, each with its offsets.
-    pub(crate) fn search(&self, word: &[u8]) -> Result<Vec<FileOffsets>> {
-        let stored = self.stored.search(word)?.into_iter();
+    pub(crate) fn search(&self, word: &[u8], stop: &AtomicBool) -> Result<Vec<FileOffsets>> {
+        let stored = self.stored.search(word, stop)?.into_iter();
         let mut found: Vec<FileOffsets> = stored
             .filter_map(|(stored, offsets)| {
                 let file = self.number_of[stored];
@@ -26,7 +28,7 @@ impl PendingView {
         let edited: Vec<FileOffsets> = (self.edits.par_iter())
             .map(|edit| {
                 let file = edit.file as usize;
-                Ok((file, self.search_in(file, word)?))
+                Ok((file, self.search_in(file, word, stop)?))
             })
             .collect::<Result<_>>()?;
         found.extend(
@@ -39,20 +41,29 @@ impl PendingView {
     }
 
     /// For each word what [`PendingView::search`] gives.
-    pub(crate) fn search_words<W>(&self, words: &[W]) -> Result<Vec<Vec<FileOffsets>>>
+    pub(crate) fn search_words<W>(
+        &self,
+        words: &[W],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Vec<FileOffsets>>>
     where
         W: AsRef<[u8]> + Sync,
     {
         self.stored.prepare_edits()?;
         let words = words.par_iter();
-        words.map(|word| self.search(word.as_ref())).collect()
+        words.map(|word| self.search(word.as_ref(), stop)).collect()
     }
 
     /// Where a word stands in a file: offsets of its first bytes, ascending.
-    pub(crate) fn search_in(&self, file: usize, word: &[u8]) -> Result<Vec<u64>> {
+    pub(crate) fn search_in(
+        &self,
+        file: usize,
+        word: &[u8],
+        stop: &AtomicBool,
+    ) -> Result<Vec<u64>> {
         let stored = match self.stored_file(file) {
             None => Vec::new(),
-            Some(stored) => self.stored.search_in(stored, word)?,
+            Some(stored) => self.stored.search_in(stored, word, stop)?,
         };
         Ok(self.moved_offsets(file, word, stored))
     }
@@ -84,15 +95,20 @@ impl PendingView {
     }
 
     /// Where a word stands in a file, told by its number.
-    pub(crate) fn offsets_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
-        self.search_in(file, self.word(word))
+    pub(crate) fn offsets_of(&self, file: usize, word: u32, stop: &AtomicBool) -> Result<Vec<u64>> {
+        self.search_in(file, self.word(word), stop)
     }
 
     /// Where a word stands in a file, counted in words; ascending.
-    pub(crate) fn positions_of(&self, file: usize, word: u32) -> Result<Vec<u64>> {
+    pub(crate) fn positions_of(
+        &self,
+        file: usize,
+        word: u32,
+        stop: &AtomicBool,
+    ) -> Result<Vec<u64>> {
         let stored = match (self.stored_file(file), self.numbering.source(word)) {
             (Some(stored), super::Source::Stored(word)) => {
-                self.stored.positions_of(stored, word)?
+                self.stored.positions_of(stored, word, stop)?
             }
             _ => Vec::new(),
         };
@@ -166,6 +182,11 @@ impl PendingView {
     /// Whether words are found in a file without anything being built first.
     pub(crate) fn can_search_now(&self, file: usize) -> bool {
         (self.stored_file(file)).is_none_or(|stored| self.stored.can_search_now(stored))
+    }
+
+    /// Whether places of words in a file are kept.
+    pub(crate) fn has_places(&self, file: usize, unit: Unit) -> bool {
+        (self.stored_file(file)).is_none_or(|stored| self.stored.has_places(stored, unit))
     }
 
     /// Whether words of a file are counted by a look-up in a table.

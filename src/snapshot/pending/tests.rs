@@ -5,6 +5,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::device::Run;
 use crate::overlay::{Batch, Insertion};
 use crate::snapshot::CorpusView;
 use crate::snapshot::tests::{
@@ -200,7 +201,11 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
             let is_first = overlay.file("a").is_some();
             let (word, place) = [("dog", 6), ("cat", 4)][usize::from(is_first)];
             let view = CorpusView::new(view.clone(), overlay, Tokenizer::Unicode).unwrap();
-            assert_eq!(view.search_in(0, word.as_bytes()).unwrap(), [place]);
+            assert_eq!(
+                view.search_in(0, word.as_bytes(), Run::to_the_end().stop)
+                    .unwrap(),
+                [place]
+            );
         }
     }
 }

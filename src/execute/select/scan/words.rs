@@ -18,7 +18,7 @@ use super::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequ
 use crate::device::Log;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
-use crate::snapshot::{Occurrence, Snapshot, WordStream};
+use crate::snapshot::{Occurrence, Snapshot, Unit, WordStream};
 use crate::strategy::{Candidate, Size, Task as Work, choose};
 use crate::{Result, Value};
 
@@ -136,7 +136,16 @@ impl WordsScan {
             true => request.limit,
             false => None,
         };
-        let mut candidates = candidates(&snapshot, grain, &files, &word_filters, rows_max);
+        let asks_position = asks(&[WordsColumn::Position]) || asks_for_position(&place_filters);
+        let keeps_places = grain == Grain::Occurrence && keeps_places(&snapshot, asks_position);
+        let mut candidates = candidates(
+            &snapshot,
+            grain,
+            &files,
+            &word_filters,
+            rows_max,
+            keeps_places,
+        );
         let mut chosen = choose(&candidates, context.settings.strategy)?;
         let mut lookups = candidates.iter();
         if let Some(&look_up) = lookups.find(|candidate| candidate.strategy == Strategy::Parents)
@@ -193,6 +202,7 @@ fn candidates(
     files: &FileSelection,
     word_filters: &[ColumnFilter],
     rows_max: Option<u64>,
+    keeps_places: bool,
 ) -> Vec<Candidate> {
     let size = size_of_segments(snapshot);
     let few = WordSelection::values(word_filters, WORD).map(|words| words.len() as u64);
@@ -225,10 +235,27 @@ fn candidates(
         candidates.push(Candidate::file_weights(size, file_count, word_count));
     }
     if let (Some(few), Some(places)) = (few, places) {
-        candidates.push(Candidate::parents(few, file_count, places));
+        candidates.push(match keeps_places {
+            true => Candidate::kept_places(few, file_count, places),
+            false => Candidate::parents(few, file_count, places),
+        });
     }
     candidates.push(stream);
     candidates
+}
+
+/// Whether some filters of places ask for positions.
+fn asks_for_position(place_filters: &[ColumnFilter]) -> bool {
+    let columns = place_filters.iter().map(ColumnFilter::column);
+    columns
+        .filter_map(|column| WordsColumn::ALL.get(column))
+        .any(|&column| column == WordsColumn::Position)
+}
+
+/// Whether offsets, and positions if they are asked for, are kept.
+fn keeps_places(snapshot: &Snapshot, asks_position: bool) -> bool {
+    let stored = snapshot.view().stored();
+    stored.keeps_places(Unit::Bytes) && (!asks_position || stored.keeps_places(Unit::Words))
 }
 
 /// What (file, word) rows take at most, as a table and as rows: no file has more of them than words, or than there are tokens.
@@ -311,6 +338,10 @@ impl Task {
         description.lines.push(stored.describe_places(work));
         if work == Some(Work::FileCounts) {
             description.lines.extend(stored.describe_counts());
+        }
+        let is_look_up = self.grain == Grain::Occurrence && self.strategy == Strategy::Parents;
+        if is_look_up && keeps_places(&self.snapshot, self.asks_position()) {
+            description.lines.push("places: kept".to_owned());
         }
         description
     }
@@ -548,18 +579,18 @@ impl Task {
         Ok(Some(WeightedRow { values, times }))
     }
 
+    fn asks_position(&self) -> bool {
+        self.columns.contains(&WordsColumn::Position) || asks_for_position(&self.place_filters)
+    }
+
     /// The occurrences of some words in a file, in order of place.
-    fn find(&self, file: u32, words: &[u32]) -> Result<Vec<Occurrence>> {
-        let view = self.snapshot.view();
-        let asks_position = (self.columns.contains(&WordsColumn::Position))
-            || (self.place_filters.iter()).any(|filter| {
-                WordsColumn::ALL.get(filter.column()) == Some(&WordsColumn::Position)
-            });
+    fn find(&self, file: u32, words: &[u32], interrupt: &Interrupt) -> Result<Vec<Occurrence>> {
+        let asks_position = self.asks_position();
         let mut found = Vec::new();
         for &word in words {
-            let offsets = self.snapshot.offsets_at(file as usize, word)?;
+            let offsets = self.snapshot.offsets_at(file as usize, word, interrupt)?;
             let positions = match asks_position {
-                true => view.positions_of(file as usize, word)?,
+                true => (self.snapshot).positions_at(file as usize, word, interrupt)?,
                 false => vec![0; offsets.len()],
             };
             found.extend(
@@ -719,7 +750,7 @@ impl Operator for WordsScan {
                         return Ok(None);
                     };
                     self.interrupt.check()?;
-                    *buffer = self.task.find(file, words)?.into_iter();
+                    *buffer = self.task.find(file, words, &self.interrupt)?.into_iter();
                 }
             }
         }

@@ -1,0 +1,476 @@
+//! Where every word occurs: the grammar projected on each of its words.
+//!
+//! In   a grammar, its lengths in one unit; for each terminal its word and how far inside it begins
+//! Out  for each word, roots: where it leads from each root symbol that contains it, ascending, and
+//!      nodes: the places in the bodies of rules that contain it twice or more; offsets u64, ascending
+//! Work built: O(pairs of a symbol and a word in it, of bodies and root), by levels, then a counting sort by word.
+//!      A search: a binary search for the file in the word's roots, then O(occurrences)
+//!
+//! A rule that contains a word once is passed over, as by [`locate`](crate::locate), whose walk up the rules finds the same for one
+//! word: so every step down from the root branches or ends. A root entry is one number, the offset of an occurrence, or
+//! two, the offset of a rule's expansion and its node, which has the highest bit set.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use rayon::prelude::*;
+
+use crate::locate::{HIT, Link, emit};
+use crate::stop::{Stopped, check};
+use crate::{GAP, GrammarView, Lengths};
+
+/// What tells the number of a node from an offset.
+const NODE: u32 = 1 << 31;
+
+/// Entries of roots, links and pairs for each symbol of the grammar at most, and however small the grammar.
+const SYMBOL_ENTRIES_MAX: usize = 64;
+const ENTRIES_MIN: usize = 1 << 20;
+
+/// Rules of a level that make one parallel task.
+const TASK_RULES: usize = 1 << 10;
+
+/// Root symbols between two looks at the stop flag.
+const STOP_SYMBOLS: usize = 1 << 16;
+
+/// For each word all its places in a segment.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WordPlaces {
+    /// `[words + 1]` into `roots`.
+    offsets: Vec<u32>,
+    roots: Vec<u32>,
+    /// `[nodes + 1]` into `links`.
+    nodes: Vec<u32>,
+    links: Vec<Step>,
+}
+
+/// Where a link leads: `start` inside begins an occurrence if the target is [`HIT`], else the expansion that the node
+/// `target` belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    start: u32,
+    target: u32,
+}
+
+/// What a symbol contains: one for each of its words, ascending.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    word: u32,
+    step: Step,
+}
+
+/// Rules of one level, in order, with what they contain. The numbers of nodes count from the first of these.
+#[derive(Default)]
+struct Part {
+    /// For each rule where its places end.
+    ends: Vec<usize>,
+    places: Vec<Place>,
+    /// For each node where its links end.
+    nodes: Vec<usize>,
+    links: Vec<Step>,
+}
+
+/// What the rules below a level contain.
+struct Lists<'a, W> {
+    view: GrammarView<'a>,
+    lengths: &'a Lengths,
+    word_of: W,
+    /// `[rules + 1]` into `places`.
+    offsets: Vec<usize>,
+    places: Vec<Place>,
+}
+
+impl WordPlaces {
+    /// Finds all places of `words` words; `word_of` gives each terminal its word, or [`GAP`], and how much of the
+    /// terminal, in the unit of `lengths`, lies before it.
+    ///
+    /// `None` if offsets do not fit into 31 bits, or if it would be out of proportion to the grammar: more than 64
+    /// entries a symbol. Memory: 4 to 8 bytes a root symbol and word in it, 8 bytes a place in a body that holds a word
+    /// of another one; while built also 12 bytes a rule and word in it, and 4 bytes a word and thread.
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn new(
+        view: GrammarView<'_>,
+        lengths: &Lengths,
+        words: u32,
+        word_of: impl Fn(u32) -> (u32, u32) + Sync,
+        stop: &AtomicBool,
+    ) -> Result<Option<WordPlaces>, Stopped> {
+        let longest = lengths.symbols.iter().chain(lengths.file_starts.last());
+        if longest
+            .max()
+            .is_some_and(|&length| length >= u64::from(NODE))
+        {
+            return Ok(None);
+        }
+        let symbols = view.symbols.len() + view.root.len();
+        let mut left = (symbols * SYMBOL_ENTRIES_MAX).max(ENTRIES_MIN);
+        let mut lists = Lists {
+            view,
+            lengths,
+            word_of,
+            offsets: vec![0],
+            places: Vec::new(),
+        };
+        let (mut nodes, mut links) = (vec![0], Vec::new());
+        for level in 0..view.levels() {
+            let rules = view.level_rules(level);
+            let tasks = rules.len().div_ceil(TASK_RULES);
+            let parts: Vec<Part> = (0..tasks)
+                .into_par_iter()
+                .map(|task| {
+                    check(stop)?;
+                    let first = rules.start + task * TASK_RULES;
+                    Ok(lists.part(first..rules.end.min(first + TASK_RULES), left))
+                })
+                .collect::<Result<_, Stopped>>()?;
+            for part in parts {
+                let size = part.places.len() + part.links.len();
+                match left.checked_sub(size) {
+                    Some(rest) => left = rest,
+                    None => return Ok(None),
+                }
+                // Below 2^31: there are at least two links a node, and `left` of them at most.
+                let (node, link) = (nodes.len() as u32 - 1, links.len());
+                lists.append(part.ends, part.places, node);
+                nodes.extend(part.nodes.iter().map(|&end| (link + end) as u32));
+                links.extend(part.links);
+            }
+        }
+        let Some((offsets, roots)) = lists.roots(words, left, stop)? else {
+            return Ok(None);
+        };
+        Ok(Some(WordPlaces {
+            offsets,
+            roots,
+            nodes,
+            links,
+        }))
+    }
+
+    /// The offsets of `word` in a range of the segment that begins and ends where files do, ascending.
+    ///
+    /// Work: a binary search, then O(occurrences).
+    pub fn places(&self, word: u32, range: Range<u64>) -> Vec<u64> {
+        let word = word as usize;
+        let roots = &self.roots[self.offsets[word] as usize..self.offsets[word + 1] as usize];
+        let nodes = |node: u32| {
+            let node = node as usize;
+            (self.nodes[node], self.nodes[node + 1])
+        };
+        let link = |at: u32| {
+            let Step { start, target } = self.links[at as usize];
+            let bytes = u64::from(start);
+            Link { bytes, target }
+        };
+        let (mut stack, mut offsets) = (Vec::new(), Vec::new());
+        let mut at = first_not_before(roots, range.start);
+        while let Some(&start) = roots.get(at)
+            && u64::from(start) < range.end
+        {
+            let start = u64::from(start);
+            at += 1;
+            match roots.get(at) {
+                Some(&node) if node >= NODE => {
+                    let (bytes, target) = (0, node - NODE);
+                    emit(
+                        start,
+                        Link { bytes, target },
+                        nodes,
+                        link,
+                        &mut stack,
+                        &mut offsets,
+                    );
+                    at += 1;
+                }
+                _ => offsets.push(start),
+            }
+        }
+        offsets
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        let arrays = [&self.offsets, &self.roots, &self.nodes];
+        let numbers: usize = arrays.iter().map(|array| size_of_val(&array[..])).sum();
+        numbers + size_of_val(&self.links[..])
+    }
+}
+
+/// Where the first entry at `offset` or behind it begins.
+fn first_not_before(roots: &[u32], offset: u64) -> usize {
+    let (mut from, mut to) = (0, roots.len());
+    while from < to {
+        let middle = (from + to) / 2;
+        // A node's number stands behind its offset.
+        let entry = middle - usize::from(roots[middle] >= NODE);
+        if u64::from(roots[entry]) >= offset {
+            to = entry;
+        } else {
+            let has_node = roots.get(entry + 1).is_some_and(|&next| next >= NODE);
+            from = entry + 1 + usize::from(has_node);
+        }
+    }
+    from
+}
+
+impl<W: Fn(u32) -> (u32, u32) + Sync> Lists<'_, W> {
+    /// Calls `take` with what `symbol` contains.
+    #[inline]
+    fn of(&self, symbol: u32, mut take: impl FnMut(Place)) {
+        match self.view.rule(symbol) {
+            Some(rule) => {
+                let rule = rule as usize;
+                let places = &self.places[self.offsets[rule]..self.offsets[rule + 1]];
+                places.iter().copied().for_each(take);
+            }
+            None => {
+                let (word, start) = (self.word_of)(symbol);
+                if word != GAP {
+                    let target = HIT;
+                    let step = Step { start, target };
+                    take(Place { word, step });
+                }
+            }
+        }
+    }
+
+    /// What rules of the next level contain; ends early once that is more than `left` entries.
+    fn part(&self, rules: Range<usize>, left: usize) -> Part {
+        let mut part = Part::default();
+        let mut found: Vec<Place> = Vec::new();
+        for rule in rules {
+            let mut before = 0u32;
+            // Rules are counted by a u32, and no expansion is longer than 31 bits tell.
+            for &symbol in self.view.body(rule as u32) {
+                self.of(symbol, |Place { word, step }| {
+                    let start = before + step.start;
+                    found.push(Place {
+                        word,
+                        step: Step { start, ..step },
+                    });
+                });
+                before += self.lengths.symbols[symbol as usize] as u32;
+            }
+            // Stable: places of a word keep the order of the body. It finds the runs, which are ascending.
+            found.sort_by_key(|place| place.word);
+            for same in found.chunk_by(|left, right| left.word == right.word) {
+                part.places.push(match same {
+                    [place] => *place,
+                    _ => {
+                        let target = NODE | part.nodes.len() as u32;
+                        part.links.extend(same.iter().map(|place| place.step));
+                        part.nodes.push(part.links.len());
+                        let step = Step { start: 0, target };
+                        Place { step, ..same[0] }
+                    }
+                });
+            }
+            found.clear();
+            part.ends.push(part.places.len());
+            if part.places.len() + part.links.len() > left {
+                break;
+            }
+        }
+        part
+    }
+
+    /// Appends what the next rules contain, whose nodes count from `first_node`.
+    fn append(&mut self, ends: Vec<usize>, places: Vec<Place>, first_node: u32) {
+        let before = self.places.len();
+        self.offsets.extend(ends.iter().map(|end| before + end));
+        self.places.extend(places.into_iter().map(|mut place| {
+            let target = &mut place.step.target;
+            if is_node_of_part(*target) {
+                *target = *target - NODE + first_node;
+            }
+            place
+        }));
+    }
+
+    /// For each word where its entries begin, and the entries; `None` if there are more than `left`.
+    #[expect(
+        clippy::type_complexity,
+        reason = "two arrays, named where they are taken"
+    )]
+    fn roots(
+        &self,
+        words: u32,
+        left: usize,
+        stop: &AtomicBool,
+    ) -> Result<Option<(Vec<u32>, Vec<u32>)>, Stopped> {
+        let root = self.view.root;
+        let size = root
+            .len()
+            .div_ceil(rayon::current_num_threads())
+            .max(STOP_SYMBOLS);
+        let parts: Vec<Range<usize>> = (0..root.len())
+            .step_by(size)
+            .map(|start| start..root.len().min(start + size))
+            .collect();
+        let mut cursors: Vec<Vec<u32>> = parts
+            .par_iter()
+            .map(|part| {
+                let mut counts = vec![0u32; words as usize];
+                for symbols in root[part.clone()].chunks(STOP_SYMBOLS) {
+                    check(stop)?;
+                    for &symbol in symbols {
+                        self.of(symbol, |place| {
+                            // Entries begin at different offsets, which 31 bits tell.
+                            counts[place.word as usize] += 1 + u32::from(place.step.target != HIT);
+                        });
+                    }
+                }
+                Ok(counts)
+            })
+            .collect::<Result<_, Stopped>>()?;
+        let mut offsets = Vec::with_capacity(words as usize + 1);
+        let mut end = 0u32;
+        for word in 0..words as usize {
+            offsets.push(end);
+            for counts in &mut cursors {
+                let count = counts[word];
+                counts[word] = end;
+                end += count;
+            }
+        }
+        offsets.push(end);
+        if end as usize > left {
+            return Ok(None);
+        }
+        let roots: Vec<AtomicU32> = (0..end).map(|_| AtomicU32::new(0)).collect();
+        parts
+            .into_par_iter()
+            .zip(&mut cursors)
+            .try_for_each(|(part, cursors)| {
+                let mut before = self.lengths.root_start(self.view, part.start) as u32;
+                for symbols in root[part].chunks(STOP_SYMBOLS) {
+                    check(stop)?;
+                    for &symbol in symbols {
+                        self.of(symbol, |Place { word, step }| {
+                            let cursor = &mut cursors[word as usize];
+                            let mut put = |entry| {
+                                roots[*cursor as usize].store(entry, Ordering::Relaxed);
+                                *cursor += 1;
+                            };
+                            put(before + step.start);
+                            if step.target != HIT {
+                                put(NODE | step.target);
+                            }
+                        });
+                        before += self.lengths.symbols[symbol as usize] as u32;
+                    }
+                }
+                Ok(())
+            })?;
+        let roots = roots.into_iter().map(AtomicU32::into_inner).collect();
+        Ok(Some((offsets, roots)))
+    }
+}
+
+/// Whether a place leads to a node that counts from the first of its part.
+fn is_node_of_part(target: u32) -> bool {
+    target >= NODE && target != HIT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_grammars::{self, TestGrammar, in_pools};
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    fn places_of(grammar: &TestGrammar) -> WordPlaces {
+        let (word_of, word_count) = grammar.word_of();
+        let words = grammar.words();
+        let word_of = |terminal: u32| match word_of[terminal as usize] {
+            GAP => (GAP, 0),
+            word => (word, u32::from(terminal >= words[word as usize].spaced)),
+        };
+        WordPlaces::new(grammar.view(), &grammar.lengths(), word_count, word_of, &GO)
+            .expect("not stopped")
+            .expect("small")
+    }
+
+    fn check_places(grammar: &TestGrammar) {
+        let (view, lengths) = (grammar.view(), grammar.lengths());
+        let places = places_of(grammar);
+        for (number, word) in (0..).zip(grammar.words()) {
+            let mut all = Vec::new();
+            for file in 0..view.files() as u32 {
+                let range = lengths.file_range(file);
+                let offsets = grammar.offsets(file, word);
+                let offsets: Vec<u64> = offsets.iter().map(|offset| range.start + offset).collect();
+                assert_eq!(places.places(number, range), offsets);
+                all.extend(offsets);
+            }
+            assert_eq!(places.places(number, 0..u64::MAX), all);
+        }
+    }
+
+    #[test]
+    fn places_equal_a_scan_of_the_expansion_of_all_small_grammars() {
+        test_grammars::all_small().for_each(|grammar| check_places(&grammar));
+    }
+
+    #[test]
+    fn places_equal_a_scan_of_the_expansion_of_random_and_extreme_grammars() {
+        test_grammars::random_many(100).for_each(|grammar| check_places(&grammar));
+        check_places(&test_grammars::deep_chain(1_000));
+        check_places(&test_grammars::long_body(50_000));
+        check_places(&test_grammars::runs(14));
+    }
+
+    #[test]
+    fn positions_are_places_in_the_grammar_over_words() {
+        for grammar in test_grammars::random_many(20) {
+            let words = grammar.word_grammar();
+            let view = words.view();
+            let lengths = Lengths::new(view, |_| 1);
+            let places =
+                WordPlaces::new(view, &lengths, view.terminal_count, |word| (word, 0), &GO)
+                    .expect("not stopped")
+                    .expect("small");
+            let mut all: Vec<Vec<u64>> = vec![Vec::new(); view.terminal_count as usize];
+            let expanded = grammar.all_file_words().concat();
+            for (position, word) in (0..).zip(expanded) {
+                all[word as usize].push(position);
+            }
+            for (word, all) in (0..).zip(all) {
+                assert_eq!(places.places(word, 0..u64::MAX), all);
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_the_same_for_1_2_and_16_threads() {
+        for grammar in [
+            test_grammars::long_body(300_000),
+            test_grammars::repeated_text(30),
+        ] {
+            in_pools(|| places_of(&grammar));
+        }
+    }
+
+    #[test]
+    fn it_can_be_stopped_and_is_not_made_of_what_is_too_long() {
+        let grammar = test_grammars::long_body(1_000);
+        let view = grammar.view();
+        let new = |lengths: &Lengths, stop| {
+            WordPlaces::new(view, lengths, 1, |_| (GAP, 0), &AtomicBool::new(stop))
+        };
+        assert_eq!(new(&grammar.lengths(), true), Err(Stopped));
+        let long = Lengths::new(view, |_| u64::from(NODE));
+        assert_eq!(new(&long, false), Ok(None));
+    }
+
+    #[test]
+    fn what_is_out_of_proportion_is_not_made() {
+        // Each rule has all words: the square of what the grammar has.
+        let grammar = test_grammars::nested_vocabulary(3_000);
+        let (view, lengths) = (grammar.view(), grammar.lengths());
+        let words = |terminal| (terminal, 0);
+        let made = WordPlaces::new(view, &lengths, view.terminal_count, words, &GO);
+        assert_eq!(made, Ok(None));
+    }
+}
