@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use rayon::prelude::*;
 use zipfdb_kernels::{
     Content, CountTable, FileCounting, FileOrder, GAP, GrammarView, Lengths, NgramCounts,
     NgramFiles, PARENTS_SYMBOL_COST, Parents, RuleEnds, Signatures, Structures, SymbolText,
@@ -61,6 +62,8 @@ struct WordTable {
     word_of: Vec<u32>,
     /// For each word its first token.
     tokens: Vec<u32>,
+    /// For each word where it begins and ends in the dictionary's bytes; empty if 32 bits do not tell.
+    spans: Vec<[u32; 2]>,
 }
 
 impl WordTable {
@@ -71,7 +74,22 @@ impl WordTable {
             word_of[range[0] as usize..range[1] as usize].fill(word);
         }
         tokens.pop();
-        WordTable { word_of, tokens }
+        let offsets = dictionary.offsets();
+        let span = |&token: &u32| {
+            let range = [offsets[token as usize], offsets[token as usize + 1]];
+            let start = range[0] + u64::from(dictionary.has_glued_space(token));
+            // All offsets fit, or there are no spans.
+            [start as u32, range[1] as u32]
+        };
+        let spans = match u32::try_from(dictionary.bytes().len()) {
+            Ok(_) => tokens.par_iter().map(span).collect(),
+            Err(_) => Vec::new(),
+        };
+        WordTable {
+            word_of,
+            tokens,
+            spans,
+        }
     }
 }
 
@@ -319,7 +337,11 @@ impl SegmentView {
     pub(crate) fn texts<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
         let table = self.words.get().expect("words have been counted");
         let dictionary = self.dictionary().expect("decoded when words were counted");
-        move |number| dictionary.word(table.tokens[number as usize])
+        let bytes = dictionary.bytes();
+        move |number| match table.spans.get(number as usize) {
+            Some(&[start, end]) => &bytes[start as usize..end as usize],
+            None => dictionary.word(table.tokens[number as usize]),
+        }
     }
 
     /// The number of a word; none if the segment does not have it.

@@ -57,11 +57,21 @@ impl WordCounts {
             let rows = counts.into_iter();
             return (rows.map(|(word, count)| (self.view.word(word), count))).collect();
         }
-        let mut counts = vec![0; order.len()];
+        let mut spread = Vec::new();
+        // By word; those that do not occur have no count.
+        let counts = match self.counts.len() == order.len() {
+            true => &self.counts,
+            false => {
+                spread.resize(order.len(), (0, 0));
+                for &(word, count) in &self.counts {
+                    spread[word as usize] = (word, count);
+                }
+                &spread
+            }
+        };
         // By count; the last one for all larger counts.
         let mut places = vec![0; LARGE_COUNT as usize + 1];
-        for &(word, count) in &self.counts {
-            counts[word as usize] = count;
+        for &(_, count) in &self.counts {
             places[count.min(LARGE_COUNT) as usize] += 1;
         }
         let large = places[LARGE_COUNT as usize];
@@ -69,18 +79,19 @@ impl WordCounts {
         for place in places.iter_mut().rev() {
             (*place, before) = (before, before + *place);
         }
-        let text = self.view.words();
-        let mut rows: Vec<(&[u8], u64)> = vec![(&[], 0); self.counts.len()];
+        let mut sorted = vec![0; self.counts.len()];
         for &word in order {
-            let count = counts[word as usize];
+            let (_, count) = counts[word as usize];
             if count > 0 {
                 let place = &mut places[count.min(LARGE_COUNT) as usize];
-                rows[*place] = (text(word), count);
+                sorted[*place] = word;
                 *place += 1;
             }
         }
-        rows[..large].sort_by_key(|&(_, count)| Reverse(count));
-        rows
+        sorted[..large].sort_by_key(|&word| Reverse(counts[word as usize].1));
+        let text = self.view.words();
+        let rows = sorted.into_iter();
+        (rows.map(|word: u32| (text(word), counts[word as usize].1))).collect()
     }
 
     /// All counts together.
