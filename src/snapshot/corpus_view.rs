@@ -141,6 +141,11 @@ impl CorpusView {
         })
     }
 
+    /// Whether the vocabulary is there.
+    pub(crate) fn has_vocabulary(&self) -> bool {
+        self.stored.has_vocabulary()
+    }
+
     /// The word with a number; the vocabulary is there.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
         match &self.pending {

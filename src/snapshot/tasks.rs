@@ -93,6 +93,10 @@ impl StoredView {
         Ok(self.vocabulary.get_or_init(|| built))
     }
 
+    pub(super) fn has_vocabulary(&self) -> bool {
+        self.vocabulary.get().is_some()
+    }
+
     /// The vocabulary of whoever has numbers of words.
     pub(super) fn known_vocabulary(&self) -> &Vocabulary {
         let vocabulary = self.vocabulary.get();

@@ -87,16 +87,34 @@ impl WordSelection {
         filters.find_map(ColumnFilter::values)
     }
 
-    /// The numbers of the words that pass, ascending; none for all. `value` gives the value of a column for a word.
+    /// The numbers of the words that pass, ascending; none for all. `value` gives the value of a column for a word. A few
+    /// words are looked up sooner than the pool is woken.
     pub(super) fn numbers(
         snapshot: &Snapshot,
         filters: &[ColumnFilter],
         column: usize,
-        value: impl Fn(&[u8], usize) -> Value + Sync,
+        value: impl Fn(&[u8], usize) -> Value + Sync + Send,
     ) -> Result<Option<Vec<u32>>> {
         if filters.is_empty() {
             return Ok(None);
         }
+        let values = WordSelection::values(filters, column);
+        let is_few = values.is_some_and(|values| values.len() < TASK_WORDS);
+        match is_few && snapshot.view().has_vocabulary() {
+            true => WordSelection::passing(snapshot, filters, column, values, value),
+            false => snapshot
+                .install(|| WordSelection::passing(snapshot, filters, column, values, value)),
+        }
+        .map(Some)
+    }
+
+    fn passing(
+        snapshot: &Snapshot,
+        filters: &[ColumnFilter],
+        column: usize,
+        values: Option<&[Value]>,
+        value: impl Fn(&[u8], usize) -> Value + Sync,
+    ) -> Result<Vec<u32>> {
         let vocabulary = snapshot.view().vocabulary()?;
         let passes = |word: u32| -> Result<bool> {
             let text = vocabulary.word(word);
@@ -111,9 +129,17 @@ impl WordSelection {
                 Ok(passes && filter.matches(&value(text, filter.column()))?)
             })
         };
-        let candidates: Vec<u32> = match WordSelection::values(filters, column) {
-            // Words are numbered by u32.
-            None => (0..vocabulary.len() as u32).collect(),
+        let decided = |word: u32| match passes(word) {
+            Ok(true) => Some(Ok(word)),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        };
+        match values {
+            None => {
+                // Words are numbered by u32.
+                let words = (0..vocabulary.len() as u32).into_par_iter();
+                words.with_min_len(TASK_WORDS).filter_map(decided).collect()
+            }
             Some(values) => {
                 let mut found = Vec::with_capacity(values.len());
                 for value in values {
@@ -126,18 +152,9 @@ impl WordSelection {
                 }
                 found.sort_unstable();
                 found.dedup();
-                found
+                found.into_iter().filter_map(decided).collect()
             }
-        };
-        let passing = candidates
-            .into_par_iter()
-            .with_min_len(TASK_WORDS)
-            .filter_map(|word| match passes(word) {
-                Ok(true) => Some(Ok(word)),
-                Ok(false) => None,
-                Err(error) => Some(Err(error)),
-            });
-        Ok(Some(passing.collect::<Result<_>>()?))
+        }
     }
 }
 

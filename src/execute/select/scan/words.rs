@@ -359,14 +359,11 @@ impl Task {
 
     /// The numbers of the words that pass, ascending; none for all.
     fn words(&self) -> Result<Option<Vec<u32>>> {
-        self.snapshot.install(|| {
-            WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, |word, column| {
-                match column {
-                    WORD => text_or_blob(word.to_vec()),
-                    _ => from_count(word.len() as u64),
-                }
-            })
-        })
+        let value = |word: &[u8], column| match column {
+            WORD => text_or_blob(word.to_vec()),
+            _ => from_count(word.len() as u64),
+        };
+        WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, value)
     }
 
     fn start(&self, interrupt: &Interrupt, log: &Log) -> Result<Rows> {
