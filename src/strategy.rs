@@ -25,10 +25,10 @@ const LOOKUP_COST: f64 = 14_000.0;
 /// Placing one occurrence that was found so.
 const PLACE_COST: f64 = 200.0;
 /// Looking a word up in a file where all places of all words are kept, and placing one.
-const KEPT_LOOKUP_COST: f64 = 3_000.0;
-const KEPT_PLACE_COST: f64 = 10.0;
+const KEPT_LOOKUP_COST: f64 = 600.0;
+const KEPT_PLACE_COST: f64 = 8.0;
 /// Finding all places of all words, for each symbol.
-pub(crate) const PLACES_BUILD_COST: f64 = 100.0;
+pub(crate) const PLACES_BUILD_COST: f64 = 140.0;
 
 /// Taking a word from a suffix array, and with its file.
 const SUFFIX_COST: f64 = 6.0;

@@ -72,9 +72,10 @@ const SYMBOL_WORDS_MAX: f64 = 4.0;
 /// Words that are looked up.
 const QUESTIONS: usize = 20_000;
 
-/// A look-up is timed by words with at most so many places in their file, a place by those with so many at least.
+/// A look-up is timed by words with at most so many places in their file, a place by some with so many at least.
 const RARE_MAX: usize = 4;
 const FREQUENT_MIN: usize = 1_000;
+const FREQUENT_WORDS: usize = QUESTIONS / 100;
 
 /// Measures on all corpora and prints.
 pub fn run(options: &Options) -> Result<()> {
@@ -175,17 +176,17 @@ fn costs(corpus: &Corpus, options: &Options) -> Result<[Option<f64>; CONSTANTS.l
 /// A look-up of a word in a file, and each place that it finds.
 type LookupCosts = [Option<f64>; 2];
 
-/// Looks up the words of places all over the text, each in its file: `find` gives how many places it has there.
-fn lookup_costs(asked: &[(u32, u32)], find: impl Fn(u32, u32) -> usize) -> LookupCosts {
-    let (mut lookups, mut places) = (Vec::new(), Vec::new());
-    for &(file, word) in asked {
-        let (count, time) = timed(|| find(file, word));
-        if count <= RARE_MAX {
-            lookups.push(time);
-        } else if count >= FREQUENT_MIN {
-            places.push(time / count as f64);
-        }
-    }
+/// Looks up words, each in its file: first those with few places there, then those with many. `find` gives how many.
+fn lookup_costs(asked: &[Vec<(u32, u32)>; 2], find: impl Fn(u32, u32) -> usize) -> LookupCosts {
+    let [rare, frequent] = asked.each_ref().map(|asked| {
+        let times = asked.iter().map(|&(file, word)| {
+            let (count, time) = timed(|| find(file, word));
+            (time, time / count.max(1) as f64)
+        });
+        times.collect::<Vec<_>>()
+    });
+    let lookups = rare.into_iter().map(|(lookup, _)| lookup).collect();
+    let places = frequent.into_iter().map(|(_, place)| place).collect();
     [median(lookups), median(places)]
 }
 
@@ -209,7 +210,7 @@ fn grammar_costs(corpus: &Corpus, runs: usize) -> Result<OfGrammar> {
     let indexes = (0..words.words.len()).step_by(step);
     // Files are numbered by u32.
     let asked = indexes.map(|index| (words.file_of(index) as u32, words.words[index]));
-    let asked: Vec<(u32, u32)> = asked.collect();
+    let asked = asked.collect::<Vec<(u32, u32)>>();
     let word_count = words.words.len() as f64;
     // Words are numbered by u32.
     let terminal_count = words.dictionary.len() as u32;
@@ -242,18 +243,28 @@ fn grammar_costs(corpus: &Corpus, runs: usize) -> Result<OfGrammar> {
         signatures: &Signatures::new(view, |word| word),
         parents: Some(&Parents::new(view)),
     };
-    let found = lookup_costs(&asked, |file, word| {
+    let new = || WordPlaces::new(view, lengths, terminal_count, |word| (word, 0), &go);
+    let (places, places_build) = timed(new);
+    let places = places.map_err(|_| "stopped")?.ok_or("too many places")?;
+    let kept = |file, word| places.places(word, lengths.file_range(file)).len();
+    let by_rules = |file, word| {
         let (first, spaced, end) = (word, word + 1, word + 1);
         let word = WordTerminals { first, spaced, end };
         let tokens = lengths.file_range(file);
         locate_in_file(structures, word, file, tokens.end - tokens.start).len()
-    });
-    let new = || WordPlaces::new(view, lengths, terminal_count, |word| (word, 0), &go);
-    let (places, places_build) = timed(new);
-    let places = places.map_err(|_| "stopped")?.ok_or("too many places")?;
-    let kept = lookup_costs(&asked, |file, word| {
-        places.places(word, lengths.file_range(file)).len()
-    });
+    };
+    let mut of_words = [Vec::new(), Vec::new()];
+    for (file, word) in asked {
+        match kept(file, word) {
+            0..=RARE_MAX => of_words[0].push((file, word)),
+            FREQUENT_MIN.. if of_words[1].len() < FREQUENT_WORDS => of_words[1].push((file, word)),
+            _ => {}
+        }
+    }
+    let [found, kept] = [
+        lookup_costs(&of_words, by_rules),
+        lookup_costs(&of_words, kept),
+    ];
     let all = weights(view, 0..view.root.len(), u64::from(u32::MAX)).into_iter();
     // A corpus of the suite has fewer words than that.
     let all: Vec<u32> = all.map(|weight| weight as u32).collect();
