@@ -47,7 +47,7 @@ pub(crate) trait StoredText: Sync {
 const CONTEXT_WORDS: usize = NGRAM_WORDS_MAX - 1;
 
 /// An edit leaves characters alone that are so many bytes away.
-const CHARACTER_BYTES: usize = 4;
+pub(crate) const CHARACTER_BYTES: usize = 4;
 
 /// So much text on either side of an edit is looked at first.
 const REACH_BYTES: u64 = 128;
@@ -399,7 +399,7 @@ fn spliced(before: &[u8], start: u64, inserts: &[Insert]) -> Vec<u8> {
 /// The stored bytes around an insert that make its region.
 fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
     let end = stored.bytes();
-    let start = grow(at, |bytes| {
+    let start = grow(REACH_BYTES, at, |bytes| {
         let from = at.saturating_sub(bytes);
         let text = stored.extract(from..at)?;
         let edge = edge_before(&text, from == 0);
@@ -409,7 +409,7 @@ fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
             None => None,
         })
     })?;
-    let stop = grow(end - at, |bytes| {
+    let stop = grow(REACH_BYTES, end - at, |bytes| {
         let to = end.min(at.saturating_add(bytes));
         let text = stored.extract(at..to)?;
         let edge = edge_after(&text, to == end);
@@ -422,9 +422,12 @@ fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
     Ok(start..stop)
 }
 
-/// Tries larger and larger stretches, of at most `bytes_max`, until `find` finds.
-fn grow(bytes_max: u64, mut find: impl FnMut(u64) -> Result<Option<u64>>) -> Result<u64> {
-    let mut bytes = REACH_BYTES;
+/// Tries larger and larger stretches, of `bytes` and at most `bytes_max`, until `find` finds, at the latest in the largest.
+pub(crate) fn grow(
+    mut bytes: u64,
+    bytes_max: u64,
+    mut find: impl FnMut(u64) -> Result<Option<u64>>,
+) -> Result<u64> {
     loop {
         if let Some(found) = find(bytes.min(bytes_max))? {
             return Ok(found);
