@@ -24,6 +24,8 @@ use crate::edits::{Names, shared_texts};
 use crate::overlay::{Batch, Insertion, Overlay, rows_by_file};
 use crate::snapshot::StoredView;
 use crate::{Error, Result};
+use answers::Asked;
+use changes::words;
 use file::File;
 
 /// One of many operations; see [`crate::Corpus::mixed_many`].
@@ -127,20 +129,38 @@ impl Target<'_> {
     /// If an operation names a file that is not there, or a place behind its end, a segment is damaged, or the run is over: then
     /// nothing has happened.
     pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<Batch>)> {
-        let texts = shared_texts(operations.iter().map(Operation::text));
-        let (starts, by_file) = rows_by_file(operations.iter().map(Operation::file));
-        let mut files: Vec<File<'_>> = (starts.par_windows(2))
-            .map(|range| self.open(&by_file[range[0]..range[1]], operations))
-            .collect::<Result<_>>()?;
-        self.place(&mut files, operations)?;
+        let (texts, (starts, by_file)) = rayon::join(
+            || shared_texts(operations.iter().map(Operation::text)),
+            || rows_by_file(operations.iter().map(Operation::file)),
+        );
+        let of_files = || {
+            starts
+                .par_windows(2)
+                .map(|range| &by_file[range[0]..range[1]])
+        };
+        let open = || -> Result<Vec<File<'_>>> {
+            let files = of_files().map(|indexes| self.open(indexes, operations));
+            let mut files = files.collect::<Result<Vec<_>>>()?;
+            self.place(&mut files, operations)?;
+            Ok(files)
+        };
+        let words = || {
+            let files = of_files().map(|indexes| words(indexes, operations));
+            files.collect::<Vec<_>>()
+        };
+        let (files, words) = rayon::join(open, words);
+        let files = files?;
+        let asked = Asked {
+            files: &files,
+            words: &words,
+            operations,
+            texts: &texts,
+        };
         let (answers, (edited, batches)) = rayon::join(
-            || self.answer(&files, operations, &texts),
+            || self.answer(asked),
             || {
-                let edited: Vec<_> = files
-                    .par_iter()
-                    .filter_map(|file| file.edited(&texts))
-                    .collect();
-                (edited, batches(operations, &texts))
+                let edited = files.par_iter().filter_map(|file| file.edited(&texts));
+                (edited.collect::<Vec<_>>(), batches(operations, &texts))
             },
         );
         let answers = answers?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::changes::{AROUND_BYTES, Change, Changes, Teller};
+use super::changes::{AROUND_BYTES, Change, Changes, Teller, Words};
 use super::file::{Base, File};
 use super::stretches::{Moment, Part, Source};
 use super::{Answer, Operation, Target};
@@ -16,6 +16,17 @@ use crate::snapshot::{EditedText, ask_stored, extract_pieces, joined};
 
 /// Operations on a file that one thread looks at; before them it goes through all stretches of the file.
 const TASK_OPERATIONS: usize = 512;
+
+/// A batch whose edits are placed.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) files: &'a [File<'a>],
+    /// What each of them is asked for.
+    pub(super) words: &'a [Words<'a>],
+    pub(super) operations: &'a [Operation<'a>],
+    /// What each operation inserts.
+    pub(super) texts: &'a [Bytes],
+}
 
 /// Operations on a file that follow each other.
 struct Task<'a> {
@@ -32,18 +43,17 @@ struct Task<'a> {
 #[derive(Default)]
 struct Looked {
     changes: Vec<Change>,
-    /// By operation.
+    /// What extracts are made of, by operation.
     extracts: Vec<(usize, Vec<Piece>)>,
 }
 
-/// What an extract is made of: the stored file, the operation, and the pieces.
-type Extracted = (Option<usize>, usize, Vec<Piece>);
-
-/// What is known before the answers are put together.
+/// What the batch says of its files.
 struct Known {
     /// The texts of files that were edited before the batch, where somebody asks for words.
     edited: Vec<Option<EditedText>>,
     changes: Vec<Changes>,
+    /// By operation.
+    extracted: Vec<(usize, Vec<u8>)>,
 }
 
 /// Stretches of a file as it was before the batch.
@@ -65,16 +75,9 @@ impl Target<'_> {
     ///
     /// # Errors
     /// If a segment is damaged, a device fails, or the run is over.
-    pub(super) fn answer(
-        &self,
-        files: &[File<'_>],
-        operations: &[Operation<'_>],
-        texts: &[Bytes],
-    ) -> Result<Vec<Answer>> {
-        let mut answers = vec![Answer::Edited; operations.len()];
-        let tasks: Vec<Task<'_>> = files
-            .iter()
-            .enumerate()
+    pub(super) fn answer(&self, asked: Asked<'_>) -> Result<Vec<Answer>> {
+        let operations = asked.operations;
+        let tasks: Vec<Task<'_>> = (asked.files.iter().enumerate())
             .flat_map(|(number, file)| tasks(number, file))
             .collect();
         let (mut counts, mut searches, mut ends) = (Vec::new(), Vec::new(), Vec::new());
@@ -89,15 +92,14 @@ impl Target<'_> {
             ends.push((counts.len(), searches.len()));
         }
         let run = self.run;
-        let (stored, looked) = rayon::join(
+        let (stored, known) = rayon::join(
             || {
                 let counts = self.stored.count_each(&counts, run);
                 (counts, self.stored.search_each(&searches, run))
             },
-            || self.look(files, &tasks, operations, texts),
+            || self.look(&tasks, asked),
         );
-        let (counts, searches) = (stored.0?, stored.1?);
-        let (known, extracts) = looked?;
+        let (counts, searches, known) = (stored.0?, stored.1?, known?);
 
         // Each task has its part of what the stored files say.
         let (mut counts, mut searches) = (&counts[..], searches.into_iter());
@@ -113,46 +115,38 @@ impl Target<'_> {
         let found: Vec<Vec<(usize, Answer)>> = (parts.collect::<Vec<_>>().into_par_iter())
             .map(|(task, counts, searches)| {
                 check(run.stop)?;
-                Ok(task.answers(operations, &known, counts, searches))
+                Ok(task.answers(asked, &known, counts, searches))
             })
             .collect::<Result<_>>()?;
+        let mut answers = vec![Answer::Edited; operations.len()];
         for (operation, answer) in found.into_iter().flatten() {
             answers[operation] = answer;
         }
-
-        let mut asked = Vec::new();
-        for (file, _, pieces) in &extracts {
-            ask_stored(pieces, *file, &mut asked);
-        }
-        let mut found = self.stored.extract_each(&asked, run)?.into_iter();
-        for (_, operation, pieces) in extracts {
-            answers[operation] = Answer::Bytes(joined(&pieces, &mut found));
+        for (operation, bytes) in known.extracted {
+            answers[operation] = Answer::Bytes(bytes);
         }
         Ok(answers)
     }
 
-    /// Tells the words around edits, and finds what extracts are made of.
-    fn look(
-        &self,
-        files: &[File<'_>],
-        tasks: &[Task<'_>],
-        operations: &[Operation<'_>],
-        texts: &[Bytes],
-    ) -> Result<(Known, Vec<Extracted>)> {
+    /// Tells the words around edits, and extracts.
+    fn look(&self, tasks: &[Task<'_>], asked: Asked<'_>) -> Result<Known> {
+        let files = asked.files;
         let around = self.around(files)?;
         let looked: Vec<Looked> = (tasks.par_iter())
             .map(|task| {
                 check(self.run.stop)?;
-                self.look_at(task, &around[task.number], operations, texts)
+                self.look_at(task, &around[task.number], asked)
             })
             .collect::<Result<_>>()?;
+        drop(around);
         let mut changes: Vec<Vec<Change>> = files.iter().map(|_| Vec::new()).collect();
-        let mut extracts = Vec::new();
+        let (mut extracts, mut stored) = (Vec::new(), Vec::new());
         for (task, mut looked) in tasks.iter().zip(looked) {
             changes[task.number].append(&mut looked.changes);
-            let stored = task.file.base.stored();
-            let found = looked.extracts.into_iter();
-            extracts.extend(found.map(|(operation, pieces)| (stored, operation, pieces)));
+            for (operation, pieces) in looked.extracts {
+                ask_stored(&pieces, task.file.base.stored(), &mut stored);
+                extracts.push((operation, pieces));
+            }
         }
         let is_asked = |file: &File<'_>| matches!(file.base, Base::Edited(..)) && file.told > 0;
         if files.iter().any(is_asked) {
@@ -165,11 +159,20 @@ impl Target<'_> {
             }
             _ => Ok(None),
         });
-        let known = Known {
-            edited: edited.collect::<Result<_>>()?,
-            changes: changes.into_par_iter().map(Changes::new).collect(),
-        };
-        Ok((known, extracts))
+        let edited = edited.collect::<Result<_>>()?;
+        let (changes, stored) = rayon::join(
+            || changes.into_par_iter().map(Changes::new).collect(),
+            || self.stored.extract_each(&stored, self.run),
+        );
+        let mut stored = stored?.into_iter();
+        let extracted = extracts
+            .into_iter()
+            .map(|(operation, pieces)| (operation, joined(&pieces, &mut stored)));
+        Ok(Known {
+            edited,
+            changes,
+            extracted: extracted.collect(),
+        })
     }
 
     /// Reads what stands around the edits of each file whose words somebody asks for later.
@@ -207,14 +210,8 @@ impl Target<'_> {
     }
 
     /// Goes through operations.
-    fn look_at(
-        &self,
-        task: &Task<'_>,
-        around: &Around,
-        operations: &[Operation<'_>],
-        texts: &[Bytes],
-    ) -> Result<Looked> {
-        let file = task.file;
+    fn look_at(&self, task: &Task<'_>, around: &Around, asked: Asked<'_>) -> Result<Looked> {
+        let (file, texts) = (task.file, asked.texts);
         let mut looked = Looked::default();
         let mut moment = file.stretches.moment(task.edits);
         let read = |part: &Part, text: &mut Vec<u8>| {
@@ -234,14 +231,15 @@ impl Target<'_> {
         };
         let mut teller = Teller {
             tokenizer: self.tokenizer,
-            words: &file.words,
+            words: &asked.words[task.number],
             read,
             fresh: Vec::new(),
             told: task.edits,
             changes: Vec::new(),
         };
         for (number, &operation) in (task.first..).zip(task.operations) {
-            match operations[operation] {
+            match asked.operations[operation] {
+                Operation::Insert { text: [], .. } | Operation::Append { text: [], .. } => {}
                 Operation::Insert { .. } | Operation::Append { .. } => {
                     if number < file.told {
                         let fresh = file.stretches.of_edit(moment.edits());
@@ -299,12 +297,12 @@ impl Task<'_> {
     /// Answers questions about words; those that a stored file has a part in have its answers here, in order.
     fn answers(
         &self,
-        operations: &[Operation<'_>],
+        asked: Asked<'_>,
         known: &Known,
         counts: &[u64],
         searches: Vec<Vec<u64>>,
     ) -> Vec<(usize, Answer)> {
-        let file = self.file;
+        let (file, words) = (self.file, &asked.words[self.number]);
         let (edited, changes) = (&known.edited[self.number], &known.changes[self.number]);
         let (mut counts, mut searches) = (counts.iter(), searches.into_iter());
         // Counts need no offsets.
@@ -312,16 +310,16 @@ impl Task<'_> {
         let mut edits = self.edits;
         let mut answers = Vec::new();
         for &operation in self.operations {
-            let answer = match operations[operation] {
-                Operation::Insert { .. } | Operation::Append { .. } => {
-                    edits += 1;
+            let answer = match asked.operations[operation] {
+                Operation::Insert { text, .. } | Operation::Append { text, .. } => {
+                    edits += usize::from(!text.is_empty());
                     continue;
                 }
                 Operation::Extract { .. } => continue,
                 Operation::Count { word, .. } => {
                     let stored = counts.next().copied().unwrap_or(0);
                     let before = edited.as_ref().map_or(0, |text| text.change_of(word));
-                    let more = changes.more(file.words[word], edits);
+                    let more = changes.more(words[word], edits);
                     Answer::Count(stored.saturating_add_signed(before + more))
                 }
                 Operation::Search { word, .. } => {
@@ -334,7 +332,7 @@ impl Task<'_> {
                         while moment.edits() < edits {
                             moment.advance();
                         }
-                        offsets = changes.moved(file.words[word], offsets, &file.stretches, moment);
+                        offsets = changes.moved(words[word], offsets, &file.stretches, moment);
                     }
                     Answer::Offsets(offsets)
                 }

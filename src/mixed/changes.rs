@@ -9,9 +9,10 @@ use std::ops::Range;
 
 use zipfdb_storage::Tokenizer;
 
+use super::Operation;
 use super::stretches::{Moment, Part, Source, Stretches};
 use crate::Result;
-use crate::overlay::{CHARACTER_BYTES, grow};
+use crate::overlay::CHARACTER_BYTES;
 use crate::tokenize::{self, Sink, has_glued_space, is_word_edge};
 
 /// So much text on either side of what was inserted is looked at first.
@@ -19,6 +20,19 @@ pub(super) const AROUND_BYTES: u64 = 64;
 
 /// The words that a file is asked for, each with its number.
 pub(super) type Words<'a> = HashMap<&'a [u8], u32>;
+
+/// The words that operations on a file ask for.
+pub(super) fn words<'a>(indexes: &[usize], operations: &[Operation<'a>]) -> Words<'a> {
+    let mut words = Words::new();
+    for &index in indexes {
+        if let Operation::Count { word, .. } | Operation::Search { word, .. } = operations[index] {
+            // Fewer than operations.
+            let next = words.len() as u32;
+            words.entry(word).or_insert(next);
+        }
+    }
+    words
+}
 
 /// A word comes to be somewhere, or is there no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,20 +74,27 @@ impl<R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'_, R> {
     pub(super) fn tell(&mut self, moment: &Moment<'_>) -> Result<()> {
         let mut fresh = std::mem::take(&mut self.fresh);
         fresh.sort_unstable();
+        // Those near to each other are looked at together.
         let mut ranges: Vec<Range<u64>> = Vec::with_capacity(fresh.len());
-        join(
-            &mut ranges,
-            fresh.iter().map(|&index| moment.range(index)),
-            2 * AROUND_BYTES,
-        );
-        let mut around = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            around.push(self.around(range, moment)?);
+        for range in fresh.iter().map(|&index| moment.range(index)) {
+            match ranges.last_mut() {
+                Some(last) if range.start < last.end + 2 * AROUND_BYTES => last.end = range.end,
+                _ => ranges.push(range),
+            }
         }
-        let mut ranges = Vec::with_capacity(around.len());
-        join(&mut ranges, around.into_iter(), 0);
+        // Ranges that had to grow may have met others.
+        let mut grown: Vec<Text> = Vec::with_capacity(ranges.len());
         for range in ranges {
-            self.compare(range, moment)?;
+            let mut text = self.around(range, moment)?;
+            let start = text.range.start;
+            while let Some(last) = grown.pop_if(|last| start < last.range.end) {
+                let start = last.range.start.min(text.range.start);
+                text = self.text(start..last.range.end.max(text.range.end), moment)?;
+            }
+            grown.push(text);
+        }
+        for text in grown {
+            self.compare(text, moment);
         }
         fresh.clear();
         self.fresh = fresh;
@@ -81,50 +102,70 @@ impl<R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'_, R> {
         Ok(())
     }
 
-    /// The bytes around inserted ones that make whole words with them.
-    fn around(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<Range<u64>> {
-        let start = grow(AROUND_BYTES, range.start, |bytes| {
-            let from = range.start - bytes;
-            let text = self.text(from..range.start, moment)?;
-            let edge = edge_before(&text, from == 0).map(|edge| from + edge as u64);
-            Ok(edge.or((from == 0).then_some(0)))
-        })?;
+    /// Inserted bytes with those around them that make whole words with them.
+    fn around(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<Text> {
         let size = moment.bytes();
-        let end = grow(AROUND_BYTES, size - range.end, |bytes| {
-            let to = range.end + bytes;
-            let text = self.text(range.end..to, moment)?;
-            let edge = edge_after(&text, to == size).map(|edge| range.end + edge as u64);
-            Ok(edge.or((to == size).then_some(size)))
-        })?;
-        Ok(start..end)
+        let (mut before, mut behind) = (AROUND_BYTES, AROUND_BYTES);
+        loop {
+            let from = range.start.saturating_sub(before);
+            let to = size.min(range.end.saturating_add(behind));
+            let mut text = self.text(from..to, moment)?;
+            // It is in memory.
+            let inside = (range.start - from) as usize..(range.end - from) as usize;
+            let start = edge_before(&text.bytes[..inside.start], from == 0);
+            let end = edge_after(&text.bytes[inside.end..], to == size);
+            let start = start.or((from == 0).then_some(0));
+            let end = end.or((to == size).then_some(text.bytes.len() - inside.end));
+            if let (Some(start), Some(end)) = (start, end) {
+                text.narrow(start..inside.end + end);
+                return Ok(text);
+            }
+            // Whoever has no edge has not begun or ended either.
+            before = if start.is_none() { 4 * before } else { before };
+            behind = if end.is_none() { 4 * behind } else { behind };
+        }
     }
 
-    fn text(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<Vec<u8>> {
-        // It is to be in memory.
-        let mut text = Vec::with_capacity((range.end - range.start) as usize);
+    fn text(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<Text> {
+        let mut text = Text {
+            // It is to be in memory.
+            bytes: Vec::with_capacity((range.end - range.start) as usize),
+            parts: Vec::new(),
+            range: range.clone(),
+        };
         for part in moment.parts(range) {
-            (self.read)(&part, &mut text)?;
+            let edit = match part.source {
+                Source::Edit(edit, _) => Some(edit),
+                Source::Base(_) => None,
+            };
+            text.parts.push((text.bytes.len(), part.place, edit));
+            (self.read)(&part, &mut text.bytes)?;
         }
         Ok(text)
     }
 
-    /// Tells the words of some bytes, and those of the same without what came since the last time.
-    fn compare(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<()> {
-        let (mut now, mut before) = (Part::text(), Part::text());
-        for part in moment.parts(range) {
-            let start = now.bytes.len();
-            now.starts.push((start, part.place));
-            (self.read)(&part, &mut now.bytes)?;
-            if !matches!(part.source, Source::Edit(edit, _) if edit >= self.told) {
-                before.starts.push((before.bytes.len(), part.place));
-                before.bytes.extend_from_slice(&now.bytes[start..]);
+    /// Tells the words of a text, and those of the same without what came since the last time.
+    fn compare(&mut self, now: Text, moment: &Moment<'_>) {
+        let mut before = Text {
+            bytes: Vec::with_capacity(now.bytes.len()),
+            parts: Vec::with_capacity(now.parts.len()),
+            range: now.range.clone(),
+        };
+        for (index, &(start, place, edit)) in now.parts.iter().enumerate() {
+            if edit.is_none_or(|edit| edit < self.told) {
+                let end = now
+                    .parts
+                    .get(index + 1)
+                    .map_or(now.bytes.len(), |next| next.0);
+                before.parts.push((before.bytes.len(), place, edit));
+                before.bytes.extend_from_slice(&now.bytes[start..end]);
             }
         }
         for (text, more) in [(&now, 1), (&before, -1)] {
             let mut found = Found {
                 tokenizer: self.tokenizer,
                 words: self.words,
-                starts: &text.starts,
+                parts: &text.parts,
                 // Edits of a batch are fewer than 2^31.
                 edits: moment.edits() as u32,
                 more,
@@ -132,23 +173,34 @@ impl<R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'_, R> {
             };
             tokenize::tokenize(self.tokenizer, &text.bytes, &mut found);
         }
-        Ok(())
     }
 }
 
-/// A text in parts.
+/// Some bytes of the text at a moment.
 struct Text {
     bytes: Vec<u8>,
-    /// Where each part begins, and its place.
-    starts: Vec<(usize, u64)>,
+    /// Where each part begins, its place in the last text, and the edit that inserted it.
+    parts: Vec<(usize, u64, Option<usize>)>,
+    /// Where they are.
+    range: Range<u64>,
 }
 
-impl Part {
-    fn text() -> Text {
-        Text {
-            bytes: Vec::new(),
-            starts: Vec::new(),
+impl Text {
+    /// Keeps some of the bytes.
+    fn narrow(&mut self, range: Range<usize>) {
+        let first = self
+            .parts
+            .partition_point(|&(start, ..)| start <= range.start);
+        self.parts.drain(..first.saturating_sub(1));
+        self.parts.retain(|&(start, ..)| start < range.end);
+        for (start, place, _) in &mut self.parts {
+            *place += range.start.saturating_sub(*start) as u64;
+            *start = start.saturating_sub(range.start);
         }
+        self.bytes.truncate(range.end);
+        self.bytes.drain(..range.start);
+        self.range.start += range.start as u64;
+        self.range.end = self.range.start + self.bytes.len() as u64;
     }
 }
 
@@ -156,7 +208,7 @@ impl Part {
 struct Found<'a> {
     tokenizer: Tokenizer,
     words: &'a Words<'a>,
-    starts: &'a [(usize, u64)],
+    parts: &'a [(usize, u64, Option<usize>)],
     edits: u32,
     more: i32,
     changes: &'a mut Vec<Change>,
@@ -168,9 +220,8 @@ impl Sink for Found<'_> {
         let Some(&word) = self.words.get(&text[start..end]) else {
             return;
         };
-        // Words ascend.
-        let part = self.starts.partition_point(|&(from, _)| from <= start) - 1;
-        let (from, place) = self.starts[part];
+        let part = self.parts.partition_point(|&(from, ..)| from <= start) - 1;
+        let (from, place, _) = self.parts[part];
         self.changes.push(Change {
             word,
             place: place + (start - from) as u64,
@@ -180,16 +231,6 @@ impl Sink for Found<'_> {
     }
 
     fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
-}
-
-/// Ranges that ascend, those at most so far from each other as one.
-fn join(joined: &mut Vec<Range<u64>>, ranges: impl Iterator<Item = Range<u64>>, far: u64) {
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start < last.end + far => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
 }
 
 /// Where a word may begin or end nearest to an edit at the end of `text`; `is_start` if `text` begins the file.

@@ -1,6 +1,5 @@
 //! One file of a batch: what it is before the operations on it, and where their edits put text.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +8,6 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceInserts, GpuError};
 use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 
-use super::changes::Words;
 use super::stretches::Stretches;
 use super::{Operation, Target, at};
 use crate::overlay::{EditedFile, FileState, Piece, check_name};
@@ -33,14 +31,14 @@ pub(super) struct File<'a> {
     pub(super) base: Base,
     /// The operations.
     pub(super) operations: &'a [usize],
-    /// Those of them that are edits.
+    /// Those of them that insert some text.
     pub(super) edits: Vec<usize>,
+    /// Whether there are any that insert text, if only none.
+    is_edited: bool,
     /// How many of the operations there are up to the last question about a word, and how many edits among them: what
     /// comes later changes no answer.
     pub(super) told: usize,
     pub(super) told_edits: usize,
-    /// The words that questions ask for.
-    pub(super) words: Words<'a>,
     pub(super) stretches: Stretches,
 }
 
@@ -102,8 +100,7 @@ impl Target<'_> {
             Base::Missing => None,
             _ => Some(base.bytes()),
         };
-        let mut edits = Vec::new();
-        let mut words = HashMap::new();
+        let (mut edits, mut is_edited) = (Vec::new(), false);
         let (mut told, mut told_edits) = (0, 0);
         for (number, &index) in indexes.iter().enumerate() {
             let operation = &operations[index];
@@ -114,10 +111,7 @@ impl Target<'_> {
                 check_name(name).map_err(|error| at(index, error))?;
             }
             match *operation {
-                Operation::Count { word, .. } | Operation::Search { word, .. } => {
-                    // Words of a batch are fewer than its operations.
-                    let next = words.len() as u32;
-                    words.entry(word).or_insert(next);
+                Operation::Count { .. } | Operation::Search { .. } => {
                     (told, told_edits) = (number + 1, edits.len());
                 }
                 Operation::Insert { offset, .. } if offset > bytes => {
@@ -130,8 +124,11 @@ impl Target<'_> {
                     ));
                 }
                 Operation::Insert { text, .. } | Operation::Append { text, .. } => {
-                    edits.push(index);
+                    is_edited = true;
                     size = Some(bytes + text.len() as u64);
+                    if !text.is_empty() {
+                        edits.push(index);
+                    }
                 }
                 Operation::Extract { .. } => {}
             }
@@ -142,9 +139,9 @@ impl Target<'_> {
             base,
             operations: indexes,
             edits,
+            is_edited,
             told,
             told_edits,
-            words,
         })
     }
 
@@ -246,7 +243,7 @@ impl File<'_> {
 
     /// The file with all edits; none if there are none.
     pub(super) fn edited(&self, texts: &[Bytes]) -> Option<(Arc<str>, EditedFile)> {
-        if self.edits.is_empty() {
+        if !self.is_edited {
             return None;
         }
         let mut file = match &self.base {

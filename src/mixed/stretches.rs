@@ -241,15 +241,25 @@ impl Moment<'_> {
     /// What some of the bytes are, as far as the text goes.
     pub(super) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = Part> {
         let stretches = self.stretches;
+        let count = stretches.splices.len();
+        let is_before = move |index: usize, at: u64| {
+            index < count && stretches.splices[index].base + self.sum(index + 1) <= at
+        };
         let end = range.end.min(self.bytes);
         let mut at = range.start;
+        // The first stretch that ends behind `at`, once it was found.
+        let mut found = None;
         std::iter::from_fn(move || {
             if at >= end {
                 return None;
             }
-            let index = partition(stretches.splices.len(), |index| {
-                stretches.splices[index].base + self.sum(index + 1) <= at
-            });
+            // Next to the last one, unless many are not there.
+            let near = found.map(|last| if is_before(last, at) { last + 1 } else { last });
+            let index = match near {
+                Some(index) if !is_before(index, at) => index,
+                _ => partition(count, |index| is_before(index, at)),
+            };
+            found = Some(index);
             let sum = self.sum(index);
             let start = stretches.base(index) + sum;
             let (source, place, to) = match stretches.splices.get(index) {

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 
 pub(crate) use pieces::{Piece, Pieces};
 pub(crate) use regions::{
-    CHARACTER_BYTES, Region, RegionPlace, RegionWord, Regions, StoredText, add_up, grow,
+    CHARACTER_BYTES, Region, RegionPlace, RegionWord, Regions, StoredText, add_up,
 };
 
 /// Edits of a corpus that are made together. Rows of one see the text as it was before all of them.

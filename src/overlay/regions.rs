@@ -399,7 +399,7 @@ fn spliced(before: &[u8], start: u64, inserts: &[Insert]) -> Vec<u8> {
 /// The stored bytes around an insert that make its region.
 fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
     let end = stored.bytes();
-    let start = grow(REACH_BYTES, at, |bytes| {
+    let start = grow(at, |bytes| {
         let from = at.saturating_sub(bytes);
         let text = stored.extract(from..at)?;
         let edge = edge_before(&text, from == 0);
@@ -409,7 +409,7 @@ fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
             None => None,
         })
     })?;
-    let stop = grow(REACH_BYTES, end - at, |bytes| {
+    let stop = grow(end - at, |bytes| {
         let to = end.min(at.saturating_add(bytes));
         let text = stored.extract(at..to)?;
         let edge = edge_after(&text, to == end);
@@ -422,12 +422,9 @@ fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
     Ok(start..stop)
 }
 
-/// Tries larger and larger stretches, of `bytes` and at most `bytes_max`, until `find` finds, at the latest in the largest.
-pub(crate) fn grow(
-    mut bytes: u64,
-    bytes_max: u64,
-    mut find: impl FnMut(u64) -> Result<Option<u64>>,
-) -> Result<u64> {
+/// Tries larger and larger stretches, of at most `bytes_max`, until `find` finds.
+fn grow(bytes_max: u64, mut find: impl FnMut(u64) -> Result<Option<u64>>) -> Result<u64> {
+    let mut bytes = REACH_BYTES;
     loop {
         if let Some(found) = find(bytes.min(bytes_max))? {
             return Ok(found);
