@@ -13,6 +13,7 @@ mod file;
 mod stretches;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,7 +22,7 @@ use zipfdb_storage::Tokenizer;
 
 use crate::device::Run;
 use crate::edits::{Names, shared_texts};
-use crate::overlay::{Batch, Insertion, Overlay, rows_by_file};
+use crate::overlay::{Batch, Insertion, Overlay};
 use crate::snapshot::StoredView;
 use crate::{Error, Result};
 use answers::Asked;
@@ -96,6 +97,13 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// Whether both are on the same file.
+    fn is_of(&self, other: &Operation<'_>) -> bool {
+        let (left, right) = (self.file(), other.file());
+        // Names of operations are often one and the same.
+        std::ptr::eq(left, right) || left == right
+    }
+
     fn is_edit(&self) -> bool {
         matches!(self, Operation::Insert { .. } | Operation::Append { .. })
     }
@@ -129,15 +137,12 @@ impl Target<'_> {
     /// If an operation names a file that is not there, or a place behind its end, a segment is damaged, or the run is over: then
     /// nothing has happened.
     pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<Batch>)> {
-        let (texts, (starts, by_file)) = rayon::join(
+        let (texts, by_file) = rayon::join(
             || shared_texts(operations.iter().map(Operation::text)),
-            || rows_by_file(operations.iter().map(Operation::file)),
+            || by_file(operations),
         );
-        let of_files = || {
-            starts
-                .par_windows(2)
-                .map(|range| &by_file[range[0]..range[1]])
-        };
+        let of_files =
+            || by_file.par_chunk_by(|&left, &right| operations[left].is_of(&operations[right]));
         let open = || -> Result<Vec<File<'_>>> {
             let files = of_files().map(|indexes| self.open(indexes, operations));
             let mut files = files.collect::<Result<Vec<_>>>()?;
@@ -168,8 +173,27 @@ impl Target<'_> {
         let inserted = inserted.map(|operation| operation.text().len() as u64);
         let (rows, bytes) = inserted.fold((0, 0), |(rows, sum), bytes| (rows + 1, sum + bytes));
         self.overlay.put(edited.into_iter(), rows, bytes);
+        // There may be many.
+        files.into_par_iter().zip(words).for_each(drop);
         Ok((answers, batches))
     }
+}
+
+/// The numbers of operations, those on one file together and in order.
+fn by_file(operations: &[Operation<'_>]) -> Vec<usize> {
+    let hasher = RandomState::new();
+    let hashes = operations.par_iter().enumerate();
+    let hashes = hashes.map(|(index, operation)| (hasher.hash_one(operation.file()), index));
+    let mut hashes: Vec<(u64, usize)> = hashes.collect();
+    hashes.par_sort_unstable();
+    for same in hashes.chunk_by_mut(|left, right| left.0 == right.0) {
+        let is_one = |pair: &[(u64, usize)]| operations[pair[0].1].is_of(&operations[pair[1].1]);
+        // Names may have one hash by chance.
+        if !same.windows(2).all(is_one) {
+            same.sort_by_key(|&(_, index)| operations[index].file());
+        }
+    }
+    hashes.into_iter().map(|(_, index)| index).collect()
 }
 
 /// The edits among operations, in batches: rows of a batch are of different files, so that it does not matter that they see

@@ -80,26 +80,25 @@ impl Target<'_> {
         let tasks: Vec<Task<'_>> = (asked.files.iter().enumerate())
             .flat_map(|(number, file)| tasks(number, file))
             .collect();
-        let (mut counts, mut searches, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-        for task in &tasks {
-            for &operation in task.operations {
-                match (operations[operation], task.file.base.stored()) {
-                    (Operation::Count { word, .. }, Some(file)) => counts.push((file, word)),
-                    (Operation::Search { word, .. }, Some(file)) => searches.push((file, word)),
-                    _ => {}
-                }
-            }
-            ends.push((counts.len(), searches.len()));
-        }
         let run = self.run;
-        let (stored, known) = rayon::join(
-            || {
-                let counts = self.stored.count_each(&counts, run);
-                (counts, self.stored.search_each(&searches, run))
-            },
-            || self.look(&tasks, asked),
-        );
-        let (counts, searches, known) = (stored.0?, stored.1?, known?);
+        let stored = || -> Result<_> {
+            let (mut counts, mut searches, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+            for task in &tasks {
+                for &operation in task.operations {
+                    match (operations[operation], task.file.base.stored()) {
+                        (Operation::Count { word, .. }, Some(file)) => counts.push((file, word)),
+                        (Operation::Search { word, .. }, Some(file)) => searches.push((file, word)),
+                        _ => {}
+                    }
+                }
+                ends.push((counts.len(), searches.len()));
+            }
+            let counts = self.stored.count_each(&counts, run)?;
+            let searches = self.stored.search_each(&searches, run)?;
+            Ok((counts, searches, ends))
+        };
+        let (stored, known) = rayon::join(stored, || self.look(&tasks, asked));
+        let ((counts, searches, ends), known) = (stored?, known?);
 
         // Each task has its part of what the stored files say.
         let (mut counts, mut searches) = (&counts[..], searches.into_iter());

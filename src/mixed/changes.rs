@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
 use super::Operation;
@@ -251,7 +252,7 @@ fn edge_after(text: &[u8], is_end: bool) -> Option<usize> {
 impl Changes {
     /// Those that were told, in any order.
     pub(super) fn new(mut changes: Vec<Change>) -> Changes {
-        changes.sort_unstable_by_key(|change| (change.word, change.place, change.edits));
+        changes.par_sort_unstable_by_key(|change| (change.word, change.place, change.edits));
         changes.dedup_by(|next, kept| {
             let key = |change: &Change| (change.word, change.place, change.edits);
             let is_same = key(next) == key(kept);
@@ -265,7 +266,7 @@ impl Changes {
         let mut sums: Vec<(u32, u32, i64)> = steps
             .map(|change| (change.word, change.edits, i64::from(change.more)))
             .collect();
-        sums.sort_unstable();
+        sums.par_sort_unstable();
         for index in 1..sums.len() {
             if sums[index - 1].0 == sums[index].0 {
                 sums[index].2 += sums[index - 1].2;
