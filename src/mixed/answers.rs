@@ -15,7 +15,7 @@ use crate::overlay::Piece;
 use crate::snapshot::{EditedText, ask_stored, extract_pieces, joined};
 
 /// Operations on a file that one thread looks at; before them it goes through all stretches of the file.
-const TASK_OPERATIONS: usize = 512;
+const TASK_OPERATIONS: usize = 1024;
 
 /// A batch whose edits are placed.
 #[derive(Clone, Copy)]
