@@ -565,3 +565,87 @@ fn answers_of_a_mixed_batch_are_those_of_many_small_ones() {
         assert!(texts[0] == texts[1]);
     }
 }
+
+#[test]
+fn words_that_edits_of_a_mixed_batch_join_and_split_are_told() {
+    /// Nothing shows where words end for long stretches, characters come in parts, and spaces join words.
+    const PARTS: [&str; 12] = [
+        "ab",
+        "b",
+        "\u{e9}",
+        "\u{301}",
+        "\u{1f1e9}",
+        "\u{202f}",
+        "'",
+        ".",
+        "1",
+        " ",
+        "\n",
+        "\u{200d}",
+    ];
+    let mut numbers = Numbers(6);
+    let text = |numbers: &mut Numbers, parts: usize, kinds: usize| {
+        let parts = (0..parts).map(|_| PARTS[numbers.below(kinds)]);
+        parts.collect::<String>().into_bytes()
+    };
+    for (round, kinds) in [4, 9, 12, 12].into_iter().enumerate() {
+        let database = Database::options().threads(2).in_memory().unwrap();
+        let corpus = database
+            .create_corpus("c", CorpusSettings::default())
+            .unwrap();
+        let file = "f";
+        let mut now = text(&mut numbers, 700, kinds);
+        corpus.append_many(&[(file, &now)]).unwrap();
+        if round % 2 == 0 {
+            corpus.recompress(&NoProgress).unwrap();
+        }
+        let inserted: Vec<Vec<u8>> = (0..60).map(|_| text(&mut numbers, 3, kinds)).collect();
+        let mut states = Vec::new();
+        let mut places = Vec::new();
+        for text in &inserted {
+            let offset = numbers.below(now.len() + 1);
+            now.splice(offset..offset, text.iter().copied());
+            places.push(offset as u64);
+            states.push(now.clone());
+        }
+        // Each state is a corpus of its own; some are asked about, for all words that there are in any of them.
+        let asked: Vec<usize> = (0..states.len())
+            .filter(|_| numbers.below(3) == 0)
+            .collect();
+        let plain = |state: &Vec<u8>| {
+            let plain = Database::in_memory().unwrap();
+            let plain = plain.create_corpus("c", CorpusSettings::default()).unwrap();
+            plain.append_many(&[(file, state)]).unwrap();
+            plain.snapshot().unwrap()
+        };
+        let snapshots: Vec<_> = asked.iter().map(|&state| plain(&states[state])).collect();
+        let mut words: Vec<Vec<u8>> = (snapshots.iter())
+            .flat_map(|snapshot| snapshot.word_count().unwrap())
+            .map(|(word, _)| word.to_vec())
+            .collect();
+        words.sort_unstable();
+        words.dedup();
+        let (mut operations, mut expected) = (Vec::new(), Vec::new());
+        for (state, (text, &offset)) in inserted.iter().zip(&places).enumerate() {
+            operations.push(Operation::Insert { file, offset, text });
+            expected.push(Answer::Edited);
+            let Ok(snapshot) = asked.binary_search(&state) else {
+                continue;
+            };
+            for word in &words {
+                let found = snapshots[snapshot].search_in(file, word).unwrap();
+                operations.push(Operation::Count { file, word });
+                expected.push(Answer::Count(found.len() as u64));
+                operations.push(Operation::Search { file, word });
+                expected.push(Answer::Offsets(found));
+            }
+        }
+        let found = corpus.mixed_many(&operations).unwrap();
+        for (place, operation) in operations.iter().enumerate() {
+            assert_eq!(
+                found[place], expected[place],
+                "{round}, {place}: {operation:?}"
+            );
+        }
+    }
+}

@@ -19,7 +19,9 @@ use imbl::OrdMap;
 use crate::{Error, Result};
 
 pub(crate) use pieces::{Piece, Pieces};
-pub(crate) use regions::{Region, RegionPlace, RegionWord, Regions, StoredText, add_up};
+pub(crate) use regions::{
+    CHARACTER_BYTES, Region, RegionPlace, RegionWord, Regions, StoredText, add_up,
+};
 
 /// Edits of a corpus that are made together. Rows of one see the text as it was before all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,11 +122,6 @@ impl EditedFile {
         EditedFile::new(false, Pieces::default())
     }
 
-    /// The pieces of bytes `offset..offset + length`, as far as the text goes.
-    pub(crate) fn slice(&self, offset: u64, length: u64) -> Vec<Piece> {
-        self.pieces.slice(offset..offset.saturating_add(length))
-    }
-
     /// A file as it is stored.
     pub(crate) fn stored(bytes: u64) -> EditedFile {
         EditedFile::new(true, Pieces::stored(bytes))
@@ -142,16 +139,12 @@ impl EditedFile {
     /// The words around the edits. Those of an earlier state of the file save most of the work, if somebody has them.
     ///
     /// Views of the same segments may number words each in its own way: what another view has found is of no use.
-    pub(crate) fn regions(
-        &self,
-        stored: &dyn StoredText,
-        earlier: Option<&Arc<Regions>>,
-    ) -> Result<Arc<Regions>> {
+    pub(crate) fn regions(&self, stored: &dyn StoredText) -> Result<Arc<Regions>> {
         let is_usable = |regions: &&Arc<Regions>| regions.numbering == stored.numbering();
         if let Some(regions) = self.regions.get().filter(is_usable) {
             return Ok(regions.clone());
         }
-        let earlier = earlier.or(self.earlier.as_ref()).filter(is_usable);
+        let earlier = self.earlier.as_ref().filter(is_usable);
         let found = Regions::new(&self.pieces, stored, earlier.map(|earlier| &**earlier))?;
         let found = Arc::new(found);
         let _ = self.regions.set(found.clone()); // somebody else was first

@@ -47,7 +47,7 @@ pub(crate) trait StoredText: Sync {
 const CONTEXT_WORDS: usize = NGRAM_WORDS_MAX - 1;
 
 /// An edit leaves characters alone that are so many bytes away.
-const CHARACTER_BYTES: usize = 4;
+pub(crate) const CHARACTER_BYTES: usize = 4;
 
 /// So much text on either side of an edit is looked at first.
 const REACH_BYTES: u64 = 128;

@@ -198,8 +198,7 @@ impl SegmentView {
         self.look_up_on(device, queries, of_file, in_part, |gpu, on, queries| {
             let uploaded = DeviceQueries::upload(gpu, queries)?;
             let found = SearchResults::download(gpu, &on.search(gpu, &uploaded)?)?;
-            let queries = 0..queries.len();
-            Ok(queries.map(|query| found.get(query).to_vec()).collect())
+            Ok(each(queries.len(), |query| found.get(query).to_vec()))
         })
     }
 
@@ -213,8 +212,7 @@ impl SegmentView {
         let in_part = |range: Extract, file| Extract { file, ..range };
         self.look_up_on(device, ranges, of_file, in_part, |gpu, on, ranges| {
             let found = on.extract(gpu, ranges)?.download(gpu)?;
-            let ranges = 0..ranges.len();
-            Ok(ranges.map(|range| found.get(range).to_vec()).collect())
+            Ok(each(ranges.len(), |range| found.get(range).to_vec()))
         })
     }
 
@@ -301,6 +299,15 @@ impl SegmentView {
         }
     }
 }
+
+/// Copies of parts of an answer.
+fn each<A: Send>(count: usize, copy: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
+    let parts = (0..count).into_par_iter().with_min_len(TASK_PARTS);
+    parts.map(copy).collect()
+}
+
+/// Parts of an answer that one task copies at least.
+const TASK_PARTS: usize = 64;
 
 /// Batches are made smaller than this only if there is nothing else to do about memory.
 const BATCH_MIN: usize = 1 << 10;

@@ -8,13 +8,12 @@ use std::io::{self, Write};
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use zipfdb_storage::Tokenizer;
 
 use super::stored_view::StoredView;
 use crate::Result;
-use crate::overlay::{EditedFile, Piece, Region, RegionPlace, RegionWord, Regions, StoredText};
+use crate::overlay::{EditedFile, Piece, Region, RegionPlace, Regions, StoredText};
 
 /// Bytes of a stored stretch that are written at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -22,25 +21,18 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// A file that is not as stored.
 pub(crate) struct EditedText {
     view: Arc<StoredView>,
-    base: Base,
+    /// The stored file that it rests on, if on one.
+    stored: Option<usize>,
     edited: Arc<EditedFile>,
     regions: Arc<Regions>,
 }
 
-/// What edits rest on: what is stored for the pieces of the file.
-enum Base {
-    /// A stored file, or none.
-    Stored(Option<usize>),
-    /// An earlier state, so that what it takes to tell the words around edits grows with those since then.
-    Edited(Arc<EditedText>),
-}
-
-/// A text that edits rest on.
+/// The stored text that edits rest on, or none.
 struct BaseText<'a> {
     view: &'a StoredView,
     name: &'a str,
     tokenizer: Tokenizer,
-    base: &'a Base,
+    stored: Option<usize>,
 }
 
 impl StoredText for BaseText<'_> {
@@ -53,34 +45,25 @@ impl StoredText for BaseText<'_> {
     }
 
     fn bytes(&self) -> u64 {
-        match self.base {
-            Base::Stored(None) => 0,
-            Base::Stored(Some(file)) => self.view.files()[*file].bytes,
-            Base::Edited(text) => text.regions.bytes,
-        }
+        (self.stored).map_or(0, |file| self.view.files()[file].bytes)
     }
 
     fn words(&self) -> u64 {
-        match self.base {
-            Base::Stored(None) => 0,
-            Base::Stored(Some(file)) => self.view.files()[*file].words,
-            Base::Edited(text) => text.regions.word_count,
-        }
+        (self.stored).map_or(0, |file| self.view.files()[file].words)
     }
 
     fn extract(&self, range: Range<u64>) -> Result<Vec<u8>> {
-        match self.base {
-            Base::Stored(Some(file)) if range.start < range.end => {
+        match self.stored {
+            Some(file) if range.start < range.end => {
                 self.view
-                    .extract(*file, range.start, range.end - range.start)
+                    .extract(file, range.start, range.end - range.start)
             }
-            Base::Stored(_) => Ok(Vec::new()),
-            Base::Edited(text) => text.extract(range.start, range.end - range.start),
+            _ => Ok(Vec::new()),
         }
     }
 
     fn words_before(&self, offset: u64) -> Result<u64> {
-        self.base.words_before(self.view, offset)
+        (self.stored).map_or(Ok(0), |file| self.view.words_before(file, offset))
     }
 
     fn number(&self, word: &[u8]) -> Result<u32> {
@@ -93,33 +76,8 @@ impl StoredText for BaseText<'_> {
     }
 }
 
-impl Base {
-    /// How many words begin before a byte.
-    fn words_before(&self, view: &StoredView, offset: u64) -> Result<u64> {
-        let text = match self {
-            Base::Stored(file) => {
-                return file.map_or(Ok(0), |file| view.words_before(file, offset));
-            }
-            Base::Edited(text) => text,
-        };
-        let regions = &text.regions.regions;
-        let next = regions.partition_point(|region| region.bytes.end <= offset);
-        if let Some(region) = regions.get(next).filter(|r| r.bytes.start < offset) {
-            let begins = |word: &RegionWord| region.bytes.start + u64::from(word.offset) < offset;
-            let inside = region.text.words.partition_point(begins);
-            return Ok(region.words.start + inside as u64);
-        }
-        let Some(last) = next.checked_sub(1).map(|last| &regions[last]) else {
-            return text.base.words_before(view, offset);
-        };
-        let below = offset - last.bytes.end + last.stored_bytes.end;
-        let words = text.base.words_before(view, below)?;
-        Ok(words - last.stored_words.end + last.words.end)
-    }
-}
-
 impl EditedText {
-    /// Finds the words around those edits that nobody has looked at before, nor at any of `earlier`, an earlier state.
+    /// Finds the words around those edits that nobody has looked at before, nor at any of an earlier state.
     ///
     /// # Errors
     /// If the segment of the file is damaged.
@@ -128,45 +86,18 @@ impl EditedText {
         name: &str,
         edited: Arc<EditedFile>,
         tokenizer: Tokenizer,
-        earlier: Option<&Arc<Regions>>,
     ) -> Result<EditedText> {
         let stored = edited.is_stored.then(|| view.find_file(name)).flatten();
-        EditedText::with_base(view, name, edited, tokenizer, Base::Stored(stored), earlier)
-    }
-
-    /// As [`EditedText::new`], of edits that were made to `below`.
-    ///
-    /// # Errors
-    /// As [`EditedText::new`].
-    pub(crate) fn on(
-        below: Arc<EditedText>,
-        name: &str,
-        edited: Arc<EditedFile>,
-        tokenizer: Tokenizer,
-        earlier: Option<&Arc<Regions>>,
-    ) -> Result<EditedText> {
-        let view = below.view.clone();
-        EditedText::with_base(view, name, edited, tokenizer, Base::Edited(below), earlier)
-    }
-
-    fn with_base(
-        view: Arc<StoredView>,
-        name: &str,
-        edited: Arc<EditedFile>,
-        tokenizer: Tokenizer,
-        base: Base,
-        earlier: Option<&Arc<Regions>>,
-    ) -> Result<EditedText> {
         let text = BaseText {
             view: &view,
             name,
             tokenizer,
-            base: &base,
+            stored,
         };
-        let regions = edited.regions(&text, earlier)?;
+        let regions = edited.regions(&text)?;
         Ok(EditedText {
             view,
-            base,
+            stored,
             edited,
             regions,
         })
@@ -177,34 +108,10 @@ impl EditedText {
         &self.regions
     }
 
-    /// How often a word occurs.
-    pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
-        let stored = match self.stored_file() {
-            None => 0,
-            Some(file) => self.view.count_in(file, word)?,
-        };
-        Ok(stored.saturating_add_signed(self.change_of(word)))
-    }
-
-    /// The stored file that it rests on.
-    pub(crate) fn stored_file(&self) -> Option<usize> {
-        match &self.base {
-            Base::Stored(file) => *file,
-            Base::Edited(text) => text.stored_file(),
-        }
-    }
-
     /// The pieces of bytes `offset..offset + length`, as far as the text goes.
     pub(super) fn pieces(&self, offset: u64, length: u64) -> Vec<Piece> {
-        let pieces = self.edited.slice(offset, length);
-        let Base::Edited(text) = &self.base else {
-            return pieces;
-        };
-        let below = |piece: Piece| match piece {
-            Piece::Stored(range) => text.pieces(range.start, range.end - range.start),
-            inserted => vec![inserted],
-        };
-        pieces.into_iter().flat_map(below).collect()
+        let end = offset.saturating_add(length);
+        self.edited.pieces.slice(offset..end)
     }
 
     /// How much more or less often a word occurs than in the stored file.
@@ -217,32 +124,12 @@ impl EditedText {
     fn change_of_number(&self, word: u32) -> i64 {
         let changes = &self.regions.changes;
         let found = changes.binary_search_by_key(&word, |&(word, _)| word);
-        let change = found.map_or(0, |at| changes[at].1);
-        match &self.base {
-            Base::Stored(_) => change,
-            Base::Edited(text) => change + text.change_of_number(word),
-        }
-    }
-
-    /// Where a word stands: offsets of its first bytes, ascending.
-    pub(crate) fn search(&self, word: &[u8], stop: &AtomicBool) -> Result<Vec<u64>> {
-        let stored = match self.stored_file() {
-            None => Vec::new(),
-            Some(file) => self.view.search_in(file, word, stop)?,
-        };
-        Ok(self.moved_offsets(word, stored))
+        found.map_or(0, |at| changes[at].1)
     }
 
     /// Offsets of a word in the stored file as they are now, with those in regions.
     pub(crate) fn moved_offsets(&self, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
-        self.moved_offsets_of(self.view.word_numbers.find(word), stored)
-    }
-
-    fn moved_offsets_of(&self, word: Option<u32>, stored: Vec<u64>) -> Vec<u64> {
-        let stored = match &self.base {
-            Base::Stored(_) => stored,
-            Base::Edited(text) => text.moved_offsets_of(word, stored),
-        };
+        let word = self.view.word_numbers.find(word);
         let regions = &self.regions.regions;
         let places = self.places_of(word);
         let mut places = places.iter().peekable();
@@ -300,7 +187,7 @@ impl EditedText {
     /// The bytes `offset..offset + length`, as far as the text goes.
     pub(crate) fn extract(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         let pieces = self.pieces(offset, length);
-        extract_pieces(&self.view, self.stored_file(), pieces)
+        extract_pieces(&self.view, self.stored, pieces)
     }
 
     /// Writes the text; the inner error is the target's.
@@ -320,7 +207,7 @@ impl EditedText {
     fn write_stored(&self, range: Range<u64>, target: &mut dyn Write) -> Result<io::Result<()>> {
         for from in range.clone().step_by(PIECE_BYTES as usize) {
             let length = PIECE_BYTES.min(range.end - from);
-            let stored = self.stored_file().unwrap_or_default();
+            let stored = self.stored.unwrap_or_default();
             if let Err(error) = target.write_all(&self.view.extract(stored, from, length)?) {
                 return Ok(Err(error));
             }

@@ -400,7 +400,9 @@ impl StoredView {
             }
         }
         for asked in &mut asked {
-            asked.sort_unstable_by_key(|&(question, from, extract)| (extract.file, question, from));
+            asked.par_sort_unstable_by_key(|&(question, from, extract)| {
+                (extract.file, question, from)
+            });
         }
         let found = self.each(
             task,
@@ -432,7 +434,7 @@ impl StoredView {
             return Ok(None);
         };
         let mut found: Vec<_> = found.into_iter().flatten().collect();
-        found.sort_unstable_by_key(|&(key, _)| key);
+        found.par_sort_unstable_by_key(|&(key, _)| key);
         let mut extracts = vec![Vec::new(); ranges.len()];
         for ((question, _), bytes) in found {
             let extract: &mut Vec<u8> = &mut extracts[question];

@@ -320,7 +320,7 @@ impl StoredView {
                     .collect::<Result<_>>()?
             }
         };
-        found.sort_unstable_by_key(|(lookup, _)| (lookup.question, lookup.part.first_byte));
+        found.par_sort_unstable_by_key(|(lookup, _)| (lookup.question, lookup.part.first_byte));
         let mut offsets = vec![Vec::new(); questions.len()];
         for (lookup, found) in found {
             append(&mut offsets[lookup.question], found, lookup.part.first_byte);

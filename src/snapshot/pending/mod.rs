@@ -88,9 +88,8 @@ impl PendingView {
             .map(|&(name, state)| match state {
                 FileState::Deleted => Ok(None),
                 FileState::Edited(edited) => {
-                    let text =
-                        EditedText::new(stored.clone(), name, edited.clone(), tokenizer, None);
-                    text.map(Some)
+                    let (stored, edited) = (stored.clone(), edited.clone());
+                    EditedText::new(stored, name, edited, tokenizer).map(Some)
                 }
             })
             .collect::<Result<_>>()?;

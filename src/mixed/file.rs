@@ -1,0 +1,260 @@
+//! One file of a batch: what it is before the operations on it, and where their edits put text.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+use zipfdb_kernels::gpu::{DeviceInserts, GpuError};
+use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
+
+use super::stretches::Stretches;
+use super::{Operation, Target, at};
+use crate::overlay::{EditedFile, FileState, Piece, check_name};
+use crate::{Error, Result};
+
+/// What a file is before the batch.
+pub(super) enum Base {
+    Missing,
+    /// As stored.
+    Stored {
+        file: usize,
+        bytes: u64,
+    },
+    /// Perhaps resting on a stored file.
+    Edited(Arc<EditedFile>, Option<usize>),
+}
+
+/// A file that operations are about.
+pub(super) struct File<'a> {
+    pub(super) name: &'a str,
+    pub(super) base: Base,
+    /// The operations.
+    pub(super) operations: &'a [usize],
+    /// Those of them that insert some text.
+    pub(super) edits: Vec<usize>,
+    /// Whether there are any that insert text, if only none.
+    is_edited: bool,
+    /// How many of the operations there are up to the last question about a word, and how many edits among them: what
+    /// comes later changes no answer.
+    pub(super) told: usize,
+    pub(super) told_edits: usize,
+    pub(super) stretches: Stretches,
+}
+
+impl Base {
+    /// How many bytes it has.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Base::Missing => 0,
+            Base::Stored { bytes, .. } => *bytes,
+            Base::Edited(file, _) => file.pieces.bytes(),
+        }
+    }
+
+    /// The stored file that it is or rests on.
+    pub(super) fn stored(&self) -> Option<usize> {
+        match self {
+            Base::Missing => None,
+            Base::Stored { file, .. } => Some(*file),
+            Base::Edited(_, stored) => *stored,
+        }
+    }
+
+    /// The pieces of some of its bytes.
+    pub(super) fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
+        match self {
+            Base::Edited(file, _) => file.pieces.slice(range),
+            _ if range.is_empty() => Vec::new(),
+            _ => vec![Piece::Stored(range)],
+        }
+    }
+}
+
+impl Target<'_> {
+    /// Looks at the operations on one file.
+    ///
+    /// # Errors
+    /// If one cannot be done.
+    pub(super) fn open<'a>(
+        &self,
+        indexes: &'a [usize],
+        operations: &[Operation<'a>],
+    ) -> Result<File<'a>> {
+        let name = operations[indexes[0]].file();
+        let base = match self.overlay.file(name) {
+            Some(FileState::Deleted) => Base::Missing,
+            Some(FileState::Edited(file)) => {
+                let stored = file.is_stored.then(|| self.stored.find_file(name));
+                Base::Edited(file.clone(), stored.flatten())
+            }
+            None => match self.stored.find_file(name) {
+                None => Base::Missing,
+                Some(file) => Base::Stored {
+                    file,
+                    bytes: self.stored.files()[file].bytes,
+                },
+            },
+        };
+        let mut size = match base {
+            Base::Missing => None,
+            _ => Some(base.bytes()),
+        };
+        let (mut edits, mut is_edited) = (Vec::new(), false);
+        let (mut told, mut told_edits) = (0, 0);
+        for (number, &index) in indexes.iter().enumerate() {
+            let operation = &operations[index];
+            let Some(bytes) = size.or_else(|| operation.is_append().then_some(0)) else {
+                return Err(at(index, self.stored.no_such_file(name)));
+            };
+            if size.is_none() {
+                check_name(name).map_err(|error| at(index, error))?;
+            }
+            match *operation {
+                Operation::Count { .. } | Operation::Search { .. } => {
+                    (told, told_edits) = (number + 1, edits.len());
+                }
+                Operation::Insert { offset, .. } if offset > bytes => {
+                    return Err(at(
+                        index,
+                        Error::Invalid {
+                            subject: format!("offset {offset}"),
+                            reason: format!("file \"{name}\" has {bytes} bytes then"),
+                        },
+                    ));
+                }
+                Operation::Insert { text, .. } | Operation::Append { text, .. } => {
+                    is_edited = true;
+                    size = Some(bytes + text.len() as u64);
+                    if !text.is_empty() {
+                        edits.push(index);
+                    }
+                }
+                Operation::Extract { .. } => {}
+            }
+        }
+        Ok(File {
+            name,
+            stretches: Stretches::new(base.bytes(), 0, Vec::new()),
+            base,
+            operations: indexes,
+            edits,
+            is_edited,
+            told,
+            told_edits,
+        })
+    }
+
+    /// Finds where the edits of all files put text.
+    ///
+    /// # Errors
+    /// If a device fails that is to do it, or the run is over.
+    pub(super) fn place(&self, files: &mut [File<'_>], operations: &[Operation<'_>]) -> Result<()> {
+        let mut edited: Vec<&mut File<'_>> = files
+            .iter_mut()
+            .filter(|file| !file.edits.is_empty())
+            .collect();
+        let count = edited.iter().map(|file| file.edits.len()).sum();
+        let devices = self.stored.devices();
+        let threads = rayon::current_num_threads();
+        let Some(device) = devices.for_inserts(count, threads) else {
+            edited
+                .par_iter_mut()
+                .for_each(|file| file.place(operations));
+            return Ok(());
+        };
+        let mut rest = vec![&mut edited[..]];
+        while let Some(files) = rest.pop() {
+            let sizes: Vec<u64> = files.iter().map(|file| file.base.bytes()).collect();
+            let inserts: Vec<Insert> = (0..)
+                .zip(&*files)
+                .flat_map(|(number, file)| file.inserts(number, operations))
+                .collect();
+            let placed = device.until(self.run.stop).with_gpu(|gpu| {
+                let uploaded = DeviceInserts::upload(gpu, &sizes, &inserts)?;
+                Ok(uploaded.place(gpu, InsertOrder::Sequence)?.download(gpu)?)
+            });
+            match placed {
+                Err(Error::Gpu(GpuError::Memory { .. })) if files.len() > 1 => {
+                    let (left, right) = files.split_at_mut(files.len() / 2);
+                    rest.extend([right, left]);
+                }
+                Err(error @ Error::Gpu(_)) if devices.falls_back() => {
+                    device.count_failure(&error);
+                    files.par_iter_mut().for_each(|file| file.place(operations));
+                }
+                placed => {
+                    let Splices { offsets, splices } = placed?.expect(IN_FILES);
+                    let mut firsts = Vec::with_capacity(files.len());
+                    let mut first = 0;
+                    for file in &*files {
+                        firsts.push(first);
+                        // Fewer than 2^31, as all inserts are.
+                        first += file.edits.len() as u32;
+                    }
+                    let ranges = offsets.par_windows(2).zip(firsts);
+                    files
+                        .par_iter_mut()
+                        .zip(ranges)
+                        .for_each(|(file, (range, first))| {
+                            let splices = &splices[range[0] as usize..range[1] as usize];
+                            let of_file = splices.iter().map(|splice| Splice {
+                                insert: splice.insert - first,
+                                ..*splice
+                            });
+                            file.set_splices(of_file.collect());
+                        });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why edits can be placed.
+const IN_FILES: &str = "edits were found to be within their files";
+
+impl File<'_> {
+    /// Its edits, as those of a file of this number.
+    fn inserts<'a>(
+        &'a self,
+        number: u32,
+        operations: &'a [Operation<'_>],
+    ) -> impl Iterator<Item = Insert> + 'a {
+        self.edits.iter().map(move |&index| Insert {
+            file: number,
+            offset: match operations[index] {
+                Operation::Insert { offset, .. } => offset,
+                _ => APPEND,
+            },
+            length: operations[index].text().len() as u64,
+        })
+    }
+
+    fn place(&mut self, operations: &[Operation<'_>]) {
+        let inserts: Vec<Insert> = self.inserts(0, operations).collect();
+        let placed = place_inserts(&[self.base.bytes()], &inserts, InsertOrder::Sequence);
+        self.set_splices(placed.expect(IN_FILES).splices);
+    }
+
+    fn set_splices(&mut self, splices: Vec<Splice>) {
+        self.stretches = Stretches::new(self.base.bytes(), self.edits.len(), splices);
+    }
+
+    /// The file with all edits; none if there are none.
+    pub(super) fn edited(&self, texts: &[Bytes]) -> Option<(Arc<str>, EditedFile)> {
+        if !self.is_edited {
+            return None;
+        }
+        let mut file = match &self.base {
+            Base::Missing => EditedFile::empty(),
+            Base::Stored { bytes, .. } => EditedFile::stored(*bytes),
+            Base::Edited(file, _) => EditedFile::clone(file),
+        };
+        let inserted = self.stretches.inserted();
+        let inserted =
+            inserted.map(|(base, edit, range)| (base, texts[self.edits[edit]].slice(range)));
+        file.pieces.insert_many(inserted.collect());
+        Some((self.name.into(), file))
+    }
+}

@@ -1,0 +1,384 @@
+//! A file over the operations of a batch: which stretches of inserted text there are at a moment, and where.
+//!
+//! The invariant: all stretches that the edits of the batch leave stand in the order of the *last* text, which has every byte
+//! of every text before it, in the same order. So a byte has one place for good, that in the last text, and a moment differs
+//! from it only in the stretches that are not there yet. Going from one moment to the next costs what two blocks of sums
+//! cost, wherever the edit is, and a place is looked up in a few steps.
+
+use std::ops::Range;
+
+use zipfdb_kernels::Splice;
+
+/// Stretches whose bytes are added up together.
+const BLOCK: usize = 256;
+
+/// All that the edits of a batch insert into a file.
+pub(super) struct Stretches {
+    /// The bytes of the file before the batch.
+    base_bytes: u64,
+    /// In the order of the last text; `insert` is the edit, by its number among those of the file.
+    splices: Vec<Splice>,
+    /// `[splices + 1]`: the bytes of all before each.
+    sums: Vec<u64>,
+    /// Those of edit e are `of_edits[firsts[e]..firsts[e + 1]]`, ascending.
+    firsts: Vec<u32>,
+    of_edits: Vec<u32>,
+    /// How many stand before byte `k << shift` of the base, for each k.
+    before: Vec<u32>,
+    shift: u32,
+}
+
+/// Where some bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// These of the file before the batch.
+    Base(Range<u64>),
+    /// These of what an edit inserted.
+    Edit(usize, Range<usize>),
+}
+
+/// A part of a text at a moment.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) source: Source,
+    /// The place of its first byte in the last text.
+    pub(super) place: u64,
+    pub(super) length: u64,
+}
+
+/// The text after some of the edits.
+pub(super) struct Moment<'a> {
+    stretches: &'a Stretches,
+    /// How many edits have been made.
+    edits: usize,
+    /// Bytes of the stretches that are there: before each block, and before each in its block.
+    blocks: Vec<u64>,
+    within: Vec<u64>,
+    bytes: u64,
+}
+
+impl Stretches {
+    /// Of a file of so many bytes before the batch, and so many edits.
+    pub(super) fn new(base_bytes: u64, edits: usize, splices: Vec<Splice>) -> Stretches {
+        let mut sums = Vec::with_capacity(splices.len() + 1);
+        let mut firsts = vec![0u32; edits + 1];
+        let mut sum = 0;
+        for splice in &splices {
+            sums.push(sum);
+            sum += splice.length;
+            firsts[splice.insert as usize + 1] += 1;
+        }
+        sums.push(sum);
+        for edit in 0..edits {
+            firsts[edit + 1] += firsts[edit];
+        }
+        let mut next = firsts.clone();
+        let mut of_edits = vec![0; splices.len()];
+        // Fewer than 2^32, twice as many as inserts at most.
+        for (index, splice) in (0..).zip(&splices) {
+            let next = &mut next[splice.insert as usize];
+            of_edits[*next as usize] = index;
+            *next += 1;
+        }
+        // About one stretch for each entry.
+        let entries = base_bytes / (splices.len() as u64 + 1);
+        let shift = u64::BITS - entries.leading_zeros();
+        let mut before = Vec::with_capacity((base_bytes >> shift) as usize + 2);
+        let mut index = 0;
+        for entry in 0..=(base_bytes >> shift) {
+            while splices
+                .get(index)
+                .is_some_and(|splice| splice.base < entry << shift)
+            {
+                index += 1;
+            }
+            before.push(index as u32);
+        }
+        before.push(splices.len() as u32);
+        Stretches {
+            base_bytes,
+            splices,
+            sums,
+            firsts,
+            of_edits,
+            before,
+            shift,
+        }
+    }
+
+    /// The stretches of an edit, ascending.
+    pub(super) fn of_edit(&self, edit: usize) -> &[u32] {
+        &self.of_edits[self.firsts[edit] as usize..self.firsts[edit + 1] as usize]
+    }
+
+    /// The bytes of the base before which the first edits put something, ascending.
+    pub(super) fn bases(&self, edits: usize) -> impl Iterator<Item = u64> {
+        let made = move |splice: &&Splice| (splice.insert as usize) < edits;
+        self.splices.iter().filter(made).map(|splice| splice.base)
+    }
+
+    /// What the edits insert: before which byte of the base which bytes of which edit, in order.
+    pub(super) fn inserted(&self) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
+        self.splices.iter().map(|splice| {
+            let (edit, range) = edit_range(splice, 0..splice.length);
+            (splice.base, edit, range)
+        })
+    }
+
+    /// The byte of the base before which a stretch stands; the end for none.
+    fn base(&self, index: usize) -> u64 {
+        (self.splices.get(index)).map_or(self.base_bytes, |splice| splice.base)
+    }
+
+    /// How many stretches stand before a byte of the base.
+    fn count_before(&self, offset: u64) -> usize {
+        // The table has an entry for every byte.
+        let entry = (offset >> self.shift) as usize;
+        let (from, to) = (self.before[entry] as usize, self.before[entry + 1] as usize);
+        from + self.splices[from..to].partition_point(|splice| splice.base <= offset)
+    }
+
+    /// The stretch that has a place in the last text, or the first one behind it.
+    fn at_place(&self, place: u64) -> usize {
+        partition(self.splices.len(), |index| {
+            self.splices[index].base + self.sums[index + 1] <= place
+        })
+    }
+
+    /// The first byte of the base that does not stand before a place of the last text, and whether it is the one there.
+    pub(super) fn base_of_place(&self, place: u64) -> (u64, bool) {
+        let index = self.at_place(place);
+        let (base, found) = (self.base(index), place - self.sums[index]);
+        (base.min(found), found < base)
+    }
+
+    /// The text after the first edits.
+    pub(super) fn moment(&self, edits: usize) -> Moment<'_> {
+        let count = self.splices.len() + 1;
+        let mut moment = Moment {
+            stretches: self,
+            edits,
+            blocks: Vec::with_capacity(count.div_ceil(BLOCK)),
+            within: Vec::with_capacity(count),
+            bytes: self.base_bytes,
+        };
+        let mut sum = 0;
+        for index in 0..count {
+            if index % BLOCK == 0 {
+                moment.blocks.push(moment.bytes - self.base_bytes);
+                sum = 0;
+            }
+            moment.within.push(sum);
+            let splice = self.splices.get(index);
+            if let Some(splice) = splice.filter(|splice| (splice.insert as usize) < edits) {
+                sum += splice.length;
+                moment.bytes += splice.length;
+            }
+        }
+        moment
+    }
+}
+
+/// Some bytes of a stretch, as those of its edit.
+fn edit_range(splice: &Splice, range: Range<u64>) -> (usize, Range<usize>) {
+    // Within a text in memory.
+    let at = |offset: u64| (splice.start + offset) as usize;
+    (splice.insert as usize, at(range.start)..at(range.end))
+}
+
+impl Moment<'_> {
+    /// Makes the next edit.
+    pub(super) fn advance(&mut self) {
+        let stretches = self.stretches;
+        for &index in stretches.of_edit(self.edits) {
+            let index = index as usize;
+            let length = stretches.splices[index].length;
+            let block = index / BLOCK;
+            let end = self.within.len().min((block + 1) * BLOCK);
+            (self.within[index + 1..].iter_mut())
+                .take(end - (index + 1))
+                .for_each(|sum| *sum += length);
+            (self.blocks[block + 1..].iter_mut()).for_each(|sum| *sum += length);
+            self.bytes += length;
+        }
+        self.edits += 1;
+    }
+
+    /// How many bytes the text has.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many edits have been made.
+    pub(super) fn edits(&self) -> usize {
+        self.edits
+    }
+
+    /// Bytes of the stretches that are there before one.
+    fn sum(&self, index: usize) -> u64 {
+        self.blocks[index / BLOCK] + self.within[index]
+    }
+
+    /// Where a byte of the base is.
+    pub(super) fn offset(&self, base: u64) -> u64 {
+        base + self.sum(self.stretches.count_before(base))
+    }
+
+    /// Where the byte is that has a place in the last text; it must be there.
+    pub(super) fn offset_of_place(&self, place: u64) -> u64 {
+        // In the stretch or in the base before it.
+        let index = self.stretches.at_place(place);
+        place - self.stretches.sums[index] + self.sum(index)
+    }
+
+    /// Where a stretch is that is there.
+    pub(super) fn range(&self, index: u32) -> Range<u64> {
+        let splice = &self.stretches.splices[index as usize];
+        let start = splice.base + self.sum(index as usize);
+        start..start + splice.length
+    }
+
+    /// What some of the bytes are, as far as the text goes.
+    pub(super) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = Part> {
+        let stretches = self.stretches;
+        let count = stretches.splices.len();
+        let is_before = move |index: usize, at: u64| {
+            index < count && stretches.splices[index].base + self.sum(index + 1) <= at
+        };
+        let end = range.end.min(self.bytes);
+        let mut at = range.start;
+        // The first stretch that ends behind `at`, once it was found.
+        let mut found = None;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            // Next to the last one, unless many are not there.
+            let near = found.map(|last| if is_before(last, at) { last + 1 } else { last });
+            let index = match near {
+                Some(index) if !is_before(index, at) => index,
+                _ => partition(count, |index| is_before(index, at)),
+            };
+            found = Some(index);
+            let sum = self.sum(index);
+            let start = stretches.base(index) + sum;
+            let (source, place, to) = match stretches.splices.get(index) {
+                Some(splice) if at >= start => {
+                    let to = end.min(start + splice.length);
+                    let (edit, range) = edit_range(splice, at - start..to - start);
+                    let place = splice.base + stretches.sums[index] + (at - start);
+                    (Source::Edit(edit, range), place, to)
+                }
+                _ => {
+                    let to = end.min(start);
+                    let place = at - sum + stretches.sums[index];
+                    (Source::Base(at - sum..to - sum), place, to)
+                }
+            };
+            let length = to - at;
+            at = to;
+            Some(Part {
+                source,
+                place,
+                length,
+            })
+        })
+    }
+}
+
+/// The first number below `count` that is not so, or `count`; those that are so come first.
+fn partition(count: usize, is_so: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut to) = (0, count);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        match is_so(middle) {
+            true => from = middle + 1,
+            false => to = middle,
+        }
+    }
+    from
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use zipfdb_kernels::{Insert, InsertOrder, place_inserts};
+
+    use super::*;
+
+    #[test]
+    fn every_moment_has_its_text_and_its_places() {
+        let mut state = 11u64;
+        let mut below = |limit: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % limit
+        };
+        for (base_bytes, edits) in [(0, 5), (1, 40), (10, 900), (5000, 700)] {
+            let base: Vec<u8> = (0..base_bytes).map(|_| b'a' + below(26) as u8).collect();
+            let mut texts = vec![base.clone()];
+            let (mut inserts, mut inserted) = (Vec::new(), Vec::new());
+            for _ in 0..edits {
+                let mut text = texts.last().unwrap().clone();
+                let more: Vec<u8> = (0..below(5)).map(|_| b'A' + below(26) as u8).collect();
+                let offset = match below(3) {
+                    0 => text.len() as u64,
+                    _ => below(text.len() as u64 + 1),
+                };
+                let at = offset as usize;
+                text.splice(at..at, more.iter().copied());
+                inserts.push(Insert {
+                    file: 0,
+                    offset,
+                    length: more.len() as u64,
+                });
+                inserted.push(more);
+                texts.push(text);
+            }
+            let placed = place_inserts(&[base_bytes], &inserts, InsertOrder::Sequence).unwrap();
+            let stretches = Stretches::new(base_bytes, edits, placed.splices);
+            let last = texts.last().unwrap();
+            let mut moment = stretches.moment(0);
+            for (made, text) in texts.iter().enumerate() {
+                if made > 0 {
+                    moment.advance();
+                    for &index in stretches.of_edit(made - 1) {
+                        assert!(moment.range(index).end <= text.len() as u64);
+                    }
+                }
+                assert_eq!(moment.bytes(), text.len() as u64);
+                let fresh = stretches.moment(made);
+                assert!(fresh.blocks == moment.blocks && fresh.within == moment.within);
+                let from = below(text.len() as u64 + 1);
+                let (mut at, mut found) = (from, Vec::new());
+                for part in moment.parts(from..from + 70) {
+                    let start = found.len();
+                    match part.source {
+                        Source::Base(range) => {
+                            assert_eq!(moment.offset(range.start), at);
+                            let base_place = stretches.base_of_place(part.place);
+                            assert_eq!(base_place, (range.start, true));
+                            found
+                                .extend_from_slice(&base[range.start as usize..range.end as usize]);
+                        }
+                        Source::Edit(edit, range) => {
+                            assert!(!stretches.base_of_place(part.place).1);
+                            found.extend_from_slice(&inserted[edit][range]);
+                        }
+                    }
+                    assert_eq!((found.len() - start) as u64, part.length);
+                    for more in 0..part.length {
+                        let place = part.place + more;
+                        assert_eq!(last[place as usize], found[start + more as usize]);
+                        assert_eq!(moment.offset_of_place(place), at + more);
+                    }
+                    at += part.length;
+                }
+                let to = text.len().min(from as usize + 70);
+                assert_eq!(found, &text[from as usize..to]);
+            }
+        }
+    }
+}
