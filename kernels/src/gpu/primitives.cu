@@ -272,6 +272,7 @@ struct SortShared {
     u32 digits[DIGITS];
     u32 sums[DIGITS / WARP_THREADS];
     u32 tile;
+    bool is_one_digit;
 };
 
 // Digits of at most so many bits are ranked faster: each bit is a vote.
@@ -304,7 +305,12 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     constexpr bool HAS_VALUES = sizeof(Value) >= sizeof(u32);
     constexpr u32 SORT_TILE = THREADS_OF_SORT * ITEMS;
     constexpr u32 SORT_WARPS = THREADS_OF_SORT / WARP_THREADS;
-    if (threadIdx.x == 0) shared.tile = atomicAdd(ticket, 1u);
+    if (threadIdx.x == 0) {
+        shared.tile = atomicAdd(ticket, 1u);
+        const u32 one = digit_of(keys[0], shift, bits);
+        const u64 end = one + 1 < DIGITS ? offsets[one + 1] : count;
+        shared.is_one_digit = offsets[one] == 0 && end == count;
+    }
     for (u32 i = threadIdx.x; i < SORT_WARPS * DIGITS; i += THREADS_OF_SORT) {
         shared.warp_counts[i / DIGITS][i % DIGITS] = 0;
     }
@@ -312,6 +318,14 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     const u32 tile = shared.tile;
     const u64 first = u64(tile) * SORT_TILE;
     const u32 in_tile = u32(min(u64(SORT_TILE), count - first));
+    // High digits are often the same everywhere: then all items stay where they are.
+    if (shared.is_one_digit) {
+        for (u32 at = threadIdx.x; at < in_tile; at += THREADS_OF_SORT) {
+            keys_out[first + at] = keys[first + at];
+            if constexpr (HAS_VALUES) values_out[first + at] = values[first + at];
+        }
+        return;
+    }
     // A warp has consecutive items, a lane every 32nd of them. Behind the end lie items of the highest digit.
     const u32 lane_first = warp_index() * ITEMS * WARP_THREADS + lane_index();
     Key items[ITEMS];

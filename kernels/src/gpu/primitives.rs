@@ -555,6 +555,36 @@ mod tests {
     }
 
     #[test]
+    fn digits_that_all_keys_share_leave_them_where_they_are() {
+        on_devices(|gpu| {
+            let mut numbers = Numbers::new(5);
+            for len in LENGTHS {
+                // By digit of eight bits: the highest there is, none, some, and one.
+                let of_digits = |low: u32| 0xff00_0007 | low << 8;
+                let keys = numbers.below(len, 256).into_iter().map(of_digits);
+                let keys: Vec<u32> = keys.collect();
+                let mut expected: Vec<(u32, u32)> = keys.iter().copied().zip(0..).collect();
+                expected.sort_by_key(|&(key, _)| key);
+                let values: Vec<u32> = (0..len as u32).collect();
+                let (sorted, moved) =
+                    sort_pairs(gpu, gpu.upload(&keys)?, gpu.upload(&values)?, 0..32)?;
+                let found = gpu.download(&sorted)?.into_iter();
+                let found: Vec<(u32, u32)> = found.zip(gpu.download(&moved)?).collect();
+                assert_eq!(found, expected, "{len}");
+                let wide: Vec<u64> = keys.iter().map(|&key| u64::from(key) << 9).collect();
+                let sorted = sort_keys(gpu, gpu.upload(&wide)?, 0..64)?;
+                let expected = expected.iter().map(|&(key, _)| u64::from(key) << 9);
+                assert_eq!(
+                    gpu.download(&sorted)?,
+                    expected.collect::<Vec<_>>(),
+                    "{len}"
+                );
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
     fn sums_by_key_equal_sums_of_runs() {
         on_devices(|gpu| {
             let mut numbers = Numbers::new(4);
