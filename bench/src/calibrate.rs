@@ -70,12 +70,12 @@ const WINDOW_BYTES: usize = 1 << 28;
 const SYMBOL_WORDS_MAX: f64 = 4.0;
 
 /// Words that are looked up.
-const QUESTIONS: usize = 20_000;
+const LOOKUP_WORDS: usize = 20_000;
 
 /// A look-up is timed by words with at most so many places in their file, a place by some with so many at least.
 const RARE_MAX: usize = 4;
 const FREQUENT_MIN: usize = 1_000;
-const FREQUENT_WORDS: usize = QUESTIONS / 100;
+const FREQUENT_WORDS: usize = LOOKUP_WORDS / 100;
 
 /// Measures on all corpora and prints.
 pub fn run(options: &Options) -> Result<()> {
@@ -179,14 +179,11 @@ type LookupCosts = [Option<f64>; 2];
 /// Looks up words, each in its file: first those with few places there, then those with many. `find` gives how many.
 fn lookup_costs(asked: &[Vec<(u32, u32)>; 2], find: impl Fn(u32, u32) -> usize) -> LookupCosts {
     let [rare, frequent] = asked.each_ref().map(|asked| {
-        let times = asked.iter().map(|&(file, word)| {
-            let (count, time) = timed(|| find(file, word));
-            (time, time / count.max(1) as f64)
-        });
-        times.collect::<Vec<_>>()
+        let found = asked.iter();
+        found.map(|&(file, word)| timed(|| find(file, word)))
     });
-    let lookups = rare.into_iter().map(|(lookup, _)| lookup).collect();
-    let places = frequent.into_iter().map(|(_, place)| place).collect();
+    let lookups = rare.map(|(_, time)| time).collect();
+    let places = frequent.map(|(count, time)| time / count as f64).collect();
     [median(lookups), median(places)]
 }
 
@@ -206,7 +203,7 @@ struct OfGrammar {
 
 fn grammar_costs(corpus: &Corpus, runs: usize) -> Result<OfGrammar> {
     let words = Words::new(&words::read_pieces(corpus)?, corpus.files.len())?;
-    let step = (words.words.len() / QUESTIONS).max(1);
+    let step = (words.words.len() / LOOKUP_WORDS).max(1);
     let indexes = (0..words.words.len()).step_by(step);
     // Files are numbered by u32.
     let asked = indexes.map(|index| (words.file_of(index) as u32, words.words[index]));
