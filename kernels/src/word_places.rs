@@ -188,13 +188,6 @@ impl WordPlaces {
         }
         offsets
     }
-
-    /// Bytes in memory.
-    pub fn bytes(&self) -> usize {
-        let arrays = [&self.offsets, &self.roots, &self.nodes];
-        let numbers: usize = arrays.iter().map(|array| size_of_val(&array[..])).sum();
-        numbers + size_of_val(&self.links[..])
-    }
 }
 
 /// Where the first entry at `offset` or behind it begins.
