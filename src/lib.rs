@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod bisect;
 mod corpus;
 mod database;
 mod device;

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use zipfdb_kernels::Splice;
 
+use crate::bisect::partition_point;
+
 /// Stretches whose bytes are added up together.
 const BLOCK: usize = 256;
 
@@ -140,7 +142,7 @@ impl Stretches {
 
     /// The stretch that has a place in the last text, or the first one behind it.
     fn at_place(&self, place: u64) -> usize {
-        partition(self.splices.len(), |index| {
+        partition_point(self.splices.len(), |index| {
             self.splices[index].base + self.sums[index + 1] <= place
         })
     }
@@ -257,7 +259,7 @@ impl Moment<'_> {
             let near = found.map(|last| if is_before(last, at) { last + 1 } else { last });
             let index = match near {
                 Some(index) if !is_before(index, at) => index,
-                _ => partition(count, |index| is_before(index, at)),
+                _ => partition_point(count, |index| is_before(index, at)),
             };
             found = Some(index);
             let sum = self.sum(index);
@@ -284,19 +286,6 @@ impl Moment<'_> {
             })
         })
     }
-}
-
-/// The first number below `count` that is not so, or `count`; those that are so come first.
-fn partition(count: usize, is_so: impl Fn(usize) -> bool) -> usize {
-    let (mut from, mut to) = (0, count);
-    while from < to {
-        let middle = from + (to - from) / 2;
-        match is_so(middle) {
-            true => from = middle + 1,
-            false => to = middle,
-        }
-    }
-    from
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use zipfdb_storage::Tokenizer;
 
 use super::stored_view::StoredView;
 use crate::Result;
-use crate::overlay::{EditedFile, Piece, Region, RegionPlace, Regions, StoredText};
+use crate::bisect::gallop;
+use crate::overlay::{EditedFile, Piece, RegionPlace, Regions, StoredText};
 
 /// Bytes of a stored stretch that are written at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -141,8 +142,8 @@ impl EditedText {
         };
         let mut next = 0;
         for offset in stored {
-            let is_before = |region: &Region| region.stored_bytes.end <= offset;
-            next += count_while(&regions[next..], is_before);
+            let rest = &regions[next..];
+            next += gallop(rest.len(), |index| rest[index].stored_bytes.end <= offset);
             if (regions.get(next)).is_none_or(|region| offset < region.stored_bytes.start) {
                 let before =
                     iter::from_fn(|| places.next_if(|place| (place.region as usize) < next));
@@ -214,15 +215,6 @@ impl EditedText {
         }
         Ok(Ok(()))
     }
-}
-
-/// How many of the first items, all of them before the others, are so. Work: logarithmic in that number.
-fn count_while<T>(items: &[T], is_so: impl Fn(&T) -> bool) -> usize {
-    let mut end = 1;
-    while end < items.len() && is_so(&items[end]) {
-        end *= 2;
-    }
-    items[..items.len().min(end)].partition_point(is_so)
 }
 
 /// The bytes of pieces of a file that rests on stored file `stored`, if on any.

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use super::vocabulary::Vocabulary;
 use super::word_order::compare;
 use crate::Result;
+use crate::bisect::partition_point;
 
 /// Maps of words; a power of two.
 const MAPS: usize = 16;
@@ -139,13 +140,6 @@ impl RankedWords {
 /// How many stored words come before a word in dictionary order.
 fn stored_before(vocabulary: &Vocabulary, word: &[u8]) -> u32 {
     // Words are numbered by u32.
-    let (mut low, mut high) = (0, vocabulary.len() as u32);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match compare(vocabulary.word(middle), word).is_lt() {
-            true => low = middle + 1,
-            false => high = middle,
-        }
-    }
-    low
+    let is_before = |number| compare(vocabulary.word(number as u32), word).is_lt();
+    partition_point(vocabulary.len(), is_before) as u32
 }

@@ -9,6 +9,7 @@ use zipfdb_kernels::{CountTable, FileOrder, NGRAM_WORDS_MAX, NgramFiles};
 
 use super::counts::{correct_few, corrected};
 use super::{Edit, NONE, PendingView};
+use crate::bisect::gallop;
 use crate::device::Run;
 use crate::overlay::{Region, RegionWord};
 use crate::snapshot::tasks::{CountedNgrams, Counts};
@@ -468,18 +469,5 @@ fn merge(
 fn smaller(words: &[u32], n: usize, ngram: &[u32]) -> usize {
     let rows = words.len() / n;
     let is_smaller = |row: usize| words[row * n..][..n] < *ngram;
-    let (mut from, mut step) = (0, 1);
-    while from + step <= rows && is_smaller(from + step - 1) {
-        from += step;
-        step *= 2;
-    }
-    let mut to = rows.min(from + step);
-    while from < to {
-        let middle = from + (to - from) / 2;
-        match is_smaller(middle) {
-            true => from = middle + 1,
-            false => to = middle,
-        }
-    }
-    from
+    gallop(rows, is_smaller)
 }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use crate::bisect::partition_point;
 use crate::snapshot::vocabulary::Vocabulary;
 use crate::snapshot::word_numbers::RankedWords;
 
@@ -147,17 +148,10 @@ impl Numbering {
             };
         }
         let at = |place: usize| self.stored_before[place] + place as u32;
-        let (mut low, mut high) = (0, self.fresh.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match at(middle) < number {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        match low < self.fresh.len() && at(low) == number {
-            true => Ok(low),
-            false => Err(number - low as u32),
+        let place = partition_point(self.fresh.len(), |place| at(place) < number);
+        match place < self.fresh.len() && at(place) == number {
+            true => Ok(place),
+            false => Err(number - place as u32),
         }
     }
 
