@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use rayon::prelude::*;
 use zipfdb_kernels::{
     Content, CountTable, FileCounting, FileOrder, GAP, GrammarView, Lengths, NgramCounts,
     NgramFiles, PARENTS_SYMBOL_COST, Parents, RuleEnds, Signatures, Structures, SymbolText,
@@ -82,7 +81,7 @@ impl WordTable {
             [start as u32, range[1] as u32]
         };
         let spans = match u32::try_from(dictionary.bytes().len()) {
-            Ok(_) => tokens.par_iter().map(span).collect(),
+            Ok(_) => tokens.iter().map(span).collect(),
             Err(_) => Vec::new(),
         };
         WordTable {
@@ -729,19 +728,18 @@ impl SegmentView {
     /// Where words are, if that is kept: counted in bytes or words from the start of the segment.
     fn places(&self, unit: Unit, stop: &AtomicBool) -> Result<Option<&WordPlaces>> {
         let build = || {
+            let lengths = self.lengths_in(unit)?;
             let places = match unit {
                 Unit::Bytes => {
-                    let (view, dictionary) = (self.view()?, self.dictionary()?);
-                    let (lengths, word_of) = (self.lengths(view)?, self.word_of()?);
+                    let (dictionary, word_of) = (self.dictionary()?, self.word_of()?);
                     let word = |token: u32| match word_of[token as usize] {
                         GAP => (GAP, 0),
                         word => (word, u32::from(dictionary.has_glued_space(token))),
                     };
-                    WordPlaces::new(view, lengths, self.word_count()?, word, stop)?
+                    WordPlaces::new(self.view()?, lengths, self.word_count()?, word, stop)?
                 }
                 Unit::Words => {
                     let view = self.word_grammar()?.view();
-                    let lengths = self.word_lengths(view)?;
                     WordPlaces::new(view, lengths, view.terminal_count, |word| (word, 0), stop)?
                 }
             };
@@ -767,6 +765,37 @@ impl SegmentView {
         (symbols as f64 * PLACES_BUILD_COST) as u64
     }
 
+    /// The places of a word in a file, counted from its start, if places are kept.
+    fn kept_in_file(
+        &self,
+        unit: Unit,
+        file: u32,
+        word: WordTerminals,
+        stop: &AtomicBool,
+    ) -> Result<Option<Vec<u64>>> {
+        let Some(places) = self.places(unit, stop)? else {
+            return Ok(None);
+        };
+        let range = self.lengths_in(unit)?.file_range(file);
+        let start = range.start;
+        let mut found = match self.number_of(word)? {
+            Some(number) => places.places(number, range),
+            None => Vec::new(),
+        };
+        for place in &mut found {
+            *place -= start;
+        }
+        Ok(Some(found))
+    }
+
+    /// Lengths of the grammar that has its places counted so.
+    fn lengths_in(&self, unit: Unit) -> Result<&Lengths> {
+        match unit {
+            Unit::Bytes => self.lengths(self.view()?),
+            Unit::Words => self.word_lengths(self.word_grammar()?.view()),
+        }
+    }
+
     /// Lengths of the grammar over words, in words.
     fn word_lengths(&self, view: GrammarView<'_>) -> Result<&Lengths> {
         build_once(&self.word_lengths, || Ok(Lengths::new(view, |_| 1)))
@@ -778,12 +807,12 @@ impl SegmentView {
         word: WordTerminals,
         stop: &AtomicBool,
     ) -> Result<Vec<(u32, Vec<u64>)>> {
-        let Some(number) = self.number_of(word)? else {
+        if word.first == word.end {
             return Ok(Vec::new());
-        };
+        }
         let view = self.view()?;
         let offsets = match self.places(Unit::Bytes, stop)? {
-            Some(places) => places.places(number, 0..u64::MAX),
+            Some(places) => places.places(self.word_of()?[word.first as usize], 0..u64::MAX),
             None => {
                 let begin = Instant::now();
                 let range = 0..view.root.len();
@@ -817,12 +846,11 @@ impl SegmentView {
         word: WordTerminals,
         stop: &AtomicBool,
     ) -> Result<Vec<u64>> {
-        let Some(number) = self.number_of(word)? else {
+        if word.first == word.end {
             return Ok(Vec::new());
-        };
-        if let Some(places) = self.places(Unit::Bytes, stop)? {
-            let lengths = self.lengths(self.view()?)?;
-            return Ok(in_file(places, number, lengths, file));
+        }
+        if let Some(offsets) = self.kept_in_file(Unit::Bytes, file, word, stop)? {
+            return Ok(offsets);
         }
         if let Some(offsets) = self.ask_alone(file, |alone| alone.locate(word))? {
             return Ok(offsets);
@@ -846,9 +874,8 @@ impl SegmentView {
         let Some(number) = self.number_of(word)? else {
             return Ok(Vec::new());
         };
-        if let Some(places) = self.places(Unit::Words, stop)? {
-            let lengths = self.word_lengths(self.word_grammar()?.view())?;
-            return Ok(in_file(places, number, lengths, file));
+        if let Some(positions) = self.kept_in_file(Unit::Words, file, word, stop)? {
+            return Ok(positions);
         }
         if let Some(positions) = self.ask_alone(file, |alone| alone.positions(word))? {
             return Ok(positions);
@@ -1073,17 +1100,6 @@ impl SegmentView {
         let built = Parents::new(view);
         Some(self.parents.get_or_init(|| built))
     }
-}
-
-/// The places of a word in a file, counted from its start.
-fn in_file(places: &WordPlaces, word: u32, lengths: &Lengths, file: u32) -> Vec<u64> {
-    let range = lengths.file_range(file);
-    let start = range.start;
-    let mut found = places.places(word, range);
-    for place in &mut found {
-        *place -= start;
-    }
-    found
 }
 
 /// Nanoseconds that a file takes whose root alone is decoded, about: two chunks of the root at least, and its tokens.

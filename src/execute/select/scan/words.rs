@@ -136,7 +136,7 @@ impl WordsScan {
             true => request.limit,
             false => None,
         };
-        let asks_position = asks(&[WordsColumn::Position]) || asks_for_position(&place_filters);
+        let asks_position = asks_position(&columns, &place_filters);
         let keeps_places = grain == Grain::Occurrence && keeps_places(&snapshot, asks_position);
         let mut candidates = candidates(
             &snapshot,
@@ -244,12 +244,11 @@ fn candidates(
     candidates
 }
 
-/// Whether some filters of places ask for positions.
-fn asks_for_position(place_filters: &[ColumnFilter]) -> bool {
-    let columns = place_filters.iter().map(ColumnFilter::column);
-    columns
-        .filter_map(|column| WordsColumn::ALL.get(column))
-        .any(|&column| column == WordsColumn::Position)
+/// Whether columns or filters of places ask for positions.
+fn asks_position(columns: &[WordsColumn], place_filters: &[ColumnFilter]) -> bool {
+    let filtered = place_filters.iter().map(ColumnFilter::column);
+    let filtered = filtered.filter_map(|column| WordsColumn::ALL.get(column));
+    (columns.iter().chain(filtered)).any(|&column| column == WordsColumn::Position)
 }
 
 /// Whether offsets, and positions if they are asked for, are kept.
@@ -577,7 +576,7 @@ impl Task {
     }
 
     fn asks_position(&self) -> bool {
-        self.columns.contains(&WordsColumn::Position) || asks_for_position(&self.place_filters)
+        asks_position(&self.columns, &self.place_filters)
     }
 
     /// The occurrences of some words in a file, in order of place.
