@@ -264,3 +264,4 @@ inline void __threadfence() { emulator::fence(); }
 inline void __threadfence_block() { emulator::fence(); }
 inline void __nanosleep(unsigned) { emulator::spin(); }
 inline void spin_wait() { emulator::spin(); }
+inline void poll_wait() { emulator::spin(); }

@@ -460,6 +460,25 @@ pub(crate) fn doubling(rules: u32) -> TestGrammar {
     TestGrammar::new(tokens, words, &bodies, &[vec![0]])
 }
 
+/// Each rule holds the first one so many times, and the one before.
+pub(crate) fn held_often(rules: u32, times: usize) -> TestGrammar {
+    let (tokens, words) = tokens(3, 1);
+    let terminals = tokens.len() as u32;
+    let mut bodies = vec![vec![0, 1]];
+    for rule in 1..rules {
+        let mut body = vec![terminals; times];
+        body.extend([terminals + rule - 1, rule % terminals]);
+        bodies.push(body);
+    }
+    let top = terminals + rules - 1;
+    TestGrammar::new(
+        tokens,
+        words,
+        &bodies,
+        &[vec![top, 1], vec![], vec![terminals]],
+    )
+}
+
 /// Asserts that `run` gives the same result on 1, 2 and 16 threads, and returns it.
 pub(crate) fn in_pools<T: Send + PartialEq + std::fmt::Debug>(run: impl Fn() -> T + Sync) -> T {
     let in_pool = |threads| {

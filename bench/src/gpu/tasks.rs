@@ -252,7 +252,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     )?;
     bench.task(
         "word count, root anew",
-        |words| gpu::weights_with_root::<u32>(gpu, words),
+        |words| gpu::weights_with_root(gpu, words),
         &words,
         |weights| Ok(of_words(gpu.download(weights)?)),
         || of_words(twin_count()),

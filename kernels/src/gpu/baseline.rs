@@ -11,7 +11,7 @@ use super::error::GpuError;
 use super::file_words::KeyShape;
 use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
-use super::weights::{self, COLUMNS_MAX, weights_with_root};
+use super::weights::{COLUMNS_MAX, root_counts};
 use super::{file_words, ngrams, primitives};
 use crate::GrammarView;
 
@@ -88,7 +88,7 @@ pub fn plain_histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, Gpu
 ///
 /// [`GpuError`].
 pub fn histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
-    weights_with_root(gpu, &words.0)
+    root_counts(gpu, &words.0, &words.0.hot, 1)
 }
 
 /// For each word the files that it occurs in, with counts; with `by_file` for each file its words.
@@ -107,7 +107,7 @@ pub fn counts_by_file(
 ) -> Result<DeviceTable, GpuError> {
     let (files, terminals) = (words.0.files(), words.0.terminal_count as usize);
     if files <= COLUMNS_MAX {
-        let cells = weights::of_root(gpu, &words.0, files, 0)?;
+        let cells = root_counts(gpu, &words.0, &words.0.hot, files)?;
         return match by_file {
             true => tables::of_cells(gpu, &cells, files, terminals, (1, files)),
             false => tables::of_cells(gpu, &cells, terminals, files, (files, 1)),

@@ -26,6 +26,9 @@ __device__ __forceinline__ void spin_wait() {
 #endif
 }
 
+// The same where what is waited for is on its way: every look counts.
+__device__ __forceinline__ void poll_wait() {}
+
 // A load that sees what other blocks stored, without an order for other loads.
 __device__ __forceinline__ u32 load_relaxed(const u32* from) {
     return *reinterpret_cast<const volatile u32*>(from);

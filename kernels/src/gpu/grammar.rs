@@ -3,6 +3,7 @@
 //! The invariant: the arrays are those of a [`GrammarView`], which was checked
 //! by whoever owned it; kernels trust them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -82,6 +83,16 @@ impl DeviceGrammar {
     /// Number of distinct symbols: terminals and rules.
     pub fn symbol_count(&self) -> usize {
         self.terminal_count as usize + self.rules()
+    }
+
+    /// Where the bodies of the `index`-th level from below lie in `symbols`.
+    pub(crate) fn level_bodies(&self, index: usize) -> Range<u32> {
+        self.level_symbols[index]..self.level_symbols[index + 1]
+    }
+
+    /// The rules of the `index`-th level from below.
+    pub(crate) fn level_rules(&self, index: usize) -> Range<u32> {
+        self.level_offsets[index]..self.level_offsets[index + 1]
     }
 
     /// Bytes of device memory.

@@ -20,7 +20,7 @@ struct Walk {
     // [steps * 3]: first item, end, and items of a tile of each.
     const u32* ranges;
     u32 phases;
-    // The next piece, how many are done, and how many blocks have ended.
+    // The next piece, and how many are done.
     u32* state;
 };
 
@@ -92,12 +92,4 @@ __device__ __forceinline__ void walk_done(const Walk& walk, u32 pieces) {
         __threadfence();
         atomicAdd(&walk.state[1], pieces);
     }
-}
-
-// For a block that has nothing to do any more: the last one makes the state what it was, for the next launch.
-__device__ __forceinline__ void walk_end(const Walk& walk) {
-    if (threadIdx.x > 0) return;
-    __threadfence();
-    if (atomicAdd(&walk.state[2], 1u) + 1 < gridDim.x) return;
-    for (u32 i = 0; i < 3; i++) store_relaxed(&walk.state[i], 0);
 }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
+use super::grammar::DeviceGrammar;
 use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, MergePlan};
 use super::primitives;
@@ -101,9 +102,9 @@ impl Traversal {
 }
 
 /// The walk over all levels, from the lowest.
-pub(crate) fn lengths_walk(gpu: &Gpu, words: &DeviceWords) -> Result<Walk, GpuError> {
-    let levels = 0..words.levels();
-    let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
+pub(crate) fn lengths_walk(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Walk, GpuError> {
+    let levels = 0..grammar.levels();
+    let levels: Vec<_> = levels.map(|level| grammar.level_bodies(level)).collect();
     Walk::new(gpu, &[], 1, &levels, TILE, JOINED)
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn lengths(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, Gpu
     // The counters of the walk lie behind the others, so that one fill makes both 0.
     let rules = words.rules();
     let mut lengths = gpu.zeroed::<u32>(rules + STATE_ITEMS)?;
-    let walk = &words.walks.as_ref().expect("made with the grammar").lengths;
+    let walk = &words.lengths_walk;
     let mut arguments = arguments![
         &words.symbols,
         &words.owners,

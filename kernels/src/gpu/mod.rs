@@ -21,10 +21,10 @@ mod driver;
 #[cfg(any(test, feature = "emulator"))]
 mod emulator;
 mod error;
+mod fan_in;
 mod file_counts;
 mod file_words;
 mod grammar;
-mod joined_levels;
 mod levels;
 mod local_tables;
 mod lookups;
@@ -66,7 +66,7 @@ pub use splices::{DeviceInserts, DeviceSplices};
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;
 pub use traversal::DeviceWords;
-pub use weights::{DeviceCounter, file_weights, weights, weights_with_root, words_by_count};
+pub use weights::{weights, weights_with_root, words_by_count};
 
 use driver::Source;
 
@@ -81,6 +81,7 @@ const SOURCES: &[&Source] = &[
     &renumber::SOURCE,
     &splices::SOURCE,
     &traversal::SOURCE,
+    &fan_in::SOURCE,
     &weights::SOURCE,
     &tables::SOURCE,
     &merge::SOURCE,

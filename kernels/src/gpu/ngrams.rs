@@ -13,6 +13,7 @@ use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
 use super::file_words::FileWindows;
+use super::grammar::DeviceGrammar;
 use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, Lists, MergePlan};
 use super::primitives::{self, LookBack};
@@ -350,9 +351,9 @@ pub(crate) fn rank_rows(
 }
 
 /// The walk over all levels, from the lowest.
-pub(crate) fn ends_walk(gpu: &Gpu, words: &DeviceWords) -> Result<Walk, GpuError> {
-    let levels = 0..words.levels();
-    let levels: Vec<_> = levels.map(|level| words.level_rules(level)).collect();
+pub(crate) fn ends_walk(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Walk, GpuError> {
+    let levels = 0..grammar.levels();
+    let levels: Vec<_> = levels.map(|level| grammar.level_rules(level)).collect();
     Walk::new(gpu, &[], 1, &levels, RULES, JOINED)
 }
 
@@ -479,7 +480,7 @@ impl<'a> Search<'a> {
         let items = rules * 2 * half as usize;
         let ends = gpu.allocate::<u32>(items + STATE_ITEMS)?;
         gpu.fill_items(&ends, items, STATE_ITEMS, 0)?;
-        let walk = &grammar.walks.as_ref().expect("made with the grammar").ends;
+        let walk = &grammar.ends_walk;
         let mut arguments = arguments![
             &grammar.symbols,
             &grammar.rule_offsets,

@@ -7,14 +7,15 @@
 //! kept as counts too. Which symbols are said to be frequent is only about speed.
 
 use std::cmp::Reverse;
-use std::ops::{Deref, Range};
+use std::iter;
+use std::ops::Deref;
 
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Source, THREADS};
 use super::error::GpuError;
+use super::fan_in::{FanIn, PullState};
 use super::grammar::DeviceGrammar;
-use super::joined_levels::JoinedLevels;
-use super::levels::{STATE_ITEMS, Walk};
+use super::levels::Walk;
 use super::weights::{self, COLUMNS_MAX};
 use super::{local_tables, ngrams, primitives};
 use crate::GrammarView;
@@ -51,32 +52,30 @@ pub struct DeviceWords {
     pub(crate) owners: Buffer<u32>,
     /// `[symbols of the root]`: the file of each.
     pub(crate) root_files: Buffer<u32>,
-    /// `[files + 1]`: where the root of each file begins, on the host.
-    pub(crate) file_starts: Vec<u32>,
     /// `[HOT_SLOTS]`: symbols that are frequent in the root or in bodies, each in its slot or the one beside it.
     pub(crate) hot: Buffer<u32>,
-    /// How often each symbol occurs in the root itself, and in that of each file if there are few; there once levels have
-    /// been inlined; behind the former zeros for shadows.
-    pub(crate) root_counts: Option<Buffer<u32>>,
-    pub(crate) root_cells: Option<Buffer<u32>>,
-    /// Walks of traversals of the whole, there once levels have been inlined.
-    pub(crate) walks: Option<Walks>,
-    /// Counters of walks that leave them as they were.
-    pub(crate) walk_state: Buffer<u32>,
+    /// Where weights come from.
+    pub(crate) fan_in: FanIn,
+    /// How often each symbol occurs in the root itself, and in that of each file if there are a few.
+    pub(crate) whole: RootCounts,
+    pub(crate) by_file: Option<RootCounts>,
+    /// Walks over all levels, from the lowest.
+    pub(crate) lengths_walk: Walk,
+    pub(crate) ends_walk: Walk,
 }
 
-/// The walks that traversals of all files take.
+/// Counts of the root, and what is kept between launches that begin with them.
 #[derive(Debug)]
-pub(crate) struct Walks {
-    /// The root and all levels.
-    pub(crate) root: Walk,
-    /// The counts of the root, then joined levels.
-    pub(crate) weights: Walk,
-    pub(crate) joined: JoinedLevels,
-    /// The counts of the root in each of a few files, then all levels.
-    pub(crate) cells: Option<Walk>,
-    pub(crate) lengths: Walk,
-    pub(crate) ends: Walk,
+pub(crate) struct RootCounts {
+    pub(crate) counts: Buffer<u32>,
+    pub(crate) state: PullState,
+}
+
+impl RootCounts {
+    /// Bytes on the device.
+    fn bytes(&self) -> u64 {
+        (self.counts.len() * size_of::<u32>()) as u64 + self.state.bytes()
+    }
 }
 
 impl DeviceWords {
@@ -86,47 +85,41 @@ impl DeviceWords {
     ///
     /// [`GpuError`].
     pub fn new(gpu: &Gpu, grammar: DeviceGrammar) -> Result<DeviceWords, GpuError> {
-        let mut words = DeviceWords {
-            owners: primitives::expand(gpu, &grammar.rule_offsets, grammar.symbols.len())?,
-            root_files: primitives::expand(gpu, &grammar.root_offsets, grammar.root.len())?,
-            file_starts: Vec::new(),
-            hot: gpu.filled(HOT_SLOTS, u8::MAX)?,
-            root_counts: None,
-            root_cells: None,
-            walks: None,
-            walk_state: gpu.zeroed(STATE_ITEMS)?,
-            grammar,
-        };
-        words.inline_levels(gpu)?;
-        words.file_starts = gpu.download(&words.root_offsets)?;
-        let mut seen = sample(gpu, &words.root)?;
-        seen.extend(sample(gpu, &words.symbols)?);
-        let hot = hot_symbols(seen);
-        gpu.upload_to(&words.hot, 0, &hot)?;
-        let columns = words.files().min(COLUMNS_MAX);
-        let joined = JoinedLevels::new(gpu, &words)?;
-        let counts = weights::of_root(gpu, &words, 1, joined.shadows)?;
-        let mut cells = None;
-        if (2..=COLUMNS_MAX).contains(&words.files()) {
-            let counts = weights::of_root(gpu, &words, columns, 0)?;
-            let levels = (0..words.levels()).rev();
-            let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
-            cells = Some(weights::walk_from(gpu, &counts, &levels, columns)?);
-            words.root_cells = Some(counts);
+        let mut grammar = grammar;
+        let mut owners = primitives::expand(gpu, &grammar.rule_offsets, grammar.symbols.len())?;
+        let hot = gpu.filled(HOT_SLOTS, u8::MAX)?;
+        if grammar.rules() > 0 {
+            let fan_in = FanIn::new(gpu, &grammar, &owners)?;
+            let counts = weights::root_counts(gpu, &grammar, &hot, 1)?;
+            let weights = fan_in.pull(gpu, &fan_in.state(gpu, 1)?, &counts)?;
+            let kept = kept_levels(gpu, &grammar, &weights)?;
+            if kept < grammar.levels() {
+                inline_levels(gpu, &mut grammar, kept, &weights)?;
+                owners.truncate(grammar.symbols.len());
+            }
         }
-        // Positions are u32.
-        let root = 0..words.root.len() as u32;
-        let weights = weights::walk_from(gpu, &counts, &joined.steps, 1)?;
-        words.root_counts = Some(counts);
-        words.walks = Some(Walks {
-            root: weights::walk(gpu, &words, root, 1)?,
-            weights,
-            joined,
-            cells,
-            lengths: local_tables::lengths_walk(gpu, &words)?,
-            ends: ngrams::ends_walk(gpu, &words)?,
-        });
-        Ok(words)
+        let fan_in = FanIn::joined(gpu, &grammar, &owners)?;
+        let mut seen = sample(gpu, &grammar.root)?;
+        seen.extend(sample(gpu, &grammar.symbols)?);
+        gpu.upload_to(&hot, 0, &hot_symbols(seen))?;
+        let counted = |columns: usize| -> Result<RootCounts, GpuError> {
+            Ok(RootCounts {
+                counts: weights::root_counts(gpu, &grammar, &hot, columns)?,
+                state: fan_in.state(gpu, columns)?,
+            })
+        };
+        let by_file = (2..=COLUMNS_MAX).contains(&grammar.files());
+        Ok(DeviceWords {
+            root_files: primitives::expand(gpu, &grammar.root_offsets, grammar.root.len())?,
+            whole: counted(1)?,
+            by_file: by_file.then(|| counted(grammar.files())).transpose()?,
+            lengths_walk: local_tables::lengths_walk(gpu, &grammar)?,
+            ends_walk: ngrams::ends_walk(gpu, &grammar)?,
+            owners,
+            hot,
+            fan_in,
+            grammar,
+        })
     }
 
     /// Copies a grammar to a device.
@@ -140,153 +133,16 @@ impl DeviceWords {
 
     /// Bytes of device memory, those of the grammar included.
     pub fn bytes(&self) -> u64 {
-        let counts = [&self.root_counts, &self.root_cells].into_iter().flatten();
-        let counts: usize = counts.map(Buffer::len).sum();
-        let joined = self.walks.as_ref().map_or(0, |walks| {
-            walks.joined.symbols.len() + walks.joined.owners.len()
-        });
-        let items = self.owners.len() + self.root_files.len() + self.hot.len() + counts + joined;
-        self.grammar.bytes() + (items * size_of::<u32>()) as u64
+        let items = self.owners.len() + self.root_files.len() + self.hot.len();
+        let counts = iter::once(&self.whole).chain(&self.by_file);
+        let counts: u64 = counts.map(RootCounts::bytes).sum();
+        let items = (items * size_of::<u32>()) as u64;
+        self.grammar.bytes() + items + self.fan_in.bytes() + counts
     }
 
     /// Number of symbols of bodies and of the root.
     pub fn sizes(&self) -> (usize, usize) {
         (self.symbols.len(), self.root.len())
-    }
-
-    /// Where the bodies of the `index`-th level from below lie in `symbols`.
-    pub(crate) fn level_bodies(&self, index: usize) -> Range<u32> {
-        self.level_symbols[index]..self.level_symbols[index + 1]
-    }
-
-    /// The rules of the `index`-th level from below.
-    pub(crate) fn level_rules(&self, index: usize) -> Range<u32> {
-        self.level_offsets[index]..self.level_offsets[index + 1]
-    }
-
-    /// Inlines levels into the root, from the highest, as long as it does not grow much.
-    fn inline_levels(&mut self, gpu: &Gpu) -> Result<(), GpuError> {
-        let (levels, rules) = (self.levels(), self.rules());
-        if rules == 0 {
-            return Ok(());
-        }
-        let terminals = self.terminal_count as usize;
-        let weights = weights::weights(gpu, self)?;
-        let gains = gpu.zeroed::<u64>(levels)?;
-        let level_offsets = gpu.upload(&self.level_offsets)?;
-        // Rules and levels are u32.
-        let arguments = arguments![
-            &self.rule_offsets,
-            rules as u32,
-            &level_offsets,
-            levels as u32,
-            weights.at(terminals),
-            &gains
-        ];
-        gpu.launch_looping(
-            SOURCE.kernel("level_gains_kernel").moving(rules * 2 * 4),
-            rules,
-            arguments,
-        )?;
-        let gains = gpu.download(&gains)?;
-        let most = (self.symbols.len() + self.root.len()) as u64 / GAIN_SHARE;
-        let mut gained = 0u64;
-        let inlined = (gains.iter().rev().take(INLINED_MAX))
-            .take_while(|&&gain| {
-                gained = gained.saturating_add(gain);
-                gained <= most
-            })
-            .count();
-        match inlined {
-            0 => Ok(()),
-            _ => self.keep_levels(gpu, levels - inlined, &weights),
-        }
-    }
-
-    /// Inlines all but the lowest `kept` levels into the root.
-    fn keep_levels(
-        &mut self,
-        gpu: &Gpu,
-        kept: usize,
-        weights: &Buffer<u32>,
-    ) -> Result<(), GpuError> {
-        let first_rule = self.level_offsets[kept];
-        let first_symbol = self.level_symbols[kept];
-        let first = self.terminal_count + first_rule;
-        let rules = self.rules() - first_rule as usize;
-        let mut offsets = vec![0u32; rules + 1];
-        gpu.download_from(&self.rule_offsets, first_rule as usize, &mut offsets)?;
-        let mut symbols = vec![0u32; self.symbols.len() - first_symbol as usize];
-        gpu.download_from(&self.symbols, first_symbol as usize, &mut symbols)?;
-        let mut uses = vec![0u32; rules];
-        gpu.download_from(weights, first as usize, &mut uses)?;
-        let (mut flat_offsets, mut flat) = (vec![0u32], Vec::new());
-        for (body, &uses) in offsets.windows(2).zip(&uses) {
-            let body = (body[0] - first_symbol) as usize..(body[1] - first_symbol) as usize;
-            // What does not occur may be absurdly long.
-            let body = if uses > 0 { &symbols[body] } else { &[] };
-            for &symbol in body {
-                match symbol.checked_sub(first) {
-                    None => flat.push(symbol),
-                    Some(rule) => {
-                        let rule = rule as usize;
-                        flat.extend_from_within(
-                            flat_offsets[rule] as usize..flat_offsets[rule + 1] as usize,
-                        );
-                    }
-                }
-            }
-            // No longer than the new root, which is little longer than the old one, for each level.
-            flat_offsets.push(u32::try_from(flat.len()).expect("a root that u32 counts"));
-        }
-        let flat_offsets = gpu.upload(&flat_offsets)?;
-        let flat = gpu.upload(&flat)?;
-
-        let count = self.root.len();
-        let sizes = gpu.allocate::<u32>(count)?;
-        let arguments = arguments![&self.root, count, first, &flat_offsets, &sizes];
-        gpu.launch_looping(
-            SOURCE.kernel("flat_sizes_kernel").moving(count * 2 * 4),
-            count,
-            arguments,
-        )?;
-        let places = primitives::scan::<u32, u32>(gpu, &sizes)?;
-        let count = gpu.item(&places, count)? as usize;
-        let owners = primitives::expand(gpu, &places, count)?;
-        let root = gpu.allocate::<u32>(count)?;
-        let arguments = arguments![
-            &self.root,
-            &owners,
-            &places,
-            count,
-            first,
-            &flat_offsets,
-            &flat,
-            &root
-        ];
-        gpu.launch_looping(
-            SOURCE.kernel("flat_root_kernel").moving(count * 2 * 4),
-            count,
-            arguments,
-        )?;
-        let starts = self.grammar.root_offsets.len();
-        let root_offsets = gpu.allocate::<u32>(starts)?;
-        let arguments = arguments![&places, &self.root_offsets, starts, &root_offsets];
-        gpu.launch_looping(
-            SOURCE.kernel("gather_kernel").moving(starts * 3 * 4),
-            starts,
-            arguments,
-        )?;
-        self.root_files = primitives::expand(gpu, &root_offsets, count)?;
-        self.owners.truncate(first_symbol as usize);
-        let grammar = &mut self.grammar;
-        grammar.root = root;
-        grammar.root_offsets = root_offsets;
-        grammar.rule_offsets.truncate(first_rule as usize + 1);
-        grammar.symbols.truncate(first_symbol as usize);
-        grammar.level_offsets.truncate(kept + 1);
-        grammar.level_symbols.truncate(kept + 1);
-        Ok(())
     }
 }
 
@@ -296,6 +152,125 @@ impl Deref for DeviceWords {
     fn deref(&self) -> &DeviceGrammar {
         &self.grammar
     }
+}
+
+/// How many levels stay, from the lowest, if others are inlined into the root as long as it does not grow much.
+fn kept_levels(
+    gpu: &Gpu,
+    grammar: &DeviceGrammar,
+    weights: &Buffer<u32>,
+) -> Result<usize, GpuError> {
+    let (levels, rules) = (grammar.levels(), grammar.rules());
+    let terminals = grammar.terminal_count as usize;
+    let gains = gpu.zeroed::<u64>(levels)?;
+    let level_offsets = gpu.upload(&grammar.level_offsets)?;
+    // Rules and levels are u32.
+    let arguments = arguments![
+        &grammar.rule_offsets,
+        rules as u32,
+        &level_offsets,
+        levels as u32,
+        weights.at(terminals),
+        &gains
+    ];
+    gpu.launch_looping(
+        SOURCE.kernel("level_gains_kernel").moving(rules * 2 * 4),
+        rules,
+        arguments,
+    )?;
+    let gains = gpu.download(&gains)?;
+    let most = (grammar.symbols.len() + grammar.root.len()) as u64 / GAIN_SHARE;
+    let mut gained = 0u64;
+    let inlined = (gains.iter().rev().take(INLINED_MAX))
+        .take_while(|&&gain| {
+            gained = gained.saturating_add(gain);
+            gained <= most
+        })
+        .count();
+    Ok(levels - inlined)
+}
+
+/// Inlines all but the lowest `kept` levels into the root.
+fn inline_levels(
+    gpu: &Gpu,
+    grammar: &mut DeviceGrammar,
+    kept: usize,
+    weights: &Buffer<u32>,
+) -> Result<(), GpuError> {
+    let first_rule = grammar.level_offsets[kept];
+    let first_symbol = grammar.level_symbols[kept];
+    let first = grammar.terminal_count + first_rule;
+    let rules = grammar.rules() - first_rule as usize;
+    let mut offsets = vec![0u32; rules + 1];
+    gpu.download_from(&grammar.rule_offsets, first_rule as usize, &mut offsets)?;
+    let mut symbols = vec![0u32; grammar.symbols.len() - first_symbol as usize];
+    gpu.download_from(&grammar.symbols, first_symbol as usize, &mut symbols)?;
+    let mut uses = vec![0u32; rules];
+    gpu.download_from(weights, first as usize, &mut uses)?;
+    let (mut flat_offsets, mut flat) = (vec![0u32], Vec::new());
+    for (body, &uses) in offsets.windows(2).zip(&uses) {
+        let body = (body[0] - first_symbol) as usize..(body[1] - first_symbol) as usize;
+        // What does not occur may be absurdly long.
+        let body = if uses > 0 { &symbols[body] } else { &[] };
+        for &symbol in body {
+            match symbol.checked_sub(first) {
+                None => flat.push(symbol),
+                Some(rule) => {
+                    let rule = rule as usize;
+                    flat.extend_from_within(
+                        flat_offsets[rule] as usize..flat_offsets[rule + 1] as usize,
+                    );
+                }
+            }
+        }
+        // No longer than the new root, which is little longer than the old one, for each level.
+        flat_offsets.push(u32::try_from(flat.len()).expect("a root that u32 counts"));
+    }
+    let flat_offsets = gpu.upload(&flat_offsets)?;
+    let flat = gpu.upload(&flat)?;
+
+    let count = grammar.root.len();
+    let sizes = gpu.allocate::<u32>(count)?;
+    let arguments = arguments![&grammar.root, count, first, &flat_offsets, &sizes];
+    gpu.launch_looping(
+        SOURCE.kernel("flat_sizes_kernel").moving(count * 2 * 4),
+        count,
+        arguments,
+    )?;
+    let places = primitives::scan::<u32, u32>(gpu, &sizes)?;
+    let count = gpu.item(&places, count)? as usize;
+    let owners = primitives::expand(gpu, &places, count)?;
+    let root = gpu.allocate::<u32>(count)?;
+    let arguments = arguments![
+        &grammar.root,
+        &owners,
+        &places,
+        count,
+        first,
+        &flat_offsets,
+        &flat,
+        &root
+    ];
+    gpu.launch_looping(
+        SOURCE.kernel("flat_root_kernel").moving(count * 2 * 4),
+        count,
+        arguments,
+    )?;
+    let starts = grammar.root_offsets.len();
+    let root_offsets = gpu.allocate::<u32>(starts)?;
+    let arguments = arguments![&places, &grammar.root_offsets, starts, &root_offsets];
+    gpu.launch_looping(
+        SOURCE.kernel("gather_kernel").moving(starts * 3 * 4),
+        starts,
+        arguments,
+    )?;
+    grammar.root = root;
+    grammar.root_offsets = root_offsets;
+    grammar.rule_offsets.truncate(first_rule as usize + 1);
+    grammar.symbols.truncate(first_symbol as usize);
+    grammar.level_offsets.truncate(kept + 1);
+    grammar.level_symbols.truncate(kept + 1);
+    Ok(())
 }
 
 /// Some of the symbols, at equal distances.
@@ -362,7 +337,6 @@ mod tests {
                 let root = gpu.download(&words.root)?;
                 assert!(words.levels() < view.levels() || view.levels() < 3);
                 assert!(root.len() <= (view.symbols.len() + view.root.len()) * 7 / 6);
-                assert_eq!(words.file_starts, root_offsets);
                 let flat = GrammarView {
                     terminal_count: view.terminal_count,
                     rule_offsets: &rule_offsets,

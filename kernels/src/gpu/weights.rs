@@ -2,23 +2,15 @@
 //!
 //! The invariant: counts are those of [`crate::weights`], bit for bit.
 
-use std::ops::Range;
-
-use bytemuck::Pod;
-
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
-use super::joined_levels::JoinedLevels;
-use super::levels::{STATE_ITEMS, Walk};
+use super::grammar::DeviceGrammar;
 use super::primitives;
 use super::traversal::{DeviceWords, HOT_SLOTS};
 
-/// Items of a piece.
-const TILE: u32 = 2048;
-
-/// A block does small levels one after the other if they have together at most so many tiles.
-const JOINED: u32 = 4;
+/// Root symbols that a block counts at a time.
+const TILE: usize = 2048;
 
 /// Blocks of a multiprocessor.
 const RESIDENT: u32 = 4;
@@ -37,20 +29,6 @@ pub(crate) static SOURCE: Source = Source {
     ],
 };
 
-/// What weights are counted in; sums wrap.
-pub trait DeviceCounter: Pod {
-    /// The kernel.
-    const KERNEL: &'static str;
-}
-
-impl DeviceCounter for u32 {
-    const KERNEL: &'static str = "weights_u32_kernel";
-}
-
-impl DeviceCounter for u64 {
-    const KERNEL: &'static str = "weights_u64_kernel";
-}
-
 /// `[symbols]`: how often each symbol occurs in all files, from what is known of the root.
 ///
 /// Work: one launch. Less than 2^32 terminals are assumed.
@@ -59,203 +37,60 @@ impl DeviceCounter for u64 {
 ///
 /// [`GpuError`].
 pub fn weights(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
-    match (&words.walks, &words.root_counts) {
-        (Some(walks), Some(counts)) => {
-            let joined = Some(&walks.joined);
-            count_from(gpu, words, &walks.weights, joined, 1, counts)
-        }
-        _ => weights_with_root(gpu, words),
-    }
+    (words.fan_in).pull(gpu, &words.whole.state, &words.whole.counts)
 }
 
-/// As [`weights`], with the symbols of the root counted anew. `u32` is enough for files of less than 2^32 terminals.
+/// As [`weights`], with the symbols of the root counted anew.
 ///
 /// # Errors
 ///
 /// [`GpuError`].
-pub fn weights_with_root<C: DeviceCounter>(
-    gpu: &Gpu,
-    words: &DeviceWords,
-) -> Result<Buffer<C>, GpuError> {
-    let read = words.root.len() * size_of::<u32>() + body_bytes(words);
-    match &words.walks {
-        Some(walks) => count(gpu, words, &walks.root, read, 1),
-        None => {
-            // Positions are u32.
-            let walk = walk(gpu, words, 0..words.root.len() as u32, 1)?;
-            count(gpu, words, &walk, read, 1)
-        }
-    }
-}
-
-/// How often each symbol occurs in the root itself, in each of some columns, and behind these so many zeros.
-pub(crate) fn of_root(
-    gpu: &Gpu,
-    words: &DeviceWords,
-    columns: usize,
-    zeros: usize,
-) -> Result<Buffer<u32>, GpuError> {
-    // Positions are u32.
-    let root = 0..words.root.len() as u32;
-    let walk = Walk::new(gpu, &[root], TILE, &[], TILE, JOINED)?;
-    let read = words.root.len() * size_of::<u32>();
-    let counted = count::<u32>(gpu, words, &walk, read, columns)?;
-    let counts = gpu.allocate(counted.len() + zeros)?;
-    gpu.copy(&counts, 0, &counted, counted.len())?;
-    gpu.fill_items(&counts, counted.len(), zeros, 0)?;
-    Ok(counts)
-}
-
-/// `[symbols]`: how often each symbol occurs in a file.
-///
-/// # Errors
-///
-/// [`GpuError`].
-pub fn file_weights<C: DeviceCounter>(
-    gpu: &Gpu,
-    words: &DeviceWords,
-    file: u32,
-) -> Result<Buffer<C>, GpuError> {
-    let file = file as usize;
-    let root = words.file_starts[file]..words.file_starts[file + 1];
-    let read = root.len() * size_of::<u32>() + body_bytes(words);
-    count(gpu, words, &walk(gpu, words, root, 1)?, read, 1)
+pub fn weights_with_root(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
+    let counts = root_counts(gpu, words, &words.hot, 1)?;
+    words.fan_in.pull(gpu, &words.whole.state, &counts)
 }
 
 /// `[symbols * files]`: how often each symbol occurs in each file, of which there are [`COLUMNS_MAX`] at most.
 pub(crate) fn file_cells(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
     let files = words.files();
     assert!(files <= COLUMNS_MAX, "{files} files are too many for cells");
-    let walks = words.walks.as_ref().expect("made with the grammar");
-    match (&words.root_cells, &walks.cells) {
-        (Some(counts), Some(cells)) => count_from(gpu, words, cells, None, files, counts),
-        _ if files == 0 => gpu.zeroed(0),
-        _ => weights(gpu, words),
+    match &words.by_file {
+        Some(of) => words.fan_in.pull(gpu, &of.state, &of.counts),
+        None if files == 0 => gpu.zeroed(0),
+        None => weights(gpu, words),
     }
 }
 
-/// The walk over some root symbols and then all levels, from the highest.
-pub(crate) fn walk(
+/// `[symbols * columns]`: how often each symbol occurs in the root itself, in each file or, in one column, in all.
+pub(crate) fn root_counts(
     gpu: &Gpu,
-    words: &DeviceWords,
-    root: Range<u32>,
+    grammar: &DeviceGrammar,
+    hot: &Buffer<u32>,
     columns: usize,
-) -> Result<Walk, GpuError> {
-    let levels = (0..words.levels()).rev();
-    let levels: Vec<_> = levels.map(|level| words.level_bodies(level)).collect();
-    Walk::new(gpu, &[root], TILE, &levels, TILE >> shift(columns), JOINED)
-}
-
-/// The walk over what was counted in so many columns, and then over steps.
-pub(crate) fn walk_from(
-    gpu: &Gpu,
-    counts: &Buffer<u32>,
-    steps: &[Range<u32>],
-    columns: usize,
-) -> Result<Walk, GpuError> {
-    let counts = u32::try_from(counts.len()).expect("counts of a few files that u32 numbers");
-    let before = 0..counts;
-    Walk::new(gpu, &[before], TILE, steps, TILE >> shift(columns), JOINED)
-}
-
-/// Lanes of a body symbol, a lane for each column, are 2 to the power of this: 5 at most.
-fn shift(columns: usize) -> u32 {
-    columns.max(1).next_power_of_two().ilog2()
-}
-
-/// Bytes of the symbols of all bodies with their owners.
-fn body_bytes(words: &DeviceWords) -> usize {
-    words.symbols.len() * 2 * size_of::<u32>()
-}
-
-/// Counts from nothing, on a walk that reads so many bytes of symbols.
-fn count<C: DeviceCounter>(
-    gpu: &Gpu,
-    words: &DeviceWords,
-    walk: &Walk,
-    read: usize,
-    columns: usize,
-) -> Result<Buffer<C>, GpuError> {
-    // The counters of the walk lie behind the others, so that one fill makes both 0.
-    let cells = words.symbol_count() * columns;
-    let weights = gpu.zeroed(cells + STATE_ITEMS)?;
-    let state = weights.at(cells);
-    let from = From {
-        counts: Argument::U64(0),
-        state,
-        read,
-    };
-    count_more(gpu, words, walk, from, None, columns, weights)
-}
-
-/// Counts from what was counted before, which the walk begins with.
-fn count_from(
-    gpu: &Gpu,
-    words: &DeviceWords,
-    walk: &Walk,
-    joined: Option<&JoinedLevels>,
-    columns: usize,
-    counts: &Buffer<u32>,
 ) -> Result<Buffer<u32>, GpuError> {
-    let weights = gpu.allocate(counts.len())?;
-    let items = joined.map_or(words.symbols.len(), JoinedLevels::items);
-    let from = From {
-        counts: counts.into(),
-        state: words.walk_state.at(0),
-        read: items * 2 * size_of::<u32>() + counts.len() * size_of::<u32>(),
-    };
-    count_more(gpu, words, walk, from, joined, columns, weights)
-}
-
-/// What a count begins with.
-struct From {
-    /// What was counted before, if anything.
-    counts: Argument,
-    /// Counters of the walk, which are 0.
-    state: Argument,
-    /// Bytes of symbols and of counts that are read.
-    read: usize,
-}
-
-fn count_more<C: DeviceCounter>(
-    gpu: &Gpu,
-    words: &DeviceWords,
-    walk: &Walk,
-    from: From,
-    joined: Option<&JoinedLevels>,
-    columns: usize,
-    mut weights: Buffer<C>,
-) -> Result<Buffer<C>, GpuError> {
-    let cells = words.symbol_count() * columns;
-    let none = || Argument::U64(0);
-    let launch = Launch {
-        blocks: walk.blocks(gpu, RESIDENT),
-        threads: THREADS,
-    };
-    // Counts are read and written.
-    let bytes = from.read + cells * 2 * size_of::<C>();
-    let mut arguments = arguments![
-        &words.root,
-        &words.root_offsets,
-        from.counts,
-        &words.symbols,
-        &words.owners,
-        // As offsets of bodies.
-        words.symbols.len() as u32,
-        joined.map_or_else(none, |joined| Argument::from(&joined.symbols)),
-        joined.map_or_else(none, |joined| Argument::from(&joined.owners)),
-        &words.hot,
-        &weights,
-        words.terminal_count,
+    let items = grammar.root.len();
+    let counts = gpu.zeroed(grammar.symbol_count() * columns)?;
+    let busy = (gpu.facts().processors * RESIDENT) as usize;
+    let block_items = items.div_ceil(busy).next_multiple_of(THREADS as usize);
+    let block_items = block_items.max(TILE);
+    let launch = Launch::tiles(items, block_items);
+    let bytes = (items + counts.len()) * size_of::<u32>();
+    let arguments = arguments![
+        &grammar.root,
+        &grammar.root_offsets,
+        items,
+        block_items,
+        hot,
         // A few.
         columns as u32,
-        shift(columns),
-    ]
-    .to_vec();
-    arguments.extend(walk.arguments(from.state));
-    gpu.launch(SOURCE.kernel(C::KERNEL).moving(bytes), launch, &arguments)?;
-    weights.truncate(cells);
-    Ok(weights)
+        &counts
+    ];
+    gpu.launch(
+        SOURCE.kernel("root_counts_kernel").moving(bytes),
+        launch,
+        arguments,
+    )?;
+    Ok(counts)
 }
 
 /// Words in order of their counts, the largest first, equal ones in order of words; and the counts.
@@ -320,14 +155,9 @@ mod tests {
         let kept = device.symbol_count();
         let mut expected = crate::weights(view, 0..view.root.len(), u64::MAX);
         expected.truncate(kept);
-        let wide = weights_with_root::<u64>(gpu, &device)?;
-        assert_eq!(gpu.download(&wide)?, expected, "{grammar:?}");
         if expected.iter().all(|&weight| weight <= u64::from(u32::MAX)) {
-            for narrow in [
-                weights(gpu, &device)?,
-                weights_with_root::<u32>(gpu, &device)?,
-            ] {
-                let found = gpu.download(&narrow)?.into_iter().map(u64::from);
+            for found in [weights(gpu, &device)?, weights_with_root(gpu, &device)?] {
+                let found = gpu.download(&found)?.into_iter().map(u64::from);
                 assert!(found.eq(expected.iter().copied()), "{grammar:?}");
             }
         }
@@ -362,25 +192,11 @@ mod tests {
                 test_grammars::doubling(70),
                 test_grammars::many_files(31),
                 test_grammars::many_files(300),
+                test_grammars::held_often(9, 100),
                 test_grammars::repeated_text(4),
             ];
             let mut grammars = test_grammars::random_many(6).chain(extreme);
             grammars.try_for_each(|grammar| check(gpu, &grammar))
-        });
-    }
-
-    #[test]
-    fn weights_of_one_file_equal_those_of_the_twin() {
-        on_devices(|gpu| {
-            let grammar = test_grammars::many_files(7);
-            let view = grammar.view();
-            let device = DeviceWords::upload(gpu, view)?;
-            for file in 0..7 {
-                let found = gpu.download(&file_weights::<u64>(gpu, &device, file)?)?;
-                let expected = crate::weights(view, view.root_range(file), u64::MAX);
-                assert_eq!(found, expected[..found.len()]);
-            }
-            Ok(())
         });
     }
 
