@@ -2,32 +2,56 @@
 // largest of each row.
 // In     cells [rows * columns] u32 by strides; or tables: offsets [rows + 1] u32, entries u64, column << 32 | count
 // Out    tables, rows in order, columns of a row in order
-// Work   a pass over the cells to count and one to write; swapping is a sort by column
+// Work   a pass over the cells; swapping is a sort by column
 // Map    a thread a cell or entry
 // Exact  positions come from scans and stable sorts
 #include "primitives.cuh"
 
 constexpr u32 THREADS = TABLE_THREADS;
+constexpr u32 WARPS = THREADS / WARP_THREADS;
+constexpr u32 TILE = TABLE_TILE;
+constexpr u32 ITEMS = TILE / THREADS;
 
-// flags[i] = whether the cell of row i / columns and column i % columns is not 0.
-extern "C" __global__ void __launch_bounds__(THREADS)
-cell_flags_kernel(const u32* cells, u64 count, u32 columns, u64 row_stride, u64 column_stride, u32* flags) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        flags[i] = cells[i / columns * row_stride + i % columns * column_stride] > 0;
-    }
-}
+struct CellsShared {
+    TileSums<u32, WARPS> sums;
+};
 
+// The cells that are not 0: their entries, and where rows begin. A row has some columns; its cells and theirs lie so far apart.
+// `offsets` is [rows + 1], of which the last is also how many entries there are.
 extern "C" __global__ void __launch_bounds__(THREADS)
-cell_entries_kernel(const u32* cells, u64 count, u32 columns, u64 row_stride, u64 column_stride, const u32* places,
+cell_entries_kernel(const u32* cells, u64 count, u32 columns, u64 row_stride, u64 column_stride, u64* look_back, u32* ticket,
                     u32* offsets, u64* entries) {
-    for (u64 i = grid_thread(); i <= count; i += grid_threads()) {
-        const u64 column = i % columns;
-        if (column == 0) offsets[i / columns] = places[i];
-        if (i < count) {
-            const u32 cell = cells[i / columns * row_stride + column * column_stride];
-            if (cell > 0) entries[places[i]] = column << 32 | cell;
-        }
+    SHARED(CellsShared, shared);
+    const u32 tile = only_tile(ticket, shared.sums);
+    // A warp has neighbouring cells, a lane each 32nd.
+    const u64 first = u64(tile) * TILE + warp_index() * (ITEMS * WARP_THREADS) + lane_index();
+    u32 cell[ITEMS], row[ITEMS], before[ITEMS];
+    u32 own = 0;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        // Rows are u32.
+        row[i] = u32(at / columns);
+        const u64 column = at - u64(row[i]) * columns;
+        cell[i] = at < count ? cells[row[i] * row_stride + column * column_stride] : 0;
     }
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u32 some = __ballot_sync(FULL_WARP, cell[i] > 0);
+        before[i] = own + __popc(some & lanes_below());
+        own += __popc(some);
+    }
+    u64 all = 0;
+    const u64 place = sum_before_warp(look_back, own, shared.sums, all);
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        const u64 at = first + i * WARP_THREADS;
+        if (at >= count) continue;
+        const u64 column = at - u64(row[i]) * columns;
+        if (column == 0) offsets[row[i]] = u32(place + before[i]);
+        if (cell[i] > 0) entries[place + before[i]] = column << 32 | cell[i];
+    }
+    if (u64(tile + 1) * TILE >= count && threadIdx.x == 0) offsets[count / columns] = u32(all);
 }
 
 // keys[i] = column << 32 | row, values[i] = count.

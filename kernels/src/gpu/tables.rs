@@ -6,15 +6,21 @@
 use rayon::prelude::*;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Source, THREADS};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
-use super::primitives;
+use super::primitives::{self, LookBack};
 use crate::CountTable;
+
+/// Cells of a block.
+const TILE: usize = 2048;
 
 pub(crate) static SOURCE: Source = Source {
     name: "tables.cu",
     text: include_str!("tables.cu"),
-    constants: &[("TABLE_THREADS", THREADS as u64)],
+    constants: &[
+        ("TABLE_THREADS", THREADS as u64),
+        ("TABLE_TILE", TILE as u64),
+    ],
 };
 
 /// For each row the columns that it has, with a count each: a [`CountTable`] on a device.
@@ -156,33 +162,36 @@ pub(crate) fn of_cells(
         "cells of {rows} rows and {columns} columns"
     );
     let count = rows * columns;
-    // Rows without columns have nothing, but offsets.
-    let width = u32::try_from(columns.max(1)).expect("files and words are u32");
-    let flags = gpu.allocate::<u32>(count)?;
-    let arguments = arguments![cells, count, width, strides.0, strides.1, &flags];
-    gpu.launch_looping(
-        SOURCE.kernel("cell_flags_kernel").moving(count * 2 * 4),
-        count,
-        arguments,
-    )?;
-    let places = primitives::scan::<u32, u32>(gpu, &flags)?;
-    drop(flags);
-    let entries = gpu.allocate::<u64>(gpu.item(&places, count)? as usize)?;
-    if columns == 0 {
-        let offsets = gpu.zeroed(rows + 1)?;
-        return Ok(DeviceTable { offsets, entries });
+    if count == 0 {
+        return Ok(DeviceTable {
+            offsets: gpu.zeroed(rows + 1)?,
+            entries: gpu.allocate(0)?,
+        });
     }
     let offsets = gpu.allocate::<u32>(rows + 1)?;
+    // As many as there may be: they take no more than counting them first would.
+    let mut entries = gpu.allocate::<u64>(count)?;
+    let launch = Launch::tiles(count, TILE);
+    let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+    // Files and words are u32.
     let arguments = arguments![
-        cells, count, width, strides.0, strides.1, &places, &offsets, &entries
+        cells,
+        count,
+        columns as u32,
+        strides.0,
+        strides.1,
+        look_back.words(),
+        look_back.ticket(),
+        &offsets,
+        &entries
     ];
-    gpu.launch_looping(
-        SOURCE
-            .kernel("cell_entries_kernel")
-            .moving(count * 2 * 4 + entries.len() * 8),
-        count + 1,
+    let bytes = count * (size_of::<u32>() + size_of::<u64>());
+    gpu.launch(
+        SOURCE.kernel("cell_entries_kernel").moving(bytes),
+        launch,
         arguments,
     )?;
+    entries.truncate(gpu.item(&offsets, rows)? as usize);
     Ok(DeviceTable { offsets, entries })
 }
 
