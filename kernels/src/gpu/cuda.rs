@@ -182,6 +182,8 @@ struct Pace {
 /// Two pieces of pinned memory that take turns.
 struct Staging {
     pieces: [Piece; 2],
+    /// The piece that was used last.
+    turn: usize,
 }
 
 struct Piece {
@@ -313,8 +315,9 @@ impl Cuda {
             Some(staging) => staging,
             none => none.insert(self.new_staging()?),
         };
-        for (turn, first) in (0..bytes).step_by(STAGING_BYTES).enumerate() {
-            let piece = &staging.pieces[turn % staging.pieces.len()];
+        for first in (0..bytes).step_by(STAGING_BYTES) {
+            staging.turn = (staging.turn + 1) % staging.pieces.len();
+            let piece = &staging.pieces[staging.turn];
             copy(first, STAGING_BYTES.min(bytes - first), piece)?;
         }
         Ok(())
@@ -336,6 +339,7 @@ impl Cuda {
         };
         Ok(Staging {
             pieces: [piece()?, piece()?],
+            turn: 0,
         })
     }
 }
@@ -420,14 +424,33 @@ impl Driver for Cuda {
                 unsafe { result::memcpy_htod_async(to, bytes, self.stream) }
             });
         }
-        self.staged(bytes.len(), |first, len, piece| {
+        self.upload_filled(to, bytes.len(), &mut |first, staged| {
+            copy_parallel(staged, &bytes[first..first + staged.len()]);
+        })
+    }
+
+    fn upload_filled(
+        &self,
+        to: u64,
+        bytes: usize,
+        fill: &mut dyn FnMut(usize, &mut [u8]),
+    ) -> Result<(), GpuError> {
+        if self.is_unified {
+            self.synchronize()?;
+            // SAFETY: as in `upload`.
+            fill(0, unsafe {
+                std::slice::from_raw_parts_mut(to as *mut u8, bytes)
+            });
+            return Ok(());
+        }
+        self.staged(bytes, |first, len, piece| {
             self.call("cuMemcpyHtoDAsync", || {
                 // SAFETY: the piece is ours while we hold its mutex, as long as STAGING_BYTES, and its last copy
                 // is waited for; the device's range was checked by `Gpu`.
                 unsafe {
                     result::event::synchronize(piece.done)?;
                     let staged = std::slice::from_raw_parts_mut(piece.memory, len);
-                    copy_parallel(staged, &bytes[first..first + len]);
+                    fill(first, staged);
                     result::memcpy_htod_async(to + first as u64, staged, self.stream)?;
                     result::event::record(piece.done, self.stream)
                 }

@@ -332,6 +332,31 @@ impl Gpu {
         Ok(())
     }
 
+    /// Copies items that are computed on the way, each of its index.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub(crate) fn upload_each<T: Pod>(
+        &self,
+        len: usize,
+        item: impl Fn(usize) -> T,
+    ) -> Result<Buffer<T>, GpuError> {
+        let buffer = self.allocate(len)?;
+        let bytes = len * size_of::<T>();
+        if bytes > 0 {
+            self.check_stops()?;
+            let mut fill = |begin: usize, part: &mut [u8]| {
+                let indices = begin / size_of::<T>()..;
+                for (index, to) in indices.zip(bytemuck::cast_slice_mut(part)) {
+                    *to = item(index);
+                }
+            };
+            (self.driver).upload_filled(buffer.block.address, bytes, &mut fill)?;
+        }
+        Ok(buffer)
+    }
+
     /// All items, when what was launched is done.
     ///
     /// # Errors

@@ -126,6 +126,20 @@ pub(crate) trait Driver: Send + Sync + fmt::Debug {
     /// Copies to the device; `bytes` may be changed as soon as this returns.
     fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), GpuError>;
 
+    /// Copies to the device what `fill` puts into the host's memory, part by part: it is told where a part begins. Parts are
+    /// aligned to 16.
+    fn upload_filled(
+        &self,
+        to: u64,
+        bytes: usize,
+        fill: &mut dyn FnMut(usize, &mut [u8]),
+    ) -> Result<(), GpuError> {
+        let mut filled = vec![0u128; bytes.div_ceil(size_of::<u128>())];
+        let filled = &mut bytemuck::cast_slice_mut(&mut filled)[..bytes];
+        fill(0, filled);
+        self.upload(to, filled)
+    }
+
     /// Copies from the device, and waits for it.
     fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError>;
 

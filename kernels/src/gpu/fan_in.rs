@@ -114,14 +114,15 @@ impl FanIn {
         let symbols = grammar.symbol_count() as u32;
         let last = symbols.saturating_sub(1);
         let (keys, inputs) = (gpu.allocate::<u32>(items)?, gpu.allocate::<u32>(items)?);
+        let firsts = gpu.upload(&groups.firsts)?;
         let arguments = arguments![
             &grammar.symbols,
             owners,
             bodies,
             grammar.terminal_count,
             last,
-            &gpu.upload(&groups.firsts)?,
-            groups.firsts.len().saturating_sub(1) as u32,
+            &firsts,
+            firsts.len().saturating_sub(1) as u32,
             &keys,
             &inputs
         ];

@@ -99,8 +99,7 @@ impl DeviceQueries {
     /// [`GpuError`].
     pub fn upload(gpu: &Gpu, queries: &[WordQuery]) -> Result<DeviceQueries, GpuError> {
         let column = |get: fn(&WordQuery) -> u32| {
-            let column: Vec<u32> = queries.iter().map(get).collect();
-            gpu.upload(&column)
+            gpu.upload_each(queries.len(), |query| get(&queries[query]))
         };
         Ok(DeviceQueries {
             firsts: column(|query| query.word.first)?,

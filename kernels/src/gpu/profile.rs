@@ -137,6 +137,15 @@ impl Driver for Profiler {
         self.driver.upload(to, bytes)
     }
 
+    fn upload_filled(
+        &self,
+        to: u64,
+        bytes: usize,
+        fill: &mut dyn FnMut(usize, &mut [u8]),
+    ) -> Result<(), GpuError> {
+        self.driver.upload_filled(to, bytes, fill)
+    }
+
     fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
         self.driver.download(from, bytes)
     }

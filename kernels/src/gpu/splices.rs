@@ -106,20 +106,18 @@ impl DeviceInserts {
             firsts.push(firsts[firsts.len() - 1] + count);
             starts.push(starts[starts.len() - 1] + size + 1);
         }
-        let files: Vec<u32> = inserts.iter().map(|insert| insert.file).collect();
-        let offsets: Vec<u64> = inserts.iter().map(|insert| insert.offset).collect();
-        let lengths: Vec<u64> = inserts.iter().map(|insert| insert.length).collect();
+        let count = inserts.len();
         let refused = || gpu.filled::<u32>(1, 0xff).map(Arc::new);
         Ok(DeviceInserts {
             sizes: gpu.upload(sizes)?,
             starts: gpu.upload(&starts)?,
             places: starts[sizes.len()],
-            files: gpu.upload(&files)?,
-            offsets: gpu.upload(&offsets)?,
-            lengths: gpu.upload(&lengths)?,
+            files: gpu.upload_each(count, |insert| inserts[insert].file)?,
+            offsets: gpu.upload_each(count, |insert| inserts[insert].offset)?,
+            lengths: gpu.upload_each(count, |insert| inserts[insert].length)?,
             counts,
             firsts: Arc::new(gpu.upload(&firsts)?),
-            is_append: offsets.iter().all(|&offset| offset == APPEND),
+            is_append: inserts.iter().all(|insert| insert.offset == APPEND),
             refused: [refused()?, refused()?],
         })
     }
