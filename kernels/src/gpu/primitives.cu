@@ -471,6 +471,48 @@ sort_digit_u64_u64_kernel(const u64* keys, const u64* values, u64* keys_out, u64
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
+// The same for few items.
+
+extern "C" __global__ void __launch_bounds__(SORT_U32_THREADS)
+sort_few_u32_kernel(const u32* keys, const Nothing* values, u32* keys_out, Nothing* values_out, u64 count, u32 shift,
+                    u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u32, Nothing, SORT_U32_THREADS, SORT_FEW_ITEMS>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_U32_THREADS)
+sort_few_u32_u32_kernel(const u32* keys, const u32* values, u32* keys_out, u32* values_out, u64 count, u32 shift,
+                        u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u32, u32, SORT_U32_THREADS, SORT_FEW_ITEMS>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS)
+sort_few_u64_kernel(const u64* keys, const Nothing* values, u64* keys_out, Nothing* values_out, u64 count, u32 shift,
+                    u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u64, Nothing, SORT_U64_THREADS, SORT_FEW_ITEMS>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS)
+sort_few_u64_u32_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u64 count, u32 shift,
+                        u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u64, u32, SORT_U64_THREADS, SORT_FEW_ITEMS>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS)
+sort_few_u64_u64_kernel(const u64* keys, const u64* values, u64* keys_out, u64* values_out, u64 count, u32 shift,
+                        u32 bits, const u32* offsets, u32* words, u32* ticket) {
+    using Shared = SortShared<u64, u64, SORT_U64_THREADS, SORT_FEW_ITEMS>;
+    SHARED(Shared, shared);
+    sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
+}
+
 // Sums by key.
 
 // A number of runs, and a sum over the last of them.

@@ -25,6 +25,12 @@ const SORT_U32_ITEMS: usize = 16;
 const SORT_U64_THREADS: usize = 384;
 const SORT_U64_ITEMS: usize = 15;
 
+/// Blocks that sort on a multiprocessor.
+const SORT_BLOCKS: usize = 2;
+
+/// Items of each while all such tiles are resident: small tiles keep more multiprocessors busy.
+const SORT_FEW_ITEMS: usize = 4;
+
 /// Bits of a digit of radix sort, and its values.
 const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
@@ -50,12 +56,13 @@ pub(crate) static SOURCE: Source = Source {
         ("SCAN_U64_BLOCKS", 3),
         ("SORT_U32_THREADS", SORT_U32_THREADS as u64),
         ("SORT_U32_ITEMS", SORT_U32_ITEMS as u64),
-        ("SORT_U32_BLOCKS", 2),
-        ("SORT_U32_PAIR_BLOCKS", 2),
+        ("SORT_U32_BLOCKS", SORT_BLOCKS as u64),
+        ("SORT_U32_PAIR_BLOCKS", SORT_BLOCKS as u64),
         ("SORT_U64_THREADS", SORT_U64_THREADS as u64),
         ("SORT_U64_ITEMS", SORT_U64_ITEMS as u64),
-        ("SORT_U64_BLOCKS", 2),
-        ("SORT_U64_PAIR_BLOCKS", 2),
+        ("SORT_U64_BLOCKS", SORT_BLOCKS as u64),
+        ("SORT_U64_PAIR_BLOCKS", SORT_BLOCKS as u64),
+        ("SORT_FEW_ITEMS", SORT_FEW_ITEMS as u64),
         ("SORT_LOOKS", 4),
     ],
 };
@@ -166,8 +173,8 @@ pub(crate) fn scan_to<Item: Scanned<Sum>, Sum: Pod>(
 pub trait Key: Pod {
     /// The kernel that counts digits.
     const OFFSETS: &'static str;
-    /// The kernel that sorts by one digit.
-    const SORT: &'static str;
+    /// The kernels that sort by one digit, many items and few.
+    const SORT: [&'static str; 2];
     /// Threads of a block that sorts.
     #[doc(hidden)]
     const THREADS: usize;
@@ -178,34 +185,34 @@ pub trait Key: Pod {
 
 impl Key for u32 {
     const OFFSETS: &'static str = "digit_offsets_u32_kernel";
-    const SORT: &'static str = "sort_digit_u32_kernel";
+    const SORT: [&'static str; 2] = ["sort_digit_u32_kernel", "sort_few_u32_kernel"];
     const THREADS: usize = SORT_U32_THREADS;
     const ITEMS: usize = SORT_U32_ITEMS;
 }
 
 impl Key for u64 {
     const OFFSETS: &'static str = "digit_offsets_u64_kernel";
-    const SORT: &'static str = "sort_digit_u64_kernel";
+    const SORT: [&'static str; 2] = ["sort_digit_u64_kernel", "sort_few_u64_kernel"];
     const THREADS: usize = SORT_U64_THREADS;
     const ITEMS: usize = SORT_U64_ITEMS;
 }
 
 /// What radix sort moves with its keys.
 pub trait Carried<K: Key>: Pod {
-    /// The kernel that sorts by one digit.
-    const SORT: &'static str;
+    /// The kernels that sort by one digit, many items and few.
+    const SORT: [&'static str; 2];
 }
 
 impl Carried<u32> for u32 {
-    const SORT: &'static str = "sort_digit_u32_u32_kernel";
+    const SORT: [&'static str; 2] = ["sort_digit_u32_u32_kernel", "sort_few_u32_u32_kernel"];
 }
 
 impl Carried<u64> for u32 {
-    const SORT: &'static str = "sort_digit_u64_u32_kernel";
+    const SORT: [&'static str; 2] = ["sort_digit_u64_u32_kernel", "sort_few_u64_u32_kernel"];
 }
 
 impl Carried<u64> for u64 {
-    const SORT: &'static str = "sort_digit_u64_u64_kernel";
+    const SORT: [&'static str; 2] = ["sort_digit_u64_u64_kernel", "sort_few_u64_u64_kernel"];
 }
 
 /// Sorts by the bits `bits` of the keys, of which others do not matter; stable.
@@ -254,7 +261,7 @@ pub(crate) fn sort_pairs_with<K: Key, V: Carried<K>>(
     state: &Buffer<u32>,
 ) -> Result<(Buffer<K>, Buffer<V>), GpuError> {
     assert!(values.len() == keys.len(), "one value for each key");
-    let needed = sort_state_items::<K>(keys.len(), &bits);
+    let needed = sort_state_items::<K>(gpu, keys.len(), &bits);
     assert!(state.len() == needed, "the state of another sort");
     let (keys, values) = sort_with(gpu, keys, Some(values), bits, V::SORT, state)?;
     Ok((keys, values.expect("values were given")))
@@ -266,12 +273,22 @@ pub(crate) fn sort_state<K: Key>(
     len: usize,
     bits: &Range<u32>,
 ) -> Result<Buffer<u32>, GpuError> {
-    gpu.allocate(sort_state_items::<K>(len, bits))
+    gpu.allocate(sort_state_items::<K>(gpu, len, bits))
 }
 
-fn sort_state_items<K: Key>(len: usize, bits: &Range<u32>) -> usize {
+fn sort_state_items<K: Key>(gpu: &Gpu, len: usize, bits: &Range<u32>) -> usize {
     let passes = bits.len().div_ceil(DIGIT_BITS as usize);
-    passes * DIGITS + COUNTERS + passes * len.div_ceil(K::THREADS * K::ITEMS) * DIGITS
+    let (_, tile) = tile_of::<K>(gpu, len);
+    passes * DIGITS + COUNTERS + passes * len.div_ceil(tile) * DIGITS
+}
+
+/// Which of two kernels sorts so many items, and how many of them are a tile.
+fn tile_of<K: Key>(gpu: &Gpu, len: usize) -> (usize, usize) {
+    let few = K::THREADS * SORT_FEW_ITEMS;
+    match len <= SORT_BLOCKS * gpu.facts().processors as usize * few {
+        true => (1, few),
+        false => (0, K::THREADS * K::ITEMS),
+    }
 }
 
 fn sort<K: Key, V: Pod>(
@@ -279,14 +296,14 @@ fn sort<K: Key, V: Pod>(
     keys: Buffer<K>,
     values: Option<Buffer<V>>,
     bits: Range<u32>,
-    name: &'static str,
+    names: [&'static str; 2],
 ) -> Result<(Buffer<K>, Option<Buffer<V>>), GpuError> {
     if keys.len() < 2 || bits.is_empty() {
         return Ok((keys, values));
     }
     let state = sort_state::<K>(gpu, keys.len(), &bits)?;
     gpu.fill(&state, 0)?;
-    sort_with(gpu, keys, values, bits, name, &state)
+    sort_with(gpu, keys, values, bits, names, &state)
 }
 
 fn sort_with<K: Key, V: Pod>(
@@ -294,7 +311,7 @@ fn sort_with<K: Key, V: Pod>(
     keys: Buffer<K>,
     values: Option<Buffer<V>>,
     bits: Range<u32>,
-    name: &'static str,
+    names: [&'static str; 2],
     state: &Buffer<u32>,
 ) -> Result<(Buffer<K>, Option<Buffer<V>>), GpuError> {
     let len = keys.len();
@@ -306,7 +323,8 @@ fn sort_with<K: Key, V: Pod>(
     let passes = bits.len().div_ceil(DIGIT_BITS as usize);
     // At most DIGIT_BITS. Digits of like width have few values, so that runs of items stay together.
     let width = bits.len().div_ceil(passes) as u32;
-    let tile = K::THREADS * K::ITEMS;
+    let (kernel, tile) = tile_of::<K>(gpu, len);
+    let kernel = SOURCE.kernel(names[kernel]);
     let launch = Launch {
         // At most 1024.
         threads: K::THREADS as u32,
@@ -338,9 +356,7 @@ fn sort_with<K: Key, V: Pod>(
     for (pass, shift) in bits.clone().step_by(width as usize).enumerate() {
         let none = || Argument::U64(0);
         gpu.launch(
-            SOURCE
-                .kernel(name)
-                .moving(2 * len * (size_of::<K>() + value_bytes)),
+            kernel.moving(2 * len * (size_of::<K>() + value_bytes)),
             launch,
             arguments![
                 &keys,
@@ -465,8 +481,8 @@ mod tests {
     use crate::gpu::test_devices::{Numbers, on_devices};
 
     /// Lengths around lanes, warps, threads and tiles, and some tiles.
-    const LENGTHS: [usize; 14] = [
-        0, 1, 2, 31, 33, 255, 4095, 4096, 4097, 5760, 8192, 8193, 12_289, 50_000,
+    const LENGTHS: [usize; 15] = [
+        0, 1, 2, 31, 33, 255, 3_000, 4095, 4096, 4097, 5760, 8192, 8193, 12_289, 50_000,
     ];
 
     #[test]

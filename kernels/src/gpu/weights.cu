@@ -84,11 +84,19 @@ root_counts_kernel(const u32* root, const u32* root_offsets, u64 items, u64 bloc
     if (counted_file != NO_FILE) flush(shared, counts, columns, counted_file);
 }
 
-// The keys of words for a sort by count, the largest first: ~count, and the words in order.
+// The keys of words for a sort by count, the largest first: most - count, and the words in order. What the sort needs to be 0
+// is made so.
 extern "C" __global__ void __launch_bounds__(THREADS)
-rank_keys_kernel(const u32* weights, u32 count, u32 most, u32* keys, u32* words) {
+rank_keys_kernel(const u32* weights, u32 count, u32 most, u32* keys, u32* words, u32* state, u64 state_items) {
+    for (u64 i = grid_thread(); i < state_items; i += grid_threads()) state[i] = 0;
     for (u64 i = grid_thread(); i < count; i += grid_threads()) {
         keys[i] = most - weights[i];
         words[i] = u32(i);
     }
+}
+
+// counts[i] = most - keys[i]: keys of sorted words become counts again.
+extern "C" __global__ void __launch_bounds__(THREADS)
+rank_counts_kernel(const u32* keys, u32 count, u32 most, u32* counts) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) counts[i] = most - keys[i];
 }

@@ -3,7 +3,7 @@
 //! The invariant: counts are those of [`crate::weights`], bit for bit.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Launch, Source, THREADS};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
 use super::primitives;
@@ -110,34 +110,23 @@ pub fn words_by_count(
         words as usize <= weights.len(),
         "words are the first symbols"
     );
-    let keys = gpu.allocate::<u32>(words as usize)?;
-    let numbers = gpu.allocate::<u32>(words as usize)?;
-    rank_keys(gpu, weights.at(0), words, most, &keys, &numbers)?;
-    let bits = u32::BITS - most.leading_zeros();
-    let (keys, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..bits)?;
-    // The keys become counts again.
-    let counts = gpu.allocate::<u32>(words as usize)?;
-    let unused = gpu.allocate::<u32>(words as usize)?;
-    rank_keys(gpu, keys.at(0), words, most, &counts, &unused)?;
-    Ok((numbers, counts))
-}
-
-fn rank_keys(
-    gpu: &Gpu,
-    weights: Argument,
-    words: u32,
-    most: u32,
-    keys: &Buffer<u32>,
-    numbers: &Buffer<u32>,
-) -> Result<(), GpuError> {
-    let arguments = arguments![weights, words, most, keys, numbers];
+    let count = words as usize;
+    let (keys, numbers) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
+    let bits = 0..u32::BITS - most.leading_zeros();
+    let state = primitives::sort_state::<u32>(gpu, count, &bits)?;
+    let bytes = (3 * count + state.len()) * size_of::<u32>();
+    let arguments = arguments![weights, words, most, &keys, &numbers, &state, state.len()];
+    let kernel = SOURCE.kernel("rank_keys_kernel").moving(bytes);
+    gpu.launch_looping(kernel, count.max(state.len()), arguments)?;
+    let (keys, numbers) = primitives::sort_pairs_with(gpu, keys, numbers, bits, &state)?;
+    let counts = gpu.allocate::<u32>(count)?;
+    let arguments = arguments![&keys, words, most, &counts];
     gpu.launch_looping(
-        SOURCE
-            .kernel("rank_keys_kernel")
-            .moving(words as usize * 3 * 4),
-        words as usize,
+        SOURCE.kernel("rank_counts_kernel").whole(),
+        count,
         arguments,
-    )
+    )?;
+    Ok((numbers, counts))
 }
 
 #[cfg(test)]
