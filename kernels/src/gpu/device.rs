@@ -75,41 +75,46 @@ impl<T> Buffer<T> {
     }
 
     /// The address of an item, as an argument; `index` may be the length.
-    pub(crate) fn at(&self, index: usize) -> Argument {
+    pub(crate) fn at(&self, index: usize) -> Argument<'_> {
         assert!(index <= self.len, "index {index} of {} items", self.len);
-        Argument::U64(self.block.address + (index * size_of::<T>()) as u64)
-    }
-}
-
-impl<T> From<&Buffer<T>> for Argument {
-    fn from(buffer: &Buffer<T>) -> Argument {
         Argument::Array {
-            address: buffer.block.address,
-            bytes: buffer.len * size_of::<T>(),
+            address: self.block.address + (index * size_of::<T>()) as u64,
+            bytes: 0,
+            memory: PhantomData,
         }
     }
 }
 
-impl<T> From<&mut Buffer<T>> for Argument {
-    fn from(buffer: &mut Buffer<T>) -> Argument {
+impl<'a, T> From<&'a Buffer<T>> for Argument<'a> {
+    fn from(buffer: &'a Buffer<T>) -> Argument<'a> {
+        Argument::Array {
+            address: buffer.block.address,
+            bytes: buffer.len * size_of::<T>(),
+            memory: PhantomData,
+        }
+    }
+}
+
+impl<'a, T> From<&'a mut Buffer<T>> for Argument<'a> {
+    fn from(buffer: &'a mut Buffer<T>) -> Argument<'a> {
         Argument::from(&*buffer)
     }
 }
 
-impl From<u32> for Argument {
-    fn from(value: u32) -> Argument {
+impl From<u32> for Argument<'_> {
+    fn from(value: u32) -> Self {
         Argument::U32(value)
     }
 }
 
-impl From<u64> for Argument {
-    fn from(value: u64) -> Argument {
+impl From<u64> for Argument<'_> {
+    fn from(value: u64) -> Self {
         Argument::U64(value)
     }
 }
 
-impl From<usize> for Argument {
-    fn from(value: usize) -> Argument {
+impl From<usize> for Argument<'_> {
+    fn from(value: usize) -> Self {
         Argument::U64(value as u64)
     }
 }

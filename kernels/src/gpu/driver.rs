@@ -6,6 +6,7 @@
 //! fences makes an order.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::error::GpuError;
@@ -102,16 +103,17 @@ impl Launch {
     }
 }
 
-/// An argument of a kernel, as wide as its parameter.
+/// An argument of a kernel, as wide as its parameter. It borrows the memory that it is the address of: memory that is freed
+/// before the launch is started may be somebody else's by then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Argument {
+pub(crate) enum Argument<'a> {
     U32(u32),
-    /// Also addresses.
     U64(u64),
-    /// The address of an array of so many bytes.
+    /// The address of an array, or of an item of one, of so many bytes.
     Array {
         address: u64,
         bytes: usize,
+        memory: PhantomData<&'a ()>,
     },
 }
 

@@ -91,7 +91,7 @@ impl Walk {
     }
 
     /// The arguments of a kernel that make its `Walk`; `state` are [`STATE_ITEMS`] numbers.
-    pub(crate) fn arguments(&self, state: Argument) -> [Argument; 5] {
+    pub(crate) fn arguments<'a>(&'a self, state: Argument<'a>) -> [Argument<'a>; 5] {
         [
             self.arrays.at(0),
             self.arrays.at(self.phases + 1),

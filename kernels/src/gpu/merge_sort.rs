@@ -159,7 +159,7 @@ impl Items {
 }
 
 /// The addresses of bodies, 0 without any.
-fn arrays_of(bodies: Option<Bodies<'_>>) -> (Argument, Argument) {
+fn arrays_of(bodies: Option<Bodies<'_>>) -> (Argument<'_>, Argument<'_>) {
     let none = Argument::U64(0);
     bodies.map_or((none, none), |bodies| {
         (bodies.symbols.into(), bodies.offsets.into())

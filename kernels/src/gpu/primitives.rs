@@ -85,11 +85,11 @@ impl<W: Pod> LookBack<W> {
         })
     }
 
-    pub(crate) fn words(&self) -> Argument {
+    pub(crate) fn words(&self) -> Argument<'_> {
         self.words.at(0)
     }
 
-    pub(crate) fn ticket(&self) -> Argument {
+    pub(crate) fn ticket(&self) -> Argument<'_> {
         self.words.at(self.tickets)
     }
 }

@@ -326,7 +326,7 @@ impl DeviceInserts {
 const STRETCH_BYTES: usize = 3 * size_of::<u64>() + size_of::<u32>();
 
 /// An order as an argument: nothing if inserts come in it.
-fn order_argument(order: Option<&Buffer<u32>>) -> Argument {
+fn order_argument(order: Option<&Buffer<u32>>) -> Argument<'_> {
     order.map_or(Argument::U64(0), Argument::from)
 }
 

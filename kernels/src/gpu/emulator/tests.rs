@@ -48,7 +48,7 @@ fn under_seeds(seeds: impl IntoIterator<Item = u64>, mut run: impl FnMut(&Emulat
     }
 }
 
-fn put<T: Number>(emulator: &Emulator, values: &[T]) -> Argument {
+fn put<T: Number>(emulator: &Emulator, values: &[T]) -> Argument<'static> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.bytes()).collect();
     let address = emulator.allocate(bytes.len()).unwrap();
     emulator.upload(address, &bytes).unwrap();
