@@ -12,22 +12,20 @@ mod changes;
 mod file;
 mod stretches;
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
 use crate::device::Run;
-use crate::edits::{Names, shared_texts};
-use crate::overlay::{Batch, Insertion, Overlay};
+use crate::overlay::{Batch, EditedFile, Insertion, Overlay, rows_by_file};
 use crate::snapshot::StoredView;
 use crate::{Error, Result};
-use answers::Asked;
-use changes::words;
-use file::File;
+use answers::{Asked, Known, Stored, tasks};
+use changes::Words;
+use file::{Base, File};
 
 /// One of many operations; see [`crate::Corpus::mixed_many`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,13 +95,6 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Whether both are on the same file.
-    fn is_of(&self, other: &Operation<'_>) -> bool {
-        let (left, right) = (self.file(), other.file());
-        // Names of operations are often one and the same.
-        std::ptr::eq(left, right) || left == right
-    }
-
     fn is_edit(&self) -> bool {
         matches!(self, Operation::Insert { .. } | Operation::Append { .. })
     }
@@ -137,87 +128,189 @@ impl Target<'_> {
     /// If an operation names a file that is not there, or a place behind its end, a segment is damaged, or the run is over: then
     /// nothing has happened.
     pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<Batch>)> {
-        let (texts, by_file) = rayon::join(
-            || shared_texts(operations.iter().map(Operation::text)),
-            || by_file(operations),
+        let by_file = || rows_by_file(operations.iter().map(Operation::file));
+        let (texts, (starts, order)) = rayon::join(|| Texts::new(operations), by_file);
+        let of_files = starts.windows(2).map(|range| &order[range[0]..range[1]]);
+        let of_files: Vec<&[usize]> = of_files.collect();
+        let (made, batches) = rayon::join(
+            || self.run_by_file(&of_files, operations, &texts),
+            || batches(&of_files, operations, &texts),
         );
-        let of_files =
-            || by_file.par_chunk_by(|&left, &right| operations[left].is_of(&operations[right]));
-        let open = || -> Result<Vec<File<'_>>> {
-            let files = of_files().map(|indexes| self.open(indexes, operations));
-            let mut files = files.collect::<Result<Vec<_>>>()?;
-            self.place(&mut files, operations)?;
-            Ok(files)
-        };
-        let words = || {
-            let files = of_files().map(|indexes| words(indexes, operations));
-            files.collect::<Vec<_>>()
-        };
-        let (files, words) = rayon::join(open, words);
-        let files = files?;
-        let asked = Asked {
-            files: &files,
-            words: &words,
-            operations,
-            texts: &texts,
-        };
-        let (answers, (edited, batches)) = rayon::join(
-            || self.answer(asked),
+        let (answers, edited, used) = made?;
+        let rows = used.files.iter().map(|file| file.rows).sum();
+        let bytes = used.files.iter().map(|file| file.inserted_bytes).sum();
+        let (answers, _) = rayon::join(
+            || in_order(answers, &order),
             || {
-                let edited = files.par_iter().filter_map(|file| file.edited(&texts));
-                (edited.collect::<Vec<_>>(), batches(operations, &texts))
+                rayon::join(
+                    || self.overlay.put(edited.into_iter(), rows, bytes),
+                    || used.drop_parallel(),
+                )
             },
         );
-        let answers = answers?;
-        let inserted = operations.iter().filter(|operation| operation.is_edit());
-        let inserted = inserted.map(|operation| operation.text().len() as u64);
-        let (rows, bytes) = inserted.fold((0, 0), |(rows, sum), bytes| (rows + 1, sum + bytes));
-        self.overlay.put(edited.into_iter(), rows, bytes);
-        // There may be many.
-        files.into_par_iter().zip(words).for_each(drop);
         Ok((answers, batches))
+    }
+
+    /// The answers to operations, one task after the other, the edited files, and what they were made with.
+    #[expect(clippy::type_complexity, reason = "what a batch makes")]
+    fn run_by_file<'a>(
+        &self,
+        of_files: &[&'a [usize]],
+        operations: &[Operation<'a>],
+        texts: &Texts,
+    ) -> Result<(Vec<Vec<Answer>>, Vec<(Arc<str>, EditedFile)>, Used<'a>)> {
+        let names = of_files.par_iter();
+        let names = names.map(|indexes| operations[indexes[0]].file());
+        let bases: Vec<Base> = names.map(|name| self.base(name)).collect();
+        let stored: Vec<Option<usize>> = bases.iter().map(Base::stored).collect();
+        let tasks = tasks(of_files);
+        let edit = || -> Result<_> {
+            let opened = of_files.par_iter().zip(bases);
+            let opened = opened.map(|(indexes, base)| self.open(base, indexes, operations));
+            let mut files = opened.collect::<Result<Vec<File<'_>>>>()?;
+            self.place(&mut files, operations)?;
+            let asked = Asked {
+                tasks: &tasks,
+                files: &files,
+                operations,
+                texts,
+            };
+            let (known, edited) = rayon::join(
+                || self.look(asked, of_files, operations),
+                || (files.par_iter().filter_map(|file| file.edited(texts))).collect(),
+            );
+            let (known, words) = known?;
+            Ok((known, words, edited, files))
+        };
+        let (stored, edit) = rayon::join(|| self.ask(&tasks, &stored, operations), edit);
+        let (known, words, edited, files) = edit?;
+        let stored = stored?;
+        let asked = Asked {
+            tasks: &tasks,
+            files: &files,
+            operations,
+            texts,
+        };
+        let answers = self.answer(asked, &words, &stored, &known)?;
+        let used = Used {
+            files,
+            words,
+            stored,
+            known,
+        };
+        Ok((answers, edited, used))
     }
 }
 
-/// The numbers of operations, those on one file together and in order.
-fn by_file(operations: &[Operation<'_>]) -> Vec<usize> {
-    let hasher = RandomState::new();
-    let hashes = operations.par_iter().enumerate();
-    let hashes = hashes.map(|(index, operation)| (hasher.hash_one(operation.file()), index));
-    let mut hashes: Vec<(u64, usize)> = hashes.collect();
-    hashes.par_sort_unstable();
-    for same in hashes.chunk_by_mut(|left, right| left.0 == right.0) {
-        let is_one = |pair: &[(u64, usize)]| operations[pair[0].1].is_of(&operations[pair[1].1]);
-        // Names may have one hash by chance.
-        if !same.windows(2).all(is_one) {
-            same.sort_by_key(|&(_, index)| operations[index].file());
-        }
+/// What answers were made with.
+struct Used<'a> {
+    files: Vec<File<'a>>,
+    words: Vec<Words<'a>>,
+    stored: Stored,
+    known: Known,
+}
+
+impl Used<'_> {
+    /// Gives its memory back, of which there may be much.
+    fn drop_parallel(self) {
+        rayon::join(
+            || drop((self.stored, self.known)),
+            || self.files.into_par_iter().zip(self.words).for_each(drop),
+        );
     }
-    hashes.into_iter().map(|(_, index)| index).collect()
+}
+
+/// What operations insert, in memory of its own.
+struct Texts {
+    /// Texts of [`PART_OPERATIONS`] each, one after the other.
+    parts: Vec<Bytes>,
+    /// For each part where the text of each operation ends.
+    ends: Vec<Vec<usize>>,
+}
+
+/// Operations whose texts lie together.
+const PART_OPERATIONS: usize = 1024;
+
+impl Texts {
+    fn new(operations: &[Operation<'_>]) -> Texts {
+        let of_parts = operations.par_chunks(PART_OPERATIONS).map(|operations| {
+            let texts = operations.iter().map(Operation::text);
+            let mut part = BytesMut::with_capacity(texts.map(<[u8]>::len).sum());
+            let mut ends = Vec::with_capacity(operations.len());
+            for operation in operations {
+                part.extend_from_slice(operation.text());
+                ends.push(part.len());
+            }
+            (part.freeze(), ends)
+        });
+        let (parts, ends) = of_parts.unzip();
+        Texts { parts, ends }
+    }
+
+    fn part(&self, operation: usize) -> (&Bytes, usize) {
+        let (part, place) = (operation / PART_OPERATIONS, operation % PART_OPERATIONS);
+        let ends = &self.ends[part];
+        (
+            &self.parts[part],
+            place.checked_sub(1).map_or(0, |before| ends[before]),
+        )
+    }
+
+    /// Some bytes of the text of an operation.
+    fn get(&self, operation: usize, range: Range<usize>) -> &[u8] {
+        let (part, start) = self.part(operation);
+        &part[start + range.start..start + range.end]
+    }
+
+    /// Likewise, to be kept.
+    fn slice(&self, operation: usize, range: Range<usize>) -> Bytes {
+        let (part, start) = self.part(operation);
+        part.slice(start + range.start..start + range.end)
+    }
+}
+
+/// Answers by operation, which come in an order of operations.
+fn in_order(parts: Vec<Vec<Answer>>, order: &[usize]) -> Vec<Answer> {
+    let mut answers = Vec::with_capacity(order.len());
+    if order.is_sorted() {
+        for mut part in parts {
+            answers.append(&mut part);
+        }
+        return answers;
+    }
+    answers.resize_with(order.len(), || Answer::Edited);
+    for (&operation, answer) in order.iter().zip(parts.into_iter().flatten()) {
+        answers[operation] = answer;
+    }
+    answers
 }
 
 /// The edits among operations, in batches: rows of a batch are of different files, so that it does not matter that they see
 /// the texts before it.
-fn batches(operations: &[Operation<'_>], texts: &[Bytes]) -> Vec<Batch> {
-    let mut names = Names::default();
+fn batches(of_files: &[&[usize]], operations: &[Operation<'_>], texts: &Texts) -> Vec<Batch> {
+    let mut file_of = vec![0; operations.len()];
+    for (file, indexes) in of_files.iter().enumerate() {
+        indexes.iter().for_each(|&index| file_of[index] = file);
+    }
+    // For each file its name, once it is needed, and the batch that it was last in.
+    let mut files: Vec<(Option<Arc<str>>, Option<usize>)> = vec![(None, None); of_files.len()];
     let mut batches = Vec::new();
     let mut rows: Vec<Insertion> = Vec::new();
-    // For each file the batch that it was last in.
-    let mut last: HashMap<&str, usize> = HashMap::new();
-    for (operation, text) in operations.iter().zip(texts) {
-        let (file, offset) = match *operation {
-            Operation::Insert { file, offset, .. } => (file, Some(offset)),
-            Operation::Append { file, .. } => (file, None),
+    for (index, operation) in operations.iter().enumerate() {
+        let (file, offset, text) = match *operation {
+            Operation::Insert { file, offset, text } => (file, Some(offset), text),
+            Operation::Append { file, text } => (file, None, text),
             _ => continue,
         };
-        if last.get(file) == Some(&batches.len()) {
+        let (name, last) = &mut files[file_of[index]];
+        if *last == Some(batches.len()) {
             batches.push(Batch::Insert(std::mem::take(&mut rows)));
         }
-        last.insert(file, batches.len());
+        *last = Some(batches.len());
         rows.push(Insertion {
-            file: names.shared(file),
+            file: name.get_or_insert_with(|| file.into()).clone(),
             offset,
-            text: text.clone(),
+            text: texts.slice(index, 0..text.len()),
         });
     }
     if !rows.is_empty() {

@@ -12,6 +12,7 @@ mod corpus_view;
 mod device_answers;
 mod edited_text;
 mod file_index;
+mod found;
 mod kept;
 mod kept_ngrams;
 mod known;
@@ -44,8 +45,9 @@ use crate::interrupt::Interrupt;
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
-pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces, joined};
+pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces};
 pub use file_index::FileSummary;
+pub(crate) use found::Found;
 pub(crate) use known::Known;
 pub(crate) use segment_view::{SegmentView, Unit};
 pub(crate) use stored_view::StoredView;

@@ -1,65 +1,76 @@
 //! The answers of a batch: what the files before it say, corrected by the edits before each question.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use bytes::Bytes;
 use rayon::prelude::*;
+use zipfdb_kernels::gpu::{ExtractedBytes, SearchResults};
 
 use super::changes::{AROUND_BYTES, Change, Changes, Teller, Words};
 use super::file::{Base, File};
 use super::stretches::{Moment, Part, Source};
-use super::{Answer, Operation, Target};
+use super::{Answer, Operation, Target, Texts};
 use crate::Result;
 use crate::interrupt::check;
-use crate::overlay::Piece;
-use crate::snapshot::{EditedText, ask_stored, extract_pieces, joined};
+use crate::snapshot::{EditedText, Found, extract_pieces};
 
 /// Operations on a file that one thread looks at; before them it goes through all stretches of the file.
-const TASK_OPERATIONS: usize = 1024;
+const TASK_OPERATIONS: usize = 640;
 
 /// A batch whose edits are placed.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
+    pub(super) tasks: &'a [Task<'a>],
     pub(super) files: &'a [File<'a>],
-    /// What each of them is asked for.
-    pub(super) words: &'a [Words<'a>],
     pub(super) operations: &'a [Operation<'a>],
     /// What each operation inserts.
-    pub(super) texts: &'a [Bytes],
+    pub(super) texts: &'a Texts,
 }
 
 /// Operations on a file that follow each other.
-struct Task<'a> {
-    file: &'a File<'a>,
+pub(super) struct Task<'a> {
     /// The number of the file.
-    number: usize,
+    file: usize,
     operations: &'a [usize],
-    /// The number of the first of them, and how many edits are before it.
+    /// The number of the first of them among those on the file.
     first: usize,
-    edits: usize,
 }
 
-/// What goes through a part of a file finds.
-#[derive(Default)]
-struct Looked {
-    changes: Vec<Change>,
-    /// What extracts are made of, by operation.
-    extracts: Vec<(usize, Vec<Piece>)>,
+/// What stored files say. Each task has its questions behind those of the tasks before it.
+pub(super) struct Stored {
+    counts: Vec<u64>,
+    places: Found<SearchResults>,
+    /// For each task how many counts and searches come before it.
+    firsts: Vec<(usize, usize)>,
 }
 
 /// What the batch says of its files.
-struct Known {
+pub(super) struct Known {
     /// The texts of files that were edited before the batch, where somebody asks for words.
     edited: Vec<Option<EditedText>>,
     changes: Vec<Changes>,
-    /// By operation.
-    extracted: Vec<(usize, Vec<u8>)>,
+    /// Stored bytes of extracts, and for each task the first that was asked for.
+    extracts: Found<ExtractedBytes>,
+    firsts: Vec<usize>,
 }
 
-/// Stretches of a file as it was before the batch.
-struct Around(Vec<(u64, Vec<u8>)>);
+/// Where there is something around the edits of a file as it was before the batch: from and to, and the first question for
+/// what is stored of it.
+type Ranges = Vec<(u64, u64, usize)>;
 
-impl Around {
+/// What was read of stored files.
+struct Read {
+    /// As in [`Known`].
+    extracts: Found<ExtractedBytes>,
+    firsts: Vec<usize>,
+    /// For each file what is around its edits, and the first question for it.
+    around: Vec<(Ranges, usize)>,
+}
+
+/// What is around the edits of a file: texts by where they begin.
+struct Around<'a>(Vec<(u64, Cow<'a, [u8]>)>);
+
+impl Around<'_> {
     /// Some bytes, if they are there.
     fn get(&self, offset: u64, length: u64) -> Option<&[u8]> {
         let behind = self.0.partition_point(|&(start, _)| start <= offset);
@@ -70,82 +81,113 @@ impl Around {
     }
 }
 
+/// A question about a word in a stored file.
+type WordQuestion<'a> = (usize, &'a [u8]);
+
+/// Operations on files, in parts.
+pub(super) fn tasks<'a>(of_files: &[&'a [usize]]) -> Vec<Task<'a>> {
+    let of_file = |(file, operations): (usize, &&'a [usize])| {
+        let firsts = (0..).step_by(TASK_OPERATIONS);
+        let parts = firsts.zip(operations.chunks(TASK_OPERATIONS));
+        parts.map(move |(first, operations)| Task {
+            file,
+            operations,
+            first,
+        })
+    };
+    of_files.iter().enumerate().flat_map(of_file).collect()
+}
+
 impl Target<'_> {
-    /// Answers all questions; an edit has [`Answer::Edited`].
+    /// Asks stored files about words; `stored` is the stored file of each, if there is one.
     ///
     /// # Errors
     /// If a segment is damaged, a device fails, or the run is over.
-    pub(super) fn answer(&self, asked: Asked<'_>) -> Result<Vec<Answer>> {
-        let operations = asked.operations;
-        let tasks: Vec<Task<'_>> = (asked.files.iter().enumerate())
-            .flat_map(|(number, file)| tasks(number, file))
-            .collect();
-        let run = self.run;
-        let stored = || -> Result<_> {
-            let (mut counts, mut searches, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-            for task in &tasks {
+    pub(super) fn ask(
+        &self,
+        tasks: &[Task<'_>],
+        stored: &[Option<usize>],
+        operations: &[Operation<'_>],
+    ) -> Result<Stored> {
+        let of_task = |task: &Task<'_>| {
+            let (mut counts, mut searches) = (Vec::new(), Vec::new());
+            if let Some(file) = stored[task.file] {
                 for &operation in task.operations {
-                    match (operations[operation], task.file.base.stored()) {
-                        (Operation::Count { word, .. }, Some(file)) => counts.push((file, word)),
-                        (Operation::Search { word, .. }, Some(file)) => searches.push((file, word)),
+                    match operations[operation] {
+                        Operation::Count { word, .. } => counts.push((file, word)),
+                        Operation::Search { word, .. } => searches.push((file, word)),
                         _ => {}
                     }
                 }
-                ends.push((counts.len(), searches.len()));
             }
-            let counts = self.stored.count_each(&counts, run)?;
-            let searches = self.stored.search_each(&searches, run)?;
-            Ok((counts, searches, ends))
+            (counts, searches)
         };
-        let (stored, known) = rayon::join(stored, || self.look(&tasks, asked));
-        let ((counts, searches, ends), known) = (stored?, known?);
-
-        // Each task has its part of what the stored files say.
-        let (mut counts, mut searches) = (&counts[..], searches.into_iter());
-        let (mut counts_before, mut searches_before) = (0, 0);
-        let parts = tasks.iter().zip(ends);
-        let parts = parts.map(|(task, (counts_end, searches_end))| {
-            let (of_task, rest) = counts.split_at(counts_end - counts_before);
-            let found = searches.by_ref().take(searches_end - searches_before);
-            counts = rest;
-            (counts_before, searches_before) = (counts_end, searches_end);
-            (task, of_task, found.collect::<Vec<_>>())
-        });
-        let found: Vec<Vec<(usize, Answer)>> = (parts.collect::<Vec<_>>().into_par_iter())
-            .map(|(task, counts, searches)| {
-                check(run.stop)?;
-                Ok(task.answers(asked, &known, counts, searches))
-            })
-            .collect::<Result<_>>()?;
-        let mut answers = vec![Answer::Edited; operations.len()];
-        for (operation, answer) in found.into_iter().flatten() {
-            answers[operation] = answer;
+        let of_tasks = tasks.par_iter().map(of_task);
+        let (counts, searches): (Vec<Vec<WordQuestion<'_>>>, Vec<Vec<WordQuestion<'_>>>) =
+            of_tasks.unzip();
+        let mut firsts = vec![(0, 0)];
+        for (counts, searches) in counts.iter().zip(&searches) {
+            let (before, searches_before) = firsts[firsts.len() - 1];
+            firsts.push((before + counts.len(), searches_before + searches.len()));
         }
-        for (operation, bytes) in known.extracted {
-            answers[operation] = Answer::Bytes(bytes);
-        }
-        Ok(answers)
+        let (counts, searches) = (counts.concat(), searches.concat());
+        let (for_counts, for_searches) = rayon::join(
+            || self.stored.look_up(&counts),
+            || self.stored.look_up(&searches),
+        );
+        Ok(Stored {
+            counts: self
+                .stored
+                .count_lookups(&for_counts?, counts.len(), self.run)?,
+            places: (self.stored).search_lookups(&for_searches?, searches.len(), self.run)?,
+            firsts,
+        })
     }
 
-    /// Tells the words around edits, and extracts.
-    fn look(&self, tasks: &[Task<'_>], asked: Asked<'_>) -> Result<Known> {
+    /// Reads what stands around edits and what is extracted, and tells the words that edits make and unmake.
+    ///
+    /// # Errors
+    /// As [`Target::ask`].
+    pub(super) fn look<'a>(
+        &self,
+        asked: Asked<'_>,
+        of_files: &[&[usize]],
+        operations: &[Operation<'a>],
+    ) -> Result<(Known, Vec<Words<'a>>)> {
         let files = asked.files;
-        let around = self.around(files)?;
-        let looked: Vec<Looked> = (tasks.par_iter())
+        let words = || -> Vec<Words<'a>> {
+            let of_files = of_files.par_iter();
+            let words = of_files.map(|indexes| Words::new(indexes, operations));
+            words.collect()
+        };
+        let (read, words) = rayon::join(|| self.read(asked), words);
+        let Read {
+            extracts,
+            firsts,
+            around,
+        } = read?;
+        let of_files = files.par_iter().zip(around);
+        let around = of_files.map(|(file, (ranges, first))| {
+            let text = |(start, end, question)| {
+                (
+                    start,
+                    read_base(file, start..end, &extracts, first + question),
+                )
+            };
+            let ranges = ranges.into_par_iter().with_min_len(TASK_OPERATIONS);
+            Around(ranges.map(text).collect())
+        });
+        let around: Vec<Around<'_>> = around.collect();
+        let changes: Vec<Vec<Change>> = (asked.tasks.par_iter())
             .map(|task| {
                 check(self.run.stop)?;
-                self.look_at(task, &around[task.number], asked)
+                self.tell(task, &around[task.file], &words[task.file], asked)
             })
             .collect::<Result<_>>()?;
         drop(around);
-        let mut changes: Vec<Vec<Change>> = files.iter().map(|_| Vec::new()).collect();
-        let (mut extracts, mut stored) = (Vec::new(), Vec::new());
-        for (task, mut looked) in tasks.iter().zip(looked) {
-            changes[task.number].append(&mut looked.changes);
-            for (operation, pieces) in looked.extracts {
-                ask_stored(&pieces, task.file.base.stored(), &mut stored);
-                extracts.push((operation, pieces));
-            }
+        let mut of_files: Vec<Vec<Vec<Change>>> = files.iter().map(|_| Vec::new()).collect();
+        for (task, changes) in asked.tasks.iter().zip(changes) {
+            of_files[task.file].push(changes);
         }
         let is_asked = |file: &File<'_>| matches!(file.base, Base::Edited(..)) && file.told > 0;
         if files.iter().any(is_asked) {
@@ -159,64 +201,66 @@ impl Target<'_> {
             _ => Ok(None),
         });
         let edited = edited.collect::<Result<_>>()?;
-        let (changes, stored) = rayon::join(
-            || changes.into_par_iter().map(Changes::new).collect(),
-            || self.stored.extract_each(&stored, self.run),
-        );
-        let mut stored = stored?.into_iter();
-        let extracted = extracts
-            .into_iter()
-            .map(|(operation, pieces)| (operation, joined(&pieces, &mut stored)));
-        Ok(Known {
+        let changes = of_files.into_par_iter();
+        let changes = changes
+            .map(|changes| Changes::new(changes.concat()))
+            .collect();
+        let known = Known {
             edited,
             changes,
-            extracted: extracted.collect(),
+            extracts,
+            firsts,
+        };
+        Ok((known, words))
+    }
+
+    /// Reads what is stored around edits and of extracts, all at once.
+    fn read(&self, asked: Asked<'_>) -> Result<Read> {
+        let (around, extracts) = rayon::join(
+            || -> Vec<(Ranges, Vec<_>)> { asked.files.par_iter().map(around).collect() },
+            || -> Vec<Vec<_>> {
+                let tasks = asked.tasks.par_iter();
+                tasks.map(|task| task.extracts(asked)).collect()
+            },
+        );
+        let count = around.iter().map(|(_, more)| more.len()).sum::<usize>();
+        let count = count + extracts.iter().map(Vec::len).sum::<usize>();
+        let mut questions = Vec::with_capacity(count);
+        let around = around.into_iter().map(|(ranges, mut more)| {
+            let first = questions.len();
+            questions.append(&mut more);
+            (ranges, first)
+        });
+        let around = around.collect();
+        let mut firsts = Vec::with_capacity(extracts.len());
+        for mut more in extracts {
+            firsts.push(questions.len());
+            questions.append(&mut more);
+        }
+        Ok(Read {
+            extracts: self.stored.extracts(&questions, self.run)?,
+            firsts,
+            around,
         })
     }
 
-    /// Reads what stands around the edits of each file whose words somebody asks for later.
-    fn around(&self, files: &[File<'_>]) -> Result<Vec<Around>> {
-        let ranges: Vec<Vec<(u64, Vec<Piece>)>> = (files.par_iter())
-            .map(|file| {
-                let mut ranges: Vec<(u64, u64)> = Vec::new();
-                for base in file.stretches.bases(file.told_edits) {
-                    let start = base.saturating_sub(AROUND_BYTES);
-                    let end = file.base.bytes().min(base + AROUND_BYTES);
-                    match ranges.last_mut() {
-                        Some((_, last)) if start <= *last => *last = end,
-                        _ if start < end => ranges.push((start, end)),
-                        _ => {}
-                    }
-                }
-                let ranges = ranges.into_iter();
-                let pieces = ranges.map(|(start, end)| (start, file.base.pieces(start..end)));
-                pieces.collect()
-            })
-            .collect();
-        let mut asked = Vec::new();
-        for (file, ranges) in files.iter().zip(&ranges) {
-            for (_, pieces) in ranges {
-                ask_stored(pieces, file.base.stored(), &mut asked);
-            }
+    /// Tells the words that the edits among some operations make and unmake.
+    fn tell(
+        &self,
+        task: &Task<'_>,
+        around: &Around<'_>,
+        words: &Words<'_>,
+        asked: Asked<'_>,
+    ) -> Result<Vec<Change>> {
+        let file = &asked.files[task.file];
+        let edits = task.edits(file);
+        if task.first >= file.told || edits >= file.told_edits {
+            return Ok(Vec::new());
         }
-        let mut found = self.stored.extract_each(&asked, self.run)?.into_iter();
-        let around = ranges.into_iter().map(|ranges| {
-            let ranges = ranges.into_iter();
-            let texts = ranges.map(|(start, pieces)| (start, joined(&pieces, &mut found)));
-            Around(texts.collect())
-        });
-        Ok(around.collect())
-    }
-
-    /// Goes through operations.
-    fn look_at(&self, task: &Task<'_>, around: &Around, asked: Asked<'_>) -> Result<Looked> {
-        let (file, texts) = (task.file, asked.texts);
-        let mut looked = Looked::default();
-        let mut moment = file.stretches.moment(task.edits);
         let read = |part: &Part, text: &mut Vec<u8>| {
             match &part.source {
                 Source::Edit(edit, range) => {
-                    text.extend_from_slice(&texts[file.edits[*edit]][range.clone()]);
+                    text.extend_from_slice(asked.texts.get(file.edits[*edit], range.clone()));
                 }
                 Source::Base(range) => match around.get(range.start, part.length) {
                     Some(known) => text.extend_from_slice(known),
@@ -228,29 +272,17 @@ impl Target<'_> {
             }
             Ok(())
         };
-        let mut teller = Teller {
-            tokenizer: self.tokenizer,
-            words: &asked.words[task.number],
-            read,
-            fresh: Vec::new(),
-            told: task.edits,
-            changes: Vec::new(),
-        };
-        for (number, &operation) in (task.first..).zip(task.operations) {
+        let mut moment = file.stretches.moment(edits);
+        let mut teller = Teller::new(self.tokenizer, words, edits, read);
+        for &operation in task.operations.iter().take(file.told - task.first) {
             match asked.operations[operation] {
                 Operation::Insert { text: [], .. } | Operation::Append { text: [], .. } => {}
                 Operation::Insert { .. } | Operation::Append { .. } => {
-                    if number < file.told {
-                        let fresh = file.stretches.of_edit(moment.edits());
-                        teller.fresh.extend_from_slice(fresh);
-                    }
+                    let fresh = file.stretches.of_edit(moment.edits());
+                    teller.fresh.extend_from_slice(fresh);
                     moment.advance();
                 }
-                Operation::Extract { offset, length, .. } => {
-                    let range = offset..offset.saturating_add(length);
-                    let pieces = pieces(file, &moment, range, texts);
-                    looked.extracts.push((operation, pieces));
-                }
+                Operation::Extract { .. } => {}
                 Operation::Count { .. } | Operation::Search { .. } => {
                     check(self.run.stop)?;
                     teller.tell(&moment)?;
@@ -258,86 +290,209 @@ impl Target<'_> {
             }
         }
         teller.tell(&moment)?;
-        looked.changes = teller.changes;
-        Ok(looked)
+        Ok(teller.changes())
+    }
+
+    /// Answers all questions, task by task; an edit has [`Answer::Edited`].
+    ///
+    /// # Errors
+    /// If the run is over.
+    pub(super) fn answer(
+        &self,
+        asked: Asked<'_>,
+        words: &[Words<'_>],
+        stored: &Stored,
+        known: &Known,
+    ) -> Result<Vec<Vec<Answer>>> {
+        let tasks = asked.tasks.par_iter().enumerate();
+        let answers = tasks.map(|(number, task)| {
+            check(self.run.stop)?;
+            Ok(task.answers(number, asked, &words[task.file], stored, known))
+        });
+        answers.collect()
     }
 }
 
-/// Operations on a file in parts.
-fn tasks<'a>(number: usize, file: &'a File<'a>) -> impl Iterator<Item = Task<'a>> {
-    let parts = file.operations.chunks(TASK_OPERATIONS);
-    (0..)
-        .step_by(TASK_OPERATIONS)
-        .zip(parts)
-        .map(move |(first, operations)| Task {
-            file,
-            number,
-            operations,
-            first,
-            edits: file.edits.partition_point(|&edit| edit < operations[0]),
-        })
-}
-
-/// What some bytes of a file are at a moment.
-fn pieces(file: &File<'_>, moment: &Moment<'_>, range: Range<u64>, texts: &[Bytes]) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for part in moment.parts(range) {
-        match part.source {
-            Source::Base(range) => pieces.extend(file.base.pieces(range)),
-            Source::Edit(edit, range) => {
-                pieces.push(Piece::Inserted(texts[file.edits[edit]].slice(range)));
-            }
+/// What stands around the edits of a file, as far as somebody asks for words later, and what of it is stored.
+fn around(file: &File<'_>) -> (Ranges, Vec<(usize, u64, u64)>) {
+    let mut ranges: Ranges = Vec::new();
+    for base in file.stretches.bases(file.told_edits) {
+        let start = base.saturating_sub(AROUND_BYTES);
+        let end = file.base.bytes().min(base + AROUND_BYTES);
+        match ranges.last_mut() {
+            Some((_, last, _)) if start <= *last => *last = end,
+            _ if start < end => ranges.push((start, end, 0)),
+            _ => {}
         }
     }
-    pieces
+    let mut questions = Vec::with_capacity(ranges.len());
+    for (start, end, first) in &mut ranges {
+        *first = questions.len();
+        file.base.ask(*start..*end, &mut questions);
+    }
+    (ranges, questions)
 }
 
 impl Task<'_> {
-    /// Answers questions about words; those that a stored file has a part in have its answers here, in order.
+    /// How many edits come before it.
+    fn edits(&self, file: &File<'_>) -> usize {
+        (file.edits).partition_point(|&edit| edit < self.operations[0])
+    }
+
+    /// Asks for what is stored of all extracts.
+    fn extracts(&self, asked: Asked<'_>) -> Vec<(usize, u64, u64)> {
+        let file = &asked.files[self.file];
+        let mut now = Now::new(file, self.edits(file));
+        let mut questions = Vec::new();
+        for &operation in self.operations {
+            let operation = &asked.operations[operation];
+            if let Operation::Extract { offset, length, .. } = *operation {
+                for part in now.moment().parts(offset..offset.saturating_add(length)) {
+                    if let Source::Base(range) = part.source {
+                        file.base.ask(range, &mut questions);
+                    }
+                }
+            }
+            now.pass(operation);
+        }
+        questions
+    }
+
+    /// Answers questions, one after the other.
     fn answers(
         &self,
+        number: usize,
         asked: Asked<'_>,
+        words: &Words<'_>,
+        stored: &Stored,
         known: &Known,
-        counts: &[u64],
-        searches: Vec<Vec<u64>>,
-    ) -> Vec<(usize, Answer)> {
-        let (file, words) = (self.file, &asked.words[self.number]);
-        let (edited, changes) = (&known.edited[self.number], &known.changes[self.number]);
-        let (mut counts, mut searches) = (counts.iter(), searches.into_iter());
-        // Counts need no offsets.
-        let mut moment = None;
-        let mut edits = self.edits;
-        let mut answers = Vec::new();
-        for &operation in self.operations {
-            let answer = match asked.operations[operation] {
-                Operation::Insert { text, .. } | Operation::Append { text, .. } => {
-                    edits += usize::from(!text.is_empty());
-                    continue;
+    ) -> Vec<Answer> {
+        let file = &asked.files[self.file];
+        let (edited, changes) = (&known.edited[self.file], &known.changes[self.file]);
+        let is_stored = file.base.stored().is_some();
+        let (mut count, mut search) = stored.firsts[number];
+        let mut extract = known.firsts[number];
+        let mut now = Now::new(file, self.edits(file));
+        let mut answers = Vec::with_capacity(self.operations.len());
+        for (place, &operation) in (self.first..).zip(self.operations) {
+            let operation = &asked.operations[operation];
+            answers.push(match *operation {
+                Operation::Insert { .. } | Operation::Append { .. } => Answer::Edited,
+                Operation::Extract { offset, length, .. } => {
+                    let range = offset..offset.saturating_add(length);
+                    let size = now.moment().bytes().min(range.end);
+                    // It is to be in memory.
+                    let size = size.saturating_sub(offset) as usize;
+                    let mut bytes = Vec::with_capacity(size);
+                    for part in now.moment().parts(range) {
+                        match part.source {
+                            Source::Base(range) => {
+                                let found = &known.extracts;
+                                file.base.read(range, found, &mut extract, &mut bytes);
+                            }
+                            Source::Edit(edit, range) => {
+                                bytes.extend_from_slice(asked.texts.get(file.edits[edit], range));
+                            }
+                        }
+                    }
+                    Answer::Bytes(bytes)
                 }
-                Operation::Extract { .. } => continue,
                 Operation::Count { word, .. } => {
-                    let stored = counts.next().copied().unwrap_or(0);
+                    let mut found = 0;
+                    if is_stored {
+                        found = stored.counts[count];
+                        count += 1;
+                    }
                     let before = edited.as_ref().map_or(0, |text| text.change_of(word));
-                    let more = changes.more(words[word], edits);
-                    Answer::Count(stored.saturating_add_signed(before + more))
+                    let more = match words.asked(place) {
+                        Some(word) => changes.more(word, now.edits),
+                        None => 0,
+                    };
+                    Answer::Count(found.saturating_add_signed(before + more))
                 }
                 Operation::Search { word, .. } => {
-                    let mut offsets = searches.next().unwrap_or_default();
+                    let mut offsets = Cow::default();
+                    if is_stored {
+                        offsets = joined(stored.places.parts(search));
+                        search += 1;
+                    }
                     if let Some(text) = edited {
-                        offsets = text.moved_offsets(word, offsets);
+                        offsets = text.moved_offsets(word, offsets.into_owned()).into();
                     }
-                    if edits > 0 {
-                        let moment = moment.get_or_insert_with(|| file.stretches.moment(edits));
-                        while moment.edits() < edits {
-                            moment.advance();
+                    Answer::Offsets(match words.asked(place) {
+                        Some(word) if now.edits > 0 => {
+                            changes.moved(word, &offsets, &file.stretches, now.moment())
                         }
-                        offsets = changes.moved(words[word], offsets, &file.stretches, moment);
-                    }
-                    Answer::Offsets(offsets)
+                        _ => offsets.into_owned(),
+                    })
                 }
-            };
-            answers.push((operation, answer));
+            });
+            now.pass(operation);
         }
         answers
     }
+}
+
+/// Where a task is among the edits of its file.
+struct Now<'a> {
+    file: &'a File<'a>,
+    edits: usize,
+    /// Once somebody asked; perhaps some edits behind.
+    moment: Option<Moment<'a>>,
+}
+
+impl<'a> Now<'a> {
+    fn new(file: &'a File<'a>, edits: usize) -> Now<'a> {
+        Now {
+            file,
+            edits,
+            moment: None,
+        }
+    }
+
+    /// Goes past an operation.
+    fn pass(&mut self, operation: &Operation<'_>) {
+        self.edits += usize::from(operation.is_edit() && !operation.text().is_empty());
+    }
+
+    fn moment(&mut self) -> &Moment<'a> {
+        let stretches = &self.file.stretches;
+        let moment = (self.moment).get_or_insert_with(|| stretches.moment(self.edits));
+        while moment.edits() < self.edits {
+            moment.advance();
+        }
+        moment
+    }
+}
+
+/// Bytes of a file as they were before the batch, of which the question `first` and those behind it have what is stored.
+fn read_base<'a>(
+    file: &File<'_>,
+    range: Range<u64>,
+    found: &'a Found<ExtractedBytes>,
+    mut first: usize,
+) -> Cow<'a, [u8]> {
+    if matches!(file.base, Base::Stored { .. }) {
+        let mut parts = found.parts(first);
+        if let (Some((_, only)), None) = (parts.next(), parts.next()) {
+            return Cow::Borrowed(only);
+        }
+    }
+    let mut text = Vec::new();
+    file.base.read(range, found, &mut first, &mut text);
+    Cow::Owned(text)
+}
+
+/// Offsets in parts as those in the file.
+fn joined<'a>(parts: impl Iterator<Item = (u64, &'a [u64])>) -> Cow<'a, [u64]> {
+    let mut joined: Cow<'a, [u64]> = Cow::default();
+    for (first, offsets) in parts {
+        if first == 0 && joined.is_empty() {
+            joined = Cow::Borrowed(offsets);
+        } else {
+            let offsets = offsets.iter().map(|offset| first + offset);
+            joined.to_mut().extend(offsets);
+        }
+    }
+    joined
 }

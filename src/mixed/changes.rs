@@ -13,26 +13,53 @@ use zipfdb_storage::Tokenizer;
 use super::Operation;
 use super::stretches::{Moment, Part, Source, Stretches};
 use crate::Result;
+use crate::bisect::gallop;
 use crate::overlay::CHARACTER_BYTES;
 use crate::tokenize::{self, Sink, has_glued_space, is_word_edge};
 
 /// So much text on either side of what was inserted is looked at first.
 pub(super) const AROUND_BYTES: u64 = 64;
 
-/// The words that a file is asked for, each with its number.
-pub(super) type Words<'a> = HashMap<&'a [u8], u32>;
+/// The words that a file is asked for after the first of its edits.
+#[derive(Default)]
+pub(super) struct Words<'a> {
+    numbers: HashMap<&'a [u8], u32>,
+    /// For each operation on the file from the first edit on the number of the word that it asks for, if it does.
+    asked: Vec<u32>,
+    /// How many operations come before these.
+    first: usize,
+}
 
-/// The words that operations on a file ask for.
-pub(super) fn words<'a>(indexes: &[usize], operations: &[Operation<'a>]) -> Words<'a> {
-    let mut words = Words::new();
-    for &index in indexes {
-        if let Operation::Count { word, .. } | Operation::Search { word, .. } = operations[index] {
-            // Fewer than operations.
-            let next = words.len() as u32;
-            words.entry(word).or_insert(next);
+impl<'a> Words<'a> {
+    /// Those of operations on one file.
+    pub(super) fn new(indexes: &[usize], operations: &[Operation<'a>]) -> Words<'a> {
+        let is_edit = |&index: &usize| operations[index].is_edit();
+        let Some(first) = indexes.iter().position(is_edit) else {
+            return Words::default();
+        };
+        let mut numbers = HashMap::with_capacity((indexes.len() - first) / 2);
+        let asked = indexes[first..]
+            .iter()
+            .map(|&index| match operations[index] {
+                Operation::Count { word, .. } | Operation::Search { word, .. } => {
+                    // Fewer than operations.
+                    let next = numbers.len() as u32;
+                    *numbers.entry(word).or_insert(next)
+                }
+                _ => 0,
+            });
+        Words {
+            asked: asked.collect(),
+            numbers,
+            first,
         }
     }
-    words
+
+    /// The word that an operation asks for, by its place among those on the file; none if no edit is before it.
+    pub(super) fn asked(&self, operation: usize) -> Option<u32> {
+        let place = operation.checked_sub(self.first)?;
+        self.asked.get(place).copied()
+    }
 }
 
 /// A word comes to be somewhere, or is there no longer.
@@ -51,41 +78,107 @@ pub(super) struct Change {
 pub(super) struct Changes {
     /// By word, place and moment.
     changes: Vec<Change>,
-    /// By word and moment how much more often the word occurs from then on.
-    sums: Vec<(u32, u32, i64)>,
+    /// For each change, by word and moment, the moment and how much more often the word occurs from then on.
+    sums: Vec<(u32, i64)>,
+    /// `[words + 1]`: where those of each word begin, up to the last word that has some.
+    starts: Vec<u32>,
 }
 
 /// Tells the words around the edits of a file as they are made.
 pub(super) struct Teller<'a, R> {
-    pub(super) tokenizer: Tokenizer,
-    pub(super) words: &'a Words<'a>,
+    tokenizer: Tokenizer,
+    words: &'a Words<'a>,
     /// Reads a part of the text.
-    pub(super) read: R,
+    read: R,
     /// Stretches that came since words were told last, and how many edits there were then.
     pub(super) fresh: Vec<u32>,
-    pub(super) told: usize,
-    pub(super) changes: Vec<Change>,
+    told: usize,
+    /// What was read since then: bytes, and where each part of a text begins in them.
+    bytes: Vec<u8>,
+    parts: Vec<TextPart>,
+    ranges: Vec<Range<u64>>,
+    grown: Vec<Text>,
+    waiting: Waiting,
+    changes: Vec<Change>,
 }
 
-impl<R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'_, R> {
+/// Texts whose words are told together.
+#[derive(Default)]
+struct Waiting {
+    /// Texts as they are and as they were before, each with a line feed behind it, which no word crosses.
+    bytes: Vec<u8>,
+    /// Where each part of a text begins, and its place in the last text.
+    parts: Vec<(usize, u64)>,
+    pairs: Vec<Pair>,
+}
+
+/// A text as it is and as it was before.
+struct Pair {
+    /// Where each ends.
+    now_end: usize,
+    before_end: usize,
+    edits: u32,
+}
+
+/// So many bytes are told together.
+const WAITING_BYTES: usize = 16 << 10;
+
+impl<'a, R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
+    /// For a file after so many edits.
+    pub(super) fn new(
+        tokenizer: Tokenizer,
+        words: &'a Words<'a>,
+        edits: usize,
+        read: R,
+    ) -> Teller<'a, R> {
+        Teller {
+            tokenizer,
+            words,
+            read,
+            fresh: Vec::new(),
+            told: edits,
+            bytes: Vec::new(),
+            parts: Vec::new(),
+            ranges: Vec::new(),
+            grown: Vec::new(),
+            waiting: Waiting::default(),
+            changes: Vec::new(),
+        }
+    }
+
     /// Tells what changed since the last time.
     ///
     /// # Errors
     /// If the segment of the file is damaged.
     pub(super) fn tell(&mut self, moment: &Moment<'_>) -> Result<()> {
-        let mut fresh = std::mem::take(&mut self.fresh);
-        fresh.sort_unstable();
+        if !self.fresh.is_empty() {
+            self.read_around(moment)?;
+        }
+        self.told = moment.edits();
+        Ok(())
+    }
+
+    /// All changes.
+    pub(super) fn changes(mut self) -> Vec<Change> {
+        self.tell_waiting();
+        self.changes
+    }
+
+    fn read_around(&mut self, moment: &Moment<'_>) -> Result<()> {
+        self.bytes.clear();
+        self.parts.clear();
+        self.fresh.sort_unstable();
         // Those near to each other are looked at together.
-        let mut ranges: Vec<Range<u64>> = Vec::with_capacity(fresh.len());
-        for range in fresh.iter().map(|&index| moment.range(index)) {
+        let mut ranges = std::mem::take(&mut self.ranges);
+        for range in self.fresh.drain(..).map(|index| moment.range(index)) {
             match ranges.last_mut() {
                 Some(last) if range.start < last.end + 2 * AROUND_BYTES => last.end = range.end,
                 _ => ranges.push(range),
             }
         }
         // Ranges that had to grow may have met others.
-        let mut grown: Vec<Text> = Vec::with_capacity(ranges.len());
-        for range in ranges {
+        let mut grown = std::mem::take(&mut self.grown);
+        for range in ranges.drain(..) {
             let mut text = self.around(range, moment)?;
             let start = text.range.start;
             while let Some(last) = grown.pop_if(|last| start < last.range.end) {
@@ -94,13 +187,43 @@ impl<R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'_, R> {
             }
             grown.push(text);
         }
-        for text in grown {
-            self.compare(text, moment);
+        for text in grown.drain(..) {
+            // Edits of a batch are fewer than 2^31.
+            self.waiting.push(
+                &text,
+                &self.bytes,
+                &self.parts,
+                self.told,
+                moment.edits() as u32,
+            );
+            if self.waiting.bytes.len() >= WAITING_BYTES {
+                self.tell_waiting();
+            }
         }
-        fresh.clear();
-        self.fresh = fresh;
-        self.told = moment.edits();
+        (self.ranges, self.grown) = (ranges, grown);
         Ok(())
+    }
+
+    fn tell_waiting(&mut self) {
+        let waiting = &mut self.waiting;
+        if waiting.pairs.is_empty() {
+            return;
+        }
+        let mut found = Found {
+            tokenizer: self.tokenizer,
+            words: self.words,
+            waiting,
+            pair: 0,
+            part: 0,
+            now: Vec::new(),
+            before: Vec::new(),
+            changes: &mut self.changes,
+        };
+        tokenize::tokenize(self.tokenizer, &waiting.bytes, &mut found);
+        found.compare();
+        waiting.bytes.clear();
+        waiting.parts.clear();
+        waiting.pairs.clear();
     }
 
     /// Inserted bytes with those around them that make whole words with them.
@@ -111,14 +234,15 @@ impl<R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'_, R> {
             let from = range.start.saturating_sub(before);
             let to = size.min(range.end.saturating_add(behind));
             let mut text = self.text(from..to, moment)?;
+            let bytes = &self.bytes[text.bytes.clone()];
             // It is in memory.
             let inside = (range.start - from) as usize..(range.end - from) as usize;
-            let start = edge_before(&text.bytes[..inside.start], from == 0);
-            let end = edge_after(&text.bytes[inside.end..], to == size);
+            let start = edge_before(&bytes[..inside.start], from == 0);
+            let end = edge_after(&bytes[inside.end..], to == size);
             let start = start.or((from == 0).then_some(0));
-            let end = end.or((to == size).then_some(text.bytes.len() - inside.end));
+            let end = end.or((to == size).then_some(bytes.len() - inside.end));
             if let (Some(start), Some(end)) = (start, end) {
-                text.narrow(start..inside.end + end);
+                text.narrow(start..inside.end + end, &self.parts);
                 return Ok(text);
             }
             // Whoever has no edge has not begun or ended either.
@@ -128,107 +252,153 @@ impl<R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'_, R> {
     }
 
     fn text(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<Text> {
-        let mut text = Text {
-            // It is to be in memory.
-            bytes: Vec::with_capacity((range.end - range.start) as usize),
-            parts: Vec::new(),
-            range: range.clone(),
-        };
-        for part in moment.parts(range) {
+        let (first_byte, first_part) = (self.bytes.len(), self.parts.len());
+        for part in moment.parts(range.clone()) {
             let edit = match part.source {
                 Source::Edit(edit, _) => Some(edit),
                 Source::Base(_) => None,
             };
-            text.parts.push((text.bytes.len(), part.place, edit));
-            (self.read)(&part, &mut text.bytes)?;
+            self.parts.push(TextPart {
+                start: self.bytes.len(),
+                place: part.place,
+                edit,
+            });
+            (self.read)(&part, &mut self.bytes)?;
         }
-        Ok(text)
-    }
-
-    /// Tells the words of a text, and those of the same without what came since the last time.
-    fn compare(&mut self, now: Text, moment: &Moment<'_>) {
-        let mut before = Text {
-            bytes: Vec::with_capacity(now.bytes.len()),
-            parts: Vec::with_capacity(now.parts.len()),
-            range: now.range.clone(),
-        };
-        for (index, &(start, place, edit)) in now.parts.iter().enumerate() {
-            if edit.is_none_or(|edit| edit < self.told) {
-                let end = now
-                    .parts
-                    .get(index + 1)
-                    .map_or(now.bytes.len(), |next| next.0);
-                before.parts.push((before.bytes.len(), place, edit));
-                before.bytes.extend_from_slice(&now.bytes[start..end]);
-            }
-        }
-        for (text, more) in [(&now, 1), (&before, -1)] {
-            let mut found = Found {
-                tokenizer: self.tokenizer,
-                words: self.words,
-                parts: &text.parts,
-                // Edits of a batch are fewer than 2^31.
-                edits: moment.edits() as u32,
-                more,
-                changes: &mut self.changes,
-            };
-            tokenize::tokenize(self.tokenizer, &text.bytes, &mut found);
-        }
+        Ok(Text {
+            bytes: first_byte..self.bytes.len(),
+            parts: first_part..self.parts.len(),
+            range,
+        })
     }
 }
 
 /// Some bytes of the text at a moment.
 struct Text {
-    bytes: Vec<u8>,
-    /// Where each part begins, its place in the last text, and the edit that inserted it.
-    parts: Vec<(usize, u64, Option<usize>)>,
+    /// Which of those that were read, and which parts they are of.
+    bytes: Range<usize>,
+    parts: Range<usize>,
     /// Where they are.
     range: Range<u64>,
 }
 
+/// Bytes of a text that lie together in the last text.
+struct TextPart {
+    /// The first of those that were read.
+    start: usize,
+    /// Its place in the last text.
+    place: u64,
+    /// What inserted them, if it was an edit of the batch.
+    edit: Option<usize>,
+}
+
 impl Text {
     /// Keeps some of the bytes.
-    fn narrow(&mut self, range: Range<usize>) {
-        let first = self
-            .parts
-            .partition_point(|&(start, ..)| start <= range.start);
-        self.parts.drain(..first.saturating_sub(1));
-        self.parts.retain(|&(start, ..)| start < range.end);
-        for (start, place, _) in &mut self.parts {
-            *place += range.start.saturating_sub(*start) as u64;
-            *start = start.saturating_sub(range.start);
-        }
-        self.bytes.truncate(range.end);
-        self.bytes.drain(..range.start);
+    fn narrow(&mut self, range: Range<usize>, parts: &[TextPart]) {
         self.range.start += range.start as u64;
-        self.range.end = self.range.start + self.bytes.len() as u64;
+        self.range.end = self.range.start + range.len() as u64;
+        self.bytes = self.bytes.start + range.start..self.bytes.start + range.end;
+        let of_text = &parts[self.parts.clone()];
+        let first = of_text.partition_point(|part| part.start <= self.bytes.start);
+        let end = of_text.partition_point(|part| part.start < self.bytes.end);
+        let first = first.saturating_sub(1).min(end);
+        self.parts = self.parts.start + first..self.parts.start + end;
     }
 }
 
-/// Keeps the words that are asked for.
+impl Waiting {
+    /// Takes a text after so many edits, and the same without what came since so many were `told`.
+    fn push(&mut self, text: &Text, bytes: &[u8], parts: &[TextPart], told: usize, edits: u32) {
+        let parts = &parts[text.parts.clone()];
+        let starts = parts.iter().map(|part| part.start).skip(1);
+        let ends = starts.chain([text.bytes.end]);
+        let parts = parts.iter().zip(ends);
+        let [now_end, before_end] = [usize::MAX, told].map(|made| {
+            for (part, end) in parts.clone() {
+                if part.edit.is_none_or(|edit| edit < made) {
+                    let start = part.start.max(text.bytes.start);
+                    let place = part.place + (start - part.start) as u64;
+                    self.parts.push((self.bytes.len(), place));
+                    self.bytes.extend_from_slice(&bytes[start..end]);
+                }
+            }
+            self.bytes.push(b'\n');
+            self.bytes.len()
+        });
+        self.pairs.push(Pair {
+            now_end,
+            before_end,
+            edits,
+        });
+    }
+}
+
+/// Compares the words of texts as they are and as they were before.
 struct Found<'a> {
     tokenizer: Tokenizer,
     words: &'a Words<'a>,
-    parts: &'a [(usize, u64, Option<usize>)],
-    edits: u32,
-    more: i32,
+    waiting: &'a Waiting,
+    /// Those that words are of now.
+    pair: usize,
+    part: usize,
+    /// The words of the pair, and the place of each in the last text.
+    now: Vec<(u64, Range<usize>)>,
+    before: Vec<(u64, Range<usize>)>,
     changes: &'a mut Vec<Change>,
+}
+
+impl Found<'_> {
+    /// Keeps what the words of a pair differ in, and goes on to the next.
+    fn compare(&mut self) {
+        let text = |word: &Range<usize>| &self.waiting.bytes[word.clone()];
+        let (mut now, mut before) = (
+            self.now.drain(..).peekable(),
+            self.before.drain(..).peekable(),
+        );
+        loop {
+            let more = match (now.peek(), before.peek()) {
+                (None, None) => break,
+                (Some(_), None) => 1,
+                (None, Some(_)) => -1,
+                (Some((place, word)), Some((place_before, word_before))) => {
+                    if place == place_before && text(word) == text(word_before) {
+                        (now.next(), before.next());
+                        continue;
+                    }
+                    if place <= place_before { 1 } else { -1 }
+                }
+            };
+            let next = if more > 0 { now.next() } else { before.next() };
+            let Some((place, word)) = next else { break };
+            if let Some(&word) = self.words.numbers.get(text(&word)) {
+                self.changes.push(Change {
+                    word,
+                    place,
+                    edits: self.waiting.pairs[self.pair].edits,
+                    more,
+                });
+            }
+        }
+        self.pair += 1;
+    }
 }
 
 impl Sink for Found<'_> {
     fn word(&mut self, text: &[u8], start: usize, end: usize) {
         let start = start + usize::from(has_glued_space(self.tokenizer, &text[start..end]));
-        let Some(&word) = self.words.get(&text[start..end]) else {
-            return;
+        while self.waiting.pairs[self.pair].before_end <= start {
+            self.compare();
+        }
+        let parts = &self.waiting.parts;
+        while parts.get(self.part + 1).is_some_and(|part| part.0 <= start) {
+            self.part += 1;
+        }
+        let (from, place) = parts[self.part];
+        let words = match start < self.waiting.pairs[self.pair].now_end {
+            true => &mut self.now,
+            false => &mut self.before,
         };
-        let part = self.parts.partition_point(|&(from, ..)| from <= start) - 1;
-        let (from, place, _) = self.parts[part];
-        self.changes.push(Change {
-            word,
-            place: place + (start - from) as u64,
-            edits: self.edits,
-            more: self.more,
-        });
+        words.push((place + (start - from) as u64, start..end));
     }
 
     fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
@@ -263,51 +433,62 @@ impl Changes {
         });
         changes.retain(|change| change.more != 0);
         let steps = changes.iter();
-        let mut sums: Vec<(u32, u32, i64)> = steps
-            .map(|change| (change.word, change.edits, i64::from(change.more)))
+        let mut sums: Vec<(u32, i64)> = steps
+            .map(|change| (change.edits, i64::from(change.more)))
             .collect();
-        sums.par_sort_unstable();
-        for index in 1..sums.len() {
-            if sums[index - 1].0 == sums[index].0 {
-                sums[index].2 += sums[index - 1].2;
+        let mut starts = vec![0];
+        let mut from = 0;
+        for of_word in changes.chunk_by(|left, right| left.word == right.word) {
+            // As many as words of texts in memory.
+            starts.resize(of_word[0].word as usize + 1, from as u32);
+            let to = from + of_word.len();
+            let sums = &mut sums[from..to];
+            sums.sort_unstable();
+            for index in 1..sums.len() {
+                sums[index].1 += sums[index - 1].1;
             }
+            from = to;
         }
-        Changes { changes, sums }
+        starts.push(from as u32);
+        Changes {
+            changes,
+            sums,
+            starts,
+        }
+    }
+
+    /// Which changes are those of a word.
+    fn range(&self, word: u32) -> Range<usize> {
+        match self.starts.get(word as usize..word as usize + 2) {
+            Some(&[from, to]) => from as usize..to as usize,
+            _ => 0..0,
+        }
     }
 
     /// How much more often a word occurs after so many edits than before the batch.
     pub(super) fn more(&self, word: u32, edits: usize) -> i64 {
-        let is_made = |&(other, at, _): &(u32, u32, i64)| (other, at as usize) <= (word, edits);
-        let count = self.sums.partition_point(is_made);
-        match count.checked_sub(1).map(|last| self.sums[last]) {
-            Some((other, _, sum)) if other == word => sum,
-            _ => 0,
-        }
+        let sums = &self.sums[self.range(word)];
+        let count = sums.partition_point(|&(at, _)| at as usize <= edits);
+        count.checked_sub(1).map_or(0, |last| sums[last].1)
     }
 
     /// Where a word stands at a moment, ascending, that stood at `offsets` before the batch.
     pub(super) fn moved(
         &self,
         word: u32,
-        mut offsets: Vec<u64>,
+        offsets: &[u64],
         stretches: &Stretches,
         moment: &Moment<'_>,
     ) -> Vec<u64> {
-        let from = self.changes.partition_point(|change| change.word < word);
-        let count = self.changes[from..].partition_point(|change| change.word == word);
-        let changes = &self.changes[from..from + count];
-        if changes.is_empty() {
-            for offset in &mut offsets {
-                *offset = moment.offset(*offset);
-            }
-            return offsets;
-        }
-        let mut moved = Vec::with_capacity(offsets.len());
-        let mut rest = &offsets[..];
+        let changes = &self.changes[self.range(word)];
+        // There are no more, but for words that several edits make and unmake.
+        let mut moved = Vec::with_capacity(offsets.len() + changes.len());
+        let mut rest = offsets;
         for changes in changes.chunk_by(|left, right| left.place == right.place) {
             let (base, is_of_base) = stretches.base_of_place(changes[0].place);
-            let (before, behind) = rest.split_at(rest.partition_point(|&offset| offset < base));
-            moved.extend(before.iter().map(|&offset| moment.offset(offset)));
+            let before = gallop(rest.len(), |index| rest[index] < base);
+            let (before, behind) = rest.split_at(before);
+            moment.append_offsets(before, &mut moved);
             rest = behind;
             let was_there = is_of_base && rest.first() == Some(&base);
             if was_there {
@@ -320,7 +501,7 @@ impl Changes {
                 moved.push(moment.offset_of_place(changes[0].place));
             }
         }
-        moved.extend(rest.iter().map(|&offset| moment.offset(offset)));
+        moment.append_offsets(rest, &mut moved);
         moved
     }
 }

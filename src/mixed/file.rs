@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use rayon::prelude::*;
-use zipfdb_kernels::gpu::{DeviceInserts, GpuError};
+use zipfdb_kernels::gpu::{DeviceInserts, ExtractedBytes, GpuError};
 use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 
 use super::stretches::Stretches;
-use super::{Operation, Target, at};
+use super::{Operation, Target, Texts, at};
 use crate::overlay::{EditedFile, FileState, Piece, check_name};
+use crate::snapshot::{Found, ask_stored};
 use crate::{Error, Result};
 
 /// What a file is before the batch.
@@ -29,12 +29,11 @@ pub(super) enum Base {
 pub(super) struct File<'a> {
     pub(super) name: &'a str,
     pub(super) base: Base,
-    /// The operations.
-    pub(super) operations: &'a [usize],
     /// Those of them that insert some text.
     pub(super) edits: Vec<usize>,
-    /// Whether there are any that insert text, if only none.
-    is_edited: bool,
+    /// How many insert text, if only none, and how many bytes.
+    pub(super) rows: u64,
+    pub(super) inserted_bytes: u64,
     /// How many of the operations there are up to the last question about a word, and how many edits among them: what
     /// comes later changes no answer.
     pub(super) told: usize,
@@ -69,20 +68,53 @@ impl Base {
             _ => vec![Piece::Stored(range)],
         }
     }
+
+    /// Asks for what of some of its bytes is stored.
+    pub(super) fn ask(&self, range: Range<u64>, asked: &mut Vec<(usize, u64, u64)>) {
+        match self {
+            Base::Missing => {}
+            Base::Stored { .. } if range.is_empty() => {}
+            Base::Stored { file, .. } => {
+                asked.push((*file, range.start, range.end - range.start));
+            }
+            Base::Edited(file, stored) => ask_stored(&file.pieces.slice(range), *stored, asked),
+        }
+    }
+
+    /// Appends some of its bytes to a text; what [`Base::ask`] has asked for is found from question `next` on.
+    pub(super) fn read(
+        &self,
+        range: Range<u64>,
+        found: &Found<ExtractedBytes>,
+        next: &mut usize,
+        text: &mut Vec<u8>,
+    ) {
+        let mut append = |text: &mut Vec<u8>| {
+            let parts = found.parts(*next);
+            parts.for_each(|(_, part)| text.extend_from_slice(part));
+            *next += 1;
+        };
+        match self {
+            Base::Missing => {}
+            Base::Stored { .. } if range.is_empty() => {}
+            Base::Stored { .. } => append(text),
+            Base::Edited(file, stored) => {
+                for piece in file.pieces.slice(range) {
+                    match piece {
+                        Piece::Inserted(more) => text.extend_from_slice(&more),
+                        Piece::Stored(_) if stored.is_some() => append(text),
+                        Piece::Stored(_) => {}
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Target<'_> {
-    /// Looks at the operations on one file.
-    ///
-    /// # Errors
-    /// If one cannot be done.
-    pub(super) fn open<'a>(
-        &self,
-        indexes: &'a [usize],
-        operations: &[Operation<'a>],
-    ) -> Result<File<'a>> {
-        let name = operations[indexes[0]].file();
-        let base = match self.overlay.file(name) {
+    /// What a file is.
+    pub(super) fn base(&self, name: &str) -> Base {
+        match self.overlay.file(name) {
             Some(FileState::Deleted) => Base::Missing,
             Some(FileState::Edited(file)) => {
                 let stored = file.is_stored.then(|| self.stored.find_file(name));
@@ -95,12 +127,25 @@ impl Target<'_> {
                     bytes: self.stored.files()[file].bytes,
                 },
             },
-        };
+        }
+    }
+
+    /// Looks at the operations on one file.
+    ///
+    /// # Errors
+    /// If one cannot be done.
+    pub(super) fn open<'a>(
+        &self,
+        base: Base,
+        indexes: &'a [usize],
+        operations: &[Operation<'a>],
+    ) -> Result<File<'a>> {
+        let name = operations[indexes[0]].file();
         let mut size = match base {
             Base::Missing => None,
             _ => Some(base.bytes()),
         };
-        let (mut edits, mut is_edited) = (Vec::new(), false);
+        let (mut edits, mut rows, mut inserted_bytes) = (Vec::new(), 0, 0);
         let (mut told, mut told_edits) = (0, 0);
         for (number, &index) in indexes.iter().enumerate() {
             let operation = &operations[index];
@@ -124,7 +169,8 @@ impl Target<'_> {
                     ));
                 }
                 Operation::Insert { text, .. } | Operation::Append { text, .. } => {
-                    is_edited = true;
+                    rows += 1;
+                    inserted_bytes += text.len() as u64;
                     size = Some(bytes + text.len() as u64);
                     if !text.is_empty() {
                         edits.push(index);
@@ -135,11 +181,11 @@ impl Target<'_> {
         }
         Ok(File {
             name,
-            stretches: Stretches::new(base.bytes(), 0, Vec::new()),
+            stretches: Stretches::new(base.bytes(), 0, [].into_iter()),
             base,
-            operations: indexes,
             edits,
-            is_edited,
+            rows,
+            inserted_bytes,
             told,
             told_edits,
         })
@@ -202,7 +248,7 @@ impl Target<'_> {
                                 insert: splice.insert - first,
                                 ..*splice
                             });
-                            file.set_splices(of_file.collect());
+                            file.set_splices(of_file);
                         });
                 }
             }
@@ -234,16 +280,16 @@ impl File<'_> {
     fn place(&mut self, operations: &[Operation<'_>]) {
         let inserts: Vec<Insert> = self.inserts(0, operations).collect();
         let placed = place_inserts(&[self.base.bytes()], &inserts, InsertOrder::Sequence);
-        self.set_splices(placed.expect(IN_FILES).splices);
+        self.set_splices(placed.expect(IN_FILES).splices.into_iter());
     }
 
-    fn set_splices(&mut self, splices: Vec<Splice>) {
+    fn set_splices(&mut self, splices: impl ExactSizeIterator<Item = Splice>) {
         self.stretches = Stretches::new(self.base.bytes(), self.edits.len(), splices);
     }
 
     /// The file with all edits; none if there are none.
-    pub(super) fn edited(&self, texts: &[Bytes]) -> Option<(Arc<str>, EditedFile)> {
-        if !self.is_edited {
+    pub(super) fn edited(&self, texts: &Texts) -> Option<(Arc<str>, EditedFile)> {
+        if self.rows == 0 {
             return None;
         }
         let mut file = match &self.base {
@@ -253,7 +299,7 @@ impl File<'_> {
         };
         let inserted = self.stretches.inserted();
         let inserted =
-            inserted.map(|(base, edit, range)| (base, texts[self.edits[edit]].slice(range)));
+            inserted.map(|(base, edit, range)| (base, texts.slice(self.edits[edit], range)));
         file.pieces.insert_many(inserted.collect());
         Some((self.name.into(), file))
     }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use zipfdb_kernels::Splice;
 
-use crate::bisect::partition_point;
+use crate::bisect::{gallop, partition_point};
 
 /// Stretches whose bytes are added up together.
 const BLOCK: usize = 256;
@@ -18,9 +18,13 @@ const BLOCK: usize = 256;
 pub(super) struct Stretches {
     /// The bytes of the file before the batch.
     base_bytes: u64,
-    /// In the order of the last text; `insert` is the edit, by its number among those of the file.
-    splices: Vec<Splice>,
-    /// `[splices + 1]`: the bytes of all before each.
+    /// Of each stretch, in the order of the last text: before which byte of the file it stands,
+    bases: Vec<u64>,
+    /// the edit, by its number among those of the file,
+    edits: Vec<u32>,
+    /// and from which byte of the edit's text on.
+    starts: Vec<u64>,
+    /// `[stretches + 1]`: the bytes of all before each.
     sums: Vec<u64>,
     /// Those of edit e are `of_edits[firsts[e]..firsts[e + 1]]`, ascending.
     firsts: Vec<u32>,
@@ -61,11 +65,22 @@ pub(super) struct Moment<'a> {
 
 impl Stretches {
     /// Of a file of so many bytes before the batch, and so many edits.
-    pub(super) fn new(base_bytes: u64, edits: usize, splices: Vec<Splice>) -> Stretches {
-        let mut sums = Vec::with_capacity(splices.len() + 1);
+    pub(super) fn new(
+        base_bytes: u64,
+        edits: usize,
+        splices: impl ExactSizeIterator<Item = Splice>,
+    ) -> Stretches {
+        let count = splices.len();
+        let mut bases = Vec::with_capacity(count);
+        let mut of_stretches = Vec::with_capacity(count);
+        let mut starts = Vec::with_capacity(count);
+        let mut sums = Vec::with_capacity(count + 1);
         let mut firsts = vec![0u32; edits + 1];
         let mut sum = 0;
-        for splice in &splices {
+        for splice in splices {
+            bases.push(splice.base);
+            of_stretches.push(splice.insert);
+            starts.push(splice.start);
             sums.push(sum);
             sum += splice.length;
             firsts[splice.insert as usize + 1] += 1;
@@ -75,37 +90,46 @@ impl Stretches {
             firsts[edit + 1] += firsts[edit];
         }
         let mut next = firsts.clone();
-        let mut of_edits = vec![0; splices.len()];
+        let mut of_edits = vec![0; count];
         // Fewer than 2^32, twice as many as inserts at most.
-        for (index, splice) in (0..).zip(&splices) {
-            let next = &mut next[splice.insert as usize];
+        for (index, &edit) in (0..).zip(&of_stretches) {
+            let next = &mut next[edit as usize];
             of_edits[*next as usize] = index;
             *next += 1;
         }
         // About one stretch for each entry.
-        let entries = base_bytes / (splices.len() as u64 + 1);
+        let entries = base_bytes / (count as u64 + 1);
         let shift = u64::BITS - entries.leading_zeros();
         let mut before = Vec::with_capacity((base_bytes >> shift) as usize + 2);
         let mut index = 0;
         for entry in 0..=(base_bytes >> shift) {
-            while splices
-                .get(index)
-                .is_some_and(|splice| splice.base < entry << shift)
-            {
+            while bases.get(index).is_some_and(|&base| base < entry << shift) {
                 index += 1;
             }
             before.push(index as u32);
         }
-        before.push(splices.len() as u32);
+        before.push(count as u32);
         Stretches {
             base_bytes,
-            splices,
+            bases,
+            edits: of_stretches,
+            starts,
             sums,
             firsts,
             of_edits,
             before,
             shift,
         }
+    }
+
+    /// How many there are.
+    fn len(&self) -> usize {
+        self.bases.len()
+    }
+
+    /// How many bytes a stretch has.
+    fn length(&self, index: usize) -> u64 {
+        self.sums[index + 1] - self.sums[index]
     }
 
     /// The stretches of an edit, ascending.
@@ -115,21 +139,29 @@ impl Stretches {
 
     /// The bytes of the base before which the first edits put something, ascending.
     pub(super) fn bases(&self, edits: usize) -> impl Iterator<Item = u64> {
-        let made = move |splice: &&Splice| (splice.insert as usize) < edits;
-        self.splices.iter().filter(made).map(|splice| splice.base)
+        let all = self.bases.iter().zip(&self.edits);
+        let made = all.filter(move |&(_, &edit)| (edit as usize) < edits);
+        made.map(|(&base, _)| base)
     }
 
     /// What the edits insert: before which byte of the base which bytes of which edit, in order.
     pub(super) fn inserted(&self) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
-        self.splices.iter().map(|splice| {
-            let (edit, range) = edit_range(splice, 0..splice.length);
-            (splice.base, edit, range)
+        (0..self.len()).map(|index| {
+            let (edit, range) = self.edit_range(index, 0..self.length(index));
+            (self.bases[index], edit, range)
         })
     }
 
     /// The byte of the base before which a stretch stands; the end for none.
     fn base(&self, index: usize) -> u64 {
-        (self.splices.get(index)).map_or(self.base_bytes, |splice| splice.base)
+        self.bases.get(index).copied().unwrap_or(self.base_bytes)
+    }
+
+    /// Some bytes of a stretch, as those of its edit.
+    fn edit_range(&self, index: usize, range: Range<u64>) -> (usize, Range<usize>) {
+        // Within a text in memory.
+        let at = |offset: u64| (self.starts[index] + offset) as usize;
+        (self.edits[index] as usize, at(range.start)..at(range.end))
     }
 
     /// How many stretches stand before a byte of the base.
@@ -137,13 +169,13 @@ impl Stretches {
         // The table has an entry for every byte.
         let entry = (offset >> self.shift) as usize;
         let (from, to) = (self.before[entry] as usize, self.before[entry + 1] as usize);
-        from + self.splices[from..to].partition_point(|splice| splice.base <= offset)
+        from + self.bases[from..to].partition_point(|&base| base <= offset)
     }
 
     /// The stretch that has a place in the last text, or the first one behind it.
     fn at_place(&self, place: u64) -> usize {
-        partition_point(self.splices.len(), |index| {
-            self.splices[index].base + self.sums[index + 1] <= place
+        partition_point(self.len(), |index| {
+            self.bases[index] + self.sums[index + 1] <= place
         })
     }
 
@@ -156,7 +188,7 @@ impl Stretches {
 
     /// The text after the first edits.
     pub(super) fn moment(&self, edits: usize) -> Moment<'_> {
-        let count = self.splices.len() + 1;
+        let count = self.len() + 1;
         let mut moment = Moment {
             stretches: self,
             edits,
@@ -171,21 +203,15 @@ impl Stretches {
                 sum = 0;
             }
             moment.within.push(sum);
-            let splice = self.splices.get(index);
-            if let Some(splice) = splice.filter(|splice| (splice.insert as usize) < edits) {
-                sum += splice.length;
-                moment.bytes += splice.length;
+            if index < self.len() {
+                // Either is as likely, so no branch is guessed.
+                let is_made = u64::from((self.edits[index] as usize) < edits);
+                sum += is_made * self.length(index);
+                moment.bytes += is_made * self.length(index);
             }
         }
         moment
     }
-}
-
-/// Some bytes of a stretch, as those of its edit.
-fn edit_range(splice: &Splice, range: Range<u64>) -> (usize, Range<usize>) {
-    // Within a text in memory.
-    let at = |offset: u64| (splice.start + offset) as usize;
-    (splice.insert as usize, at(range.start)..at(range.end))
 }
 
 impl Moment<'_> {
@@ -194,7 +220,7 @@ impl Moment<'_> {
         let stretches = self.stretches;
         for &index in stretches.of_edit(self.edits) {
             let index = index as usize;
-            let length = stretches.splices[index].length;
+            let length = stretches.length(index);
             let block = index / BLOCK;
             let end = self.within.len().min((block + 1) * BLOCK);
             (self.within[index + 1..].iter_mut())
@@ -221,9 +247,22 @@ impl Moment<'_> {
         self.blocks[index / BLOCK] + self.within[index]
     }
 
-    /// Where a byte of the base is.
-    pub(super) fn offset(&self, base: u64) -> u64 {
-        base + self.sum(self.stretches.count_before(base))
+    /// Where bytes of the base are, that ascend.
+    pub(super) fn append_offsets(&self, bases: &[u64], offsets: &mut Vec<u64>) {
+        let stretches = self.stretches;
+        let mut rest = bases;
+        while let Some(&first) = rest.first() {
+            let index = stretches.count_before(first);
+            let sum = self.sum(index);
+            // As far as the next stretch they are moved alike.
+            let count = match stretches.bases.get(index) {
+                Some(&base) => gallop(rest.len(), |at| rest[at] < base),
+                None => rest.len(),
+            };
+            let (alike, later) = rest.split_at(count);
+            offsets.extend(alike.iter().map(|base| base + sum));
+            rest = later;
+        }
     }
 
     /// Where the byte is that has a place in the last text; it must be there.
@@ -235,17 +274,17 @@ impl Moment<'_> {
 
     /// Where a stretch is that is there.
     pub(super) fn range(&self, index: u32) -> Range<u64> {
-        let splice = &self.stretches.splices[index as usize];
-        let start = splice.base + self.sum(index as usize);
-        start..start + splice.length
+        let index = index as usize;
+        let start = self.stretches.bases[index] + self.sum(index);
+        start..start + self.stretches.length(index)
     }
 
     /// What some of the bytes are, as far as the text goes.
     pub(super) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = Part> {
         let stretches = self.stretches;
-        let count = stretches.splices.len();
+        let count = stretches.len();
         let is_before = move |index: usize, at: u64| {
-            index < count && stretches.splices[index].base + self.sum(index + 1) <= at
+            index < count && stretches.bases[index] + self.sum(index + 1) <= at
         };
         let end = range.end.min(self.bytes);
         let mut at = range.start;
@@ -264,18 +303,15 @@ impl Moment<'_> {
             found = Some(index);
             let sum = self.sum(index);
             let start = stretches.base(index) + sum;
-            let (source, place, to) = match stretches.splices.get(index) {
-                Some(splice) if at >= start => {
-                    let to = end.min(start + splice.length);
-                    let (edit, range) = edit_range(splice, at - start..to - start);
-                    let place = splice.base + stretches.sums[index] + (at - start);
-                    (Source::Edit(edit, range), place, to)
-                }
-                _ => {
-                    let to = end.min(start);
-                    let place = at - sum + stretches.sums[index];
-                    (Source::Base(at - sum..to - sum), place, to)
-                }
+            let (source, place, to) = if index < count && at >= start {
+                let to = end.min(start + stretches.length(index));
+                let (edit, range) = stretches.edit_range(index, at - start..to - start);
+                let place = stretches.bases[index] + stretches.sums[index] + (at - start);
+                (Source::Edit(edit, range), place, to)
+            } else {
+                let to = end.min(start);
+                let place = at - sum + stretches.sums[index];
+                (Source::Base(at - sum..to - sum), place, to)
             };
             let length = to - at;
             at = to;
@@ -327,7 +363,7 @@ mod tests {
                 texts.push(text);
             }
             let placed = place_inserts(&[base_bytes], &inserts, InsertOrder::Sequence).unwrap();
-            let stretches = Stretches::new(base_bytes, edits, placed.splices);
+            let stretches = Stretches::new(base_bytes, edits, placed.splices.into_iter());
             let last = texts.last().unwrap();
             let mut moment = stretches.moment(0);
             for (made, text) in texts.iter().enumerate() {
@@ -340,13 +376,22 @@ mod tests {
                 assert_eq!(moment.bytes(), text.len() as u64);
                 let fresh = stretches.moment(made);
                 assert!(fresh.blocks == moment.blocks && fresh.within == moment.within);
+                let bases: Vec<u64> = (0..base_bytes).filter(|_| below(3) > 0).collect();
+                let mut offsets = Vec::new();
+                moment.append_offsets(&bases, &mut offsets);
+                let offset = |base: u64| {
+                    let mut only = Vec::new();
+                    moment.append_offsets(&[base], &mut only);
+                    only[0]
+                };
+                assert!(bases.iter().map(|&base| offset(base)).eq(offsets));
                 let from = below(text.len() as u64 + 1);
                 let (mut at, mut found) = (from, Vec::new());
                 for part in moment.parts(from..from + 70) {
                     let start = found.len();
                     match part.source {
                         Source::Base(range) => {
-                            assert_eq!(moment.offset(range.start), at);
+                            assert_eq!(offset(range.start), at);
                             let base_place = stretches.base_of_place(part.place);
                             assert_eq!(base_place, (range.start, true));
                             found

@@ -317,19 +317,27 @@ impl Overlay {
     }
 }
 
+/// Names are told by where they lie in a table of so many slots, which the factor spreads them over.
+const NAME_SLOT_BITS: u32 = 12;
+const NAME_SLOT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Rows by the names of their files: where the rows of each file begin, and the end; and the rows. Files come in order of their
 /// first rows, so that the first wrong row is the one that is told, and the rows of each ascend.
 pub(crate) fn rows_by_file<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<usize>, Vec<usize>) {
-    // Rows of one file mostly share its name, and are told by where that lies.
-    let mut by_place: HashMap<(*const u8, usize), usize> = HashMap::new();
+    // Rows of one file mostly share its name, and are told by where that lies: the last one of a few for each slot.
+    let mut by_place: Vec<(&str, usize)> = vec![("", 0); 1 << NAME_SLOT_BITS];
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let mut starts = vec![0];
     let files: Vec<usize> = names
         .map(|name| {
-            let file = *(by_place.entry((name.as_ptr(), name.len()))).or_insert_with(|| {
+            let slot = (name.as_ptr() as u64).wrapping_mul(NAME_SLOT_FACTOR);
+            // So many bits of it are left.
+            let known = &mut by_place[(slot >> (u64::BITS - NAME_SLOT_BITS)) as usize];
+            if name.is_empty() || !std::ptr::eq(known.0, name) {
                 let next = by_name.len();
-                *by_name.entry(name).or_insert(next)
-            });
+                *known = (name, *by_name.entry(name).or_insert(next));
+            }
+            let file = known.1;
             if file + 1 == starts.len() {
                 starts.push(0);
             }

@@ -11,10 +11,11 @@ use std::ops::Range;
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{
     self, DeviceGrammar, DeviceNgramFiles, DeviceNgrams, DeviceQueries, DeviceStructures, Extract,
-    Gpu, GpuError, SearchResults, Terminals, WordQuery,
+    ExtractedBytes, Gpu, GpuError, SearchResults, Terminals, WordQuery,
 };
 use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles};
 
+use super::found::FoundPart;
 use super::segment_view::SegmentView;
 use super::tasks::{Ngrams, join, merge_all, rows};
 use crate::device::{OnDevice, ResidentWords};
@@ -192,13 +193,13 @@ impl SegmentView {
         &self,
         device: &OnDevice<'_>,
         queries: &[WordQuery],
-    ) -> Result<Vec<Vec<u64>>> {
+    ) -> Result<Vec<FoundPart<SearchResults>>> {
         let of_file = |query: &WordQuery| query.file;
         let in_part = |query: WordQuery, file| WordQuery { file, ..query };
         self.look_up_on(device, queries, of_file, in_part, |gpu, on, queries| {
             let uploaded = DeviceQueries::upload(gpu, queries)?;
             let found = SearchResults::download(gpu, &on.search(gpu, &uploaded)?)?;
-            Ok(each(queries.len(), |query| found.get(query).to_vec()))
+            Ok(FoundPart::of_batch(found, queries.len()))
         })
     }
 
@@ -207,12 +208,12 @@ impl SegmentView {
         &self,
         device: &OnDevice<'_>,
         ranges: &[Extract],
-    ) -> Result<Vec<Vec<u8>>> {
+    ) -> Result<Vec<FoundPart<ExtractedBytes>>> {
         let of_file = |range: &Extract| range.file;
         let in_part = |range: Extract, file| Extract { file, ..range };
         self.look_up_on(device, ranges, of_file, in_part, |gpu, on, ranges| {
             let found = on.extract(gpu, ranges)?.download(gpu)?;
-            Ok(each(ranges.len(), |range| found.get(range).to_vec()))
+            Ok(FoundPart::of_batch(found, ranges.len()))
         })
     }
 
@@ -299,15 +300,6 @@ impl SegmentView {
         }
     }
 }
-
-/// Copies of parts of an answer.
-fn each<A: Send>(count: usize, copy: impl Fn(usize) -> A + Sync + Send) -> Vec<A> {
-    let parts = (0..count).into_par_iter().with_min_len(TASK_PARTS);
-    parts.map(copy).collect()
-}
-
-/// Parts of an answer that one task copies at least.
-const TASK_PARTS: usize = 64;
 
 /// Batches are made smaller than this only if there is nothing else to do about memory.
 const BATCH_MIN: usize = 1 << 10;

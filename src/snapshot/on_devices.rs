@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use rayon::prelude::*;
 use zipfdb_kernels::GrammarView;
-use zipfdb_kernels::gpu::{Extract, WordQuery};
+use zipfdb_kernels::gpu::{Extract, ExtractedBytes, WordQuery};
 
+use super::found::Found;
 use super::kept_ngrams;
 use super::segment_view::{SegmentView, Unit};
 use super::stored_view::{Lookup, StoredView};
@@ -313,8 +314,8 @@ impl StoredView {
     }
 }
 
-/// An answer of a segment to look-ups of a batch.
-type Answers<A> = fn(&SegmentView, &OnDevice<'_>, &[WordQuery]) -> Result<Vec<A>>;
+/// The answers of a segment to look-ups of a batch.
+type Ask<A> = fn(&SegmentView, &OnDevice<'_>, &[WordQuery]) -> Result<Vec<A>>;
 
 /// Bytes of extracts that a device makes at a time: this part of its memory,
 const EXTRACT_SHARE: u64 = 8;
@@ -329,7 +330,7 @@ impl StoredView {
         &self,
         lookups: &'a [Lookup],
         run: Run<'_>,
-        answers: Answers<A>,
+        ask: Ask<A>,
     ) -> Result<Option<Vec<(&'a Lookup, A)>>> {
         let task = Task::Lookups(lookups.len() as u64);
         if !self.is_all_on_devices(task) {
@@ -358,7 +359,7 @@ impl StoredView {
                     word: lookup.word,
                     file: lookup.part.file,
                 });
-                let found = answers(&self.segments[index], device, &queries.collect::<Vec<_>>())?;
+                let found = ask(&self.segments[index], device, &queries.collect::<Vec<_>>())?;
                 Ok(Some(lookups.iter().copied().zip(found).collect::<Vec<_>>()))
             },
         )?;
@@ -372,7 +373,7 @@ impl StoredView {
         &self,
         ranges: &[(usize, u64, u64)],
         run: Run<'_>,
-    ) -> Result<Option<Vec<Vec<u8>>>> {
+    ) -> Result<Option<Found<ExtractedBytes>>> {
         let task = Task::Lookups(ranges.len() as u64);
         if !self.is_all_on_devices(task) {
             return Ok(None);
@@ -382,6 +383,9 @@ impl StoredView {
         let piece = (memory.unwrap_or(0) / EXTRACT_SHARE).clamp(EXTRACT_BYTES.0, EXTRACT_BYTES.1);
         // For each segment what it has of each range, in pieces that a device makes at a time.
         let mut asked: Vec<Vec<(usize, u64, Extract)>> = vec![Vec::new(); self.segments.len()];
+        if let [only] = &mut asked[..] {
+            only.reserve(ranges.len());
+        }
         for (question, &(file, offset, length)) in ranges.iter().enumerate() {
             let end = offset.saturating_add(length);
             for part in self.index.parts(file) {
@@ -433,17 +437,8 @@ impl StoredView {
         let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        let mut found: Vec<_> = found.into_iter().flatten().collect();
-        found.par_sort_unstable_by_key(|&(key, _)| key);
-        let mut extracts = vec![Vec::new(); ranges.len()];
-        for ((question, _), bytes) in found {
-            let extract: &mut Vec<u8> = &mut extracts[question];
-            match extract.is_empty() {
-                true => *extract = bytes,
-                false => extract.extend_from_slice(&bytes),
-            }
-        }
-        Ok(Some(extracts))
+        let found = found.into_iter().flatten().collect();
+        Ok(Some(Found::new(ranges.len(), found)))
     }
 
     /// Whether devices answer so many look-ups at once.

@@ -9,8 +9,10 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 use zipfdb_kernels::WordTerminals;
+use zipfdb_kernels::gpu::{ExtractedBytes, SearchResults};
 
 use super::file_index::{FileIndex, Part};
+use super::found::{Found, FoundPart};
 use super::segment_view::{SegmentView, Unit};
 use super::tasks::edge_words;
 use super::vocabulary::Vocabulary;
@@ -39,6 +41,9 @@ const COUNTS_AT_ONCE_MIN: usize = 8;
 
 /// Questions of a batch that one task answers at least.
 const TASK_QUESTIONS_MIN: usize = 16;
+
+/// Questions of a batch that one task looks up.
+const TASK_LOOKUPS: usize = 128;
 
 /// Names that are compared to find the most similar one, at most.
 const COMPARED_NAMES_MAX: usize = 10_000;
@@ -185,21 +190,30 @@ impl StoredView {
         questions: &[(usize, &[u8])],
         run: Run<'_>,
     ) -> Result<Vec<u64>> {
-        let lookups = self.look_up(questions)?;
-        if let Some(found) = self.on_devices(&lookups, run, SegmentView::count_on)? {
-            let mut counts = vec![0; questions.len()];
+        self.count_lookups(&self.look_up(questions)?, questions.len(), run)
+    }
+
+    /// The counts of so many questions that were looked up.
+    pub(crate) fn count_lookups(
+        &self,
+        lookups: &[Lookup],
+        questions: usize,
+        run: Run<'_>,
+    ) -> Result<Vec<u64>> {
+        if let Some(found) = self.on_devices(lookups, run, SegmentView::count_on)? {
+            let mut counts = vec![0; questions];
             for (lookup, count) in found {
                 counts[lookup.question] += count;
             }
             return Ok(counts);
         }
-        self.prepare(&lookups, SegmentView::prepare_counts)?;
+        self.prepare(lookups, SegmentView::prepare_counts)?;
         let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
         let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
         let found: Vec<Vec<u64>> = (parts.par_iter())
             .map(|lookups| check(run.stop).and_then(|()| self.count_in_part(lookups)))
             .collect::<Result<_>>()?;
-        let mut counts = vec![0; questions.len()];
+        let mut counts = vec![0; questions];
         for (lookup, count) in lookups.iter().zip(found.iter().flatten()) {
             counts[lookup.question] += count;
         }
@@ -304,28 +318,37 @@ impl StoredView {
         questions: &[(usize, &[u8])],
         run: Run<'_>,
     ) -> Result<Vec<Vec<u64>>> {
-        let lookups = self.look_up(questions)?;
-        let mut found = match self.on_devices(&lookups, run, SegmentView::search_on)? {
+        let found = self.search_lookups(&self.look_up(questions)?, questions.len(), run)?;
+        Ok(found.into_each(|offsets, first, more| {
+            offsets.extend(more.iter().map(|offset| first + offset));
+        }))
+    }
+
+    /// The offsets of so many questions that were looked up, each part from its first byte.
+    pub(crate) fn search_lookups(
+        &self,
+        lookups: &[Lookup],
+        questions: usize,
+        run: Run<'_>,
+    ) -> Result<Found<SearchResults>> {
+        let found = match self.on_devices(lookups, run, SegmentView::search_on)? {
             Some(found) => found,
             None => {
-                self.prepare(&lookups, SegmentView::prepare_offsets)?;
+                self.prepare(lookups, SegmentView::prepare_offsets)?;
                 (lookups.par_iter())
                     .map(|lookup| {
                         check(run.stop)?;
                         let segment = self.segment(&lookup.part);
                         let offsets =
                             segment.locate_in_file(lookup.part.file, lookup.word, run.stop)?;
-                        Ok((lookup, offsets))
+                        Ok((lookup, FoundPart::Own(offsets)))
                     })
                     .collect::<Result<_>>()?
             }
         };
-        found.par_sort_unstable_by_key(|(lookup, _)| (lookup.question, lookup.part.first_byte));
-        let mut offsets = vec![Vec::new(); questions.len()];
-        for (lookup, found) in found {
-            append(&mut offsets[lookup.question], found, lookup.part.first_byte);
-        }
-        Ok(offsets)
+        let key = |lookup: &Lookup| (lookup.question, lookup.part.first_byte);
+        let found = found.into_iter().map(|(lookup, part)| (key(lookup), part));
+        Ok(Found::new(questions, found.collect()))
     }
 
     pub(crate) fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
@@ -366,6 +389,16 @@ impl StoredView {
         ranges: &[(usize, u64, u64)],
         run: Run<'_>,
     ) -> Result<Vec<Vec<u8>>> {
+        let found = self.extracts(ranges, run)?;
+        Ok(found.into_each(|bytes, _, more| bytes.extend_from_slice(more)))
+    }
+
+    /// Likewise, each in the parts that it was found in.
+    pub(crate) fn extracts(
+        &self,
+        ranges: &[(usize, u64, u64)],
+        run: Run<'_>,
+    ) -> Result<Found<ExtractedBytes>> {
         if let Some(extracts) = self.extracts_on_devices(ranges, run)? {
             return Ok(extracts);
         }
@@ -380,12 +413,15 @@ impl StoredView {
                 segment.content()?;
             }
         }
-        let ranges = ranges.par_iter().with_min_len(TASK_QUESTIONS_MIN);
-        let extract = |&(file, offset, length): &(usize, u64, u64)| {
+        let tasks = ranges.par_iter().enumerate();
+        let tasks = tasks.with_min_len(TASK_QUESTIONS_MIN);
+        let extract = |(range, &(file, offset, length)): (usize, &(usize, u64, u64))| {
             check(run.stop)?;
-            self.extract(file, offset, length)
+            let bytes = self.extract(file, offset, length)?;
+            Ok(((range, 0), FoundPart::Own(bytes)))
         };
-        ranges.map(extract).collect()
+        let found = tasks.map(extract).collect::<Result<_>>()?;
+        Ok(Found::new(ranges.len(), found))
     }
 
     /// Builds what telling words around edits needs, and moving places.
@@ -468,18 +504,20 @@ impl StoredView {
     }
 
     /// Finds the parts of files, and words in them; sorted by segment and file.
-    fn look_up(&self, questions: &[(usize, &[u8])]) -> Result<Vec<Lookup>> {
-        let questions = questions.par_iter().with_min_len(TASK_QUESTIONS_MIN);
-        let lookups = (questions.enumerate()).map(|(question, &(file, word))| {
-            let parts = self.index.parts(file).iter().map(|&part| {
-                let word = self.segment(&part).find_word(word)?;
-                Ok(Lookup {
-                    part,
-                    word,
-                    question,
-                })
-            });
-            parts.collect::<Result<Vec<Lookup>>>()
+    pub(crate) fn look_up(&self, questions: &[(usize, &[u8])]) -> Result<Vec<Lookup>> {
+        let tasks = questions.par_chunks(TASK_LOOKUPS).enumerate();
+        let lookups = tasks.map(|(task, questions)| {
+            let mut lookups = Vec::with_capacity(questions.len());
+            for (question, &(file, word)) in (task * TASK_LOOKUPS..).zip(questions) {
+                for &part in self.index.parts(file) {
+                    lookups.push(Lookup {
+                        part,
+                        word: self.segment(&part).find_word(word)?,
+                        question,
+                    });
+                }
+            }
+            Ok(lookups)
         });
         let mut lookups = lookups.collect::<Result<Vec<_>>>()?.concat();
         lookups.par_sort_unstable_by_key(|lookup| {
@@ -515,7 +553,7 @@ impl StoredFiles for StoredView {
 
 /// A word to look for in a part of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lookup {
+pub(crate) struct Lookup {
     pub(super) part: Part,
     pub(super) word: WordTerminals,
     /// The question of the batch that it belongs to.

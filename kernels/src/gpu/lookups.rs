@@ -325,7 +325,8 @@ impl DeviceStructures {
     /// [`GpuError`].
     pub fn extract(&self, gpu: &Gpu, queries: &[Extract]) -> Result<Extracted, GpuError> {
         let mut chunks = Vec::with_capacity(queries.len() + 1);
-        let (mut starts, mut sizes) = (Vec::new(), Vec::new());
+        let mut starts = Vec::with_capacity(queries.len());
+        let mut sizes = Vec::with_capacity(queries.len());
         let mut chunk = 0u64;
         for query in queries {
             let file = query.file as usize;
