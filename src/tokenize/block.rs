@@ -28,7 +28,11 @@ impl Block {
     pub fn mask(&self, belongs: impl Fn(u8) -> bool) -> u64 {
         // The low bit of each byte of `flags` times GATHER lands in one byte, in order.
         const GATHER: u64 = 0x0102_0408_1020_4080;
-        let flags = self.0.map(|byte| u8::from(belongs(byte)));
+        // A loop, which is always compiled in place; `map` of so large an array may become a call for each byte.
+        let mut flags = [0; BLOCK_BYTES];
+        for (flag, &byte) in flags.iter_mut().zip(&self.0) {
+            *flag = u8::from(belongs(byte));
+        }
         let mut mask = 0;
         for (index, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
             let eight = u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56;
