@@ -14,6 +14,7 @@ use bytemuck::Pod;
 use super::driver::{Argument, Driver, Kernel, Launch};
 use super::error::GpuError;
 use super::pool::{Block, Pool};
+use crate::huge_pages::on_huge_pages;
 use crate::stop;
 
 /// Bytes that are copied between two looks at the flags that end work.
@@ -368,7 +369,7 @@ impl Gpu {
     ///
     /// [`GpuError`], also of earlier launches.
     pub fn download<T: Pod>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, GpuError> {
-        let mut items = vec![T::zeroed(); buffer.len];
+        let mut items = on_huge_pages(vec![T::zeroed(); buffer.len]);
         self.download_from(buffer, 0, &mut items)?;
         Ok(items)
     }
