@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use zipfdb::{
     Answer, CopyOptions, Corpus, CorpusSettings, Database, Error, NoProgress, Operation, Progress,
-    Value,
+    Tokenizer, Value,
 };
 
 type Texts = BTreeMap<String, Vec<u8>>;
@@ -588,11 +588,17 @@ fn words_that_edits_of_a_mixed_batch_join_and_split_are_told() {
         let parts = (0..parts).map(|_| PARTS[numbers.below(kinds)]);
         parts.collect::<String>().into_bytes()
     };
-    for (round, kinds) in [4, 9, 12, 12].into_iter().enumerate() {
+    let (unicode, alnum) = (Tokenizer::Unicode, Tokenizer::Alnum);
+    let rounds = [(4, unicode), (9, unicode), (12, unicode), (12, unicode)];
+    let rounds = rounds.into_iter().chain([(9, alnum), (12, alnum)]);
+    let rounds = rounds.chain([(12, Tokenizer::Whitespace), (10, Tokenizer::Whitespace)]);
+    for (round, (kinds, tokenizer)) in rounds.enumerate() {
+        let settings = CorpusSettings {
+            tokenizer,
+            ..CorpusSettings::default()
+        };
         let database = Database::options().threads(2).in_memory().unwrap();
-        let corpus = database
-            .create_corpus("c", CorpusSettings::default())
-            .unwrap();
+        let corpus = database.create_corpus("c", settings.clone()).unwrap();
         let file = "f";
         let mut now = text(&mut numbers, 700, kinds);
         corpus.append_many(&[(file, &now)]).unwrap();
@@ -614,7 +620,7 @@ fn words_that_edits_of_a_mixed_batch_join_and_split_are_told() {
             .collect();
         let plain = |state: &Vec<u8>| {
             let plain = Database::in_memory().unwrap();
-            let plain = plain.create_corpus("c", CorpusSettings::default()).unwrap();
+            let plain = plain.create_corpus("c", settings.clone()).unwrap();
             plain.append_many(&[(file, state)]).unwrap();
             plain.snapshot().unwrap()
         };

@@ -362,7 +362,8 @@ impl Found<'_> {
                 (None, Some(_)) => -1,
                 (Some((place, word)), Some((place_before, word_before))) => {
                     if place == place_before && text(word) == text(word_before) {
-                        (now.next(), before.next());
+                        now.next();
+                        before.next();
                         continue;
                     }
                     if place <= place_before { 1 } else { -1 }
@@ -481,7 +482,7 @@ impl Changes {
         moment: &Moment<'_>,
     ) -> Vec<u64> {
         let changes = &self.changes[self.range(word)];
-        // There are no more, but for words that several edits make and unmake.
+        // At most so many: each change makes one at the most.
         let mut moved = Vec::with_capacity(offsets.len() + changes.len());
         let mut rest = offsets;
         for changes in changes.chunk_by(|left, right| left.place == right.place) {
