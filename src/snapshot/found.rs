@@ -50,11 +50,27 @@ impl<B: Answers> FoundPart<B> {
         (0..questions).map(part).collect()
     }
 
+    /// Adds items behind the others.
+    pub(super) fn extend(&mut self, more: impl Iterator<Item = B::Item>) {
+        if let FoundPart::Shared(..) = self {
+            *self = FoundPart::Own(self.items().to_vec());
+        }
+        if let FoundPart::Own(items) = self {
+            items.extend(more);
+        }
+    }
+
     pub(super) fn items(&self) -> &[B::Item] {
         match self {
             FoundPart::Own(items) => items,
             FoundPart::Shared(batch, question) => batch.answer(*question),
         }
+    }
+}
+
+impl<B: Answers> Default for FoundPart<B> {
+    fn default() -> FoundPart<B> {
+        FoundPart::Own(Vec::new())
     }
 }
 

@@ -507,7 +507,7 @@ mod tests {
     use super::super::tasks::rows;
     use crate::device::{Kind, Log, OnDevice, Run};
     use crate::strategy::Task;
-    use crate::{CopyOptions, Database, Error};
+    use crate::{CopyOptions, Corpus, Database, Error};
 
     /// A corpus of some segments, and whether there are devices.
     fn pets() -> Option<Database> {
@@ -630,15 +630,12 @@ mod tests {
         assert!(holds(0) && !holds(1) && holds(2), "{used}");
     }
 
-    #[test]
-    fn what_does_not_fit_is_done_in_parts() {
-        let Some(database) = pets() else { return };
+    /// A corpus of files of so many words each, hardly a pair of which repeats, so that most is in the roots.
+    fn random_words(database: &Database, name: &str, files: &[usize]) -> Corpus {
         let folder = tempfile::tempdir().unwrap();
-        let words = ["w1", "w22", "w333", "w44", "w155", "none"];
-        // Hardly a pair repeats, so that most is in the roots.
         let mut state = 3u64;
-        for file in 0..70 {
-            let text = (0..100).map(|_| {
+        for (file, &words) in files.iter().enumerate() {
+            let text = (0..words).map(|_| {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
@@ -647,13 +644,18 @@ mod tests {
             let text = text.collect::<Vec<_>>().join(" ");
             std::fs::write(folder.path().join(format!("{file:03}")), text).unwrap();
         }
-        database
-            .execute("SET device = 'cpu'; CREATE CORPUS many")
-            .unwrap();
-        let corpus = database.corpus("many").unwrap();
+        let create = format!("SET device = 'cpu'; CREATE CORPUS {name}");
+        database.execute(&create).unwrap();
+        let corpus = database.corpus(name).unwrap();
         corpus
             .copy_from(folder.path(), &CopyOptions::default())
             .unwrap();
+        corpus
+    }
+
+    /// Asks a corpus of one segment for everything, with all memory and with a share of what that takes.
+    fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
+        let words = ["w1", "w22", "w333", "w44", "w155", "none"];
         database.execute("SET device = 'cuda:0'").unwrap();
         let snapshot = corpus.snapshot().unwrap();
         let segment = &snapshot.view().segments()[0];
@@ -663,23 +665,32 @@ mod tests {
             let tokens = tokens.into_iter().filter(|word| word.first < word.end);
             tokens.map(move |word| WordQuery { word, file })
         });
-        let queries: Vec<WordQuery> = queries.cycle().take(1500).collect();
+        let queries: Vec<WordQuery> = queries.cycle().take(1200).collect();
         let mut sorted = queries.clone();
         sorted.sort_by_key(|query| query.file);
-        let ranges = files.map(|file| Extract {
-            file,
-            offset: u64::from(file),
-            length: 300,
+        let ranges = files.flat_map(|file| {
+            [
+                (0, 300),
+                (u64::from(file), 7),
+                (150, u64::MAX),
+                (9000, 9000),
+            ]
+            .map(|range| Extract {
+                file,
+                offset: range.0,
+                length: range.1,
+            })
         });
         let ranges: Vec<Extract> = ranges.collect();
         let device = &database.shared().devices.all()[0];
         let by_count = FileOrder::Count;
         type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
-        let asks: [Ask<'_>; 8] = [
+        let asks: [Ask<'_>; 9] = [
             Box::new(|on| Ok(format!("{:?}", segment.totals_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.word_files_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, 3)?)))),
+            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, 8)?)))),
             Box::new(|on| {
                 let parts = segment.ngram_files_on(on, 2, by_count)?.into_iter();
                 let rows = parts.map(|part| (part.words, rows(&part.files.into_table())));
@@ -697,13 +708,37 @@ mod tests {
             device.take_memory_used_max();
             let whole = ask(&device.until(&never)).unwrap();
             let used = device.take_memory_used_max();
+            let limit = used * share.0 / share.1;
             device.limit_memory(Some(0));
-            device.limit_memory(Some(used / 4 * 3));
+            device.limit_memory(Some(limit));
             device.take_memory_used_max();
             let found = ask(&device.until(&never)).unwrap();
-            assert_eq!(found, whole, "{number}");
-            assert!(device.take_memory_used_max() < used);
+            assert_eq!(found, whole, "{number} in {limit} of {used}");
+            assert!(device.take_memory_used_max() <= limit);
         }
+        // Not even the rules fit.
+        device.limit_memory(Some(0));
+        device.limit_memory(Some(2000));
+        let error = asks[0](&device.until(&never)).unwrap_err().to_string();
+        let needed = "bytes of memory are needed at least";
+        assert!(error.contains(needed), "{error}");
+        device.limit_memory(None);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_done_in_parts() {
+        let Some(database) = pets() else { return };
+        let many = random_words(&database, "many", &[100; 70]);
+        check_parts(&database, &many, (3, 4));
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_is_done_in_parts() {
+        let Some(database) = pets() else { return };
+        let one = random_words(&database, "one", &[2000]);
+        check_parts(&database, &one, (2, 3));
+        let few = random_words(&database, "few", &[10, 900, 0, 200]);
+        check_parts(&database, &few, (3, 4));
     }
 
     fn joined(parts: Vec<NgramCounts>) -> (Vec<u32>, Vec<u32>) {
@@ -720,6 +755,7 @@ mod tests {
             Err(Error::Gpu(GpuError::Memory {
                 device: "test".into(),
                 bytes,
+                needed: bytes,
                 limit: 0,
             }))
         };

@@ -1017,7 +1017,7 @@ impl SegmentView {
     }
 
     /// Lengths in bytes, which are those of the file table.
-    fn lengths(&self, view: GrammarView<'_>) -> Result<&Lengths> {
+    pub(super) fn lengths(&self, view: GrammarView<'_>) -> Result<&Lengths> {
         build_once(&self.lengths, || {
             let dictionary = self.dictionary()?;
             let lengths = Lengths::new(view, |t| dictionary.token(t).len() as u64);

@@ -542,7 +542,7 @@ fn merge(
 }
 
 /// Sorts a row by column and adds up the counts of each.
-fn add_up(row: &mut Vec<(u32, u32)>) -> Result<()> {
+pub(super) fn add_up(row: &mut Vec<(u32, u32)>) -> Result<()> {
     row.sort_unstable_by_key(|&(column, _)| column);
     let mut fits = true;
     row.dedup_by(|next, kept| {

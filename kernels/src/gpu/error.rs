@@ -24,7 +24,7 @@ pub enum GpuError {
 
     /// Device memory is used up, or the limit of what may be used.
     #[error(
-        "{device}: no {bytes} bytes of memory left below the limit of {limit}; \
+        "{device}: {needed} bytes of memory are needed at least, {bytes} of them for one array, and the limit is {limit}; \
          hint: raise gpu_memory_limit or set device = 'cpu'"
     )]
     Memory {
@@ -32,6 +32,8 @@ pub enum GpuError {
         device: String,
         /// What was asked for.
         bytes: u64,
+        /// Likewise, with what is in use beside it.
+        needed: u64,
         /// What may be used in all.
         limit: u64,
     },

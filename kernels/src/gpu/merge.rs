@@ -122,9 +122,11 @@ impl MergePlan {
         let at = |place: usize| <[u64; 4]>::try_from(&said[place * 4..][..4]).expect("four");
         let (_, [_, _, heavy_count, entries_max]) = (at(places.len() - 2), at(places.len() - 1));
         if entries_max > ENTRIES_MAX {
+            let bytes = entries_max * size_of::<u64>() as u64;
             return Err(GpuError::Memory {
                 device: gpu.facts().name.clone(),
-                bytes: entries_max * size_of::<u64>() as u64,
+                bytes,
+                needed: gpu.memory_used() + bytes,
                 limit: gpu.memory_limit(),
             });
         }

@@ -73,6 +73,7 @@ impl Pool {
             return Err(GpuError::Memory {
                 device: self.device.clone(),
                 bytes: size as u64,
+                needed: blocks.used + size as u64,
                 limit: blocks.limit,
             });
         }
