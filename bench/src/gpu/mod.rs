@@ -6,6 +6,7 @@
 mod arrays;
 mod construct;
 mod costs;
+mod devices;
 mod ingest;
 mod kernels;
 mod lookups;
@@ -60,6 +61,8 @@ enum Part {
     Ingest,
     /// Segments that do not fit into memory together: copies beside work, and before it.
     Overlap,
+    /// Several segments on one device, and on all.
+    Devices,
     /// Every kernel that these launch: time, and bytes that it must move.
     Kernels,
 }
@@ -99,6 +102,9 @@ pub fn run(options: &GpuOptions) -> Result<()> {
         }
         if wants(Part::Mixed) {
             mixed::run(path, options.device, &segments)?;
+        }
+        if wants(Part::Devices) {
+            devices::run(path, options.device, &segments)?;
         }
         if wants(Part::Ingest) {
             ingest::run(path, gpu, options.device, &segments)?;
