@@ -3,7 +3,7 @@
 //! The invariant: tables are those of [`crate::word_file_counts`] and
 //! [`crate::file_word_counts`], bit for bit. With few files every symbol has a
 //! row of counters, one a file; with many a list, whose room is bounded by the
-//! symbol's weight, so that one allocation holds all; or the words are decoded
+//! symbol's weight, so that one allocation holds all; or words are decoded
 //! and counted, where they are not many more than symbols.
 
 use std::iter;
@@ -19,12 +19,12 @@ use super::tables::{self, DeviceTable};
 use super::traversal::DeviceWords;
 use super::weights::{COLUMNS_MAX, file_cells, weights, words_by_count};
 
-/// What counts by file are found from: where each symbol is used, and in which order lists are merged, or the words of all
-/// files. Nothing with few files.
+/// What counts by file are found from: where each symbol is used, and in which order lists are merged, or words counted by
+/// file. Nothing with few files.
 #[derive(Debug)]
 pub struct FileUses {
     words: Option<FileWords>,
-    /// With decoded words, only once n-grams have asked for lists.
+    /// With counted words, only once n-grams have asked for lists.
     lists: OnceLock<ListUses>,
 }
 
@@ -37,7 +37,7 @@ struct ListUses {
 }
 
 impl FileUses {
-    /// Sorts all places by symbol, or decodes all words.
+    /// Sorts all places by symbol, or counts the words of files.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl FileUses {
             + self.words.as_ref().map_or(0, FileWords::bytes)
     }
 
-    /// The words of all files, if they were decoded.
+    /// The words of files, if they were counted.
     pub(crate) fn words(&self) -> Option<&FileWords> {
         self.words.as_ref()
     }
@@ -194,8 +194,8 @@ pub fn word_file_counts(
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let words = grammar.terminal_count as usize;
-    if let Some(decoded) = &uses.words {
-        return decoded.table(gpu, words);
+    if let Some(counted) = &uses.words {
+        return counted.table(gpu, grammar, false);
     }
     let Some(ListUses { plan, row_of }) = uses.lists.get() else {
         let cells = file_cells(gpu, grammar)?;
@@ -234,7 +234,10 @@ pub fn file_word_counts(
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let (words, files) = (grammar.terminal_count as usize, grammar.files());
-    if uses.words.is_none() && uses.lists.get().is_none() {
+    if let Some(counted) = &uses.words {
+        return counted.table(gpu, grammar, true);
+    }
+    if uses.lists.get().is_none() {
         let cells: Buffer<u32> = file_cells(gpu, grammar)?;
         return tables::of_cells(gpu, &cells, files, words, (1, files));
     }

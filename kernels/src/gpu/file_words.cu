@@ -1,12 +1,16 @@
-// file_words.cu: the words of all files, one after the other, each with its file; and how often each occurs in each file.
-// In     the arrays of a grammar over words: symbols and owners of bodies, root and the file of each of its symbols
-//        lengths [rules] u32: words of each; weights [rules] u32: how often each occurs
-// Out    keys [words] u32: word << file_bits | file, in order of files; from sorted keys the rows of a table; and the same of
-//        windows of n words, whose keys are u64
-// Work   a pass over bodies and one over their words for each level; then 16 bytes a word, and the sort
-// Map    a thread a word; runs of keys in tiles, by a look-back
-// Exact  places from scans, stable sorts
-// Why    where rules are short a word costs less to write and to sort than a list of files to merge
+// file_words.cu: how often each word occurs in each file, from tiles of the root whose words are decoded and counted where
+// they are; the words of all files, one after the other, each with its file; and windows of them.
+// In     the arrays of a grammar over words: bodies, the root and the file of each of its symbols
+//        root_counts [rules] u32: how often each occurs in the root itself
+// Out    flat u32: a record of each rule, then the words of those that have more than a record takes
+//        keys u32: word << file_bits | file, some with a count, in any order, or of each word, in order of files; from sorted
+//        keys the rows of a table; and the same of windows of n words, whose keys are u64
+// Work   a thread a rule, level by level; a record of 32 bytes for each root symbol; 8 bytes for each word that a tile has in
+//        a file, and the sort of these. Windows: 16 bytes a word, and the sort
+// Map    a thread a rule or root symbol, a block for what is longer; runs of keys in tiles, by a look-back
+// Exact  sums, places from scans, stable sorts; keys that no tile has room for are written as they come, and sums are the same
+// Why    where rules are short a word costs less to decode than a list of files to merge; of prose a tile has one word in
+//        four only once, so that a quarter is sorted
 #include "primitives.cuh"
 
 constexpr u32 THREADS = FILE_WORDS_THREADS;
@@ -14,28 +18,380 @@ constexpr u32 ITEMS = FILE_WORDS_TILE / FILE_WORDS_THREADS;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
 constexpr u32 ROOT_TILE = FILE_WORDS_ROOT_TILE;
 
-// sizes[i] = words of a symbol; 0 in the body of a rule that does not occur, which may be absurdly long. The root, whose
-// symbols all count, has no owners.
-extern "C" __global__ void __launch_bounds__(THREADS)
-word_sizes_kernel(const u32* symbols, const u32* owners, u64 count, u32 terminals, const u32* lengths,
-                  const u32* weights, u32* sizes) {
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        const u32 symbol = symbols[i];
-        const bool counts = owners == nullptr || weights[owners[i]] > 0;
-        sizes[i] = !counts ? 0 : symbol < terminals ? 1 : lengths[symbol - terminals];
+// Expansions of rules.
+
+// Words of a record.
+constexpr u32 RECORD = FILE_WORDS_RECORD;
+
+// No word: behind the last one of a record. In place of the first: place and length of the words follow.
+constexpr u32 NO_WORD = ~0u;
+
+using Quad = Vector<u32>;
+constexpr u32 QUADS = RECORD / Quad::COUNT;
+static_assert(RECORD % Quad::COUNT == 0, "records are loaded by vectors");
+
+// Where the words of a rule are in `flat`, and how many there are.
+struct Expansion {
+    u32 place;
+    u32 length;
+};
+
+__device__ __forceinline__ void load_record(const u32* flat, u32 rule, u32 (&record)[RECORD]) {
+#pragma unroll
+    for (u32 quad = 0; quad < QUADS; quad++) {
+        const Quad found = reinterpret_cast<const Quad*>(flat)[u64(rule) * QUADS + quad];
+#pragma unroll
+        for (u32 i = 0; i < Quad::COUNT; i++) record[quad * Quad::COUNT + i] = found.items[i];
     }
 }
 
-// The words of the bodies of one level: symbols first_symbol .. end_symbol, whose words begin at places[symbol]; `owners` has
-// for each word the symbol that it comes of.
+__device__ __forceinline__ Expansion expansion_of(const u32* flat, u32 rule) {
+    u32 record[RECORD];
+    load_record(flat, rule, record);
+    if (record[0] == NO_WORD) return Expansion{record[1], record[2]};
+    u32 length = 0;
+#pragma unroll
+    for (u32 i = 0; i < RECORD; i++) length += record[i] != NO_WORD;
+    return Expansion{rule * RECORD, length};
+}
+
+// What is counted of a grammar, in one array that is 0 at first.
+enum Total : u32 {
+    // Words behind records.
+    FLAT_WORDS,
+    // Words of all rules in the root.
+    RULE_WORDS,
+    // Keys with counts.
+    KEYS,
+};
+
+struct LevelShared {
+    BlockSum<u64> sum;
+    u64 begin;
+    // Rules of this block whose body or expansion is long, by thread.
+    u32 long_rules[THREADS];
+    u32 long_count;
+    u32 lengths[THREADS];
+    // Symbols of a body, a thread each.
+    u32 offsets[THREADS];
+    u32 values[THREADS];
+};
+
+// A thread alone looks at so many symbols, and writes so many words.
+constexpr u32 SHORT_BODY = 64;
+constexpr u32 SHORT_EXPANSION = 256;
+
+// A length that counts as too long wherever it is added up.
+constexpr u64 LENGTH_MAX = ~0u;
+
+// The records of the rules first_rule .. end_rule of one level, and their words where they take more. Rules that have no room
+// for these are counted, and nothing may be decoded then. Sums stay below 2^63.
 extern "C" __global__ void __launch_bounds__(THREADS)
-level_words_kernel(const u32* symbols, const u32* rule_offsets, const u32* places, const u32* owners, u32 first_symbol,
-                   u32 end_symbol, u32 terminals, u32* flat) {
-    const u64 end = places[end_symbol];
-    for (u64 i = places[first_symbol] + grid_thread(); i < end; i += grid_threads()) {
-        const u32 owner = owners[i];
-        const u32 symbol = symbols[owner];
-        flat[i] = symbol < terminals ? symbol : flat[places[rule_offsets[symbol - terminals]] + (u32(i) - places[owner])];
+level_records_kernel(const u32* symbols, const u32* rule_offsets, u32 first_rule, u32 end_rule, u32 rules, u32 terminals,
+                     const u32* root_counts, u32* flat, u64 flat_size, u64* totals) {
+    SHARED(LevelShared, shared);
+    const auto length_of = [&](u32 symbol) {
+        return symbol < terminals ? 1 : expansion_of(flat, symbol - terminals).length;
+    };
+    u64 in_root = 0;
+    for (u64 group = u64(first_rule) + u64(blockIdx.x) * THREADS; group < end_rule; group += grid_threads()) {
+        const u32 rule = u32(group) + threadIdx.x;
+        const bool is_in = rule < end_rule;
+        const u32 first = is_in ? rule_offsets[rule] : 0, end = is_in ? rule_offsets[rule + 1] : 0;
+        if (threadIdx.x == 0) shared.long_count = 0;
+        __syncthreads();
+        u64 length = 0;
+        if (end - first > SHORT_BODY) {
+            shared.long_rules[atomicAdd(&shared.long_count, 1u)] = threadIdx.x;
+        } else {
+#pragma unroll 4
+            for (u32 at = first; at < end; at++) length += length_of(symbols[at]);
+        }
+        __syncthreads();
+        for (u32 i = 0; i < shared.long_count; i++) {
+            const u32 owner = shared.long_rules[i];
+            const u32 owner_end = rule_offsets[u32(group) + owner + 1];
+            u64 sum = 0, all;
+            for (u32 at = rule_offsets[u32(group) + owner] + threadIdx.x; at < owner_end; at += THREADS) {
+                sum += length_of(symbols[at]);
+            }
+            block_exclusive_sum(sum, shared.sum, all);
+            if (threadIdx.x == owner) length = all;
+        }
+        length = min(length, LENGTH_MAX);
+        u64 block_words;
+        u64 place = block_exclusive_sum(length > RECORD ? length : u64(0), shared.sum, block_words);
+        if (threadIdx.x == 0) {
+            shared.begin = block_words > 0 ? atomicAdd(&totals[FLAT_WORDS], block_words) : 0;
+            shared.long_count = 0;
+        }
+        if (is_in) in_root += min(root_counts[rule] * length, LENGTH_MAX);
+        __syncthreads();
+        place += u64(rules) * RECORD + shared.begin;
+        const bool has_room = place + length <= flat_size;
+        const bool is_record = length <= RECORD;
+        const bool is_long = !is_record && (end - first > SHORT_BODY || length > SHORT_EXPANSION);
+        u32* record = flat + u64(rule) * RECORD;
+        if (is_in && !is_record) {
+            record[0] = NO_WORD;
+            record[1] = u32(place);
+            record[2] = u32(length);
+        }
+        if (is_in && is_long && has_room) {
+            shared.long_rules[atomicAdd(&shared.long_count, 1u)] = threadIdx.x;
+            shared.lengths[threadIdx.x] = u32(place);
+        }
+        // A body of more symbols than words has symbols without words.
+        if (is_in && !is_long && (is_record || has_room)) {
+            u32* to = is_record ? record : flat + place;
+            for (u32 at = first; at < end; at++) {
+                const u32 symbol = symbols[at];
+                if (symbol < terminals) {
+                    *to++ = symbol;
+                } else {
+                    const Expansion below = expansion_of(flat, symbol - terminals);
+                    for (u32 i = 0; i < below.length; i++) *to++ = flat[below.place + i];
+                }
+            }
+            if (is_record && length == 0) {
+                record[0] = NO_WORD;
+                record[1] = record[2] = 0;
+            } else if (is_record) {
+                while (to < record + RECORD) *to++ = NO_WORD;
+            }
+        }
+        __syncthreads();
+        for (u32 i = 0; i < shared.long_count; i++) {
+            const u32 owner = shared.long_rules[i];
+            const u32 owner_end = rule_offsets[u32(group) + owner + 1];
+            u32 to = shared.lengths[owner];
+            for (u32 from = rule_offsets[u32(group) + owner]; from < owner_end; from += THREADS) {
+                const u32 at = from + threadIdx.x;
+                Expansion own{0, 0};
+                bool is_word = false;
+                if (at < owner_end) {
+                    const u32 symbol = symbols[at];
+                    is_word = symbol < terminals;
+                    own = is_word ? Expansion{symbol, 1} : expansion_of(flat, symbol - terminals);
+                }
+                u64 words;
+                const u32 before = u32(block_exclusive_sum(u64(own.length), shared.sum, words));
+                shared.offsets[threadIdx.x] = before;
+                // Words in place of their place: those of a word have none in `flat`.
+                shared.values[threadIdx.x] = own.place;
+                if (is_word) flat[to + before] = own.place;
+                __syncthreads();
+                for (u32 word = threadIdx.x; word < words; word += THREADS) {
+                    const u32 symbol = u32(owner_of(shared.offsets, 0, THREADS, word));
+                    if (symbols[from + symbol] >= terminals) {
+                        flat[to + word] = flat[shared.values[symbol] + (word - shared.offsets[symbol])];
+                    }
+                }
+                to += u32(words);
+                __syncthreads();
+            }
+        }
+        __syncthreads();
+    }
+    u64 all_in_root;
+    block_exclusive_sum(in_root, shared.sum, all_in_root);
+    if (threadIdx.x == 0 && all_in_root > 0) atomicAdd(&totals[RULE_WORDS], all_in_root);
+}
+
+// Counts of words by file.
+
+// Slots of the table of a tile, in buckets that are looked at together, and how often one is looked at.
+constexpr u32 SLOT_BITS = FILE_WORDS_SLOT_BITS;
+constexpr u32 SLOTS = 1u << SLOT_BITS;
+constexpr u32 BUCKET = 4;
+constexpr u32 BUCKET_BITS = SLOT_BITS - 2;
+constexpr u32 PROBES_MAX = 8;
+
+// No key, in a slot.
+constexpr u32 NO_SLOT_KEY = ~0u;
+
+// Symbols of the root of a tile, and of a thread at a time.
+constexpr u32 COUNT_TILE = FILE_WORDS_COUNT_TILE;
+constexpr u32 COUNT_ROWS = 4;
+static_assert(COUNT_TILE % (THREADS * COUNT_ROWS) == 0, "rows are whole");
+
+// A block takes expansions of more words than this together.
+constexpr u32 WARP_EXPANSION = 512;
+
+struct CountShared {
+    alignas(8) u32 keys[SLOTS];
+    u32 counts[SLOTS];
+    BlockSum<u32> sum;
+    u64 begin;
+    bool has_long;
+};
+
+// Where keys with counts go, as many as there is room for.
+struct Counted {
+    u32* keys;
+    u32* counts;
+    u64 capacity;
+    u64* cursor;
+};
+
+__device__ __forceinline__ void count_key(CountShared& shared, u32 key, const Counted& out) {
+    u32 bucket = (key * 0x9e3779b1u) >> (WARP_THREADS - BUCKET_BITS);
+    for (u32 probe = 0; probe < PROBES_MAX && key != NO_SLOT_KEY; probe++) {
+        u32* keys = &shared.keys[bucket * BUCKET];
+        const u64 low = load_relaxed(reinterpret_cast<u64*>(keys));
+        const u64 high = load_relaxed(reinterpret_cast<u64*>(keys) + 1);
+        const u32 found[BUCKET] = {u32(low), u32(low >> 32), u32(high), u32(high >> 32)};
+        // The slot of the key, or the first one without a key.
+        u32 slot = BUCKET;
+#pragma unroll
+        for (u32 i = BUCKET; i > 0; i--) {
+            if (found[i - 1] == NO_SLOT_KEY) slot = i - 1;
+        }
+        bool is_there = false;
+#pragma unroll
+        for (u32 i = 0; i < BUCKET; i++) {
+            if (found[i] == key) slot = i;
+            is_there |= found[i] == key;
+        }
+        if (slot == BUCKET) {
+            bucket = (bucket + 1) % (SLOTS / BUCKET);
+            continue;
+        }
+        u32 before = key;
+        if (!is_there) before = atomicCAS(&keys[slot], NO_SLOT_KEY, key);
+        // Others fill it meanwhile: then it is looked at again.
+        if (before == NO_SLOT_KEY || before == key) {
+            atomicAdd(&shared.counts[bucket * BUCKET + slot], 1u);
+            return;
+        }
+    }
+    // No room: as it is.
+    const u64 place = atomicAdd(out.cursor, u64(1));
+    if (place < out.capacity) {
+        out.keys[place] = key;
+        out.counts[place] = 1;
+    }
+}
+
+// The keys of tiles of the root, word << file_bits | file, each with how often it occurs in the tile. Nothing if there is no
+// room for the words of rules, or more than `words_max` of them in the root.
+extern "C" __global__ void __launch_bounds__(THREADS)
+count_words_kernel(const u32* root, const u32* root_files, u64 count, u32 terminals, const u32* flat, u64 flat_size,
+                   u32 rules, u64 words_max, u32 file_bits, u32* keys, u32* counts, u64 capacity, u64* totals) {
+    SHARED(CountShared, shared);
+    if (u64(rules) * RECORD + totals[FLAT_WORDS] > flat_size || totals[RULE_WORDS] > words_max) return;
+    const Counted out{keys, counts, capacity, &totals[KEYS]};
+    for (u32 slot = threadIdx.x; slot < SLOTS; slot += THREADS) {
+        shared.keys[slot] = NO_SLOT_KEY;
+        shared.counts[slot] = 0;
+    }
+    if (threadIdx.x == 0) shared.has_long = false;
+    __syncthreads();
+    const u64 tile_first = u64(blockIdx.x) * COUNT_TILE;
+    for (u32 group = 0; group < COUNT_TILE / THREADS; group += COUNT_ROWS) {
+        u32 symbols[COUNT_ROWS], files[COUNT_ROWS], records[COUNT_ROWS][RECORD];
+#pragma unroll
+        for (u32 row = 0; row < COUNT_ROWS; row++) {
+            const u64 at = tile_first + (group + row) * THREADS + threadIdx.x;
+            symbols[row] = at < count ? root[at] : NO_WORD;
+            files[row] = at < count ? root_files[at] : 0;
+        }
+#pragma unroll
+        for (u32 row = 0; row < COUNT_ROWS; row++) {
+            if (symbols[row] != NO_WORD && symbols[row] >= terminals) {
+                load_record(flat, symbols[row] - terminals, records[row]);
+            } else {
+#pragma unroll
+                for (u32 i = 0; i < RECORD; i++) records[row][i] = i == 0 ? symbols[row] : NO_WORD;
+                // Behind the end there are none, wherever they are.
+                if (symbols[row] == NO_WORD) records[row][2] = 0;
+            }
+        }
+        // Word by word, so that those of some symbols are under way at a time.
+#pragma unroll
+        for (u32 i = 0; i < RECORD; i++) {
+#pragma unroll
+            for (u32 row = 0; row < COUNT_ROWS; row++) {
+                const u32 word = records[row][0] == NO_WORD ? NO_WORD : records[row][i];
+                if (word != NO_WORD) count_key(shared, word << file_bits | files[row], out);
+            }
+        }
+#pragma unroll
+        for (u32 row = 0; row < COUNT_ROWS; row++) {
+            const u32(&record)[RECORD] = records[row];
+            const bool is_apart = record[0] == NO_WORD;
+            const u32 own_length = is_apart ? record[2] : 0;
+            if (own_length > WARP_EXPANSION) shared.has_long = true;
+            u32 apart = __ballot_sync(FULL_WARP, own_length > 0 && own_length <= WARP_EXPANSION);
+            while (apart != 0) {
+                const u32 lane = __ffs(apart) - 1;
+                apart &= apart - 1;
+                const u32 place = __shfl_sync(FULL_WARP, record[1], lane);
+                const u32 many = __shfl_sync(FULL_WARP, own_length, lane);
+                const u32 file = __shfl_sync(FULL_WARP, files[row], lane);
+                for (u32 i = lane_index(); i < many; i += WARP_THREADS) {
+                    count_key(shared, flat[place + i] << file_bits | file, out);
+                }
+            }
+        }
+    }
+    __syncthreads();
+    if (shared.has_long) {
+        const u64 tile_end = min(tile_first + COUNT_TILE, count);
+        for (u64 at = tile_first; at < tile_end; at++) {
+            if (root[at] < terminals) continue;
+            const Expansion own = expansion_of(flat, root[at] - terminals);
+            if (own.length <= WARP_EXPANSION) continue;
+            for (u32 i = threadIdx.x; i < own.length; i += THREADS) {
+                count_key(shared, flat[own.place + i] << file_bits | root_files[at], out);
+            }
+        }
+        __syncthreads();
+    }
+    // A warp has consecutive slots.
+    constexpr u32 SLOT_ROWS = SLOTS / THREADS;
+    const u32 slot_first = warp_index() * SLOT_ROWS * WARP_THREADS + lane_index();
+    u32 own = 0;
+#pragma unroll
+    for (u32 row = 0; row < SLOT_ROWS; row++) own += shared.keys[slot_first + row * WARP_THREADS] != NO_SLOT_KEY;
+    u32 found;
+    const u32 place = block_exclusive_sum(own, shared.sum, found);
+    if (threadIdx.x == 0) shared.begin = atomicAdd(out.cursor, u64(found));
+    __syncthreads();
+    u64 to = shared.begin + __shfl_sync(FULL_WARP, place, 0);
+#pragma unroll
+    for (u32 row = 0; row < SLOT_ROWS; row++) {
+        const u32 slot = slot_first + row * WARP_THREADS;
+        const u32 key = shared.keys[slot];
+        const u32 used = __ballot_sync(FULL_WARP, key != NO_SLOT_KEY);
+        const u64 at = to + __popc(used & lanes_below());
+        if (key != NO_SLOT_KEY && at < capacity) {
+            keys[at] = key;
+            counts[at] = shared.counts[slot];
+        }
+        to += __popc(used);
+    }
+}
+
+// Keys with counts, copied; with `word_bits` file << word_bits | word.
+extern "C" __global__ void __launch_bounds__(THREADS)
+turn_keys_kernel(const u32* keys, const u32* counts, u64 count, u32 file_bits, u32 word_bits, u32* keys_out,
+                 u32* counts_out) {
+    const u32 file_mask = (1u << file_bits) - 1;
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 key = keys[i];
+        keys_out[i] = word_bits == 0 ? key : (key & file_mask) << word_bits | key >> file_bits;
+        counts_out[i] = counts[i];
+    }
+}
+
+// The words of all files.
+
+// sizes[i] = words of a symbol of the root.
+extern "C" __global__ void __launch_bounds__(THREADS)
+word_sizes_kernel(const u32* root, u64 count, u32 terminals, const u32* flat, u32* sizes) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        sizes[i] = root[i] < terminals ? 1 : expansion_of(flat, root[i] - terminals).length;
     }
 }
 
@@ -53,12 +409,11 @@ struct RootShared {
     RootSymbol symbols[ROOT_TILE];
 };
 
-// As `level_words_kernel`, for the root, with the file of each word: keys[i] = word << file_bits | file. The words of root
-// symbol s, whose owner is found here, begin at places[s].
+// The words of the root, with the file of each: keys[i] = word << file_bits | file. The words of root symbol s, whose owner
+// is found here, begin at places[s].
 extern "C" __global__ void __launch_bounds__(THREADS)
 root_words_kernel(const u32* root, const u32* root_files, u32 root_count, const u32* places, u64 count,
-                  const u32* rule_offsets, const u32* body_places, const u32* flat, u32 terminals, u32 file_bits,
-                  u32* keys) {
+                  const u32* flat, u32 terminals, u32 file_bits, u32* keys) {
     SHARED(RootShared, shared);
     const u64 first = u64(blockIdx.x) * ROOT_TILE;
     const u64 end = min(first + ROOT_TILE, count);
@@ -66,7 +421,7 @@ root_words_kernel(const u32* root, const u32* root_files, u32 root_count, const 
     const auto symbol_of = [&](u32 owner) {
         const u32 symbol = root[here.first + owner], file = root_files[here.first + owner];
         if (symbol < terminals) return RootSymbol{symbol, file};
-        return RootSymbol{body_places[rule_offsets[symbol - terminals]] - here.offsets[owner], file | IS_RULE};
+        return RootSymbol{expansion_of(flat, symbol - terminals).place - here.offsets[owner], file | IS_RULE};
     };
     // Each symbol is looked up once, unless many have no words.
     const bool fit = here.count <= ROOT_TILE;
@@ -93,61 +448,79 @@ root_words_kernel(const u32* root, const u32* root_files, u32 root_count, const 
     }
 }
 
-// The runs of equal keys: the key and the first place of each, and how many there are.
+// Runs above a sum in one number of a look-back: both are fewer than 2^31.
+constexpr u32 RUNS_SHIFT = 31;
+constexpr u64 RUN_SUM_MASK = (u64(1) << RUNS_SHIFT) - 1;
+
+// The runs of equal keys: the key of each, and the sum of the counts of all runs before; with no counts each item is one.
+// `totals` becomes the number of runs and the sum of all counts.
 extern "C" __global__ void __launch_bounds__(THREADS)
-run_firsts_kernel(const u32* keys, u64 count, u64* words, u32* ticket, u32* run_keys, u32* firsts, u64* runs) {
-    using Shared = TileSums<u32, WARPS>;
+key_runs_kernel(const u32* keys, const u32* counts, u64 count, u64* words, u32* ticket, u32* run_keys, u32* firsts,
+                u64* totals) {
+    using Shared = TileSums<u64, WARPS>;
     SHARED(Shared, shared);
     const u32 tile = only_tile(ticket, shared);
     const u64 first = u64(tile) * ITEMS * THREADS + warp_index() * ITEMS * WARP_THREADS + lane_index();
-    u32 items[ITEMS], behind[ITEMS];
+    u32 items[ITEMS], behind[ITEMS], values[ITEMS];
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         const u64 at = first + i * WARP_THREADS;
         items[i] = at < count ? keys[at] : 0;
         behind[i] = lane_index() == 0 && at > 0 && at < count ? keys[at - 1] : 0;
+        values[i] = at >= count ? 0 : counts == nullptr ? 1 : counts[at];
     }
-    // By row of 32 items: which are the first of a run.
+    // By row of 32 items: which are the first of a run. Values become the sums up to them.
     u32 heads[ITEMS];
-    u32 sum = 0;
+    u32 runs = 0, sum = 0;
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         const u64 at = first + i * WARP_THREADS;
         const u32 below = __shfl_up_sync(FULL_WARP, items[i], 1);
         const u32 previous = lane_index() == 0 ? behind[i] : below;
         heads[i] = __ballot_sync(FULL_WARP, at < count && (at == 0 || items[i] != previous));
-        sum += __popc(heads[i]);
+        runs += __popc(heads[i]);
+        const u32 up_to = sum + warp_inclusive_sum(values[i]);
+        values[i] = up_to - values[i];
+        sum = __shfl_sync(FULL_WARP, up_to, WARP_THREADS - 1);
     }
     u64 all;
-    // Fewer than there are keys, which a sort takes.
-    u32 place = u32(sum_before_warp(words, sum, shared, all));
-    if (threadIdx.x == 0 && u64(tile + 1) * ITEMS * THREADS >= count) *runs = all;
+    const u64 before = sum_before_warp(words, u64(runs) << RUNS_SHIFT | sum, shared, all);
+    if (threadIdx.x == 0 && u64(tile + 1) * ITEMS * THREADS >= count) {
+        totals[0] = all >> RUNS_SHIFT;
+        totals[1] = all & RUN_SUM_MASK;
+    }
+    u32 place = u32(before >> RUNS_SHIFT);
+    const u32 sum_before = u32(before & RUN_SUM_MASK);
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         if ((heads[i] >> lane_index()) & 1) {
             const u32 to = place + __popc(heads[i] & lanes_below());
             run_keys[to] = items[i];
-            firsts[to] = u32(first + i * WARP_THREADS);
+            firsts[to] = sum_before + values[i];
         }
         place += __popc(heads[i]);
     }
 }
 
-// From runs of keys, row << column_bits | column: offsets [rows + 1] and entries, column << 32 | length.
+// From runs of keys, row << column_bits | column, of which `totals` tells the number and the sum: offsets [rows + 1] and
+// entries, column << 32 | count.
 extern "C" __global__ void __launch_bounds__(THREADS)
-run_entries_kernel(const u32* run_keys, const u32* firsts, u64 runs, u32 count, u32 column_bits, u32 rows,
-                   u32* offsets, u64* entries) {
+run_entries_kernel(const u32* run_keys, const u32* firsts, const u64* totals, u32 column_bits, u32 rows, u32* offsets,
+                   u64* entries) {
+    const u64 runs = totals[0];
     for (u64 i = grid_thread(); i <= runs; i += grid_threads()) {
         // No more than 31 bits each, so that shifts are defined.
         const u32 from = i == 0 ? 0 : (run_keys[i - 1] >> column_bits) + 1;
         const u32 to = i == runs ? rows : run_keys[i] >> column_bits;
         for (u32 row = from; row <= to; row++) offsets[row] = u32(i);
         if (i < runs) {
-            const u32 length = (i + 1 < runs ? firsts[i + 1] : count) - firsts[i];
-            entries[i] = u64(run_keys[i] & ((1u << column_bits) - 1)) << 32 | length;
+            const u32 sum = (i + 1 < runs ? firsts[i + 1] : u32(totals[1])) - firsts[i];
+            entries[i] = u64(run_keys[i] & ((1u << column_bits) - 1)) << 32 | sum;
         }
     }
 }
+
+// Windows.
 
 // keys[i] = the n words from word i on, or all ones where the file ends before; files[i] = its file.
 extern "C" __global__ void __launch_bounds__(THREADS)

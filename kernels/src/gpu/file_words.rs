@@ -1,28 +1,36 @@
-//! The words of all files, decoded, and counts of words by file from them.
+//! Counts of words by file from the words themselves, and the words of all files.
 //!
 //! The invariant: tables are those of lists. Only for grammars of many files
 //! whose words are not many times their symbols: others are better not decoded.
 
+use std::sync::OnceLock;
+
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
-use super::local_tables;
 use super::primitives::{self, LookBack, SORT_MAX};
 use super::tables::DeviceTable;
 use super::traversal::DeviceWords;
-use super::weights::weights;
 
 /// Keys of a tile of runs.
 const TILE: usize = 4096;
 
-/// Words of a tile of the root.
+/// Words of a tile of the root that is decoded.
 const ROOT_TILE: usize = 2048;
+
+/// Symbols of a tile of the root whose words are counted, and slots for them.
+const COUNT_TILE: usize = 4096;
+const SLOT_BITS: usize = 12;
+
+/// Words of a rule that lie in its record.
+const RECORD: usize = 8;
 
 /// Windows of a tile of runs.
 const WINDOWS_TILE: usize = 2048;
 
-/// Bytes of a word while they are counted by file: keys that stay, two places of a sort, and runs.
-const WORD_BYTES: usize = 5 * size_of::<u32>() + size_of::<u64>();
+/// Bytes of a key with a count that are kept, and of one while they are sorted and divided into rows.
+const KEY_BYTES: usize = 2 * size_of::<u32>();
+const SORT_BYTES: usize = 3 * KEY_BYTES + size_of::<u64>();
 
 /// Bytes of a window while they are sorted, and then divided into rows.
 const WINDOW_BYTES: usize = 2 * (size_of::<u64>() + size_of::<u32>()) + 24;
@@ -40,16 +48,22 @@ pub(crate) static SOURCE: Source = Source {
         ("FILE_WORDS_THREADS", THREADS as u64),
         ("FILE_WORDS_TILE", TILE as u64),
         ("FILE_WORDS_ROOT_TILE", ROOT_TILE as u64),
+        ("FILE_WORDS_COUNT_TILE", COUNT_TILE as u64),
+        ("FILE_WORDS_SLOT_BITS", SLOT_BITS as u64),
+        ("FILE_WORDS_RECORD", RECORD as u64),
         ("FILE_WORDS_WINDOWS_TILE", WINDOWS_TILE as u64),
     ],
 };
 
-/// The words of all files, each with its file.
+/// How often each word occurs in each file, and once they are asked for the words of all files.
 #[derive(Debug)]
 pub(crate) struct FileWords {
-    /// `word << file_bits | file`, in order of files.
+    /// `word << file_bits | file`, in any order, some more than once; and how often each.
     keys: Buffer<u32>,
+    counts: Buffer<u32>,
     shape: KeyShape,
+    /// `word << file_bits | file` for each word, in order of files.
+    words: OnceLock<Buffer<u32>>,
 }
 
 /// Bits of words and files in a key.
@@ -73,72 +87,135 @@ impl KeyShape {
     }
 }
 
+/// The words of rules, each with room for those of all below it.
+struct Expansions {
+    /// Records, and behind them words of rules that have more.
+    flat: Buffer<u32>,
+    /// Words behind records; words of rules in the root; keys with counts.
+    totals: Buffer<u64>,
+}
+
+impl Expansions {
+    /// `None` where records have no room.
+    fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<Expansions>, GpuError> {
+        let (bodies, roots) = grammar.sizes();
+        let size = grammar.rules() * RECORD + bodies + roots;
+        let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
+        if size > u32::MAX as usize || (size * size_of::<u32>()) as u64 > room {
+            return Ok(None);
+        }
+        let flat = gpu.allocate::<u32>(size)?;
+        let totals = gpu.zeroed::<u64>(3)?;
+        let root_counts = &grammar.whole.counts;
+        for level in 0..grammar.levels() {
+            let range = grammar.level_rules(level);
+            let arguments = arguments![
+                &grammar.symbols,
+                &grammar.rule_offsets,
+                range.start,
+                range.end,
+                // Rules are u32.
+                grammar.rules() as u32,
+                grammar.terminal_count,
+                root_counts.at(grammar.terminal_count as usize),
+                &flat,
+                size,
+                &totals
+            ];
+            let kernel = SOURCE.kernel("level_records_kernel");
+            gpu.launch_looping(kernel, range.len(), arguments)?;
+        }
+        Ok(Some(Expansions { flat, totals }))
+    }
+}
+
 impl FileWords {
-    /// Decodes all files; `None` where that does not pay.
+    /// Counts the words of all files; `None` where that does not pay.
     ///
     /// # Errors
     ///
     /// [`GpuError`].
     pub(crate) fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<FileWords>, GpuError> {
-        let terminals = grammar.terminal_count;
         let (bodies, roots) = grammar.sizes();
-        let Some(shape) = KeyShape::new(terminals as usize, grammar.files()) else {
+        let shape = KeyShape::new(grammar.terminal_count as usize, grammar.files());
+        let Some(shape) = shape else {
             return Ok(None);
         };
-        let weights = weights(gpu, grammar)?;
-        let rule_weights = weights.at(terminals as usize);
-        let lengths = local_tables::lengths(gpu, grammar)?;
-        let sizes_of = |symbols: &Buffer<u32>, owners: Argument| {
-            let sizes = gpu.allocate::<u32>(symbols.len())?;
+        let Some(Expansions { flat, totals }) = Expansions::new(gpu, grammar)? else {
+            return Ok(None);
+        };
+        let words_max = (WORDS_MAX * (bodies + roots)).min(SORT_MAX);
+        // Mostly a tile has a word twice for each that no other has.
+        let mut capacity = roots;
+        loop {
+            let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
+            if (capacity * (KEY_BYTES + SORT_BYTES)) as u64 > room {
+                return Ok(None);
+            }
+            let mut keys = gpu.allocate::<u32>(capacity)?;
+            let mut counts = gpu.allocate::<u32>(capacity)?;
             let arguments = arguments![
-                symbols,
-                owners,
-                symbols.len(),
-                terminals,
-                &lengths,
-                rule_weights,
-                &sizes
+                &grammar.root,
+                &grammar.root_files,
+                roots,
+                grammar.terminal_count,
+                &flat,
+                flat.len(),
+                // Rules are u32.
+                grammar.rules() as u32,
+                words_max.saturating_sub(roots),
+                shape.file_bits,
+                &keys,
+                &counts,
+                capacity,
+                &totals
             ];
-            gpu.launch_looping(
-                SOURCE.kernel("word_sizes_kernel").whole(),
-                symbols.len(),
-                arguments,
-            )?;
-            Ok(sizes)
-        };
-        let body_sizes = sizes_of(&grammar.symbols, (&grammar.owners).into())?;
-        let root_sizes = sizes_of(&grammar.root, Argument::U64(0))?;
-        // Words of rules may be more than u32 counts.
-        let body_sums = primitives::scan::<u32, u64>(gpu, &body_sizes)?;
-        let root_places = primitives::scan::<u32, u32>(gpu, &root_sizes)?;
-        let body_words = gpu.item(&body_sums, bodies)?;
-        let words = gpu.item(&root_places, roots)? as usize;
-        let most = WORDS_MAX * (bodies + roots);
-        let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
-        let is_room = (words * WORD_BYTES) as u64 <= room;
-        if words > most || body_words > most as u64 || words > SORT_MAX || !is_room {
-            return Ok(None);
+            let launch = Launch::tiles(roots, COUNT_TILE);
+            let kernel = SOURCE.kernel("count_words_kernel");
+            gpu.launch(kernel.moving(roots * 2 * 4), launch, arguments)?;
+            let found = gpu.download(&totals)?;
+            let [flat_words, rule_words, count] = found[..] else {
+                unreachable!("three totals");
+            };
+            let records = grammar.rules() * RECORD;
+            let is_room = flat_words <= (flat.len() - records) as u64;
+            if !is_room || rule_words > words_max.saturating_sub(roots) as u64 {
+                return Ok(None);
+            }
+            // At most as many as words, a usize.
+            let count = count as usize;
+            if count <= capacity {
+                keys.truncate(count);
+                counts.truncate(count);
+                return Ok(Some(FileWords {
+                    keys,
+                    counts,
+                    shape,
+                    words: OnceLock::new(),
+                }));
+            }
+            capacity = count;
+            gpu.fill_items(&totals, 2, 1, 0)?;
         }
-        drop((body_sums, root_sizes));
+    }
 
-        let body_places = primitives::scan::<u32, u32>(gpu, &body_sizes)?;
-        drop(body_sizes);
-        // At most `most`, a usize.
-        let flat = gpu.allocate::<u32>(body_words as usize)?;
-        let owners = primitives::expand(gpu, &body_places, flat.len())?;
-        for level in 0..grammar.levels() {
-            let range = grammar.level_bodies(level);
-            let arguments = arguments![
-                &grammar.symbols,
-                &grammar.rule_offsets,
-                &body_places,
-                &owners,
-                range.start,
-                range.end,
-                terminals,
-                &flat
-            ];
-            gpu.launch_looping(SOURCE.kernel("level_words_kernel"), flat.len(), arguments)?;
+    /// Decodes all files; `None` without room for what that takes.
+    fn decode(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<Buffer<u32>>, GpuError> {
+        let (_, roots) = grammar.sizes();
+        let Some(Expansions { flat, .. }) = Expansions::new(gpu, grammar)? else {
+            return Ok(None);
+        };
+        let sizes = gpu.allocate::<u32>(roots)?;
+        let arguments = arguments![&grammar.root, roots, grammar.terminal_count, &flat, &sizes];
+        let kernel = SOURCE.kernel("word_sizes_kernel");
+        gpu.launch_looping(kernel.moving(roots * 2 * 4), roots, arguments)?;
+        let places = primitives::scan::<u32, u32>(gpu, &sizes)?;
+        drop(sizes);
+        // Fewer than a sort takes.
+        let words = gpu.item(&places, roots)? as usize;
+        let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
+        if (words * size_of::<u32>()) as u64 > room {
+            return Ok(None);
         }
         let keys = gpu.allocate::<u32>(words)?;
         let arguments = arguments![
@@ -146,13 +223,11 @@ impl FileWords {
             &grammar.root_files,
             // Places in the root are u32.
             roots as u32,
-            &root_places,
+            &places,
             words,
-            &grammar.rule_offsets,
-            &body_places,
             &flat,
-            terminals,
-            shape.file_bits,
+            grammar.terminal_count,
+            self.shape.file_bits,
             &keys
         ];
         let launch = Launch::tiles(words, ROOT_TILE);
@@ -163,19 +238,54 @@ impl FileWords {
             launch,
             arguments,
         )?;
-        Ok(Some(FileWords { keys, shape }))
+        Ok(Some(keys))
+    }
+
+    /// The words of all files, decoded by the first call; `None` without room for what that takes.
+    fn words(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<&Buffer<u32>>, GpuError> {
+        if let Some(words) = self.words.get() {
+            return Ok(Some(words));
+        }
+        let decoded = self.decode(gpu, grammar)?;
+        Ok(decoded.map(|words| self.words.get_or_init(|| words)))
     }
 
     /// Bytes on the device.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.keys.len() * size_of::<u32>()) as u64
+        let words = self.words.get().map_or(0, Buffer::len);
+        (self.keys.len() * KEY_BYTES + words * size_of::<u32>()) as u64
     }
 
-    /// For each word the files that it occurs in, with counts.
-    pub(crate) fn table(&self, gpu: &Gpu, words: usize) -> Result<DeviceTable, GpuError> {
-        let keys = gpu.allocate::<u32>(self.keys.len())?;
-        gpu.copy(&keys, 0, &self.keys, keys.len())?;
-        table(gpu, keys, self.shape, words)
+    /// For each word the files that it occurs in, with counts; with `by_file` for each file its words.
+    pub(crate) fn table(
+        &self,
+        gpu: &Gpu,
+        grammar: &DeviceWords,
+        by_file: bool,
+    ) -> Result<DeviceTable, GpuError> {
+        let KeyShape {
+            word_bits,
+            file_bits,
+        } = self.shape;
+        let count = self.keys.len();
+        let (keys, counts) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
+        let arguments = arguments![
+            &self.keys,
+            &self.counts,
+            count,
+            file_bits,
+            if by_file { word_bits } else { 0 },
+            &keys,
+            &counts
+        ];
+        gpu.launch_looping(SOURCE.kernel("turn_keys_kernel").whole(), count, arguments)?;
+        let bits = 0..word_bits + file_bits;
+        let (keys, counts) = primitives::sort_pairs(gpu, keys, counts, bits)?;
+        let (rows, column_bits) = match by_file {
+            true => (grammar.files(), word_bits),
+            false => (grammar.terminal_count as usize, file_bits),
+        };
+        table_of(gpu, &keys, Some(&counts), column_bits, rows)
     }
 }
 
@@ -196,6 +306,7 @@ impl FileWords {
     pub(crate) fn windows(
         &self,
         gpu: &Gpu,
+        grammar: &DeviceWords,
         n: usize,
         memory: usize,
     ) -> Result<Option<FileWindows>, GpuError> {
@@ -203,16 +314,17 @@ impl FileWords {
             word_bits,
             file_bits,
         } = self.shape;
-        let count = self.keys.len();
+        let Some(words) = self.words(gpu, grammar)? else {
+            return Ok(None);
+        };
+        let count = words.len();
         // A few words of 32 bits at most.
         let bits = word_bits * n as u32;
         if bits >= u64::BITS || count.saturating_mul(WINDOW_BYTES) > memory {
             return Ok(None);
         }
         let (keys, files) = (gpu.allocate::<u64>(count)?, gpu.allocate::<u32>(count)?);
-        let arguments = arguments![
-            &self.keys, count, file_bits, n as u32, word_bits, &keys, &files
-        ];
+        let arguments = arguments![words, count, file_bits, n as u32, word_bits, &keys, &files];
         gpu.launch_looping(
             SOURCE.kernel("word_windows_kernel").whole(),
             count,
@@ -303,47 +415,59 @@ pub(crate) fn windows(
 }
 
 /// The table of keys in order of files: for each word the files that it occurs in, with counts.
+#[cfg(any(test, feature = "measure"))]
 pub(crate) fn table(
     gpu: &Gpu,
     keys: Buffer<u32>,
     shape: KeyShape,
     words: usize,
 ) -> Result<DeviceTable, GpuError> {
-    let count = keys.len();
     // Sorting is stable: files stay in order.
     let bits = shape.file_bits..shape.file_bits + shape.word_bits;
     let keys = primitives::sort_keys(gpu, keys, bits)?;
+    table_of(gpu, &keys, None, shape.file_bits, words)
+}
+
+/// The table of sorted keys, `row << column_bits | column`, with the sums of their counts; without counts each is one.
+fn table_of(
+    gpu: &Gpu,
+    keys: &Buffer<u32>,
+    counts: Option<&Buffer<u32>>,
+    column_bits: u32,
+    rows: usize,
+) -> Result<DeviceTable, GpuError> {
+    let count = keys.len();
     let (run_keys, firsts) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
-    let runs = gpu.zeroed::<u64>(1)?;
+    let totals = gpu.zeroed::<u64>(2)?;
     let launch = Launch::tiles(count, TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
     let arguments = arguments![
-        &keys,
+        keys,
+        counts.map_or(Argument::U64(0), Argument::from),
         count,
         look_back.words(),
         look_back.ticket(),
         &run_keys,
         &firsts,
-        &runs
+        &totals
     ];
-    gpu.launch(SOURCE.kernel("run_firsts_kernel"), launch, arguments)?;
-    // At most `count`, a usize.
-    let runs = gpu.item(&runs, 0)? as usize;
-    drop(keys);
-    let offsets = gpu.allocate::<u32>(words + 1)?;
-    let entries = gpu.allocate::<u64>(runs)?;
-    // Words are u32, and places of a grammar's words too.
+    gpu.launch(SOURCE.kernel("key_runs_kernel"), launch, arguments)?;
+    let offsets = gpu.allocate::<u32>(rows + 1)?;
+    // As many as there may be: their number is asked for when they are there.
+    let mut entries = gpu.allocate::<u64>(count)?;
     let arguments = arguments![
         &run_keys,
         &firsts,
-        runs,
-        count as u32,
-        shape.file_bits,
-        words as u32,
+        &totals,
+        column_bits,
+        // Words are u32, and files too.
+        rows as u32,
         &offsets,
         &entries
     ];
-    gpu.launch_looping(SOURCE.kernel("run_entries_kernel"), runs + 1, arguments)?;
+    gpu.launch_looping(SOURCE.kernel("run_entries_kernel"), count + 1, arguments)?;
+    // At most `count`, a usize.
+    entries.truncate(gpu.item(&totals, 0)? as usize);
     Ok(DeviceTable { offsets, entries })
 }
 
@@ -371,13 +495,16 @@ mod tests {
                 let view = words.view();
                 let device = DeviceWords::upload(gpu, view)?;
                 if let Some(found) = FileWords::new(gpu, &device)? {
-                    let table = found.table(gpu, view.terminal_count as usize)?;
+                    let table = found.table(gpu, &device, false)?;
                     let go = AtomicBool::new(false);
                     let uses = WordUses::new(view);
                     let twin = crate::word_file_counts(view, FileCounting::Rules, &go);
                     assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
+                    let table = found.table(gpu, &device, true)?;
+                    let twin = crate::file_word_counts(view, FileCounting::Rules, &go);
+                    assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
                     for n in [2, 3] {
-                        let Some(windows) = found.windows(gpu, n, usize::MAX)? else {
+                        let Some(windows) = found.windows(gpu, &device, n, usize::MAX)? else {
                             continue;
                         };
                         let order = FileOrder::File;

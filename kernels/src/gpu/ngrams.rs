@@ -232,7 +232,7 @@ pub fn each_ngram_file_counts(
         return each_ngram_counts(gpu, grammar, weights, n, memory, &mut with_file);
     }
     if let Some(decoded) = uses.words()
-        && let Some(found) = decoded.windows(gpu, n, memory)?
+        && let Some(found) = decoded.windows(gpu, grammar, n, memory)?
     {
         let FileWindows {
             words,
