@@ -20,7 +20,8 @@ use super::driver::Source;
 use super::error::GpuError;
 
 /// What `#include` finds.
-pub(crate) const HEADERS: [(&str, &str); 3] = [
+pub(crate) const HEADERS: [(&str, &str); 4] = [
+    ("codes.cuh", include_str!("codes.cuh")),
     ("device.cuh", include_str!("device.cuh")),
     ("levels.cuh", include_str!("levels.cuh")),
     ("primitives.cuh", include_str!("primitives.cuh")),

@@ -13,6 +13,7 @@
 
 #[cfg(any(test, feature = "measure"))]
 pub mod baseline;
+mod codes;
 mod compile;
 mod construct;
 mod cuda;
@@ -85,6 +86,7 @@ const SOURCES: &[&Source] = &[
     &weights::SOURCE,
     &tables::SOURCE,
     &merge::SOURCE,
+    &codes::SOURCE,
     &local_tables::SOURCE,
     &file_words::SOURCE,
     &ngrams::SOURCE,

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::codes;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
@@ -32,6 +33,9 @@ const RESIDENT: u32 = 4;
 
 /// Windows that a block looks at to tell n-grams apart.
 const ROWS_TILE: usize = 2048;
+
+/// Bytes of a window with a code: a record, and code and number twice, if it is inexact also of its rest.
+const CODED_BYTES: usize = 16 + 4 * 12;
 
 /// Values take no fewer and no more bits of a key.
 const VALUE_BITS: Range<u32> = 2..24;
@@ -369,6 +373,8 @@ struct Shape {
     part_words: u32,
     /// A value lies in the lowest bits; 0 if values lie apart.
     value_bits: u32,
+    /// Windows have codes, and records with holders of so many bits.
+    coded: Option<u32>,
 }
 
 impl Shape {
@@ -394,7 +400,19 @@ impl Shape {
             parts,
             part_words: n.div_ceil(parts),
             value_bits,
+            coded: None,
         }
+    }
+
+    /// The same with codes, if records have room for holders of so many bits.
+    fn coded(self, holder_bits: u32) -> Option<Shape> {
+        let has_room = self.parts == 2 && self.part_bits(1) + holder_bits <= u64::BITS;
+        codes::rest_bits(self.n, self.bits)?;
+        has_room.then_some(Shape {
+            value_bits: 0,
+            coded: Some(holder_bits),
+            ..self
+        })
     }
 
     /// Bits of the words in a part.
@@ -412,13 +430,15 @@ struct Search<'a> {
     with_holders: bool,
     /// The first and last words of rules.
     ends: Buffer<u32>,
+    /// The parts of words in codes, if windows have some.
+    code_parts: Option<Buffer<u64>>,
 }
 
 /// Windows, sorted.
 struct Found {
-    /// `[parts * stride]`.
+    /// `[parts * stride]`, or codes, or records of two.
     keys: Buffer<u64>,
-    /// `[windows]`, if values lie apart.
+    /// `[windows]`, if values lie apart, or the numbers of records.
     values: Buffer<u32>,
     /// What did not fit into keys: keys without values, and values.
     over: (Buffer<u64>, Buffer<u32>),
@@ -458,8 +478,12 @@ impl<'a> Search<'a> {
     ) -> Result<Search<'a>, GpuError> {
         let holders = grammar.files() + grammar.rules();
         let holder_bits = usize::BITS - holders.saturating_sub(1).leading_zeros();
-        let holder_bits = with_holders.then_some(holder_bits);
-        let shape = Shape::new(grammar.terminal_count, n, holder_bits);
+        let shape = Shape::new(
+            grammar.terminal_count,
+            n,
+            with_holders.then_some(holder_bits),
+        );
+        let shape = shape.coded(holder_bits).unwrap_or(shape);
         Search::of_shape(gpu, grammar, weights, shape, with_holders)
     }
 
@@ -496,12 +520,20 @@ impl<'a> Search<'a> {
             threads: THREADS,
         };
         gpu.launch(SOURCE.kernel("ends_kernel"), launch, &arguments)?;
+        let code_parts = match shape.coded {
+            Some(_) => {
+                let words = grammar.terminal_count as usize;
+                Some(codes::parts(gpu, weights, words)?)
+            }
+            None => None,
+        };
         Ok(Search {
             grammar,
             weights,
             shape,
             with_holders,
             ends,
+            code_parts,
         })
     }
 
@@ -519,6 +551,9 @@ impl<'a> Search<'a> {
 
     /// Bytes for windows that find and sort take: keys and values, before and after a pass of a sort.
     fn bytes(&self, (windows, over): (usize, usize)) -> usize {
+        if self.shape.coded.is_some() {
+            return windows * CODED_BYTES;
+        }
         let apart = if self.shape.value_bits > 0 { 0 } else { 8 };
         windows * (16 * self.shape.parts as usize + apart) + over * 12
     }
@@ -571,6 +606,9 @@ impl<'a> Search<'a> {
             room = halves(gpu.item(&cursor, 0)?);
             gpu.fill(&cursor, 0)?;
         }
+        if let (Some(holder_bits), Some(parts)) = (shape.coded, &self.code_parts) {
+            return self.find_coded(gpu, first_words, room.0, (holder_bits, parts), &cursor);
+        }
         let values_apart = if shape.value_bits > 0 { 0 } else { room.0 };
         let mut found = Found {
             keys: gpu.allocate(room.0 * shape.parts as usize)?,
@@ -596,6 +634,101 @@ impl<'a> Search<'a> {
         self.sort(gpu, found)
     }
 
+    /// Finds and sorts windows with codes, for which there is room.
+    fn find_coded(
+        &self,
+        gpu: &Gpu,
+        first_words: &Range<u32>,
+        room: usize,
+        (holder_bits, parts): (u32, &Buffer<u64>),
+        cursor: &Buffer<u64>,
+    ) -> Result<Found, GpuError> {
+        let (grammar, shape) = (self.grammar, self.shape);
+        let mut codes = gpu.allocate::<u64>(room)?;
+        let records = gpu.allocate::<u64>(2 * room)?;
+        for (sequence, owners, is_root) in self.sequences() {
+            let arguments = arguments![
+                shape.n,
+                &self.ends,
+                grammar.terminal_count,
+                sequence,
+                owners,
+                // Positions are u32.
+                sequence.len() as u32,
+                is_root,
+                self.weights.at(grammar.terminal_count as usize),
+                grammar.files() as u32,
+                shape.bits,
+                shape.part_words,
+                holder_bits,
+                first_words.start,
+                first_words.end,
+                parts,
+                &codes,
+                &records,
+                room,
+                cursor
+            ];
+            let kernel = SOURCE.kernel("coded_windows_kernel");
+            gpu.launch_looping(kernel, sequence.len(), arguments)?;
+        }
+        let (exact, inexact) = halves(gpu.item(cursor, 0)?);
+        // Inexact windows come in order, and behind exact ones: sorting by code is stable.
+        let rest_keys = gpu.allocate::<u64>(inexact)?;
+        let rests = gpu.allocate::<u32>(inexact)?;
+        let arguments = arguments![
+            &records,
+            room,
+            inexact,
+            shape.n,
+            shape.bits,
+            shape.part_words,
+            holder_bits,
+            parts,
+            &rest_keys,
+            &rests
+        ];
+        let kernel = SOURCE.kernel("record_rests_kernel");
+        gpu.launch_looping(kernel.moving(inexact * 28), inexact, arguments)?;
+        let rest_bits = codes::rest_bits(shape.n, shape.bits).expect("windows have codes");
+        let (_, rests) = primitives::sort_pairs(gpu, rest_keys, rests, 0..rest_bits)?;
+        let count = exact + inexact;
+        codes.truncate(count);
+        let numbers = gpu.allocate::<u32>(count)?;
+        let arguments = arguments![
+            &records,
+            exact,
+            &rests,
+            count,
+            shape.n,
+            shape.bits,
+            shape.part_words,
+            holder_bits,
+            parts,
+            &codes,
+            &numbers
+        ];
+        let kernel = SOURCE.kernel("record_codes_kernel");
+        gpu.launch_looping(kernel.moving(count * 4 + inexact * 28), count, arguments)?;
+        let (_, values) = primitives::sort_pairs(gpu, codes, numbers, 0..u64::BITS)?;
+        Ok(Found {
+            keys: records,
+            values,
+            over: (gpu.allocate(0)?, gpu.allocate(0)?),
+            stride: room,
+            count,
+        })
+    }
+
+    /// Root and bodies, with the file or rule of each symbol, and whether it is the root.
+    fn sequences(&self) -> [(&Buffer<u32>, &Buffer<u32>, u32); 2] {
+        let grammar = self.grammar;
+        [
+            (&grammar.root, &grammar.root_files, 1),
+            (&grammar.symbols, &grammar.owners, 0),
+        ]
+    }
+
     /// Passes over all roots and bodies.
     fn windows(
         &self,
@@ -605,11 +738,7 @@ impl<'a> Search<'a> {
     ) -> Result<(), GpuError> {
         let (grammar, shape) = (self.grammar, self.shape);
         let none = || Argument::U64(0);
-        let sequences = [
-            (&grammar.root, &grammar.root_files, 1u32),
-            (&grammar.symbols, &grammar.owners, 0),
-        ];
-        for (sequence, owners, is_root) in sequences {
+        for (sequence, owners, is_root) in self.sequences() {
             let [keys, stride, values, over_keys, over_values] = match target.keys {
                 Some(found) => [
                     Argument::from(&found.keys),
@@ -722,8 +851,12 @@ impl<'a> Search<'a> {
             holders,
         } = self.rows(gpu, &found)?;
         let rows = counts.len();
-        let holders = match self.shape.value_bits {
-            0 => found.values,
+        let holders = match self.shape {
+            Shape {
+                value_bits: 0,
+                coded: None,
+                ..
+            } => found.values,
             _ => holders,
         };
         // Rows are fewer than windows, of which a sort takes fewer than 2^30.
@@ -747,11 +880,14 @@ impl<'a> Search<'a> {
             words: gpu.allocate(count * shape.n as usize)?,
             counts: gpu.zeroed(count)?,
             offsets: gpu.allocate(count + 1)?,
-            holders: gpu.allocate(if self.with_holders && shape.value_bits > 0 {
-                count
-            } else {
-                0
-            })?,
+            holders: {
+                let are_in_keys = shape.value_bits > 0 || shape.coded.is_some();
+                gpu.allocate(if self.with_holders && are_in_keys {
+                    count
+                } else {
+                    0
+                })?
+            },
         };
         if count == 0 {
             gpu.fill(&rows.offsets, 0)?;
@@ -765,37 +901,64 @@ impl<'a> Search<'a> {
         // At most as many as a sort has tiles.
         let tiles = count.div_ceil(ROWS_TILE) as u32;
         let look_back = LookBack::<u64>::new(gpu, tiles as usize)?;
-        let arguments = arguments![
-            &found.keys,
-            found.stride,
-            shape.n,
-            shape.bits,
-            shape.parts,
-            shape.part_words,
-            shape.value_bits,
-            &found.values,
-            weights,
-            grammar.files() as u32,
-            count,
-            &rows.words,
-            &rows.counts,
-            &rows.offsets,
-            &rows.holders,
-            &row_count,
-            look_back.words(),
-            look_back.ticket()
-        ];
         let launched = Launch {
             blocks: tiles,
             threads: THREADS,
         };
-        gpu.launch(
-            SOURCE
-                .kernel("ngram_rows_kernel")
-                .moving(count * 8 * shape.parts as usize),
-            launched,
-            arguments,
-        )?;
+        if let Some(holder_bits) = shape.coded {
+            let holders = match self.with_holders {
+                true => Argument::from(&rows.holders),
+                false => Argument::U64(0),
+            };
+            let arguments = arguments![
+                &found.keys,
+                shape.n,
+                shape.bits,
+                shape.part_words,
+                holder_bits,
+                &found.values,
+                self.weights.at(grammar.terminal_count as usize),
+                grammar.files() as u32,
+                count,
+                &rows.words,
+                &rows.counts,
+                &rows.offsets,
+                holders,
+                &row_count,
+                look_back.words(),
+                look_back.ticket()
+            ];
+            let kernel = SOURCE.kernel("coded_rows_kernel").moving(count * (4 + 16));
+            gpu.launch(kernel, launched, arguments)?;
+        } else {
+            let arguments = arguments![
+                &found.keys,
+                found.stride,
+                shape.n,
+                shape.bits,
+                shape.parts,
+                shape.part_words,
+                shape.value_bits,
+                &found.values,
+                weights,
+                grammar.files() as u32,
+                count,
+                &rows.words,
+                &rows.counts,
+                &rows.offsets,
+                &rows.holders,
+                &row_count,
+                look_back.words(),
+                look_back.ticket()
+            ];
+            gpu.launch(
+                SOURCE
+                    .kernel("ngram_rows_kernel")
+                    .moving(count * 8 * shape.parts as usize),
+                launched,
+                arguments,
+            )?;
+        }
         // At most `count`, a usize.
         let row_count = gpu.item(&row_count, 0)? as usize;
         rows.words.truncate(row_count * shape.n as usize);
@@ -965,6 +1128,20 @@ mod tests {
                     ngram_file_counts(gpu, device, weights, uses, n as usize, order, 1 << 30)?;
                 let shape = Shape::of_bits(n, bits, Some(12));
                 assert_eq!(shape.value_bits, 0);
+                let search = Search::of_shape(gpu, device, weights, shape, true)?;
+                let found = search.files(gpu, &lists, order, &(0..device.terminal_count))?;
+                assert_eq!(found.download(gpu)?, twin[0].download(gpu)?, "{n} {bits}");
+            }
+            // The longer ones have inexact windows too.
+            for (n, bits) in [(3, 22), (5, 17), (6, 15), (7, 12), (8, 10)] {
+                let twin = ngram_counts(gpu, device, weights, n as usize, usize::MAX)?;
+                let twin = twin[0].download(gpu)?;
+                let shape = Shape::of_bits(n, bits, None).coded(12).expect("has room");
+                let search = Search::of_shape(gpu, device, weights, shape, false)?;
+                assert_eq!(counts(search)?, twin, "{n} {bits}");
+                let order = FileOrder::File;
+                let twin =
+                    ngram_file_counts(gpu, device, weights, uses, n as usize, order, 1 << 30)?;
                 let search = Search::of_shape(gpu, device, weights, shape, true)?;
                 let found = search.files(gpu, &lists, order, &(0..device.terminal_count))?;
                 assert_eq!(found.download(gpu)?, twin[0].download(gpu)?, "{n} {bits}");

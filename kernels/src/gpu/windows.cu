@@ -4,10 +4,12 @@
 // Out    ends [rules * 2 * half] u32, half n - 1 up to a power of 2: the first n - 1 words of each rule, left-aligned,
 //        and from half on the last ones, right-aligned, NONE where there are fewer.
 //        Keys: some words a u64, the first words in the first part
+//        Or, where windows take more than 64 bits, codes, and records of 16 bytes: the words and the holder
 // Work   each symbol's ends are read once, and those of up to n - 1 symbols before it; 8 to 12 bytes a window and part
-//        are written
+//        are written, or 24 with a code
 // Map    a thread a rule, or a symbol of a root or body; a block takes room for the windows of its symbols at a time
 // Exact  windows are written in any order; only sums and sorts by all bits of a key make results of them
+#include "codes.cuh"
 #include "levels.cuh"
 
 constexpr u32 THREADS = WINDOWS_THREADS;
@@ -231,6 +233,37 @@ struct Target {
     u64* cursor;
 };
 
+// As it lies in memory: some first words of a window; the others above its holder.
+struct __align__(16) Record {
+    u64 first;
+    u64 rest;
+};
+
+// Where coded windows go: the codes and records of exact ones from the front of the records, the records of others from
+// behind. `cursor` counts the latter in its upper half.
+struct CodedTarget {
+    const CodePart* parts;
+    u32 holder_bits;
+    u64* codes;
+    Record* records;
+    u64 room;
+    u64* cursor;
+};
+
+__device__ __forceinline__ u32 record_word(const Record& record, u32 index, u32 n, const Shape& shape, u32 holder_bits) {
+    const u32 first_words = shape.part_words;
+    const u64 part = index < first_words ? record.first : record.rest >> holder_bits;
+    const u32 behind = (index < first_words ? first_words : n) - 1 - index;
+    return u32(part >> behind * shape.bits & ((u64(1) << shape.bits) - 1));
+}
+
+__device__ __forceinline__ Coder code_of(const Record& record, u32 n, const Shape& shape, u32 holder_bits,
+                                         const CodePart* parts) {
+    Coder coder = new_coder();
+    for (u32 i = 0; i < n; i++) add_word(coder, parts[record_word(record, i, n, shape, holder_bits)]);
+    return coder;
+}
+
 // Finds the windows of a sequence.
 template <u32 N>
 __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& ends, const Values& values,
@@ -345,6 +378,110 @@ windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, 
     }
 }
 
+// Finds the coded windows of a sequence, a symbol a thread.
+template <u32 N>
+__device__ __forceinline__ void coded_windows(const Sequence& sequence, const Ends& ends, const Values& values,
+                                              const Shape& shape, u32 low, u32 high, const CodedTarget& target,
+                                              WindowsShared& shared) {
+    for (u64 tile = blockIdx.x; tile * THREADS < sequence.count; tile += gridDim.x) {
+        const u64 at = tile * THREADS + threadIdx.x;
+        const u32 owner = at < sequence.count ? sequence.owners[at] : NONE;
+        Near<N> near;
+#pragma unroll
+        for (u32 distance = 0; distance < N; distance++) {
+            const bool is_in = at < sequence.count && at >= distance;
+            const u32 other = is_in ? sequence.owners[at - distance] : NONE;
+            const u32 symbol = is_in ? sequence.symbols[at - distance] : NONE;
+            near.symbols[distance] = other == owner ? symbol : NONE;
+        }
+        const u32 weight = owner == NONE ? 0 : sequence.is_root ? 1 : values.rule_weights[owner];
+        Crossing<N> found;
+        found.head_length = 0;
+        found.before_length = 0;
+        if (weight > 0 && near.symbols[1] != NONE) find_crossing<N>(ends, near, found);
+        const u32 holder = sequence.is_root ? owner : values.files + owner;
+        u64 codes[N];
+        u64 own = 0;
+        u32 exact = 0;
+#pragma unroll
+        for (u32 i = 1; i < N; i++) {
+            codes[i] = 0;
+            if (!is_window(found, i, low, high)) continue;
+            Coder coder = new_coder();
+#pragma unroll
+            for (u32 k = 0; k < N; k++) add_word(coder, target.parts[window_word(found, i, k)]);
+            codes[i] = value_of(coder);
+            exact |= u32(is_exact(coder)) << i;
+            own += is_exact(coder) ? u64(1) : u64(1) << 32;
+        }
+        u64 total;
+        u64 place = block_exclusive_sum(own, shared.sum, total);
+        if (threadIdx.x == 0) shared.begin = total > 0 ? atomicAdd(target.cursor, total) : 0;
+        __syncthreads();
+        place += shared.begin;
+        __syncthreads();
+        u32 item = u32(place);
+        u64 behind = target.room - (place >> 32);
+#pragma unroll
+        for (u32 i = 1; i < N; i++) {
+            if (!is_window(found, i, low, high)) continue;
+            const Record record{window_part(found, i, 0, shape),
+                                window_part(found, i, 1, shape) << target.holder_bits | holder};
+            if ((exact >> i) & 1) {
+                target.codes[item] = codes[i];
+                target.records[item++] = record;
+            } else {
+                target.records[--behind] = record;
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+coded_windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, const u32* owners, u32 count,
+                     u32 is_root, const u32* rule_weights, u32 files, u32 bits, u32 part_words, u32 holder_bits, u32 low,
+                     u32 high, const CodePart* parts, u64* codes, Record* records, u64 room, u64* cursor) {
+    SHARED(WindowsShared, shared);
+    const Sequence all{sequence, owners, count, is_root != 0};
+    const Ends ends{end_words, terminals};
+    const Values values{rule_weights, 1, files};
+    const Shape shape{bits, 2, part_words, 0};
+    const CodedTarget target{parts, holder_bits, codes, records, room, cursor};
+    switch (n) {
+        case 3: return coded_windows<3>(all, ends, values, shape, low, high, target, shared);
+        case 4: return coded_windows<4>(all, ends, values, shape, low, high, target, shared);
+        case 5: return coded_windows<5>(all, ends, values, shape, low, high, target, shared);
+        case 6: return coded_windows<6>(all, ends, values, shape, low, high, target, shared);
+        case 7: return coded_windows<7>(all, ends, values, shape, low, high, target, shared);
+        default: return coded_windows<8>(all, ends, values, shape, low, high, target, shared);
+    }
+}
+
+// What orders the last `count` records, which are inexact, and their numbers.
+extern "C" __global__ void __launch_bounds__(THREADS)
+record_rests_kernel(const Record* records, u64 room, u64 count, u32 n, u32 bits, u32 part_words, u32 holder_bits,
+                    const CodePart* parts, u64* keys, u32* numbers) {
+    const Shape shape{bits, 2, part_words, 0};
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u64 number = room - 1 - i;
+        const Record record = records[number];
+        const Coder coder = code_of(record, n, shape, holder_bits, parts);
+        keys[i] = rest_key(coder, n, bits, [&](u32 k) { return record_word(record, k, n, shape, holder_bits); });
+        numbers[i] = u32(number);
+    }
+}
+
+// The numbers of all records, exact ones first, and the codes of others, which are in the order of `rests`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+record_codes_kernel(const Record* records, u64 exact, const u32* rests, u64 count, u32 n, u32 bits, u32 part_words,
+                    u32 holder_bits, const CodePart* parts, u64* codes, u32* numbers) {
+    const Shape shape{bits, 2, part_words, 0};
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        numbers[i] = i < exact ? u32(i) : rests[i - exact];
+        if (i >= exact) codes[i] = value_of(code_of(records[rests[i - exact]], n, shape, holder_bits, parts));
+    }
+}
+
 // Sorted windows.
 
 extern "C" __global__ void __launch_bounds__(THREADS) numbers_kernel(u32* numbers, u64 count) {
@@ -370,39 +507,67 @@ struct RowsShared {
 // The n-grams of sorted windows: their words; counts[row] += the values of its windows, 0 on entry; row_offsets, where
 // these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind
 // `files`; those in keys go to `holders`.
-extern "C" __global__ void __launch_bounds__(THREADS)
-ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 part_words, u32 value_bits,
-                  const u32* values, const u32* rule_weights, u32 files, u64 count, u32* words, u32* counts,
-                  u32* row_offsets, u32* holders, u64* rows, u64* look_back, u32* ticket) {
-    SHARED(RowsShared, shared);
+
+// If they are coded, in parts' place stand records, of which `values` are numbers, and `value_bits` are those of holders.
+template <bool IS_CODED>
+__device__ __forceinline__ void ngram_rows(const u64* keys, const Record* records, u64 stride, u32 n, u32 bits, u32 parts,
+                                           u32 part_words, u32 value_bits, const u32* values, const u32* rule_weights,
+                                           u32 files, u64 count, u32* words, u32* counts, u32* row_offsets, u32* holders,
+                                           u64* rows, u64* look_back, u32* ticket, RowsShared& shared) {
     constexpr u32 ITEMS = ROWS_TILE / THREADS;
     const u64 mask = (u64(1) << value_bits) - 1;
     const u32 word_mask = bits < 32 ? (1u << bits) - 1 : ~0u;
     const u32 tile = next_tile(ticket, shared.tile);
     // A warp has consecutive windows, a lane every 32nd of them.
     const u64 first = u64(tile) * ROWS_TILE + warp_index() * ITEMS * WARP_THREADS + lane_index();
-    u64 found[ITEMS];
+    // The first part of each; of records with the rest, and what is before the first lane.
+    u64 found[ITEMS], rest[IS_CODED ? ITEMS : 1];
+    Record behind[IS_CODED ? ITEMS : 1];
     u32 firsts[ITEMS], value[ITEMS];
+    if constexpr (IS_CODED) {
 #pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        const u64 at = first + i * WARP_THREADS;
-        found[i] = at < count ? keys[at] : 0;
-        value[i] = value_bits == 0 && at < count ? values[at] : 0;
+        for (u32 i = 0; i < ITEMS; i++) {
+            const u64 at = first + i * WARP_THREADS;
+            const Record record = at < count ? records[values[at]] : Record{0, 0};
+            found[i] = record.first;
+            rest[i] = record.rest >> value_bits;
+            value[i] = u32(record.rest & mask);
+            behind[i] = lane_index() == 0 && at > 0 && at < count ? records[values[at - 1]] : Record{0, 0};
+        }
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            const u64 at = first + i * WARP_THREADS;
+            found[i] = at < count ? keys[at] : 0;
+            value[i] = value_bits == 0 && at < count ? values[at] : 0;
+        }
     }
     u64 own = 0;
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         const u64 at = first + i * WARP_THREADS;
         u64 previous = __shfl_up_sync(FULL_WARP, found[i], 1);
-        if (lane_index() == 0 && at > 0 && at < count) previous = keys[at - 1];
-        bool is_first = at < count && (at == 0 || found[i] >> value_bits != previous >> value_bits);
-        for (u32 part = 1; part < parts; part++) {
-            const u64* of_part = keys + part * stride;
-            is_first = is_first || (at < count && of_part[at] != of_part[at - 1]);
+        bool is_first;
+        if constexpr (IS_CODED) {
+            u64 previous_rest = __shfl_up_sync(FULL_WARP, rest[i], 1);
+            if (lane_index() == 0) {
+                previous = behind[i].first;
+                previous_rest = behind[i].rest >> value_bits;
+            }
+            is_first = at < count && (at == 0 || found[i] != previous || rest[i] != previous_rest);
+        } else {
+            if (lane_index() == 0 && at > 0 && at < count) previous = keys[at - 1];
+            is_first = at < count && (at == 0 || found[i] >> value_bits != previous >> value_bits);
+            for (u32 part = 1; part < parts; part++) {
+                const u64* of_part = keys + part * stride;
+                is_first = is_first || (at < count && of_part[at] != of_part[at - 1]);
+            }
         }
         firsts[i] = __ballot_sync(FULL_WARP, is_first);
         own += __popc(firsts[i]);
-        if (value_bits > 0) {
+        if constexpr (IS_CODED) {
+            if (holders != nullptr && at < count) holders[at] = value[i];
+        } else if (value_bits > 0) {
             value[i] = at < count ? u32(found[i] & mask) : 0;
             if (rule_weights != nullptr && at < count) holders[at] = value[i];
         }
@@ -430,7 +595,12 @@ ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 p
         const bool is_first = (firsts[i] >> lane_index()) & 1;
         if (is_first) {
             for (u32 part = 0; part < parts; part++) {
-                u64 key = part == 0 ? found[i] >> value_bits : keys[part * stride + at];
+                u64 key;
+                if constexpr (IS_CODED) {
+                    key = part == 0 ? found[i] : rest[i];
+                } else {
+                    key = part == 0 ? found[i] >> value_bits : keys[part * stride + at];
+                }
                 const u32 from = part * part_words;
                 for (u32 word = min(n, from + part_words); word > from; word--) {
                     words[own_row * n + word - 1] = u32(key) & word_mask;
@@ -453,6 +623,24 @@ ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 p
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+ngram_rows_kernel(const u64* keys, u64 stride, u32 n, u32 bits, u32 parts, u32 part_words, u32 value_bits,
+                  const u32* values, const u32* rule_weights, u32 files, u64 count, u32* words, u32* counts,
+                  u32* row_offsets, u32* holders, u64* rows, u64* look_back, u32* ticket) {
+    SHARED(RowsShared, shared);
+    ngram_rows<false>(keys, nullptr, stride, n, bits, parts, part_words, value_bits, values, rule_weights, files, count,
+                      words, counts, row_offsets, holders, rows, look_back, ticket, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+coded_rows_kernel(const Record* records, u32 n, u32 bits, u32 part_words, u32 holder_bits, const u32* numbers,
+                  const u32* rule_weights, u32 files, u64 count, u32* words, u32* counts, u32* row_offsets, u32* holders,
+                  u64* rows, u64* look_back, u32* ticket) {
+    SHARED(RowsShared, shared);
+    ngram_rows<true>(nullptr, records, 0, n, bits, 2, part_words, holder_bits, numbers, rule_weights, files, count, words,
+                     counts, row_offsets, holders, rows, look_back, ticket, shared);
 }
 
 // counts[row] += what was too large for a key. Keys are without values; those of rows are where row_offsets say.
