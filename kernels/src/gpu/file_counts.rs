@@ -85,18 +85,15 @@ impl FileUses {
         Ok(self.lists.get())
     }
 
-    /// The files of each symbol, in order. Words are in some order, rules in theirs.
-    pub(crate) fn lists(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Lists, GpuError> {
-        match self.list_uses(gpu, grammar)? {
-            Some(uses) => uses.plan.merge_own(gpu, grammar.terminal_count as usize),
-            None => {
-                let cells = file_cells(gpu, grammar)?;
-                let symbols = grammar.symbol_count();
-                let files = grammar.files();
-                let table = tables::of_cells(gpu, &cells, symbols, files, (files, 1))?;
-                lists_of(gpu, table)
-            }
-        }
+    /// The files of each symbol, in order; `None` with few files. Words are in some order, rules in theirs.
+    pub(crate) fn lists(
+        &self,
+        gpu: &Gpu,
+        grammar: &DeviceWords,
+    ) -> Result<Option<Lists>, GpuError> {
+        let words = grammar.terminal_count as usize;
+        let uses = self.list_uses(gpu, grammar)?;
+        uses.map(|uses| uses.plan.merge_own(gpu, words)).transpose()
     }
 }
 
@@ -164,23 +161,6 @@ impl ListUses {
     fn bytes(&self) -> u64 {
         self.plan.bytes() + (self.row_of.len() * size_of::<u32>()) as u64
     }
-}
-
-/// The rows of a table as lists.
-fn lists_of(gpu: &Gpu, table: DeviceTable) -> Result<Lists, GpuError> {
-    let lengths = gpu.allocate::<u32>(table.rows())?;
-    // Rows are u32; no row is longer than that.
-    let arguments = arguments![&table.offsets, table.rows() as u32, u32::MAX, &lengths];
-    gpu.launch_looping(
-        tables::SOURCE.kernel("top_lengths_kernel").whole(),
-        table.rows(),
-        arguments,
-    )?;
-    Ok(Lists {
-        starts: table.offsets,
-        lengths,
-        entries: table.entries,
-    })
 }
 
 /// For each word the files that it occurs in, with counts.

@@ -20,6 +20,7 @@ use super::merge::{self, Lists, MergePlan};
 use super::primitives::{self, LookBack};
 use super::tables::DeviceTable;
 use super::traversal::DeviceWords;
+use super::weights::{COLUMNS_MAX, file_cells};
 use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
 
 /// Rules of a piece.
@@ -249,10 +250,13 @@ pub fn each_ngram_file_counts(
         }
         return take(DeviceNgramFiles { words, files });
     }
-    let lists: Lists = uses.lists(gpu, grammar)?;
+    let files = match uses.lists(gpu, grammar)? {
+        Some(lists) => HolderFiles::Lists(lists),
+        None => HolderFiles::Cells(file_cells(gpu, grammar)?),
+    };
     let search = Search::new(gpu, grammar, weights, n, true)?;
     let mut parts = search.parts(gpu, memory)?.into_iter();
-    parts.try_for_each(|first_words| take(search.files(gpu, &lists, order, &first_words)?))
+    parts.try_for_each(|first_words| take(search.files(gpu, &files, order, &first_words)?))
 }
 
 /// The words that occur, how often, and the offsets of their rows in a table of all words.
@@ -422,6 +426,13 @@ impl Shape {
     }
 }
 
+/// In which files rules occur.
+enum HolderFiles {
+    Lists(Lists),
+    /// `[symbols * files]`: how often, with few files.
+    Cells(Buffer<u32>),
+}
+
 /// What is searched for, and in what.
 struct Search<'a> {
     grammar: &'a DeviceWords,
@@ -551,11 +562,18 @@ impl<'a> Search<'a> {
 
     /// Bytes for windows that find and sort take: keys and values, before and after a pass of a sort.
     fn bytes(&self, (windows, over): (usize, usize)) -> usize {
-        if self.shape.coded.is_some() {
-            return windows * CODED_BYTES;
-        }
+        // With few files each window may be a row of cells.
+        let files = self.grammar.files();
+        let cells = match self.with_holders && files <= COLUMNS_MAX {
+            true => files * size_of::<u32>(),
+            false => 0,
+        };
         let apart = if self.shape.value_bits > 0 { 0 } else { 8 };
-        windows * (16 * self.shape.parts as usize + apart) + over * 12
+        let each = match self.shape.coded {
+            Some(_) => CODED_BYTES,
+            None => 16 * self.shape.parts as usize + apart,
+        };
+        windows * (each + cells) + over * 12
     }
 
     /// Ranges of first words whose windows fit into `memory` bytes.
@@ -839,7 +857,7 @@ impl<'a> Search<'a> {
     fn files(
         &self,
         gpu: &Gpu,
-        lists: &Lists,
+        holder_files: &HolderFiles,
         order: FileOrder,
         first_words: &Range<u32>,
     ) -> Result<DeviceNgramFiles, GpuError> {
@@ -859,11 +877,19 @@ impl<'a> Search<'a> {
             } => found.values,
             _ => holders,
         };
+        let by_count = order == FileOrder::Count;
+        let lists = match holder_files {
+            HolderFiles::Lists(lists) => lists,
+            HolderFiles::Cells(cells) => {
+                drop(counts);
+                let files = self.files_of_cells(gpu, cells, &offsets, &holders, by_count)?;
+                return Ok(DeviceNgramFiles { words, files });
+            }
+        };
         // Rows are fewer than windows, of which a sort takes fewer than 2^30.
         let all = 0..rows as u32;
         let files = self.grammar.files();
         let plan = MergePlan::new(gpu, offsets, holders, counts, files, &[all])?;
-        let by_count = order == FileOrder::Count;
         let first = self.grammar.terminal_count as usize;
         let merged = plan.merge_lists(gpu, lists, first, by_count)?;
         let files = merged.table(gpu, rows)?;
@@ -871,6 +897,37 @@ impl<'a> Search<'a> {
             rank_rows(gpu, &files, &plan.weights, merge::WINDOW)?;
         }
         Ok(DeviceNgramFiles { words, files })
+    }
+
+    /// The files of rows of windows, with counts, from what a few files have of each symbol.
+    fn files_of_cells(
+        &self,
+        gpu: &Gpu,
+        symbol_cells: &Buffer<u32>,
+        offsets: &Buffer<u32>,
+        holders: &Buffer<u32>,
+        by_count: bool,
+    ) -> Result<DeviceTable, GpuError> {
+        let (rows, files) = (offsets.len() - 1, self.grammar.files());
+        let owners = primitives::expand(gpu, offsets, holders.len())?;
+        let cells = gpu.zeroed::<u32>(rows * files)?;
+        let rule_cells = symbol_cells.at(self.grammar.terminal_count as usize * files);
+        // A few files.
+        let few = files as u32;
+        let arguments = arguments![holders, &owners, holders.len(), rule_cells, few, &cells];
+        let kernel = SOURCE.kernel("row_cells_kernel");
+        gpu.launch_looping(kernel.moving(holders.len() * 8), holders.len(), arguments)?;
+        drop(owners);
+        let lengths = gpu.allocate::<u32>(rows)?;
+        let arguments = arguments![&cells, rows, few, &lengths];
+        let kernel = SOURCE.kernel("cell_lengths_kernel");
+        gpu.launch_looping(kernel.whole(), rows, arguments)?;
+        let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
+        let entries = gpu.allocate::<u64>(gpu.item(&offsets, rows)? as usize)?;
+        let arguments = arguments![&cells, rows, few, u32::from(by_count), &offsets, &entries];
+        let kernel = SOURCE.kernel("ranked_cells_kernel");
+        gpu.launch_looping(kernel.whole(), rows, arguments)?;
+        Ok(DeviceTable { offsets, entries })
     }
 
     /// The distinct n-grams of sorted windows, with the sums of their weights.
@@ -1120,7 +1177,10 @@ mod tests {
                 DeviceNgrams { words, counts }.download(gpu)
             };
             let uses = &fixture.device_uses[0];
-            let lists = uses.lists(gpu, device)?;
+            // Few files have cells, and lists where these are asked for.
+            let lists = fixture.device_uses[1].lists(gpu, device)?;
+            let lists = HolderFiles::Lists(lists.expect("were asked for"));
+            assert!(uses.lists(gpu, device)?.is_none());
             // Holders that have no room in one key, and in none of two.
             for (n, bits) in [(3, 21), (4, 20)] {
                 let order = FileOrder::File;

@@ -663,6 +663,66 @@ add_over_kernel(const u64* keys, u32 value_bits, const u32* row_offsets, u64 row
     }
 }
 
+// A few files.
+
+// cells[row * files + file] += how often the n-grams of rows occur in each file, 0 on entry: a file once for each of its windows,
+// a rule as often as it does, which holder_cells [rules * files] tells. `rows` has the row of each window.
+extern "C" __global__ void __launch_bounds__(THREADS)
+row_cells_kernel(const u32* holders, const u32* rows, u64 count, const u32* holder_cells, u32 files, u32* cells) {
+    // Whole warps, for the sums.
+    for (u64 first = grid_thread() - lane_index(); first < count; first += grid_threads()) {
+        const u64 at = first + lane_index();
+        const bool is_in = at < count;
+        const u32 row = is_in ? rows[at] : NONE, holder = is_in ? holders[at] : 0;
+        const u32 before = __shfl_up_sync(FULL_WARP, row, 1);
+        const u32 firsts = __ballot_sync(FULL_WARP, lane_index() == 0 || row != before);
+        // The lane where the own row begins in the warp, and whether it ends here.
+        const u32 begin = 31 - __clz(firsts & (lanes_below() << 1 | 1));
+        const bool is_last = lane_index() == WARP_THREADS - 1 || ((firsts >> (lane_index() + 1)) & 1);
+        for (u32 file = 0; file < files; file++) {
+            u32 value = 0;
+            if (is_in) value = holder < files ? holder == file : holder_cells[u64(holder - files) * files + file];
+            const u32 sum = warp_inclusive_sum(value);
+            const u32 sum_before = __shfl_sync(FULL_WARP, sum, begin == 0 ? 0 : begin - 1);
+            const u32 of_row = sum - (begin == 0 ? 0 : sum_before);
+            if (is_in && is_last && of_row > 0) atomicAdd(&cells[u64(row) * files + file], of_row);
+        }
+    }
+}
+
+// lengths[row] = how many files have some.
+extern "C" __global__ void __launch_bounds__(THREADS)
+cell_lengths_kernel(const u32* cells, u64 rows, u32 files, u32* lengths) {
+    for (u64 row = grid_thread(); row < rows; row += grid_threads()) {
+        u32 length = 0;
+        for (u32 file = 0; file < files; file++) length += cells[row * files + file] > 0;
+        lengths[row] = length;
+    }
+}
+
+// The files of each row, by number, or by count, the largest first.
+extern "C" __global__ void __launch_bounds__(THREADS)
+ranked_cells_kernel(const u32* cells, u64 rows, u32 files, u32 by_count, const u32* offsets, u64* entries) {
+    for (u64 row = grid_thread(); row < rows; row += grid_threads()) {
+        const u32* own = cells + row * files;
+        u64* to = entries + offsets[row];
+        u32 before = 0;
+        for (u32 file = 0; file < files; file++) {
+            const u32 count = own[file];
+            if (count == 0) continue;
+            u32 rank = before++;
+            if (by_count != 0) {
+                rank = 0;
+                for (u32 other = 0; other < files; other++) {
+                    const u32 of_other = own[other];
+                    rank += of_other > count || (of_other == count && other < file);
+                }
+            }
+            to[rank] = u64(file) << 32 | count;
+        }
+    }
+}
+
 // Words that occur: flags.
 extern "C" __global__ void __launch_bounds__(THREADS)
 used_flags_kernel(const u32* weights, u32 words, u32* flags) {
