@@ -11,7 +11,7 @@
 // Exact  sums, places from scans, stable sorts; keys that no tile has room for are written as they come, and sums are the same
 // Why    where rules are short a word costs less to decode than a list of files to merge; of prose a tile has one word in
 //        four only once, so that a quarter is sorted
-#include "primitives.cuh"
+#include "codes.cuh"
 
 constexpr u32 THREADS = FILE_WORDS_THREADS;
 constexpr u32 ITEMS = FILE_WORDS_TILE / FILE_WORDS_THREADS;
@@ -539,49 +539,186 @@ word_windows_kernel(const u32* words, u64 count, u32 file_bits, u32 n, u32 bits,
     }
 }
 
-constexpr u32 WINDOW_ITEMS = FILE_WORDS_WINDOWS_TILE / FILE_WORDS_THREADS;
+constexpr u32 WINDOW_TILE = FILE_WORDS_WINDOWS_TILE;
+constexpr u32 WINDOW_ITEMS = WINDOW_TILE / THREADS;
+
+// The most words of a window.
+constexpr u32 WORDS_MAX = 8;
+
+// How the words of all files make windows with codes.
+struct Text {
+    // word << file_bits | file.
+    const u32* words;
+    u32 file_bits;
+    u32 n;
+    u32 bits;
+    const CodePart* parts;
+};
+
+__device__ __forceinline__ Coder code_at(const Text& text, u32 at) {
+    Coder coder = new_coder();
+    for (u32 k = 0; k < text.n; k++) add_word(coder, text.parts[text.words[at + k] >> text.file_bits]);
+    return coder;
+}
+
+// Numbers of exact windows above those of others in one number of a look-back: both are fewer than 2^31.
+constexpr u32 EXACT_SHIFT = 31;
+constexpr u64 INEXACT_MASK = (u64(1) << EXACT_SHIFT) - 1;
+
+struct CodesShared {
+    TileSums<u64, WARPS> sums;
+    u32 words[WINDOW_TILE + WORDS_MAX];
+    CodePart parts[WINDOW_TILE + WORDS_MAX];
+};
+
+// Codes and places of all windows that are exact, and the places of others, in order. `totals` becomes how many there are.
+extern "C" __global__ void __launch_bounds__(THREADS)
+word_codes_kernel(const u32* words, u64 count, u32 file_bits, u32 n, u32 bits, const CodePart* parts, u64* look_back,
+                  u32* ticket, u64* codes, u32* places, u32* inexact, u64* totals) {
+    SHARED(CodesShared, shared);
+    const u32 tile = only_tile(ticket, shared.sums);
+    const u64 tile_first = u64(tile) * WINDOW_TILE;
+    for (u32 i = threadIdx.x; i < WINDOW_TILE + n - 1; i += THREADS) {
+        const bool is_in = tile_first + i < count;
+        const u32 word = is_in ? words[tile_first + i] : 0;
+        shared.words[i] = word;
+        if (is_in) shared.parts[i] = parts[word >> file_bits];
+    }
+    __syncthreads();
+    const u32 file_mask = (1u << file_bits) - 1;
+    const u32 first = warp_index() * WINDOW_ITEMS * WARP_THREADS + lane_index();
+    u64 code[WINDOW_ITEMS];
+    u32 exact[WINDOW_ITEMS], others[WINDOW_ITEMS];
+    u64 sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < WINDOW_ITEMS; i++) {
+        const u32 at = first + i * WARP_THREADS;
+        Coder coder = new_coder();
+        bool is_window = tile_first + at + n <= count;
+        // Files are in order.
+        is_window = is_window && ((shared.words[at] ^ shared.words[at + n - 1]) & file_mask) == 0;
+        if (is_window) {
+            for (u32 k = 0; k < n; k++) add_word(coder, shared.parts[at + k]);
+        }
+        code[i] = value_of(coder);
+        exact[i] = __ballot_sync(FULL_WARP, is_window && is_exact(coder));
+        others[i] = __ballot_sync(FULL_WARP, is_window && !is_exact(coder));
+        sum += u64(__popc(exact[i])) << EXACT_SHIFT | __popc(others[i]);
+    }
+    u64 all;
+    u64 place = sum_before_warp(look_back, sum, shared.sums, all);
+    if (threadIdx.x == 0 && u64(tile + 1) * WINDOW_TILE >= count) {
+        totals[0] = all >> EXACT_SHIFT;
+        totals[1] = all & INEXACT_MASK;
+    }
+#pragma unroll
+    for (u32 i = 0; i < WINDOW_ITEMS; i++) {
+        const u32 at = u32(tile_first) + first + i * WARP_THREADS;
+        if ((exact[i] >> lane_index()) & 1) {
+            const u64 to = (place >> EXACT_SHIFT) + __popc(exact[i] & lanes_below());
+            codes[to] = code[i];
+            places[to] = at;
+        } else if ((others[i] >> lane_index()) & 1) {
+            inexact[(place & INEXACT_MASK) + __popc(others[i] & lanes_below())] = at;
+        }
+        place += u64(__popc(exact[i])) << EXACT_SHIFT | __popc(others[i]);
+    }
+}
+
+// What orders inexact windows.
+extern "C" __global__ void __launch_bounds__(THREADS)
+word_rests_kernel(const u32* words, u32 file_bits, u32 n, u32 bits, const CodePart* parts, const u32* places, u64 count,
+                  u64* keys) {
+    const Text text{words, file_bits, n, bits, parts};
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 at = places[i];
+        keys[i] = rest_key(code_at(text, at), n, bits, [&](u32 k) { return words[at + k] >> file_bits; });
+    }
+}
+
+// Codes and places of inexact windows, which are in order, behind those of exact ones.
+extern "C" __global__ void __launch_bounds__(THREADS)
+rest_codes_kernel(const u32* words, u32 file_bits, u32 n, u32 bits, const CodePart* parts, const u32* inexact, u64 count,
+                  u64 exact, u64* codes, u32* places) {
+    const Text text{words, file_bits, n, bits, parts};
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 at = inexact[i];
+        codes[exact + i] = value_of(code_at(text, at));
+        places[exact + i] = at;
+    }
+}
 
 // Rows above entries in one number of a look-back: both are fewer than 2^30.
 constexpr u32 ROWS_SHIFT = 31;
 constexpr u64 ENTRIES_MASK = (u64(1) << ROWS_SHIFT) - 1;
 
+// A window in order: its words, in two parts if it has a code, and its file.
+struct Window {
+    u64 key;
+    u64 rest;
+    u32 file;
+};
+
+__device__ __forceinline__ Window window_at(const Text& text, u32 at) {
+    Window window{0, 0, text.words[at] & ((1u << text.file_bits) - 1)};
+    const u32 first_words = (text.n + 1) / 2;
+    for (u32 k = 0; k < text.n; k++) {
+        const u32 word = text.words[at + k] >> text.file_bits;
+        u64& part = k < first_words ? window.key : window.rest;
+        part = part << text.bits | word;
+    }
+    return window;
+}
+
+// The words of a window with a code.
+__device__ __forceinline__ void store_words(const Text& text, const Window& window, u32* to) {
+    const u32 first_words = (text.n + 1) / 2;
+    const u64 mask = (u64(1) << text.bits) - 1;
+    for (u32 k = 0; k < text.n; k++) {
+        const bool is_first = k < first_words;
+        const u64 part = is_first ? window.key : window.rest;
+        to[k] = u32(part >> ((is_first ? first_words : text.n) - 1 - k) * text.bits & mask);
+    }
+}
+
 // Sorted keys of windows with files, those of all ones last, which count for nothing: the runs of keys, and in them those of
 // files. Row r begins with window row_firsts[r] and entry row_entries[r]; entry e with window entry_firsts[e]. `totals`, the
-// number of windows on entry, becomes how many count, and behind it rows << ROWS_SHIFT | entries.
-extern "C" __global__ void __launch_bounds__(THREADS)
-window_runs_kernel(const u64* keys, const u32* files, u64 count, u64* words, u32* ticket, u64* row_keys,
-                   u32* row_firsts, u32* row_entries, u32* entry_firsts, u32* entry_files, u64* totals) {
-    using Shared = TileSums<u64, WARPS>;
-    SHARED(Shared, shared);
+// number of windows on entry, becomes how many count, and behind it rows << ROWS_SHIFT | entries. With codes `values` are
+// places, and the words of rows are written; else they are files, and keys are.
+template <bool IS_CODED>
+__device__ __forceinline__ void window_runs(const Text& text, const u64* keys, const u32* values, u64 count, u64* words,
+                                            u32* ticket, u64* row_keys, u32* row_words, u32* row_firsts,
+                                            u32* row_entries, u32* entry_firsts, u32* entry_files, u64* totals,
+                                            TileSums<u64, WARPS>& shared) {
     const u32 tile = only_tile(ticket, shared);
     const u64 first = (u64(tile) * THREADS + warp_index() * WARP_THREADS) * WINDOW_ITEMS + lane_index();
     const bool is_first_lane = lane_index() == 0;
-    u64 key[WINDOW_ITEMS], key_behind[WINDOW_ITEMS];
-    u32 file[WINDOW_ITEMS], file_behind[WINDOW_ITEMS];
+    const auto load = [&](u64 at) {
+        if constexpr (IS_CODED) return window_at(text, values[at]);
+        return Window{keys[at], 0, values[at]};
+    };
+    Window found[WINDOW_ITEMS], behind[WINDOW_ITEMS];
 #pragma unroll
     for (u32 i = 0; i < WINDOW_ITEMS; i++) {
         const u64 at = first + i * WARP_THREADS;
-        const bool has_behind = is_first_lane && at > 0 && at < count;
-        key[i] = at < count ? keys[at] : ~u64(0);
-        file[i] = at < count ? files[at] : 0;
-        key_behind[i] = has_behind ? keys[at - 1] : 0;
-        file_behind[i] = has_behind ? files[at - 1] : 0;
+        found[i] = at < count ? load(at) : Window{~u64(0), 0, 0};
+        behind[i] = is_first_lane && at > 0 && at < count ? load(at - 1) : Window{0, 0, 0};
     }
     u32 rows[WINDOW_ITEMS], entries[WINDOW_ITEMS];
     u64 sum = 0;
 #pragma unroll
     for (u32 i = 0; i < WINDOW_ITEMS; i++) {
         const u64 at = first + i * WARP_THREADS;
-        const u64 key_below = __shfl_up_sync(FULL_WARP, key[i], 1);
-        const u32 file_below = __shfl_up_sync(FULL_WARP, file[i], 1);
-        const u64 previous = is_first_lane ? key_behind[i] : key_below;
-        const u32 previous_file = is_first_lane ? file_behind[i] : file_below;
-        const bool counts = key[i] != ~u64(0);
-        const bool is_row = counts && (at == 0 || key[i] != previous);
+        Window previous{__shfl_up_sync(FULL_WARP, found[i].key, 1), 0, __shfl_up_sync(FULL_WARP, found[i].file, 1)};
+        if constexpr (IS_CODED) previous.rest = __shfl_up_sync(FULL_WARP, found[i].rest, 1);
+        if (is_first_lane) previous = behind[i];
+        const bool counts = IS_CODED ? at < count : found[i].key != ~u64(0);
+        const bool differs = found[i].key != previous.key || (IS_CODED && found[i].rest != previous.rest);
+        const bool is_row = counts && (at == 0 || differs);
         rows[i] = __ballot_sync(FULL_WARP, is_row);
-        entries[i] = __ballot_sync(FULL_WARP, is_row || (counts && file[i] != previous_file));
+        entries[i] = __ballot_sync(FULL_WARP, is_row || (counts && found[i].file != previous.file));
         sum += u64(__popc(rows[i])) << ROWS_SHIFT | __popc(entries[i]);
-        if (!counts && at < count && (at == 0 || previous != ~u64(0))) totals[0] = at;
+        if (!counts && at < count && (at == 0 || previous.key != ~u64(0))) totals[0] = at;
     }
     u64 all;
     const u64 place = sum_before_warp(words, sum, shared, all);
@@ -594,17 +731,41 @@ window_runs_kernel(const u64* keys, const u32* files, u64 count, u64* words, u32
         const u32 own_entry = entry + __popc(entries[i] & lanes_below());
         if ((rows[i] >> lane_index()) & 1) {
             const u32 own_row = row + __popc(rows[i] & lanes_below());
-            row_keys[own_row] = key[i];
+            if constexpr (IS_CODED) {
+                store_words(text, found[i], row_words + u64(own_row) * text.n);
+            } else {
+                row_keys[own_row] = found[i].key;
+            }
             row_firsts[own_row] = at;
             row_entries[own_row] = own_entry;
         }
         if ((entries[i] >> lane_index()) & 1) {
             entry_firsts[own_entry] = at;
-            entry_files[own_entry] = file[i];
+            entry_files[own_entry] = found[i].file;
         }
         row += __popc(rows[i]);
         entry += __popc(entries[i]);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+window_runs_kernel(const u64* keys, const u32* files, u64 count, u64* words, u32* ticket, u64* row_keys,
+                   u32* row_firsts, u32* row_entries, u32* entry_firsts, u32* entry_files, u64* totals) {
+    using Shared = TileSums<u64, WARPS>;
+    SHARED(Shared, shared);
+    window_runs<false>(Text{}, keys, files, count, words, ticket, row_keys, nullptr, row_firsts, row_entries,
+                       entry_firsts, entry_files, totals, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+coded_runs_kernel(const u32* all_words, u32 file_bits, u32 n, u32 bits, const u32* places, u64 count, u64* words,
+                  u32* ticket, u32* row_words, u32* row_firsts, u32* row_entries, u32* entry_firsts, u32* entry_files,
+                  u64* totals) {
+    using Shared = TileSums<u64, WARPS>;
+    SHARED(Shared, shared);
+    const Text text{all_words, file_bits, n, bits, nullptr};
+    window_runs<true>(text, nullptr, places, count, words, ticket, nullptr, row_words, row_firsts, row_entries,
+                      entry_firsts, entry_files, totals, shared);
 }
 
 // entries[e] = file << 32 | windows.

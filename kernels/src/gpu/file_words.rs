@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use super::codes;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
@@ -34,6 +35,9 @@ const SORT_BYTES: usize = 3 * KEY_BYTES + size_of::<u64>();
 
 /// Bytes of a window while they are sorted, and then divided into rows.
 const WINDOW_BYTES: usize = 2 * (size_of::<u64>() + size_of::<u32>()) + 24;
+
+/// Bytes of a window with a code, beside its words: code and place twice, and the place again of an inexact one, then runs.
+const CODED_BYTES: usize = 2 * 12 + 16 + 24;
 
 /// Where rows begin in a number that has entries below.
 const ROWS_SHIFT: u32 = 31;
@@ -302,11 +306,13 @@ pub(crate) struct FileWindows {
 }
 
 impl FileWords {
-    /// The n-grams of all files; `None` if they do not fit into 64 bits, or windows not into `memory` bytes.
+    /// The n-grams of all files, of which `weights` tells how often each word occurs; `None` if windows do not fit into
+    /// `memory` bytes, or neither into 64 bits nor into codes.
     pub(crate) fn windows(
         &self,
         gpu: &Gpu,
         grammar: &DeviceWords,
+        weights: &Buffer<u32>,
         n: usize,
         memory: usize,
     ) -> Result<Option<FileWindows>, GpuError> {
@@ -314,14 +320,40 @@ impl FileWords {
             word_bits,
             file_bits,
         } = self.shape;
+        // A few words of 32 bits at most.
+        let bits = word_bits * n as u32;
+        let rest_bits = match bits < u64::BITS {
+            true => None,
+            false => codes::rest_bits(n as u32, word_bits),
+        };
+        let is_coded = rest_bits.is_some();
+        // Of the parts that words are compared by.
+        let part_bits = word_bits * n.div_ceil(2) as u32;
+        if bits >= u64::BITS && (!is_coded || part_bits > u64::BITS) {
+            return Ok(None);
+        }
         let Some(words) = self.words(gpu, grammar)? else {
             return Ok(None);
         };
         let count = words.len();
-        // A few words of 32 bits at most.
-        let bits = word_bits * n as u32;
-        if bits >= u64::BITS || count.saturating_mul(WINDOW_BYTES) > memory {
+        let each = match is_coded {
+            true => CODED_BYTES + n * size_of::<u32>(),
+            false => WINDOW_BYTES,
+        };
+        if count.saturating_mul(each) > memory {
             return Ok(None);
+        }
+        if let Some(rest_bits) = rest_bits {
+            let parts = codes::parts(gpu, weights, grammar.terminal_count as usize)?;
+            let text = Text {
+                words,
+                shape: self.shape,
+                // At most `NGRAM_WORDS_MAX`.
+                n: n as u32,
+                parts: &parts,
+            };
+            let places = text.sorted_windows(gpu, rest_bits)?;
+            return text.rows(gpu, &places).map(Some);
         }
         let (keys, files) = (gpu.allocate::<u64>(count)?, gpu.allocate::<u32>(count)?);
         let arguments = arguments![words, count, file_bits, n as u32, word_bits, &keys, &files];
@@ -336,6 +368,186 @@ impl FileWords {
     }
 }
 
+/// The words of all files as windows with codes.
+struct Text<'a> {
+    words: &'a Buffer<u32>,
+    shape: KeyShape,
+    n: u32,
+    parts: &'a Buffer<u64>,
+}
+
+impl Text<'_> {
+    /// The places of all windows, in order of their words and then of files.
+    fn sorted_windows(&self, gpu: &Gpu, rest_bits: u32) -> Result<Buffer<u32>, GpuError> {
+        let KeyShape {
+            word_bits,
+            file_bits,
+        } = self.shape;
+        let count = self.words.len();
+        let mut codes = gpu.allocate::<u64>(count)?;
+        let mut places = gpu.allocate::<u32>(count)?;
+        let mut inexact = gpu.allocate::<u32>(count)?;
+        let totals = gpu.zeroed::<u64>(2)?;
+        let launch = Launch::tiles(count, WINDOWS_TILE);
+        let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+        let arguments = arguments![
+            self.words,
+            count,
+            file_bits,
+            self.n,
+            word_bits,
+            self.parts,
+            look_back.words(),
+            look_back.ticket(),
+            &codes,
+            &places,
+            &inexact,
+            &totals
+        ];
+        let kernel = SOURCE.kernel("word_codes_kernel");
+        gpu.launch(kernel.moving(count * (4 + 12)), launch, arguments)?;
+        let totals = gpu.download(&totals)?;
+        // At most `count`, a usize.
+        let (exact, others) = (totals[0] as usize, totals[1] as usize);
+        inexact.truncate(others);
+        let rest_keys = gpu.allocate::<u64>(others)?;
+        let arguments = arguments![
+            self.words, file_bits, self.n, word_bits, self.parts, &inexact, others, &rest_keys
+        ];
+        gpu.launch_looping(SOURCE.kernel("word_rests_kernel"), others, arguments)?;
+        // Inexact windows come in order, and behind exact ones: sorting by code is stable.
+        let (_, inexact) = primitives::sort_pairs(gpu, rest_keys, inexact, 0..rest_bits)?;
+        let arguments = arguments![
+            self.words, file_bits, self.n, word_bits, self.parts, &inexact, others, exact, &codes,
+            &places
+        ];
+        gpu.launch_looping(SOURCE.kernel("rest_codes_kernel"), others, arguments)?;
+        drop(inexact);
+        codes.truncate(exact + others);
+        places.truncate(exact + others);
+        let (_, places) = primitives::sort_pairs(gpu, codes, places, 0..u64::BITS)?;
+        Ok(places)
+    }
+
+    /// The rows of windows in order.
+    fn rows(&self, gpu: &Gpu, places: &Buffer<u32>) -> Result<FileWindows, GpuError> {
+        let count = places.len();
+        let runs = WindowRuns::new(gpu, count)?;
+        let mut words = gpu.allocate::<u32>(count * self.n as usize)?;
+        let launch = Launch::tiles(count, WINDOWS_TILE);
+        let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
+        let arguments = arguments![
+            self.words,
+            self.shape.file_bits,
+            self.n,
+            self.shape.word_bits,
+            places,
+            count,
+            look_back.words(),
+            look_back.ticket(),
+            &words,
+            &runs.row_firsts,
+            &runs.row_entries,
+            &runs.entry_firsts,
+            &runs.entry_files,
+            &runs.totals
+        ];
+        gpu.launch(SOURCE.kernel("coded_runs_kernel"), launch, arguments)?;
+        let found = runs.rows(gpu, None)?;
+        words.truncate(found.rows * self.n as usize);
+        Ok(FileWindows {
+            keys: gpu.allocate(0)?,
+            words,
+            counts: found.counts,
+            files: found.files,
+        })
+    }
+}
+
+/// Runs of sorted windows: where rows begin among windows and entries, and where entries do.
+struct WindowRuns {
+    row_firsts: Buffer<u32>,
+    row_entries: Buffer<u32>,
+    entry_firsts: Buffer<u32>,
+    entry_files: Buffer<u32>,
+    /// Windows that count, and rows above entries.
+    totals: Buffer<u64>,
+}
+
+/// Rows of windows.
+struct WindowRows {
+    rows: usize,
+    /// Of those with keys.
+    words: Buffer<u32>,
+    counts: Buffer<u32>,
+    files: DeviceTable,
+}
+
+impl WindowRuns {
+    /// Room for those of some windows, which all count unless a kernel says otherwise.
+    fn new(gpu: &Gpu, count: usize) -> Result<WindowRuns, GpuError> {
+        assert!(count <= SORT_MAX, "{count} windows");
+        Ok(WindowRuns {
+            row_firsts: gpu.allocate(count)?,
+            row_entries: gpu.allocate(count)?,
+            entry_firsts: gpu.allocate(count)?,
+            entry_files: gpu.allocate(count)?,
+            totals: gpu.upload(&[count as u64, 0])?,
+        })
+    }
+
+    /// The windows of each row, and its files; of keys with so many words of so many bits also the words.
+    fn rows(
+        self,
+        gpu: &Gpu,
+        keys: Option<(&Buffer<u64>, usize, u32)>,
+    ) -> Result<WindowRows, GpuError> {
+        let totals = gpu.download(&self.totals)?;
+        // All are at most as many as windows, which are below 2^30.
+        let (counted, rows) = (totals[0] as u32, (totals[1] >> ROWS_SHIFT) as usize);
+        let entry_count = (totals[1] & ((1 << ROWS_SHIFT) - 1)) as usize;
+        let entries = gpu.allocate::<u64>(entry_count)?;
+        let arguments = arguments![
+            &self.entry_firsts,
+            &self.entry_files,
+            entry_count,
+            counted,
+            &entries
+        ];
+        let kernel = SOURCE.kernel("window_entries_kernel");
+        let kernel = kernel.moving(entry_count * (2 * 4 + 8));
+        gpu.launch_looping(kernel, entry_count, arguments)?;
+        let counts = gpu.allocate::<u32>(rows)?;
+        let offsets = gpu.allocate::<u32>(rows + 1)?;
+        let (keys, n, bits) = match keys {
+            Some((keys, n, bits)) => (Argument::from(keys), n, bits),
+            None => (Argument::U64(0), 0, 0),
+        };
+        let words = gpu.allocate::<u32>(rows * n)?;
+        let arguments = arguments![
+            keys,
+            &self.row_firsts,
+            &self.row_entries,
+            rows,
+            counted,
+            entry_count as u32,
+            // A few words.
+            n as u32,
+            bits,
+            &words,
+            &counts,
+            &offsets
+        ];
+        gpu.launch_looping(SOURCE.kernel("window_rows_kernel"), rows + 1, arguments)?;
+        Ok(WindowRows {
+            rows,
+            words,
+            counts,
+            files: DeviceTable { offsets, entries },
+        })
+    }
+}
+
 /// The rows of sorted keys of windows, with the file of each; keys of all ones come last and count for nothing. With `shape`
 /// keys have so many words of so many bits, and the words of rows are told.
 pub(crate) fn windows(
@@ -345,13 +557,8 @@ pub(crate) fn windows(
     shape: Option<(usize, u32)>,
 ) -> Result<FileWindows, GpuError> {
     let count = keys.len();
-    assert!(count <= SORT_MAX, "{count} windows");
+    let runs = WindowRuns::new(gpu, count)?;
     let mut row_keys = gpu.allocate::<u64>(count)?;
-    let row_firsts = gpu.allocate::<u32>(count)?;
-    let row_entries = gpu.allocate::<u32>(count)?;
-    let entry_firsts = gpu.allocate::<u32>(count)?;
-    let entry_files = gpu.allocate::<u32>(count)?;
-    let totals = gpu.upload(&[count as u64, 0])?;
     let launch = Launch::tiles(count, WINDOWS_TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
     let arguments = arguments![
@@ -361,56 +568,26 @@ pub(crate) fn windows(
         look_back.words(),
         look_back.ticket(),
         &row_keys,
-        &row_firsts,
-        &row_entries,
-        &entry_firsts,
-        &entry_files,
-        &totals
+        &runs.row_firsts,
+        &runs.row_entries,
+        &runs.entry_firsts,
+        &runs.entry_files,
+        &runs.totals
     ];
     gpu.launch(
         SOURCE.kernel("window_runs_kernel").moving(count * (8 + 4)),
         launch,
         arguments,
     )?;
-    let totals = gpu.download(&totals)?;
     drop((keys, files));
-    // All are at most `count`, which is below 2^30.
-    let (counted, rows) = (totals[0] as u32, (totals[1] >> ROWS_SHIFT) as usize);
-    let entry_count = (totals[1] & ((1 << ROWS_SHIFT) - 1)) as usize;
-    let entries = gpu.allocate::<u64>(entry_count)?;
-    let arguments = arguments![&entry_firsts, &entry_files, entry_count, counted, &entries];
-    gpu.launch_looping(
-        SOURCE
-            .kernel("window_entries_kernel")
-            .moving(entry_count * (2 * 4 + 8)),
-        entry_count,
-        arguments,
-    )?;
-    drop((entry_firsts, entry_files));
     let (n, bits) = shape.unwrap_or((0, 0));
-    let words = gpu.allocate::<u32>(rows * n)?;
-    let counts = gpu.allocate::<u32>(rows)?;
-    let offsets = gpu.allocate::<u32>(rows + 1)?;
-    let arguments = arguments![
-        &row_keys,
-        &row_firsts,
-        &row_entries,
-        rows,
-        counted,
-        entry_count as u32,
-        n as u32,
-        bits,
-        &words,
-        &counts,
-        &offsets
-    ];
-    gpu.launch_looping(SOURCE.kernel("window_rows_kernel"), rows + 1, arguments)?;
-    row_keys.truncate(rows);
+    let found = runs.rows(gpu, Some((&row_keys, n, bits)))?;
+    row_keys.truncate(found.rows);
     Ok(FileWindows {
         keys: row_keys,
-        words,
-        counts,
-        files: DeviceTable { offsets, entries },
+        words: found.words,
+        counts: found.counts,
+        files: found.files,
     })
 }
 
@@ -477,6 +654,7 @@ mod tests {
 
     use super::*;
     use crate::gpu::test_devices::on_devices;
+    use crate::gpu::weights;
     use crate::{FileCounting, FileOrder, WordUses, test_grammars};
 
     #[test]
@@ -494,26 +672,48 @@ mod tests {
                 let words = grammar.word_grammar();
                 let view = words.view();
                 let device = DeviceWords::upload(gpu, view)?;
+                let weights = weights(gpu, &device)?;
                 if let Some(found) = FileWords::new(gpu, &device)? {
                     let table = found.table(gpu, &device, false)?;
                     let go = AtomicBool::new(false);
-                    let uses = WordUses::new(view);
                     let twin = crate::word_file_counts(view, FileCounting::Rules, &go);
                     assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
                     let table = found.table(gpu, &device, true)?;
                     let twin = crate::file_word_counts(view, FileCounting::Rules, &go);
                     assert_eq!(Ok(table.download(gpu)?), twin, "{grammar:?}");
-                    for n in [2, 3] {
-                        let Some(windows) = found.windows(gpu, &device, n, usize::MAX)? else {
+                    let uses = WordUses::new(view);
+                    // Those of 8 words of 10 bits have inexact ones.
+                    for (n, word_bits) in [(2, None), (3, None), (5, Some(17)), (8, Some(10))] {
+                        let windows = match word_bits {
+                            None => found.windows(gpu, &device, &weights, n, usize::MAX)?,
+                            Some(word_bits) => {
+                                let text = Text {
+                                    words: found.words(gpu, &device)?.expect("there is room"),
+                                    shape: KeyShape {
+                                        word_bits,
+                                        ..found.shape
+                                    },
+                                    n: n as u32,
+                                    parts: &codes::parts(
+                                        gpu,
+                                        &weights,
+                                        view.terminal_count as usize,
+                                    )?,
+                                };
+                                let rest_bits = codes::rest_bits(n as u32, word_bits);
+                                let places = text.sorted_windows(gpu, rest_bits.expect("few"))?;
+                                Some(text.rows(gpu, &places)?)
+                            }
+                        };
+                        let Some(windows) = windows else {
                             continue;
                         };
-                        let order = FileOrder::File;
                         let parts = crate::ngram_file_counts(
                             view,
                             words.weights(),
                             &uses,
                             n,
-                            order,
+                            FileOrder::File,
                             usize::MAX,
                             &go,
                         );

@@ -237,7 +237,7 @@ pub fn each_ngram_file_counts(
         return each_ngram_counts(gpu, grammar, weights, n, memory, &mut with_file);
     }
     if let Some(decoded) = uses.words()
-        && let Some(found) = decoded.windows(gpu, grammar, n, memory)?
+        && let Some(found) = decoded.windows(gpu, grammar, weights, n, memory)?
     {
         let FileWindows {
             words,
@@ -1088,7 +1088,7 @@ mod tests {
             Ok(Fixture {
                 weights: weights(gpu, &device)?,
                 uses: WordUses::new(words.view()),
-                // One for each order; with few files the second is a way that is not taken else.
+                // With few files the second is a way that is not taken else.
                 device_uses: [
                     FileUses::new(gpu, &device)?,
                     FileUses::of_lists(gpu, &device)?,
@@ -1108,7 +1108,9 @@ mod tests {
                 assert_eq!(joined(parts?), twin, "n = {n}, memory {memory}");
             }
             let orders = [FileOrder::File, FileOrder::Count];
-            let turns = orders.into_iter().zip(&self.device_uses);
+            let turns = orders
+                .into_iter()
+                .flat_map(|order| self.device_uses.iter().map(move |uses| (order, uses)));
             for ((order, device_uses), &memory) in turns.zip(memories.iter().cycle()) {
                 let (uses, grammar, weights) = (&self.uses, &self.device, &self.weights);
                 let twin =
