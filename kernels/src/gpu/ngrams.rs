@@ -313,12 +313,15 @@ pub(crate) fn rank_rows(
     let rows = table.rows();
     let lengths = gpu.allocate::<u32>(rows)?;
     // Rows are u32.
-    let arguments = arguments![weights, &table.offsets, rows as u32, most, &lengths];
-    gpu.launch_looping(
-        SOURCE.kernel("long_lengths_kernel").whole(),
-        rows,
-        arguments,
-    )?;
+    let arguments = arguments![
+        weights,
+        &table.offsets,
+        rows as u32,
+        most,
+        &table.entries,
+        &lengths
+    ];
+    gpu.launch_looping(SOURCE.kernel("short_rows_kernel").whole(), rows, arguments)?;
     let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
     let count = gpu.item(&offsets, rows)? as usize;
     let owners = primitives::expand(gpu, &offsets, count)?;
@@ -520,8 +523,7 @@ impl<'a> Search<'a> {
             &grammar.symbols,
             &grammar.rule_offsets,
             grammar.terminal_count,
-            words,
-            half,
+            shape.n,
             &ends
         ]
         .to_vec();

@@ -33,47 +33,112 @@ struct EndsShared {
     WalkShared walk;
 };
 
-__device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 words,
-                                          u32 half, u32 rule, u32* ends) {
+// Half of what is told of a rule, as it lies in memory.
+template <u32 N>
+struct __align__(N == 2 ? 4 : N == 3 ? 8 : 16) Half {
+    u32 words[N == 2 ? 1 : N == 3 ? 2 : N <= 5 ? 4 : 8];
+};
+
+// A half that other blocks may have written in this launch.
+template <u32 N>
+__device__ __forceinline__ Half<N> load_half_relaxed(const u32* ends, u32 rule, u32 index) {
+    constexpr u32 WORDS = sizeof(Half<N>) / sizeof(u32);
+    const u32* from = ends + (u64(rule) * 2 + index) * WORDS;
+    Half<N> half;
+    if constexpr (WORDS == 1) {
+        half.words[0] = load_relaxed(from);
+    } else {
+        // All at a time: each takes long.
+#pragma unroll
+        for (u32 i = 0; i < WORDS; i += 2) {
+            const u64 both = load_relaxed(reinterpret_cast<const u64*>(from + i));
+            half.words[i] = u32(both);
+            half.words[i + 1] = u32(both >> 32);
+        }
+    }
+    return half;
+}
+
+template <u32 N>
+__device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 rule,
+                                          u32* ends) {
+    constexpr u32 ENDS = N - 1;
     const u32 first = rule_offsets[rule], end = rule_offsets[rule + 1];
-    u32* own = ends + u64(rule) * 2 * half;
-    u32 length = 0;
-    for (u32 at = first; at < end && length < words; at++) {
+    Half<N> head, tail;
+#pragma unroll
+    for (u32 i = 0; i < sizeof(Half<N>) / sizeof(u32); i++) head.words[i] = tail.words[i] = NONE;
+    u32 have = 0;
+    for (u32 at = first; at < end && have < ENDS; at++) {
         const u32 symbol = symbols[at];
+        Half<N> more;
         if (symbol < terminals) {
-            own[length++] = symbol;
+#pragma unroll
+            for (u32 i = 0; i < ENDS; i++) more.words[i] = i == 0 ? symbol : NONE;
         } else {
-            const u32* below = ends + u64(symbol - terminals) * 2 * half;
-            for (u32 i = 0; i < words && length < words; i++) {
-                const u32 word = load_relaxed(&below[i]);
-                if (word == NONE) break;
-                own[length++] = word;
-            }
+            more = load_half_relaxed<N>(ends, symbol - terminals, 0);
         }
+        u32 length = 0;
+#pragma unroll
+        for (u32 i = 0; i < ENDS; i++) length += more.words[i] != NONE;
+        // Moved to the right by what is there already.
+#pragma unroll
+        for (u32 by = 1; by < ENDS; by *= 2) {
+            if ((have & by) == 0) continue;
+#pragma unroll
+            for (u32 i = ENDS - 1; i >= by; i--) more.words[i] = more.words[i - by];
+        }
+#pragma unroll
+        for (u32 i = 0; i < ENDS; i++) {
+            if (i >= have) head.words[i] = more.words[i];
+        }
+        have = min(ENDS, have + length);
     }
-    u32 back = 0;
-    for (u32 at = end; at > first && back < words; at--) {
+    have = 0;
+    for (u32 at = end; at > first && have < ENDS; at--) {
         const u32 symbol = symbols[at - 1];
+        Half<N> more;
         if (symbol < terminals) {
-            own[half + words - 1 - back++] = symbol;
+#pragma unroll
+            for (u32 i = 0; i < ENDS; i++) more.words[i] = i == ENDS - 1 ? symbol : NONE;
         } else {
-            const u32* below = ends + u64(symbol - terminals) * 2 * half + half;
-            for (u32 i = words; i > 0 && back < words; i--) {
-                const u32 word = load_relaxed(&below[i - 1]);
-                if (word == NONE) break;
-                own[half + words - 1 - back++] = word;
-            }
+            more = load_half_relaxed<N>(ends, symbol - terminals, 1);
         }
+        u32 length = 0;
+#pragma unroll
+        for (u32 i = 0; i < ENDS; i++) length += more.words[i] != NONE;
+        // Moved to the left by what is there already.
+#pragma unroll
+        for (u32 by = 1; by < ENDS; by *= 2) {
+            if ((have & by) == 0) continue;
+#pragma unroll
+            for (u32 i = 0; i + by < ENDS; i++) more.words[i] = more.words[i + by];
+        }
+#pragma unroll
+        for (u32 i = 0; i < ENDS; i++) {
+            if (i < ENDS - have) tail.words[i] = more.words[i];
+        }
+        have = min(ENDS, have + length);
     }
-    for (u32 i = length; i < words; i++) {
-        own[i] = NONE;
-        own[half + words - 1 - i] = NONE;
+    Half<N>* own = reinterpret_cast<Half<N>*>(ends) + u64(rule) * 2;
+    own[0] = head;
+    own[1] = tail;
+}
+
+__device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 n, u32 rule,
+                                          u32* ends) {
+    switch (n) {
+        case 2: return rule_ends<2>(symbols, rule_offsets, terminals, rule, ends);
+        case 3: return rule_ends<3>(symbols, rule_offsets, terminals, rule, ends);
+        case 4: return rule_ends<4>(symbols, rule_offsets, terminals, rule, ends);
+        case 5: return rule_ends<5>(symbols, rule_offsets, terminals, rule, ends);
+        case 6: return rule_ends<6>(symbols, rule_offsets, terminals, rule, ends);
+        case 7: return rule_ends<7>(symbols, rule_offsets, terminals, rule, ends);
+        default: return rule_ends<8>(symbols, rule_offsets, terminals, rule, ends);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 words, u32 half, u32* ends,
-            const u32* first_pieces, const u32* first_steps, const u32* ranges, u32 phases, u32* state) {
+ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 n, u32* ends, const u32* first_pieces, const u32* first_steps, const u32* ranges, u32 phases, u32* state) {
     SHARED(EndsShared, shared);
     const Walk walk{first_pieces, first_steps, ranges, phases, state};
     Place place = walk_begin(walk, shared.walk);
@@ -87,7 +152,7 @@ ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 word
                 __syncthreads();
             }
             for (u32 rule = first + threadIdx.x; rule < end; rule += THREADS) {
-                rule_ends(symbols, rule_offsets, terminals, words, half, rule, ends);
+                rule_ends(symbols, rule_offsets, terminals, n, rule, ends);
             }
         }
         walk_done(walk, 1);
@@ -100,12 +165,6 @@ ends_kernel(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 word
 struct Ends {
     const u32* words;
     u32 terminals;
-};
-
-// Half of what is told of a rule, as it lies in memory.
-template <u32 N>
-struct __align__(N == 2 ? 4 : N == 3 ? 8 : 16) Half {
-    u32 words[N == 2 ? 1 : N == 3 ? 2 : N <= 5 ? 4 : 8];
 };
 
 // What is told of the windows of a symbol: all those that end in it and begin before it.
@@ -754,11 +813,34 @@ one_file_kernel(const u32* counts, u64 count, u32* offsets, u64* entries) {
 
 // Ranks of rows that were merged by file.
 
-// lengths[row] = the length of a row of more than `most` occurrences, else 0.
+// Rows of so many entries are sorted where they are.
+constexpr u32 SHORT_ROW = 32;
+
+// Ranks the entries of short rows of more than `most` occurrences, mostly of one each: a thread inserts those of a row one by
+// one. lengths[row] = the length of longer ones, else 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
-long_lengths_kernel(const u32* weights, const u32* offsets, u32 rows, u32 most, u32* lengths) {
+short_rows_kernel(const u32* weights, const u32* offsets, u32 rows, u32 most, u64* entries, u32* lengths) {
     for (u64 row = grid_thread(); row < rows; row += grid_threads()) {
-        lengths[row] = weights[row] > most ? offsets[row + 1] - offsets[row] : 0;
+        const u32 first = offsets[row], length = weights[row] > most ? offsets[row + 1] - first : 0;
+        lengths[row] = length > SHORT_ROW ? length : 0;
+        if (length < 2 || length > SHORT_ROW) continue;
+        u64* own = entries + first;
+        u64 last = own[0];
+        for (u32 i = 1; i < length; i++) {
+            const u64 entry = own[i];
+            // Counts are below files.
+            if (u32(entry) <= u32(last)) {
+                last = entry;
+                continue;
+            }
+            u32 to = i;
+            for (; to > 0; to--) {
+                const u64 before = own[to - 1];
+                if (u32(before) >= u32(entry)) break;
+                own[to] = before;
+            }
+            own[to] = entry;
+        }
     }
 }
 
