@@ -236,7 +236,7 @@ fn rows_of(
     keys: Buffer<u64>,
     files: Buffer<u32>,
 ) -> Result<(Buffer<u64>, DeviceTable), GpuError> {
-    let found = file_words::windows(gpu, keys, files, None)?;
+    let found = file_words::windows(gpu, keys, Some(files), 0, None)?;
     ngrams::rank_rows(gpu, &found.files, &found.counts, 1)?;
     Ok((found.keys, found.files))
 }

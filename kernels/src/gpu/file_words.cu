@@ -7,7 +7,7 @@
 //        keys the rows of a table; and the same of windows of n words, whose keys are u64
 // Work   a thread a rule, level by level; a record of 32 bytes for each root symbol; 8 bytes for each word that a tile has in
 //        a file, and the sort of these. Windows: 16 bytes a word, and the sort
-// Map    a thread a rule or root symbol, a block for what is longer; runs of keys in tiles, by a look-back
+// Map    a thread a rule or root symbol, a warp or block for what is longer; runs of keys in tiles, by a look-back
 // Exact  sums, places from scans, stable sorts; keys that no tile has room for are written as they come, and sums are the same
 // Why    where rules are short a word costs less to decode than a list of files to merge; of prose a tile has one word in
 //        four only once, so that a quarter is sorted
@@ -36,23 +36,29 @@ struct Expansion {
     u32 length;
 };
 
+__device__ __forceinline__ void load_quad(const u32* flat, u32 rule, u32 quad, u32 (&record)[RECORD]) {
+    const Quad found = reinterpret_cast<const Quad*>(flat)[u64(rule) * QUADS + quad];
+#pragma unroll
+    for (u32 i = 0; i < Quad::COUNT; i++) record[quad * Quad::COUNT + i] = found.items[i];
+}
+
 __device__ __forceinline__ void load_record(const u32* flat, u32 rule, u32 (&record)[RECORD]) {
 #pragma unroll
-    for (u32 quad = 0; quad < QUADS; quad++) {
-        const Quad found = reinterpret_cast<const Quad*>(flat)[u64(rule) * QUADS + quad];
+    for (u32 quad = 0; quad < QUADS; quad++) load_quad(flat, rule, quad, record);
+}
+
+__device__ __forceinline__ u32 record_length(const u32 (&record)[RECORD]) {
+    if (record[0] == NO_WORD) return record[2];
+    u32 length = 0;
 #pragma unroll
-        for (u32 i = 0; i < Quad::COUNT; i++) record[quad * Quad::COUNT + i] = found.items[i];
-    }
+    for (u32 i = 0; i < RECORD; i++) length += record[i] != NO_WORD;
+    return length;
 }
 
 __device__ __forceinline__ Expansion expansion_of(const u32* flat, u32 rule) {
     u32 record[RECORD];
     load_record(flat, rule, record);
-    if (record[0] == NO_WORD) return Expansion{record[1], record[2]};
-    u32 length = 0;
-#pragma unroll
-    for (u32 i = 0; i < RECORD; i++) length += record[i] != NO_WORD;
-    return Expansion{rule * RECORD, length};
+    return Expansion{record[0] == NO_WORD ? record[1] : rule * RECORD, record_length(record)};
 }
 
 // What is counted of a grammar, in one array that is 0 at first.
@@ -68,21 +74,73 @@ enum Total : u32 {
 struct LevelShared {
     BlockSum<u64> sum;
     u64 begin;
-    // Rules of this block whose body or expansion is long, by thread.
-    u32 long_rules[THREADS];
-    u32 long_count;
-    u32 lengths[THREADS];
-    // Symbols of a body, a thread each.
-    u32 offsets[THREADS];
-    u32 values[THREADS];
 };
 
-// A thread alone looks at so many symbols, and writes so many words.
-constexpr u32 SHORT_BODY = 64;
-constexpr u32 SHORT_EXPANSION = 256;
+// A thread alone looks at so many symbols, and writes so many words; else its warp does.
+constexpr u32 SHORT_BODY = 8;
+constexpr u32 SHORT_EXPANSION = 32;
+
+// Symbols that a thread has under way.
+constexpr u32 BODY_BATCH = 4;
+
+// Records of some symbols of a body, those of words made up; behind `end` without any words.
+struct Batch {
+    u32 records[BODY_BATCH][RECORD];
+};
+
+__device__ __forceinline__ void load_batch(const u32* symbols, u32 at, u32 end, u32 terminals, const u32* flat,
+                                           Batch& batch) {
+    u32 found[BODY_BATCH];
+#pragma unroll
+    for (u32 i = 0; i < BODY_BATCH; i++) found[i] = at + i < end ? symbols[at + i] : NO_WORD;
+#pragma unroll
+    for (u32 i = 0; i < BODY_BATCH; i++) {
+        if (found[i] != NO_WORD && found[i] >= terminals) {
+            load_record(flat, found[i] - terminals, batch.records[i]);
+        } else {
+#pragma unroll
+            for (u32 k = 0; k < RECORD; k++) batch.records[i][k] = k == 0 ? found[i] : NO_WORD;
+            if (found[i] == NO_WORD) batch.records[i][2] = 0;
+        }
+    }
+}
 
 // A length that counts as too long wherever it is added up.
 constexpr u64 LENGTH_MAX = ~0u;
+
+// For a warp: the words of a body, from `to` on.
+__device__ __forceinline__ void store_body(const u32* symbols, u32 first, u32 end, u32 terminals, u32* flat, u32* to) {
+    for (u32 from = first; from < end; from += WARP_THREADS) {
+        const u32 at = from + lane_index();
+        const u32 symbol = at < end ? symbols[at] : NO_WORD;
+        u32 record[RECORD];
+        if (at < end && symbol >= terminals) {
+            load_record(flat, symbol - terminals, record);
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < RECORD; i++) record[i] = i == 0 ? symbol : NO_WORD;
+            if (at >= end) record[2] = 0;
+        }
+        const u32 length = record_length(record);
+        const u32 up_to = warp_inclusive_sum(length);
+        u32* own = to + up_to - length;
+        const bool is_apart = record[0] == NO_WORD;
+#pragma unroll
+        for (u32 i = 0; i < RECORD; i++) {
+            if (!is_apart && i < length) own[i] = record[i];
+        }
+        u32 apart = __ballot_sync(FULL_WARP, is_apart && length > 0);
+        while (apart != 0) {
+            const u32 lane = __ffs(apart) - 1;
+            apart &= apart - 1;
+            const u32 place = __shfl_sync(FULL_WARP, record[1], lane);
+            const u32 many = __shfl_sync(FULL_WARP, length, lane);
+            const u32 before = __shfl_sync(FULL_WARP, up_to, lane) - many;
+            for (u32 i = lane_index(); i < many; i += WARP_THREADS) to[before + i] = flat[place + i];
+        }
+        to += __shfl_sync(FULL_WARP, up_to, WARP_THREADS - 1);
+    }
+}
 
 // The records of the rules first_rule .. end_rule of one level, and their words where they take more. Rules that have no room
 // for these are counted, and nothing may be decoded then. Sums stay below 2^63.
@@ -90,40 +148,36 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 level_records_kernel(const u32* symbols, const u32* rule_offsets, u32 first_rule, u32 end_rule, u32 rules, u32 terminals,
                      const u32* root_counts, u32* flat, u64 flat_size, u64* totals) {
     SHARED(LevelShared, shared);
-    const auto length_of = [&](u32 symbol) {
-        return symbol < terminals ? 1 : expansion_of(flat, symbol - terminals).length;
-    };
     u64 in_root = 0;
     for (u64 group = u64(first_rule) + u64(blockIdx.x) * THREADS; group < end_rule; group += grid_threads()) {
         const u32 rule = u32(group) + threadIdx.x;
         const bool is_in = rule < end_rule;
         const u32 first = is_in ? rule_offsets[rule] : 0, end = is_in ? rule_offsets[rule + 1] : 0;
-        if (threadIdx.x == 0) shared.long_count = 0;
-        __syncthreads();
         u64 length = 0;
-        if (end - first > SHORT_BODY) {
-            shared.long_rules[atomicAdd(&shared.long_count, 1u)] = threadIdx.x;
-        } else {
-#pragma unroll 4
-            for (u32 at = first; at < end; at++) length += length_of(symbols[at]);
+        for (u32 at = first; end - first <= SHORT_BODY && at < end; at += BODY_BATCH) {
+            Batch batch;
+            load_batch(symbols, at, end, terminals, flat, batch);
+#pragma unroll
+            for (u32 i = 0; i < BODY_BATCH; i++) length += record_length(batch.records[i]);
         }
-        __syncthreads();
-        for (u32 i = 0; i < shared.long_count; i++) {
-            const u32 owner = shared.long_rules[i];
-            const u32 owner_end = rule_offsets[u32(group) + owner + 1];
-            u64 sum = 0, all;
-            for (u32 at = rule_offsets[u32(group) + owner] + threadIdx.x; at < owner_end; at += THREADS) {
-                sum += length_of(symbols[at]);
+        u32 long_bodies = __ballot_sync(FULL_WARP, end - first > SHORT_BODY);
+        while (long_bodies != 0) {
+            const u32 lane = __ffs(long_bodies) - 1;
+            long_bodies &= long_bodies - 1;
+            const u32 lane_first = __shfl_sync(FULL_WARP, first, lane), lane_end = __shfl_sync(FULL_WARP, end, lane);
+            u64 sum = 0;
+            for (u32 at = lane_first + lane_index(); at < lane_end; at += WARP_THREADS) {
+                const u32 symbol = symbols[at];
+                sum += symbol < terminals ? 1 : expansion_of(flat, symbol - terminals).length;
             }
-            block_exclusive_sum(sum, shared.sum, all);
-            if (threadIdx.x == owner) length = all;
+            sum = warp_sum(sum);
+            if (lane_index() == lane) length = sum;
         }
         length = min(length, LENGTH_MAX);
         u64 block_words;
         u64 place = block_exclusive_sum(length > RECORD ? length : u64(0), shared.sum, block_words);
         if (threadIdx.x == 0) {
             shared.begin = block_words > 0 ? atomicAdd(&totals[FLAT_WORDS], block_words) : 0;
-            shared.long_count = 0;
         }
         if (is_in) in_root += min(root_counts[rule] * length, LENGTH_MAX);
         __syncthreads();
@@ -137,20 +191,22 @@ level_records_kernel(const u32* symbols, const u32* rule_offsets, u32 first_rule
             record[1] = u32(place);
             record[2] = u32(length);
         }
-        if (is_in && is_long && has_room) {
-            shared.long_rules[atomicAdd(&shared.long_count, 1u)] = threadIdx.x;
-            shared.lengths[threadIdx.x] = u32(place);
-        }
-        // A body of more symbols than words has symbols without words.
         if (is_in && !is_long && (is_record || has_room)) {
             u32* to = is_record ? record : flat + place;
-            for (u32 at = first; at < end; at++) {
-                const u32 symbol = symbols[at];
-                if (symbol < terminals) {
-                    *to++ = symbol;
-                } else {
-                    const Expansion below = expansion_of(flat, symbol - terminals);
-                    for (u32 i = 0; i < below.length; i++) *to++ = flat[below.place + i];
+            for (u32 at = first; at < end; at += BODY_BATCH) {
+                Batch batch;
+                load_batch(symbols, at, end, terminals, flat, batch);
+#pragma unroll
+                for (u32 i = 0; i < BODY_BATCH; i++) {
+                    const u32(&below)[RECORD] = batch.records[i];
+                    if (below[0] == NO_WORD) {
+                        for (u32 k = 0; k < below[2]; k++) *to++ = flat[below[1] + k];
+                    } else {
+#pragma unroll
+                        for (u32 k = 0; k < RECORD; k++) {
+                            if (below[k] != NO_WORD) *to++ = below[k];
+                        }
+                    }
                 }
             }
             if (is_record && length == 0) {
@@ -160,37 +216,14 @@ level_records_kernel(const u32* symbols, const u32* rule_offsets, u32 first_rule
                 while (to < record + RECORD) *to++ = NO_WORD;
             }
         }
-        __syncthreads();
-        for (u32 i = 0; i < shared.long_count; i++) {
-            const u32 owner = shared.long_rules[i];
-            const u32 owner_end = rule_offsets[u32(group) + owner + 1];
-            u32 to = shared.lengths[owner];
-            for (u32 from = rule_offsets[u32(group) + owner]; from < owner_end; from += THREADS) {
-                const u32 at = from + threadIdx.x;
-                Expansion own{0, 0};
-                bool is_word = false;
-                if (at < owner_end) {
-                    const u32 symbol = symbols[at];
-                    is_word = symbol < terminals;
-                    own = is_word ? Expansion{symbol, 1} : expansion_of(flat, symbol - terminals);
-                }
-                u64 words;
-                const u32 before = u32(block_exclusive_sum(u64(own.length), shared.sum, words));
-                shared.offsets[threadIdx.x] = before;
-                // Words in place of their place: those of a word have none in `flat`.
-                shared.values[threadIdx.x] = own.place;
-                if (is_word) flat[to + before] = own.place;
-                __syncthreads();
-                for (u32 word = threadIdx.x; word < words; word += THREADS) {
-                    const u32 symbol = u32(owner_of(shared.offsets, 0, THREADS, word));
-                    if (symbols[from + symbol] >= terminals) {
-                        flat[to + word] = flat[shared.values[symbol] + (word - shared.offsets[symbol])];
-                    }
-                }
-                to += u32(words);
-                __syncthreads();
-            }
+        u32 long_rules = __ballot_sync(FULL_WARP, is_in && is_long && has_room);
+        while (long_rules != 0) {
+            const u32 lane = __ffs(long_rules) - 1;
+            long_rules &= long_rules - 1;
+            const u32 lane_first = __shfl_sync(FULL_WARP, first, lane), lane_end = __shfl_sync(FULL_WARP, end, lane);
+            store_body(symbols, lane_first, lane_end, terminals, flat, flat + __shfl_sync(FULL_WARP, place, lane));
         }
+        // The next rules take room where these have theirs.
         __syncthreads();
     }
     u64 all_in_root;
@@ -212,7 +245,10 @@ constexpr u32 NO_SLOT_KEY = ~0u;
 
 // Symbols of the root of a tile, and of a thread at a time.
 constexpr u32 COUNT_TILE = FILE_WORDS_COUNT_TILE;
-constexpr u32 COUNT_ROWS = 4;
+constexpr u32 COUNT_ROWS = 2;
+
+// Blocks that a multiprocessor is to hold: bounds registers, as latency is hidden by threads.
+constexpr u32 COUNT_BLOCKS = 5;
 static_assert(COUNT_TILE % (THREADS * COUNT_ROWS) == 0, "rows are whole");
 
 // A block takes expansions of more words than this together.
@@ -221,6 +257,7 @@ constexpr u32 WARP_EXPANSION = 512;
 struct CountShared {
     alignas(8) u32 keys[SLOTS];
     u32 counts[SLOTS];
+    u32 words[WARPS][WARP_THREADS * RECORD];
     BlockSum<u32> sum;
     u64 begin;
     bool has_long;
@@ -275,7 +312,7 @@ __device__ __forceinline__ void count_key(CountShared& shared, u32 key, const Co
 
 // The keys of tiles of the root, word << file_bits | file, each with how often it occurs in the tile. Nothing if there is no
 // room for the words of rules, or more than `words_max` of them in the root.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, COUNT_BLOCKS)
 count_words_kernel(const u32* root, const u32* root_files, u64 count, u32 terminals, const u32* flat, u64 flat_size,
                    u32 rules, u64 words_max, u32 file_bits, u32* keys, u32* counts, u64 capacity, u64* totals) {
     SHARED(CountShared, shared);
@@ -288,6 +325,7 @@ count_words_kernel(const u32* root, const u32* root_files, u64 count, u32 termin
     if (threadIdx.x == 0) shared.has_long = false;
     __syncthreads();
     const u64 tile_first = u64(blockIdx.x) * COUNT_TILE;
+    u32* words = shared.words[warp_index()];
     for (u32 group = 0; group < COUNT_TILE / THREADS; group += COUNT_ROWS) {
         u32 symbols[COUNT_ROWS], files[COUNT_ROWS], records[COUNT_ROWS][RECORD];
 #pragma unroll
@@ -299,7 +337,9 @@ count_words_kernel(const u32* root, const u32* root_files, u64 count, u32 termin
 #pragma unroll
         for (u32 row = 0; row < COUNT_ROWS; row++) {
             if (symbols[row] != NO_WORD && symbols[row] >= terminals) {
-                load_record(flat, symbols[row] - terminals, records[row]);
+                load_quad(flat, symbols[row] - terminals, 0, records[row]);
+#pragma unroll
+                for (u32 i = Quad::COUNT; i < RECORD; i++) records[row][i] = NO_WORD;
             } else {
 #pragma unroll
                 for (u32 i = 0; i < RECORD; i++) records[row][i] = i == 0 ? symbols[row] : NO_WORD;
@@ -307,19 +347,31 @@ count_words_kernel(const u32* root, const u32* root_files, u64 count, u32 termin
                 if (symbols[row] == NO_WORD) records[row][2] = 0;
             }
         }
-        // Word by word, so that those of some symbols are under way at a time.
+        // Few have more words than a quad.
 #pragma unroll
-        for (u32 i = 0; i < RECORD; i++) {
+        for (u32 row = 0; row < COUNT_ROWS; row++) {
 #pragma unroll
-            for (u32 row = 0; row < COUNT_ROWS; row++) {
-                const u32 word = records[row][0] == NO_WORD ? NO_WORD : records[row][i];
-                if (word != NO_WORD) count_key(shared, word << file_bits | files[row], out);
+            for (u32 quad = 1; quad < QUADS; quad++) {
+                const bool has_more = records[row][0] != NO_WORD && records[row][quad * Quad::COUNT - 1] != NO_WORD;
+                if (has_more && symbols[row] >= terminals) load_quad(flat, symbols[row] - terminals, quad, records[row]);
             }
         }
 #pragma unroll
         for (u32 row = 0; row < COUNT_ROWS; row++) {
-            const u32(&record)[RECORD] = records[row];
+            u32(&record)[RECORD] = records[row];
             const bool is_apart = record[0] == NO_WORD;
+            u32 length = 0;
+#pragma unroll
+            for (u32 i = 0; i < RECORD; i++) length += !is_apart && record[i] != NO_WORD;
+            // The words of all lanes, one after the other, so that lanes have as many each.
+            const u32 up_to = warp_inclusive_sum(length);
+            const u32 all = __shfl_sync(FULL_WARP, up_to, WARP_THREADS - 1);
+#pragma unroll
+            for (u32 i = 0; i < RECORD; i++) {
+                if (i < length) words[up_to - length + i] = record[i] << file_bits | files[row];
+            }
+            __syncwarp();
+            for (u32 i = lane_index(); i < all; i += WARP_THREADS) count_key(shared, words[i], out);
             const u32 own_length = is_apart ? record[2] : 0;
             if (own_length > WARP_EXPANSION) shared.has_long = true;
             u32 apart = __ballot_sync(FULL_WARP, own_length > 0 && own_length <= WARP_EXPANSION);
@@ -333,6 +385,7 @@ count_words_kernel(const u32* root, const u32* root_files, u64 count, u32 termin
                     count_key(shared, flat[place + i] << file_bits | file, out);
                 }
             }
+            __syncwarp();
         }
     }
     __syncthreads();
@@ -373,15 +426,13 @@ count_words_kernel(const u32* root, const u32* root_files, u64 count, u32 termin
     }
 }
 
-// Keys with counts, copied; with `word_bits` file << word_bits | word.
+// Keys of words and files turned round: file << word_bits | word.
 extern "C" __global__ void __launch_bounds__(THREADS)
-turn_keys_kernel(const u32* keys, const u32* counts, u64 count, u32 file_bits, u32 word_bits, u32* keys_out,
-                 u32* counts_out) {
+turn_keys_kernel(const u32* keys, u64 count, u32 file_bits, u32 word_bits, u32* keys_out) {
     const u32 file_mask = (1u << file_bits) - 1;
     for (u64 i = grid_thread(); i < count; i += grid_threads()) {
         const u32 key = keys[i];
-        keys_out[i] = word_bits == 0 ? key : (key & file_mask) << word_bits | key >> file_bits;
-        counts_out[i] = counts[i];
+        keys_out[i] = (key & file_mask) << word_bits | key >> file_bits;
     }
 }
 
@@ -522,7 +573,8 @@ run_entries_kernel(const u32* run_keys, const u32* firsts, const u64* totals, u3
 
 // Windows.
 
-// keys[i] = the n words from word i on, or all ones where the file ends before; files[i] = its file.
+// keys[i] = the n words from word i on, or all ones where the file ends before; files[i] = its file. Without `files` it stands
+// in the lowest bits of keys.
 extern "C" __global__ void __launch_bounds__(THREADS)
 word_windows_kernel(const u32* words, u64 count, u32 file_bits, u32 n, u32 bits, u64* keys, u32* files) {
     const u32 file_mask = (1u << file_bits) - 1;
@@ -533,9 +585,10 @@ word_windows_kernel(const u32* words, u64 count, u32 file_bits, u32 n, u32 bits,
         if (i + n <= count && (words[i + n - 1] & file_mask) == file) {
             key = 0;
             for (u32 k = 0; k < n; k++) key = key << bits | words[i + k] >> file_bits;
+            if (files == nullptr) key = key << file_bits | file;
         }
         keys[i] = key;
-        files[i] = file;
+        if (files != nullptr) files[i] = file;
     }
 }
 
@@ -545,7 +598,7 @@ constexpr u32 WINDOW_ITEMS = WINDOW_TILE / THREADS;
 // The most words of a window.
 constexpr u32 WORDS_MAX = 8;
 
-// How the words of all files make windows with codes.
+// How the words of all files make windows.
 struct Text {
     // word << file_bits | file.
     const u32* words;
@@ -554,6 +607,9 @@ struct Text {
     u32 bits;
     const CodePart* parts;
 };
+
+// Some words one after the other, of which a thread loads those of a window by vectors.
+constexpr u32 NEAR_QUADS = (WORDS_MAX + Quad::COUNT - 2) / Quad::COUNT + 1;
 
 __device__ __forceinline__ Coder code_at(const Text& text, u32 at) {
     Coder coder = new_coder();
@@ -659,32 +715,53 @@ struct Window {
     u32 file;
 };
 
+// Words of the first part of a window with a code.
+__device__ __forceinline__ u32 first_words_of(u32 n) { return (n + 1) / 2; }
+
+// There are vectors up to the one that the last word of all is in.
 __device__ __forceinline__ Window window_at(const Text& text, u32 at) {
-    Window window{0, 0, text.words[at] & ((1u << text.file_bits) - 1)};
-    const u32 first_words = (text.n + 1) / 2;
-    for (u32 k = 0; k < text.n; k++) {
-        const u32 word = text.words[at + k] >> text.file_bits;
-        u64& part = k < first_words ? window.key : window.rest;
-        part = part << text.bits | word;
+    const u32 shift = at % Quad::COUNT;
+    u32 near[NEAR_QUADS * Quad::COUNT];
+#pragma unroll
+    for (u32 quad = 0; quad < NEAR_QUADS; quad++) {
+        // Those behind the window are not looked at.
+        const bool is_near = quad * Quad::COUNT < shift + text.n;
+        const Quad found = is_near ? reinterpret_cast<const Quad*>(text.words)[at / Quad::COUNT + quad] : Quad{};
+#pragma unroll
+        for (u32 i = 0; i < Quad::COUNT; i++) near[quad * Quad::COUNT + i] = found.items[i];
+    }
+#pragma unroll
+    for (u32 by = 1; by < Quad::COUNT; by *= 2) {
+        if ((shift & by) == 0) continue;
+#pragma unroll
+        for (u32 i = 0; i + by < NEAR_QUADS * Quad::COUNT; i++) near[i] = near[i + by];
+    }
+    Window window{0, 0, near[0] & ((1u << text.file_bits) - 1)};
+    const u32 first_words = first_words_of(text.n);
+#pragma unroll
+    for (u32 k = 0; k < WORDS_MAX; k++) {
+        const u32 word = near[k] >> text.file_bits;
+        if (k < first_words) {
+            window.key = window.key << text.bits | word;
+        } else if (k < text.n) {
+            window.rest = window.rest << text.bits | word;
+        }
     }
     return window;
 }
 
-// The words of a window with a code.
-__device__ __forceinline__ void store_words(const Text& text, const Window& window, u32* to) {
-    const u32 first_words = (text.n + 1) / 2;
-    const u64 mask = (u64(1) << text.bits) - 1;
-    for (u32 k = 0; k < text.n; k++) {
-        const bool is_first = k < first_words;
-        const u64 part = is_first ? window.key : window.rest;
-        to[k] = u32(part >> ((is_first ? first_words : text.n) - 1 - k) * text.bits & mask);
-    }
+// For a warp: what the lane before has; lane 0 takes what lane `last` has in another place.
+template <typename T>
+__device__ __forceinline__ T lane_before(T own, T other, u32 last) {
+    const T below = __shfl_up_sync(FULL_WARP, own, 1);
+    const T of_last = __shfl_sync(FULL_WARP, other, last);
+    return lane_index() == 0 ? of_last : below;
 }
 
 // Sorted keys of windows with files, those of all ones last, which count for nothing: the runs of keys, and in them those of
 // files. Row r begins with window row_firsts[r] and entry row_entries[r]; entry e with window entry_firsts[e]. `totals`, the
 // number of windows on entry, becomes how many count, and behind it rows << ROWS_SHIFT | entries. With codes `values` are
-// places, and the words of rows are written; else they are files, and keys are.
+// places; else they are files, or there are none and files stand in keys. Of rows the words are written, or the keys.
 template <bool IS_CODED>
 __device__ __forceinline__ void window_runs(const Text& text, const u64* keys, const u32* values, u64 count, u64* words,
                                             u32* ticket, u64* row_keys, u32* row_words, u32* row_firsts,
@@ -692,50 +769,60 @@ __device__ __forceinline__ void window_runs(const Text& text, const u64* keys, c
                                             TileSums<u64, WARPS>& shared) {
     const u32 tile = only_tile(ticket, shared);
     const u64 first = (u64(tile) * THREADS + warp_index() * WARP_THREADS) * WINDOW_ITEMS + lane_index();
-    const bool is_first_lane = lane_index() == 0;
+    const bool is_packed = !IS_CODED && values == nullptr;
+    const u64 no_key = is_packed ? ~u64(0) >> text.file_bits : ~u64(0);
     const auto load = [&](u64 at) {
         if constexpr (IS_CODED) return window_at(text, values[at]);
-        return Window{keys[at], 0, values[at]};
+        const u64 key = keys[at];
+        if (is_packed) return Window{key >> text.file_bits, 0, u32(key) & ((1u << text.file_bits) - 1)};
+        return Window{key, 0, values[at]};
     };
-    Window found[WINDOW_ITEMS], behind[WINDOW_ITEMS];
+    Window found[WINDOW_ITEMS];
 #pragma unroll
     for (u32 i = 0; i < WINDOW_ITEMS; i++) {
         const u64 at = first + i * WARP_THREADS;
-        found[i] = at < count ? load(at) : Window{~u64(0), 0, 0};
-        behind[i] = is_first_lane && at > 0 && at < count ? load(at - 1) : Window{0, 0, 0};
+        found[i] = at < count ? load(at) : Window{no_key, 0, 0};
     }
+    // A warp has consecutive windows: the one before a row of 32 is the last one of the row before.
+    Window before{0, 0, 0};
+    if (lane_index() == 0 && first > 0 && first < count) before = load(first - 1);
     u32 rows[WINDOW_ITEMS], entries[WINDOW_ITEMS];
     u64 sum = 0;
 #pragma unroll
     for (u32 i = 0; i < WINDOW_ITEMS; i++) {
         const u64 at = first + i * WARP_THREADS;
-        Window previous{__shfl_up_sync(FULL_WARP, found[i].key, 1), 0, __shfl_up_sync(FULL_WARP, found[i].file, 1)};
-        if constexpr (IS_CODED) previous.rest = __shfl_up_sync(FULL_WARP, found[i].rest, 1);
-        if (is_first_lane) previous = behind[i];
-        const bool counts = IS_CODED ? at < count : found[i].key != ~u64(0);
+        const Window& above = i == 0 ? before : found[i == 0 ? 0 : i - 1];
+        const u32 last = i == 0 ? 0 : WARP_THREADS - 1;
+        Window previous{lane_before(found[i].key, above.key, last), 0, lane_before(found[i].file, above.file, last)};
+        if constexpr (IS_CODED) previous.rest = lane_before(found[i].rest, above.rest, last);
+        const bool counts = IS_CODED ? at < count : found[i].key != no_key;
         const bool differs = found[i].key != previous.key || (IS_CODED && found[i].rest != previous.rest);
         const bool is_row = counts && (at == 0 || differs);
         rows[i] = __ballot_sync(FULL_WARP, is_row);
         entries[i] = __ballot_sync(FULL_WARP, is_row || (counts && found[i].file != previous.file));
         sum += u64(__popc(rows[i])) << ROWS_SHIFT | __popc(entries[i]);
-        if (!counts && at < count && (at == 0 || previous.key != ~u64(0))) totals[0] = at;
+        if (!counts && at < count && (at == 0 || previous.key != no_key)) totals[0] = at;
     }
     u64 all;
     const u64 place = sum_before_warp(words, sum, shared, all);
     if (threadIdx.x == 0 && u64(tile + 1) * WINDOW_ITEMS * THREADS >= count) totals[1] = all;
     u32 row = u32(place >> ROWS_SHIFT);
     u32 entry = u32(place & ENTRIES_MASK);
+    const u32 first_words = IS_CODED ? first_words_of(text.n) : text.n;
+    const u64 mask = (u64(1) << text.bits) - 1;
 #pragma unroll
     for (u32 i = 0; i < WINDOW_ITEMS; i++) {
         const u32 at = u32(first + i * WARP_THREADS);
         const u32 own_entry = entry + __popc(entries[i] & lanes_below());
         if ((rows[i] >> lane_index()) & 1) {
             const u32 own_row = row + __popc(rows[i] & lanes_below());
-            if constexpr (IS_CODED) {
-                store_words(text, found[i], row_words + u64(own_row) * text.n);
-            } else {
-                row_keys[own_row] = found[i].key;
+            u32* to = row_words + u64(own_row) * text.n;
+            for (u32 k = 0; row_words != nullptr && k < text.n; k++) {
+                const bool is_first = k < first_words;
+                const u64 part = is_first ? found[i].key : found[i].rest;
+                to[k] = u32(part >> ((is_first ? first_words : text.n) - 1 - k) * text.bits & mask);
             }
+            if (row_keys != nullptr) row_keys[own_row] = found[i].key;
             row_firsts[own_row] = at;
             row_entries[own_row] = own_entry;
         }
@@ -749,11 +836,13 @@ __device__ __forceinline__ void window_runs(const Text& text, const u64* keys, c
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-window_runs_kernel(const u64* keys, const u32* files, u64 count, u64* words, u32* ticket, u64* row_keys,
-                   u32* row_firsts, u32* row_entries, u32* entry_firsts, u32* entry_files, u64* totals) {
+window_runs_kernel(const u64* keys, const u32* files, u32 file_bits, u32 n, u32 bits, u64 count, u64* words,
+                   u32* ticket, u64* row_keys, u32* row_words, u32* row_firsts, u32* row_entries, u32* entry_firsts,
+                   u32* entry_files, u64* totals) {
     using Shared = TileSums<u64, WARPS>;
     SHARED(Shared, shared);
-    window_runs<false>(Text{}, keys, files, count, words, ticket, row_keys, nullptr, row_firsts, row_entries,
+    const Text text{nullptr, file_bits, n, bits, nullptr};
+    window_runs<false>(text, keys, files, count, words, ticket, row_keys, row_words, row_firsts, row_entries,
                        entry_firsts, entry_files, totals, shared);
 }
 
@@ -776,15 +865,12 @@ window_entries_kernel(const u32* firsts, const u32* files, u64 count, u32 window
     }
 }
 
-// The words of rows, the windows of each, and offsets [rows + 1] of their entries. With n = 0 no words.
+// The windows of rows, and offsets [rows + 1] of their entries.
 extern "C" __global__ void __launch_bounds__(THREADS)
-window_rows_kernel(const u64* row_keys, const u32* row_firsts, const u32* row_entries, u64 count, u32 windows,
-                   u32 entries, u32 n, u32 bits, u32* words, u32* counts, u32* offsets) {
-    const u64 mask = (u64(1) << bits) - 1;
+window_rows_kernel(const u32* row_firsts, const u32* row_entries, u64 count, u32 windows, u32 entries, u32* counts,
+                   u32* offsets) {
     for (u64 i = grid_thread(); i <= count; i += grid_threads()) {
         offsets[i] = i < count ? row_entries[i] : entries;
-        if (i == count) break;
-        counts[i] = (i + 1 < count ? row_firsts[i + 1] : windows) - row_firsts[i];
-        for (u32 k = 0; k < n; k++) words[i * n + k] = u32(row_keys[i] >> bits * (n - 1 - k) & mask);
+        if (i < count) counts[i] = (i + 1 < count ? row_firsts[i + 1] : windows) - row_firsts[i];
     }
 }

@@ -39,6 +39,9 @@ const WINDOW_BYTES: usize = 2 * (size_of::<u64>() + size_of::<u32>()) + 24;
 /// Bytes of a window with a code, beside its words: code and place twice, and the place again of an inexact one, then runs.
 const CODED_BYTES: usize = 2 * 12 + 16 + 24;
 
+/// Words of a vector of 16 bytes.
+const VECTOR_WORDS: usize = 4;
+
 /// Where rows begin in a number that has entries below.
 const ROWS_SHIFT: u32 = 31;
 
@@ -221,7 +224,9 @@ impl FileWords {
         if (words * size_of::<u32>()) as u64 > room {
             return Ok(None);
         }
-        let keys = gpu.allocate::<u32>(words)?;
+        // Words of windows are loaded by whole vectors.
+        let mut keys = gpu.allocate::<u32>(words.next_multiple_of(VECTOR_WORDS))?;
+        keys.truncate(words);
         let arguments = arguments![
             &grammar.root,
             &grammar.root_files,
@@ -271,20 +276,18 @@ impl FileWords {
             word_bits,
             file_bits,
         } = self.shape;
-        let count = self.keys.len();
-        let (keys, counts) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
-        let arguments = arguments![
-            &self.keys,
-            &self.counts,
-            count,
-            file_bits,
-            if by_file { word_bits } else { 0 },
-            &keys,
-            &counts
-        ];
-        gpu.launch_looping(SOURCE.kernel("turn_keys_kernel").whole(), count, arguments)?;
         let bits = 0..word_bits + file_bits;
-        let (keys, counts) = primitives::sort_pairs(gpu, keys, counts, bits)?;
+        let (keys, counts) = match by_file {
+            false => primitives::sorted_pairs(gpu, &self.keys, &self.counts, bits)?,
+            true => {
+                let turned = gpu.allocate::<u32>(self.keys.len())?;
+                let arguments =
+                    arguments![&self.keys, self.keys.len(), file_bits, word_bits, &turned];
+                let kernel = SOURCE.kernel("turn_keys_kernel").whole();
+                gpu.launch_looping(kernel, self.keys.len(), arguments)?;
+                primitives::sorted_pairs(gpu, &turned, &self.counts, bits)?
+            }
+        };
         let (rows, column_bits) = match by_file {
             true => (grammar.files(), word_bits),
             false => (grammar.terminal_count as usize, file_bits),
@@ -336,11 +339,8 @@ impl FileWords {
             return Ok(None);
         };
         let count = words.len();
-        let each = match is_coded {
-            true => CODED_BYTES + n * size_of::<u32>(),
-            false => WINDOW_BYTES,
-        };
-        if count.saturating_mul(each) > memory {
+        let each = if is_coded { CODED_BYTES } else { WINDOW_BYTES };
+        if count.saturating_mul(each + n * size_of::<u32>()) > memory {
             return Ok(None);
         }
         if let Some(rest_bits) = rest_bits {
@@ -355,16 +355,35 @@ impl FileWords {
             let places = text.sorted_windows(gpu, rest_bits)?;
             return text.rows(gpu, &places).map(Some);
         }
-        let (keys, files) = (gpu.allocate::<u64>(count)?, gpu.allocate::<u32>(count)?);
-        let arguments = arguments![words, count, file_bits, n as u32, word_bits, &keys, &files];
-        gpu.launch_looping(
-            SOURCE.kernel("word_windows_kernel").whole(),
+        // Sorting is stable: files stay in order, in keys where they have room. One bit more tells windows that are none.
+        let is_packed = bits + file_bits < u64::BITS;
+        let keys = gpu.allocate::<u64>(count)?;
+        let files = match is_packed {
+            true => None,
+            false => Some(gpu.allocate::<u32>(count)?),
+        };
+        let arguments = arguments![
+            words,
             count,
-            arguments,
-        )?;
-        // One bit more tells windows that are none. Sorting is stable: files stay in order.
-        let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits + 1)?;
-        windows(gpu, keys, files, Some((n, word_bits))).map(Some)
+            file_bits,
+            n as u32,
+            word_bits,
+            &keys,
+            files.as_ref().map_or(Argument::U64(0), Argument::from)
+        ];
+        let kernel = SOURCE.kernel("word_windows_kernel").whole();
+        gpu.launch_looping(kernel, count, arguments)?;
+        let (keys, files) = match files {
+            None => {
+                let bits = file_bits..file_bits + bits + 1;
+                (primitives::sort_keys(gpu, keys, bits)?, None)
+            }
+            Some(files) => {
+                let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits + 1)?;
+                (keys, Some(files))
+            }
+        };
+        windows(gpu, keys, files, file_bits, Some((n, word_bits))).map(Some)
     }
 }
 
@@ -453,13 +472,13 @@ impl Text<'_> {
             &runs.totals
         ];
         gpu.launch(SOURCE.kernel("coded_runs_kernel"), launch, arguments)?;
-        let found = runs.rows(gpu, None)?;
-        words.truncate(found.rows * self.n as usize);
+        let (counts, files) = runs.rows(gpu)?;
+        words.truncate(counts.len() * self.n as usize);
         Ok(FileWindows {
             keys: gpu.allocate(0)?,
             words,
-            counts: found.counts,
-            files: found.files,
+            counts,
+            files,
         })
     }
 }
@@ -472,15 +491,6 @@ struct WindowRuns {
     entry_files: Buffer<u32>,
     /// Windows that count, and rows above entries.
     totals: Buffer<u64>,
-}
-
-/// Rows of windows.
-struct WindowRows {
-    rows: usize,
-    /// Of those with keys.
-    words: Buffer<u32>,
-    counts: Buffer<u32>,
-    files: DeviceTable,
 }
 
 impl WindowRuns {
@@ -496,12 +506,8 @@ impl WindowRuns {
         })
     }
 
-    /// The windows of each row, and its files; of keys with so many words of so many bits also the words.
-    fn rows(
-        self,
-        gpu: &Gpu,
-        keys: Option<(&Buffer<u64>, usize, u32)>,
-    ) -> Result<WindowRows, GpuError> {
+    /// The windows of each row, and its files.
+    fn rows(self, gpu: &Gpu) -> Result<(Buffer<u32>, DeviceTable), GpuError> {
         let totals = gpu.download(&self.totals)?;
         // All are at most as many as windows, which are below 2^30.
         let (counted, rows) = (totals[0] as u32, (totals[1] >> ROWS_SHIFT) as usize);
@@ -519,75 +525,74 @@ impl WindowRuns {
         gpu.launch_looping(kernel, entry_count, arguments)?;
         let counts = gpu.allocate::<u32>(rows)?;
         let offsets = gpu.allocate::<u32>(rows + 1)?;
-        let (keys, n, bits) = match keys {
-            Some((keys, n, bits)) => (Argument::from(keys), n, bits),
-            None => (Argument::U64(0), 0, 0),
-        };
-        let words = gpu.allocate::<u32>(rows * n)?;
         let arguments = arguments![
-            keys,
             &self.row_firsts,
             &self.row_entries,
             rows,
             counted,
             entry_count as u32,
-            // A few words.
-            n as u32,
-            bits,
-            &words,
             &counts,
             &offsets
         ];
-        gpu.launch_looping(SOURCE.kernel("window_rows_kernel"), rows + 1, arguments)?;
-        Ok(WindowRows {
-            rows,
-            words,
-            counts,
-            files: DeviceTable { offsets, entries },
-        })
+        let kernel = SOURCE.kernel("window_rows_kernel");
+        gpu.launch_looping(kernel.moving(rows * 4 * 4), rows + 1, arguments)?;
+        Ok((counts, DeviceTable { offsets, entries }))
     }
 }
 
-/// The rows of sorted keys of windows, with the file of each; keys of all ones come last and count for nothing. With `shape`
-/// keys have so many words of so many bits, and the words of rows are told.
+/// The rows of sorted keys of windows, with the file of each, which without `files` is in the lowest bits of keys; keys of
+/// all ones come last and count for nothing. With `shape` keys have so many words of so many bits, and the words of rows are
+/// told, else their keys.
 pub(crate) fn windows(
     gpu: &Gpu,
     keys: Buffer<u64>,
-    files: Buffer<u32>,
+    files: Option<Buffer<u32>>,
+    file_bits: u32,
     shape: Option<(usize, u32)>,
 ) -> Result<FileWindows, GpuError> {
     let count = keys.len();
     let runs = WindowRuns::new(gpu, count)?;
-    let mut row_keys = gpu.allocate::<u64>(count)?;
+    let (n, bits) = shape.unwrap_or((0, 0));
+    // As many rows as there may be.
+    let mut row_keys = gpu.allocate::<u64>(if n == 0 { count } else { 0 })?;
+    let mut words = gpu.allocate::<u32>(count * n)?;
+    let none = || Argument::U64(0);
+    let (to_keys, to_words) = match shape {
+        None => (Argument::from(&row_keys), none()),
+        Some(_) => (none(), Argument::from(&words)),
+    };
     let launch = Launch::tiles(count, WINDOWS_TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
     let arguments = arguments![
         &keys,
-        &files,
+        files.as_ref().map_or_else(none, Argument::from),
+        file_bits,
+        // At most `NGRAM_WORDS_MAX`.
+        n as u32,
+        bits,
         count,
         look_back.words(),
         look_back.ticket(),
-        &row_keys,
+        to_keys,
+        to_words,
         &runs.row_firsts,
         &runs.row_entries,
         &runs.entry_firsts,
         &runs.entry_files,
         &runs.totals
     ];
-    gpu.launch(
-        SOURCE.kernel("window_runs_kernel").moving(count * (8 + 4)),
-        launch,
-        arguments,
-    )?;
+    let kernel = SOURCE.kernel("window_runs_kernel");
+    let file_bytes = if files.is_some() { 4 } else { 0 };
+    gpu.launch(kernel.moving(count * (8 + file_bytes)), launch, arguments)?;
     drop((keys, files));
-    let (n, bits) = shape.unwrap_or((0, 0));
-    let found = runs.rows(gpu, Some((&row_keys, n, bits)))?;
-    row_keys.truncate(found.rows);
+    let (counts, files) = runs.rows(gpu)?;
+    row_keys.truncate(counts.len().min(row_keys.len()));
+    words.truncate(counts.len() * n);
     Ok(FileWindows {
         keys: row_keys,
-        words: found.words,
-        counts: found.counts,
-        files: found.files,
+        words,
+        counts,
+        files,
     })
 }
 

@@ -227,7 +227,7 @@ pub fn sort_keys<K: Key>(
     keys: Buffer<K>,
     bits: Range<u32>,
 ) -> Result<Buffer<K>, GpuError> {
-    let (keys, _) = sort::<K, u8>(gpu, keys, None, bits, K::SORT)?;
+    let (keys, _) = sort::<K, u8>(gpu, Given::Owned(keys), None, bits, K::SORT)?;
     Ok(keys)
 }
 
@@ -243,7 +243,65 @@ pub fn sort_pairs<K: Key, V: Carried<K>>(
     bits: Range<u32>,
 ) -> Result<(Buffer<K>, Buffer<V>), GpuError> {
     assert!(values.len() == keys.len(), "one value for each key");
-    let (keys, values) = sort(gpu, keys, Some(values), bits, V::SORT)?;
+    let (keys, values) = (Given::Owned(keys), Some(Given::Owned(values)));
+    let (keys, values) = sort(gpu, keys, values, bits, V::SORT)?;
+    Ok((keys, values.expect("values were given")))
+}
+
+/// What a sort reads first: its own to write to later, or not.
+enum Given<'a, T> {
+    Owned(Buffer<T>),
+    Lent(&'a Buffer<T>),
+}
+
+impl<T> std::ops::Deref for Given<'_, T> {
+    type Target = Buffer<T>;
+
+    fn deref(&self) -> &Buffer<T> {
+        match self {
+            Given::Owned(buffer) => buffer,
+            Given::Lent(buffer) => buffer,
+        }
+    }
+}
+
+impl<T: Pod> Given<'_, T> {
+    /// The buffer itself, or a copy.
+    fn into_owned(self, gpu: &Gpu) -> Result<Buffer<T>, GpuError> {
+        match self {
+            Given::Owned(buffer) => Ok(buffer),
+            Given::Lent(buffer) => {
+                let copy = gpu.allocate::<T>(buffer.len())?;
+                gpu.copy(&copy, 0, buffer, buffer.len())?;
+                Ok(copy)
+            }
+        }
+    }
+
+    /// Puts what was written in its place, and gives what can be written next.
+    fn replace(&mut self, gpu: &Gpu, written: Buffer<T>) -> Result<Buffer<T>, GpuError> {
+        let len = written.len();
+        match std::mem::replace(self, Given::Owned(written)) {
+            Given::Owned(buffer) => Ok(buffer),
+            Given::Lent(_) => gpu.allocate(len),
+        }
+    }
+}
+
+/// As [`sort_pairs`], and leaves keys and values as they were.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub(crate) fn sorted_pairs<K: Key, V: Carried<K>>(
+    gpu: &Gpu,
+    keys: &Buffer<K>,
+    values: &Buffer<V>,
+    bits: Range<u32>,
+) -> Result<(Buffer<K>, Buffer<V>), GpuError> {
+    assert!(values.len() == keys.len(), "one value for each key");
+    let (keys, values) = (Given::Lent(keys), Some(Given::Lent(values)));
+    let (keys, values) = sort(gpu, keys, values, bits, V::SORT)?;
     Ok((keys, values.expect("values were given")))
 }
 
@@ -263,7 +321,8 @@ pub(crate) fn sort_pairs_with<K: Key, V: Carried<K>>(
     assert!(values.len() == keys.len(), "one value for each key");
     let needed = sort_state_items::<K>(gpu, keys.len(), &bits);
     assert!(state.len() == needed, "the state of another sort");
-    let (keys, values) = sort_with(gpu, keys, Some(values), bits, V::SORT, state)?;
+    let (keys, values) = (Given::Owned(keys), Some(Given::Owned(values)));
+    let (keys, values) = sort_with(gpu, keys, values, bits, V::SORT, state)?;
     Ok((keys, values.expect("values were given")))
 }
 
@@ -293,13 +352,14 @@ fn tile_of<K: Key>(gpu: &Gpu, len: usize) -> (usize, usize) {
 
 fn sort<K: Key, V: Pod>(
     gpu: &Gpu,
-    keys: Buffer<K>,
-    values: Option<Buffer<V>>,
+    keys: Given<'_, K>,
+    values: Option<Given<'_, V>>,
     bits: Range<u32>,
     names: [&'static str; 2],
 ) -> Result<(Buffer<K>, Option<Buffer<V>>), GpuError> {
     if keys.len() < 2 || bits.is_empty() {
-        return Ok((keys, values));
+        let values = values.map(|values| values.into_owned(gpu)).transpose()?;
+        return Ok((keys.into_owned(gpu)?, values));
     }
     let state = sort_state::<K>(gpu, keys.len(), &bits)?;
     gpu.fill(&state, 0)?;
@@ -308,8 +368,8 @@ fn sort<K: Key, V: Pod>(
 
 fn sort_with<K: Key, V: Pod>(
     gpu: &Gpu,
-    keys: Buffer<K>,
-    values: Option<Buffer<V>>,
+    mut keys: Given<'_, K>,
+    mut values: Option<Given<'_, V>>,
     bits: Range<u32>,
     names: [&'static str; 2],
     state: &Buffer<u32>,
@@ -318,7 +378,8 @@ fn sort_with<K: Key, V: Pod>(
     assert!(len <= SORT_MAX, "{len} items to sort");
     assert!(bits.end as usize <= size_of::<K>() * 8, "bits of {bits:?}");
     if len < 2 || bits.is_empty() {
-        return Ok((keys, values));
+        let values = values.map(|values| values.into_owned(gpu)).transpose()?;
+        return Ok((keys.into_owned(gpu)?, values));
     }
     let passes = bits.len().div_ceil(DIGIT_BITS as usize);
     // At most DIGIT_BITS. Digits of like width have few values, so that runs of items stay together.
@@ -337,7 +398,7 @@ fn sort_with<K: Key, V: Pod>(
         SOURCE.kernel(K::OFFSETS).moving(len * size_of::<K>()),
         gpu.looping(len.div_ceil(VECTORS * VECTOR / size_of::<K>())),
         arguments![
-            &keys,
+            &*keys,
             len,
             bits.start,
             bits.end,
@@ -346,12 +407,11 @@ fn sort_with<K: Key, V: Pod>(
             state.at(done)
         ],
     )?;
-    let (mut keys, mut keys_out) = (keys, gpu.allocate::<K>(len)?);
+    let mut keys_out = gpu.allocate::<K>(len)?;
     let mut values_out = match &values {
         Some(_) => Some(gpu.allocate::<V>(len)?),
         None => None,
     };
-    let mut values = values;
     let value_bytes = values.as_ref().map_or(0, |_| size_of::<V>());
     for (pass, shift) in bits.clone().step_by(width as usize).enumerate() {
         let none = || Argument::U64(0);
@@ -359,8 +419,8 @@ fn sort_with<K: Key, V: Pod>(
             kernel.moving(2 * len * (size_of::<K>() + value_bytes)),
             launch,
             arguments![
-                &keys,
-                values.as_ref().map_or_else(none, Argument::from),
+                &*keys,
+                (values.as_deref()).map_or_else(none, Argument::from),
                 &keys_out,
                 values_out.as_ref().map_or_else(none, Argument::from),
                 len,
@@ -371,10 +431,13 @@ fn sort_with<K: Key, V: Pod>(
                 state.at(tickets + pass),
             ],
         )?;
-        std::mem::swap(&mut keys, &mut keys_out);
-        std::mem::swap(&mut values, &mut values_out);
+        keys_out = keys.replace(gpu, keys_out)?;
+        if let (Some(values), Some(written)) = (&mut values, values_out.take()) {
+            values_out = Some(values.replace(gpu, written)?);
+        }
     }
-    Ok((keys, values))
+    let values = values.map(|values| values.into_owned(gpu)).transpose()?;
+    Ok((keys.into_owned(gpu)?, values))
 }
 
 /// The distinct keys of sorted `keys` with the sums of their `values`, or how often they occur without values.

@@ -579,9 +579,9 @@ __device__ __forceinline__ void ngram_rows(const u64* keys, const Record* record
     const u32 tile = next_tile(ticket, shared.tile);
     // A warp has consecutive windows, a lane every 32nd of them.
     const u64 first = u64(tile) * ROWS_TILE + warp_index() * ITEMS * WARP_THREADS + lane_index();
-    // The first part of each; of records with the rest, and what is before the first lane.
+    // The first part of each; of records with the rest, and what is before the first one of the warp.
     u64 found[ITEMS], rest[IS_CODED ? ITEMS : 1];
-    Record behind[IS_CODED ? ITEMS : 1];
+    Record before_all{0, 0};
     u32 firsts[ITEMS], value[ITEMS];
     if constexpr (IS_CODED) {
 #pragma unroll
@@ -591,8 +591,8 @@ __device__ __forceinline__ void ngram_rows(const u64* keys, const Record* record
             found[i] = record.first;
             rest[i] = record.rest >> value_bits;
             value[i] = u32(record.rest & mask);
-            behind[i] = lane_index() == 0 && at > 0 && at < count ? records[values[at - 1]] : Record{0, 0};
         }
+        if (lane_index() == 0 && first > 0 && first < count) before_all = records[values[first - 1]];
     } else {
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
@@ -609,9 +609,12 @@ __device__ __forceinline__ void ngram_rows(const u64* keys, const Record* record
         bool is_first;
         if constexpr (IS_CODED) {
             u64 previous_rest = __shfl_up_sync(FULL_WARP, rest[i], 1);
+            const u32 above = i == 0 ? 0 : i - 1;
+            const u64 last = __shfl_sync(FULL_WARP, found[above], WARP_THREADS - 1);
+            const u64 last_rest = __shfl_sync(FULL_WARP, rest[above], WARP_THREADS - 1);
             if (lane_index() == 0) {
-                previous = behind[i].first;
-                previous_rest = behind[i].rest >> value_bits;
+                previous = i == 0 ? before_all.first : last;
+                previous_rest = i == 0 ? before_all.rest >> value_bits : last_rest;
             }
             is_first = at < count && (at == 0 || found[i] != previous || rest[i] != previous_rest);
         } else {
