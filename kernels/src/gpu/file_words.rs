@@ -742,4 +742,39 @@ mod tests {
             Ok(())
         });
     }
+
+    #[test]
+    fn more_words_than_a_tile_has_room_for_and_long_rules_are_counted() {
+        on_devices(|gpu| {
+            // One rule of 700 words, one of it twice; files of more words than there are slots.
+            let (words, long) = (3_000u32, 700u32);
+            let symbols: Vec<u32> = (0..long).chain([words, 1, words]).collect();
+            let mut root: Vec<u32> = (0..words).collect();
+            root.push(words + 1);
+            root.extend(0..words);
+            root.push(words);
+            root.extend(0..words);
+            let view = crate::GrammarView {
+                terminal_count: words,
+                rule_offsets: &[0, long, long + 3],
+                symbols: &symbols,
+                level_offsets: &[0, 1, 2],
+                root_offsets: &[0, words + 1, 2 * words + 2, 3 * words + 2],
+                root: &root,
+            };
+            let device = DeviceWords::upload(gpu, view)?;
+            let found = FileWords::new(gpu, &device)?.expect("few words a symbol");
+            let expected = |word: u32| {
+                let in_long = u32::from(word < long);
+                let first = 1 + 2 * in_long + u32::from(word == 1);
+                vec![(0, first), (1, 1 + in_long), (2, 1)]
+            };
+            let rows = (0..words).map(expected).collect();
+            let twin = crate::CountTable::of_rows(rows);
+            assert_eq!(found.table(gpu, &device, false)?.download(gpu)?, twin);
+            let turned = twin.transposed(3);
+            assert_eq!(found.table(gpu, &device, true)?.download(gpu)?, turned);
+            Ok(())
+        });
+    }
 }
