@@ -12,7 +12,6 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
-use super::merge;
 use super::primitives::{self, SORT_MAX};
 
 /// Inputs of a chunk at most.
@@ -137,13 +136,7 @@ impl FanIn {
         gpu.upload_to(&inputs, bodies, &more.collect::<Vec<_>>())?;
         let bits = u32::BITS - last.leading_zeros();
         let (keys, inputs) = primitives::sort_pairs(gpu, keys, inputs, 0..bits)?;
-        let offsets = gpu.allocate::<u32>(symbols as usize + 1)?;
-        let arguments = arguments![&keys, items, &offsets, symbols];
-        gpu.launch_looping(
-            merge::SOURCE.kernel("key_offsets_kernel").whole(),
-            items + 1,
-            arguments,
-        )?;
+        let offsets = primitives::offsets_of_keys(gpu, &keys, symbols)?;
         drop(keys);
         FanIn::in_chunks(gpu, inputs, &offsets, grammar.terminal_count)
     }

@@ -140,13 +140,7 @@ impl ListUses {
         )?;
         let bits = u32::BITS - none.leading_zeros();
         let (keys, holders) = primitives::sort_pairs(gpu, keys, holders, 0..bits)?;
-        let use_offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
-        let arguments = arguments![&keys, count, &use_offsets, none];
-        gpu.launch_looping(
-            merge::SOURCE.kernel("key_offsets_kernel").whole(),
-            count + 1,
-            arguments,
-        )?;
+        let use_offsets = primitives::offsets_of_keys(gpu, &keys, none)?;
         drop(keys);
         let levels = (0..grammar.levels()).rev().map(|level| {
             let Range { start, end } = grammar.level_rules(level);

@@ -609,16 +609,6 @@ use_keys_kernel(const u32* root, const u32* root_files, u32 root_count, const u3
     }
 }
 
-// offsets[k] = how many of the sorted keys are below k, for k up to and with `end`.
-extern "C" __global__ void __launch_bounds__(THREADS)
-key_offsets_kernel(const u32* keys, u64 count, u32* offsets, u32 end) {
-    for (u64 i = grid_thread(); i <= count; i += grid_threads()) {
-        const u32 from = i == 0 ? 0 : keys[i - 1] + 1;
-        const u32 to = i == count ? end : min(end, keys[i]);
-        for (u32 key = from; key <= to && key <= end; key++) offsets[key] = u32(i);
-    }
-}
-
 // Rows without the room between them.
 extern "C" __global__ void __launch_bounds__(THREADS)
 close_rows_kernel(const u32* starts, const u32* offsets, const u64* entries, u32 rows, u64* entries_out) {

@@ -662,6 +662,15 @@ sums_by_key_kernel(const u64* keys, const u64* values, u64* keys_out, u64* sums_
 
 // Load-balanced expand.
 
+// offsets[k] = how many of the sorted keys are below k, for k up to and with `end`. Each is searched for: a thread that went
+// through the gap before its key would be alone with a long one.
+extern "C" __global__ void __launch_bounds__(THREADS)
+key_offsets_kernel(const u32* keys, u64 count, u32 end, u32* offsets) {
+    for (u64 key = grid_thread(); key <= end; key += grid_threads()) {
+        offsets[key] = key == 0 ? 0 : u32(count_at_most(keys, count, u32(key - 1)));
+    }
+}
+
 // owners[i] = the o with offsets[o] <= i < offsets[o + 1]. Offsets rise from 0 to the number of items.
 extern "C" __global__ void __launch_bounds__(THREADS)
 expand_kernel(const u32* offsets, u32 owner_count, u32* owners, u32 count) {

@@ -489,6 +489,25 @@ pub fn sums_by_key(
     Ok((keys_out, sums))
 }
 
+/// `[end + 1]`: how many of the sorted keys are below each number up to `end`.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub(crate) fn offsets_of_keys(
+    gpu: &Gpu,
+    keys: &Buffer<u32>,
+    end: u32,
+) -> Result<Buffer<u32>, GpuError> {
+    let offsets = gpu.allocate::<u32>(end as usize + 1)?;
+    gpu.launch_looping(
+        SOURCE.kernel("key_offsets_kernel").whole(),
+        offsets.len(),
+        arguments![keys, keys.len(), end, &offsets],
+    )?;
+    Ok(offsets)
+}
+
 /// `[count]`: for each item the owner, where owner o has the items `offsets[o]..offsets[o + 1]`.
 ///
 /// # Errors
@@ -547,6 +566,21 @@ mod tests {
     const LENGTHS: [usize; 15] = [
         0, 1, 2, 31, 33, 255, 3_000, 4095, 4096, 4097, 5760, 8192, 8193, 12_289, 50_000,
     ];
+
+    #[test]
+    fn offsets_of_keys_count_those_below_also_in_long_gaps() {
+        on_devices(|gpu| {
+            for (len, end) in [(0, 0), (0, 900), (1, 5_000), (700, 10), (3_000, 40_000)] {
+                let mut keys = Numbers::new(u64::from(end)).below(len, end.max(1));
+                keys.sort_unstable();
+                let below = |key: u32| keys.partition_point(|&other| other < key) as u32;
+                let expected: Vec<u32> = (0..=end).map(below).collect();
+                let found = offsets_of_keys(gpu, &gpu.upload(&keys)?, end)?;
+                assert_eq!(gpu.download(&found)?, expected, "{len} {end}");
+            }
+            Ok(())
+        });
+    }
 
     #[test]
     fn scan_equals_running_sums() {

@@ -13,8 +13,7 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
-use super::merge;
-use super::primitives::{expand, scan, sort_pairs};
+use super::primitives::{expand, offsets_of_keys, scan, sort_pairs};
 
 /// Texts of rules up to so many bytes are kept, as the CPU does.
 const SHORT_TEXT_BYTES: u64 = 32;
@@ -235,13 +234,7 @@ fn parents(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<DeviceParents, GpuError
         let end = grammar.symbol_count() as u32;
         let bits = u32::BITS - end.leading_zeros();
         let (keys, positions) = sort_pairs(gpu, keys, positions, 0..bits)?;
-        let offsets = gpu.allocate::<u32>(grammar.symbol_count() + 1)?;
-        gpu.launch_looping(
-            merge::SOURCE.kernel("key_offsets_kernel").whole(),
-            count + 1,
-            arguments![&keys, count, &offsets, end],
-        )?;
-        Ok::<_, GpuError>((offsets, positions))
+        Ok::<_, GpuError>((offsets_of_keys(gpu, &keys, end)?, positions))
     };
     let (offsets, places) = group(&grammar.symbols)?;
     let (root_offsets, root_positions) = group(&grammar.root)?;
