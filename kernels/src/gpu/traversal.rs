@@ -23,7 +23,7 @@ use crate::GrammarView;
 /// Slots of the table of frequent symbols.
 pub(crate) const HOT_SLOTS: usize = 1024;
 
-/// Symbols of the root, and of bodies, that are looked at to find frequent ones.
+/// Symbols of the root that are looked at to find frequent ones.
 const HOT_SAMPLE: usize = 1 << 13;
 
 /// A symbol is frequent if it is seen so often among these.
@@ -52,7 +52,7 @@ pub struct DeviceWords {
     pub(crate) owners: Buffer<u32>,
     /// `[symbols of the root]`: the file of each.
     pub(crate) root_files: Buffer<u32>,
-    /// `[HOT_SLOTS]`: symbols that are frequent in the root or in bodies, each in its slot or the one beside it.
+    /// `[HOT_SLOTS]`: symbols that are frequent in the root, each in its slot or the one beside it.
     pub(crate) hot: Buffer<u32>,
     /// Where weights come from.
     pub(crate) fan_in: FanIn,
@@ -99,9 +99,7 @@ impl DeviceWords {
             }
         }
         let fan_in = FanIn::joined(gpu, &grammar, &owners)?;
-        let mut seen = sample(gpu, &grammar.root)?;
-        seen.extend(sample(gpu, &grammar.symbols)?);
-        gpu.upload_to(&hot, 0, &hot_symbols(seen))?;
+        gpu.upload_to(&hot, 0, &hot_symbols(sample(gpu, &grammar.root)?))?;
         let counted = |columns: usize| -> Result<RootCounts, GpuError> {
             Ok(RootCounts {
                 counts: weights::root_counts(gpu, &grammar, &hot, columns)?,
