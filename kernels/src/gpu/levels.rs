@@ -29,13 +29,12 @@ pub(crate) const STATE_ITEMS: usize = 2;
 const AHEAD: u32 = 2;
 
 impl Walk {
-    /// A walk over ranges of items, in this order. A piece of one of the `alone` first steps is up to `alone_tile` items, and
-    /// none shares a phase, even if it has no items; a piece of others is up to `tile` items, or several steps that have together
-    /// at most `joined` tiles.
+    /// A walk over ranges of items, in this order. A piece of one of the `alone` first steps is an item, and none
+    /// shares a phase, even if it has no items; a piece of others is up to `tile` items, or several steps that have together at
+    /// most `joined` tiles.
     pub(crate) fn new(
         gpu: &Gpu,
         alone: &[Range<u32>],
-        alone_tile: u32,
         steps: &[Range<u32>],
         tile: u32,
         joined: u32,
@@ -43,9 +42,9 @@ impl Walk {
         let (mut first_pieces, mut first_steps) = (vec![0u32], vec![0u32]);
         let (mut ranges, mut count, mut pieces) = (Vec::new(), 0u32, 0u32);
         for step in alone {
-            ranges.extend([step.start, step.end, alone_tile]);
+            ranges.extend([step.start, step.end, 1]);
             count += 1;
-            pieces += (step.end - step.start).div_ceil(alone_tile);
+            pieces += step.end - step.start;
             first_pieces.push(pieces);
             first_steps.push(count);
         }

@@ -105,7 +105,7 @@ impl Traversal {
 pub(crate) fn lengths_walk(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Walk, GpuError> {
     let levels = 0..grammar.levels();
     let levels: Vec<_> = levels.map(|level| grammar.level_bodies(level)).collect();
-    Walk::new(gpu, &[], 1, &levels, TILE, JOINED)
+    Walk::new(gpu, &[], &levels, TILE, JOINED)
 }
 
 /// `[rules]`: words of each rule that occurs.

@@ -163,7 +163,7 @@ impl MergePlan {
             files,
             heavy_count: heavy_count as usize,
             entries_max: entries_max as usize,
-            walk: Walk::new(gpu, &ranges, 1, &[], 1, 0)?,
+            walk: Walk::new(gpu, &ranges, &[], 1, 0)?,
             bounds: gpu.upload(&bounds)?,
         })
     }

@@ -365,7 +365,7 @@ pub(crate) fn rank_rows(
 pub(crate) fn ends_walk(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Walk, GpuError> {
     let levels = 0..grammar.levels();
     let levels: Vec<_> = levels.map(|level| grammar.level_rules(level)).collect();
-    Walk::new(gpu, &[], 1, &levels, RULES, JOINED)
+    Walk::new(gpu, &[], &levels, RULES, JOINED)
 }
 
 /// How words make keys.
@@ -935,18 +935,12 @@ impl<'a> Search<'a> {
     /// The distinct n-grams of sorted windows, with the sums of their weights.
     fn rows(&self, gpu: &Gpu, found: &Found) -> Result<Rows, GpuError> {
         let (grammar, shape, count) = (self.grammar, self.shape, found.count);
+        let holders_in_keys = self.with_holders && (shape.value_bits > 0 || shape.coded.is_some());
         let mut rows = Rows {
             words: gpu.allocate(count * shape.n as usize)?,
             counts: gpu.zeroed(count)?,
             offsets: gpu.allocate(count + 1)?,
-            holders: {
-                let are_in_keys = shape.value_bits > 0 || shape.coded.is_some();
-                gpu.allocate(if self.with_holders && are_in_keys {
-                    count
-                } else {
-                    0
-                })?
-            },
+            holders: gpu.allocate(if holders_in_keys { count } else { 0 })?,
         };
         if count == 0 {
             gpu.fill(&rows.offsets, 0)?;

@@ -431,7 +431,7 @@ __device__ __forceinline__ void sort_digit(const Key* keys, const Value* values,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(SORT_U32_THREADS, SORT_U32_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U32_THREADS, SORT_BLOCKS)
 sort_digit_u32_kernel(const u32* keys, const Nothing* values, u32* keys_out, Nothing* values_out, u64 count, u32 shift,
                       u32 bits, const u32* offsets, u32* words, u32* ticket) {
     using Shared = SortShared<u32, Nothing, SORT_U32_THREADS, SORT_U32_ITEMS>;
@@ -439,7 +439,7 @@ sort_digit_u32_kernel(const u32* keys, const Nothing* values, u32* keys_out, Not
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(SORT_U32_THREADS, SORT_U32_PAIR_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U32_THREADS, SORT_BLOCKS)
 sort_digit_u32_u32_kernel(const u32* keys, const u32* values, u32* keys_out, u32* values_out, u64 count, u32 shift,
                           u32 bits, const u32* offsets, u32* words, u32* ticket) {
     using Shared = SortShared<u32, u32, SORT_U32_THREADS, SORT_U32_ITEMS>;
@@ -447,7 +447,7 @@ sort_digit_u32_u32_kernel(const u32* keys, const u32* values, u32* keys_out, u32
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_U64_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_BLOCKS)
 sort_digit_u64_kernel(const u64* keys, const Nothing* values, u64* keys_out, Nothing* values_out, u64 count, u32 shift,
                       u32 bits, const u32* offsets, u32* words, u32* ticket) {
     using Shared = SortShared<u64, Nothing, SORT_U64_THREADS, SORT_U64_ITEMS>;
@@ -455,7 +455,7 @@ sort_digit_u64_kernel(const u64* keys, const Nothing* values, u64* keys_out, Not
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_U64_PAIR_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_BLOCKS)
 sort_digit_u64_u32_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u64 count, u32 shift,
                           u32 bits, const u32* offsets, u32* words, u32* ticket) {
     using Shared = SortShared<u64, u32, SORT_U64_THREADS, SORT_U64_ITEMS>;
@@ -463,7 +463,7 @@ sort_digit_u64_u32_kernel(const u64* keys, const u32* values, u64* keys_out, u32
     sort_digit(keys, values, keys_out, values_out, count, shift, bits, offsets, words, ticket, shared);
 }
 
-extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_U64_PAIR_BLOCKS)
+extern "C" __global__ void __launch_bounds__(SORT_U64_THREADS, SORT_BLOCKS)
 sort_digit_u64_u64_kernel(const u64* keys, const u64* values, u64* keys_out, u64* values_out, u64 count, u32 shift,
                           u32 bits, const u32* offsets, u32* words, u32* ticket) {
     using Shared = SortShared<u64, u64, SORT_U64_THREADS, SORT_U64_ITEMS>;

@@ -198,7 +198,7 @@ fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer
         std::mem::replace(&mut first, end)..end
     });
     let rounds: Vec<_> = rounds.collect();
-    let walk = Walk::new(gpu, &[], SHAPES, &rounds, SHAPES, SHAPES_JOINED)?;
+    let walk = Walk::new(gpu, &[], &rounds, SHAPES, SHAPES_JOINED)?;
     let launch = Launch {
         blocks: walk.blocks(gpu, SHAPES_RESIDENT),
         threads: THREADS,

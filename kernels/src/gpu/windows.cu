@@ -566,7 +566,6 @@ struct RowsShared {
 // The n-grams of sorted windows: their words; counts[row] += the values of its windows, 0 on entry; row_offsets, where
 // these begin; `rows`, how many there are. With `rule_weights` values are files or rules behind
 // `files`; those in keys go to `holders`.
-
 // If they are coded, in parts' place stand records, of which `values` are numbers, and `value_bits` are those of holders.
 template <bool IS_CODED>
 __device__ __forceinline__ void ngram_rows(const u64* keys, const Record* records, u64 stride, u32 n, u32 bits, u32 parts,
