@@ -5,11 +5,12 @@
 //! eight words. Nothing is built here that no query asked for twice.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::{NGRAM_WORDS_MAX, NgramTable, WordGrammar, WordSuffixes, WordUses};
 
+use super::spent::Spent;
 use crate::Result;
 use crate::strategy::{SUFFIX_BUILD_COST, TABLE_BUILD_COST};
 
@@ -66,8 +67,8 @@ pub(super) struct KeptNgrams {
     table: OnceLock<NgramTable>,
     /// What will be built, and how many nanoseconds of one thread that takes, about.
     plan: OnceLock<(Kind, f64)>,
-    /// How many nanoseconds queries took that would have gained.
-    spent: AtomicU64,
+    /// What queries took that would have gained.
+    spent: Spent,
 }
 
 impl KeptNgrams {
@@ -76,7 +77,7 @@ impl KeptNgrams {
             suffixes: OnceLock::new(),
             table: OnceLock::new(),
             plan: OnceLock::new(),
-            spent: AtomicU64::new(0),
+            spent: Spent::new(),
         }
     }
 
@@ -92,26 +93,17 @@ impl KeptNgrams {
             .or_else(table)
     }
 
-    /// Says that a query for n-grams took until now. The query that reaches the price builds what it lacked: so neither
-    /// a few queries nor a million pay much more than they must. The counter is of time, the answers do not depend on it.
+    /// Says that a query for n-grams took until now, and builds what it lacked if that is due.
     pub(super) fn spend(&self, n: usize, begin: Instant, of: Source<'_>) {
         if !(2..=NGRAM_WORDS_MAX).contains(&n) {
             return;
         }
+        self.spent.add_since(begin);
         // Once: to add up all words takes longer than to find a phrase.
         let &(kind, price) = self.plan.get_or_init(|| plan_of(of.grammar));
         let price = (price / rayon::current_num_threads() as f64) as u64;
-        // 500 years fit.
-        let taken = begin.elapsed().as_nanos() as u64;
-        let before = self.spent.fetch_add(taken, Ordering::Relaxed);
-        // Just one query passes the price, so just one thread builds.
-        if before >= price || before + taken < price {
-            return;
-        }
-        if self.build(kind, of).is_err() {
-            // The query has its answer; a later one tries again.
-            self.spent.store(0, Ordering::Relaxed);
-        }
+        // An error ends no query that has its answer; a later one tries again.
+        drop(self.spent.build_if_due(price, || self.build(kind, of)));
     }
 
     /// Likewise of a query for places, which a table does not tell.
@@ -182,7 +174,7 @@ mod tests {
     fn what_pays_is_built_when_queries_have_taken_as_long_as_that_takes() {
         let stop = AtomicBool::new(false);
         let stopped = AtomicBool::new(true);
-        let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        let now = Instant::now();
         // Text that the grammar shortens is better left in it.
         for (grammar, kind) in [
             (grammar(10, 2), Kind::Suffixes),
@@ -195,22 +187,22 @@ mod tests {
                 stop: &stop,
             };
             let kept = KeptNgrams::new();
-            kept.spend(3, Instant::now() + Duration::from_secs(60), of);
-            kept.spend(1, long_ago, of);
-            kept.spend(9, long_ago, of);
+            kept.spend(3, now + Duration::from_secs(60), of);
             assert!(kept.get(2).is_none());
-            kept.spend(
-                3,
-                long_ago,
-                Source {
-                    stop: &stopped,
-                    ..of
-                },
-            );
+            kept.spent.make_due();
+            kept.spend(1, now, of);
+            kept.spend(9, now, of);
             assert!(kept.get(2).is_none());
-            kept.spend_on_places(2, long_ago, of);
+            let of_stopped = Source {
+                stop: &stopped,
+                ..of
+            };
+            kept.spend(3, now, of_stopped);
+            assert!(kept.get(2).is_none());
+            kept.spent.make_due();
+            kept.spend_on_places(2, now, of);
             assert_eq!(kept.get(2).is_some(), kind == Kind::Suffixes);
-            kept.spend(3, long_ago, of);
+            kept.spend(3, now, of);
             assert!(kept.get(2).is_some_and(|source| source.kind() == kind));
             assert!(kept.get(1).is_none() && kept.get(9).is_none());
         }

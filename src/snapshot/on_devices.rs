@@ -157,7 +157,7 @@ impl StoredView {
 
     /// Lets each segment keep where words are.
     #[cfg(test)]
-    pub(super) fn build_places(&self) -> Result<()> {
+    pub(crate) fn build_places(&self) -> Result<()> {
         (self.segments.iter()).try_for_each(|segment| segment.build_places())
     }
 

@@ -10,7 +10,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -23,9 +23,9 @@ use zipfdb_kernels::{
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
-use super::kept::Kept;
 use super::kept_ngrams::{self, KeptNgrams, NgramSource};
 use super::one_file::{Misfit, OneFile};
+use super::spent::Spent;
 use super::word_order::{WordIndex, order_fault};
 use crate::device::{Kind, Residence};
 use crate::strategy::{PLACES_BUILD_COST, Task};
@@ -112,19 +112,21 @@ pub(crate) struct SegmentView {
     text: OnceLock<SymbolText>,
     signatures: OnceLock<Signatures>,
     parents: OnceLock<Parents>,
+    /// What queries took because there were no parents, about.
+    spent_without_parents: Spent,
     /// All places of all words, by [`Unit`]; none where they take too much.
-    places: [Kept<Option<WordPlaces>>; 2],
-    /// About how many nanoseconds queries took because there were no parents.
-    spent: AtomicU64,
+    places: [OnceLock<Option<WordPlaces>>; 2],
+    /// What queries took because those were not there.
+    spent_without_places: [Spent; 2],
     kept_ngrams: KeptNgrams,
-    /// About how many nanoseconds questions took whose files were decoded alone.
-    spent_alone: AtomicU64,
+    /// What questions took whose files were decoded alone, about.
+    spent_alone: Spent,
     /// For each word its files with counts.
     word_files: OnceLock<Arc<CountTable>>,
     /// For each file its words with counts.
     file_words: OnceLock<Arc<CountTable>>,
-    /// How many nanoseconds counts of words in files took because that was not there.
-    spent_counting: AtomicU64,
+    /// What counts of words in files took because `word_files` was not there.
+    spent_counting: Spent,
     residence: Residence,
 }
 
@@ -188,13 +190,14 @@ impl SegmentView {
             text: OnceLock::new(),
             signatures: OnceLock::new(),
             parents: OnceLock::new(),
-            places: [Kept::new(), Kept::new()],
-            spent: AtomicU64::new(0),
+            spent_without_parents: Spent::new(),
+            places: [OnceLock::new(), OnceLock::new()],
+            spent_without_places: [Spent::new(), Spent::new()],
             kept_ngrams: KeptNgrams::new(),
-            spent_alone: AtomicU64::new(0),
+            spent_alone: Spent::new(),
             word_files: OnceLock::new(),
             file_words: OnceLock::new(),
-            spent_counting: AtomicU64::new(0),
+            spent_counting: Spent::new(),
             residence: Residence::new(),
         }
     }
@@ -615,27 +618,16 @@ impl SegmentView {
         let begin = Instant::now();
         let view = self.view()?;
         let tokens = self.about_tokens(view, file)?;
-        let parents = self.parents(view, view.root_range(file), tokens);
+        let parents = self.parents(view, view.root_range(file), tokens)?;
         let signatures = self.signatures(view)?;
         let terminals = word.first..word.end;
         let count = count_in_file(view, parents, signatures, terminals, file, tokens);
-        self.count_all_if_due(begin)?;
-        Ok(count)
-    }
-
-    /// Counts all words in all files once single counts have taken about as long as that takes: so neither a few of them
-    /// nor a million pay much more than they must. The counter is of time, the answers do not depend on it.
-    fn count_all_if_due(&self, begin: Instant) -> Result<()> {
+        self.spent_counting.add_since(begin);
         let (symbols, _) = self.size();
         let price = symbols * COUNT_ALL_SYMBOL_COST;
-        // 500 years fit.
-        let taken = begin.elapsed().as_nanos() as u64;
-        let before = self.spent_counting.fetch_add(taken, Ordering::Relaxed);
-        // Just one query passes the price, so just one thread builds.
-        if before >= price || before + taken < price {
-            return Ok(());
-        }
-        self.word_files(&AtomicBool::new(false)).map(|_| ())
+        let count_all = || self.word_files(&AtomicBool::new(false)).map(|_| ());
+        self.spent_counting.build_if_due(price, count_all)?;
+        Ok(count)
     }
 
     /// A row for each word: its files with counts. Kept: 8 bytes a word and file.
@@ -727,6 +719,10 @@ impl SegmentView {
 
     /// Where words are, if that is kept: counted in bytes or words from the start of the segment.
     fn places(&self, unit: Unit, stop: &AtomicBool) -> Result<Option<&WordPlaces>> {
+        let (kept, spent) = self.kept_places(unit);
+        if let Some(places) = kept.get() {
+            return Ok(places.as_ref());
+        }
         let build = || {
             let lengths = self.lengths_in(unit)?;
             let places = match unit {
@@ -745,24 +741,31 @@ impl SegmentView {
             };
             Ok(places)
         };
-        let kept = self.places[unit as usize].get_or_build(self.places_price(), build)?;
-        Ok(kept.and_then(Option::as_ref))
+        let built = spent.build_if_due(self.places_price(), build)?;
+        Ok(built.and_then(|places| kept.get_or_init(|| places).as_ref()))
+    }
+
+    /// Where places are, and what queries took without.
+    fn kept_places(&self, unit: Unit) -> (&OnceLock<Option<WordPlaces>>, &Spent) {
+        let unit = unit as usize;
+        (&self.places[unit], &self.spent_without_places[unit])
     }
 
     #[cfg(test)]
     pub(super) fn build_places(&self) -> Result<()> {
         for unit in [Unit::Bytes, Unit::Words] {
-            self.places[unit as usize].build_next();
+            self.kept_places(unit).1.make_due();
             self.places(unit, &AtomicBool::new(false))?;
         }
         Ok(())
     }
 
-    /// Nanoseconds of one thread that finding all places takes, about.
+    /// Nanoseconds that finding all places takes, about.
     fn places_price(&self) -> u64 {
         let (symbols, _) = self.size();
+        let threads = rayon::current_num_threads() as f64;
         // Below 2^39.
-        (symbols as f64 * PLACES_BUILD_COST) as u64
+        (symbols as f64 * PLACES_BUILD_COST / threads) as u64
     }
 
     /// The places of a word in a file, counted from its start, if places are kept.
@@ -819,7 +822,7 @@ impl SegmentView {
                 let tokens = self.bytes()? / BYTES_A_TOKEN;
                 let structures = self.structures(view, range.clone(), tokens)?;
                 let offsets = locate(structures, word, range, tokens);
-                self.places[Unit::Bytes as usize].spend(begin);
+                self.kept_places(Unit::Bytes).1.add_since(begin);
                 offsets
             }
         };
@@ -860,7 +863,7 @@ impl SegmentView {
         let begin = Instant::now();
         let structures = self.structures(view, view.root_range(file), tokens)?;
         let offsets = locate_in_file(structures, word, file, tokens);
-        self.places[Unit::Bytes as usize].spend(begin);
+        self.kept_places(Unit::Bytes).1.add_since(begin);
         Ok(offsets)
     }
 
@@ -895,7 +898,7 @@ impl SegmentView {
         let words = self.files()?[file as usize].words;
         let begin = Instant::now();
         let positions = locate_in_file(structures, terminals, file, words);
-        self.places[Unit::Words as usize].spend(begin);
+        self.kept_places(Unit::Words).1.add_since(begin);
         Ok(positions)
     }
 
@@ -919,9 +922,7 @@ impl SegmentView {
         Ok(expand_file(self.content()?, file, target))
     }
 
-    /// The answer of a file whose root alone is decoded; none if the roots of all files are, or it is time to decode them:
-    /// when questions have taken about as long as that takes. So neither a single question nor a million pay much more
-    /// than they must.
+    /// The answer of a file whose root alone is decoded; none if the roots of all files are, or it is time to decode them.
     fn ask_alone<A>(
         &self,
         file: u32,
@@ -938,8 +939,8 @@ impl SegmentView {
             .saturating_add(ALONE_COST);
         // Below 2^39.
         let price = (info.symbols + info.root_symbols) * ALL_SYMBOL_COST;
-        let before = self.spent_alone.fetch_add(cost, Ordering::Relaxed);
-        if before.saturating_add(cost) > price {
+        self.spent_alone.add(cost.min(price));
+        if self.spent_alone.is_due(price) {
             return Ok(None);
         }
         let dictionary = self.dictionary()?;
@@ -958,7 +959,8 @@ impl SegmentView {
     /// Whether words are counted and found in files without building anything first.
     pub(crate) fn can_search_now(&self) -> bool {
         let has_structures = self.signatures.get().is_some() && self.lengths.get().is_some();
-        has_structures && !self.places[Unit::Bytes as usize].is_due(self.places_price())
+        let (places, spent) = self.kept_places(Unit::Bytes);
+        has_structures && (places.get().is_some() || !spent.is_due(self.places_price()))
     }
 
     /// Whether places of words are kept.
@@ -1074,31 +1076,31 @@ impl SegmentView {
             view,
             lengths: self.lengths(view)?,
             signatures: self.signatures(view)?,
-            parents: self.parents(view, positions, tokens),
+            parents: self.parents(view, positions, tokens)?,
         })
     }
 
-    /// The parents, if they are there or it is time to build them: when queries
-    /// that would have gained have taken as long as building them takes. So
-    /// neither a single query nor a million pay much more than they must.
+    /// The parents, if they are there or it is time to build them.
     fn parents(
         &self,
         view: GrammarView<'_>,
         positions: Range<usize>,
         tokens: u64,
-    ) -> Option<&Parents> {
+    ) -> Result<Option<&Parents>> {
         if let Some(parents) = self.parents.get() {
-            return Some(parents);
+            return Ok(Some(parents));
         }
         let cost = cost_without_parents(view, positions, tokens);
         let price = (view.symbols.len() + view.root.len()) as u64 * PARENTS_SYMBOL_COST;
-        let before = self.spent.fetch_add(cost, Ordering::Relaxed);
-        // Just one query passes the price, so just one thread builds.
-        if before >= price || before + cost < price {
-            return None;
-        }
-        let built = Parents::new(view);
-        Some(self.parents.get_or_init(|| built))
+        self.spent_without_parents.add(cost.min(price));
+        let build = || Ok(Parents::new(view));
+        let built = self.spent_without_parents.build_if_due(price, build)?;
+        Ok(built.map(|parents| self.parents.get_or_init(|| parents)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn make_parents_due(&self) {
+        self.spent_without_parents.make_due();
     }
 }
 
