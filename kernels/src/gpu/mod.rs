@@ -70,6 +70,7 @@ pub use traversal::DeviceWords;
 pub use weights::{weights, weights_with_root, words_by_count};
 
 use driver::Source;
+use rayon::prelude::*;
 
 /// Every `.cu` file.
 const SOURCES: &[&Source] = &[
@@ -116,7 +117,7 @@ pub fn devices() -> Result<&'static [Gpu], &'static Absence> {
 ///
 /// [`GpuError::Compile`] of the first that does not compile.
 pub fn compile_all(architecture: &str) -> Result<Vec<(&'static str, usize)>, GpuError> {
-    let compiled = SOURCES.iter().map(|source| {
+    let compiled = SOURCES.par_iter().map(|source| {
         let cubin = compile::cubin(source, architecture, None)?;
         Ok((source.name, cubin.len()))
     });
