@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use scenario::{
     CREATE, READ, Step, WRITE, build, log_steps, observe, reopen, scratch, states, write_segment,
@@ -119,19 +118,17 @@ fn readers_of_a_busy_writer_see_a_prefix_of_its_commits() {
     let store = Store::open(&path, CREATE).unwrap();
     store.set_log_file_size(300);
     Step::Create("a").perform(&store).unwrap();
-    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let busy = scope.spawn(|| {
             for number in 0..40 {
                 add(&store, "a", &format!("{number:02}"));
                 if number % 5 == 4 {
                     Step::Recompress("a").perform(&store).unwrap();
                 }
             }
-            done.store(true, Ordering::Relaxed);
         });
         let mut seen = 0;
-        while !done.load(Ordering::Relaxed) {
+        while !busy.is_finished() {
             let reader = Store::open(&path, READ).unwrap();
             let names = observe(&reader).remove("a").unwrap();
             let expected: Vec<String> = (0..names.len()).map(|name| format!("{name:02}")).collect();
