@@ -95,7 +95,8 @@ impl KeptNgrams {
 
     /// Says that a query for n-grams took until now, and builds what it lacked if that is due.
     pub(super) fn spend(&self, n: usize, begin: Instant, of: Source<'_>) {
-        if !(2..=NGRAM_WORDS_MAX).contains(&n) {
+        // Another query may have built it while this one went on without.
+        if !(2..=NGRAM_WORDS_MAX).contains(&n) || self.get(n).is_some() {
             return;
         }
         self.spent.add_since(begin);
@@ -205,6 +206,10 @@ mod tests {
             kept.spend(3, now, of);
             assert!(kept.get(2).is_some_and(|source| source.kind() == kind));
             assert!(kept.get(1).is_none() && kept.get(9).is_none());
+            // What is there is not built again, which would begin to count anew.
+            kept.spent.make_due();
+            kept.spend(3, now, of);
+            assert!(kept.spent.is_due(1));
         }
     }
 }

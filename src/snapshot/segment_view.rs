@@ -25,7 +25,7 @@ use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
 use super::kept_ngrams::{self, KeptNgrams, NgramSource};
 use super::one_file::{Misfit, OneFile};
-use super::spent::Spent;
+use super::spent::{Kept, Spent};
 use super::word_order::{WordIndex, order_fault};
 use crate::device::{Kind, Residence};
 use crate::strategy::{PLACES_BUILD_COST, Task};
@@ -111,13 +111,9 @@ pub(crate) struct SegmentView {
     lengths: OnceLock<Lengths>,
     text: OnceLock<SymbolText>,
     signatures: OnceLock<Signatures>,
-    parents: OnceLock<Parents>,
-    /// What queries took because there were no parents, about.
-    spent_without_parents: Spent,
+    parents: Kept<Parents>,
     /// All places of all words, by [`Unit`]; none where they take too much.
-    places: [OnceLock<Option<WordPlaces>>; 2],
-    /// What queries took because those were not there.
-    spent_without_places: [Spent; 2],
+    places: [Kept<Option<WordPlaces>>; 2],
     kept_ngrams: KeptNgrams,
     /// What questions took whose files were decoded alone, about.
     spent_alone: Spent,
@@ -189,10 +185,8 @@ impl SegmentView {
             lengths: OnceLock::new(),
             text: OnceLock::new(),
             signatures: OnceLock::new(),
-            parents: OnceLock::new(),
-            spent_without_parents: Spent::new(),
-            places: [OnceLock::new(), OnceLock::new()],
-            spent_without_places: [Spent::new(), Spent::new()],
+            parents: Kept::new(),
+            places: [Kept::new(), Kept::new()],
             kept_ngrams: KeptNgrams::new(),
             spent_alone: Spent::new(),
             word_files: OnceLock::new(),
@@ -719,10 +713,6 @@ impl SegmentView {
 
     /// Where words are, if that is kept: counted in bytes or words from the start of the segment.
     fn places(&self, unit: Unit, stop: &AtomicBool) -> Result<Option<&WordPlaces>> {
-        let (kept, spent) = self.kept_places(unit);
-        if let Some(places) = kept.get() {
-            return Ok(places.as_ref());
-        }
         let build = || {
             let lengths = self.lengths_in(unit)?;
             let places = match unit {
@@ -741,20 +731,14 @@ impl SegmentView {
             };
             Ok(places)
         };
-        let built = spent.build_if_due(self.places_price(), build)?;
-        Ok(built.and_then(|places| kept.get_or_init(|| places).as_ref()))
-    }
-
-    /// Where places are, and what queries took without.
-    fn kept_places(&self, unit: Unit) -> (&OnceLock<Option<WordPlaces>>, &Spent) {
-        let unit = unit as usize;
-        (&self.places[unit], &self.spent_without_places[unit])
+        let kept = self.places[unit as usize].get_or_build(self.places_price(), build)?;
+        Ok(kept.and_then(Option::as_ref))
     }
 
     #[cfg(test)]
     pub(super) fn build_places(&self) -> Result<()> {
         for unit in [Unit::Bytes, Unit::Words] {
-            self.kept_places(unit).1.make_due();
+            self.places[unit as usize].spent.make_due();
             self.places(unit, &AtomicBool::new(false))?;
         }
         Ok(())
@@ -822,7 +806,7 @@ impl SegmentView {
                 let tokens = self.bytes()? / BYTES_A_TOKEN;
                 let structures = self.structures(view, range.clone(), tokens)?;
                 let offsets = locate(structures, word, range, tokens);
-                self.kept_places(Unit::Bytes).1.add_since(begin);
+                self.places[Unit::Bytes as usize].spent.add_since(begin);
                 offsets
             }
         };
@@ -863,7 +847,7 @@ impl SegmentView {
         let begin = Instant::now();
         let structures = self.structures(view, view.root_range(file), tokens)?;
         let offsets = locate_in_file(structures, word, file, tokens);
-        self.kept_places(Unit::Bytes).1.add_since(begin);
+        self.places[Unit::Bytes as usize].spent.add_since(begin);
         Ok(offsets)
     }
 
@@ -898,7 +882,7 @@ impl SegmentView {
         let words = self.files()?[file as usize].words;
         let begin = Instant::now();
         let positions = locate_in_file(structures, terminals, file, words);
-        self.kept_places(Unit::Words).1.add_since(begin);
+        self.places[Unit::Words as usize].spent.add_since(begin);
         Ok(positions)
     }
 
@@ -959,8 +943,8 @@ impl SegmentView {
     /// Whether words are counted and found in files without building anything first.
     pub(crate) fn can_search_now(&self) -> bool {
         let has_structures = self.signatures.get().is_some() && self.lengths.get().is_some();
-        let (places, spent) = self.kept_places(Unit::Bytes);
-        has_structures && (places.get().is_some() || !spent.is_due(self.places_price()))
+        let places = &self.places[Unit::Bytes as usize];
+        has_structures && (places.get().is_some() || !places.spent.is_due(self.places_price()))
     }
 
     /// Whether places of words are kept.
@@ -1092,15 +1076,13 @@ impl SegmentView {
         }
         let cost = cost_without_parents(view, positions, tokens);
         let price = (view.symbols.len() + view.root.len()) as u64 * PARENTS_SYMBOL_COST;
-        self.spent_without_parents.add(cost.min(price));
-        let build = || Ok(Parents::new(view));
-        let built = self.spent_without_parents.build_if_due(price, build)?;
-        Ok(built.map(|parents| self.parents.get_or_init(|| parents)))
+        self.parents.spent.add(cost.min(price));
+        self.parents.get_or_build(price, || Ok(Parents::new(view)))
     }
 
     #[cfg(test)]
     pub(crate) fn make_parents_due(&self) {
-        self.spent_without_parents.make_due();
+        self.parents.spent.make_due();
     }
 }
 

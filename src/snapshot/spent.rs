@@ -3,6 +3,7 @@
 //! The rule of ski rental: neither a few queries nor a million pay more than about twice what they must. The invariant:
 //! answers do not depend on what is built.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -62,6 +63,42 @@ impl Spent {
         self.nanoseconds.store(0, Ordering::Relaxed);
         self.is_building.store(false, Ordering::Relaxed);
         built.map(Some)
+    }
+}
+
+/// What is built once it is due, and what queries took without it.
+pub(super) struct Kept<T> {
+    built: OnceLock<T>,
+    pub(super) spent: Spent,
+}
+
+impl<T> Kept<T> {
+    pub(super) fn new() -> Kept<T> {
+        Kept {
+            built: OnceLock::new(),
+            spent: Spent::new(),
+        }
+    }
+
+    /// It, if it is there.
+    pub(super) fn get(&self) -> Option<&T> {
+        self.built.get()
+    }
+
+    /// It, built if it is due.
+    ///
+    /// # Errors
+    /// As [`Spent::build_if_due`].
+    pub(super) fn get_or_build(
+        &self,
+        price: u64,
+        build: impl FnOnce() -> Result<T>,
+    ) -> Result<Option<&T>> {
+        if let Some(built) = self.built.get() {
+            return Ok(Some(built));
+        }
+        let built = self.spent.build_if_due(price, build)?;
+        Ok(built.map(|built| self.built.get_or_init(|| built)))
     }
 }
 
