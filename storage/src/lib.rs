@@ -10,6 +10,7 @@ mod error;
 mod grammar;
 mod lock;
 mod log;
+mod manifest;
 mod segment;
 mod settings;
 mod store;

@@ -1,0 +1,389 @@
+//! The manifest: one small file that says what a database holds. Readers need no more of the catalog than this.
+//!
+//! Invariant: `MANIFEST` is replaced as a whole, by a rename, and each content has a larger sequence number than the one
+//! before. What [`ManifestFile::read`] returns is therefore a state that was stored once, whole and unchanged; anything
+//! else is a [`Fault`]. Bytes: `storage/FORMAT.md`.
+//!
+//! It knows neither which of its segments have files nor what the record log holds: recovery compares them.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::backend::Backend;
+use crate::catalog::{Corpora, CorpusRecord, Fault};
+use crate::log::LogPosition;
+use crate::settings::ID_MAX;
+use crate::{Error, Result};
+
+/// The name of the file in a database directory.
+pub(crate) const MANIFEST_NAME: &str = "MANIFEST";
+
+/// The name that it has while it is written.
+const TEMPORARY_NAME: &str = "MANIFEST.tmp";
+
+/// Starts the file; the last byte is its version.
+const MAGIC: &[u8; 8] = b"ZIPFMAN\x01";
+
+/// The version of the format.
+pub(crate) const VERSION: u8 = MAGIC[7];
+
+/// What a database holds, as readers see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Larger than that of every content before.
+    pub(crate) sequence: u64,
+    pub(crate) corpora: Corpora,
+    /// Up to here the record log was durable and whole when this was written; its file must be there. `None`: no log
+    /// file has to be there.
+    pub(crate) log: Option<LogPosition>,
+}
+
+impl Manifest {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(self.sequence.to_le_bytes());
+        let log = self.log.unwrap_or(LogPosition::START);
+        bytes.extend(log.file.to_le_bytes());
+        bytes.extend(log.offset.to_le_bytes());
+        bytes.extend((self.corpora.len() as u64).to_le_bytes());
+        let mut record = Vec::new();
+        for corpus in self.corpora.values() {
+            record.clear();
+            corpus.encode(&mut record);
+            bytes.extend((record.len() as u64).to_le_bytes());
+            bytes.extend(&record);
+        }
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> std::result::Result<Manifest, Fault> {
+        let damaged = |what: &str| Fault::Damaged(format!("{MANIFEST_NAME}: {what}"));
+        let (content, crc) = bytes
+            .split_last_chunk::<4>()
+            .ok_or_else(|| damaged("it is too short"))?;
+        if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
+            return Err(damaged("it has a wrong checksum"));
+        }
+        let (magic, mut rest) = content
+            .split_first_chunk::<8>()
+            .ok_or_else(|| damaged("it is too short"))?;
+        if magic[..7] != MAGIC[..7] {
+            return Err(damaged("it does not begin like one"));
+        }
+        if magic[7] != VERSION {
+            return Err(Fault::Version(magic[7]));
+        }
+        Manifest::decode_content(&mut rest)
+            .filter(|_| rest.is_empty())
+            .ok_or_else(|| damaged("it makes no sense"))
+    }
+
+    fn decode_content(rest: &mut &[u8]) -> Option<Manifest> {
+        let sequence = take_number(rest)?;
+        let log = LogPosition {
+            file: take_number(rest)?,
+            offset: take_number(rest)?,
+        };
+        if log.file > ID_MAX || (log.file == 0 && log.offset != 0) {
+            return None;
+        }
+        let mut corpora = Corpora::new();
+        let mut last = None;
+        for _ in 0..take_number(rest)? {
+            let size = usize::try_from(take_number(rest)?).ok()?;
+            let (record, behind) = rest.split_at_checked(size)?;
+            *rest = behind;
+            let record = CorpusRecord::decode(record)?;
+            if last >= Some(record.id) {
+                return None;
+            }
+            last = Some(record.id);
+            corpora.insert(record.id, record);
+        }
+        Some(Manifest {
+            sequence,
+            corpora,
+            log: (log != LogPosition::START).then_some(log),
+        })
+    }
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = bytes.split_first_chunk::<8>()?;
+    *bytes = rest;
+    Some(u64::from_le_bytes(*number))
+}
+
+/// The manifest of a database that is open for writing: the file, and its newest content.
+///
+/// Has a lock of its own, the innermost of the store.
+#[derive(Debug)]
+pub(crate) struct ManifestFile {
+    backend: Arc<dyn Backend>,
+    database: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    content: Manifest,
+    /// The file has this content.
+    stored: bool,
+    /// A replacement failed half way: which content the file has is not known.
+    failed: bool,
+}
+
+impl ManifestFile {
+    /// Reads the manifest of the database in the directory `database`.
+    pub(crate) fn read(
+        backend: &dyn Backend,
+        database: &Path,
+    ) -> std::result::Result<Manifest, Fault> {
+        match backend.read(&database.join(MANIFEST_NAME)) {
+            Ok(bytes) => Manifest::decode(&bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Fault::Missing),
+            Err(error) => Err(Fault::Io(error)),
+        }
+    }
+
+    /// The file of the database in the directory `database`, which has the content `stored`, if any.
+    ///
+    /// Sequence numbers go on after that of `stored`, and after `sequence` at least.
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        database: &Path,
+        stored: Option<Manifest>,
+        sequence: u64,
+    ) -> ManifestFile {
+        let is_stored = stored.is_some();
+        let mut content = stored.unwrap_or_default();
+        content.sequence = content.sequence.max(sequence);
+        ManifestFile {
+            backend,
+            database: database.to_path_buf(),
+            state: Mutex::new(State {
+                content,
+                stored: is_stored,
+                failed: false,
+            }),
+        }
+    }
+
+    /// The sequence number of the newest content.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.state.lock().content.sequence
+    }
+
+    /// What the newest content says of the record log.
+    pub(crate) fn log(&self) -> Option<LogPosition> {
+        self.state.lock().content.log
+    }
+
+    /// Replaces the corpora. Durable when it returns; an error leaves the file as it was, or nobody knows how and
+    /// everything that follows fails as well.
+    pub(crate) fn store_corpora(&self, corpora: &Corpora) -> Result<()> {
+        self.store(|content| content.corpora.clone_from(corpora))
+    }
+
+    /// Replaces what is said of the record log. Durable when it returns, and fails like
+    /// [`ManifestFile::store_corpora`].
+    pub(crate) fn store_log(&self, log: Option<LogPosition>) -> Result<()> {
+        self.store(|content| content.log = log)
+    }
+
+    fn store(&self, change: impl FnOnce(&mut Manifest)) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.failed {
+            return Err(Error::Poisoned {
+                path: self.database.clone(),
+            });
+        }
+        let mut content = state.content.clone();
+        change(&mut content);
+        if state.stored && content == state.content {
+            return Ok(());
+        }
+        content.sequence += 1;
+        let (source, target) = (
+            self.database.join(TEMPORARY_NAME),
+            self.database.join(MANIFEST_NAME),
+        );
+        let _ = self.backend.remove(&source); // left by a crash
+        if let Err(error) = self.write(&source, &content.encode()) {
+            let _ = self.backend.remove(&source);
+            return Err(failed(&source, "write")(error));
+        }
+        state.failed = true;
+        self.backend
+            .rename(&source, &target)
+            .map_err(failed(&target, "replace"))?;
+        self.backend
+            .sync_directory(&self.database)
+            .map_err(failed(&self.database, "sync"))?;
+        state.content = content;
+        state.stored = true;
+        state.failed = false;
+        Ok(())
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.backend.create(path)?;
+        file.write_all(bytes)?;
+        file.sync()
+    }
+}
+
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io {
+        path,
+        action,
+        source,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::CorpusSettings;
+    use crate::backend::{MemoryBackend, ReadOnlyBackend};
+
+    const DATABASE: &str = "a.zdb";
+
+    fn memory() -> Arc<MemoryBackend> {
+        let backend = MemoryBackend::new();
+        backend.create_directory(Path::new(DATABASE)).unwrap();
+        Arc::new(backend)
+    }
+
+    fn corpora(ids: impl IntoIterator<Item = u64>) -> Corpora {
+        let record = |id| CorpusRecord {
+            id,
+            name: format!("corpus {id}"),
+            settings: CorpusSettings::default(),
+            merged_position: LogPosition { file: 1, offset: 9 },
+            segments: (id + 1..id + 4).collect(),
+        };
+        ids.into_iter().map(|id| (id, record(id))).collect()
+    }
+
+    fn read(backend: &dyn Backend) -> Manifest {
+        ManifestFile::read(backend, Path::new(DATABASE)).unwrap()
+    }
+
+    #[test]
+    fn what_is_stored_is_read_back_and_the_sequence_number_rises() {
+        let backend = memory();
+        let path = Path::new(DATABASE);
+        let fault = ManifestFile::read(&*backend, path).unwrap_err();
+        assert!(matches!(fault, Fault::Missing));
+
+        let file = ManifestFile::new(Arc::clone(&backend) as _, path, None, 6);
+        file.store_corpora(&Corpora::new()).unwrap();
+        assert_eq!((read(&*backend).sequence, file.sequence()), (7, 7));
+        file.store_corpora(&corpora([3, 8])).unwrap();
+        let log = LogPosition {
+            file: 2,
+            offset: 40,
+        };
+        file.store_log(Some(log)).unwrap();
+        let expected = Manifest {
+            sequence: 9,
+            corpora: corpora([3, 8]),
+            log: Some(log),
+        };
+        assert_eq!(read(&*backend), expected);
+        file.store_log(Some(log)).unwrap();
+        assert_eq!(read(&*backend), expected, "nothing changed");
+
+        let file = ManifestFile::new(Arc::clone(&backend) as _, path, Some(expected), 0);
+        assert_eq!(file.log(), Some(log));
+        file.store_log(None).unwrap();
+        assert_eq!(read(&*backend).log, None);
+        assert_eq!(read(&*backend).corpora, corpora([3, 8]));
+        assert_eq!(backend.list(path).unwrap(), [MANIFEST_NAME]);
+    }
+
+    #[test]
+    fn every_cut_and_every_flipped_bit_is_damage() {
+        let manifest = Manifest {
+            sequence: 1 << 40,
+            corpora: corpora([1, 5, 90]),
+            log: Some(LogPosition { file: 7, offset: 8 }),
+        };
+        let bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes).unwrap(), manifest);
+        for at in 0..bytes.len() {
+            assert!(matches!(
+                Manifest::decode(&bytes[..at]),
+                Err(Fault::Damaged(_))
+            ));
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(matches!(Manifest::decode(&flipped), Err(Fault::Damaged(_))));
+            }
+        }
+    }
+
+    /// Bytes under a right checksum that no writer makes are refused as well.
+    #[test]
+    fn content_that_no_writer_makes_is_damage() {
+        let sealed = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = Manifest {
+                sequence: 1,
+                corpora: corpora([4]),
+                log: None,
+            }
+            .encode();
+            bytes.truncate(bytes.len() - 4);
+            change(&mut bytes);
+            bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+            Manifest::decode(&bytes)
+        };
+        assert!(sealed(&|_| ()).is_ok());
+        let changes: [&dyn Fn(&mut Vec<u8>); 6] = [
+            &|bytes| bytes.push(0),
+            &|bytes| bytes[0] = b'X',
+            &|bytes| bytes[24] = 1,    // an offset in no file
+            &|bytes| bytes[23] = 0xff, // a file number that cannot be
+            &|bytes| bytes[32] = 2,    // one corpus more
+            &|bytes| bytes[47] = 0xff, // a record larger than all
+        ];
+        for change in changes {
+            assert!(matches!(sealed(change), Err(Fault::Damaged(_))));
+        }
+        let twice = |bytes: &mut Vec<u8>| {
+            bytes[32] = 2;
+            bytes.extend_from_within(40..);
+        };
+        assert!(matches!(sealed(&twice), Err(Fault::Damaged(_))));
+        let later = sealed(&|bytes| bytes[7] = VERSION + 1);
+        assert!(matches!(later, Err(Fault::Version(version)) if version == VERSION + 1));
+    }
+
+    #[test]
+    fn a_replacement_that_fails_early_may_be_tried_again_and_a_later_one_may_not() {
+        let backend = memory();
+        let path = Path::new(DATABASE);
+        let refusing = Arc::new(ReadOnlyBackend::new(Arc::clone(&backend) as _));
+        let file = ManifestFile::new(refusing, path, None, 0);
+        for _ in 0..2 {
+            let error = file.store_corpora(&corpora([1])).unwrap_err();
+            assert!(matches!(error, Error::Io { .. }), "{error}");
+        }
+
+        // A directory cannot be synced that is not there.
+        let gone = Path::new("gone.zdb");
+        let file = ManifestFile::new(Arc::clone(&backend) as _, gone, None, 0);
+        let error = file.store_corpora(&corpora([1])).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        let error = file.store_corpora(&corpora([1])).unwrap_err();
+        assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+    }
+}
