@@ -55,6 +55,14 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Whether a file or directory of this name exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Whether the paths are those of the operating system, so that others can open them as well.
+    ///
+    /// Where they are not, a database has no catalog behind its manifest, keeps no space in reserve and takes no lock:
+    /// whoever opens it for writing sees to it that nobody else does.
+    fn is_file_system(&self) -> bool {
+        true
+    }
 }
 
 /// A file being written, from [`Backend::create`].
@@ -273,6 +281,10 @@ impl Backend for MemoryBackend {
         let tree = self.0.lock();
         Ok(tree.files.contains_key(path) || tree.directories.contains(path))
     }
+
+    fn is_file_system(&self) -> bool {
+        false
+    }
 }
 
 /// A file in memory being written; it stays valid when the file is renamed or removed, as on Unix.
@@ -368,6 +380,10 @@ impl Backend for ReadOnlyBackend {
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner.exists(path)
+    }
+
+    fn is_file_system(&self) -> bool {
+        self.inner.is_file_system()
     }
 }
 

@@ -1,32 +1,37 @@
-//! The catalog: which corpora there are, with which settings and which live segments. The only module that knows sled.
+//! The catalog: the content of the manifest once more, in sled. The only module that knows sled.
 //!
 //! Invariant: what [`Catalog::open`] returns is a state that [`Catalog::store`] was given once, whole and unchanged;
 //! anything else is a [`Fault`]. sled alone does not promise that, so every value carries a version and its own CRC32,
-//! and one more value, the manifest, covers all of them together. Which of the states given it is (a damaged log may
-//! lose its end and so bring back an older one) is not known here: recovery compares it with the segment files.
+//! and one more value, the manifest, covers all of them together, with the sequence number of the file `MANIFEST`.
 //!
-//! It deliberately holds nothing that other files could not tell again, and does not repair itself.
+//! Nothing rests on it while `MANIFEST` can be read: a catalog that cannot be written is given up, and replaced when the
+//! database is opened next. It is opened when something is stored, not before; readers never open it.
 //!
-//! sled's ways that matter here, all measured with 0.34.7: its `flush` uses `sync_file_range` and does not survive a
+//! sled's ways that matter here, all measured or read in 0.34.7: it panics at damage (`files` keeps that from it), waits
+//! for ever if its threads cannot start or panic, panics in `drop` if the last sync fails (`guard` keeps both from us), and
+//! does not check whether it got the memory for its page table. Its `flush` uses `sync_file_range` and does not survive a
 //! power cut, so the file is synced again after each one; a value over a quarter of `SLED_SEGMENT_SIZE` goes to a file
 //! of its own that is never synced, so records are stored in short chunks; a database that was just dropped may stay
-//! locked for some milliseconds. The first write starts its threads (`sled-io-*`), which stay until the process ends.
+//! locked for some milliseconds. Opening it starts its threads (`sled-io-*`), which stay until the process ends.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
-use crate::{Error, Result};
 
+mod files;
+mod guard;
 pub(crate) mod record;
 
+pub(crate) use files::Files;
 pub use record::CorpusRecord;
+
+use guard::Guarded;
 
 /// All corpora by their number.
 pub(crate) type Corpora = BTreeMap<u64, CorpusRecord>;
@@ -37,11 +42,16 @@ const SLED_SEGMENT_SIZE: usize = 8 << 10;
 /// More than a catalog of ten thousand segments needs.
 const SLED_CACHE_SIZE: u64 = 1 << 20;
 
+/// Address space that must be free when sled starts. It uses 6 MiB for its page table and 2 MiB a thread, but the
+/// allocator may first give an arena of 64 MiB to each of its eight threads.
+const SLED_ADDRESS_SPACE: usize = 600 << 20;
+
 /// How long another handle in this process may take to let go of a database after it was dropped.
 const SLED_UNLOCK_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// The version of the values. It stands first in each of them.
-pub(crate) const VERSION: u8 = 1;
+/// The version of the values. It stands first in each of them. Version 1 was the only record of what there is, and had
+/// no sequence number.
+pub(crate) const VERSION: u8 = 2;
 
 /// Payload of a chunk. 17 of them, the most sled keeps in a node, stay far below a quarter of its segment size.
 const CHUNK_SIZE_MAX: usize = 56;
@@ -52,7 +62,7 @@ const MANIFEST_KEY: &[u8] = b"manifest";
 /// Keys and values as sled has them.
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Why a catalog could not be opened.
+/// Why manifest or catalog could not be read or written.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// There is none, or an empty one: nothing was ever stored.
@@ -61,19 +71,40 @@ pub(crate) enum Fault {
     Damaged(String),
     /// Values of a version of a later release: not damage, and not to be replaced.
     Version(u8),
-    /// The operating system refused; the catalog itself may well be good.
+    /// The operating system refused; the file itself may well be good.
     Io(io::Error),
-    /// There is no place for the copy that a reader needs.
-    NoCopy(io::Error),
 }
 
 /// The catalog of a database that is open for writing.
 pub(crate) struct Catalog {
     backend: Arc<dyn Backend>,
     path: PathBuf,
-    database: sled::Db,
-    /// What the database holds.
+    state: State,
+}
+
+enum State {
+    /// sled has not been started. Its files are as it left them.
+    Closed,
+    /// sled has not been started. Its files are to be replaced.
+    Void,
+    Running(Running),
+    /// Something failed, and sled holds nobody knows what.
+    GivenUp,
+}
+
+struct Running {
+    sled: Guarded<sled::Db>,
+    /// What sled holds.
     pairs: Pairs,
+    sequence: u64,
+}
+
+/// What a catalog holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) corpora: Corpora,
+    /// That of the manifest. 0 in a catalog of version 1.
+    pub(crate) sequence: u64,
 }
 
 impl fmt::Debug for Catalog {
@@ -83,58 +114,117 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
+    /// The catalog in the directory `path`, which was closed and is unchanged.
+    pub(crate) fn closed(backend: Arc<dyn Backend>, path: &Path) -> Catalog {
+        Catalog {
+            backend,
+            path: path.to_path_buf(),
+            state: State::Closed,
+        }
+    }
+
+    /// A catalog in the directory `path`, in the place of whatever is there.
+    pub(crate) fn void(backend: Arc<dyn Backend>, path: &Path) -> Catalog {
+        Catalog {
+            backend,
+            path: path.to_path_buf(),
+            state: State::Void,
+        }
+    }
+
     /// Opens the catalog in the directory `path` and reads all of it.
-    ///
-    /// sled repairs and rewrites its files when it opens them, so they are synced before this returns.
     pub(crate) fn open(
         backend: Arc<dyn Backend>,
         path: &Path,
-    ) -> std::result::Result<(Catalog, Corpora), Fault> {
-        if !backend.exists(path).map_err(Fault::Io)? {
+    ) -> Result<(Catalog, Content), Fault> {
+        if let Files::Missing = Files::read(&*backend, path)? {
             return Err(Fault::Missing);
         }
-        let database = open_database(path)?;
-        let pairs = read_pairs(&database)?;
-        let corpora = decode(&pairs)?;
+        files::check_form(&*backend, path)?;
+        let running = Running::start(&*backend, path)?;
+        let content = decode(&running.pairs)?;
         let catalog = Catalog {
             backend,
             path: path.to_path_buf(),
-            database,
-            pairs,
+            state: State::Running(running),
         };
-        catalog.sync_all().map_err(Fault::Io)?;
-        Ok((catalog, corpora))
-    }
-
-    /// Creates a catalog in the directory `path`, which must not exist or be an empty catalog, and stores `corpora`.
-    pub(crate) fn create(
-        backend: Arc<dyn Backend>,
-        path: &Path,
-        corpora: &Corpora,
-    ) -> Result<Catalog> {
-        let failed = |source| Error::Io {
-            path: path.to_path_buf(),
-            action: "create the catalog",
-            source,
-        };
-        backend.create_directory(path).map_err(failed)?;
-        let database = open_database(path).map_err(|fault| failed(fault.into_io()))?;
-        let mut catalog = Catalog {
-            backend,
-            path: path.to_path_buf(),
-            database,
-            pairs: Pairs::new(),
-        };
-        catalog.store(corpora)?;
-        catalog.sync_all().map_err(failed)?;
-        Ok(catalog)
+        Ok((catalog, content))
     }
 
     /// Makes `corpora` the content of the catalog: all of it or, on an error or a crash, what it was before.
     ///
-    /// Durable when it returns. After an error the catalog must not be used again: sled may hold either state.
-    pub(crate) fn store(&mut self, corpora: &Corpora) -> Result<()> {
-        let pairs = encode(corpora);
+    /// Durable when it returns. After a fault the catalog is given up: sled may hold either state.
+    pub(crate) fn store(&mut self, corpora: &Corpora, sequence: u64) -> Result<(), Fault> {
+        let mut running = match std::mem::replace(&mut self.state, State::GivenUp) {
+            State::Running(running) => running,
+            State::Closed => Running::start(&*self.backend, &self.path)?,
+            State::Void => {
+                clear(&self.path).map_err(Fault::Io)?;
+                (self.backend)
+                    .create_directory(&self.path)
+                    .map_err(Fault::Io)?;
+                Running::start(&*self.backend, &self.path)?
+            }
+            State::GivenUp => return Err(Fault::Damaged("it was given up before".to_owned())),
+        };
+        running.store(corpora, sequence)?;
+        (self.backend)
+            .sync_file(&self.path.join("db"))
+            .map_err(Fault::Io)?;
+        self.state = State::Running(running);
+        Ok(())
+    }
+
+    /// Closes sled, if it runs, and marks its files. What fails leaves them to be replaced by the next open.
+    fn close(&mut self) -> Result<(), Fault> {
+        let State::Running(running) = std::mem::replace(&mut self.state, State::GivenUp) else {
+            return Ok(());
+        };
+        let db = self.path.join("db");
+        // sled syncs it when it is dropped, and panics if that fails.
+        self.backend.sync_file(&db).map_err(Fault::Io)?;
+        running.sled.close()?;
+        wait_until_unlocked(&db).map_err(Fault::Io)?;
+        files::mark_closed(&*self.backend, &self.path, running.sequence).map_err(Fault::Io)
+    }
+}
+
+impl Drop for Catalog {
+    fn drop(&mut self) {
+        if let Err(fault) = self.close() {
+            tracing::debug!(
+                "{}: the catalog was not closed: {fault}",
+                self.path.display()
+            );
+        }
+    }
+}
+
+impl Running {
+    fn start(backend: &dyn Backend, path: &Path) -> Result<Running, Fault> {
+        files::mark_open(backend, path).map_err(Fault::Io)?;
+        reserve_address_space()?;
+        let directory = path.to_path_buf();
+        let sled = Guarded::new(move || open_database(&directory))?;
+        let pairs =
+            sled.call(|database| Ok(database.iter().collect::<sled::Result<Vec<_>>>()?))?;
+        let pairs: Pairs = (pairs.iter())
+            .map(|(key, value)| (key.to_vec(), value.to_vec()))
+            .collect();
+        let sequence = match decode(&pairs) {
+            Ok(content) => content.sequence,
+            Err(Fault::Missing) => 0,
+            Err(fault) => return Err(fault),
+        };
+        Ok(Running {
+            sled,
+            pairs,
+            sequence,
+        })
+    }
+
+    fn store(&mut self, corpora: &Corpora, sequence: u64) -> Result<(), Fault> {
+        let pairs = encode(corpora, sequence);
         if pairs == self.pairs {
             return Ok(());
         }
@@ -147,95 +237,24 @@ impl Catalog {
         for key in self.pairs.keys().filter(|key| !pairs.contains_key(*key)) {
             batch.remove(key.as_slice());
         }
-        let failed = |source| Error::Io {
-            path: self.path.clone(),
-            action: "write the catalog",
-            source,
-        };
-        guarded(|| {
-            self.database.apply_batch(batch)?;
-            self.database.flush()
-        })
-        .map_err(|fault| failed(fault.into_io()))?;
-        self.backend
-            .sync_file(&self.path.join("db"))
-            .map_err(failed)?;
-        self.pairs = pairs;
+        self.sled.call(|database| {
+            database.apply_batch(batch)?;
+            database.flush()?;
+            Ok(())
+        })?;
+        (self.pairs, self.sequence) = (pairs, sequence);
         Ok(())
     }
+}
 
-    /// Syncs every file of sled's directory and the directory itself.
-    fn sync_all(&self) -> io::Result<()> {
-        for name in self.backend.list(&self.path)? {
-            let path = self.path.join(name);
-            if path.is_file() {
-                self.backend.sync_file(&path)?;
+impl From<sled::Error> for Fault {
+    fn from(error: sled::Error) -> Fault {
+        match error {
+            // A file that is too short is reported as an I/O error.
+            sled::Error::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                Fault::Io(error)
             }
-        }
-        self.backend.sync_directory(&self.path)
-    }
-}
-
-/// Reads the catalog in the directory `path` without writing there, even while another process writes to it.
-///
-/// sled cannot open read-only, so it opens a copy in a temporary directory. A copy made while the files changed is
-/// made again; one that is torn after all is damaged or an older state, as after a crash.
-pub(crate) fn read_only(path: &Path) -> std::result::Result<Corpora, Fault> {
-    let files = read_files_at_rest(path)?;
-    let copy = tempfile::Builder::new()
-        .prefix("zipfdb-catalog-")
-        .tempdir()
-        .map_err(Fault::NoCopy)?;
-    for (name, bytes) in files {
-        fs::write(copy.path().join(name), bytes).map_err(Fault::NoCopy)?;
-    }
-    let database = open_database(copy.path())?;
-    decode(&read_pairs(&database)?)
-}
-
-/// The files of sled's directory (it has no subdirectory that we use), read until two reads agree.
-fn read_files_at_rest(path: &Path) -> std::result::Result<BTreeMap<PathBuf, Vec<u8>>, Fault> {
-    let mut last = None;
-    for _ in 0..20 {
-        let files = match read_files(path) {
-            // A snapshot may be replaced between listing and reading.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if !path.try_exists().map_err(Fault::Io)? {
-                    return Err(Fault::Missing);
-                }
-                None
-            }
-            Err(error) => return Err(Fault::Io(error)),
-            Ok(files) => Some(files),
-        };
-        if files.is_some() && files == last {
-            break;
-        }
-        if last.is_some() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        last = files;
-    }
-    last.ok_or_else(|| Fault::Damaged("its files change all the time".to_owned()))
-}
-
-fn read_files(path: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            files.insert(entry.file_name().into(), fs::read(entry.path())?);
-        }
-    }
-    Ok(files)
-}
-
-impl Fault {
-    /// For where damage cannot be: in a catalog just created.
-    fn into_io(self) -> io::Error {
-        match self {
-            Fault::Io(error) | Fault::NoCopy(error) => error,
-            other => io::Error::other(other.to_string()),
+            error => Fault::Damaged(error.to_string()),
         }
     }
 }
@@ -246,67 +265,74 @@ impl fmt::Display for Fault {
             Fault::Missing => formatter.write_str("it is missing"),
             Fault::Damaged(what) => formatter.write_str(what),
             Fault::Version(version) => write!(formatter, "it has format version {version}"),
-            Fault::Io(error) | Fault::NoCopy(error) => error.fmt(formatter),
+            Fault::Io(error) => error.fmt(formatter),
         }
     }
 }
 
-fn open_database(path: &Path) -> std::result::Result<sled::Db, Fault> {
+/// Removes a catalog.
+fn clear(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Fails where sled would use memory that it did not get.
+fn reserve_address_space() -> Result<(), Fault> {
+    // Never touched, so it takes no memory. The black box keeps the allocation from being optimized away.
+    let mut space = Vec::<u8>::new();
+    let reserved = space.try_reserve_exact(SLED_ADDRESS_SPACE);
+    std::hint::black_box(&space);
+    reserved.map_err(|_| {
+        let size = SLED_ADDRESS_SPACE >> 20;
+        Fault::Io(io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            format!("out of memory: sled needs {size} MiB of address space"),
+        ))
+    })
+}
+
+fn open_database(path: &Path) -> Result<sled::Db, Fault> {
     let started = Instant::now();
     loop {
-        let opened = guarded(|| {
-            sled::Config::new()
-                .path(path)
-                .segment_size(SLED_SEGMENT_SIZE)
-                .cache_capacity(SLED_CACHE_SIZE)
-                .flush_every_ms(None)
-                .open()
-        });
+        let opened = sled::Config::new()
+            .path(path)
+            .segment_size(SLED_SEGMENT_SIZE)
+            .cache_capacity(SLED_CACHE_SIZE)
+            .flush_every_ms(None)
+            .open();
         match opened {
             // Our own lock file keeps other processes out, so this is a handle that is being dropped.
-            Err(Fault::Io(error))
+            Err(sled::Error::Io(error))
                 if error.to_string().starts_with("could not acquire lock")
                     && started.elapsed() < SLED_UNLOCK_TIME_MAX =>
             {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            other => return other,
+            other => return Ok(other?),
         }
     }
 }
 
-fn read_pairs(database: &sled::Db) -> std::result::Result<Pairs, Fault> {
-    guarded(|| {
-        database
-            .iter()
-            .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())))
-            .collect()
-    })
-}
-
-/// Runs something of sled's. A panic, which its code answers damage with in places, is an error like others.
-fn guarded<T>(run: impl FnOnce() -> sled::Result<T>) -> std::result::Result<T, Fault> {
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(Ok(value)) => Ok(value),
-        // A file that is too short is reported as an I/O error.
-        Ok(Err(sled::Error::Io(error))) if error.kind() != io::ErrorKind::UnexpectedEof => {
-            Err(Fault::Io(error))
-        }
-        Ok(Err(error)) => Err(Fault::Damaged(error.to_string())),
-        Err(panic) => {
-            let message = (panic.downcast_ref::<String>().map(String::as_str))
-                .or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(Fault::Damaged(format!(
-                "sled panicked: {}",
-                message.unwrap_or("no message")
-            )))
+/// Returns when sled's threads have let go of its file.
+fn wait_until_unlocked(db: &Path) -> io::Result<()> {
+    let file = File::open(db)?;
+    let started = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if started.elapsed() < SLED_UNLOCK_TIME_MAX => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
 /// The pairs that stand for `corpora`: for each the record in chunks, keys (corpus, chunk number) big-endian, and the
 /// manifest.
-fn encode(corpora: &Corpora) -> Pairs {
+fn encode(corpora: &Corpora, sequence: u64) -> Pairs {
     let mut pairs = Pairs::new();
     let mut bytes = Vec::new();
     for (id, record) in corpora {
@@ -318,12 +344,14 @@ fn encode(corpora: &Corpora) -> Pairs {
             pairs.insert(key, value);
         }
     }
-    let manifest = seal(MANIFEST_KEY, &manifest_of(&pairs));
+    let mut manifest = manifest_of(&pairs);
+    manifest.extend(sequence.to_le_bytes());
+    let manifest = seal(MANIFEST_KEY, &manifest);
     pairs.insert(MANIFEST_KEY.to_vec(), manifest);
     pairs
 }
 
-/// How many chunks there are and the CRC32 of all keys and values.
+/// How many chunks there are and the CRC32 of all keys and values: the manifest without the sequence number.
 fn manifest_of(chunks: &Pairs) -> Vec<u8> {
     let mut hasher = crc32fast::Hasher::new();
     for (key, value) in chunks {
@@ -350,21 +378,22 @@ fn checksum(key: &[u8], value: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn unseal<'a>(key: &[u8], value: &'a [u8]) -> std::result::Result<&'a [u8], Fault> {
+/// The version of a value and its payload.
+fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<(u8, &'a [u8]), Fault> {
     let damaged = || Fault::Damaged("a value has a wrong checksum".to_owned());
     let (content, crc) = value.split_last_chunk::<4>().ok_or_else(damaged)?;
     if checksum(key, content) != u32::from_le_bytes(*crc) {
         return Err(damaged());
     }
     match content {
-        [VERSION, payload @ ..] => Ok(payload),
+        [version @ (1 | VERSION), payload @ ..] => Ok((*version, payload)),
         [version, ..] => Err(Fault::Version(*version)),
         [] => Err(damaged()),
     }
 }
 
 /// The corpora that `pairs` stand for, if they are exactly what [`encode`] made.
-fn decode(pairs: &Pairs) -> std::result::Result<Corpora, Fault> {
+fn decode(pairs: &Pairs) -> Result<Content, Fault> {
     if pairs.is_empty() {
         return Err(Fault::Missing);
     }
@@ -373,11 +402,20 @@ fn decode(pairs: &Pairs) -> std::result::Result<Corpora, Fault> {
     let manifest = chunks
         .remove(MANIFEST_KEY)
         .ok_or_else(|| damaged("the manifest is missing"))?;
-    let manifest = unseal(MANIFEST_KEY, &manifest)?;
+    let (version, manifest) = unseal(MANIFEST_KEY, &manifest)?;
+    let (manifest, sequence) = match version {
+        1 => (manifest, 0),
+        _ => {
+            let (manifest, sequence) = manifest
+                .split_last_chunk::<8>()
+                .ok_or_else(|| damaged("the manifest is too short"))?;
+            (manifest, u64::from_le_bytes(*sequence))
+        }
+    };
 
     let mut records = BTreeMap::<u64, Vec<u8>>::new();
     for (key, value) in &chunks {
-        let payload = unseal(key, value)?;
+        let (_, payload) = unseal(key, value)?;
         let id = key
             .first_chunk::<8>()
             .ok_or_else(|| damaged("a key is too short"))?;
@@ -394,7 +432,7 @@ fn decode(pairs: &Pairs) -> std::result::Result<Corpora, Fault> {
         let record = record.ok_or_else(|| damaged("a corpus record makes no sense"))?;
         corpora.insert(id, record);
     }
-    Ok(corpora)
+    Ok(Content { corpora, sequence })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Invariant: a change is visible, in this process and to those that open the directory later, as a whole or not at
 //! all, and once a call that makes one returns, it survives a crash and a power cut (a commit of records: as far as its
 //! durability says). The order that ensures it is the same for creating, publishing and dropping: files complete and
-//! synced under a temporary name; renamed, directory synced (from here on it has happened); catalog; visible. A
+//! synced under a temporary name; renamed, directory synced (from here on it has happened); manifest; visible. A
 //! recompression has happened when the log says so, before the renames: it takes segments away as well.
 //! `store/recovery.rs` finishes what a crash interrupts.
 //!
@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::backend::{Backend, FileBackend, MemoryBackend};
-use crate::catalog::{Catalog, Corpora, CorpusRecord};
+use crate::catalog::{Corpora, CorpusRecord};
 use crate::lock::DirectoryLock;
 use crate::log::{Durability, Log, LogFile, LogPosition, LogRecord, Scan};
 use crate::segment::SegmentReader;
@@ -34,12 +34,14 @@ mod directory;
 mod open;
 mod publication;
 mod recovery;
+mod registry;
 mod salvage;
 
 pub use publication::Publication;
 pub use salvage::{Salvage, SalvagedCorpus};
 
 use directory::SegmentDirectory;
+use registry::Registry;
 
 const SEGMENTS_NAME: &str = "segments";
 
@@ -102,7 +104,7 @@ struct Shared {
 #[derive(Debug)]
 struct Writer {
     /// `None` in memory and read-only.
-    catalog: Option<Catalog>,
+    registry: Option<Registry>,
     poisoned: Arc<AtomicBool>,
 }
 
@@ -121,7 +123,8 @@ impl Store {
     /// Opens the database in the directory `path`.
     ///
     /// Costs some milliseconds, whatever the size of the database: segments are opened when they are needed. A
-    /// catalog that is missing or damaged is rebuilt from the segment files, see [`Store::warnings`].
+    /// manifest or catalog that is missing or damaged is rebuilt from the other, or from the segment files, see
+    /// [`Store::warnings`].
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open for writing already; [`Error::Corrupt`] if `path` is something else than a
@@ -130,9 +133,10 @@ impl Store {
         Store::open_with(Arc::new(FileBackend), path.as_ref(), options)
     }
 
-    /// Like [`Store::open`], with every file operation but those of the catalog and the lock going through `backend`.
+    /// Like [`Store::open`], with every file operation but those of sled and the lock going through `backend`.
     ///
-    /// For tests that watch or fail them: `backend` must work on the real directory `path`.
+    /// For tests that watch or fail them. `backend` must work on the real directory `path` or say that it has no file
+    /// system ([`Backend::is_file_system`]); the parent of `path` must exist there.
     pub fn open_with(
         backend: Arc<dyn Backend>,
         path: &Path,
@@ -217,10 +221,10 @@ impl Store {
         };
         shared.directory.write_marker(&*shared.backend, &record)?;
         corpora.insert(record.id, record.clone());
-        writer.change(|catalog| {
+        writer.change(|registry| {
             shared.directory.place_marker(&*shared.backend, record.id)?;
             shared.directory.sync(&*shared.backend)?;
-            store_catalog(catalog, &corpora)
+            store_corpora(registry, &corpora)
         })?;
         shared.visible.lock().corpora = corpora;
         Ok(record)
@@ -253,10 +257,10 @@ impl Store {
         check_settings(&record.settings)?;
         // A marker holds no segments: they are found by their footers.
         shared.directory.write_marker(&*shared.backend, record)?;
-        writer.change(|catalog| {
+        writer.change(|registry| {
             shared.directory.place_marker(&*shared.backend, id)?;
             shared.directory.sync(&*shared.backend)?;
-            store_catalog(catalog, &corpora)
+            store_corpora(registry, &corpora)
         })?;
         shared.visible.lock().corpora = corpora;
         Ok(())
@@ -274,14 +278,14 @@ impl Store {
         let mut corpora = shared.visible.lock().corpora.clone();
         let id = shared.visible.lock().corpus(name)?.id;
         let record = corpora.remove(&id).expect("found under the writer lock");
-        writer.change(|catalog| {
+        writer.change(|registry| {
             let (marker, tombstone) = (shared.directory.marker(id), shared.directory.tombstone(id));
             shared
                 .backend
                 .rename(&marker, &tombstone)
                 .map_err(io_error(&marker, "rename"))?;
             shared.directory.sync(&*shared.backend)?;
-            store_catalog(catalog, &corpora)
+            store_corpora(registry, &corpora)
         })?;
 
         let mut visible = shared.visible.lock();
@@ -459,7 +463,7 @@ impl Store {
         Ok((record, segments))
     }
 
-    /// What was not as the last commit left it when the database was opened: a rebuilt catalog, an interrupted commit
+    /// What was not as the last commit left it when the database was opened: a rebuilt manifest or catalog, an interrupted commit
     /// that was finished, lost files. Also given to `tracing`.
     pub fn warnings(&self) -> Vec<String> {
         self.shared.warnings.clone()
@@ -507,7 +511,7 @@ impl Shared {
             next_id: AtomicU64::new(1),
             poisoned: Arc::clone(&poisoned),
             writer: Mutex::new(Writer {
-                catalog: None,
+                registry: None,
                 poisoned,
             }),
             log,
@@ -650,8 +654,8 @@ impl Shared {
 impl Writer {
     /// Runs the part of a change that must not be left half done. If it fails nothing more is written: what is on
     /// disk is decided by the next open.
-    fn change(&mut self, run: impl FnOnce(Option<&mut Catalog>) -> Result<()>) -> Result<()> {
-        let changed = run(self.catalog.as_mut());
+    fn change(&mut self, run: impl FnOnce(Option<&mut Registry>) -> Result<()>) -> Result<()> {
+        let changed = run(self.registry.as_mut());
         if changed.is_err() {
             self.poisoned.store(true, Ordering::Release);
         }
@@ -728,8 +732,8 @@ impl Drop for Segment {
     }
 }
 
-fn store_catalog(catalog: Option<&mut Catalog>, corpora: &Corpora) -> Result<()> {
-    catalog.map_or(Ok(()), |catalog| catalog.store(corpora))
+fn store_corpora(registry: Option<&mut Registry>, corpora: &Corpora) -> Result<()> {
+    registry.map_or(Ok(()), |registry| registry.store(corpora))
 }
 
 fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {

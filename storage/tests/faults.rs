@@ -116,6 +116,7 @@ fn a_call_that_fails_while_an_interrupted_commit_is_recovered_loses_nothing() {
         let marker = marker.unwrap();
         std::fs::rename(&marker, marker.with_extension("dropped")).unwrap();
         std::fs::remove_dir_all(path.join("catalog")).unwrap();
+        std::fs::remove_file(path.join("MANIFEST")).unwrap();
     };
     let mut after = before.clone();
     after.remove("bb");

@@ -119,6 +119,12 @@ fn child_that_reads_without_a_temporary_directory() {
     let store = Store::open(path, READ).unwrap();
     assert_eq!(observe(&store), states(&steps()).pop().unwrap());
     assert_eq!(store.warnings(), Vec::<String>::new());
+    #[cfg(target_os = "linux")]
+    for thread in std::fs::read_dir("/proc/self/task").unwrap() {
+        let name = std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap();
+        let starts = ["sled", "zipfdb"].map(|start| name.starts_with(start));
+        assert_eq!(starts, [false, false], "a reader has started {name}");
+    }
     eprintln!("read");
 }
 

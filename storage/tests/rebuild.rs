@@ -1,4 +1,5 @@
-//! Whatever happens to the catalog, or to one other file, the right state comes back and it is said what was wrong.
+//! Whatever happens to manifest and catalog, or to one other file, the right state comes back and it is said what was
+//! wrong.
 
 #![allow(clippy::unwrap_used)]
 
@@ -71,6 +72,11 @@ impl Original {
         path
     }
 
+    fn size(&self, file: &str) -> usize {
+        let path = self.directory.path().join("original.zdb").join(file);
+        std::fs::metadata(path).unwrap().len() as usize
+    }
+
     /// Files in a directory, relative to the database.
     fn files(&self, directory: &str) -> Vec<String> {
         let path = self.directory.path().join("original.zdb").join(directory);
@@ -86,15 +92,93 @@ impl Original {
 }
 
 #[test]
-fn a_deleted_catalog_is_rebuilt_with_a_warning() {
+fn a_deleted_manifest_or_catalog_is_rebuilt_with_a_warning() {
     let original = Original::new();
     let path = original.damaged("LOCK", Some);
     std::fs::remove_dir_all(path.join("catalog")).unwrap();
-    let warnings = recovers(&path, "deleted");
     assert_eq!(
-        warnings,
+        recovers(&path, "no catalog"),
+        ["the catalog was rebuilt from the manifest: it is missing"]
+    );
+    let path = original.damaged("MANIFEST", |_| None);
+    assert_eq!(
+        recovers(&path, "no manifest"),
+        ["the manifest was rebuilt from the catalog: it is missing"]
+    );
+    let path = original.damaged("MANIFEST", |_| None);
+    std::fs::remove_dir_all(path.join("catalog")).unwrap();
+    assert_eq!(
+        recovers(&path, "neither"),
         ["the catalog was rebuilt from the segment files: it is missing"]
     );
+}
+
+#[test]
+fn a_manifest_that_is_cut_or_flipped_is_told_and_gives_the_right_state() {
+    let original = Original::new();
+    let mut random = Random::new(Random::seed(1));
+    let size = original.size("MANIFEST");
+    for round in 0..60 {
+        let (at, bit) = (random.below(size), random.below(8));
+        let path = original.damaged("MANIFEST", |mut bytes| {
+            match round % 2 {
+                0 => bytes[at] ^= 1 << bit,
+                _ => bytes.truncate(at),
+            }
+            Some(bytes)
+        });
+        if round % 4 >= 2 {
+            std::fs::remove_dir_all(path.join("catalog")).unwrap();
+        }
+        let reader = Store::open(&path, READ).unwrap();
+        let warnings = reader.warnings().join("\n");
+        assert!(
+            warnings.contains("the manifest cannot be used"),
+            "{warnings}"
+        );
+        drop(reader);
+        let warnings = recovers(&path, &format!("bit {bit} of byte {at}")).join("\n");
+        assert!(warnings.contains("was rebuilt from the"), "{warnings}");
+    }
+}
+
+/// A file of a backup, say, among newer ones.
+#[test]
+fn an_older_manifest_than_the_catalog_is_not_believed() {
+    let original = Original::of(&steps()[..5]);
+    let old = original.directory.path().join("original.zdb/MANIFEST");
+    let old = std::fs::read(old).unwrap();
+    let original = Original::new();
+    let path = original.damaged("MANIFEST", |_| Some(old));
+    assert_eq!(
+        recovers(&path, "older"),
+        ["the manifest was rebuilt from the catalog: it is older"]
+    );
+}
+
+/// What a process leaves that is killed between manifest and catalog.
+#[test]
+fn an_older_catalog_than_the_manifest_is_brought_up_to_date_without_a_word() {
+    let original = Original::of(&steps()[..5]);
+    let old = original.directory.path().join("original.zdb/catalog");
+    let newer = Original::new();
+    let path = newer.damaged("LOCK", Some);
+    std::fs::remove_dir_all(path.join("catalog")).unwrap();
+    copy_directory(&old, &path.join("catalog"));
+    assert_eq!(recovers(&path, "older, closed"), [""; 0]);
+    let path = newer.damaged("catalog/CLOSED", |_| None);
+    std::fs::write(path.join("catalog/db"), "half a write").unwrap();
+    assert_eq!(recovers(&path, "not closed"), [""; 0]);
+    let store = Store::open(&path, WRITE).unwrap();
+    Step::Create("later").perform(&store).unwrap();
+    drop(store);
+    std::fs::remove_file(path.join("MANIFEST")).unwrap();
+    let store = Store::open(&path, WRITE).unwrap();
+    assert_eq!(
+        store.warnings(),
+        ["the manifest was rebuilt from the catalog: it is missing"]
+    );
+    store.corpus("later").unwrap();
 }
 
 #[test]
@@ -105,9 +189,7 @@ fn a_catalog_with_a_file_removed_cut_or_flipped_gives_the_right_state() {
     assert!(files.iter().any(|name| name == "catalog/db"));
     let mut rebuilt = 0;
     for file in files {
-        let size = std::fs::metadata(original.directory.path().join("original.zdb").join(&file))
-            .unwrap()
-            .len() as usize;
+        let size = original.size(&file);
         let mut attempt = |damage: &str, change: &dyn Fn(Vec<u8>) -> Option<Vec<u8>>| {
             let path = original.damaged(&file, change);
             rebuilt += usize::from(!recovers(&path, &format!("{file}: {damage}")).is_empty());
@@ -137,15 +219,16 @@ fn a_damaged_catalog_beside_a_log_gives_the_right_state() {
     let original = Original::of(&steps);
     let expected = states(&steps).pop().unwrap();
     let mut random = Random::new(Random::seed(1));
-    let size = std::fs::metadata(original.directory.path().join("original.zdb/catalog/db"))
-        .unwrap()
-        .len() as usize;
+    let size = original.size("catalog/db");
     for _ in 0..100 {
         let (at, bit) = (random.below(size), random.below(8));
         let path = original.damaged("catalog/db", |mut bytes| {
             bytes[at] ^= 1 << bit;
             Some(bytes)
         });
+        if at % 2 == 0 {
+            std::fs::remove_file(path.join("MANIFEST")).unwrap();
+        }
         recovers_as(&path, &format!("bit {bit} of byte {at}"), expected.clone());
     }
 }
@@ -163,6 +246,10 @@ fn a_lost_marker_loses_no_corpus_that_has_segments() {
         assert_eq!(recovers(&path, &marker).len(), 1);
         let path = original.damaged(&marker, |_| None);
         std::fs::remove_dir_all(path.join("catalog")).unwrap();
+        assert_eq!(recovers(&path, &marker).len(), 2);
+        let path = original.damaged(&marker, |_| None);
+        std::fs::remove_dir_all(path.join("catalog")).unwrap();
+        std::fs::remove_file(path.join("MANIFEST")).unwrap();
         assert_eq!(recovers(&path, &marker).len(), 2);
     }
 }
@@ -189,7 +276,7 @@ fn a_lost_segment_is_an_error_of_its_corpus_only_and_is_told_at_once() {
 }
 
 #[test]
-fn segments_without_catalog_that_are_not_all_there_are_set_aside_and_kept() {
+fn segments_without_manifest_and_catalog_that_are_not_all_there_are_set_aside_and_kept() {
     let original = Original::new();
     // `bb` has a publication of three segments and then one of one.
     let segments: Vec<String> = (original.files("segments").into_iter())
@@ -203,6 +290,7 @@ fn segments_without_catalog_that_are_not_all_there_are_set_aside_and_kept() {
             damage.then_some(bytes)
         });
         std::fs::remove_dir_all(path.join("catalog")).unwrap();
+        std::fs::remove_file(path.join("MANIFEST")).unwrap();
         let expected = State::from([("bb".to_owned(), vec!["b5".to_owned()])]);
         assert_eq!(observe(&Store::open(&path, READ).unwrap()), expected);
 
@@ -249,9 +337,24 @@ fn a_segment_with_the_content_of_another_is_refused() {
 }
 
 #[test]
-fn a_catalog_of_a_later_release_is_refused_and_left_alone() {
+fn a_manifest_or_catalog_of_a_later_release_is_refused_and_left_alone() {
     let original = Original::new();
-    let path = original.damaged("LOCK", Some);
+    let path = original.damaged("MANIFEST", |mut bytes| {
+        bytes[7] = 2;
+        let content = bytes.len() - 4;
+        let crc = crc32fast::hash(&bytes[..content]);
+        bytes[content..].copy_from_slice(&crc.to_le_bytes());
+        Some(bytes)
+    });
+    let before = contents(&path);
+    for options in [READ, WRITE] {
+        let error = Store::open(&path, options).unwrap_err();
+        assert!(error.to_string().contains("format version 2"), "{error}");
+    }
+    assert_eq!(contents(&path), before);
+
+    let path = original.damaged("MANIFEST", |_| None);
+    std::fs::remove_file(path.join("catalog/CLOSED")).unwrap();
     {
         let database = sled::Config::new()
             .path(path.join("catalog"))
@@ -260,7 +363,7 @@ fn a_catalog_of_a_later_release_is_refused_and_left_alone() {
             .open()
             .unwrap();
         let mut value = database.get("manifest").unwrap().unwrap().to_vec();
-        value[0] = 2;
+        value[0] = 3;
         let content = value.len() - 4;
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(b"manifest");
@@ -269,9 +372,7 @@ fn a_catalog_of_a_later_release_is_refused_and_left_alone() {
         database.insert("manifest", value).unwrap();
         database.flush().unwrap();
     }
-    for options in [READ, WRITE] {
-        let error = Store::open(&path, options).unwrap_err();
-        assert!(error.to_string().contains("format version 2"), "{error}");
-    }
+    let error = Store::open(&path, WRITE).unwrap_err();
+    assert!(error.to_string().contains("format version 3"), "{error}");
     assert!(!path.join("catalog.aside").exists());
 }

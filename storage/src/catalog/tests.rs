@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write;
+
 use super::*;
-use crate::backend::FileBackend;
+use crate::backend::{FileBackend, MemoryBackend};
 use crate::{CorpusSettings, LogPosition, Tokenizer};
 
 fn corpus(id: u64, name: &str, segments: impl IntoIterator<Item = u64>) -> CorpusRecord {
@@ -41,14 +43,15 @@ fn backend() -> Arc<dyn Backend> {
 #[test]
 fn corpora_come_back_from_their_pairs() {
     for state in [Corpora::new(), three()] {
-        assert_eq!(decode(&encode(&state)).unwrap(), state);
+        let content = decode(&encode(&state, 7)).unwrap();
+        assert_eq!((content.corpora, content.sequence), (state, 7));
     }
     assert!(matches!(decode(&Pairs::new()), Err(Fault::Missing)));
 }
 
 #[test]
 fn pairs_that_are_changed_lost_or_older_are_damage() {
-    let pairs = encode(&three());
+    let pairs = encode(&three(), 7);
     for key in pairs.keys() {
         let mut lost = pairs.clone();
         lost.remove(key);
@@ -60,7 +63,7 @@ fn pairs_that_are_changed_lost_or_older_are_damage() {
             assert!(matches!(decode(&changed), Err(Fault::Damaged(_))));
         }
     }
-    let older = encode(&corpora([corpus(2, &"long".repeat(60), 3..39)]));
+    let older = encode(&corpora([corpus(2, &"long".repeat(60), 3..39)]), 7);
     let mut mixed = pairs.clone();
     for (key, value) in older {
         mixed.insert(key.clone(), value);
@@ -71,36 +74,140 @@ fn pairs_that_are_changed_lost_or_older_are_damage() {
 
 #[test]
 fn values_of_a_later_version_are_not_taken_for_damage() {
-    let mut pairs = encode(&Corpora::new());
+    let mut pairs = encode(&Corpora::new(), 7);
     let manifest = pairs.get_mut(MANIFEST_KEY).unwrap();
     manifest[0] = VERSION + 1;
     let content = manifest.len() - 4;
     let crc = checksum(MANIFEST_KEY, &manifest[..content]);
     manifest[content..].copy_from_slice(&crc.to_le_bytes());
-    assert!(matches!(decode(&pairs), Err(Fault::Version(2))));
+    assert!(matches!(decode(&pairs), Err(Fault::Version(3))));
+}
+
+/// The pairs of a catalog of version 1.
+fn encode_first_version(corpora: &Corpora) -> Pairs {
+    let mut pairs = encode(corpora, 0);
+    pairs.remove(MANIFEST_KEY);
+    let seal = |key: &[u8], payload: &[u8]| {
+        let mut value = [&[1], payload].concat();
+        value.extend(checksum(key, &value).to_le_bytes());
+        value
+    };
+    for (key, value) in &mut pairs {
+        *value = seal(key, &value[1..value.len() - 4]);
+    }
+    let manifest = seal(MANIFEST_KEY, &manifest_of(&pairs));
+    pairs.insert(MANIFEST_KEY.to_vec(), manifest);
+    pairs
 }
 
 #[test]
-fn a_state_is_read_back_after_reopening_and_from_a_copy() {
+fn a_catalog_of_the_first_version_is_read_and_written_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("catalog");
+    let pairs = encode_first_version(&three());
+    {
+        let database = open_database(&path).unwrap();
+        for (key, value) in pairs {
+            database.insert(key, value).unwrap();
+        }
+        database.flush().unwrap();
+    }
+    let (mut catalog, content) = Catalog::open(backend(), &path).unwrap();
+    let expected = Content {
+        corpora: three(),
+        sequence: 0,
+    };
+    assert_eq!(content, expected);
+    catalog.store(&three(), 5).unwrap();
+    drop(catalog);
+    assert_eq!(stored(&path), (three(), 5));
+}
+
+fn create(path: &Path, corpora: &Corpora) -> Catalog {
+    let mut catalog = Catalog::void(backend(), path);
+    catalog.store(corpora, 1).unwrap();
+    catalog
+}
+
+/// What a catalog that nobody has open holds.
+fn stored(path: &Path) -> (Corpora, u64) {
+    let (_, content) = Catalog::open(backend(), path).unwrap();
+    (content.corpora, content.sequence)
+}
+
+#[test]
+fn a_state_is_read_back_after_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("catalog");
     assert!(matches!(
         Catalog::open(backend(), &path),
         Err(Fault::Missing)
     ));
-    assert!(matches!(read_only(&path), Err(Fault::Missing)));
+    assert!(matches!(
+        Files::read(&FileBackend, &path),
+        Ok(Files::Missing)
+    ));
 
-    let mut catalog = Catalog::create(backend(), &path, &Corpora::new()).unwrap();
-    assert_eq!(read_only(&path).unwrap(), Corpora::new());
-    catalog.store(&three()).unwrap();
-    assert_eq!(read_only(&path).unwrap(), three(), "while it is open");
+    let mut catalog = create(&path, &Corpora::new());
+    catalog.store(&three(), 4).unwrap();
+    assert!(matches!(Files::read(&FileBackend, &path), Ok(Files::Open)));
     drop(catalog);
-    let (mut catalog, state) = Catalog::open(backend(), &path).unwrap();
-    assert_eq!(state, three());
+    assert!(matches!(
+        Files::read(&FileBackend, &path),
+        Ok(Files::Closed(4))
+    ));
+    assert_eq!(stored(&path), (three(), 4));
+
     let one = corpora([corpus(70, "b", [71, 72])]);
-    catalog.store(&one).unwrap();
+    let mut catalog = Catalog::closed(backend(), &path);
+    catalog.store(&one, 9).unwrap();
     drop(catalog);
-    assert_eq!(Catalog::open(backend(), &path).unwrap().1, one);
+    assert_eq!(stored(&path), (one, 9));
+}
+
+#[test]
+fn a_catalog_that_stores_nothing_is_not_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("catalog");
+    drop(create(&path, &three()));
+    let before = read_files(&path);
+    drop(Catalog::closed(backend(), &path));
+    assert_eq!(read_files(&path), before);
+}
+
+/// A handle that was leaked holds the lock of sled's file for as long as the process lives.
+#[test]
+fn a_catalog_that_was_given_up_can_be_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("catalog");
+    let mut catalog = create(&path, &Corpora::new());
+    let State::Running(running) = &catalog.state else {
+        panic!("it was just used");
+    };
+    let fault = running
+        .sled
+        .call(|_| -> Result<(), Fault> { panic!("as sled does") });
+    assert!(matches!(fault, Err(Fault::Damaged(_))));
+    catalog.store(&three(), 2).unwrap_err();
+    catalog.store(&three(), 3).unwrap_err();
+    drop(catalog);
+    assert!(matches!(Files::read(&FileBackend, &path), Ok(Files::Open)));
+
+    let mut catalog = Catalog::void(backend(), &path);
+    catalog.store(&three(), 4).unwrap();
+    drop(catalog);
+    assert_eq!(stored(&path), (three(), 4));
+}
+
+fn read_files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            files.insert(entry.file_name().into(), fs::read(entry.path()).unwrap());
+        }
+    }
+    files
 }
 
 /// Bytes of all files below `path`, and how many there are.
@@ -123,11 +230,11 @@ fn a_catalog_of_a_few_corpora_stays_below_sixteen_kibibytes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("catalog");
     let mut state = corpora([corpus(1, "docs", [])]);
-    drop(Catalog::create(backend(), &path, &state).unwrap());
+    drop(create(&path, &state));
     assert!(disk_size(&path).0 < 1024, "{}", disk_size(&path).0);
 
     for round in 0..6 {
-        let (mut catalog, _) = Catalog::open(backend(), &path).unwrap();
+        let mut catalog = Catalog::closed(backend(), &path);
         state.insert(
             10 * round,
             corpus(10 * round, &format!("corpus{round}"), []),
@@ -138,7 +245,7 @@ fn a_catalog_of_a_few_corpora_stays_below_sixteen_kibibytes() {
                 .unwrap()
                 .segments
                 .push(10 * round + segment);
-            catalog.store(&state).unwrap();
+            catalog.store(&state, 1).unwrap();
         }
     }
     assert!(disk_size(&path).0 <= 16 << 10, "{}", disk_size(&path).0);
@@ -149,91 +256,114 @@ fn long_names_and_many_segments_need_no_blob_files() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("catalog");
     let mut state = Corpora::new();
-    let mut catalog = Catalog::create(backend(), &path, &state).unwrap();
+    let mut catalog = create(&path, &state);
     for id in 0..40 {
         state.insert(id, corpus(id, &format!("{id:0255}"), 0..50));
-        catalog.store(&state).unwrap();
+        catalog.store(&state, 1).unwrap();
     }
     for segments in [1000, 2000] {
         state.insert(41, corpus(41, "many", 0..segments));
-        catalog.store(&state).unwrap();
+        catalog.store(&state, 1).unwrap();
     }
     state.remove(&20);
-    catalog.store(&state).unwrap();
+    catalog.store(&state, 1).unwrap();
     drop(catalog);
     assert_eq!(disk_size(&path.join("blobs")), (0, 0));
-    assert_eq!(Catalog::open(backend(), &path).unwrap().1, state);
+    assert_eq!(stored(&path).0, state);
 }
 
-/// Every file of a catalog in turn is cut, flipped or removed: the answer is a state that was stored once, or a fault.
+/// Every byte of every file of a catalog is cut off or flipped, every file removed: the damage is seen without sled.
 #[test]
-fn a_damaged_catalog_never_answers_with_something_that_was_not_stored() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("catalog");
-    let mut stored = vec![Corpora::new()];
-    let mut catalog = Catalog::create(backend(), &path, &stored[0]).unwrap();
-    for id in 1..5 {
-        let mut state = stored.last().unwrap().clone();
-        state.insert(id, corpus(id, "name", id..id + 3));
-        catalog.store(&state).unwrap();
-        stored.push(state);
-        if id == 2 {
-            drop(catalog);
-            catalog = Catalog::open(backend(), &path).unwrap().0; // makes sled write a snapshot file
-        }
-    }
-    drop(catalog);
-
-    let files = read_files(&path).unwrap();
-    assert_eq!(files.len(), 3, "conf, db and a snapshot");
-    let work = directory.path().join("work");
-    let open_with = |name: &Path, bytes: Option<&[u8]>| {
-        let _ = fs::remove_dir_all(&work);
-        fs::create_dir(&work).unwrap();
-        for (other, content) in &files {
-            fs::write(work.join(other), content).unwrap();
-        }
-        match bytes {
-            Some(bytes) => fs::write(work.join(name), bytes).unwrap(),
-            None => fs::remove_file(work.join(name)).unwrap(),
-        }
-        match read_only(&work) {
-            Ok(state) => assert!(stored.contains(&state), "{}", name.display()),
-            Err(Fault::Damaged(_) | Fault::Missing) => {}
-            Err(fault) => panic!("{}: {fault:?}", name.display()),
-        }
-    };
-    for (name, bytes) in &files {
-        open_with(name, None);
-        let step = bytes.len().div_ceil(60);
-        for at in (0..bytes.len()).step_by(step) {
-            open_with(name, Some(&bytes[..at]));
-            let mut flipped = bytes.clone();
-            flipped[at] ^= 1 << (at % 8);
-            open_with(name, Some(&flipped));
-        }
-    }
-}
-
-#[test]
-fn a_panic_of_sled_is_damage_like_any_other() {
+fn any_change_to_the_files_of_a_closed_catalog_is_seen_before_sled_is_started() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("catalog");
     let mut state = Corpora::new();
-    let mut catalog = Catalog::create(backend(), &path, &state).unwrap();
-    for id in 0..40 {
-        state.insert(id, corpus(id, "name", []));
-        catalog.store(&state).unwrap();
+    let mut catalog = create(&path, &state);
+    for id in 1..5 {
+        state.insert(id, corpus(id, "name", id..id + 3));
+        catalog.store(&state, id).unwrap();
+        if id == 2 {
+            drop(catalog);
+            catalog = Catalog::closed(backend(), &path); // makes sled write a snapshot file
+        }
     }
     drop(catalog);
-    // Two of its own segments with one number: it panics.
-    let mut bytes = fs::read(path.join("db")).unwrap();
-    bytes.copy_within(SLED_SEGMENT_SIZE..SLED_SEGMENT_SIZE + 512, 0);
-    fs::write(path.join("db"), bytes).unwrap();
-    let fault = read_only(&path).unwrap_err();
-    assert!(fault.to_string().starts_with("sled panicked: "), "{fault}");
-    let fault = Catalog::open(backend(), &path).unwrap_err();
-    assert!(matches!(fault, Fault::Damaged(_)));
+    let files = read_files(&path);
+    assert_eq!(files.len(), 4, "conf, db, a snapshot and the mark");
+
+    let memory = MemoryBackend::new();
+    memory.create_directory(&path).unwrap();
+    let write = |name: &Path, bytes: &[u8]| {
+        let _ = memory.remove(&path.join(name));
+        let mut file = memory.create(&path.join(name)).unwrap();
+        file.write_all(bytes).unwrap();
+    };
+    for (name, bytes) in &files {
+        write(name, bytes);
+    }
+    assert!(matches!(Files::read(&memory, &path), Ok(Files::Closed(4))));
+    for (name, bytes) in &files {
+        let is_mark = name == Path::new("CLOSED");
+        let step = bytes.len().div_ceil(2000);
+        for at in (0..bytes.len()).step_by(step) {
+            write(name, &bytes[..at]);
+            let found = Files::read(&memory, &path);
+            assert!(matches!(found, Ok(Files::Damaged(_))), "{name:?} {at}");
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            write(name, &flipped);
+            let found = Files::read(&memory, &path);
+            assert!(matches!(found, Ok(Files::Damaged(_))), "{name:?} {at}");
+        }
+        memory.remove(&path.join(name)).unwrap();
+        let found = Files::read(&memory, &path).unwrap();
+        match is_mark {
+            true => assert!(matches!(found, Files::Open)),
+            false => assert!(matches!(found, Files::Damaged(_)), "{name:?}"),
+        }
+        write(name, bytes);
+    }
+    write(Path::new("snap.0000000000000001"), b"strange");
+    assert!(matches!(Files::read(&memory, &path), Ok(Files::Damaged(_))));
+}
+
+/// Files of a catalog that was not closed are opened if need be, and what sled is known to panic at is refused before.
+#[test]
+fn files_that_sled_panics_at_are_refused_without_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("catalog");
+    let mut state = Corpora::new();
+    let mut catalog = create(&path, &state);
+    for id in 0..40 {
+        state.insert(id, corpus(id, "name", []));
+        catalog.store(&state, id).unwrap();
+    }
+    drop(catalog);
+    fs::remove_file(path.join("CLOSED")).unwrap();
+    let files = read_files(&path);
+    let check = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = files[Path::new(name)].clone();
+        change(&mut bytes);
+        fs::write(path.join(name), bytes).unwrap();
+        let fault = files::check_form(&FileBackend, &path);
+        fs::write(path.join(name), &files[Path::new(name)]).unwrap();
+        assert!(matches!(fault, Err(Fault::Damaged(_))), "{fault:?}");
+    };
+    files::check_form(&FileBackend, &path).unwrap();
+    for at in 0..files[Path::new("conf")].len() {
+        check("conf", &|bytes| bytes[at] ^= 1);
+        check("conf", &|bytes| bytes.truncate(at));
+    }
+    for at in 0..20 {
+        check("db", &|bytes| bytes[SLED_SEGMENT_SIZE + at] ^= 1);
+        check("db", &|bytes| bytes.truncate(SLED_SEGMENT_SIZE + at.max(1)));
+    }
+    check("db", &Vec::clear);
+    // Two of its own segments with one number.
+    check("db", &|bytes| {
+        bytes.copy_within(SLED_SEGMENT_SIZE..SLED_SEGMENT_SIZE + 512, 0);
+    });
+    assert_eq!(stored(&path).0, state);
 }
 
 #[test]
@@ -278,16 +408,16 @@ fn every_store_ends_with_a_sync_of_what_it_wrote() {
     let path = directory.path().join("catalog");
     let recording = Arc::new(Recording::default());
     let mut state = Corpora::new();
-    let mut catalog = Catalog::create(recording.clone(), &path, &state).unwrap();
+    let mut catalog = Catalog::void(recording.clone(), &path);
     for id in 0..60 {
         state.insert(id, corpus(id, "name", id..id + id % 30));
         if id % 7 == 6 {
             state.remove(&(id - 3));
         }
-        catalog.store(&state).unwrap();
+        catalog.store(&state, id).unwrap();
         if id % 20 == 19 {
             drop(catalog);
-            catalog = Catalog::open(recording.clone(), &path).unwrap().0;
+            catalog = Catalog::closed(recording.clone(), &path);
         }
         let synced = directory.path().join(format!("synced{id}"));
         fs::create_dir(&synced).unwrap();
@@ -297,6 +427,9 @@ fn every_store_ends_with_a_sync_of_what_it_wrote() {
                 fs::write(synced.join(name), bytes).unwrap();
             }
         }
-        assert_eq!(read_only(&synced).unwrap(), state);
+        if !synced.join("conf").exists() {
+            fs::copy(path.join("conf"), synced.join("conf")).unwrap();
+        }
+        assert_eq!(stored(&synced).0, state);
     }
 }

@@ -1,28 +1,27 @@
 //! Opening a database directory: for writing, which finishes what a crash interrupted, or for reading, which changes
 //! nothing.
 //!
-//! Invariant: nothing is removed before the catalog agrees with the files, so opening may itself be cut short at any
+//! Invariant: nothing is removed before the manifest agrees with the files, so opening may itself be cut short at any
 //! point and starts over. What is live is decided in `recovery.rs`, for both ways of opening alike.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::backend::{Backend, ReadOnlyBackend};
-use crate::catalog::{self, Catalog, CorpusRecord, Fault};
+use crate::catalog::{CorpusRecord, Fault, Files};
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::{self, LOG_NAME, Scan};
+use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::{Listing, SegmentDirectory};
 use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
+use crate::store::registry::{CATALOG_NAME, FoundRegistry, later_version};
 use crate::store::{SEGMENTS_NAME, Shared, io_error};
 use crate::{Error, Result};
-
-pub(super) const CATALOG_NAME: &str = "catalog";
 
 /// How often a read-only open starts over because a writer changed the directory under it.
 const READ_ATTEMPTS_MAX: u32 = 50;
@@ -34,19 +33,14 @@ const LOG_ATTEMPTS_MAX: u32 = 3;
 pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) -> Result<Shared> {
     let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
     prepare_directory(&*backend, path, create)?;
-    let lock = DirectoryLock::acquire(path)?;
+    let lock = match backend.is_file_system() {
+        true => Some(DirectoryLock::acquire(path)?),
+        false => None,
+    };
     create_segment_directory(&*backend, path, &directory, create)?;
 
-    let catalog_path = path.join(CATALOG_NAME);
+    let registry = FoundRegistry::read(&backend, path)?;
     let mut warnings = Vec::new();
-    let (stored, known, damage) = match Catalog::open(Arc::clone(&backend), &catalog_path) {
-        Ok((catalog, corpora)) => (Some(catalog), Some(corpora), None),
-        Err(fault @ (Fault::Missing | Fault::Damaged(_))) => (None, None, Some(fault)),
-        Err(Fault::Version(found)) => return Err(later_version(&catalog_path, found)),
-        Err(Fault::Io(error) | Fault::NoCopy(error)) => {
-            return Err(io_error(&catalog_path, "open")(error));
-        }
-    };
     let listing = directory.list(&*backend)?;
     let facts = FileFacts {
         backend: &*backend,
@@ -55,7 +49,8 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     };
     let found = Scan::read(&*backend, &path.join(LOG_NAME))?;
     sync_log(&*backend, path, &found)?;
-    let recovered = recover(known.as_ref(), &listing, &found, Unfinished::Finish, &facts)?;
+    let known = registry.known.as_ref();
+    let recovered = recover(known, &listing, &found, Unfinished::Finish, &facts)?;
     for &id in &recovered.unmarked {
         directory.write_marker(&*backend, &recovered.corpora[&id])?;
         directory.place_marker(&*backend, id)?;
@@ -63,31 +58,18 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     for &id in &recovered.unplaced {
         directory.place_segment(&*backend, id)?;
     }
-    if known.as_ref() != Some(&recovered.corpora) || !recovered.unmarked.is_empty() {
-        // A process that was killed may have renamed without syncing: the catalog must not know more than the disk.
+    if known != Some(&recovered.corpora) || !recovered.unmarked.is_empty() {
+        // A process that was killed may have renamed without syncing: the manifest must not know more than the disk.
         directory.sync(&*backend)?;
     }
-    let mut catalog = match stored {
-        Some(catalog) => catalog,
-        None => {
-            let fault = damage.expect("there is a catalog or a fault");
-            let anew = matches!(fault, Fault::Missing) && listing == Listing::default();
-            if !anew {
-                warnings.push(format!(
-                    "the catalog was rebuilt from the segment files: {fault}"
-                ));
-            }
-            clear_catalog(&*backend, path, !anew, &mut warnings)?;
-            // Whoever created these directories may not have come to syncing them. Who finds a catalog knows that they
-            // are durable.
-            sync_directory(&*backend, parent(path))?;
-            sync_directory(&*backend, path)?;
-            let catalog = Catalog::create(Arc::clone(&backend), &catalog_path, &recovered.corpora)?;
-            sync_directory(&*backend, path)?;
-            catalog
-        }
-    };
-    catalog.store(&recovered.corpora)?;
+    let anew = listing == Listing::default() && recovered.corpora.is_empty();
+    if known.is_none() {
+        // Whoever created these directories may not have come to syncing them. Who finds a manifest knows that they
+        // are durable.
+        sync_directory(&*backend, parent(path))?;
+        sync_directory(&*backend, path)?;
+    }
+    let registry = registry.store(&backend, path, &recovered.corpora, anew, &mut warnings)?;
     warnings.extend(recovered.notes.iter().chain(&recovered.warnings).cloned());
     let tidy = clean_up(&*backend, &directory, &recovered, &mut warnings)?;
 
@@ -110,13 +92,13 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
         // Its header tells for ever where the commits of the file before end.
         shared.log.begin_file()?;
     }
-    shared.writer.lock().catalog = Some(catalog);
+    shared.writer.lock().registry = Some(registry);
     shared.visible.lock().buried = recovered.tombstones;
     let shared = Shared {
         warnings,
         next_id: AtomicU64::new(largest + 1),
         untidy: !tidy || recovered.left,
-        _lock: Some(lock),
+        _lock: lock,
         ..shared
     };
     shared.tidy();
@@ -139,9 +121,9 @@ fn sync_log(backend: &dyn Backend, path: &Path, found: &Scan) -> Result<()> {
 
 /// Opens for reading: the same decisions as for writing, none of them carried out.
 ///
-/// The catalog is read before the files, so it is never newer than what is listed. All live segments are opened at
-/// once, so that a writer may remove them afterwards; if one was removed before, or anything else changed, it starts
-/// over.
+/// The manifest is read before the files, so it is never newer than what is listed, and again afterwards. All live
+/// segments are opened at once, so that a writer may remove them afterwards; if one was removed before, or anything else
+/// changed, it starts over.
 pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shared> {
     let backend = Arc::new(ReadOnlyBackend::new(backend));
     let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
@@ -158,7 +140,10 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
     let mut last = None;
     for attempt in 1.. {
         backend.unpin();
-        let (listing, found, recovered, warnings) = match read_state(&backend, path, &directory) {
+        let manifest = ManifestFile::read(&*backend, path);
+        let sequence = manifest.as_ref().map(|manifest| manifest.sequence).ok();
+        let state = read_state(&backend, path, &directory, manifest);
+        let (listing, found, recovered, warnings) = match state {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempt < READ_ATTEMPTS_MAX =>
             {
@@ -175,8 +160,11 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
         let pinned = live
             .filter(|id| listing.segments.contains(id))
             .try_for_each(|id| backend.pin(&directory.segment(*id)));
-        let at_rest = pinned.is_ok() && directory.list(&*backend)? == listing;
-        // What is missing may have been replaced after the catalog was read, and the log no longer tell of it.
+        let manifest = ManifestFile::read(&*backend, path);
+        let at_rest = pinned.is_ok()
+            && directory.list(&*backend)? == listing
+            && manifest.map(|manifest| manifest.sequence).ok() == sequence;
+        // Without a manifest: what is missing may have been replaced, and the log no longer tell of it.
         let settled = !recovered.incomplete || last.as_ref() == Some(&recovered);
         if !(at_rest && settled) && attempt < READ_ATTEMPTS_MAX {
             last = Some(recovered);
@@ -204,16 +192,15 @@ fn read_state(
     backend: &ReadOnlyBackend,
     path: &Path,
     directory: &SegmentDirectory,
+    manifest: std::result::Result<Manifest, Fault>,
 ) -> Result<(Listing, Scan, Recovered, Vec<String>)> {
-    let catalog_path = path.join(CATALOG_NAME);
-    let (known, damage) = match catalog::read_only(&catalog_path) {
-        Ok(corpora) => (Some(corpora), None),
-        Err(Fault::Version(found)) => return Err(later_version(&catalog_path, found)),
-        Err(Fault::NoCopy(error)) => {
-            // Usual where nothing can be written. The files tell all but that one of them was lost.
-            tracing::debug!("no place for a copy of the catalog: {error}");
-            (None, None)
+    let (known, damage) = match manifest {
+        Ok(manifest) => (Some(manifest.corpora), None),
+        Err(Fault::Version(found)) => {
+            return Err(later_version(path, MANIFEST_NAME, found, manifest::VERSION));
         }
+        // A database of an older release, or one that is being created. The files tell all but that one of them was lost.
+        Err(Fault::Missing) if !was_closed(backend, path)? => (None, None),
         Err(fault) => (None, Some(fault)),
     };
     let listing = directory.list_at_rest(backend)?;
@@ -243,7 +230,7 @@ fn read_state(
     let mut warnings = Vec::new();
     if let Some(fault) = damage {
         warnings.push(format!(
-            "the catalog cannot be used, the segment files were read instead: {fault}; \
+            "the manifest cannot be used, the segment files were read instead: {fault}; \
              hint: open the database for writing to rebuild it"
         ));
     }
@@ -251,19 +238,20 @@ fn read_state(
     Ok((listing, found, recovered, warnings))
 }
 
+/// Whether the database has a catalog that tells of a manifest.
+fn was_closed(backend: &ReadOnlyBackend, path: &Path) -> Result<bool> {
+    let catalog = path.join(CATALOG_NAME);
+    match Files::read(backend, &catalog) {
+        Err(Fault::Io(error)) => Err(io_error(&catalog, "read")(error)),
+        files => Ok(matches!(files, Ok(Files::Closed(_) | Files::Damaged(_)))),
+    }
+}
+
 fn not_a_database(path: &Path, fault: &'static str) -> Error {
     Error::Corrupt {
         path: path.to_path_buf(),
         part: "database directory",
         fault,
-    }
-}
-
-fn later_version(path: &Path, found: u8) -> Error {
-    Error::Version {
-        path: path.to_path_buf(),
-        found: found.into(),
-        supported: catalog::VERSION.into(),
     }
 }
 
@@ -290,7 +278,7 @@ fn prepare_directory(backend: &dyn Backend, path: &Path, create: bool) -> Result
         return Ok(());
     }
     let names = backend.list(path).map_err(io_error(path, "open"))?;
-    let ours = [SEGMENTS_NAME, CATALOG_NAME, LOCK_NAME];
+    let ours = [SEGMENTS_NAME, CATALOG_NAME, MANIFEST_NAME, LOCK_NAME];
     if names.iter().any(|name| ours.iter().any(|our| name == our)) || names.is_empty() && create {
         return Ok(());
     }
@@ -310,12 +298,12 @@ fn create_segment_directory(
     {
         return Ok(());
     }
-    let catalog = path.join(CATALOG_NAME);
-    if backend
-        .exists(&catalog)
-        .map_err(io_error(&catalog, "open"))?
-    {
-        return Err(not_a_database(path, "its `segments` directory is missing"));
+    for name in [CATALOG_NAME, MANIFEST_NAME] {
+        let path_of_name = path.join(name);
+        let exists = backend.exists(&path_of_name);
+        if exists.map_err(io_error(&path_of_name, "open"))? {
+            return Err(not_a_database(path, "its `segments` directory is missing"));
+        }
     }
     if !create {
         return Err(not_a_database(path, "this directory is not a database"));
@@ -323,42 +311,6 @@ fn create_segment_directory(
     backend
         .create_directory(segments)
         .map_err(io_error(segments, "create"))
-}
-
-/// Makes room for a new catalog. What is in the way is kept as `catalog.aside`, `catalog.aside-2`, ..., or removed: the
-/// creation of a database was interrupted, and it is nothing but sled's own files.
-fn clear_catalog(
-    backend: &dyn Backend,
-    path: &Path,
-    keep: bool,
-    warnings: &mut Vec<String>,
-) -> Result<()> {
-    let catalog = path.join(CATALOG_NAME);
-    if !backend
-        .exists(&catalog)
-        .map_err(io_error(&catalog, "open"))?
-    {
-        return Ok(());
-    }
-    if !keep {
-        return fs::remove_dir_all(&catalog).map_err(io_error(&catalog, "remove"));
-    }
-    for number in 1.. {
-        let name = match number {
-            1 => "catalog.aside".to_owned(),
-            _ => format!("catalog.aside-{number}"),
-        };
-        let aside = path.join(&name);
-        if backend.exists(&aside).map_err(io_error(&aside, "open"))? {
-            continue;
-        }
-        backend
-            .rename(&catalog, &aside)
-            .map_err(io_error(&catalog, "rename"))?;
-        warnings.push(format!("the old catalog was kept as `{name}`"));
-        break;
-    }
-    Ok(())
 }
 
 /// Removes what recovery found to be of no use but tombstones. A file that cannot be removed is a warning: it does no

@@ -12,7 +12,7 @@ use crate::catalog::CorpusRecord;
 use crate::log::{LogPosition, Merge};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::temporary;
-use crate::store::{Shared, io_error, store_catalog};
+use crate::store::{Shared, io_error, store_corpora};
 use crate::{Error, Result};
 
 /// New segments of a corpus that are not visible yet. Dropped without [`Publication::commit`], its files are removed.
@@ -144,7 +144,7 @@ impl Publication {
         if let Some(merge) = &merge {
             record.merged_position = merge.position;
         }
-        writer.change(|catalog| {
+        writer.change(|registry| {
             let mut renamed = Vec::new();
             if let Some(merge) = &merge {
                 // The names they have now must outlast a power cut: from here on the log may speak for the files, even
@@ -166,7 +166,7 @@ impl Publication {
             }
             directory.sync(backend)?;
             self.headers.clear();
-            store_catalog(catalog, &corpora)
+            store_corpora(registry, &corpora)
         })?;
         let mut visible = shared.visible.lock();
         visible.corpora = corpora;

@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, FileBackend};
-use crate::catalog::{self, CorpusRecord};
+use crate::catalog::CorpusRecord;
 use crate::log::{LOG_NAME, LogPosition, LogRecord, Remains};
+use crate::manifest::ManifestFile;
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::settings::CorpusSettings;
 use crate::store::SEGMENTS_NAME;
 use crate::store::directory::{SegmentDirectory, temporary};
-use crate::store::open::{CATALOG_NAME, FileFacts};
+use crate::store::open::FileFacts;
 use crate::store::recovery::{Facts, Unfinished, recover};
 use crate::{Error, Result};
 
@@ -50,10 +51,10 @@ impl Salvage {
         let backend: &dyn Backend = &FileBackend;
         let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
         let mut notes = Vec::new();
-        let known = match catalog::read_only(&path.join(CATALOG_NAME)) {
-            Ok(corpora) => Some(corpora),
+        let known = match ManifestFile::read(backend, path) {
+            Ok(manifest) => Some(manifest.corpora),
             Err(fault) => {
-                notes.push(format!("the catalog cannot be used: {fault}"));
+                notes.push(format!("the manifest cannot be used: {fault}"));
                 None
             }
         };
