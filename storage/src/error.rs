@@ -15,12 +15,23 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused an operation.
-    #[error("{path}: cannot {action}", path = path.display())]
+    #[error("{path}: cannot {action}: {source}", path = path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
         /// What was tried, as a verb: `open`, `read`, `sync`, ...
         action: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The disk is full. What adds text is refused; nothing has happened, and nothing is wrong with the database.
+    #[error(
+        "{path}: no room for more text: {source}; hint: make room on the disk, or with DELETE, DROP CORPUS or RECOMPRESS",
+        path = path.display()
+    )]
+    Full {
+        /// The database directory.
+        path: PathBuf,
         /// What the operating system said.
         source: io::Error,
     },

@@ -11,6 +11,7 @@ mod grammar;
 mod lock;
 mod log;
 mod manifest;
+mod reserve;
 mod segment;
 mod settings;
 mod store;

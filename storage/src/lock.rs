@@ -3,6 +3,9 @@
 //! Invariant: whoever holds the operating system's lock on `LOCK` may write to the directory, nobody else. The lock
 //! belongs to the open file, so it ends with the process, however that ends; the file and the process id in it may
 //! stay behind and mean nothing without the lock. Opening read-only does not come here.
+//!
+//! The process id is for messages only, and failing to write it is no error. It has always as many digits, so that a
+//! file which has them takes no space on a full disk.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -49,7 +52,7 @@ impl DirectoryLock {
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
         }
-        write_holder(&file).map_err(failed("write"))?;
+        let _ = write_holder(&file, std::process::id());
         Ok(DirectoryLock { file })
     }
 }
@@ -57,19 +60,24 @@ impl DirectoryLock {
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
         // So that nobody wonders about an old number.
-        let _ = self.file.set_len(0);
+        let _ = write_holder(&self.file, NOBODY);
         // Closing alone would leave the lock to a child process that was just forked, until it runs its program.
         let _ = self.file.unlock();
     }
 }
 
-fn write_holder(mut file: &File) -> io::Result<()> {
-    file.set_len(0)?;
+/// No process has this number.
+const NOBODY: u32 = 0;
+
+fn write_holder(mut file: &File, holder: u32) -> io::Result<()> {
+    let text = format!("{holder:010}\n");
     file.rewind()?;
-    writeln!(file, "{}", std::process::id())
+    file.write_all(text.as_bytes())?;
+    // What an older release, or somebody else, has left behind it.
+    file.set_len(text.len() as u64)
 }
 
-/// The process id in the file. It is written just after the lock is taken, so an empty file gets a second look.
+/// The process id in the file. It is written just after the lock is taken, so a file without one gets a second look.
 fn holder(mut file: &File) -> Option<u32> {
     for _ in 0..10 {
         let mut text = String::new();
@@ -78,7 +86,9 @@ fn holder(mut file: &File) -> Option<u32> {
             .take(32)
             .read_to_string(&mut text)
             .ok()?;
-        if let Some(process) = text.strip_suffix('\n') {
+        if let Some(process) = text.strip_suffix('\n')
+            && process.parse() != Ok(NOBODY)
+        {
             return process.parse().ok();
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -102,6 +112,17 @@ mod tests {
         ));
         drop(lock);
         DirectoryLock::acquire(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn the_holder_takes_no_more_space_than_the_one_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(LOCK_NAME);
+        drop(DirectoryLock::acquire(directory.path()).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), b"0000000000\n");
+        let _lock = DirectoryLock::acquire(directory.path()).unwrap();
+        let expected = format!("{:010}\n", std::process::id());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::{Corpora, CorpusRecord};
 use crate::lock::DirectoryLock;
 use crate::log::{Durability, Log, LogFile, LogPosition, LogRecord, Scan};
+use crate::reserve::Reserve;
 use crate::segment::SegmentReader;
 use crate::settings::{CorpusSettings, check_name, check_settings};
 use crate::{Error, Result};
@@ -97,6 +98,8 @@ struct Shared {
     /// The open could not remove what it should: what speaks for it must stay.
     untidy: bool,
     visible: Mutex<Visible>,
+    /// `None` in memory and read-only.
+    reserve: Option<Arc<Reserve>>,
     /// Last, so that the catalog is closed before the lock is released.
     _lock: Option<DirectoryLock>,
 }
@@ -200,12 +203,13 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::CorpusExists`]; [`Error::Invalid`] for a name or settings that cannot be; [`Error::ReadOnly`],
-    /// [`Error::Poisoned`], [`Error::Io`].
+    /// [`Error::Poisoned`], [`Error::Full`], [`Error::Io`].
     pub fn create_corpus(&self, name: &str, settings: CorpusSettings) -> Result<CorpusRecord> {
         check_name(name)?;
         check_settings(&settings)?;
         let shared = &self.shared;
         let mut writer = shared.change()?;
+        shared.require_space()?;
         let mut corpora = shared.visible.lock().corpora.clone();
         if let Some(existing) = corpora.values().find(|record| record.answers_to(name)) {
             return Err(Error::CorpusExists {
@@ -300,8 +304,14 @@ impl Store {
     /// Starts publishing segments to a corpus. Nothing is visible before [`Publication::commit`].
     ///
     /// # Errors
-    /// [`Error::NoSuchCorpus`], [`Error::ReadOnly`], [`Error::Poisoned`].
+    /// [`Error::NoSuchCorpus`], [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Full`].
     pub fn begin_publication(&self, corpus: &str) -> Result<Publication> {
+        let publication = self.new_publication(corpus)?;
+        self.shared.require_space()?;
+        Ok(publication)
+    }
+
+    fn new_publication(&self, corpus: &str) -> Result<Publication> {
         drop(self.shared.writer()?);
         let record = self.corpus(corpus)?;
         Ok(Publication::new(Arc::clone(&self.shared), record))
@@ -327,7 +337,7 @@ impl Store {
                 fault: "it has merged more than the log holds",
             });
         }
-        let publication = self.begin_publication(corpus)?;
+        let publication = self.new_publication(corpus)?;
         Ok(publication.replacing(replaced, merged))
     }
 
@@ -338,10 +348,14 @@ impl Store {
     /// and then a new log file. Without records it does nothing.
     ///
     /// # Errors
-    /// [`Error::NoSuchCorpus`] if the corpus of a record is gone, [`Error::ReadOnly`]: then nothing has happened.
+    /// [`Error::NoSuchCorpus`] if the corpus of a record is gone, [`Error::ReadOnly`], [`Error::Full`] unless all that the
+    /// records do is to delete: then nothing has happened.
     /// [`Error::Poisoned`], [`Error::Io`].
     pub fn append(&self, records: &[LogRecord<'_>]) -> Result<LogPosition> {
         self.shared.refuse_reader()?;
+        if !records.iter().all(LogRecord::only_deletes) {
+            self.shared.require_space()?;
+        }
         let is_live = |corpus| self.shared.visible.lock().corpora.contains_key(&corpus);
         self.shared.log.append(records, is_live)
     }
@@ -523,12 +537,20 @@ impl Shared {
                 doomed: BTreeMap::new(),
                 buried: BTreeSet::new(),
             }),
+            reserve: None,
             _lock: None,
         }
     }
 
     fn take_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Fails on a full disk: what adds text must not take what is left.
+    fn require_space(&self) -> Result<()> {
+        self.reserve
+            .as_ref()
+            .map_or(Ok(()), |reserve| reserve.require())
     }
 
     fn refuse_reader(&self) -> Result<()> {
@@ -647,6 +669,9 @@ impl Shared {
                 let _ = self.backend.remove(&self.directory.tombstone(corpus));
                 self.visible.lock().buried.remove(&corpus);
             }
+        }
+        if let Some(reserve) = &self.reserve {
+            let _ = reserve.refill();
         }
     }
 }

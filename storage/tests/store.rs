@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::sync::Arc;
 
-use scenario::{CREATE, READ, State, Step, observe, reopen, scratch, states, steps};
-use zipfdb_storage::{Error, Store};
+use scenario::{CREATE, READ, State, Step, log_steps, observe, reopen, scratch, states, steps};
+use zipfdb_storage::{Backend, Error, MemoryBackend, Store};
 
 mod scenario;
 
@@ -179,4 +180,30 @@ fn threads_may_publish_drop_and_read_at_once() {
     let before = observe(&store);
     drop(store);
     assert_eq!(reopen(&path), before);
+}
+
+#[test]
+fn a_store_without_a_file_system_keeps_its_state_in_the_manifest_alone() {
+    let root = Path::new("memory");
+    let path = root.join("a.zdb");
+    for steps in [steps(), log_steps()] {
+        let backend = Arc::new(MemoryBackend::new());
+        backend.create_directory(root).unwrap();
+        let open = |options| Store::open_with(backend.clone(), &path, options).unwrap();
+        let mut state = State::new();
+        for step in steps {
+            let store = open(CREATE);
+            assert_eq!(store.warnings(), [""; 0]);
+            assert_eq!(observe(&store), state);
+            step.perform(&store).unwrap();
+            step.apply(&mut state);
+            assert_eq!(observe(&open(READ)), observe(&store));
+        }
+        assert_eq!(observe(&open(READ)), state);
+        let names = backend.list(&path).unwrap();
+        for name in ["catalog", "LOCK", "RESERVE"] {
+            assert!(names.iter().all(|other| other != name), "{name}");
+        }
+    }
+    assert!(!path.exists());
 }

@@ -114,6 +114,11 @@ impl<'a> LogRecord<'a> {
         }
     }
 
+    /// Whether all it does is to remove files.
+    pub(crate) fn only_deletes(&self) -> bool {
+        self.kind() == EditKind::Delete
+    }
+
     pub(crate) fn kind(&self) -> EditKind {
         self.kind
     }

@@ -16,6 +16,7 @@ use crate::catalog::{CorpusRecord, Fault, Files};
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::{self, LOG_NAME, Scan};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
+use crate::reserve::{Reserve, ReserveBackend};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::{Listing, SegmentDirectory};
 use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
@@ -36,6 +37,14 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     let lock = match backend.is_file_system() {
         true => Some(DirectoryLock::acquire(path)?),
         false => None,
+    };
+    let (backend, reserve) = match backend.is_file_system() {
+        true => {
+            let reserve = Reserve::open(backend, path);
+            let backend: Arc<dyn Backend> = Arc::new(ReserveBackend(Arc::clone(&reserve)));
+            (backend, Some(reserve))
+        }
+        false => (backend, None),
     };
     create_segment_directory(&*backend, path, &directory, create)?;
 
@@ -72,6 +81,9 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     let registry = registry.store(&backend, path, &recovered.corpora, anew, &mut warnings)?;
     warnings.extend(recovered.notes.iter().chain(&recovered.warnings).cloned());
     let tidy = clean_up(&*backend, &directory, &recovered, &mut warnings)?;
+    if let Some(reserve) = &reserve {
+        reserve.fit(&recovered.corpora);
+    }
 
     let largest = (recovered.corpora.values())
         .flat_map(|record| record.segments.last())
@@ -98,6 +110,7 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
         warnings,
         next_id: AtomicU64::new(largest + 1),
         untidy: !tidy || recovered.left,
+        reserve,
         _lock: lock,
         ..shared
     };
