@@ -55,17 +55,19 @@ impl fmt::Debug for CopyOptions<'_> {
     }
 }
 
-/// What CHECK found in one segment.
+/// What CHECK found in one segment, or in the record log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentCheck {
-    /// The segment's number.
-    pub segment: u64,
+    /// The segment's number; `None` for the record log, which has no entry unless there is something to tell.
+    pub segment: Option<u64>,
     /// Files in it, or parts of files.
     pub files: u64,
     /// Bytes of text in it.
     pub bytes: u64,
     /// What is damaged; `None` if all is well.
     pub problem: Option<String>,
+    /// What was dropped and may be as it should: commits that are not known to have been durable.
+    pub note: Option<String>,
 }
 
 impl Corpus {

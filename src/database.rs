@@ -246,7 +246,7 @@ impl DatabaseOptions {
         self.start(Store::in_memory(), true)
     }
 
-    fn start(self, store: Store, in_memory: bool) -> Result<Database> {
+    pub(crate) fn start(self, store: Store, in_memory: bool) -> Result<Database> {
         // 0 lets rayon take the number of processors.
         let pool = ThreadPoolBuilder::new()
             .num_threads(self.threads.unwrap_or(0))

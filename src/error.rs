@@ -118,12 +118,14 @@ pub enum Error {
     Gpu(zipfdb_kernels::gpu::GpuError),
 
     /// CHECK found damage; its rows say where.
-    #[error("{damaged} of {segments} segments are damaged")]
+    #[error("{damaged} of {segments} segments{} are damaged", and_log(*log))]
     Damaged {
         /// How many segments have a problem.
         damaged: usize,
         /// How many were checked.
         segments: usize,
+        /// Whether the record log is damaged.
+        log: bool,
     },
 }
 
@@ -135,6 +137,10 @@ fn hint(nearest: &Option<String>) -> String {
         Some(name) => format!("; hint: did you mean \"{name}\"?"),
         None => String::new(),
     }
+}
+
+fn and_log(log: bool) -> &'static str {
+    if log { " and the record log" } else { "" }
 }
 
 fn and_more(more: usize) -> String {

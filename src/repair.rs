@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zipfdb_storage::{Durability, Salvage, SalvagedCorpus, SegmentReader};
+use zipfdb_storage::{Durability, RepairTarget, Salvage, SalvagedCorpus, SegmentReader};
 
 use crate::database::Database;
 use crate::edits::decode;
@@ -36,26 +36,35 @@ pub struct RepairReport {
 ///
 /// Nothing is written to `source`, and nobody should write to it meanwhile. Costs about what importing all files does. Of a
 /// file that spans several segments the parts that are left are saved as files of their own, called `NAME.from-BYTE`; its
-/// beginning keeps the name.
+/// beginning keeps the name. Until it is done nobody can open the new database, and if it is cut short it starts over when
+/// it is called again.
 ///
 /// # Errors
-/// If there is something at `target`, `source` has no segments directory that can be listed, or the new database cannot be
+/// If there is something else at `target`, `source` is what a repair has not finished or has no segments directory that can be listed, or the new database cannot be
 /// written. Damage is no error: see [`RepairReport::lost`].
 pub fn repair(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
     progress: &dyn Progress,
 ) -> Result<RepairReport> {
-    let target = target.as_ref();
-    if target.symlink_metadata().is_ok() {
+    let (source, target) = (source.as_ref(), target.as_ref());
+    if !RepairTarget::is_free(target)? {
         return Err(Error::Invalid {
             subject: target.display().to_string(),
             reason: "it exists; hint: name a directory for the repaired database that does not"
                 .into(),
         });
     }
-    let salvage = Salvage::read(source.as_ref())?;
-    let database = Database::open(target)?;
+    let salvage = Salvage::read(source)?;
+    let target = RepairTarget::begin(target, source)?;
+    let report = save(&salvage, &target, progress)?;
+    target.finish()?;
+    Ok(report)
+}
+
+/// Builds the new database and closes it.
+fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Result<RepairReport> {
+    let database = Database::options().start(target.open()?, false)?;
     let mut report = RepairReport {
         lost: salvage.lost().to_vec(),
         notes: salvage.notes().to_vec(),

@@ -6,7 +6,7 @@ use crate::corpus::{Corpus, SegmentCheck};
 use crate::rows::{Column, Row, Rows};
 use crate::{Error, Progress, Result, Value};
 
-/// Checks every segment of a corpus, in order of id.
+/// Checks every segment of a corpus, in order of id, and the record log, which all corpora share.
 pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
     let interrupt = corpus.shared().interrupt();
     let readers = corpus.readers()?;
@@ -27,17 +27,18 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
         };
         progress.advance(info.bytes);
         Ok(SegmentCheck {
-            segment: info.segment_id,
+            segment: Some(info.segment_id),
             files: info.files.into(),
             bytes: info.bytes,
             problem: problem.map(|error| describe(&error)),
+            note: None,
         })
     });
     let mut checks: Vec<SegmentCheck> = checks.collect::<Result<_>>()?;
     progress.end();
     if let Err(error) = snapshot {
         let is_at_fault = |check: &SegmentCheck| match &error {
-            Error::Inconsistent { segment, .. } => check.segment == *segment,
+            Error::Inconsistent { segment, .. } => check.segment == Some(*segment),
             _ => false,
         };
         let problem = describe(&error);
@@ -48,26 +49,39 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
             None => return Err(error),
         }
     }
+    let log = corpus.shared().store.check_log(|| interrupt.check())?;
+    let of_log = |problem, note| SegmentCheck {
+        segment: None,
+        files: 0,
+        bytes: 0,
+        problem,
+        note,
+    };
+    checks.extend((log.faults.iter()).map(|error| of_log(Some(describe(error)), None)));
+    checks.extend((log.dropped.into_iter()).map(|dropped| of_log(None, Some(dropped))));
     Ok(checks)
 }
 
 /// The rows of `CHECK c`; they end with an error if anything is damaged.
 pub(super) fn rows(checks: Vec<SegmentCheck>) -> Rows {
     let columns = ["segment", "files", "bytes", "status"].map(Column::new);
-    let damaged = checks
-        .iter()
-        .filter(|check| check.problem.is_some())
-        .count();
-    let verdict = (damaged > 0).then_some(Err(Error::Damaged {
+    let is_damaged = |check: &&SegmentCheck| check.problem.is_some();
+    let of_segments = || checks.iter().filter(|check| check.segment.is_some());
+    let damaged = of_segments().filter(is_damaged).count();
+    let segments = of_segments().count();
+    let log = checks.iter().filter(is_damaged).count() > damaged;
+    let verdict = (damaged > 0 || log).then_some(Err(Error::Damaged {
         damaged,
-        segments: checks.len(),
+        segments,
+        log,
     }));
+    let number = |number: u64| Value::from(number as i64);
     let rows = checks.into_iter().map(|check| {
         Ok(Row::new(vec![
-            Value::from(check.segment as i64),
-            Value::from(check.files as i64),
-            Value::from(check.bytes as i64),
-            Value::Text(check.problem.unwrap_or_else(|| "ok".into())),
+            check.segment.map_or(Value::Null, number),
+            check.segment.map_or(Value::Null, |_| number(check.files)),
+            check.segment.map_or(Value::Null, |_| number(check.bytes)),
+            Value::Text((check.problem.or(check.note)).unwrap_or_else(|| "ok".into())),
         ]))
     });
     Rows::new(columns.into(), rows.chain(verdict))

@@ -60,7 +60,10 @@ pub enum Error {
         fault: &'static str,
     },
     /// A part of the record log that was durable once and cannot be read any more.
-    #[error("{path}: corrupt record log at byte {offset}: {fault}", path = path.display())]
+    #[error(
+        "{path}: corrupt record log at byte {offset}: {fault}; hint: `zipf repair` saves what can be read in a new database",
+        path = path.display()
+    )]
     CorruptLog {
         /// The damaged file.
         path: PathBuf,
@@ -68,6 +71,17 @@ pub enum Error {
         offset: u64,
         /// What is wrong with it.
         fault: &'static str,
+    },
+    /// A database that a repair began to write and did not finish.
+    #[error(
+        "{path}: a repair did not finish writing this database; hint: run `zipf repair {damaged} {path}` again, it starts over",
+        path = path.display()
+    )]
+    UnfinishedRepair {
+        /// The database directory.
+        path: PathBuf,
+        /// The damaged database, as the repair noted it.
+        damaged: String,
     },
     /// A file of a format version that this build does not know.
     #[error("{path}: format version {found}, this build reads {supported}; hint: use a newer zipfdb", path = path.display())]

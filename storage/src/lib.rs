@@ -28,4 +28,6 @@ pub use segment::{
     SegmentWriter,
 };
 pub use settings::{CorpusSettings, Tokenizer};
-pub use store::{OpenOptions, Publication, Salvage, SalvagedCorpus, Segment, Store};
+pub use store::{
+    LogCheck, OpenOptions, Publication, RepairTarget, Salvage, SalvagedCorpus, Segment, Store,
+};

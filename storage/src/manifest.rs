@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::catalog::{Corpora, CorpusRecord, Fault};
-use crate::log::LogPosition;
+use crate::log::{LogExtent, LogPosition};
 use crate::settings::ID_MAX;
 use crate::{Error, Result};
 
@@ -36,18 +36,21 @@ pub(crate) struct Manifest {
     /// Larger than that of every content before.
     pub(crate) sequence: u64,
     pub(crate) corpora: Corpora,
-    /// Up to here the record log was durable and whole when this was written; its file must be there. `None`: no log
-    /// file has to be there.
-    pub(crate) log: Option<LogPosition>,
+    /// What the record log held at least when this was written. `None`: no log file has to be there.
+    pub(crate) log: Option<LogExtent>,
 }
 
 impl Manifest {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(self.sequence.to_le_bytes());
-        let log = self.log.unwrap_or(LogPosition::START);
-        bytes.extend(log.file.to_le_bytes());
-        bytes.extend(log.offset.to_le_bytes());
+        let (oldest, end) = match self.log {
+            Some(LogExtent { oldest, end }) => (oldest, end),
+            None => (0, LogPosition::START),
+        };
+        for number in [oldest, end.file, end.offset] {
+            bytes.extend(number.to_le_bytes());
+        }
         bytes.extend((self.corpora.len() as u64).to_le_bytes());
         let mut record = Vec::new();
         for corpus in self.corpora.values() {
@@ -84,13 +87,16 @@ impl Manifest {
 
     fn decode_content(rest: &mut &[u8]) -> Option<Manifest> {
         let sequence = take_number(rest)?;
-        let log = LogPosition {
+        let oldest = take_number(rest)?;
+        let end = LogPosition {
             file: take_number(rest)?,
             offset: take_number(rest)?,
         };
-        if log.file > ID_MAX || (log.file == 0 && log.offset != 0) {
-            return None;
-        }
+        let log = match (oldest, end) {
+            (0, LogPosition::START) => None,
+            _ if oldest == 0 || oldest > end.file || end.file > ID_MAX => return None,
+            _ => Some(LogExtent { oldest, end }),
+        };
         let mut corpora = Corpora::new();
         let mut last = None;
         for _ in 0..take_number(rest)? {
@@ -107,7 +113,7 @@ impl Manifest {
         Some(Manifest {
             sequence,
             corpora,
-            log: (log != LogPosition::START).then_some(log),
+            log,
         })
     }
 }
@@ -179,7 +185,7 @@ impl ManifestFile {
     }
 
     /// What the newest content says of the record log.
-    pub(crate) fn log(&self) -> Option<LogPosition> {
+    pub(crate) fn log(&self) -> Option<LogExtent> {
         self.state.lock().content.log
     }
 
@@ -191,7 +197,7 @@ impl ManifestFile {
 
     /// Replaces what is said of the record log. Durable when it returns, and fails like
     /// [`ManifestFile::store_corpora`].
-    pub(crate) fn store_log(&self, log: Option<LogPosition>) -> Result<()> {
+    pub(crate) fn store_log(&self, log: Option<LogExtent>) -> Result<()> {
         self.store(|content| content.log = log)
     }
 
@@ -287,9 +293,12 @@ mod tests {
         file.store_corpora(&Corpora::new()).unwrap();
         assert_eq!((read(&*backend).sequence, file.sequence()), (7, 7));
         file.store_corpora(&corpora([3, 8])).unwrap();
-        let log = LogPosition {
-            file: 2,
-            offset: 40,
+        let log = LogExtent {
+            oldest: 1,
+            end: LogPosition {
+                file: 2,
+                offset: 40,
+            },
         };
         file.store_log(Some(log)).unwrap();
         let expected = Manifest {
@@ -314,7 +323,10 @@ mod tests {
         let manifest = Manifest {
             sequence: 1 << 40,
             corpora: corpora([1, 5, 90]),
-            log: Some(LogPosition { file: 7, offset: 8 }),
+            log: Some(LogExtent {
+                oldest: 5,
+                end: LogPosition { file: 7, offset: 8 },
+            }),
         };
         let bytes = manifest.encode();
         assert_eq!(Manifest::decode(&bytes).unwrap(), manifest);
@@ -350,17 +362,17 @@ mod tests {
         let changes: [&dyn Fn(&mut Vec<u8>); 6] = [
             &|bytes| bytes.push(0),
             &|bytes| bytes[0] = b'X',
-            &|bytes| bytes[24] = 1,    // an offset in no file
-            &|bytes| bytes[23] = 0xff, // a file number that cannot be
-            &|bytes| bytes[32] = 2,    // one corpus more
-            &|bytes| bytes[47] = 0xff, // a record larger than all
+            &|bytes| bytes[32] = 1,    // an offset in no file
+            &|bytes| bytes[31] = 0xff, // a file number that cannot be
+            &|bytes| bytes[40] = 2,    // one corpus more
+            &|bytes| bytes[55] = 0xff, // a record larger than all
         ];
         for change in changes {
             assert!(matches!(sealed(change), Err(Fault::Damaged(_))));
         }
         let twice = |bytes: &mut Vec<u8>| {
-            bytes[32] = 2;
-            bytes.extend_from_within(40..);
+            bytes[40] = 2;
+            bytes.extend_from_within(48..);
         };
         assert!(matches!(sealed(&twice), Err(Fault::Damaged(_))));
         let later = sealed(&|bytes| bytes[7] = VERSION + 1);

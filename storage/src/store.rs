@@ -25,7 +25,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::{Corpora, CorpusRecord};
 use crate::lock::DirectoryLock;
-use crate::log::{Durability, Log, LogFile, LogPosition, LogRecord, Scan};
+use crate::log::{Durability, KeepExtent, Log, LogFile, LogPosition, LogRecord, Scan};
 use crate::reserve::Reserve;
 use crate::segment::SegmentReader;
 use crate::settings::{CorpusSettings, check_name, check_settings};
@@ -37,9 +37,11 @@ mod publication;
 mod recovery;
 mod registry;
 mod salvage;
+mod target;
 
 pub use publication::Publication;
 pub use salvage::{Salvage, SalvagedCorpus};
+pub use target::RepairTarget;
 
 use directory::SegmentDirectory;
 use registry::Registry;
@@ -67,6 +69,15 @@ pub struct Store {
     shared: Arc<Shared>,
 }
 
+/// What [`Store::check_log`] found.
+#[derive(Debug, Default)]
+pub struct LogCheck {
+    /// Damage, or a file that is gone.
+    pub faults: Vec<Error>,
+    /// What was cut short when the store was opened, or before: commits that are not known to have been durable.
+    pub dropped: Vec<String>,
+}
+
 /// A live segment, opened.
 ///
 /// If its corpus is dropped or it is replaced meanwhile, its file is removed when the last handle goes.
@@ -85,6 +96,8 @@ struct Shared {
     directory: SegmentDirectory,
     read_only: bool,
     warnings: Vec<String>,
+    /// What of the log is dropped, in words.
+    cuts: Vec<String>,
     /// The next number for a corpus, publication or segment.
     next_id: AtomicU64,
     /// A change failed half way: no more are made.
@@ -131,7 +144,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open for writing already; [`Error::Corrupt`] if `path` is something else than a
-    /// database; [`Error::Version`] if a later release wrote it; [`Error::Io`].
+    /// database; [`Error::CorruptLog`] if the record log lacks what was durable; [`Error::UnfinishedRepair`];
+    /// [`Error::Version`] if a later release wrote it; [`Error::Io`].
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Store> {
         Store::open_with(Arc::new(FileBackend), path.as_ref(), options)
     }
@@ -145,6 +159,7 @@ impl Store {
         path: &Path,
         options: OpenOptions,
     ) -> Result<Store> {
+        target::refuse_unfinished(&*backend, path)?;
         let shared = if options.read_only {
             open::open_reader(backend, path)?
         } else {
@@ -168,7 +183,14 @@ impl Store {
                 .create_directory(path)
                 .expect("memory refuses no directory");
         }
-        let shared = Shared::new(backend, path, directory, Corpora::new(), Scan::default());
+        let shared = Shared::new(
+            backend,
+            path,
+            directory,
+            Corpora::new(),
+            Scan::default(),
+            Box::new(|_| Ok(())),
+        );
         Store {
             shared: Arc::new(shared),
         }
@@ -439,6 +461,22 @@ impl Store {
         Ok(())
     }
 
+    /// Reads the log again and verifies it, as far as it is part of what this store shows. Asks `proceed` before each
+    /// file.
+    ///
+    /// # Errors
+    /// Those of `proceed`. Damage is no error: see [`LogCheck`].
+    pub fn check_log<E>(
+        &self,
+        proceed: impl FnMut() -> std::result::Result<(), E>,
+    ) -> std::result::Result<LogCheck, E> {
+        let _tidying = self.shared.tidying.lock();
+        Ok(LogCheck {
+            faults: self.shared.log.check(proceed)?,
+            dropped: self.shared.cuts.clone(),
+        })
+    }
+
     /// Opens a live segment; all handles of it share what was decoded.
     ///
     /// # Errors
@@ -506,6 +544,7 @@ impl Shared {
         directory: SegmentDirectory,
         corpora: Corpora,
         found: Scan,
+        keep_extent: KeepExtent,
     ) -> Shared {
         let poisoned = Arc::<AtomicBool>::default();
         let merged = corpora.values().map(|record| record.merged_position).max();
@@ -514,6 +553,7 @@ impl Shared {
             &path,
             found,
             merged.unwrap_or_default(),
+            keep_extent,
             Arc::clone(&poisoned),
         );
         Shared {
@@ -522,6 +562,7 @@ impl Shared {
             directory,
             read_only: false,
             warnings: Vec::new(),
+            cuts: Vec::new(),
             next_id: AtomicU64::new(1),
             poisoned: Arc::clone(&poisoned),
             writer: Mutex::new(Writer {

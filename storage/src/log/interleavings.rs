@@ -62,6 +62,7 @@ impl Disk {
             Path::new("db"),
             Scan::default(),
             LogPosition::START,
+            Box::new(|_| Ok(())),
             Arc::new(AtomicBool::new(false)),
         )
     }

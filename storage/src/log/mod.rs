@@ -50,7 +50,7 @@ pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
 pub(crate) use frame::Merge;
 pub(crate) use remains::Remains;
 pub(crate) use scan::{LogFile, Scan, list, path_of};
-pub(crate) use writer::Log;
+pub(crate) use writer::{KeepExtent, Log};
 
 use scan::ReplayFile;
 
@@ -69,6 +69,17 @@ pub struct LogPosition {
 impl LogPosition {
     /// Before every commit.
     pub const START: LogPosition = LogPosition { file: 0, offset: 0 };
+}
+
+/// What the log holds at least, as something outside of it remembers.
+///
+/// Damage to the newest commits, and files that are missing at either end, leave no trace in the log itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogExtent {
+    /// Files from this number on may be needed: none of them was removed.
+    pub(crate) oldest: u64,
+    /// The file is there, and all commits up to here are durable.
+    pub(crate) end: LogPosition,
 }
 
 /// What an acknowledged commit outlives. Each implies those below it.
@@ -96,7 +107,7 @@ pub fn read_log(
     directory: &Path,
     mut visit: impl FnMut(LogPosition, LogRecord<'_>),
 ) -> Result<Option<String>> {
-    let found = Scan::read(backend, directory)?;
+    let found = Scan::read(backend, directory, None)?;
     for file in found.files.iter().filter(|file| !file.corpora.is_empty()) {
         let path = path_of(directory, file.number);
         ReplayFile::read(backend, path, file.number, file.end)?.replay(|position, record| {
@@ -104,7 +115,7 @@ pub fn read_log(
             Ok::<_, Error>(())
         })?;
     }
-    Ok(found.torn)
+    Ok(found.torn.map(|cut| cut.to_string()))
 }
 
 /// Bytes of commits that [`Durability::Off`] keeps in the process at most.

@@ -2,7 +2,8 @@
 //!
 //! Invariant: commits are given whole, in order, and only where it is known that none before them is missing that their
 //! corpus needs: what was written after a gap may rest on what stood in it. Only a recompression makes up for a gap: what
-//! was merged after it is in segments. Nothing is changed here.
+//! was merged after it is in segments. A file that is missing or too short is a gap as well, as far as headers of later
+//! files or the [`LogExtent`] tell. Nothing is changed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,8 +12,9 @@ use crate::Result;
 use crate::backend::Backend;
 use crate::log::frame::{self, Commit, HEADER_SIZE, HeaderFault};
 use crate::log::record::{EditKind, Edits};
-use crate::log::scan::{Commits, File};
-use crate::log::{LogFile, LogPosition, LogRecord, Scan, list, path_of};
+use crate::log::scan::{Commits, Cut, File};
+use crate::log::{LogExtent, LogFile, LogPosition, LogRecord, Scan, list, path_of};
+use crate::segment::Fault;
 
 /// A log, damaged or not.
 #[derive(Default)]
@@ -26,6 +28,9 @@ pub(crate) struct Remains {
     pub(crate) faults: Vec<String>,
     /// What is damaged and takes no commit away.
     pub(crate) notes: Vec<String>,
+    /// Whether anything before the first file was lost or all of it removed when it was merged, nobody knows: no extent
+    /// says so.
+    pub(crate) unknown_before: Option<LogPosition>,
 }
 
 /// A file and its commits that can be read: first byte, byte after.
@@ -35,21 +40,25 @@ struct Readable {
 }
 
 impl Remains {
-    /// Reads the log in `directory`, which need not exist.
+    /// Reads the log in `directory`, which need not exist and once held what `extent` says.
     ///
     /// # Errors
     /// If the directory cannot be listed.
-    pub(crate) fn read(backend: &dyn Backend, directory: &Path) -> Result<Remains> {
+    pub(crate) fn read(
+        backend: &dyn Backend,
+        directory: &Path,
+        extent: Option<LogExtent>,
+    ) -> Result<Remains> {
         let mut remains = Remains::default();
         let mut files = Vec::new();
         for number in list(backend, directory)? {
             match File::read(backend, path_of(directory, number), number) {
                 Ok(file) => files.push(file),
-                // The header of the next one tells that it is missing.
+                // The header of the next one, or the extent, tells that it is missing.
                 Err(error) => remains.faults.push(error.to_string()),
             }
         }
-        // Where files end, as those after them know.
+        // Where files end at least, as those after them and the extent know.
         let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
         let mut unused: BTreeSet<u64> = BTreeSet::new();
         for file in &files {
@@ -63,22 +72,17 @@ impl Remains {
             if unused.contains(&file.number) {
                 continue; // its creation was cut short
             }
-            let has_commit = |file: &File| {
-                let mut commits = Commit::search(&file.bytes, file.number, HEADER_SIZE);
-                commits.next().is_some()
-            };
+            let durable = extent.filter(|extent| extent.end.file == file.number);
+            let durable = durable.map_or(0, |extent| extent.end.offset);
             match frame::read_header(&file.bytes, file.number) {
-                Ok(previous) => {
-                    if let Some(last) = last.filter(|last| *last < previous) {
-                        remains.note_gap(last, previous, &file, "what stood before it is missing");
-                    }
-                }
-                Err(HeaderFault::Fault(_))
-                    if !has_commit(&file) && file.bytes.len() <= HEADER_SIZE =>
-                {
-                    continue;
-                }
+                Ok(previous) => remains.follow(last, previous, &file, extent),
                 Err(HeaderFault::Fault(fault)) => {
+                    let mut commits = Commit::search(&file.bytes, file.number, HEADER_SIZE);
+                    let is_empty = commits.next().is_none() && file.bytes.len() <= HEADER_SIZE;
+                    // Nothing knows that there was more.
+                    if is_empty && durable == 0 && !ends.contains_key(&file.number) {
+                        continue;
+                    }
                     remains.notes.push(file.corrupt(0, fault).to_string());
                 }
                 Err(HeaderFault::Version(found)) => {
@@ -89,18 +93,48 @@ impl Remains {
                     continue;
                 }
             }
-            last = Some(remains.read_file(file, &ends));
+            let end = ends.get(&file.number).copied();
+            last = Some(remains.read_file(file, end, durable));
+        }
+        if let Some(LogExtent { end, .. }) = extent
+            && last.is_none_or(|last| last < end)
+        {
+            let path = path_of(directory, end.file);
+            remains.note_gap(last.unwrap_or_default(), end, &path, "the file is missing");
         }
         remains.gaps.sort_unstable();
         Ok(remains)
     }
 
-    /// Takes the commits of a file; returns where it ends.
-    fn read_file(&mut self, file: File, ends: &BTreeMap<u64, u64>) -> LogPosition {
+    /// Takes what the header of `file` says of the end of the log before it. `last` is where that ended in fact.
+    fn follow(
+        &mut self,
+        last: Option<LogPosition>,
+        previous: LogPosition,
+        file: &File,
+        extent: Option<LogExtent>,
+    ) {
+        let is_missing = match (last, extent) {
+            (Some(last), _) => last < previous,
+            (None, Some(extent)) => previous.file >= extent.oldest,
+            (None, None) => {
+                self.unknown_before =
+                    Some(previous).filter(|previous| *previous > LogPosition::START);
+                false
+            }
+        };
+        if is_missing {
+            let fault = "what stood before it is missing";
+            self.note_gap(last.unwrap_or_default(), previous, &file.path, fault);
+        }
+    }
+
+    /// Takes the commits of a file, which ends at `end`, or wherever its commits do but not before `durable`. Returns
+    /// where it ends.
+    fn read_file(&mut self, file: File, end: Option<u64>, durable: u64) -> LogPosition {
         let size = file.bytes.len();
-        let end = ends.get(&file.number).copied();
         // At most the size of what is in memory.
-        let limit = end.map_or(size, |end| end.min(size as u64) as usize);
+        let limit = end.map_or(size, |end| end.max(durable).min(size as u64) as usize);
         let number = file.number;
         let position = |offset| LogPosition {
             file: number,
@@ -113,7 +147,7 @@ impl Remains {
         let mut readable = Vec::new();
         let mut gaps = Vec::new();
         let mut commits = Commits::new(&file.bytes[..limit], number);
-        loop {
+        while commits.end < limit as u64 {
             let start = commits.end;
             let fault = match commits.advance() {
                 Ok(false) => break,
@@ -142,16 +176,16 @@ impl Remains {
             };
             gaps.push((start, commits.end, fault));
         }
-        let end = end.unwrap_or(commits.end).max(commits.end);
-        if end > commits.end {
-            gaps.push((
-                commits.end,
-                end,
-                crate::segment::Fault("the file is too short"),
-            ));
+        let least = end.unwrap_or(0).max(durable);
+        if least > commits.end {
+            gaps.push((commits.end, least, Fault("the file is too short")));
         }
         for (start, end, fault) in gaps {
-            self.note_gap(position(start), position(end), &file, fault.0);
+            self.note_gap(position(start), position(end), &file.path, fault.0);
+        }
+        let end = least.max(commits.end);
+        if let Some(cut) = Cut::behind(&file, end).filter(Cut::has_commit) {
+            self.faults.push(cut.to_string());
         }
         found.end = end;
         self.scan.end = position(end);
@@ -163,8 +197,8 @@ impl Remains {
         position(end)
     }
 
-    fn note_gap(&mut self, start: LogPosition, end: LogPosition, file: &File, fault: &str) {
-        let path = file.path.display();
+    fn note_gap(&mut self, start: LogPosition, end: LogPosition, path: &Path, fault: &str) {
+        let path = path.display();
         self.gaps.push((start, end));
         self.faults.push(match start.file == end.file {
             true => format!(

@@ -1,19 +1,21 @@
 //! Reading the log: which files make it up, where it ends, and the commits in it.
 //!
 //! Invariant: commits are given whole, in order, and none is left out: what cannot be read is either the end of a log
-//! that was cut short while it was written, or an error. The difference is told by what later bytes know to have been
-//! durable: commits of the same file, and the header of the next one.
+//! that was cut short while it was written ([`Cut`]), or an error. The difference is told by what is known to have been
+//! durable: from later commits of the same file, from the header of the next one, and from the [`LogExtent`] that is kept
+//! outside of the log.
 //!
 //! Nothing is changed here. What a file that is being written holds may be read: bytes are only ever added to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, Bytes};
 use crate::log::frame::{self, COMMIT, Commit, Frame, HEADER_SIZE, HeaderFault, MERGED, Merge};
 use crate::log::record::{EditKind, Edits};
-use crate::log::{LogPosition, LogRecord};
+use crate::log::{LogExtent, LogPosition, LogRecord};
 use crate::segment::Fault;
 use crate::settings::ID_MAX;
 use crate::{Error, Result};
@@ -46,13 +48,87 @@ pub(crate) struct Scan {
     pub(crate) end: LogPosition,
     /// The largest number of a corpus, publication or segment in it.
     pub(crate) largest: u64,
-    /// Bytes after `end`, in words: of a commit that was being written when the process or the system ended.
-    pub(crate) torn: Option<String>,
+    /// What follows `end` in the newest file.
+    pub(crate) torn: Option<Cut>,
+    /// Cuts in files before the newest, which opens have noted in the headers of the next files, if commits stood there.
+    pub(crate) dropped: Vec<Cut>,
+}
+
+/// Bytes at the end of a file that are no part of the log: of commits that were being written when the process or the
+/// system ended, as far as anything in the database knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    path: PathBuf,
+    /// Where the log can be read up to.
+    offset: u64,
+    bytes: u64,
+    /// Commits behind the first one that cannot be read. None of them is known to have been durable.
+    whole: u64,
+    /// Whether a commit ends there, whole or not: its last byte was written once.
+    has_commit: bool,
+}
+
+impl Cut {
+    /// What follows `offset`, up to which `file` can be read. `None` if nothing does.
+    pub(super) fn behind(file: &File, offset: u64) -> Option<Cut> {
+        let size = file.bytes.len() as u64;
+        let mut cut = Cut {
+            path: file.path.clone(),
+            offset,
+            bytes: size.checked_sub(offset).filter(|bytes| *bytes > 0)?,
+            whole: 0,
+            has_commit: false,
+        };
+        let mut commits = Commits::new(&file.bytes, file.number);
+        commits.end = offset;
+        loop {
+            // At most the size of what is in memory.
+            let mut ends = Commit::search(&file.bytes, file.number, commits.end as usize);
+            let Some((_, end)) = ends.next() else {
+                return Some(cut);
+            };
+            cut.has_commit = true;
+            commits.end = end;
+            while matches!(commits.advance(), Ok(true)) {
+                cut.whole += 1;
+            }
+        }
+    }
+
+    /// Whether a commit ends in it, whole or not.
+    pub(crate) fn has_commit(&self) -> bool {
+        self.has_commit
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, offset) = (self.path.display(), self.offset);
+        let bytes = self.bytes;
+        write!(
+            formatter,
+            "{path}: the record log was cut short at byte {offset}: {bytes} bytes "
+        )?;
+        if !self.has_commit {
+            return formatter.write_str("of a commit that was not finished were dropped");
+        }
+        write!(
+            formatter,
+            "of commits that are not known to have been durable were dropped, {} of them whole behind one that cannot be \
+             read, as a power cut leaves them; hint: without a power cut it is damage, and a backup of the file may have \
+             them: the bytes stay in it until it is removed",
+            self.whole
+        )
+    }
 }
 
 impl Scan {
-    /// Reads the log in `directory`, which need not exist.
-    pub(crate) fn read(backend: &dyn Backend, directory: &Path) -> Result<Scan> {
+    /// Reads the log in `directory`, which need not exist and holds what `extent` says.
+    pub(crate) fn read(
+        backend: &dyn Backend,
+        directory: &Path,
+        extent: Option<LogExtent>,
+    ) -> Result<Scan> {
         let files = list(backend, directory)?
             .into_iter()
             .map(|number| File::read(backend, path_of(directory, number), number))
@@ -83,14 +159,27 @@ impl Scan {
                         supported: frame::VERSION,
                     });
                 }
-                // Its creation was cut short. A file that ever had a commit had a durable header before.
-                Err(HeaderFault::Fault(_))
-                    if end.is_none() && !Commit::proves_loss(&file.bytes, file.number, 0) => {}
-                Err(HeaderFault::Fault(fault)) => return Err(file.corrupt(0, fault)),
+                Err(HeaderFault::Fault(fault)) => {
+                    // A file has a durable header before it gets more, and the extent knows of it before its first
+                    // record is written.
+                    let was_cut = end.is_none() && file.bytes.len() <= HEADER_SIZE;
+                    if !was_cut || extent.is_some_and(|extent| file.number <= extent.end.file) {
+                        return Err(file.corrupt(0, fault));
+                    }
+                }
+            }
+        }
+        if let Some(LogExtent { oldest, end }) = extent {
+            if !chain.iter().any(|(file, _)| file.number == end.file) {
+                return Err(missing(directory, end.file));
+            }
+            if let Some(previous) = expected.filter(|previous| previous.file >= oldest) {
+                return Err(missing(directory, previous.file));
             }
         }
         for (file, end) in chain.into_iter().rev() {
-            scan.read_file(file, end)?;
+            let durable = extent.filter(|extent| extent.end.file == file.number);
+            scan.read_file(file, end, durable.map_or(0, |extent| extent.end.offset))?;
         }
         let with_content: BTreeSet<u64> = scan.files.iter().map(|file| file.number).collect();
         let numbers = files.iter().map(|file| file.number);
@@ -105,11 +194,30 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Takes a file that must end at `end`, or for the last one wherever its commits do.
-    fn read_file(&mut self, file: &File, end: Option<u64>) -> Result<()> {
+    /// What is known to hold of the log at least, once all of it is durable.
+    pub(crate) fn extent(&self) -> Option<LogExtent> {
+        let oldest = self.files.front()?.number;
+        (self.end != LogPosition::START).then_some(LogExtent {
+            oldest,
+            end: self.end,
+        })
+    }
+
+    /// What was dropped, in words.
+    pub(crate) fn cuts(&self) -> impl Iterator<Item = String> {
+        (self.dropped.iter())
+            .chain(&self.torn)
+            .map(ToString::to_string)
+    }
+
+    /// Takes a file that must end at `end`, or for the last one wherever its commits do, but not before `durable`.
+    fn read_file(&mut self, file: &File, end: Option<u64>, durable: u64) -> Result<()> {
         let size = file.bytes.len() as u64;
-        if end.is_some_and(|end| end > size) {
+        if end.unwrap_or(durable).max(durable) > size {
             return Err(file.corrupt(size, Fault("the file is too short")));
+        }
+        if let Some(end) = end.filter(|end| *end < durable) {
+            return Err(file.corrupt(end, Fault("the header of the next file ends it too early")));
         }
         let limit = end.unwrap_or(size) as usize; // at most the size of what is in memory
         let mut commits = Commits::new(&file.bytes[..limit], file.number);
@@ -134,26 +242,21 @@ impl Scan {
             offset: commits.end,
         };
         self.files.push_back(found);
-        match stop {
-            None => Ok(()),
-            Some(Stop { offset, fault, cut })
-                if !cut
-                    || end.is_some()
-                    || Commit::proves_loss(&file.bytes, file.number, commits.end as usize) =>
-            {
-                Err(file.corrupt(offset, fault))
-            }
-            Some(_) => {
-                self.torn = Some(format!(
-                    "{}: the record log was cut short at byte {}: {} bytes of a commit that was not \
-                     finished were dropped",
-                    file.path.display(),
-                    commits.end,
-                    size - commits.end
-                ));
-                Ok(())
+        if let Some(Stop { offset, fault, cut }) = stop {
+            let is_damage = !cut
+                || end.is_some()
+                || commits.end < durable
+                || Commit::proves_loss(&file.bytes, file.number, commits.end as usize);
+            if is_damage {
+                return Err(file.corrupt(offset, fault));
             }
         }
+        let cut = Cut::behind(file, commits.end);
+        match end {
+            None => self.torn = cut,
+            Some(_) => self.dropped.extend(cut.filter(Cut::has_commit)),
+        }
+        Ok(())
     }
 
     pub(super) fn read_frame(
@@ -207,6 +310,17 @@ impl ReplayFile {
         match usize::try_from(end) {
             Ok(end) if end <= file.bytes.len() => Ok(ReplayFile { file, end }),
             _ => Err(file.corrupt(file.bytes.len() as u64, Fault("the file is too short"))),
+        }
+    }
+
+    /// Reads all of it as it is on the disk now.
+    pub(crate) fn check(&self) -> Result<()> {
+        match frame::read_header(&self.file.bytes, self.file.number) {
+            Ok(_) => self.replay(|_, _| Ok(())),
+            Err(HeaderFault::Fault(fault)) => Err(self.file.corrupt(0, fault)),
+            Err(HeaderFault::Version(_)) => {
+                Err(self.file.corrupt(0, Fault("it is of another version")))
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
+use super::scan::Cut;
 use super::*;
 use crate::backend::{BackendFile, Bytes, MemoryBackend};
 
@@ -25,7 +27,7 @@ fn backend() -> Arc<MemoryBackend> {
 }
 
 fn open(backend: &Arc<MemoryBackend>) -> Result<Log> {
-    let found = Scan::read(&**backend, Path::new("db/log"))?;
+    let found = Scan::read(&**backend, Path::new("db/log"), None)?;
     let torn = found.torn.is_some();
     let log = new_log(backend.clone(), found);
     if torn {
@@ -40,6 +42,7 @@ fn new_log(backend: Arc<dyn Backend>, found: Scan) -> Log {
         Path::new("db"),
         found,
         LogPosition::START,
+        Box::new(|_| Ok(())),
         Arc::default(),
     )
 }
@@ -112,8 +115,8 @@ fn a_log_cut_at_any_byte_gives_the_commits_before_it_and_goes_on() {
             .last()
             .map_or(frame::HEADER_SIZE, |(end, _)| end.offset as usize);
 
-        let found = Scan::read(&*backend, Path::new("db/log")).unwrap();
-        let torn = found.torn.clone();
+        let found = Scan::read(&*backend, Path::new("db/log"), None).unwrap();
+        let torn = found.torn.as_ref().map(ToString::to_string);
         assert_eq!(torn.is_some(), size > end, "{size}");
         if let Some(torn) = torn {
             let told = format!("cut short at byte {end}: {} bytes", size - end);
@@ -126,7 +129,7 @@ fn a_log_cut_at_any_byte_gives_the_commits_before_it_and_goes_on() {
         expected.push((log.end(), vec![(1, describe(&insert(1, "after")))]));
         drop(log);
         // What was cut off stays where it is and is never asked for again.
-        let found = Scan::read(&*backend, Path::new("db/log")).unwrap();
+        let found = Scan::read(&*backend, Path::new("db/log"), None).unwrap();
         assert_eq!(found.torn, None);
         assert_eq!(replay(&new_log(backend.clone(), found)), expected);
         backend.remove(&path(2)).unwrap();
@@ -141,7 +144,7 @@ fn a_flipped_byte_is_corruption_unless_it_is_in_the_last_commit() {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);
         put(&backend, 1, &flipped);
-        let found = Scan::read(&*backend, Path::new("db/log"));
+        let found = Scan::read(&*backend, Path::new("db/log"), None);
         if at >= last {
             // Nothing tells it from a commit that was not written whole.
             let found = found.unwrap();
@@ -169,7 +172,7 @@ fn a_file_that_another_follows_must_be_whole() {
         flipped[at] ^= 1 << (at % 8);
         for damaged in [&flipped[..], &bytes[..at]] {
             put(&backend, 1, damaged);
-            let found = Scan::read(&*backend, Path::new("db/log"));
+            let found = Scan::read(&*backend, Path::new("db/log"), None);
             assert!(matches!(found, Err(Error::CorruptLog { .. })), "{at}");
         }
     }
@@ -194,7 +197,7 @@ fn a_missing_file_is_corruption_unless_it_is_the_oldest() {
     backend.remove(&path(3)).unwrap();
     let error = open(&backend).unwrap_err();
     assert!(
-        error.to_string().ends_with("the file is missing"),
+        error.to_string().contains("the file is missing; hint"),
         "{error}"
     );
 }
@@ -323,8 +326,9 @@ fn files_roll_between_commits_and_go_in_their_order_when_they_are_not_needed() {
     assert!(commit(&log, "later") > end, "numbers do not come again");
     drop(log);
     backend.remove(&path(newest + 1)).unwrap();
-    let found = Scan::read(&*backend, Path::new("db/log")).unwrap();
-    let log = Log::new(backend, Path::new("db"), found, end, Arc::default());
+    let found = Scan::read(&*backend, Path::new("db/log"), None).unwrap();
+    let keep = Box::new(|_| Ok(()));
+    let log = Log::new(backend, Path::new("db"), found, end, keep, Arc::default());
     assert!(commit(&log, "later") > end, "nor after all files are gone");
 }
 
@@ -359,6 +363,213 @@ fn bytes_that_wait_in_the_process_are_bounded() {
     log.ensure(position, Durability::Off).unwrap();
     drop(log);
     assert_eq!(replay(&open(&backend).unwrap()).len(), 11);
+}
+
+/// A log whose extent is kept beside it, as the manifest does.
+struct Kept {
+    backend: Arc<MemoryBackend>,
+    extent: Arc<Mutex<Option<LogExtent>>>,
+}
+
+impl Kept {
+    fn scan(&self) -> Result<Scan> {
+        Scan::read(&*self.backend, Path::new("db/log"), *self.extent.lock())
+    }
+
+    fn open(&self) -> Result<Log> {
+        let found = self.scan()?;
+        let torn = found.torn.is_some();
+        let extent = self.extent.clone();
+        let keep = move |new: Option<LogExtent>| {
+            *extent.lock() = new;
+            Ok(())
+        };
+        let start = LogPosition::START;
+        let (path, poisoned) = (Path::new("db"), Arc::default());
+        let log = Log::new(
+            self.backend.clone(),
+            path,
+            found,
+            start,
+            Box::new(keep),
+            poisoned,
+        );
+        log.keep_found()?;
+        if torn {
+            log.begin_file()?;
+        }
+        Ok(log)
+    }
+
+    /// All files and the extent, to start over from.
+    fn copy(&self) -> (Files, Option<LogExtent>) {
+        let numbers = list(&*self.backend, Path::new("db/log")).unwrap();
+        let files = numbers.into_iter().map(|number| {
+            let bytes = self.backend.read(&path(number)).unwrap();
+            (number, bytes.to_vec())
+        });
+        (files.collect(), *self.extent.lock())
+    }
+
+    fn from(files: &Files, extent: Option<LogExtent>) -> Kept {
+        let backend = backend();
+        backend.create_directory(Path::new("db/log")).unwrap();
+        for (number, bytes) in files {
+            put(&backend, *number, bytes);
+        }
+        Kept {
+            backend,
+            extent: Arc::new(Mutex::new(extent)),
+        }
+    }
+}
+
+type Files = BTreeMap<u64, Vec<u8>>;
+
+/// What may happen to the files of a log, one thing at a time: what it is, and the files then. `older` has states that
+/// files were in before.
+fn damages(files: &Files, older: &[Files]) -> Vec<(String, Files)> {
+    let mut damages = Vec::new();
+    let mut add = |what: String, change: &dyn Fn(&mut Files)| {
+        let mut damaged = files.clone();
+        change(&mut damaged);
+        damages.push((what, damaged));
+    };
+    let numbers: Vec<u64> = files.keys().copied().collect();
+    for (number, bytes) in files {
+        for at in 0..bytes.len() {
+            let what = format!("byte {at} of {number} is flipped");
+            add(what, &|files| {
+                files.get_mut(number).unwrap()[at] ^= 1 << (at % 8);
+            });
+            let what = format!("{number} is cut to {at} bytes");
+            add(what, &|files| {
+                files.get_mut(number).unwrap().truncate(at);
+            });
+        }
+        add(format!("{number} is zeros"), &|files| {
+            files.get_mut(number).unwrap().fill(0);
+        });
+        add(format!("{number} is missing"), &|files| {
+            files.remove(number);
+        });
+        for (age, before) in older.iter().enumerate() {
+            if let Some(old) = before.get(number).filter(|old| *old != bytes) {
+                let what = format!("{number} is as it was in state {age}");
+                add(what, &|files| drop(files.insert(*number, old.clone())));
+            }
+        }
+        for other in numbers.iter().filter(|other| *other > number) {
+            add(format!("{number} and {other} are swapped"), &|files| {
+                let (a, b) = (files[number].clone(), files[other].clone());
+                files.extend([(*number, b), (*other, a)]);
+            });
+        }
+    }
+    damages
+}
+
+#[test]
+fn no_damage_to_a_log_that_was_closed_goes_unnoticed() {
+    for (durability, count, file_size) in [
+        (Durability::Full, 3, LOG_FILE_SIZE),
+        (Durability::Normal, 5, LOG_FILE_SIZE),
+        (Durability::Off, 3, LOG_FILE_SIZE),
+        (Durability::Full, 5, 150),
+        (Durability::Normal, 3, 1),
+        (Durability::Off, 3, 150),
+    ] {
+        let kept = Kept::from(&Files::new(), None);
+        let log = kept.open().unwrap();
+        log.set_file_size(file_size);
+        let mut older = Vec::new();
+        for number in 0..count {
+            let record = insert(1, &format!("commit {number}"));
+            let position = log.append(&[record], |_| true).unwrap();
+            log.ensure(position, durability).unwrap();
+            older.push(kept.copy().0);
+        }
+        drop(log);
+        let seen = replay(&kept.open().unwrap());
+        assert_eq!(seen.len(), count);
+        let (files, extent) = kept.copy();
+        assert!(files.len() <= 3);
+        for (what, damaged) in damages(&files, &older) {
+            let kept = Kept::from(&damaged, extent);
+            let context = format!("{durability:?}, files of {file_size}: {what}");
+            let error = kept.open().expect_err(&context);
+            assert!(
+                matches!(error, Error::CorruptLog { .. }),
+                "{context}: {error}"
+            );
+            let found = kept.scan().expect_err("the same again");
+            assert_eq!(found.to_string(), error.to_string());
+        }
+    }
+}
+
+/// What is left after a process was killed says of commits that follow the last sync what was read, and no more.
+#[test]
+fn damage_to_a_log_that_was_not_closed_is_told_or_takes_whole_commits_from_its_end() {
+    for (durability, file_size) in [
+        (Durability::Full, LOG_FILE_SIZE),
+        (Durability::Normal, LOG_FILE_SIZE),
+        (Durability::Full, 150),
+        (Durability::Normal, 150),
+    ] {
+        let kept = Kept::from(&Files::new(), None);
+        let log = kept.open().unwrap();
+        log.set_file_size(file_size);
+        let mut older = Vec::new();
+        for number in 0..4 {
+            let record = insert(1, &format!("commit {number}"));
+            let position = log.append(&[record], |_| true).unwrap();
+            log.ensure(position, durability).unwrap();
+            older.push(kept.copy().0);
+        }
+        let seen = replay(&log);
+        let (files, extent) = kept.copy();
+        let newest = *files.keys().last().unwrap();
+        let durable = match durability {
+            // The last one is not followed by any that knows.
+            Durability::Full => seen[seen.len() - 2].0,
+            _ => extent.unwrap().end,
+        };
+        for (what, damaged) in damages(&files, &older) {
+            let context = format!("{durability:?}, files of {file_size}: {what}");
+            let kept = Kept::from(&damaged, extent);
+            let Ok(found) = kept.scan() else {
+                continue;
+            };
+            let torn = found.torn.clone();
+            let log = kept.open().unwrap();
+            let left = replay(&log);
+            assert!(seen.starts_with(&left), "{context}");
+            // A cut, or an older state, that ends between two commits leaves nothing to be seen.
+            let is_whole = |bytes: &Vec<u8>| {
+                let size = bytes.len() as u64;
+                let ends = (seen.iter()).map(|(end, _)| *end);
+                let ends = ends.filter(|end| end.file == newest).map(|end| end.offset);
+                ends.chain([frame::HEADER_SIZE as u64])
+                    .any(|end| end == size)
+            };
+            let is_cut = what.contains(" cut to ") || what.contains("as it was");
+            let is_silent = is_cut && is_whole(&damaged[&newest]);
+            let least = match is_cut {
+                true => extent.unwrap().end,
+                false => durable,
+            };
+            let least = seen.iter().filter(|(at, _)| *at <= least).count();
+            assert!(left.len() >= least, "{context}: {left:?}");
+            assert_eq!(torn.is_none(), is_silent, "{context}");
+            let told = torn.as_ref().is_some_and(Cut::has_commit);
+            drop(log);
+            // Told as long as commits stand in the file that do not count.
+            let again = kept.scan().unwrap();
+            assert_eq!(again.dropped.len(), usize::from(told), "{context}");
+            assert_eq!(replay(&kept.open().unwrap()), left, "{context}");
+        }
+    }
 }
 
 /// Files in memory whose syncs are counted, wait to be let through, and may fail.

@@ -4,6 +4,9 @@
 //! the leader, writes and syncs what has gathered while others append and wait; whoever finds afterwards that its
 //! commit is not covered leads next. A file is complete and synced before the next one is created.
 //!
+//! What the log holds at least is kept outside of it ([`LogExtent`]): never more than what is durable, and that a file is
+//! there before its first record.
+//!
 //! Which commits are merged and which files are needed is the store's business.
 
 use std::collections::VecDeque;
@@ -18,8 +21,13 @@ use crate::backend::{Backend, BackendFile};
 use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, MERGED, Merge, Sum};
 use crate::log::record::RECORD_SIZE_MAX;
 use crate::log::scan::{self, LogFile, ReplayFile, Scan};
-use crate::log::{Durability, LOG_BUFFER_SIZE, LOG_FILE_SIZE, LOG_NAME, LogPosition, LogRecord};
+use crate::log::{
+    Durability, LOG_BUFFER_SIZE, LOG_FILE_SIZE, LOG_NAME, LogExtent, LogPosition, LogRecord,
+};
 use crate::{Error, Result};
+
+/// Keeps what the log holds at least where it outlasts damage to the log. Durable when it returns.
+pub(crate) type KeepExtent = Box<dyn Fn(Option<LogExtent>) -> Result<()> + Send + Sync>;
 
 /// The log of an open database.
 pub(crate) struct Log {
@@ -27,6 +35,7 @@ pub(crate) struct Log {
     /// Of the database, for messages, and to make the log's own directory durable.
     database: PathBuf,
     directory: PathBuf,
+    keep_extent: KeepExtent,
     /// Shared with the store: whatever fails, nothing more is written.
     poisoned: Arc<AtomicBool>,
     state: Mutex<State>,
@@ -48,6 +57,8 @@ struct State {
     written: LogPosition,
     /// Up to here the disk has it.
     synced: LogPosition,
+    /// As it was kept last.
+    extent: Option<LogExtent>,
     /// A write or a sync failed: what the file holds after `written` is not known.
     failed: bool,
     file_size: u64,
@@ -64,12 +75,14 @@ type Parts<'a> = (u8, u64, &'a [u8]);
 
 impl Log {
     /// The log of the database in the directory `database`, as it was found. `after` is where all corpora are merged
-    /// up to: the files may be gone, and still their numbers must not come again.
+    /// up to: the files may be gone, and still their numbers must not come again. Who wants to write calls
+    /// [`Log::keep_found`] first.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         database: &Path,
         found: Scan,
         after: LogPosition,
+        keep_extent: KeepExtent,
         poisoned: Arc<AtomicBool>,
     ) -> Log {
         let end = found.end.max(after);
@@ -77,8 +90,10 @@ impl Log {
             backend,
             database: database.to_path_buf(),
             directory: database.join(LOG_NAME),
+            keep_extent,
             poisoned,
             state: Mutex::new(State {
+                extent: found.extent(),
                 files: found.files,
                 file: None,
                 leading: false,
@@ -91,6 +106,12 @@ impl Log {
             }),
             done: Condvar::new(),
         }
+    }
+
+    /// Keeps the extent of the log as it was found. All of it must be durable.
+    pub(crate) fn keep_found(&self) -> Result<()> {
+        let state = self.state.lock();
+        (self.keep_extent)(state.extent)
     }
 
     /// After the last commit.
@@ -182,24 +203,45 @@ impl Log {
         self.ensure(self.end(), Durability::Full)
     }
 
-    /// The files with commits in them, as far as they were written. No file may be removed meanwhile.
+    /// The files with records of edits, as far as they were written. No file may be removed meanwhile.
     pub(crate) fn read(&self) -> Result<Vec<ReplayFile>> {
+        let files = self.written(|file| !file.corpora.is_empty());
+        (files.into_iter())
+            .map(|(number, end)| self.read_file(number, end))
+            .collect()
+    }
+
+    /// Reads all files again, as far as they were written: what is wrong, file by file. Asks `proceed` before each. No
+    /// file may be removed meanwhile.
+    pub(crate) fn check<E>(
+        &self,
+        mut proceed: impl FnMut() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Vec<Error>, E> {
+        let mut faults = Vec::new();
+        for (number, end) in self.written(|_| true) {
+            proceed()?;
+            let checked = (self.read_file(number, end)).and_then(|file| file.check());
+            faults.extend(checked.err());
+        }
+        Ok(faults)
+    }
+
+    /// Files and where they end, as far as they were written.
+    fn written(&self, is_wanted: impl Fn(&LogFile) -> bool) -> Vec<(u64, u64)> {
         let state = self.state.lock();
         let written = state.written;
-        let files: Vec<(u64, u64)> = (state.files.iter())
-            .filter(|file| file.number <= written.file && file.end > 0 && !file.corpora.is_empty())
+        (state.files.iter())
+            .filter(|file| file.number <= written.file && file.end > 0 && is_wanted(file))
             .map(|file| match file.number == written.file {
                 true => (file.number, written.offset),
                 false => (file.number, file.end),
             })
-            .collect();
-        drop(state);
-        (files.into_iter())
-            .map(|(number, end)| {
-                let path = scan::path_of(&self.directory, number);
-                ReplayFile::read(&*self.backend, path, number, end)
-            })
             .collect()
+    }
+
+    fn read_file(&self, number: u64, end: u64) -> Result<ReplayFile> {
+        let path = scan::path_of(&self.directory, number);
+        ReplayFile::read(&*self.backend, path, number, end)
     }
 
     /// Whether the log holds records of a corpus, merged or not.
@@ -210,19 +252,33 @@ impl Log {
 
     /// Removes the oldest files as far as none of them is needed. Not for two threads at a time.
     ///
-    /// Each is gone from the disk before the next, so that what is left never has a hole.
+    /// Each is gone from the disk before the next, so that what is left never has a hole. Before the first, it is kept
+    /// that they are not needed.
     pub(crate) fn remove_files(&self, is_needed: impl Fn(&LogFile) -> bool) -> Result<()> {
-        loop {
-            let mut state = self.state.lock();
-            let open = state.file.is_some() || state.leading;
-            let is_written = open && state.files.len() == 1;
-            let oldest = match state.files.front() {
-                Some(file) if !is_written && !is_needed(file) => file.number,
-                _ => return Ok(()),
-            };
-            state.files[0].end = 0; // nothing to read any more, even if it cannot be removed
+        let mut state = self.state.lock();
+        let is_open = state.file.is_some() || state.leading;
+        let closed = state.files.len() - usize::from(is_open && !state.files.is_empty());
+        let count = (state.files.iter().take(closed))
+            .take_while(|file| !is_needed(file))
+            .count();
+        if count == 0 {
+            return Ok(());
+        }
+        let oldest = state.files.get(count).map(|file| file.number);
+        let extent = (state.extent).and_then(|LogExtent { end, .. }| {
+            let oldest = oldest.filter(|oldest| *oldest <= end.file)?;
+            Some(LogExtent { oldest, end })
+        });
+        // Under the lock: a file that is begun meanwhile would be forgotten.
+        (self.keep_extent)(extent)?;
+        state.extent = extent;
+        for file in state.files.iter_mut().take(count) {
+            file.end = 0; // nothing to read any more, even if it cannot be removed
+        }
+        drop(state);
+        for _ in 0..count {
             // Still listed: its records are mentioned until it is gone. It is not the one that is written to.
-            drop(state);
+            let oldest = self.state.lock().files[0].number;
             let path = scan::path_of(&self.directory, oldest);
             match self.backend.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -233,9 +289,9 @@ impl Log {
             (self.backend)
                 .sync_directory(&self.directory)
                 .map_err(failed(&self.directory, "sync"))?;
-            state = self.state.lock();
-            state.files.pop_front();
+            self.state.lock().files.pop_front();
         }
+        Ok(())
     }
 
     /// Begins a new file, which says that the one before ends where its last commit does.
@@ -307,17 +363,24 @@ impl Log {
             .map_or(0, |file| file.number)
             .max(state.end.file)
             + 1; // numbers of files that were found are below 2^63
-        let created = self.create(number, state.end, state.files.is_empty());
+        let end = LogPosition {
+            file: number,
+            offset: HEADER_SIZE as u64,
+        };
+        let extent = Some(LogExtent {
+            oldest: state.files.front().map_or(number, |file| file.number),
+            end,
+        });
+        let created = self
+            .create(number, state.end, state.files.is_empty())
+            .and_then(|file| (self.keep_extent)(extent).map(|()| file));
         state.file = Some(self.note(state, created)?);
+        state.extent = extent;
         state.files.push_back(LogFile {
             number,
             end: HEADER_SIZE as u64,
             ..LogFile::default()
         });
-        let end = LogPosition {
-            file: number,
-            offset: HEADER_SIZE as u64,
-        };
         (state.end, state.written, state.synced) = (end, end, end);
         Ok(())
     }
@@ -349,6 +412,18 @@ impl Log {
         Ok(file)
     }
 
+    /// Makes the whole log durable, and keeps that it is.
+    fn close(&mut self) -> Result<()> {
+        let state = self.state.get_mut();
+        let end = state.end;
+        if state.failed || state.file.is_none() {
+            return Ok(()); // nothing is known, or nothing was written
+        }
+        let extent = state.extent.map(|extent| LogExtent { end, ..extent });
+        self.ensure(end, Durability::Full)?;
+        (self.keep_extent)(extent)
+    }
+
     /// Remembers a failure.
     fn note<T>(&self, state: &mut State, result: Result<T>) -> Result<T> {
         if result.is_err() {
@@ -367,9 +442,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let state = self.state.get_mut();
-        let (end, failed) = (state.end, state.failed);
-        if !failed && let Err(error) = self.ensure(end, Durability::Full) {
+        if let Err(error) = self.close() {
             tracing::warn!("the record log could not be completed: {error}");
         }
     }

@@ -10,6 +10,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::thread;
+use std::time::Duration;
 
 use crate::backend::{Backend, ReadOnlyBackend};
 use crate::catalog::{CorpusRecord, Fault, Files};
@@ -29,6 +31,9 @@ const READ_ATTEMPTS_MAX: u32 = 50;
 
 /// How often a log that seems damaged is read.
 const LOG_ATTEMPTS_MAX: u32 = 3;
+
+/// How long the end of a log stays as it is if nobody is writing there.
+const TORN_REST: Duration = Duration::from_millis(10);
 
 /// Opens for writing: takes the lock, recovers, cleans up.
 pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) -> Result<Shared> {
@@ -56,7 +61,7 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
         directory: &directory,
         markers: RefCell::default(),
     };
-    let found = Scan::read(&*backend, &path.join(LOG_NAME))?;
+    let found = Scan::read(&*backend, &path.join(LOG_NAME), registry.log())?;
     sync_log(&*backend, path, &found)?;
     let known = registry.known.as_ref();
     let recovered = recover(known, &listing, &found, Unfinished::Finish, &facts)?;
@@ -92,14 +97,17 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
         .max();
     let largest = largest.copied().unwrap_or(0);
     let torn = found.torn.is_some();
-    warnings.extend(found.torn.clone());
+    let cuts: Vec<String> = found.cuts().collect();
+    warnings.extend_from_slice(&cuts);
     let shared = Shared::new(
         backend,
         path.to_path_buf(),
         directory,
         recovered.corpora,
         found,
+        registry.keep_extent(),
     );
+    shared.log.keep_found()?;
     if torn {
         // Its header tells for ever where the commits of the file before end.
         shared.log.begin_file()?;
@@ -108,6 +116,7 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     shared.visible.lock().buried = recovered.tombstones;
     let shared = Shared {
         warnings,
+        cuts,
         next_id: AtomicU64::new(largest + 1),
         untidy: !tidy || recovered.left,
         reserve,
@@ -151,12 +160,13 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
         return Err(not_a_database(path, "this directory is not a database"));
     }
     let mut last = None;
+    let (mut torn, mut rests) = (None, 0);
     for attempt in 1.. {
         backend.unpin();
         let manifest = ManifestFile::read(&*backend, path);
         let sequence = manifest.as_ref().map(|manifest| manifest.sequence).ok();
         let state = read_state(&backend, path, &directory, manifest);
-        let (listing, found, recovered, warnings) = match state {
+        let (listing, mut found, recovered, mut warnings) = match state {
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempt < READ_ATTEMPTS_MAX =>
             {
@@ -164,6 +174,12 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
             }
             // Two files may have come while the log was listed, and only the second be in the list.
             Err(Error::CorruptLog { .. }) if attempt < LOG_ATTEMPTS_MAX => continue,
+            // What the manifest said was there may have been removed since.
+            Err(Error::CorruptLog { .. })
+                if attempt < READ_ATTEMPTS_MAX && sequence_of(&backend, path) != sequence =>
+            {
+                continue;
+            }
             other => other?,
         };
         let live = recovered
@@ -173,27 +189,40 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
         let pinned = live
             .filter(|id| listing.segments.contains(id))
             .try_for_each(|id| backend.pin(&directory.segment(*id)));
-        let manifest = ManifestFile::read(&*backend, path);
         let at_rest = pinned.is_ok()
             && directory.list(&*backend)? == listing
-            && manifest.map(|manifest| manifest.sequence).ok() == sequence;
+            && sequence_of(&backend, path) == sequence;
         // Without a manifest: what is missing may have been replaced, and the log no longer tell of it.
         let settled = !recovered.incomplete || last.as_ref() == Some(&recovered);
         if !(at_rest && settled) && attempt < READ_ATTEMPTS_MAX {
             last = Some(recovered);
             continue;
         }
+        if found.torn != torn && rests < LOG_ATTEMPTS_MAX {
+            // Perhaps of a commit that is being written: it then grows, or becomes whole.
+            torn = found.torn;
+            rests += 1;
+            thread::sleep(TORN_REST);
+            continue;
+        }
         pinned.map_err(io_error(segments, "open the segments in"))?;
+        if found.torn != torn {
+            found.torn = None;
+        }
+        let cuts: Vec<String> = found.cuts().collect();
+        warnings.extend_from_slice(&cuts);
         let shared = Shared::new(
             backend,
             path.to_path_buf(),
             directory,
             recovered.corpora,
             found,
+            Box::new(|_| Ok(())),
         );
         return Ok(Shared {
             read_only: true,
             warnings,
+            cuts,
             ..shared
         });
     }
@@ -207,8 +236,12 @@ fn read_state(
     directory: &SegmentDirectory,
     manifest: std::result::Result<Manifest, Fault>,
 ) -> Result<(Listing, Scan, Recovered, Vec<String>)> {
+    let mut extent = None;
     let (known, damage) = match manifest {
-        Ok(manifest) => (Some(manifest.corpora), None),
+        Ok(manifest) => {
+            extent = manifest.log;
+            (Some(manifest.corpora), None)
+        }
         Err(Fault::Version(found)) => {
             return Err(later_version(path, MANIFEST_NAME, found, manifest::VERSION));
         }
@@ -233,7 +266,7 @@ fn read_state(
         let path = log::path_of(&log, number);
         backend.pin(&path).map_err(io_error(&path, "read"))?;
     }
-    let found = Scan::read(backend, &log)?;
+    let found = Scan::read(backend, &log, extent)?;
     let facts = FileFacts {
         backend,
         directory,
@@ -249,6 +282,12 @@ fn read_state(
     }
     warnings.extend(recovered.warnings.iter().cloned());
     Ok((listing, found, recovered, warnings))
+}
+
+/// The sequence number that the manifest has now.
+fn sequence_of(backend: &ReadOnlyBackend, path: &Path) -> Option<u64> {
+    let manifest = ManifestFile::read(backend, path).ok()?;
+    Some(manifest.sequence)
 }
 
 /// Whether the database has a catalog that tells of a manifest.
@@ -268,11 +307,11 @@ fn not_a_database(path: &Path, fault: &'static str) -> Error {
     }
 }
 
-fn sync_directory(backend: &dyn Backend, path: &Path) -> Result<()> {
+pub(super) fn sync_directory(backend: &dyn Backend, path: &Path) -> Result<()> {
     backend.sync_directory(path).map_err(io_error(path, "sync"))
 }
 
-fn parent(path: &Path) -> &Path {
+pub(super) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::catalog::{self, Catalog, Corpora, Fault, Files};
+use crate::log::{KeepExtent, LogExtent};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
 use crate::store::io_error;
 use crate::{Error, Result};
@@ -23,6 +24,12 @@ pub(super) struct Registry {
 }
 
 impl Registry {
+    /// Where the log keeps what it holds at least.
+    pub(super) fn keep_extent(&self) -> KeepExtent {
+        let manifest = Arc::clone(&self.manifest);
+        Box::new(move |extent| manifest.store_log(extent))
+    }
+
     /// Makes `corpora` what the database holds. Durable when it returns.
     pub(super) fn store(&mut self, corpora: &Corpora) -> Result<()> {
         self.manifest.store_corpora(corpora)?;
@@ -83,6 +90,12 @@ impl FoundRegistry {
             found.read_catalog(backend, path)?;
         }
         Ok(found)
+    }
+
+    /// What the log holds at least, unless the manifest is an older one.
+    pub(super) fn log(&self) -> Option<LogExtent> {
+        let manifest = self.manifest.as_ref().ok()?;
+        manifest.log.filter(|_| manifest.sequence >= self.sequence)
     }
 
     fn read_catalog(&mut self, backend: &Arc<dyn Backend>, database: &Path) -> Result<()> {

@@ -18,6 +18,7 @@ use crate::store::SEGMENTS_NAME;
 use crate::store::directory::{SegmentDirectory, temporary};
 use crate::store::open::FileFacts;
 use crate::store::recovery::{Facts, Unfinished, recover};
+use crate::store::target::refuse_unfinished;
 use crate::{Error, Result};
 
 /// What is left of a database that may be damaged. Nobody should have it open for writing.
@@ -46,20 +47,26 @@ impl Salvage {
     /// Looks through the database in `path`.
     ///
     /// # Errors
-    /// [`Error::Io`] if its directories cannot be listed.
+    /// [`Error::UnfinishedRepair`] if it lacks what a repair has not saved yet; [`Error::Io`] if its directories cannot be
+    /// listed.
     pub fn read(path: &Path) -> Result<Salvage> {
         let backend: &dyn Backend = &FileBackend;
+        refuse_unfinished(backend, path)?;
         let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
         let mut notes = Vec::new();
-        let known = match ManifestFile::read(backend, path) {
-            Ok(manifest) => Some(manifest.corpora),
+        let manifest = match ManifestFile::read(backend, path) {
+            Ok(manifest) => Some(manifest),
             Err(fault) => {
                 notes.push(format!("the manifest cannot be used: {fault}"));
                 None
             }
         };
+        let (known, extent) = match manifest {
+            Some(manifest) => (Some(manifest.corpora), Some(manifest.log)),
+            None => (None, None),
+        };
         let listing = directory.list(backend)?;
-        let log = Remains::read(backend, &path.join(LOG_NAME))?;
+        let log = Remains::read(backend, &path.join(LOG_NAME), extent.flatten())?;
         let facts = LenientFacts(FileFacts {
             backend,
             directory: &directory,
@@ -117,6 +124,9 @@ impl Salvage {
             notes,
         };
         salvage.report_untrusted();
+        if extent.is_none() {
+            salvage.note_unknown();
+        }
         Ok(salvage)
     }
 
@@ -150,6 +160,23 @@ impl Salvage {
         corpora
             .map(|corpus| (corpus.id, corpus.merged_position))
             .collect()
+    }
+
+    /// Without the manifest nobody knows whether the oldest files of the log are missing or were removed.
+    fn note_unknown(&mut self) {
+        let Some(first) = self.log.unknown_before else {
+            return;
+        };
+        for corpus in &self.corpora {
+            if corpus.merged_position < first {
+                self.notes.push(format!(
+                    "the record log begins in file {:016x}: whether it had changes of corpus `{}` before that, which are \
+                     lost then, only the manifest knew",
+                    first.file + 1,
+                    corpus.name
+                ));
+            }
+        }
     }
 
     fn report_untrusted(&mut self) {

@@ -1,0 +1,159 @@
+//! The directory that a repair builds a new database in.
+//!
+//! Invariant: the file `REPAIR` is durable before anything else is in the directory, and goes, durably, when the new
+//! database is complete. As long as it is there nobody opens the database but the repair, which starts over.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::backend::{Backend, FileBackend};
+use crate::lock::{DirectoryLock, LOCK_NAME};
+use crate::log::LOG_NAME;
+use crate::manifest::MANIFEST_NAME;
+use crate::store::open::{self, parent, sync_directory};
+use crate::store::registry::CATALOG_NAME;
+use crate::store::{SEGMENTS_NAME, Store, io_error};
+use crate::{Error, Result};
+
+/// The name of the file. Its content is the path of the damaged database, for messages.
+const REPAIR_NAME: &str = "REPAIR";
+
+/// A directory that a repair builds a new database in.
+#[derive(Debug)]
+pub struct RepairTarget {
+    path: PathBuf,
+}
+
+/// What may stand where a repair is to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    EmptyDirectory,
+    /// What a repair has left that did not finish.
+    Unfinished,
+    Other,
+}
+
+impl RepairTarget {
+    /// Whether a repair can write to `path`: if nothing is there, an empty directory, or what a repair has left that
+    /// did not finish.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn is_free(path: &Path) -> Result<bool> {
+        Ok(find(path)? != Found::Other)
+    }
+
+    /// Creates the directory `path` for what can be saved of the database in `source`, or clears what a repair has left
+    /// there.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if a repair is writing there; [`Error::Io`], also if something else is there.
+    pub fn begin(path: &Path, source: &Path) -> Result<RepairTarget> {
+        match find(path)? {
+            Found::Nothing => fs::create_dir(path).map_err(io_error(path, "create"))?,
+            Found::EmptyDirectory | Found::Unfinished => {}
+            Found::Other => {
+                return Err(io_error(path, "create")(
+                    io::ErrorKind::AlreadyExists.into(),
+                ));
+            }
+        }
+        let marker = path.join(REPAIR_NAME);
+        let source = fs::canonicalize(source).unwrap_or_else(|_| source.to_path_buf());
+        let mut file = fs::File::create(&marker).map_err(io_error(&marker, "create"))?;
+        (file.write_all(source.as_os_str().as_encoded_bytes()))
+            .and_then(|()| file.sync_all())
+            .map_err(io_error(&marker, "write"))?;
+        sync_directory(&FileBackend, path)?;
+        sync_directory(&FileBackend, parent(path))?;
+        let _lock = DirectoryLock::acquire(path)?;
+        clear(path)?;
+        Ok(RepairTarget {
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Opens the new database for writing.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`].
+    pub fn open(&self) -> Result<Store> {
+        Ok(Store {
+            shared: Arc::new(open::open_writer(Arc::new(FileBackend), &self.path, true)?),
+        })
+    }
+
+    /// Makes the new database one like any other. All of it must be durable.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn finish(self) -> Result<()> {
+        let marker = self.path.join(REPAIR_NAME);
+        fs::remove_file(&marker).map_err(io_error(&marker, "remove"))?;
+        sync_directory(&FileBackend, &self.path)
+    }
+}
+
+/// Refuses a database that a repair has not finished.
+///
+/// # Errors
+/// [`Error::UnfinishedRepair`], [`Error::Io`].
+pub(super) fn refuse_unfinished(backend: &dyn Backend, path: &Path) -> Result<()> {
+    let marker = path.join(REPAIR_NAME);
+    match backend.read(&marker) {
+        Ok(source) => Err(Error::UnfinishedRepair {
+            path: path.to_path_buf(),
+            damaged: String::from_utf8_lossy(&source).into_owned(),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(io_error(&marker, "read")(error)),
+    }
+}
+
+fn find(path: &Path) -> Result<Found> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(io_error(path, "open")(error)),
+        Ok(metadata) if !metadata.is_dir() => return Ok(Found::Other),
+        Ok(_) => {}
+    }
+    let names = FileBackend.list(path).map_err(io_error(path, "list"))?;
+    let is_marked = names.iter().any(|name| name == REPAIR_NAME);
+    Ok(match names.is_empty() {
+        true => Found::EmptyDirectory,
+        false if is_marked && names.iter().all(|name| is_ours(name)) => Found::Unfinished,
+        false => Found::Other,
+    })
+}
+
+/// Whether a repair writes what has this name.
+fn is_ours(name: &OsStr) -> bool {
+    let names = [
+        SEGMENTS_NAME,
+        LOG_NAME,
+        CATALOG_NAME,
+        LOCK_NAME,
+        REPAIR_NAME,
+    ];
+    names.iter().any(|ours| name == *ours) || name.to_string_lossy().starts_with(MANIFEST_NAME)
+}
+
+/// Removes what a repair has written but its marker and the lock.
+fn clear(path: &Path) -> Result<()> {
+    for name in FileBackend.list(path).map_err(io_error(path, "list"))? {
+        if !is_ours(&name) || name == REPAIR_NAME || name == LOCK_NAME {
+            continue;
+        }
+        let entry = path.join(&name);
+        let removed = match entry.is_dir() {
+            true => fs::remove_dir_all(&entry),
+            false => fs::remove_file(&entry),
+        };
+        removed.map_err(io_error(&entry, "remove"))?;
+    }
+    sync_directory(&FileBackend, path)
+}
