@@ -1,33 +1,39 @@
 //! Where files live: the few operations on files and directories that the rest of the crate needs, behind one trait.
 //!
-//! Invariant: a file is written once, from its beginning to its end. Nothing here changes bytes that a reader may hold:
-//! a file that is read while it is still written (the record log's) only gets longer, so a view of its bytes never
-//! changes.
+//! Invariant: a file is written once, from its beginning to its end. Bytes that were read are a copy in memory: whatever
+//! another program does to the file, they do not change, and a file that became shorter is an error of the next read.
 //!
-//! What it deliberately does not do: random access writes, buffering, retries, and any idea of what the bytes mean.
-//! The catalog (sled) and the lock file open their files themselves; only their syncs come through here.
+//! What it deliberately does not do: random access writes, memory mapping, buffering, retries, and any idea of what the
+//! bytes mean. The catalog (sled) and the lock file open their files themselves; only their syncs come through here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::Mmap;
 use parking_lot::Mutex;
+
+/// Files up to this size are read whole when they are opened, and closed: a database of many small segments needs no
+/// file descriptor for each.
+const WHOLE_SIZE_MAX: u64 = 64 << 10;
 
 /// Files and directories, real or simulated.
 ///
 /// Paths are given whole: a backend has no current directory of its own. Errors are those of the operating system
 /// (or look like them); callers add the path and what they were doing.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// The whole content of a file, as it is now and as long as the view is held. What is appended later is not in it.
-    ///
-    /// Costs no reading where the file can be mapped: bytes come from disk when they are touched.
-    fn read(&self, path: &Path) -> io::Result<Bytes>;
+    /// Opens a file for reading. What is appended later is not in it; what is renamed or removed stays readable.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>>;
+
+    /// The whole content of a file, as it is now.
+    fn read(&self, path: &Path) -> io::Result<Bytes> {
+        let file = self.open(path)?;
+        file.read_at(0, file.size())
+    }
 
     /// Creates a file that must not exist yet.
     ///
@@ -41,7 +47,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Renames a file or directory; a file that has the new name already is replaced, in one step.
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()>;
 
-    /// Removes a file. Views of its content stay valid.
+    /// Removes a file. Readers of it stay valid.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Creates a directory whose parent exists; no error if it is there already.
@@ -71,24 +77,31 @@ pub trait BackendFile: Write + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// The bytes of a file: immutable, cheap to clone, shared between threads.
-#[derive(Clone)]
-pub struct Bytes(View);
+/// A file being read, from [`Backend::open`].
+pub trait BackendReader: fmt::Debug + Send + Sync {
+    /// Its size when it was opened.
+    fn size(&self) -> u64;
 
+    /// The `size` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] if the file ends before, [`io::ErrorKind::OutOfMemory`] if there is no room for
+    /// the bytes, and what the operating system says.
+    fn read_at(&self, offset: u64, size: u64) -> io::Result<Bytes>;
+}
+
+/// Bytes of a file: immutable, cheap to clone, shared between threads.
 #[derive(Clone)]
-enum View {
-    Mapped(Arc<Mmap>),
-    Owned(Arc<Vec<u8>>),
+pub struct Bytes {
+    content: Arc<Vec<u8>>,
+    range: Range<usize>,
 }
 
 impl Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.0 {
-            View::Mapped(map) => map,
-            View::Owned(bytes) => bytes,
-        }
+        &self.content[self.range.clone()]
     }
 }
 
@@ -100,8 +113,48 @@ impl AsRef<[u8]> for Bytes {
 
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
-        Bytes(View::Owned(Arc::new(bytes)))
+        Bytes::from(Arc::new(bytes))
     }
+}
+
+impl From<Arc<Vec<u8>>> for Bytes {
+    fn from(content: Arc<Vec<u8>>) -> Self {
+        let range = 0..content.len();
+        Bytes { content, range }
+    }
+}
+
+/// A file whose whole content is in memory.
+impl BackendReader for Bytes {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, size: u64) -> io::Result<Bytes> {
+        check_range(offset, size, self.len() as u64)?;
+        let start = self.range.start + offset as usize; // at most the length
+        Ok(Bytes {
+            content: Arc::clone(&self.content),
+            range: start..start + size as usize,
+        })
+    }
+}
+
+/// Refuses to read behind the end of a file.
+fn check_range(offset: u64, size: u64, file_size: u64) -> io::Result<()> {
+    match offset.checked_add(size) {
+        Some(end) if end <= file_size => Ok(()),
+        _ => Err(ends_early(file_size, file_size)),
+    }
+}
+
+/// A file that ends at `end` and had `size` bytes.
+fn ends_early(end: u64, size: u64) -> io::Error {
+    let message = match end == size {
+        true => format!("the file has no more than {size} bytes"),
+        false => format!("the file ends at byte {end} and had {size} bytes: it was truncated"),
+    };
+    io::Error::new(io::ErrorKind::UnexpectedEof, message)
 }
 
 impl fmt::Debug for Bytes {
@@ -115,17 +168,14 @@ impl fmt::Debug for Bytes {
 pub struct FileBackend;
 
 impl Backend for FileBackend {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
         let file = File::open(path)?;
-        if file.metadata()?.len() == 0 {
-            return Ok(Bytes::from(Vec::new())); // nothing to map
+        let size = file.metadata()?.len();
+        let reader = FileReader { file, size };
+        if size <= WHOLE_SIZE_MAX {
+            return Ok(Arc::new(reader.read_at(0, size)?));
         }
-        // SAFETY: the map is only ever read. Its bytes must not change while it exists: bytes of a database's files are
-        // written once and afterwards only others appended behind them, or the files renamed or removed, which leaves
-        // the mapped bytes alone; the lock file keeps other writers out. A foreign program that truncates a file under us can
-        // still end the process (SIGBUS), as with every database that maps its files.
-        let map = unsafe { Mmap::map(&file)? };
-        Ok(Bytes(View::Mapped(Arc::new(map))))
+        Ok(Arc::new(reader))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
@@ -181,6 +231,48 @@ impl BackendFile for File {
     }
 }
 
+/// A file of the operating system, open.
+#[derive(Debug)]
+struct FileReader {
+    file: File,
+    size: u64,
+}
+
+impl BackendReader for FileReader {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, size: u64) -> io::Result<Bytes> {
+        check_range(offset, size, self.size)?;
+        let length = usize::try_from(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length)?;
+        bytes.resize(length, 0);
+        let mut filled = 0;
+        while filled < length {
+            let at = offset + filled as u64;
+            match read_some(&self.file, &mut bytes[filled..], at) {
+                Ok(0) => return Err(ends_early(at, self.size)),
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Bytes::from(bytes))
+    }
+}
+
+#[cfg(unix)]
+fn read_some(file: &File, target: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, target, offset)
+}
+
+#[cfg(windows)]
+fn read_some(file: &File, target: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, target, offset)
+}
+
 /// Files in memory, for databases that are never stored. Everything is gone when it is dropped.
 ///
 /// Directories exist once created; parents are not checked.
@@ -215,10 +307,10 @@ fn not_found() -> io::Error {
 }
 
 impl Backend for MemoryBackend {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
         let tree = self.0.lock();
         let content = tree.file(path)?.0.lock();
-        Ok(Bytes(View::Owned(Arc::clone(&content))))
+        Ok(Arc::new(Bytes::from(Arc::clone(&content))))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
@@ -313,7 +405,7 @@ impl BackendFile for MemoryWriter {
 #[derive(Debug)]
 pub struct ReadOnlyBackend {
     inner: Arc<dyn Backend>,
-    pinned: Mutex<BTreeMap<PathBuf, Bytes>>,
+    pinned: Mutex<BTreeMap<PathBuf, Arc<dyn BackendReader>>>,
 }
 
 impl ReadOnlyBackend {
@@ -325,14 +417,15 @@ impl ReadOnlyBackend {
         }
     }
 
-    /// Keeps the content of a file readable even if somebody else removes it.
+    /// Keeps the content of a file readable even if somebody else removes it. Costs a file descriptor, but for a small
+    /// file.
     pub fn pin(&self, path: &Path) -> io::Result<()> {
-        let bytes = self.inner.read(path)?;
-        self.pinned.lock().insert(path.to_path_buf(), bytes);
+        let file = self.inner.open(path)?;
+        self.pinned.lock().insert(path.to_path_buf(), file);
         Ok(())
     }
 
-    /// Ends all pins. Views handed out stay valid.
+    /// Ends all pins. Readers handed out stay valid.
     pub fn unpin(&self) {
         self.pinned.lock().clear();
     }
@@ -343,11 +436,11 @@ fn refused<T>() -> io::Result<T> {
 }
 
 impl Backend for ReadOnlyBackend {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
-        if let Some(bytes) = self.pinned.lock().get(path) {
-            return Ok(bytes.clone());
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
+        if let Some(file) = self.pinned.lock().get(path) {
+            return Ok(Arc::clone(file));
         }
-        self.inner.read(path)
+        self.inner.open(path)
     }
 
     fn create(&self, _path: &Path) -> io::Result<Box<dyn BackendFile>> {
@@ -423,6 +516,18 @@ mod tests {
         );
         let view = backend.read(&a).unwrap();
         assert_eq!(&*view, b"one two");
+        let reader = backend.open(&a).unwrap();
+        assert_eq!(reader.size(), 7);
+        assert_eq!(&*reader.read_at(4, 3).unwrap(), b"two");
+        assert_eq!(&*reader.read_at(7, 0).unwrap(), b"");
+        for (offset, size) in [(5, 3), (8, 0), (0, 8), (u64::MAX, 1)] {
+            let error = reader.read_at(offset, size).unwrap_err();
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof,
+                "{offset} {size}"
+            );
+        }
 
         backend.create(&b).unwrap();
         assert_eq!(&*backend.read(&b).unwrap(), b"");
@@ -441,13 +546,41 @@ mod tests {
 
         backend.remove(&b).unwrap();
         assert!(!backend.exists(&b).unwrap());
-        assert_eq!(&*view, b"one two", "a view outlives its file");
+        assert_eq!(&*view, b"one two", "bytes outlive their file");
+        assert_eq!(&*reader.read_at(0, 3).unwrap(), b"one", "a reader too");
     }
 
     #[test]
     fn the_file_backend_behaves_like_a_file_system() {
         let directory = tempfile::tempdir().unwrap();
         behaves_like_a_file_system(&FileBackend, directory.path());
+    }
+
+    #[test]
+    fn a_large_file_is_read_in_parts_and_one_that_became_shorter_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let content: Vec<u8> = (0..WHOLE_SIZE_MAX + 10).map(|byte| byte as u8).collect();
+        FileBackend
+            .create(&path)
+            .unwrap()
+            .write_all(&content)
+            .unwrap();
+        let reader = FileBackend.open(&path).unwrap();
+        assert_eq!(&*reader.read_at(0, reader.size()).unwrap(), &content[..]);
+        assert_eq!(&*reader.read_at(300, 5).unwrap(), &content[300..305]);
+        let error = reader.read_at(WHOLE_SIZE_MAX, 11).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_len(1000).unwrap();
+        assert_eq!(&*reader.read_at(990, 10).unwrap(), &content[990..1000]);
+        let error = reader.read_at(990, 11).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(error.to_string().contains("ends at byte 1000"), "{error}");
+
+        FileBackend.remove(&path).unwrap();
+        assert_eq!(&*reader.read_at(0, 4).unwrap(), &content[..4], "removed");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! invariant: bytes that come from disk are verified before they are trusted, so a damaged file is an [`Error`], never
 //! a panic and never a wrong answer. This crate knows no query, no SQL and no GPU.
 
+#![forbid(unsafe_code)]
+
 mod backend;
 mod catalog;
 mod error;
@@ -16,7 +18,9 @@ mod segment;
 mod settings;
 mod store;
 
-pub use backend::{Backend, BackendFile, Bytes, FileBackend, MemoryBackend, ReadOnlyBackend};
+pub use backend::{
+    Backend, BackendFile, BackendReader, Bytes, FileBackend, MemoryBackend, ReadOnlyBackend,
+};
 pub use catalog::CorpusRecord;
 pub use error::{Error, Result};
 pub use grammar::Grammar;

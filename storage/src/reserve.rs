@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::backend::{Backend, BackendFile, Bytes};
+use crate::backend::{Backend, BackendFile, BackendReader};
 use crate::catalog::Corpora;
 use crate::{Error, Result};
 
@@ -175,8 +175,8 @@ impl BackendFile for ReserveFile {
 }
 
 impl Backend for ReserveBackend {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
-        self.0.inner.read(path)
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
+        self.0.inner.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {

@@ -373,8 +373,8 @@ fn every_store_ends_with_a_sync_of_what_it_wrote() {
     struct Recording(parking_lot::Mutex<BTreeMap<PathBuf, Vec<u8>>>);
 
     impl Backend for Recording {
-        fn read(&self, path: &Path) -> io::Result<crate::Bytes> {
-            FileBackend.read(path)
+        fn open(&self, path: &Path) -> io::Result<Arc<dyn crate::BackendReader>> {
+            FileBackend.open(path)
         }
         fn create(&self, path: &Path) -> io::Result<Box<dyn crate::BackendFile>> {
             FileBackend.create(path)

@@ -15,7 +15,7 @@ use shuttle::thread;
 
 use self::writer::Log;
 use super::{Durability, LogPosition, LogRecord, Scan};
-use crate::backend::{Backend, BackendFile, Bytes, MemoryBackend};
+use crate::backend::{Backend, BackendFile, BackendReader, MemoryBackend};
 use crate::{Error, Result};
 
 #[path = "../../tests/scenario/shuttled.rs"]
@@ -113,8 +113,8 @@ impl BackendFile for DiskFile {
 }
 
 impl Backend for Disk {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
-        self.files.read(path)
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
+        self.files.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {

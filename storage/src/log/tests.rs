@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use super::scan::Cut;
 use super::*;
-use crate::backend::{BackendFile, Bytes, MemoryBackend};
+use crate::backend::{BackendFile, BackendReader, MemoryBackend};
 
 /// A commit as it is observed: its position, and each record with its corpus and what it says.
 type Seen = Vec<(LogPosition, Vec<(u64, String)>)>;
@@ -616,8 +616,8 @@ impl BackendFile for GatedFile {
 }
 
 impl Backend for Gate {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
-        self.inner.read(path)
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
+        self.inner.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {

@@ -23,6 +23,9 @@ pub const HEAD_SIZE: usize = MAGIC.len() + 4;
 /// Size of the footer, its CRC32, magic.
 const TAIL_SIZE: usize = 4 + 4 + MAGIC.len();
 
+/// The last bytes of a file that hold all of its footer and what follows: more than a footer with the longest name.
+pub const END_SIZE_MAX: usize = 1024;
+
 /// Sections with bytes of their own, in the order they are stored.
 pub const STORED: [Section; 8] = [
     Section::Files,
@@ -135,10 +138,11 @@ fn footer_crc32(version: u32, footer: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads the frame of a whole file.
-pub fn read(file: &[u8]) -> Result<Frame, FrameFault> {
+/// Reads the frame of a file of `size` bytes, of which `head` are the first [`HEAD_SIZE`] at least and `end` the last
+/// [`END_SIZE_MAX`] at least, or all.
+pub fn read(head: &[u8], end: &[u8], size: usize) -> Result<Frame, FrameFault> {
     let cut_off = FrameFault::Corrupt("it is cut off or not a segment file");
-    let (head, _) = file.split_at_checked(HEAD_SIZE).ok_or(cut_off)?;
+    let (head, _) = head.split_at_checked(HEAD_SIZE).ok_or(cut_off)?;
     if head[..MAGIC.len()] != MAGIC {
         return Err(FrameFault::Corrupt("it is not a segment file"));
     }
@@ -146,18 +150,21 @@ pub fn read(file: &[u8]) -> Result<Frame, FrameFault> {
     if !(VERSION_WITHOUT_TOTALS..=VERSION).contains(&version) {
         return Err(FrameFault::Version(version));
     }
-    let tail_start = file.len().checked_sub(TAIL_SIZE).ok_or(cut_off)?;
-    let mut tail = &file[tail_start..];
-    let size = u32::from_le_bytes(fixed(&mut tail)?) as usize;
+    let (end, mut tail) = (end.len().checked_sub(TAIL_SIZE))
+        .map(|tail_start| end.split_at(tail_start))
+        .ok_or(cut_off)?;
+    let footer_size = u32::from_le_bytes(fixed(&mut tail)?) as usize;
     let expected = u32::from_le_bytes(fixed(&mut tail)?);
     if tail != MAGIC {
         return Err(cut_off);
     }
-    let offset = tail_start
-        .checked_sub(size)
+    let offset = (size - TAIL_SIZE)
+        .checked_sub(footer_size)
         .filter(|&offset| offset >= HEAD_SIZE);
     let offset = offset.ok_or(FrameFault::Corrupt("its footer is larger than the file"))?;
-    let footer = &file[offset..tail_start];
+    let footer = (end.len().checked_sub(footer_size))
+        .map(|start| &end[start..])
+        .ok_or(FrameFault::Corrupt("its footer is too long"))?;
     let found = footer_crc32(version, footer);
     if found != expected {
         return Err(FrameFault::Checksum {
@@ -177,8 +184,8 @@ pub fn read(file: &[u8]) -> Result<Frame, FrameFault> {
     if start != offset {
         return Err(FrameFault::Corrupt("its sections do not fill it"));
     }
-    frame.info.size = file.len() as u64;
-    frame.info.sections = account(file.len(), &frame.extents);
+    frame.info.size = size as u64;
+    frame.info.sections = account(size, &frame.extents);
     Ok(frame)
 }
 
@@ -323,7 +330,15 @@ mod tests {
         };
         let mut file = head();
         file.extend(tail(header, &info(), &[nothing; STORED.len()]));
-        read(&file).map(|frame| frame.header)
+        let end = &file[file.len().saturating_sub(END_SIZE_MAX)..];
+        read(&file[..HEAD_SIZE], end, file.len()).map(|frame| frame.header)
+    }
+
+    #[test]
+    fn the_footer_of_a_corpus_with_the_longest_name_is_found_at_the_end() {
+        let corpus = "n".repeat(crate::settings::NAME_SIZE_MAX);
+        let header = SegmentHeader { corpus, ..header() };
+        assert_eq!(reread(&header).unwrap(), header);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Reading a segment file: the frame at once, everything else when it is first asked for.
 //!
-//! Invariant: no byte of a section is looked at before the section's checksum is verified, and no number of it is
-//! believed before it is checked: a file made to mislead gives an error.
+//! Invariant: no byte of a section is looked at before its checksum is verified, that of the section or, for a part that
+//! is read again, one taken when the section was verified; and no number of it is believed before it is checked: a file
+//! made to mislead, or changed while it is open, gives an error.
+//!
+//! The file stays open. Sections are read into memory to be decoded and dropped when they are.
 
 use super::coding::Fault;
 use super::frame::{self, Frame, FrameFault, STORED};
@@ -9,11 +12,16 @@ use super::symbols::{self, Bodies, Coded, Counts, Part};
 use super::{
     Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, content, files, tokens, totals,
 };
-use crate::backend::{Backend, Bytes};
+use crate::backend::{Backend, BackendReader, Bytes};
 use crate::{Error, Grammar, Result};
 use parking_lot::Mutex;
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+
+/// Bytes of a section that are read at a time where only its checksum is asked for.
+const PIECE_SIZE: usize = 1 << 20;
 
 /// An open segment file.
 ///
@@ -22,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct SegmentReader {
     path: PathBuf,
-    file: Bytes,
+    file: Arc<dyn BackendReader>,
     frame: Frame,
     files: OnceLock<Vec<FileEntry>>,
     dictionary: OnceLock<Dictionary>,
@@ -39,12 +47,8 @@ impl SegmentReader {
     /// [`Error::Io`] if it cannot be read, [`Error::Version`], [`Error::Checksum`] or [`Error::Corrupt`] if its frame
     /// is not that of a segment file of this version.
     pub fn open(backend: &dyn Backend, path: &Path) -> Result<SegmentReader> {
-        let file = backend.read(path).map_err(|source| Error::Io {
-            path: path.to_owned(),
-            action: "read",
-            source,
-        })?;
-        SegmentReader::from_bytes(path, file)
+        let file = backend.open(path).map_err(io_error(path, "open"))?;
+        SegmentReader::new(path, file)
     }
 
     /// Takes the content of a file; `path` is for messages.
@@ -52,7 +56,23 @@ impl SegmentReader {
     /// # Errors
     /// Those of [`SegmentReader::open`], but [`Error::Io`].
     pub fn from_bytes(path: &Path, file: Bytes) -> Result<SegmentReader> {
-        let frame = frame::read(&file).map_err(|fault| match fault {
+        SegmentReader::new(path, Arc::new(file))
+    }
+
+    fn new(path: &Path, file: Arc<dyn BackendReader>) -> Result<SegmentReader> {
+        let corrupt = |fault| Error::Corrupt {
+            path: path.to_owned(),
+            part: Section::Frame.name(),
+            fault,
+        };
+        let size = usize::try_from(file.size())
+            .map_err(|_| corrupt("it is larger than this system can address"))?;
+        let read = |range: Range<usize>| {
+            (file.read_at(range.start as u64, range.len() as u64)).map_err(io_error(path, "read"))
+        };
+        let head = read(0..size.min(frame::HEAD_SIZE))?;
+        let end = read(size.saturating_sub(frame::END_SIZE_MAX)..size)?;
+        let frame = frame::read(&head, &end, size).map_err(|fault| match fault {
             FrameFault::Version(found) => Error::Version {
                 path: path.to_owned(),
                 found,
@@ -69,11 +89,7 @@ impl SegmentReader {
                 expected,
                 found,
             },
-            FrameFault::Corrupt(fault) => Error::Corrupt {
-                path: path.to_owned(),
-                part: Section::Frame.name(),
-                fault,
-            },
+            FrameFault::Corrupt(fault) => corrupt(fault),
         })?;
         Ok(SegmentReader {
             path: path.to_owned(),
@@ -100,7 +116,7 @@ impl SegmentReader {
     /// The files, in order of their ids.
     ///
     /// # Errors
-    /// [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
     pub fn files(&self) -> Result<&[FileEntry]> {
         if self.files.get().is_none() {
             let decoded = self.decode_files()?;
@@ -112,7 +128,7 @@ impl SegmentReader {
     /// The tokens.
     ///
     /// # Errors
-    /// [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
     pub fn dictionary(&self) -> Result<&Dictionary> {
         if self.dictionary.get().is_none() {
             let decoded = self.decode_dictionary()?;
@@ -125,11 +141,11 @@ impl SegmentReader {
     /// the dictionary too, but no grammar; only [`SegmentReader::verify`] compares with that.
     ///
     /// # Errors
-    /// [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
     pub fn totals(&self) -> Result<Option<&[u32]>> {
         if self.totals.get().is_none() {
             let section = self.section(Section::Totals)?;
-            let decoded = totals::decode(section, self.dictionary()?)
+            let decoded = totals::decode(&section, self.dictionary()?)
                 .map_err(|fault| self.corrupt(Section::Totals, fault))?;
             let _ = self.totals.set(decoded); // another thread was first: the same
         }
@@ -139,7 +155,7 @@ impl SegmentReader {
     /// The grammar, checked. Decodes the dictionary too.
     ///
     /// # Errors
-    /// [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
+    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
     pub fn grammar(&self) -> Result<&Grammar> {
         if self.grammar.get().is_none() {
             let decoded = self.decode_grammar()?;
@@ -157,12 +173,13 @@ impl SegmentReader {
     /// The grammar without its roots, checked. Decodes the dictionary too. It is kept until the grammar is decoded.
     ///
     /// # Errors
-    /// [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
+    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
     pub fn bodies(&self) -> Result<Arc<Bodies>> {
         if let Some(bodies) = &*self.bodies.lock() {
             return Ok(Arc::clone(bodies));
         }
-        let decoded = Arc::new(self.decode_bodies()?);
+        let (decoded, _) = self.decode_bodies()?;
+        let decoded = Arc::new(decoded);
         let mut bodies = self.bodies.lock();
         if !self.has_grammar() {
             *bodies = Some(Arc::clone(&decoded));
@@ -173,13 +190,15 @@ impl SegmentReader {
     /// The root of a file, checked; `bodies` are those of this segment. Costs about as much as the file has tokens.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it cannot be decoded.
+    /// [`Error::Io`] if it cannot be read, [`Error::Corrupt`] if it cannot be decoded.
     ///
     /// # Panics
     /// If there is no file of this number.
     pub fn root_of(&self, bodies: &Bodies, file: u32) -> Result<Vec<u32>> {
+        let positions = bodies.root_range(file);
+        let coded = self.read(Section::Root, bodies.root_extent(&positions))?;
         bodies
-            .decode_root(self.bytes(Section::Root), bodies.root_range(file))
+            .decode_root(&coded, positions)
             .map_err(|fault| self.corrupt(Section::Root, fault))
     }
 
@@ -187,10 +206,10 @@ impl SegmentReader {
     /// and checksums in the file table. Costs about as much as writing all files.
     ///
     /// # Errors
-    /// [`Error::Checksum`] or [`Error::Corrupt`] with the first thing found wrong.
+    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] with the first thing found wrong.
     pub fn verify(&self) -> Result<()> {
         for section in STORED {
-            self.section(section)?;
+            self.verify_section(section)?;
         }
         let (dictionary, grammar) = (self.dictionary()?, self.grammar()?);
         content::verify(self.files()?, dictionary, grammar)
@@ -205,7 +224,7 @@ impl SegmentReader {
     /// The content of a file, or of the part of one that is here.
     ///
     /// # Errors
-    /// [`Error::Checksum`] or [`Error::Corrupt`] if the segment cannot be decoded or the content is not what the file table
+    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if the segment cannot be decoded or the content is not what the file table
     /// says.
     ///
     /// # Panics
@@ -225,7 +244,7 @@ impl SegmentReader {
     fn decode_files(&self) -> Result<Vec<FileEntry>> {
         let corrupt = |fault| self.corrupt(Section::Files, fault);
         let files =
-            files::decode(self.section(Section::Files)?, self.info().files).map_err(corrupt)?;
+            files::decode(&self.section(Section::Files)?, self.info().files).map_err(corrupt)?;
         let sum = |of: fn(&FileEntry) -> u64| {
             files
                 .iter()
@@ -240,15 +259,16 @@ impl SegmentReader {
     }
 
     fn decode_dictionary(&self) -> Result<Dictionary> {
-        let mut word_section = self.section(Section::Words)?;
+        let (word_section, gap_section) =
+            (self.section(Section::Words)?, self.section(Section::Gaps)?);
+        let mut word_section = &*word_section;
         let own_spaces = tokens::decode_ids(&mut word_section, self.info().tokens)
             .map_err(|fault| self.corrupt(Section::Words, fault))?;
-        let gap_section = self.section(Section::Gaps)?;
         let decode =
             |section, bytes| tokens::decode(bytes).map_err(|fault| self.corrupt(section, fault));
         let (words, gaps) = rayon::join(
             || decode(Section::Words, word_section),
-            || decode(Section::Gaps, gap_section),
+            || decode(Section::Gaps, &gap_section),
         );
         let (mut words, gaps) = (words?, gaps?);
         let word_tokens = words.offsets.len() - 1;
@@ -278,7 +298,8 @@ impl SegmentReader {
         )) // at most `info.tokens`
     }
 
-    fn decode_bodies(&self) -> Result<Bodies> {
+    /// The bodies, and the section of the root.
+    fn decode_bodies(&self) -> Result<(Bodies, Bytes)> {
         let info = self.info();
         let counts = Counts {
             tokens: info.tokens,
@@ -300,36 +321,60 @@ impl SegmentReader {
         let (dictionary, parts) = rayon::join(
             || self.dictionary(),
             || {
-                let coded = Coded {
-                    model: self.section(Section::Model)?,
-                    bodies: self.section(Section::Bodies)?,
-                    root: self.section(Section::Root)?,
-                };
-                let rules = symbols::decode_rules(self.section(Section::Rules)?, counts);
-                Ok((coded, rules.map_err(corrupt)?))
+                let model = self.section(Section::Model)?;
+                let bodies = self.section(Section::Bodies)?;
+                let root = self.section(Section::Root)?;
+                let rules = symbols::decode_rules(&self.section(Section::Rules)?, counts);
+                Ok((model, bodies, root, rules.map_err(corrupt)?))
             },
         );
-        let (dictionary, (coded, rules)) = (dictionary?, parts?);
-        symbols::decode(&coded, counts, rules, dictionary).map_err(corrupt)
+        let (dictionary, (model, bodies, root, rules)) = (dictionary?, parts?);
+        let coded = Coded {
+            model: &model,
+            bodies: &bodies,
+            root: &root,
+        };
+        let bodies = symbols::decode(&coded, counts, rules, dictionary).map_err(corrupt)?;
+        Ok((bodies, root))
     }
 
     fn decode_grammar(&self) -> Result<Grammar> {
         let bodies = self.bodies.lock().take();
-        let bodies = match bodies.map(Arc::try_unwrap) {
-            Some(Ok(bodies)) => bodies,
+        let (bodies, section) = match bodies.map(Arc::try_unwrap) {
+            Some(Ok(bodies)) => (bodies, None),
             // Someone is decoding a root; it is not worth waiting.
-            Some(Err(_)) | None => self.decode_bodies()?,
+            Some(Err(_)) | None => {
+                let (bodies, section) = self.decode_bodies()?;
+                (bodies, Some(section))
+            }
         };
-        bodies
-            .into_grammar(self.bytes(Section::Root))
-            .map_err(|fault| self.corrupt(Section::Root, fault))
+        let extent = bodies.root_extent(&bodies.whole_root());
+        let decoded = match section {
+            Some(section) => bodies.into_grammar(&section[extent]),
+            None => bodies.into_grammar(&self.read(Section::Root, extent)?),
+        };
+        decoded.map_err(|fault| self.corrupt(Section::Root, fault))
     }
 
     /// The bytes of a section, verified.
-    fn section(&self, section: Section) -> Result<&[u8]> {
+    fn section(&self, section: Section) -> Result<Bytes> {
+        let bytes = self.read(section, 0..self.extent(section).size)?;
+        self.check(section, crc32fast::hash(&bytes))?;
+        Ok(bytes)
+    }
+
+    /// Verifies the bytes of a section and keeps none.
+    fn verify_section(&self, section: Section) -> Result<()> {
+        let size = self.extent(section).size;
+        let mut hasher = crc32fast::Hasher::new();
+        for start in (0..size).step_by(PIECE_SIZE) {
+            hasher.update(&self.read(section, start..size.min(start + PIECE_SIZE))?);
+        }
+        self.check(section, hasher.finalize())
+    }
+
+    fn check(&self, section: Section, found: u32) -> Result<()> {
         let extent = self.extent(section);
-        let bytes = self.bytes(section);
-        let found = crc32fast::hash(bytes);
         if found != extent.crc32 {
             return Err(Error::Checksum {
                 path: self.path.clone(),
@@ -339,13 +384,15 @@ impl SegmentReader {
                 found,
             });
         }
-        Ok(bytes)
+        Ok(())
     }
 
-    /// The bytes of a section that was verified before.
-    fn bytes(&self, section: Section) -> &[u8] {
-        let extent = self.extent(section);
-        &self.file[extent.start..extent.start + extent.size]
+    /// Bytes of a section, not verified.
+    fn read(&self, section: Section, range: Range<usize>) -> Result<Bytes> {
+        // Within the file, whose size is a u64.
+        let start = (self.extent(section).start + range.start) as u64;
+        let bytes = self.file.read_at(start, range.len() as u64);
+        bytes.map_err(io_error(&self.path, "read"))
     }
 
     fn extent(&self, section: Section) -> frame::Extent {
@@ -359,5 +406,13 @@ impl SegmentReader {
             part: section.name(),
             fault: fault.0,
         }
+    }
+}
+
+fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io {
+        path: path.to_owned(),
+        action,
+        source,
     }
 }

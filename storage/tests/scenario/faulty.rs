@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use zipfdb_storage::{Backend, BackendFile, Bytes, FileBackend};
+use zipfdb_storage::{Backend, BackendFile, BackendReader, Bytes, FileBackend};
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,9 +91,27 @@ impl BackendFile for FaultyFile {
     }
 }
 
+#[derive(Debug)]
+struct FaultyReader {
+    faults: Faulty,
+    inner: Arc<dyn BackendReader>,
+}
+
+impl BackendReader for FaultyReader {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn read_at(&self, offset: u64, size: u64) -> io::Result<Bytes> {
+        self.faults.call(|| self.inner.read_at(offset, size))
+    }
+}
+
 impl Backend for Faulty {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
-        self.call(|| FileBackend.read(path))
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
+        let inner = self.call(|| FileBackend.open(path))?;
+        let faults = self.clone();
+        Ok(Arc::new(FaultyReader { faults, inner }))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use zipfdb_storage::{Backend, BackendFile, Bytes, FileBackend};
+use zipfdb_storage::{Backend, BackendFile, BackendReader, FileBackend};
 
 use super::harness::{Random, contents};
 
@@ -273,9 +273,9 @@ impl BackendFile for PowerCutFile {
 pub struct PowerCutBackend(pub Arc<PowerCut>);
 
 impl Backend for PowerCutBackend {
-    fn read(&self, path: &Path) -> io::Result<Bytes> {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
         let _disk = self.0.powered()?;
-        FileBackend.read(path)
+        FileBackend.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {

@@ -45,6 +45,12 @@ pub fn of_root(length: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
         .map(move |chunk| chunk * CHUNK_SYMBOLS..((chunk + 1) * CHUNK_SYMBOLS).min(length))
 }
 
+/// The chunks of a root, by number, that hold the symbols at `positions`.
+pub fn of_positions(positions: &Range<usize>) -> Range<usize> {
+    let first = positions.start / CHUNK_SYMBOLS;
+    first..positions.end.div_ceil(CHUNK_SYMBOLS).max(first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,8 +55,15 @@ pub struct Bodies {
     /// `[files + 1]`: where the root of each file begins.
     root_offsets: Vec<u32>,
     model: Model,
-    /// Where each chunk of the root lies in its section.
-    root_chunks: Vec<Range<usize>>,
+    root_chunks: Vec<RootChunk>,
+}
+
+/// A chunk of the root, which is read from the file again whenever it is needed.
+struct RootChunk {
+    /// Where it lies in its section.
+    range: Range<usize>,
+    /// CRC32 of its bytes as they were when the checksum of the section was verified.
+    crc32: u32,
 }
 
 impl fmt::Debug for Bodies {
@@ -122,21 +129,36 @@ impl Bodies {
         self.root_offsets[file] as usize..self.root_offsets[file + 1] as usize
     }
 
-    /// The symbols of the root at `positions`, out of `section`, the one that came with the bodies.
+    /// Where the chunks that hold the symbols of the root at `positions` lie in the section.
+    pub(crate) fn root_extent(&self, positions: &Range<usize>) -> Range<usize> {
+        let chunks = &self.root_chunks[chunks::of_positions(positions)];
+        match (chunks.first(), chunks.last()) {
+            (Some(first), Some(last)) => first.range.start..last.range.end,
+            _ => 0..0,
+        }
+    }
+
+    /// The symbols of the root at `positions`, out of `coded`, the bytes of the section at [`Bodies::root_extent`].
     pub(crate) fn decode_root(
         &self,
-        section: &[u8],
+        coded: &[u8],
         positions: Range<usize>,
     ) -> Result<Vec<u32>, Fault> {
-        let first = positions.start / chunks::CHUNK_SYMBOLS;
-        let end = positions.end.div_ceil(chunks::CHUNK_SYMBOLS).max(first);
-        let start = first * chunks::CHUNK_SYMBOLS;
-        let size = self.root_size().min(end * chunks::CHUNK_SYMBOLS);
+        let chunks = chunks::of_positions(&positions);
+        let start = chunks.start * chunks::CHUNK_SYMBOLS;
+        let size = self.root_size().min(chunks.end * chunks::CHUNK_SYMBOLS);
         let mut root = vec![0u32; size.saturating_sub(start)];
+        let first_byte = self.root_extent(&positions).start;
         let lanes = (root.chunks_mut(chunks::CHUNK_SYMBOLS))
-            .zip(&self.root_chunks[first..end])
-            .map(|(target, chunk)| (None, target, &section[chunk.clone()]))
-            .collect();
+            .zip(&self.root_chunks[chunks])
+            .map(|(target, chunk)| {
+                let coded = &coded[chunk.range.start - first_byte..chunk.range.end - first_byte];
+                match crc32fast::hash(coded) == chunk.crc32 {
+                    true => Ok((None, target, coded)),
+                    false => Err(Fault("it is not what it was when it was verified")),
+                }
+            })
+            .collect::<Result<_, _>>()?;
         decode_chunks(lanes, &self.model, 1)?;
         root.truncate(positions.end - start);
         root.drain(..positions.start - start);
@@ -147,14 +169,20 @@ impl Bodies {
         Ok(root)
     }
 
-    /// The whole grammar.
-    pub(crate) fn into_grammar(self, section: &[u8]) -> Result<Grammar, Fault> {
-        let root = self.decode_root(section, 0..self.root_size())?;
+    /// The whole grammar; `coded` are the bytes of the section of the root at [`Bodies::root_extent`] of
+    /// [`Bodies::whole_root`].
+    pub(crate) fn into_grammar(self, coded: &[u8]) -> Result<Grammar, Fault> {
+        let root = self.decode_root(coded, self.whole_root())?;
         Ok(Grammar {
             root_offsets: self.root_offsets,
             root,
             ..self.rules
         })
+    }
+
+    /// Where the roots of all files lie.
+    pub(crate) fn whole_root(&self) -> Range<usize> {
+        0..self.root_size()
     }
 
     /// Symbols of all roots.
@@ -428,7 +456,7 @@ fn decode_bodies(mut input: &[u8], rules: &Rules, model: &mut Model) -> Result<V
 fn decode_root_extents(
     section: &[u8],
     counts: Counts,
-) -> Result<(Vec<u32>, Vec<Range<usize>>), Fault> {
+) -> Result<(Vec<u32>, Vec<RootChunk>), Fault> {
     let mut input = section;
     let lengths = numbers::read(&mut input, counts.files as usize, 1, |_| 0)?;
     let mut offsets = Vec::with_capacity(lengths.len() + 1);
@@ -450,9 +478,12 @@ fn decode_root_extents(
         end = start
             .checked_add(size)
             .filter(|&end| end <= section.len())?;
-        Some(start..end)
+        Some(RootChunk {
+            range: start..end,
+            crc32: crc32fast::hash(&section[start..end]),
+        })
     });
-    let chunks = chunks.collect::<Option<Vec<Range<usize>>>>();
+    let chunks = chunks.collect::<Option<Vec<RootChunk>>>();
     Ok((offsets, chunks.ok_or(Fault("it ends early"))?))
 }
 
