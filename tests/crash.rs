@@ -26,7 +26,8 @@ fn variable(name: &str, default: usize) -> usize {
     value.map_or(default, |value| value.parse().unwrap())
 }
 
-/// Opens a database as a crash left it, checks all it holds, and that it opens without complaint the next time.
+/// Opens a database as a crash left it, checks all it holds, and that it opens without complaint the next time but for what
+/// stands behind the end of a log.
 fn reopen(path: &Path) -> State {
     let open = || Database::options().threads(1).open(path).unwrap();
     let database = open();
@@ -34,7 +35,9 @@ fn reopen(path: &Path) -> State {
     check(&database, &state);
     drop(database);
     let database = open();
-    assert_eq!(database.warnings(), Vec::<String>::new());
+    let mut warnings = database.warnings();
+    warnings.retain(|warning| !warning.contains("not known to have been durable"));
+    assert_eq!(warnings, Vec::<String>::new());
     assert_eq!(observe(&database).unwrap(), state);
     state
 }

@@ -6,11 +6,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use support::harness::{Random, contents, scratch};
 use support::{Change, Edit, State, check, observe};
-use zipfdb::{Database, Durability, NoProgress, RepairReport, repair};
+use zipfdb::{Database, Durability, NoProgress, Progress, RepairReport, repair};
 use zipfdb_storage::{FileBackend, SegmentReader};
 
 mod support;
@@ -148,8 +150,7 @@ fn everything_that_is_not_damaged_is_saved() {
                 let commits = states.iter().position(|known| *known == state);
                 let commits = commits.unwrap_or_else(|| panic!("{context}: {state:?}"));
                 let is_told = commits == states.len() - 1 || !report.lost.is_empty();
-                // A log that is not there at all leaves no trace.
-                assert!(is_told || at.is_none(), "{context}");
+                assert!(is_told, "{context}");
                 // Without its header a file is as good as with it.
                 if at.is_some_and(|at| at >= HEADER_SIZE) {
                     assert!(commits >= reached, "{context}: fewer commits than before");
@@ -187,6 +188,114 @@ fn everything_that_is_not_damaged_is_saved() {
     }
     println!("{cases} damaged databases, commits left of the log: {commits_seen:?}");
     assert!(commits_seen.len() > 3, "{commits_seen:?}");
+}
+
+/// The files of the log of a database, in their order.
+fn log_files(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = contents(&path.join("log")).into_iter();
+    files.collect()
+}
+
+#[test]
+fn no_loss_of_files_of_the_log_is_hidden() {
+    let folder = scratch();
+    let path = folder.path().join("d.zdb");
+    let mut states = vec![State::new()];
+    let append = |text: &str| Edit::Append(vec![("d".into(), text.into())]);
+    let commit = |text: &str| Change::Commit(Durability::Full, vec![("plain", append(text))]);
+    perform(&path, &[Change::Create("plain")], &mut states);
+    // A file of the log for each time that it is opened.
+    for texts in [["the cat", " sat"], [" on", " the mat"], [" and", " slept"]] {
+        perform(&path, &texts.map(commit), &mut states);
+    }
+    let last = states.last().unwrap();
+    let files = log_files(&path);
+    assert_eq!(files.len(), 3);
+    let mut cases = 0;
+    let mut examine = |what: &str| {
+        cases += 1;
+        let (state, report) = repaired(&path);
+        let context = format!("{what}: {report:?}");
+        assert!(states.contains(&state), "{context}: {state:?}");
+        assert!(state == *last || !report.lost.is_empty(), "{context}");
+    };
+    for (index, (file, bytes)) in files.iter().enumerate() {
+        let name = file.file_name().unwrap().display();
+        let sizes = match index {
+            0 => (0..=HEADER_SIZE + 1)
+                .step_by(13)
+                .chain([HEADER_SIZE])
+                .collect(),
+            _ => vec![index, HEADER_SIZE, bytes.len() / 2, bytes.len() - 1],
+        };
+        for size in sizes {
+            fs::write(file, &bytes[..size]).unwrap();
+            examine(&format!("{name} is cut to {size} bytes"));
+        }
+        fs::write(file, vec![0; bytes.len()]).unwrap();
+        examine(&format!("{name} is zeros"));
+        fs::remove_file(file).unwrap();
+        examine(&format!("{name} is missing"));
+        fs::write(file, bytes).unwrap();
+        if let Some((other, content)) = files.get(index + 1) {
+            fs::write(file, content).unwrap();
+            fs::write(other, bytes).unwrap();
+            examine(&format!("{name} and the next one are swapped"));
+            fs::write(file, bytes).unwrap();
+            fs::write(other, content).unwrap();
+        }
+    }
+    fs::remove_dir_all(path.join("log")).unwrap();
+    examine("the log is missing");
+    assert!(cases > 15, "{cases}");
+}
+
+/// Panics when it has been told of so much, as if the process was killed there.
+struct Killed(AtomicU64);
+
+impl Progress for Killed {
+    fn begin(&self, _: &str, _: u64) {}
+
+    fn advance(&self, _: u64) {
+        assert!(self.0.fetch_sub(1, Ordering::SeqCst) > 1, "killed");
+    }
+
+    fn end(&self) {}
+}
+
+#[test]
+fn a_repair_that_was_cut_short_cannot_be_taken_for_one_that_was_not() {
+    let folder = scratch();
+    let path = folder.path().join("d.zdb");
+    let target = folder.path().join("new.zdb");
+    let states = build(&path);
+    for steps in 1..4 {
+        let killed = Killed(steps.into());
+        let ended = catch_unwind(AssertUnwindSafe(|| repair(&path, &target, &killed)));
+        assert!(ended.is_err(), "{steps} steps are all");
+        for read_only in [true, false] {
+            let options = Database::options().threads(1).read_only(read_only);
+            let error = options.open(&target).unwrap_err().to_string();
+            let command = format!("`zipf repair {} {}`", path.display(), target.display());
+            assert!(error.contains(&command), "{error}");
+        }
+        let error = repair(&target, folder.path().join("other.zdb"), &NoProgress).unwrap_err();
+        assert!(error.to_string().contains("did not finish"), "{error}");
+    }
+    let report = repair(&path, &target, &NoProgress).unwrap();
+    assert_eq!(report.lost, Vec::<String>::new());
+    let database = Database::options().threads(1).open(&target).unwrap();
+    assert_eq!(observe(&database).unwrap(), *states.last().unwrap());
+    assert!(!target.join("REPAIR").exists());
+
+    // What is not of a repair is left alone.
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    for name in ["notes.txt", "REPAIR"] {
+        fs::write(other.join(name), "mine").unwrap();
+        repair(&path, &other, &NoProgress).unwrap_err();
+        assert_eq!(fs::read_to_string(other.join("notes.txt")).unwrap(), "mine");
+    }
 }
 
 #[test]

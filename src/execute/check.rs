@@ -76,7 +76,7 @@ pub(super) fn rows(checks: Vec<SegmentCheck>) -> Rows {
         log,
     }));
     let number = |number: u64| Value::from(number as i64);
-    let rows = checks.into_iter().map(|check| {
+    let rows = checks.into_iter().map(move |check| {
         Ok(Row::new(vec![
             check.segment.map_or(Value::Null, number),
             check.segment.map_or(Value::Null, |_| number(check.files)),

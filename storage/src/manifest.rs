@@ -184,11 +184,6 @@ impl ManifestFile {
         self.state.lock().content.sequence
     }
 
-    /// What the newest content says of the record log.
-    pub(crate) fn log(&self) -> Option<LogExtent> {
-        self.state.lock().content.log
-    }
-
     /// Replaces the corpora. Durable when it returns; an error leaves the file as it was, or nobody knows how and
     /// everything that follows fails as well.
     pub(crate) fn store_corpora(&self, corpora: &Corpora) -> Result<()> {
@@ -311,7 +306,6 @@ mod tests {
         assert_eq!(read(&*backend), expected, "nothing changed");
 
         let file = ManifestFile::new(Arc::clone(&backend) as _, path, Some(expected), 0);
-        assert_eq!(file.log(), Some(log));
         file.store_log(None).unwrap();
         assert_eq!(read(&*backend).log, None);
         assert_eq!(read(&*backend).corpora, corpora([3, 8]));

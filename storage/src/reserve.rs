@@ -20,7 +20,7 @@ use crate::catalog::Corpora;
 use crate::{Error, Result};
 
 /// The name of the file in a database directory.
-const RESERVE_NAME: &str = "RESERVE";
+pub(crate) const RESERVE_NAME: &str = "RESERVE";
 
 /// Bytes for a new log file, a marker, a small segment and the manifest of few segments, each in blocks of its own.
 const SIZE_MIN: usize = 32 << 10;

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use scenario::{
-    CREATE, READ, Step, WRITE, build, log_steps, observe, reopen, scratch, states, write_segment,
+    CREATE, READ, Step, WRITE, build, contents, log_steps, observe, reopen, scratch, states,
+    write_segment,
 };
 use zipfdb_storage::{
     CorpusSettings, Durability, Error, LogPosition, LogRecord, Publication, Store,
@@ -24,6 +26,12 @@ fn log_files(path: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
+}
+
+/// Removes manifest and catalog.
+fn forget_corpora(path: &Path) {
+    std::fs::remove_file(path.join("MANIFEST")).unwrap();
+    std::fs::remove_dir_all(path.join("catalog")).unwrap();
 }
 
 fn tombstones(path: &Path) -> usize {
@@ -58,7 +66,7 @@ fn every_state_of_a_log_comes_back_with_and_without_the_catalog() {
         let path = directory.path().join("a.zdb");
         build(&path, &steps[..count]);
         assert_eq!(reopen(&path), *state, "{count} steps");
-        std::fs::remove_dir_all(path.join("catalog")).unwrap();
+        forget_corpora(&path);
         assert_eq!(observe(&Store::open(&path, READ).unwrap()), *state);
         assert_eq!(reopen(&path), *state, "{count} steps, without catalog");
     }
@@ -75,7 +83,7 @@ fn an_older_catalog_is_brought_up_to_date_by_the_log() {
         let kept = directory.path().join("catalog");
         scenario::copy_directory(&path.join("catalog"), &kept);
         build(&path, &steps[older..]);
-        std::fs::remove_dir_all(path.join("catalog")).unwrap();
+        forget_corpora(&path);
         std::fs::rename(&kept, path.join("catalog")).unwrap();
         assert_eq!(
             reopen(&path),
@@ -148,6 +156,7 @@ fn a_torn_commit_is_a_warning_once_and_a_damaged_one_an_error_for_ever() {
         panic!("one file")
     };
     let whole = std::fs::read(file).unwrap();
+    let manifest = std::fs::read(path.join("MANIFEST")).unwrap();
     let store = Store::open(&path, WRITE).unwrap();
     add(&store, "a", "torn");
     drop(store);
@@ -157,14 +166,16 @@ fn a_torn_commit_is_a_warning_once_and_a_damaged_one_an_error_for_ever() {
     std::fs::write(file, [&whole[..], &[1; 20]].concat()).unwrap();
 
     let expected = states(&log_steps()[..2]).pop().unwrap();
-    let reader = Store::open(&path, READ).unwrap();
-    assert_eq!(observe(&reader), expected);
-    let store = Store::open(&path, WRITE).unwrap();
-    let warnings = store.warnings();
-    assert_eq!(warnings.len(), 1);
-    let told = format!("at byte {}: 20 bytes", whole.len());
-    assert!(warnings[0].contains(&told), "{warnings:?}");
-    drop(store);
+    // And before it could note that there was another.
+    std::fs::write(path.join("MANIFEST"), manifest).unwrap();
+    for options in [READ, WRITE] {
+        let store = Store::open(&path, options).unwrap();
+        assert_eq!(observe(&store), expected);
+        let warnings = store.warnings();
+        assert_eq!(warnings.len(), 1);
+        let told = format!("at byte {}: 20 bytes", whole.len());
+        assert!(warnings[0].contains(&told), "{warnings:?}");
+    }
     assert_eq!(reopen(&path), expected);
 
     let mut damaged = whole.clone();
@@ -177,6 +188,254 @@ fn a_torn_commit_is_a_warning_once_and_a_damaged_one_an_error_for_ever() {
     }
     std::fs::write(file, whole).unwrap();
     assert_eq!(reopen(&path), expected);
+}
+
+/// Files by their paths in the database.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+fn files_of(path: &Path, folder: &str) -> Files {
+    let files = contents(path).into_iter();
+    files
+        .filter(|(file, _)| file.starts_with(path.join(folder)) && file.is_file())
+        .map(|(file, bytes)| (file.strip_prefix(path).unwrap().to_path_buf(), bytes))
+        .collect()
+}
+
+/// What may happen to `files`, one thing at a time: what it is, and the files it changes. `older` has files as they were
+/// before. Every `step`-th byte is flipped, and taken as an end.
+fn damages(
+    files: &Files,
+    older: &[Files],
+    step: usize,
+) -> Vec<(String, BTreeMap<PathBuf, Option<Vec<u8>>>)> {
+    let mut damages = Vec::new();
+    for (index, (file, bytes)) in files.iter().enumerate() {
+        let name = file.display();
+        let mut one = |what: String, bytes: Option<Vec<u8>>| {
+            damages.push((what, BTreeMap::from([(file.clone(), bytes)])));
+        };
+        for at in (index % step..bytes.len()).step_by(step) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            one(format!("byte {at} of {name} is flipped"), Some(flipped));
+            let cut = Some(bytes[..at].to_vec());
+            one(format!("{name} is cut to {at} bytes"), cut);
+        }
+        one(format!("{name} is zeros"), Some(vec![0; bytes.len()]));
+        one(format!("{name} is missing"), None);
+        for (age, old) in older.iter().enumerate() {
+            if let Some(old) = old.get(file).filter(|old| *old != bytes) {
+                one(format!("{name} is of state {age}"), Some(old.clone()));
+            }
+        }
+        for (other, content) in files.iter().skip(index + 1) {
+            let swapped = [(file.clone(), content), (other.clone(), bytes)];
+            let swapped = swapped.map(|(file, bytes)| (file, Some(bytes.clone())));
+            damages.push((
+                format!("{name} and {} are swapped", other.display()),
+                swapped.into(),
+            ));
+        }
+    }
+    damages
+}
+
+fn put(path: &Path, changed: &BTreeMap<PathBuf, Option<Vec<u8>>>) {
+    for (file, bytes) in changed {
+        match bytes {
+            Some(bytes) => std::fs::write(path.join(file), bytes).unwrap(),
+            None => std::fs::remove_file(path.join(file)).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn no_damage_to_the_log_or_the_manifest_of_a_closed_database_goes_unnoticed() {
+    for (durability, file_size) in [
+        (Durability::Full, 8 << 20),
+        (Durability::Normal, 200),
+        (Durability::Off, 8 << 20),
+    ] {
+        let directory = scratch();
+        let path = directory.path().join("a.zdb");
+        let store = Store::open(&path, CREATE).unwrap();
+        Step::Create("a").perform(&store).unwrap();
+        store.set_log_file_size(file_size);
+        let id = store.corpus("a").unwrap().id;
+        let mut older = Vec::new();
+        for name in ["1", "2", "3"] {
+            let record = LogRecord::insert(id, [(name, None, name.as_bytes())]).unwrap();
+            store.append_commit(&[record], durability).unwrap();
+            older.push([files_of(&path, "log"), files_of(&path, "MANIFEST")]);
+        }
+        let expected = observe(&store);
+        drop(store);
+        let mut cases = 0;
+        for (index, folder) in ["log", "MANIFEST"].into_iter().enumerate() {
+            let files = files_of(&path, folder);
+            assert!(!files.is_empty(), "{folder}");
+            let whole = files
+                .iter()
+                .map(|(file, bytes)| (file.clone(), Some(bytes.clone())));
+            let whole = whole.collect();
+            let older: Vec<Files> = older.iter().map(|older| older[index].clone()).collect();
+            for (what, damaged) in damages(&files, &older, 3) {
+                put(&path, &damaged);
+                cases += 1;
+                let context = format!("{durability:?}, files of {file_size}: {what}");
+                match Store::open(&path, READ) {
+                    Err(Error::CorruptLog { .. }) => {}
+                    Err(error) => panic!("{context}: {error}"),
+                    Ok(store) if folder == "MANIFEST" => {
+                        assert_eq!(observe(&store), expected, "{context}")
+                    }
+                    Ok(store) => panic!("{context}: {:?}", store.warnings()),
+                }
+                if cases % 8 == 0 {
+                    let copy = directory.path().join("copy.zdb");
+                    scenario::copy_directory(&path, &copy);
+                    match Store::open(&copy, WRITE) {
+                        Err(Error::CorruptLog { .. }) => {}
+                        Err(error) => panic!("{context}: {error}"),
+                        Ok(store) => {
+                            assert_eq!(folder, "MANIFEST", "{context}");
+                            assert_eq!(observe(&store), expected, "{context}");
+                        }
+                    }
+                    std::fs::remove_dir_all(copy).unwrap();
+                }
+                put(&path, &whole);
+            }
+        }
+        assert!(cases > 100, "{cases}");
+        assert_eq!(reopen(&path), expected);
+    }
+}
+
+#[test]
+fn damage_after_a_killed_process_is_an_error_or_told_and_loses_only_what_followed_the_last_sync() {
+    for durability in [Durability::Full, Durability::Normal] {
+        let directory = scratch();
+        let path = directory.path().join("a.zdb");
+        let killed = directory.path().join("killed.zdb");
+        let store = Store::open(&path, CREATE).unwrap();
+        Step::Create("a").perform(&store).unwrap();
+        let mut states = vec![observe(&store)];
+        let mut ends = vec![40];
+        for name in ["1", "2", "3"] {
+            Step::commit(durability, &[("a", &[name])])
+                .perform(&store)
+                .unwrap();
+            states.push(observe(&store));
+            ends.push(store.log_position().offset as usize);
+        }
+        assert_eq!(store.log_position().file, 1);
+        scenario::copy_directory(&path, &killed);
+        drop(store);
+        assert_eq!(observe(&Store::open(&killed, READ).unwrap()), states[3]);
+        let files = files_of(&killed, "log");
+        let whole = files
+            .iter()
+            .map(|(file, bytes)| (file.clone(), Some(bytes.clone())));
+        let whole = whole.collect();
+        let mut told = 0;
+        for (what, damaged) in damages(&files, &[], 1) {
+            put(&killed, &damaged);
+            let context = format!("{durability:?}: {what}");
+            let size = damaged
+                .values()
+                .next()
+                .unwrap()
+                .as_ref()
+                .map_or(0, Vec::len);
+            match Store::open(&killed, READ) {
+                Err(error) => assert!(matches!(error, Error::CorruptLog { .. }), "{context}"),
+                // Nothing knows of more.
+                Ok(store) if ends.contains(&size) && what.contains("cut") => {
+                    let end = ends.iter().position(|end| *end == size).unwrap();
+                    assert_eq!(observe(&store), states[end], "{context}");
+                }
+                Ok(store) => {
+                    let left = observe(&store);
+                    let left = states
+                        .iter()
+                        .position(|state| *state == left)
+                        .expect(&context);
+                    assert!(left < 3, "{context}");
+                    let is_last = durability == Durability::Full && !what.contains("cut");
+                    assert!(!is_last || left == 2, "{context}");
+                    let [warning] = &store.warnings()[..] else {
+                        panic!("{context}: {:?}", store.warnings());
+                    };
+                    assert!(
+                        warning.contains(&format!("at byte {}", ends[left])),
+                        "{context}: {warning}"
+                    );
+                    let check = store.check_log(|| Ok::<_, Error>(())).unwrap();
+                    assert_eq!((check.faults.len(), check.dropped), (0, store.warnings()));
+                    told += 1;
+                }
+            }
+            put(&killed, &whole);
+        }
+        assert!(told > 100, "{told}");
+
+        // Commits behind a damaged one are told of as long as they stand there.
+        let mut damaged = files.values().next().unwrap().clone();
+        damaged[ends[1] + 9] ^= 1;
+        let file = killed.join(files.keys().next().unwrap());
+        std::fs::write(&file, damaged).unwrap();
+        if durability == Durability::Full {
+            assert!(matches!(
+                Store::open(&killed, WRITE),
+                Err(Error::CorruptLog { .. })
+            ));
+            continue;
+        }
+        for options in [READ, WRITE, READ, WRITE] {
+            let store = Store::open(&killed, options).unwrap();
+            assert_eq!(observe(&store), states[1]);
+            let warnings = store.warnings().join("\n");
+            assert!(warnings.contains("1 of them whole"), "{warnings}");
+        }
+        let store = Store::open(&killed, WRITE).unwrap();
+        Step::Recompress("a").perform(&store).unwrap();
+        drop(store);
+        assert_eq!(reopen(&killed), states[1]);
+    }
+}
+
+#[test]
+fn a_log_that_is_damaged_while_it_is_open_is_found_by_a_check() {
+    let directory = scratch();
+    let path = directory.path().join("a.zdb");
+    let store = Store::open(&path, CREATE).unwrap();
+    Step::Create("a").perform(&store).unwrap();
+    store.set_log_file_size(1);
+    add(&store, "a", "1");
+    add(&store, "a", "2");
+    let reader = Store::open(&path, READ).unwrap();
+    let faults = |store: &Store| {
+        let check = store.check_log(|| Ok::<_, Error>(())).unwrap();
+        assert_eq!(check.dropped, [""; 0]);
+        let faults = check.faults.iter().map(ToString::to_string);
+        faults.collect::<Vec<String>>()
+    };
+    assert_eq!(faults(&store), [""; 0]);
+    assert_eq!(faults(&reader), [""; 0]);
+    let [first, second] = &log_files(&path)[..] else {
+        panic!("two files");
+    };
+    let mut damaged = std::fs::read(first).unwrap();
+    damaged[50] ^= 1;
+    std::fs::write(first, damaged).unwrap();
+    std::fs::remove_file(second).unwrap();
+    let found = faults(&store);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("0000000000000001.log: corrupt record log at byte 40"));
+    assert!(found[1].contains("0000000000000002.log"));
+    let stopped = store.check_log(|| Err(Error::ReadOnly { path: path.clone() }));
+    assert!(matches!(stopped, Err(Error::ReadOnly { .. })));
 }
 
 #[test]
@@ -289,7 +548,7 @@ fn a_corpus_that_has_lost_its_marker_keeps_its_records() {
         drop(store);
         std::fs::remove_file(path.join(marker)).unwrap();
         if !catalog {
-            std::fs::remove_dir_all(path.join("catalog")).unwrap();
+            forget_corpora(&path);
         }
         let store = Store::open(&path, WRITE).unwrap();
         assert_eq!(store.warnings().len(), if catalog { 1 } else { 2 });
@@ -309,7 +568,7 @@ fn records_of_a_corpus_that_is_lost_altogether_are_kept_and_told_of() {
     let id = store.corpus("a").unwrap().id;
     drop(store);
     std::fs::remove_file(path.join(format!("segments/{id:08}.corpus"))).unwrap();
-    std::fs::remove_dir_all(path.join("catalog")).unwrap();
+    forget_corpora(&path);
     for _ in 0..2 {
         let store = Store::open(&path, WRITE).unwrap();
         let warnings = store.warnings().join("\n");
@@ -345,11 +604,11 @@ fn the_recompress_threshold_is_kept_by_catalog_and_marker_and_not_by_segments() 
         store.corpus("a").unwrap().settings.recompress_threshold
     };
     assert_eq!(threshold(), 2000);
-    std::fs::remove_dir_all(path.join("catalog")).unwrap();
+    forget_corpora(&path);
     assert_eq!(threshold(), 2000);
     let marker = format!("segments/{:08}.corpus", record.id);
     std::fs::remove_file(path.join(marker)).unwrap();
-    std::fs::remove_dir_all(path.join("catalog")).unwrap();
+    forget_corpora(&path);
     assert_eq!(threshold(), CorpusSettings::RECOMPRESS_THRESHOLD_DEFAULT);
 }
 

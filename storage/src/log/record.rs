@@ -116,7 +116,7 @@ impl<'a> LogRecord<'a> {
 
     /// Whether all it does is to remove files.
     pub(crate) fn only_deletes(&self) -> bool {
-        self.kind() == EditKind::Delete
+        (self.edits()).all(|edit| matches!(edit, Edit::Delete { .. }))
     }
 
     pub(crate) fn kind(&self) -> EditKind {

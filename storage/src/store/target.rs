@@ -13,6 +13,7 @@ use crate::backend::{Backend, FileBackend};
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::LOG_NAME;
 use crate::manifest::MANIFEST_NAME;
+use crate::reserve::RESERVE_NAME;
 use crate::store::open::{self, parent, sync_directory};
 use crate::store::registry::CATALOG_NAME;
 use crate::store::{SEGMENTS_NAME, Store, io_error};
@@ -137,6 +138,7 @@ fn is_ours(name: &OsStr) -> bool {
         LOG_NAME,
         CATALOG_NAME,
         LOCK_NAME,
+        RESERVE_NAME,
         REPAIR_NAME,
     ];
     names.iter().any(|ours| name == *ours) || name.to_string_lossy().starts_with(MANIFEST_NAME)

@@ -20,7 +20,7 @@ pub enum Mode {
     Refused,
     /// It happens all the same; a write only in part.
     Done,
-    /// No space: a write happens in part, what else takes space does not.
+    /// No space: a write ends early and the rest of it fails, what else takes space does not happen.
     NoSpace,
 }
 
@@ -70,7 +70,12 @@ struct FaultyFile {
 impl Write for FaultyFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.faults.fails_now() {
-            if self.faults.mode != Mode::Refused {
+            let half = bytes.len() / 2;
+            if self.faults.mode == Mode::NoSpace && half > 0 {
+                self.faults.left.store(0, Ordering::Relaxed); // the next call
+                return self.inner.write(&bytes[..half]);
+            }
+            if self.faults.mode == Mode::Done {
                 self.inner.write_all(&bytes[..bytes.len() / 2])?;
             }
             return Err(self.faults.error());

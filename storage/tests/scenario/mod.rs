@@ -332,7 +332,8 @@ pub fn observe(store: &Store) -> State {
     state
 }
 
-/// Opens for reading and for writing, which must agree, and then once more, which must have nothing to say.
+/// Opens for reading and for writing, which must agree, and then once more, which must have nothing to say but what stands
+/// behind the end of a log.
 pub fn reopen(path: &Path) -> State {
     let read = Store::open(path, READ).map(|store| observe(&store));
     let store = Store::open(path, CREATE).unwrap();
@@ -342,7 +343,9 @@ pub fn reopen(path: &Path) -> State {
     }
     drop(store);
     let store = Store::open(path, WRITE).unwrap();
-    assert_eq!(store.warnings(), Vec::<String>::new());
+    let mut warnings = store.warnings();
+    warnings.retain(|warning| !warning.contains("not known to have been durable"));
+    assert_eq!(warnings, Vec::<String>::new());
     assert_eq!(observe(&store), state);
     for name in std::fs::read_dir(path.join("segments")).unwrap() {
         let name = name.unwrap().file_name().into_string().unwrap();
