@@ -122,7 +122,7 @@ fn everything_that_is_not_damaged_is_saved() {
             continue;
         }
         let name = file.strip_prefix(&path).unwrap().display().to_string();
-        let step = match name.starts_with("catalog") {
+        let step = match name.starts_with("catalog") || name == "RESERVE" {
             true => step * 1000,
             false => step,
         };

@@ -306,6 +306,7 @@ mod tests {
         assert_eq!(read(&*backend), expected, "nothing changed");
 
         let file = ManifestFile::new(Arc::clone(&backend) as _, path, Some(expected), 0);
+        assert_eq!(read(&*backend).log, Some(log));
         file.store_log(None).unwrap();
         assert_eq!(read(&*backend).log, None);
         assert_eq!(read(&*backend).corpora, corpora([3, 8]));
@@ -340,7 +341,8 @@ mod tests {
     /// Bytes under a right checksum that no writer makes are refused as well.
     #[test]
     fn content_that_no_writer_makes_is_damage() {
-        let sealed = |change: &dyn Fn(&mut Vec<u8>)| {
+        type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+        let sealed = |change: Change<'_>| {
             let mut bytes = Manifest {
                 sequence: 1,
                 corpora: corpora([4]),
@@ -353,7 +355,7 @@ mod tests {
             Manifest::decode(&bytes)
         };
         assert!(sealed(&|_| ()).is_ok());
-        let changes: [&dyn Fn(&mut Vec<u8>); 6] = [
+        let changes: [Change<'_>; 6] = [
             &|bytes| bytes.push(0),
             &|bytes| bytes[0] = b'X',
             &|bytes| bytes[32] = 1,    // an offset in no file
