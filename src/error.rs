@@ -100,10 +100,38 @@ pub enum Error {
         milliseconds: u64,
     },
 
+    /// A value of a query is longer than a setting allows.
+    #[error(
+        "{what} takes {bytes} bytes, and {setting} allows {left}; hint: `substr` takes a part of a text, \
+         SET {setting} allows more"
+    )]
+    TooLarge {
+        /// Which value.
+        what: String,
+        /// How long it would be.
+        bytes: u64,
+        /// The setting that forbids it.
+        setting: &'static str,
+        /// What the setting allows, beside the other values of the row.
+        left: u64,
+    },
+
+    /// The system has no memory for a value of a query.
+    #[error(
+        "cannot allocate {bytes} bytes for {what}; hint: the system gives this process no more memory, \
+         `substr` takes a part of a text"
+    )]
+    NoMemory {
+        /// What they were for.
+        what: String,
+        /// How many.
+        bytes: u64,
+    },
+
     /// A query needed more memory than it may keep, and a temporary file for the rest failed.
     #[error(
-        "cannot spill to a temporary file in {directory}: {source}; hint: free space there, or SET memory_limit to \
-         more than the query needs",
+        "cannot spill to a temporary file in {directory}: {source}; hint: {}",
+        spill_hint(.source),
         directory = .directory.display()
     )]
     Spill {
@@ -141,6 +169,29 @@ fn hint(nearest: &Option<String>) -> String {
 
 fn and_log(log: bool) -> &'static str {
     if log { " and the record log" } else { "" }
+}
+
+/// What helps against a failure of a temporary file.
+fn spill_hint(source: &io::Error) -> &'static str {
+    /// EMFILE and ENFILE, of all Unix systems.
+    const TOO_MANY_FILES: [Option<i32>; 2] = [Some(24), Some(23)];
+    use io::ErrorKind::{
+        FileTooLarge, InvalidData, NotADirectory, NotFound, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
+    match source.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => {
+            "free space there, or SET memory_limit to more than the query needs"
+        }
+        NotFound | NotADirectory | PermissionDenied | ReadOnlyFilesystem => {
+            "make that directory writable or set TMPDIR to one that is, or SET memory_limit to more than the query needs"
+        }
+        InvalidData => "run the query again; if it fails again, the disk or the memory is damaged",
+        _ if cfg!(unix) && TOO_MANY_FILES.contains(&source.raw_os_error()) => {
+            "the process has too many files open: a query needs a few; close some or raise `ulimit -n`"
+        }
+        _ => "SET memory_limit to more than the query needs",
+    }
 }
 
 fn and_more(more: usize) -> String {

@@ -38,6 +38,7 @@ mod ingest;
 #[cfg(test)]
 mod interleavings;
 mod interrupt;
+mod memory;
 mod mixed;
 mod overlay;
 mod progress;

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) memory_limit: u64,
     /// Milliseconds; 0 for none.
     pub(crate) statement_timeout: u64,
+    /// Bytes of the longest value.
+    pub(crate) value_size_limit: u64,
 }
 
 impl Default for Settings {
@@ -30,6 +32,7 @@ impl Default for Settings {
             strategy: None,
             memory_limit: 1 << 30,
             statement_timeout: 0,
+            value_size_limit: 1_000_000_000,
         }
     }
 }
@@ -45,11 +48,12 @@ impl Settings {
             Setting::Strategy(strategy) => self.strategy = strategy,
             Setting::MemoryLimit(bytes) => self.memory_limit = bytes,
             Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
+            Setting::ValueSizeLimit(bytes) => self.value_size_limit = bytes,
         }
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
-    pub(crate) fn list(&self) -> [(Setting, &'static str); 7] {
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 8] {
         [
             (
                 Setting::BatchWindow(self.batch_window),
@@ -69,7 +73,7 @@ impl Settings {
             ),
             (
                 Setting::MemoryLimit(self.memory_limit),
-                "Memory that sorting, grouping and DISTINCT of one query keep before they spill to disk.",
+                "Memory that sorting, grouping and DISTINCT of one query keep before they spill to disk, and that the values of a row take.",
             ),
             (
                 Setting::StatementTimeout(self.statement_timeout),
@@ -78,6 +82,10 @@ impl Settings {
             (
                 Setting::Strategy(self.strategy),
                 "Algorithm that answers from the grammar: auto for the planner's choice.",
+            ),
+            (
+                Setting::ValueSizeLimit(self.value_size_limit),
+                "Bytes of the longest TEXT or BLOB that a query makes or reads.",
             ),
         ]
     }
@@ -95,7 +103,9 @@ pub(crate) fn value_text(setting: Setting) -> String {
         Setting::GpuMemoryLimit(None) => "auto".into(),
         Setting::Durability(durability) => durability.name().into(),
         Setting::Strategy(strategy) => strategy.map_or("auto", Strategy::name).into(),
-        Setting::MemoryLimit(bytes) | Setting::GpuMemoryLimit(Some(bytes)) => {
+        Setting::MemoryLimit(bytes)
+        | Setting::ValueSizeLimit(bytes)
+        | Setting::GpuMemoryLimit(Some(bytes)) => {
             let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
             let unit = units
                 .into_iter()
@@ -133,11 +143,24 @@ mod tests {
                 "auto",
                 "1000B",
                 "1500ms",
-                "root_stream"
+                "root_stream",
+                "1000000000B"
             ]
         );
         let defaults = Settings::default().list();
         let defaults = defaults.map(|(setting, _)| value_text(setting));
-        assert_eq!(defaults, ["0", "auto", "full", "auto", "1GiB", "0", "auto"]);
+        assert_eq!(
+            defaults,
+            [
+                "0",
+                "auto",
+                "full",
+                "auto",
+                "1GiB",
+                "0",
+                "auto",
+                "1000000000B"
+            ]
+        );
     }
 }

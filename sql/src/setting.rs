@@ -20,11 +20,13 @@ pub enum Setting {
     MemoryLimit(u64),
     /// `SET statement_timeout = '5s'` or milliseconds: a statement that takes longer ends with an error; 0 for never.
     StatementTimeout(u64),
+    /// `SET value_size_limit = '16MiB'`: bytes of the longest TEXT or BLOB that a query makes or reads.
+    ValueSizeLimit(u64),
 }
 
 impl Setting {
     /// All settings with the values they have at the start, sorted by name.
-    pub const DEFAULTS: [Setting; 7] = [
+    pub const DEFAULTS: [Setting; 8] = [
         Setting::BatchWindow(0),
         Setting::Device(Device::Auto),
         Setting::Durability(Durability::Full),
@@ -32,10 +34,11 @@ impl Setting {
         Setting::MemoryLimit(1 << 30),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
+        Setting::ValueSizeLimit(1_000_000_000),
     ];
 
     /// Names of all settings, sorted.
-    pub const NAMES: [&'static str; 7] = [
+    pub const NAMES: [&'static str; 8] = [
         "batch_window",
         "device",
         "durability",
@@ -43,6 +46,7 @@ impl Setting {
         "memory_limit",
         "statement_timeout",
         "strategy",
+        "value_size_limit",
     ];
 
     /// The name in SQL.
@@ -55,6 +59,7 @@ impl Setting {
             Setting::MemoryLimit(_) => "memory_limit",
             Setting::StatementTimeout(_) => "statement_timeout",
             Setting::Strategy(_) => "strategy",
+            Setting::ValueSizeLimit(_) => "value_size_limit",
         }
     }
 }

@@ -407,6 +407,7 @@ fn types_arguments_and_ranges() {
         SET memory_limit = '1KiB'
         SET memory_limit = -1
         SET memory_limit = '1MB'
+        SET value_size_limit = '1000B'
         SET statement_timeout = '5 days'
         SET statement_timeout = -1
         SET statement_timeout = NULL

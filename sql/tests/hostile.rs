@@ -526,6 +526,7 @@ fn errors_repeat_the_text_only_in_printable_characters() {
         "SET device = 'a\nb'",
         "SET strategy = 'a\nb'",
         "SET memory_limit = 'a\nb'",
+        "SET value_size_limit = 'a\nb'",
         "SET statement_timeout = 'a\nb'",
         "COPY (SELECT 1) TO 'a\nb'",
         "COPY (SELECT 1) TO 'a' WITH (format = 'a\nb')",

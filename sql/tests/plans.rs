@@ -129,6 +129,8 @@ fn settings() {
         RESET memory_limit;
         RESET statement_timeout;
         RESET STRATEGY;
+        SET value_size_limit = '16MiB';
+        RESET value_size_limit;
         "#,
             &parameters,
         ),

@@ -4,17 +4,30 @@
 
 use zipfdb_sql::query::BinaryOperator;
 
-use super::convert::{text_or_blob, to_bytes, to_integer, to_number, to_real};
-use crate::Value;
+use super::convert::{to_integer, to_number, to_real};
+use super::text::concat;
+use crate::memory::ValueMemory;
+use crate::{Result, Value};
 
 /// `left operator right` for all operators but AND and OR, which are the evaluator's.
-pub(crate) fn binary(operator: BinaryOperator, left: &Value, right: &Value) -> Value {
-    if matches!(left, Value::Null) || matches!(right, Value::Null) {
-        return Value::Null;
+///
+/// # Errors
+/// If the result is too long.
+pub(crate) fn binary(
+    operator: BinaryOperator,
+    left: &Value,
+    right: &Value,
+    memory: &ValueMemory,
+) -> Result<Value> {
+    let is_null = matches!(left, Value::Null) || matches!(right, Value::Null);
+    match operator {
+        _ if is_null => Ok(Value::Null),
+        BinaryOperator::Concatenate => concat("the result of `||`", b"", &[left, right], memory),
+        _ => Ok(calculate(operator, left, right)),
     }
-    if operator == BinaryOperator::Concatenate {
-        return concatenate(left, right);
-    }
+}
+
+fn calculate(operator: BinaryOperator, left: &Value, right: &Value) -> Value {
     if let (Value::Integer(a), Value::Integer(b)) = (&*to_number(left), &*to_number(right)) {
         let exact = match operator {
             BinaryOperator::Add => a.checked_add(*b),
@@ -50,13 +63,4 @@ pub(crate) fn from_real(real: f64) -> Value {
         true => Value::Null,
         false => Value::Real(real),
     }
-}
-
-fn concatenate(left: &Value, right: &Value) -> Value {
-    if let (Value::Text(left), Value::Text(right)) = (left, right) {
-        return Value::Text([left.as_str(), right].concat());
-    }
-    let left = to_bytes(left).unwrap_or_default();
-    let right = to_bytes(right).unwrap_or_default();
-    text_or_blob([left, right].concat())
 }

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use zipfdb_sql::query::Affinity;
 
 use super::number::{integer_prefix, number_prefix, real_prefix, real_to_text};
-use crate::Value;
+use crate::memory::ValueMemory;
+use crate::{Result, Value};
 
 /// The bytes of a value's text; none of NULL.
 pub(crate) fn to_bytes(value: &Value) -> Option<Cow<'_, [u8]>> {
@@ -81,36 +82,58 @@ pub(crate) fn from_count(count: u64) -> Value {
 }
 
 /// The value with an affinity applied, as before a comparison.
-pub(crate) fn apply_affinity(value: &Value, affinity: Affinity) -> Value {
-    match (affinity, value) {
-        (Affinity::Text, Value::Integer(_) | Value::Real(_)) => cast_to_text(value),
-        (Affinity::Integer | Affinity::Real, Value::Text(text)) => as_numeric(value, text),
-        _ => value.clone(),
-    }
+///
+/// # Errors
+/// If it is too long.
+pub(crate) fn apply_affinity(
+    value: &Value,
+    affinity: Affinity,
+    memory: &ValueMemory,
+) -> Result<Value> {
+    let number = match (affinity, value) {
+        (Affinity::Text, Value::Integer(_) | Value::Real(_)) => {
+            return cast_to_text(value, memory);
+        }
+        (Affinity::Integer | Affinity::Real, Value::Text(text)) => whole_number(text),
+        _ => None,
+    };
+    number.map_or_else(|| memory.copy(value), Ok)
 }
 
-/// The number that a text is, or else the text itself.
-pub(crate) fn as_numeric(value: &Value, text: &str) -> Value {
+/// The number that the whole text is.
+pub(crate) fn whole_number(text: &str) -> Option<Value> {
     match number_prefix(text.as_bytes()) {
-        (number, true) => number,
-        _ => value.clone(),
+        (number, true) => Some(number),
+        _ => None,
     }
 }
 
 /// `CAST(value AS affinity)`.
-pub(crate) fn cast(value: &Value, affinity: Affinity) -> Value {
-    if matches!(value, Value::Null) {
-        return Value::Null;
-    }
-    match affinity {
-        Affinity::None => value.clone(),
-        Affinity::Integer => Value::Integer(to_integer(value)),
-        Affinity::Real => Value::Real(to_real(value)),
-        Affinity::Text => cast_to_text(value),
-        Affinity::Blob => Value::Blob(to_bytes(value).unwrap_or_default().into_owned()),
+///
+/// # Errors
+/// If the result is too long.
+pub(crate) fn cast(value: &Value, affinity: Affinity, memory: &ValueMemory) -> Result<Value> {
+    Ok(match (affinity, value) {
+        (_, Value::Null) => Value::Null,
+        (Affinity::None, _) | (Affinity::Blob, Value::Blob(_)) => memory.copy(value)?,
+        (Affinity::Integer, _) => Value::Integer(to_integer(value)),
+        (Affinity::Real, _) => Value::Real(to_real(value)),
+        (Affinity::Text, _) => cast_to_text(value, memory)?,
+        (Affinity::Blob, _) => Value::Blob(text_bytes(value, memory)?),
+    })
+}
+
+fn cast_to_text(value: &Value, memory: &ValueMemory) -> Result<Value> {
+    match value {
+        Value::Text(_) => memory.copy(value),
+        other => text_bytes(other, memory).map(text_or_blob),
     }
 }
 
-fn cast_to_text(value: &Value) -> Value {
-    text_or_blob(to_bytes(value).unwrap_or_default().into_owned())
+/// The bytes of a value's text, copied; none of NULL.
+fn text_bytes(value: &Value, memory: &ValueMemory) -> Result<Vec<u8>> {
+    let text = to_bytes(value).unwrap_or_default();
+    let mut bytes = memory.buffer("the result of CAST", text.len() as u64)?;
+    bytes.extend_from_slice(&text);
+    Ok(bytes)
 }

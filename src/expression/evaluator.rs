@@ -13,8 +13,9 @@ use super::arithmetic::binary;
 use super::compare::{compare, holds};
 use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
 use super::function::call;
-use super::pattern::Pattern;
+use super::pattern::{Element, Pattern};
 use super::program::{ConstantList, Node, Program};
+use crate::memory::{self, Held, ValueMemory};
 use crate::{Result, Value};
 
 /// Evaluates the expressions of a program.
@@ -29,12 +30,16 @@ pub(crate) struct Evaluator<P> {
     stack: Vec<(ExpressionId, usize)>,
     /// The last pattern of each match whose pattern is not constant.
     patterns: HashMap<ExpressionId, (Value, Value, Option<Pattern>)>,
+    memory: ValueMemory,
+    /// The values that were computed for the row at hand.
+    held: Held,
 }
 
 impl<P: Deref<Target = Program>> Evaluator<P> {
     /// An evaluator that is at no row yet.
     pub(crate) fn of(program: P) -> Evaluator<P> {
         let count = program.slot_count;
+        let memory = program.memory.clone();
         Evaluator {
             program,
             slots: vec![Value::Null; count],
@@ -42,18 +47,27 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             stamp: 1,
             stack: Vec::new(),
             patterns: HashMap::new(),
+            held: memory.hold(),
+            memory,
         }
     }
 
     /// Goes on to another row: nothing that was computed counts any more.
     pub(crate) fn next_row(&mut self) {
         self.stamp += 1;
+        if !self.held.is_empty() {
+            let slots = self.slots.iter_mut();
+            slots
+                .filter(|slot| memory::is_counted(slot))
+                .for_each(|slot| *slot = Value::Null);
+            self.held.clear();
+        }
     }
 
     /// The value of an expression on the row at hand, which the caller passes unchanged until `next_row`.
     ///
     /// # Errors
-    /// If a function fails on its arguments.
+    /// If a function fails on its arguments, or values take too much memory.
     pub(crate) fn value<'a>(&'a mut self, row: &'a [Value], id: ExpressionId) -> Result<&'a Value> {
         if self.ready(row, id).is_none() {
             self.compute(row, id)?;
@@ -67,7 +81,10 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     /// As `value`.
     pub(crate) fn take(&mut self, row: &[Value], id: ExpressionId) -> Result<Value> {
         if matches!(self.program.node(id), Node::Constant(_) | Node::Row(_)) {
-            return Ok(self.value(row, id)?.clone());
+            let value = self.ready(row, id).unwrap_or(&Value::Null);
+            let copy = self.memory.copy(value)?;
+            self.held.add(&copy);
+            return Ok(copy);
         }
         self.value(row, id)?;
         let slot = self.program.slot(id);
@@ -110,6 +127,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             }
             match self.step(row, id, progress)? {
                 Step::Done(value) => {
+                    self.held.add(&value);
                     let slot = self.program.slot(id);
                     self.slots[slot] = value;
                     self.stamps[slot] = self.stamp;
@@ -137,9 +155,10 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 need!($operand, 0)
             };
         }
+        let memory = &self.memory;
         let expression = match self.program.node(id) {
-            Node::Constant(value) => return Ok(Step::Done(value.clone())),
-            Node::Row(index) => return Ok(Step::Done(row[*index].clone())),
+            Node::Constant(value) => return Ok(Step::Done(memory.copy(value)?)),
+            Node::Row(index) => return Ok(Step::Done(memory.copy(&row[*index])?)),
             Node::InConstants {
                 operand,
                 list,
@@ -160,17 +179,20 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             Node::Other(expression) => expression,
         };
         let value = match expression {
-            Expression::Value(value) => value.clone(),
+            Expression::Value(value) => memory.copy(value)?,
             // The program has made them nodes of their own.
             Expression::Column(_) | Expression::Key(_) | Expression::Aggregate(_) => Value::Null,
-            Expression::Affine { operand, affinity } => apply_affinity(need!(*operand), *affinity),
-            Expression::Cast { operand, affinity } => cast(need!(*operand), *affinity),
+            Expression::Affine { operand, affinity } => {
+                apply_affinity(need!(*operand), *affinity, memory)?
+            }
+            Expression::Cast { operand, affinity } => cast(need!(*operand), *affinity, memory)?,
             Expression::Not(operand) => from_truth(truth(need!(*operand)).map(|truth| !truth)),
             Expression::Negate(operand) => binary(
                 BinaryOperator::Subtract,
                 &Value::Integer(0),
                 need!(*operand),
-            ),
+                memory,
+            )?,
             Expression::IsNull { operand, negated } => {
                 let is_null = matches!(need!(*operand), Value::Null);
                 from_truth(Some(is_null != *negated))
@@ -197,7 +219,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 operator,
                 left,
                 right,
-            } => binary(*operator, need!(*left), need!(*right)),
+            } => binary(*operator, need!(*left), need!(*right), memory)?,
             Expression::Compare {
                 comparison,
                 left,
@@ -246,7 +268,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                     None => None,
                     Some(escape) => Some(need!(*escape).clone()),
                 };
-                let (text, pattern) = (text.clone(), pattern.clone());
+                let (text, pattern) = (memory.copy(text)?, memory.copy(pattern)?);
                 let (matcher, negated) = (*matcher, *negated);
                 let pattern = self.pattern(id, matcher, pattern, escape)?;
                 matched(pattern, &text, negated)
@@ -257,12 +279,12 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             } => {
                 for (index, (condition, value)) in branches.iter().enumerate().skip(progress) {
                     if truth(need!(*condition, index)) == Some(true) {
-                        return Ok(Step::Done(need!(*value, index).clone()));
+                        return Ok(Step::Done(memory.copy(need!(*value, index))?));
                     }
                 }
                 match otherwise {
                     None => Value::Null,
-                    Some(otherwise) => need!(*otherwise, branches.len()).clone(),
+                    Some(otherwise) => memory.copy(need!(*otherwise, branches.len()))?,
                 }
             }
             Expression::Call {
@@ -273,7 +295,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 for (index, &argument) in arguments.iter().enumerate().skip(progress) {
                     let value = need!(argument, index);
                     if !matches!(value, Value::Null) {
-                        return Ok(Step::Done(value.clone()));
+                        return Ok(Step::Done(memory.copy(value)?));
                     }
                 }
                 Value::Null
@@ -293,7 +315,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 };
                 match arguments.get(index) {
                     None => Value::Null,
-                    Some(&value) => need!(value).clone(),
+                    Some(&value) => memory.copy(need!(value))?,
                 }
             }
             Expression::Call {
@@ -308,7 +330,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                     .iter()
                     .filter_map(|&argument| self.ready(row, argument))
                     .collect();
-                call(*function, &values, *collation, self.program.binding)?
+                call(*function, &values, *collation, self.program.binding, memory)?
             }
         };
         Ok(Step::Done(value))
@@ -326,11 +348,23 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         let known = self.patterns.get(&id);
         let is_known = known.is_some_and(|known| known.0 == pattern && known.1 == shown_escape);
         if !is_known {
+            check_pattern(&pattern, &self.memory)?;
             let compiled = Pattern::new(matcher, &pattern, escape.as_ref())?;
             self.patterns.insert(id, (pattern, shown_escape, compiled));
         }
         Ok(self.patterns.get(&id).and_then(|known| known.2.as_ref()))
     }
+}
+
+/// Whether a pattern may be compiled.
+///
+/// # Errors
+/// If what it is compiled to takes too much memory.
+pub(super) fn check_pattern(pattern: &Value, memory: &ValueMemory) -> Result<()> {
+    /// What a character may be compiled to.
+    const ELEMENT_BYTES: u64 = size_of::<Element>() as u64;
+    let bytes = memory::size(pattern).saturating_mul(ELEMENT_BYTES);
+    memory.check_alone("the compiled pattern", bytes)
 }
 
 /// What became of an expression.

@@ -14,6 +14,7 @@ use zipfdb_sql::query::{BinaryOperator, Collation, Comparison, Expression, Expre
 use super::pattern::Pattern;
 use super::program::{Layout, Program, operands};
 use super::{Evaluator, to_bytes};
+use crate::memory::ValueMemory;
 use crate::{Result, Value};
 
 /// WHERE, taken apart.
@@ -125,6 +126,14 @@ impl ColumnFilter {
         Ok(filter)
     }
 
+    /// Counts the values that it computes with those of a statement.
+    pub(crate) fn count_in(&mut self, memory: &ValueMemory) {
+        self.evaluators.get_mut().clear();
+        let program = Arc::get_mut(&mut self.program);
+        let program = program.expect("only evaluators share the program, and there are none");
+        program.count_in(memory);
+    }
+
     /// The column, by its index in the source.
     pub(crate) fn column(&self) -> usize {
         self.column
@@ -148,8 +157,9 @@ impl ColumnFilter {
     pub(crate) fn matches(&self, value: &Value) -> Result<bool> {
         let known = self.evaluators.lock().pop();
         let mut evaluator = known.unwrap_or_else(|| Evaluator::of(self.program.clone()));
-        evaluator.next_row();
         let answer = evaluator.are_true(std::slice::from_ref(value), &self.conjuncts);
+        // It keeps nothing of the row while it waits for the next.
+        evaluator.next_row();
         self.evaluators.lock().push(evaluator);
         answer
     }

@@ -9,17 +9,22 @@ use zipfdb_sql::query::{Collation, Function};
 use zipfdb_sql::substr_range;
 
 use super::compare::compare;
-use super::convert::{from_count, to_bytes, to_integer, to_real};
+use super::convert::{from_count, text_or_blob, to_bytes, to_integer, to_real};
 use super::number::{number_prefix, real_to_literal, round};
-use super::text;
+use super::text::{self, Case};
+use crate::memory::ValueMemory;
 use crate::{Error, Result, Value};
 
 /// The value of `function(arguments)`; `binding` is the number of the parameter set.
+///
+/// # Errors
+/// If the result is out of range or too long.
 pub(crate) fn call(
     function: Function,
     arguments: &[&Value],
     collation: Collation,
     binding: u64,
+    memory: &ValueMemory,
 ) -> Result<Value> {
     let first = arguments.first().copied().unwrap_or(&Value::Null);
     let second = arguments.get(1).copied();
@@ -28,41 +33,50 @@ pub(crate) fn call(
         Function::Binding => from_count(binding),
         Function::Version => Value::from(env!("CARGO_PKG_VERSION")),
         Function::Char => text::from_code_points(arguments),
-        Function::Concat => text::concat(b"", arguments),
+        Function::Concat => text::concat("the result of concat", b"", arguments, memory)?,
         Function::ConcatWs => match to_bytes(first) {
             None => Value::Null,
-            Some(separator) => text::concat(&separator, &arguments[1..]),
+            Some(separator) => {
+                let what = "the result of concat_ws";
+                text::concat(what, &separator, &arguments[1..], memory)?
+            }
         },
-        Function::Hex => Value::Text(hex(&to_bytes(first).unwrap_or_default())),
-        Function::Quote => quote(first),
+        Function::Hex => {
+            let bytes = to_bytes(first).unwrap_or_default();
+            let length = (bytes.len() as u64).saturating_mul(2);
+            let mut digits = memory.buffer("the result of hex", length)?;
+            push_hex(&bytes, &mut digits);
+            text_or_blob(digits)
+        }
+        Function::Quote => quote(first, memory)?,
         Function::TypeOf => Value::Text(first.type_name().to_ascii_lowercase()),
         Function::NullIf => {
             match second.is_some_and(|second| compare(first, second, collation).is_eq()) {
                 true => Value::Null,
-                false => first.clone(),
+                false => memory.copy(first)?,
             }
         }
         // The second argument of replace may decide before the third is looked at.
-        Function::Replace => text::replace(first, second, arguments.get(2).copied()),
+        Function::Replace => text::replace(first, second, arguments.get(2).copied(), memory)?,
         // All that follow are NULL if an argument is.
         _ if arguments.iter().any(is_null) => Value::Null,
         Function::Abs => abs(first)?,
         Function::Instr => text::instr(first, second.unwrap_or(&Value::Null)),
         Function::Length => text::length(first),
         Function::OctetLength => from_count(to_bytes(first).unwrap_or_default().len() as u64),
-        Function::Lower => text::change_case(first, str::to_lowercase),
-        Function::Upper => text::change_case(first, str::to_uppercase),
-        Function::LeftTrim => text::trim(first, second, true, false),
-        Function::RightTrim => text::trim(first, second, false, true),
-        Function::Trim => text::trim(first, second, true, true),
+        Function::Lower => text::change_case(first, Case::Lower, memory)?,
+        Function::Upper => text::change_case(first, Case::Upper, memory)?,
+        Function::LeftTrim => text::trim(first, second, (true, false), memory)?,
+        Function::RightTrim => text::trim(first, second, (false, true), memory)?,
+        Function::Trim => text::trim(first, second, (true, true), memory)?,
         // Of equal ones `max` takes the first and `min` the last.
-        Function::Max => extreme(arguments, collation, Ordering::is_lt),
-        Function::Min => extreme(arguments, collation, Ordering::is_ge),
+        Function::Max => memory.copy(extreme(arguments, collation, Ordering::is_lt))?,
+        Function::Min => memory.copy(extreme(arguments, collation, Ordering::is_ge))?,
         Function::Round => Value::Real(round(to_real(first), second.map_or(0, to_integer))),
         Function::Sign => sign(first),
-        Function::Substr => substr(first, arguments),
+        Function::Substr => substr(first, arguments, memory)?,
         Function::Unicode => text::first_code_point(first),
-        Function::Coalesce | Function::IfNull | Function::Iif => first.clone(),
+        Function::Coalesce | Function::IfNull | Function::Iif => memory.copy(first)?,
     };
     Ok(value)
 }
@@ -81,14 +95,18 @@ fn abs(value: &Value) -> Result<Value> {
 }
 
 /// The argument that is left when each next one replaces the best if `replaces` says so of (best, next).
-fn extreme(arguments: &[&Value], collation: Collation, replaces: fn(Ordering) -> bool) -> Value {
+fn extreme<'a>(
+    arguments: &[&'a Value],
+    collation: Collation,
+    replaces: fn(Ordering) -> bool,
+) -> &'a Value {
     let best = arguments.iter().copied().reduce(|best, next| {
         match replaces(compare(best, next, collation)) {
             true => next,
             false => best,
         }
     });
-    best.cloned().unwrap_or(Value::Null)
+    best.unwrap_or(&Value::Null)
 }
 
 fn sign(value: &Value) -> Value {
@@ -107,32 +125,57 @@ fn sign(value: &Value) -> Value {
     })
 }
 
-fn substr(value: &Value, arguments: &[&Value]) -> Value {
+fn substr(value: &Value, arguments: &[&Value], memory: &ValueMemory) -> Result<Value> {
     let start = to_integer(arguments.get(1).copied().unwrap_or(&Value::Null));
     let length = arguments.get(2).map(|length| to_integer(length));
     match value {
         Value::Blob(bytes) => {
             let range = substr_range(start, length, bytes.len() as u64);
             // Within a slice in memory.
-            Value::Blob(bytes[range.start as usize..range.end as usize].to_vec())
+            let part = &bytes[range.start as usize..range.end as usize];
+            text::part_of(part, "the result of substr", memory).map(Value::Blob)
         }
-        other => text::substr(&to_bytes(other).unwrap_or_default(), start, length),
+        other => text::substr(&to_bytes(other).unwrap_or_default(), start, length, memory),
     }
 }
 
 /// Bytes as capital hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
-    let digits = bytes.iter().flat_map(|byte| {
-        [byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)]))
-    });
-    digits.collect()
+    let mut digits = Vec::with_capacity(bytes.len().saturating_mul(2));
+    push_hex(bytes, &mut digits);
+    String::from_utf8(digits).expect("digits are ASCII")
 }
 
-fn quote(value: &Value) -> Value {
-    Value::Text(match value {
-        Value::Real(real) => real_to_literal(*real),
-        Value::Blob(bytes) => format!("X'{}'", hex(bytes)),
-        other => other.to_string(),
-    })
+fn push_hex(bytes: &[u8], digits: &mut Vec<u8>) {
+    const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
+    let pairs = bytes.iter().map(|byte| [byte >> 4, byte & 15]);
+    pairs.for_each(|pair| digits.extend(pair.map(|digit| DIGITS[usize::from(digit)])));
+}
+
+fn quote(value: &Value, memory: &ValueMemory) -> Result<Value> {
+    const WHAT: &str = "the result of quote";
+    let mut quoted;
+    match value {
+        Value::Real(real) => return Ok(Value::Text(real_to_literal(*real))),
+        Value::Null | Value::Integer(_) => return Ok(Value::Text(value.to_string())),
+        Value::Blob(bytes) => {
+            let length = (bytes.len() as u64).saturating_mul(2).saturating_add(3);
+            quoted = memory.buffer(WHAT, length)?;
+            quoted.extend_from_slice(b"X'");
+            push_hex(bytes, &mut quoted);
+        }
+        Value::Text(text) => {
+            let quotes = text.bytes().filter(|&byte| byte == b'\'').count();
+            quoted = memory.buffer(WHAT, (text.len() + quotes + 2) as u64)?;
+            quoted.push(b'\'');
+            for (index, part) in text.split('\'').enumerate() {
+                if index > 0 {
+                    quoted.extend_from_slice(b"''");
+                }
+                quoted.extend_from_slice(part.as_bytes());
+            }
+        }
+    }
+    quoted.push(b'\'');
+    Ok(text_or_blob(quoted))
 }

@@ -18,7 +18,7 @@ mod text;
 pub(crate) use arithmetic::from_real;
 pub(crate) use compare::compare;
 pub(crate) use convert::{
-    as_numeric, from_count, text_or_blob, to_bytes, to_integer, to_real, truth,
+    from_count, text_or_blob, to_bytes, to_integer, to_real, truth, whole_number,
 };
 pub(crate) use evaluator::Evaluator;
 pub(crate) use filter::{ColumnFilter, FilterSplit};

@@ -9,7 +9,9 @@ use zipfdb_sql::query::{Collation, Expression, ExpressionId, Matcher};
 
 use super::Evaluator;
 use super::compare::compare;
+use super::evaluator::check_pattern;
 use super::pattern::Pattern;
+use crate::memory::{self, ValueMemory};
 use crate::{Result, Value};
 
 /// Expressions, ready to be evaluated.
@@ -21,7 +23,14 @@ pub(crate) struct Program {
     pub(super) slot_count: usize,
     /// Number of the parameter set.
     pub(super) binding: u64,
+    /// What values may take where the program is evaluated.
+    pub(super) memory: ValueMemory,
+    /// Bytes of values that have been computed.
+    folded_bytes: u64,
 }
+
+/// What computed constants of a program take at most. Others are computed for each row, where they count.
+const FOLDED_BYTES_MAX: u64 = 64 << 10;
 
 /// An expression, or what it was made into.
 #[derive(Debug, Clone)]
@@ -89,6 +98,8 @@ impl Program {
             slots: Vec::with_capacity(expressions.len()),
             slot_count: 0,
             binding,
+            memory: ValueMemory::default(),
+            folded_bytes: 0,
         };
         for expression in expressions {
             let node = program.prepare(expression, layout)?;
@@ -100,10 +111,36 @@ impl Program {
         Ok(program)
     }
 
+    /// The same, its values counted with those of a statement.
+    ///
+    /// # Errors
+    /// If a constant of the statement is too long.
+    pub(crate) fn within(mut self, memory: &ValueMemory) -> Result<Program> {
+        self.count_in(memory);
+        for node in &self.nodes {
+            if let Node::Constant(value) = node {
+                memory.check_length("a value of the statement", memory::size(value))?;
+            }
+        }
+        Ok(self)
+    }
+
+    pub(super) fn count_in(&mut self, memory: &ValueMemory) {
+        self.memory = memory.clone();
+    }
+
     /// The value of an expression that does not depend on the row.
     pub(crate) fn constant(&self, id: ExpressionId) -> Option<&Value> {
         match self.node(id) {
             Node::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value of the row that an expression is.
+    pub(crate) fn column(&self, id: ExpressionId) -> Option<usize> {
+        match self.node(id) {
+            Node::Row(index) => Some(*index),
             _ => None,
         }
     }
@@ -182,11 +219,16 @@ impl Program {
         let slot_count = std::mem::replace(&mut self.slot_count, 1);
         self.nodes.push(Node::Other(expression.clone()));
         self.slots.push(0);
+        let left = FOLDED_BYTES_MAX.saturating_sub(self.folded_bytes);
+        let memory = std::mem::replace(&mut self.memory, ValueMemory::of(left));
         let value = Evaluator::of(&*self).take(&[], id);
+        self.memory = memory;
         self.nodes.pop();
         self.slots.pop();
         self.slot_count = slot_count;
-        Ok(value.ok())
+        let value = value.ok();
+        self.folded_bytes += value.as_ref().map_or(0, memory::size);
+        Ok(value)
     }
 
     fn constant_list(&self, list: &[ExpressionId], collation: Collation) -> Option<ConstantList> {
@@ -210,6 +252,9 @@ impl Program {
         escape: Option<ExpressionId>,
     ) -> Result<Option<Option<Pattern>>> {
         let escape = escape.map(|escape| self.constant(escape));
+        if let Some(pattern) = self.constant(pattern) {
+            check_pattern(pattern, &self.memory)?;
+        }
         match (self.constant(pattern), escape) {
             (Some(pattern), None) => Pattern::new(matcher, pattern, None).map(Some),
             (Some(pattern), Some(Some(escape))) => {

@@ -7,7 +7,8 @@ use zipfdb_sql::query::{
 };
 
 use super::*;
-use crate::{Result, Value};
+use crate::memory::{self, ValueMemory};
+use crate::{Error, Result, Value};
 
 fn id(index: usize) -> ExpressionId {
     ExpressionId(u32::try_from(index).unwrap())
@@ -114,6 +115,8 @@ fn expressions(name: &str, operands: Vec<Expression>) -> Vec<Expression> {
         "glob" => matched(Matcher::Glob, false),
         "abs" => call(Function::Abs),
         "char" => call(Function::Char),
+        "concat" => call(Function::Concat),
+        "concat_ws" => call(Function::ConcatWs),
         "coalesce" => call(Function::Coalesce),
         "hex" => call(Function::Hex),
         "ifnull" => call(Function::IfNull),
@@ -347,4 +350,106 @@ fn a_regular_expression_matches_anywhere_and_is_checked_before_any_row() {
         negated: false,
     };
     assert!(Program::new(&bad, &layout, 0).is_err());
+}
+
+#[test]
+fn a_value_is_as_long_as_was_said_before_it_was_made() {
+    let text = |text: &str| Value::from(text);
+    let blob = |bytes: &[u8]| Value::Blob(bytes.to_vec());
+    let long = "It\u{2019}s \u{130}\u{149}\u{df} \u{3a3}\u{391}\u{3a3} na\u{ef}ve, 'quoted' text "
+        .repeat(300);
+    let mut bytes = long.as_bytes().to_vec();
+    bytes[5] = 0xff;
+    bytes[1000] = 0x80;
+    let mut cases = Vec::new();
+    for value in [
+        text("aXbXXc"),
+        text(&long),
+        Value::Blob(bytes),
+        text("XX"),
+        blob(b"\0X\xff"),
+    ] {
+        let values = |rest: &[&str]| -> Vec<Value> {
+            let rest = rest.iter().map(|rest| text(rest));
+            [value.clone()].into_iter().chain(rest).collect()
+        };
+        for name in [
+            "hex",
+            "quote",
+            "lower",
+            "upper",
+            "trim",
+            "cast TEXT",
+            "cast BLOB",
+        ] {
+            cases.push((name, values(&[])));
+        }
+        cases.push(("||", values(&["more"])));
+        cases.push(("||", vec![Value::Integer(17), value.clone()]));
+        cases.push(("concat", values(&["", "more", "s"])));
+        cases.push((
+            "concat_ws",
+            [text(", "), value.clone(), Value::Null, blob(b"b")].into(),
+        ));
+        for (from, to) in [("X", "YYYY"), ("s", "t"), ("", "x")] {
+            cases.push(("replace", values(&[from, to])));
+        }
+        cases.push(("coalesce", values(&["x"])));
+        cases.push(("ltrim", values(&["aI"])));
+        cases.push(("rtrim", values(&["c X\u{ff}"])));
+        let range = [value.clone(), Value::Integer(2), Value::Integer(900)];
+        cases.push(("substr", range.into()));
+        cases.push((
+            "iif",
+            [Value::Integer(1), value.clone(), Value::Null].into(),
+        ));
+    }
+    for (name, row) in cases {
+        let operands = (0..row.len()).map(Expression::Column).collect();
+        let expressions = expressions(name, operands);
+        let within = |bytes: u64| {
+            let program = Program::new(&expressions, &Layout::whole(row.len(), 0), 0)?;
+            let program = program.within(&ValueMemory::of(bytes))?;
+            Evaluator::of(&program).take(&row, id(expressions.len() - 1))
+        };
+        let value = within(1 << 20).unwrap();
+        let bytes = memory::size(&value);
+        // Copies this small are not looked at.
+        if bytes == 0
+            || !memory::is_counted(&value)
+                && ["coalesce", "iif", "cast TEXT", "cast BLOB", "replace"].contains(&name)
+        {
+            continue;
+        }
+        assert_eq!(within(bytes).unwrap(), value, "{name}");
+        let error = within(bytes - 1).unwrap_err();
+        assert!(matches!(error, Error::TooLarge { .. }), "{name}: {error}");
+    }
+}
+
+#[test]
+fn hostile_constants_are_not_computed_before_there_is_a_row() {
+    // Each doubles what is before it: 2^60 bytes.
+    let mut all = vec![Expression::Value(Value::from("ab"))];
+    for _ in 0..60 {
+        all.push(Expression::Binary {
+            operator: BinaryOperator::Concatenate,
+            left: id(all.len() - 1),
+            right: id(all.len() - 1),
+        });
+    }
+    let memory = ValueMemory::of(1 << 20);
+    let program = Program::new(&all, &Layout::default(), 0).unwrap();
+    let program = program.within(&memory).unwrap();
+    let bytes = |index: usize| program.constant(id(index)).map(memory::size);
+    let folded = (0..all.len()).filter_map(bytes).sum::<u64>();
+    assert!((32 << 10..130 << 10).contains(&folded), "{folded}");
+    let mut evaluator = Evaluator::of(&program);
+    let error = evaluator.value(&[], id(all.len() - 1)).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!((256 << 10..=1 << 20).contains(&memory.used()));
+    // The next row begins with nothing.
+    evaluator.next_row();
+    assert_eq!(memory.used(), 0);
+    assert_eq!(memory::size(evaluator.value(&[], id(17)).unwrap()), 1 << 18);
 }

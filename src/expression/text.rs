@@ -4,7 +4,8 @@
 //! them in UTF-8, so a BLOB that is no text still has a length in characters: bytes that continue a character count nothing.
 
 use super::convert::{from_count, text_or_blob, to_bytes, to_integer};
-use crate::Value;
+use crate::memory::ValueMemory;
+use crate::{Result, Value};
 use zipfdb_sql::substr_range;
 
 /// Where each character begins.
@@ -32,7 +33,12 @@ pub(super) fn length(value: &Value) -> Value {
 }
 
 /// `substr(text, start, length)`.
-pub(super) fn substr(text: &[u8], start: i64, length: Option<i64>) -> Value {
+pub(super) fn substr(
+    text: &[u8],
+    start: i64,
+    length: Option<i64>,
+    memory: &ValueMemory,
+) -> Result<Value> {
     let range = substr_range(start, length, character_count(text));
     let byte_of = |character: u64| match text.is_ascii() {
         // At most the length of a slice.
@@ -42,7 +48,15 @@ pub(super) fn substr(text: &[u8], start: i64, length: Option<i64>) -> Value {
             starts.nth(character as usize).unwrap_or(text.len())
         }
     };
-    text_or_blob(text[byte_of(range.start)..byte_of(range.end)].to_vec())
+    let part = &text[byte_of(range.start)..byte_of(range.end)];
+    part_of(part, "the result of substr", memory).map(text_or_blob)
+}
+
+/// Bytes of an argument, copied.
+pub(super) fn part_of(part: &[u8], what: &str, memory: &ValueMemory) -> Result<Vec<u8>> {
+    let mut copy = memory.buffer(what, part.len() as u64)?;
+    copy.extend_from_slice(part);
+    Ok(copy)
 }
 
 /// `instr(x, y)`: bytes of two BLOBs, else characters; 0 if there is none.
@@ -66,43 +80,134 @@ fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 /// `replace(x, from, to)`.
-pub(super) fn replace(value: &Value, from: Option<&Value>, to: Option<&Value>) -> Value {
+pub(super) fn replace(
+    value: &Value,
+    from: Option<&Value>,
+    to: Option<&Value>,
+    memory: &ValueMemory,
+) -> Result<Value> {
+    const WHAT: &str = "the result of replace";
     let (Some(text), Some(from)) = (to_bytes(value), from.and_then(to_bytes)) else {
-        return Value::Null;
+        return Ok(Value::Null);
     };
     if from.is_empty() {
         return match value {
-            Value::Blob(bytes) => text_or_blob(bytes.clone()),
-            other => other.clone(),
+            Value::Blob(bytes) => part_of(bytes, WHAT, memory).map(text_or_blob),
+            other => memory.copy(other),
         };
     }
     let Some(to) = to.and_then(to_bytes) else {
-        return Value::Null;
+        return Ok(Value::Null);
     };
-    let mut replaced = Vec::with_capacity(text.len());
-    let mut rest = &*text;
-    while let Some(at) = find(rest, &from) {
-        replaced.extend_from_slice(&rest[..at]);
+    // What cannot grow needs no count.
+    let growth = to.len().saturating_sub(from.len()) as u64;
+    let places = match growth {
+        0 => 0,
+        _ => Matches::new(&text, &from).count() as u64,
+    };
+    let bytes = (text.len() as u64).saturating_add(places.saturating_mul(growth));
+    let mut replaced = memory.buffer(WHAT, bytes)?;
+    let mut end = 0;
+    for start in Matches::new(&text, &from) {
+        replaced.extend_from_slice(&text[end..start]);
         replaced.extend_from_slice(&to);
-        rest = &rest[at + from.len()..];
+        end = start + from.len();
     }
-    replaced.extend_from_slice(rest);
-    text_or_blob(replaced)
+    replaced.extend_from_slice(&text[end..]);
+    Ok(text_or_blob(replaced))
+}
+
+/// Where a needle that is not empty begins in a text, again and again, each behind the one before.
+struct Matches<'a> {
+    text: &'a [u8],
+    needle: &'a [u8],
+    next: usize,
+}
+
+impl<'a> Matches<'a> {
+    fn new(text: &'a [u8], needle: &'a [u8]) -> Matches<'a> {
+        Matches {
+            text,
+            needle,
+            next: 0,
+        }
+    }
+}
+
+impl Iterator for Matches<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let start = self.next + find(&self.text[self.next..], self.needle)?;
+        self.next = start + self.needle.len();
+        Some(start)
+    }
+}
+
+/// What `change_case` makes of letters.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Case {
+    Lower,
+    Upper,
+}
+
+impl Case {
+    fn changed(self, text: &str) -> String {
+        match self {
+            Case::Lower => text.to_lowercase(),
+            Case::Upper => text.to_uppercase(),
+        }
+    }
+
+    /// How long a text becomes. A sigma at the end of a word is as long as any other.
+    fn changed_bytes(self, text: &str) -> usize {
+        let characters = text.chars();
+        match self {
+            _ if text.is_ascii() => text.len(),
+            Case::Lower => characters
+                .flat_map(char::to_lowercase)
+                .map(char::len_utf8)
+                .sum(),
+            Case::Upper => characters
+                .flat_map(char::to_uppercase)
+                .map(char::len_utf8)
+                .sum(),
+        }
+    }
 }
 
 /// `lower(x)` and `upper(x)`; bytes that are not UTF-8 stay.
-pub(super) fn change_case(value: &Value, change: fn(&str) -> String) -> Value {
+pub(super) fn change_case(value: &Value, case: Case, memory: &ValueMemory) -> Result<Value> {
+    let what = match case {
+        Case::Lower => "the result of lower",
+        Case::Upper => "the result of upper",
+    };
     let text = to_bytes(value).unwrap_or_default();
-    let mut changed = Vec::with_capacity(text.len());
-    for chunk in text.utf8_chunks() {
-        changed.extend_from_slice(change(chunk.valid()).as_bytes());
+    if text.is_ascii() {
+        let mut changed = part_of(&text, what, memory)?;
+        match case {
+            Case::Lower => changed.make_ascii_lowercase(),
+            Case::Upper => changed.make_ascii_uppercase(),
+        }
+        return Ok(text_or_blob(changed));
+    }
+    let chunks = || text.utf8_chunks();
+    let bytes = chunks().map(|chunk| case.changed_bytes(chunk.valid()) + chunk.invalid().len());
+    let mut changed = memory.buffer(what, bytes.sum::<usize>() as u64)?;
+    for chunk in chunks() {
+        changed.extend_from_slice(case.changed(chunk.valid()).as_bytes());
         changed.extend_from_slice(chunk.invalid());
     }
-    text_or_blob(changed)
+    Ok(text_or_blob(changed))
 }
 
 /// `trim(x, characters)` at the wanted ends; spaces if no characters are given.
-pub(super) fn trim(value: &Value, set: Option<&Value>, at_start: bool, at_end: bool) -> Value {
+pub(super) fn trim(
+    value: &Value,
+    set: Option<&Value>,
+    (at_start, at_end): (bool, bool),
+    memory: &ValueMemory,
+) -> Result<Value> {
     let text = to_bytes(value).unwrap_or_default();
     let set = set.and_then(to_bytes).unwrap_or(b" ".as_slice().into());
     let mut ends: Vec<usize> = character_starts(&set).collect();
@@ -124,16 +229,34 @@ pub(super) fn trim(value: &Value, set: Option<&Value>, at_start: bool, at_end: b
     {
         rest = &rest[..rest.len() - found.len()];
     }
-    text_or_blob(rest.to_vec())
+    part_of(rest, "the result of trim", memory).map(text_or_blob)
 }
 
-/// `concat_ws(separator, ...)`: NULLs are left out.
-pub(super) fn concat(separator: &[u8], arguments: &[&Value]) -> Value {
+/// `concat_ws(separator, ...)`: NULLs are left out. `what` names the result.
+pub(super) fn concat(
+    what: &str,
+    separator: &[u8],
+    arguments: &[&Value],
+    memory: &ValueMemory,
+) -> Result<Value> {
     let texts: Vec<_> = arguments
         .iter()
         .filter_map(|value| to_bytes(value))
         .collect();
-    text_or_blob(texts.join(separator))
+    let separators = texts
+        .len()
+        .saturating_sub(1)
+        .saturating_mul(separator.len());
+    // All but the separators is in memory.
+    let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
+    let mut joined = memory.buffer(what, bytes.saturating_add(separators as u64))?;
+    for (index, text) in texts.iter().enumerate() {
+        if index > 0 {
+            joined.extend_from_slice(separator);
+        }
+        joined.extend_from_slice(text);
+    }
+    Ok(text_or_blob(joined))
 }
 
 /// `char(codepoint, ...)`: what is no character becomes U+FFFD.

@@ -205,6 +205,7 @@ pub const VALUES: &[(&str, &[&str])] = &[
         ],
     ),
     ("tokenizer", &["alnum", "unicode", "whitespace"]),
+    ("value_size_limit", &["1MiB", "64MiB", "1GiB"]),
 ];
 
 /// What SET sets.
@@ -216,6 +217,7 @@ pub const SETTINGS: &[&str] = &[
     "memory_limit",
     "statement_timeout",
     "strategy",
+    "value_size_limit",
 ];
 
 /// Columns that INSERT gives.

@@ -331,3 +331,21 @@ fn repair_saves_what_is_sound_and_fails_if_something_is_lost() {
     );
     assert_eq!(run(zipf().arg("repair")).code, Some(2));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_value_that_the_system_has_no_memory_for_is_an_error() {
+    // Virtual memory of 4 GB, and values of 1 MB and 100 GB.
+    let hundred = "replace('aaaaaaaaaa', 'a', 'aaaaaaaaaa')";
+    let many = format!("replace({hundred}, 'a', {hundred})");
+    let sql = format!(
+        "SET value_size_limit = '1024GiB'; SET memory_limit = '1024GiB'; \
+         SELECT length(replace(replace({many}, 'a', {hundred}), 'a', replace({many}, 'a', 'aaaaaaaaaa')))"
+    );
+    let ended = run(std::process::Command::new("sh")
+        .args(["-c", "ulimit -v 4000000 && exec \"$0\" \"$@\""])
+        .args([env!("CARGO_BIN_EXE_zipf"), "--threads", "1", "-c", &sql]));
+    assert_eq!(ended.code, Some(1), "{}", ended.messages);
+    let message = "cannot allocate 100000000000 bytes for the result of replace";
+    assert!(ended.messages.contains(message), "{}", ended.messages);
+}

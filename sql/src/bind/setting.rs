@@ -19,6 +19,9 @@ const MEMORY_LIMIT_MAX: u64 = 1 << 40;
 /// The least `gpu_memory_limit` in bytes.
 const GPU_MEMORY_LIMIT_MIN: u64 = 1 << 16;
 
+/// The least `value_size_limit` in bytes.
+const VALUE_SIZE_LIMIT_MIN: u64 = 1 << 10;
+
 /// The greatest `statement_timeout` in milliseconds.
 const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
 
@@ -43,6 +46,11 @@ impl Binder<'_> {
             }
             Setting::StatementTimeout(_) => Setting::StatementTimeout(self.timeout(value)?),
             Setting::Strategy(_) => Setting::Strategy(self.strategy(value)?),
+            Setting::ValueSizeLimit(_) => {
+                let bounds = VALUE_SIZE_LIMIT_MIN..=MEMORY_LIMIT_MAX;
+                let written = "'1KiB'..='1024GiB'";
+                Setting::ValueSizeLimit(self.size(value, "value_size_limit", bounds, written)?)
+            }
         };
         Ok(Plan::Set(setting))
     }

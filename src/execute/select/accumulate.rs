@@ -3,12 +3,13 @@
 //! Invariant: merging the states of two parts of a group gives the state of the whole; sums of integers are exact whatever
 //! the order. DISTINCT and FILTER are the caller's business.
 
+use std::borrow::Cow;
 use std::io;
 
 use zipfdb_sql::query::{Aggregate, AggregateFunction, Collation};
 
 use super::codec::{Decoder, Encoder};
-use crate::expression::{as_numeric, compare, from_count, from_real, to_real};
+use crate::expression::{compare, from_count, from_real, to_real, whole_number};
 use crate::{Error, Result, Value};
 
 /// The state of one aggregate of one group.
@@ -71,18 +72,18 @@ impl Accumulator {
             Accumulator::Count(count) => *count += times,
             Accumulator::Sum(sum) => {
                 sum.count += times;
-                let number = match value {
-                    Value::Text(text) => as_numeric(value, text),
-                    other => other.clone(),
+                let whole = match value {
+                    Value::Text(text) => whole_number(text),
+                    _ => None,
                 };
-                match number {
+                match *whole.map_or(Cow::Borrowed(value), Cow::Owned) {
                     // Below 2^63 times 2^64, and sums of that size do not come about by adding.
                     Value::Integer(integer) => {
                         let product = i128::from(integer).saturating_mul(i128::from(times));
                         sum.integers = sum.integers.saturating_add(product);
                     }
                     // Rounds above 2^53 times, as intended.
-                    other => sum.add_real(to_real(&other) * times as f64),
+                    ref other => sum.add_real(to_real(other) * times as f64),
                 }
             }
             Accumulator::Extreme(best) => {

@@ -9,12 +9,15 @@ use zipfdb_sql::query::Aggregation;
 
 use super::context::Context;
 use super::groups::{Group, Groups, Part, read_part};
-use super::key::{KeyOrder, push_key};
+use super::key::{KeyOrder, add_key};
 use super::row::{Input, Operator, WeightedRow};
-use super::spill::{Merge, Record, Run, spill_error_in};
+use super::spill::{Merge, Record, Runs, spill_error_in};
 use crate::expression::{Evaluator, Program};
 use crate::interrupt::Pace;
 use crate::{Result, Value};
+
+/// What stays allocated of a key from one row to the next.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 
 pub(super) struct Aggregate {
     state: State,
@@ -53,30 +56,32 @@ impl Aggregate {
 
     fn take_all(&mut self, mut input: Input) -> Result<State> {
         let mut groups = Groups::default();
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs = Runs::new(self.context.memory, &self.context.spill);
         let mut key = Vec::new();
         while let Some(row) = input.next()? {
             self.pace.step()?;
             self.evaluator.next_row();
             key.clear();
-            let mut keys = Vec::with_capacity(self.aggregation.keys.len());
+            key.shrink_to(KEPT_BYTES_MAX);
             for part in &self.aggregation.keys {
                 let value = self.evaluator.value(&row.values, part.expression)?;
-                push_key(value, KeyOrder::ascending(part.collation), &mut key);
-                keys.push(value.clone());
+                let order = KeyOrder::ascending(part.collation);
+                add_key(value, order, &mut key, &self.context.values)?;
             }
-            let group = groups.find(&self.aggregation, &key, keys);
+            let group = self.group(&mut groups, &key, &row)?;
+            let values = &self.context.values;
             take_arguments(
                 &mut self.evaluator,
                 &self.aggregation,
                 &row,
                 |index, value| {
-                    groups.take(&self.aggregation, group, index, value, row.times);
+                    let place = (group, index);
+                    groups.take(&self.aggregation, place, value, row.times, values)
                 },
             )?;
             if groups.size > self.context.memory {
-                let spill = &self.context.spill;
-                runs.push(groups.write(&self.aggregation, spill, &mut self.pace)?);
+                self.spill(&mut groups, &mut runs)?;
+                runs.settle(&mut self.pace)?;
             }
         }
         if runs.is_empty() {
@@ -86,14 +91,35 @@ impl Aggregate {
             }
             return Ok(State::Kept(groups.into_iter()));
         }
-        let spill = &self.context.spill;
         if !groups.is_empty() {
-            runs.push(groups.write(&self.aggregation, spill, &mut self.pace)?);
+            self.spill(&mut groups, &mut runs)?;
         }
-        let pace = &mut self.pace;
-        let mut merge = Merge::new(runs, self.context.memory, spill, || pace.step())?;
+        let mut merge = runs.merge(&mut self.pace)?;
         let next = merge.next()?;
         Ok(State::Merged { merge, next })
+    }
+
+    /// The group of a row, whose key is `key`.
+    fn group(&mut self, groups: &mut Groups, key: &[u8], row: &WeightedRow) -> Result<usize> {
+        if let Some(group) = groups.find(key) {
+            for (index, part) in self.aggregation.keys.iter().enumerate() {
+                let value = self.evaluator.value(&row.values, part.expression)?;
+                groups.show(group, index, value);
+            }
+            return Ok(group);
+        }
+        let parts = self.aggregation.keys.iter();
+        let keys = parts.map(|part| {
+            let value = self.evaluator.value(&row.values, part.expression)?;
+            self.context.values.copy(value)
+        });
+        let keys = keys.collect::<Result<_>>()?;
+        Ok(groups.add(&self.aggregation, key, keys))
+    }
+
+    fn spill(&mut self, groups: &mut Groups, runs: &mut Runs) -> Result<()> {
+        let (aggregation, pace) = (&self.aggregation, &mut self.pace);
+        runs.write(|writer| groups.write(aggregation, writer, pace))
     }
 
     /// Merges the records of the group that begins with `record`, and leaves the first of the next group there.
@@ -157,7 +183,7 @@ pub(super) fn take_arguments(
     evaluator: &mut Evaluator<Arc<Program>>,
     aggregation: &Aggregation,
     row: &WeightedRow,
-    mut take: impl FnMut(usize, &Value),
+    mut take: impl FnMut(usize, &Value) -> Result<()>,
 ) -> Result<()> {
     for (index, aggregate) in aggregation.aggregates.iter().enumerate() {
         if let Some(filter) = aggregate.filter
@@ -166,10 +192,10 @@ pub(super) fn take_arguments(
             continue;
         }
         match aggregate.argument {
-            None => take(index, &Value::Integer(1)),
+            None => take(index, &Value::Integer(1))?,
             Some(argument) => match evaluator.value(&row.values, argument)? {
                 Value::Null => {}
-                value => take(index, value),
+                value => take(index, value)?,
             },
         }
     }

@@ -49,6 +49,7 @@ impl Operator for AggregateUnique {
                 row.times
             };
             group.take(aggregation, index, value, times);
+            Ok(())
         })?;
         let values = group.finish(aggregation)?;
         Ok(Some(WeightedRow { values, times: 1 }))

@@ -149,10 +149,12 @@ impl Builder<'_> {
             });
         };
         let Sourced {
-            request,
+            mut request,
             expressions,
             rest,
         } = scan::request(block, relation, self.context.binding)?;
+        let filters = request.filters.iter_mut();
+        filters.for_each(|filter| filter.count_in(&self.context.values));
         let width = request.columns.len();
         let scan = (self.open)(self.database, request, &self.context)?;
         let (properties, fetch, about) = (scan.properties(), scan.fetch(), scan.description());
@@ -167,7 +169,8 @@ impl Builder<'_> {
     }
 
     fn program(&self, expressions: &[Expression], layout: &Layout) -> Result<Arc<Program>> {
-        Program::new(expressions, layout, self.context.binding).map(Arc::new)
+        let program = Program::new(expressions, layout, self.context.binding)?;
+        program.within(&self.context.values).map(Arc::new)
     }
 
     fn filter(

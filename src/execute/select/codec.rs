@@ -5,6 +5,7 @@
 
 use std::io;
 
+use super::accumulate::value_size;
 use super::row::WeightedRow;
 use crate::Value;
 
@@ -38,13 +39,19 @@ impl Encoder {
         }
     }
 
-    /// The row, and nothing that was written before.
-    pub(super) fn row(&mut self, row: &WeightedRow) -> &[u8] {
+    /// The row, and nothing that was written before. Each value is dropped when it is written.
+    pub(super) fn row(&mut self, row: WeightedRow) -> &[u8] {
+        /// Tag and number.
+        const VALUE_BYTES: usize = 1 + size_of::<u64>();
         self.bytes.clear();
+        let texts = row.values.iter().map(value_size).sum::<usize>();
+        let values = VALUE_BYTES * row.values.len();
+        self.bytes
+            .reserve_exact(2 * size_of::<u64>() + values + texts);
         self.number(row.times);
         self.number(row.values.len() as u64);
-        for value in &row.values {
-            self.value(value);
+        for value in row.values {
+            self.value(&value);
         }
         &self.bytes
     }
@@ -126,7 +133,7 @@ mod tests {
             times: 7,
         };
         let mut encoder = Encoder::default();
-        let bytes = encoder.row(&row).to_vec();
+        let bytes = encoder.row(row.clone()).to_vec();
         let decoded = Decoder { bytes: &bytes }.row().unwrap();
         assert_eq!((decoded.values, decoded.times), (row.values, row.times));
         for end in 0..bytes.len() {

@@ -1,13 +1,14 @@
 //! What all operators of one query share.
 //!
 //! Invariant: operators that keep rows share the memory limit in equal parts, so together they stay within it. A single row
-//! may be larger than a part; it is kept all the same.
+//! may be larger than a part: it is spilled alone.
 
 use std::sync::Arc;
 
 use super::batch::Batch;
 use super::spill::SpillDirectory;
 use crate::interrupt::{Interrupt, Pace};
+use crate::memory::ValueMemory;
 use crate::settings::Settings;
 use crate::snapshot::Snapshot;
 use crate::{Database, Result};
@@ -24,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) spill: SpillDirectory,
     /// Bytes that one operator may keep.
     pub(crate) memory: usize,
+    /// What values of rows may take.
+    pub(crate) values: ValueMemory,
 }
 
 impl Context {
@@ -40,6 +43,7 @@ impl Context {
             batch: None,
             spill: SpillDirectory::beside(database.path().as_deref()),
             memory: usize::try_from(settings.memory_limit).unwrap_or(usize::MAX),
+            values: ValueMemory::new(&settings),
         }
     }
 

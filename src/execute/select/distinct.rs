@@ -9,7 +9,7 @@ use zipfdb_sql::query::Collation;
 
 use super::codec::{Decoder, Encoder};
 use super::context::Context;
-use super::key::{KeyOrder, push_key};
+use super::key::{KeyOrder, add_key};
 use super::row::{Input, Operator, WeightedRow};
 use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
@@ -17,7 +17,7 @@ use crate::Result;
 use crate::interrupt::Pace;
 
 /// What a key in the set takes besides its bytes.
-const KEY_BYTES: usize = 48;
+const KEY_BYTES: usize = 80;
 
 pub(super) struct Distinct {
     state: State,
@@ -64,7 +64,8 @@ impl Distinct {
             self.pace.step()?;
             let mut key = Vec::new();
             for value in &row.values {
-                push_key(value, KeyOrder::ascending(Collation::Binary), &mut key);
+                let order = KeyOrder::ascending(Collation::Binary);
+                add_key(value, order, &mut key, &self.context.values)?;
             }
             if self.known.contains(&key) {
                 continue;
@@ -79,9 +80,9 @@ impl Distinct {
             let context = &self.context;
             let rest = self.rest.get_or_insert_with(|| {
                 let memory = context.memory / 2;
-                Sorter::new(memory, context.spill.clone(), context.pace(), None)
+                Sorter::new(memory, &context.spill, context.pace(), None)
             });
-            rest.push(&key, Encoder::default().row(&row))?;
+            rest.push(&key, Encoder::default().row(row))?;
         }
         Ok(None)
     }

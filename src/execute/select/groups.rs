@@ -11,13 +11,22 @@ use zipfdb_sql::query::{AggregateFunction, Aggregation};
 
 use super::accumulate::{Accumulator, tie, value_size};
 use super::codec::{Decoder, Encoder, damaged};
-use super::key::{KeyOrder, push_key};
-use super::spill::{Record, Run, RunWriter, SpillDirectory};
+use super::key::{KeyOrder, add_key};
+use super::spill::{Record, RunWriter};
 use crate::interrupt::Pace;
+use crate::memory::ValueMemory;
 use crate::{Result, Value};
 
-/// What a map's entry takes besides its bytes.
-const ENTRY_BYTES: usize = 96;
+/// What an allocation takes beside its bytes.
+const ALLOCATION_BYTES: usize = 16;
+
+/// What a group takes beside its bytes: its place in the map and in the list, which may be half empty after they have grown, and
+/// the allocations of its key, keys and states. Writing groups takes what the map no longer needs.
+const GROUP_BYTES: usize =
+    2 * (size_of::<(Vec<u8>, usize)>() + size_of::<Group>()) + 3 * ALLOCATION_BYTES;
+
+/// Likewise an argument of a DISTINCT aggregate.
+const ARGUMENT_BYTES: usize = 2 * size_of::<(Argument, Value)>() + 2 * ALLOCATION_BYTES;
 
 /// A group: the keys that are shown, and a state for each aggregate.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,54 +135,66 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The number of the group with a key; `keys` are shown if none is smaller.
-    pub(super) fn find(
-        &mut self,
-        aggregation: &Aggregation,
-        key: &[u8],
-        keys: Vec<Value>,
-    ) -> usize {
-        if let Some(&group) = self.by_key.get(key) {
-            self.groups[group].show_smaller(keys);
-            return group;
+    /// The number of the group with a key.
+    pub(super) fn find(&self, key: &[u8]) -> Option<usize> {
+        self.by_key.get(key).copied()
+    }
+
+    /// Shows `value` as a key of a group if what is shown is not smaller.
+    pub(super) fn show(&mut self, group: usize, key: usize, value: &Value) {
+        let shown = &mut self.groups[group].keys[key];
+        if tie(value, shown).is_lt() {
+            self.size = self.size + value_size(value) - value_size(shown);
+            *shown = value.clone();
         }
+    }
+
+    /// Adds the group of a key that is not there.
+    pub(super) fn add(&mut self, aggregation: &Aggregation, key: &[u8], keys: Vec<Value>) -> usize {
         let group = Group::new(aggregation, keys);
-        self.size += group.size() + key.len() + ENTRY_BYTES;
+        self.size += group.size() + key.len() + GROUP_BYTES;
         self.by_key.insert(key.to_vec(), self.groups.len());
         self.groups.push(group);
         self.groups.len() - 1
     }
 
     /// Takes an argument that is not NULL.
+    ///
+    /// # Errors
+    /// If it is too long.
     pub(super) fn take(
         &mut self,
         aggregation: &Aggregation,
-        group: usize,
-        index: usize,
+        (group, index): (usize, usize),
         value: &Value,
         times: u64,
-    ) {
+        memory: &ValueMemory,
+    ) -> Result<()> {
         let state = &self.groups[group].states[index];
         let before = state.size();
         let mut times = times;
         if is_distinct(aggregation, index) {
             times = 1;
             let mut key = Vec::new();
-            let collation = aggregation.aggregates[index].collation;
-            push_key(value, KeyOrder::ascending(collation), &mut key);
-            let size = key.len() + value_size(value) + ENTRY_BYTES;
-            if self
-                .taken
-                .insert((group, index, key), value.clone())
-                .is_some()
-            {
-                return;
+            let aggregate = &aggregation.aggregates[index];
+            let order = KeyOrder::ascending(aggregate.collation);
+            add_key(value, order, &mut key, memory)?;
+            let argument = (group, index, key);
+            if self.taken.contains_key(&argument) {
+                return Ok(());
             }
-            self.size += size;
+            // COUNT does not look at what it counts.
+            let kept = match aggregate.function {
+                AggregateFunction::Count => Value::Integer(1),
+                _ => value.clone(),
+            };
+            self.size += argument.2.len() + value_size(&kept) + ARGUMENT_BYTES;
+            self.taken.insert(argument, kept);
         }
         let group = &mut self.groups[group];
         group.take(aggregation, index, value, times);
         self.size = self.size + group.states[index].size() - before;
+        Ok(())
     }
 
     pub(super) fn into_groups(self) -> Vec<Group> {
@@ -188,13 +209,18 @@ impl Groups {
     pub(super) fn write(
         &mut self,
         aggregation: &Aggregation,
-        directory: &SpillDirectory,
+        writer: &mut RunWriter,
         pace: &mut Pace,
-    ) -> Result<Run> {
-        let mut groups = std::mem::take(self);
-        let mut keys: Vec<(Vec<u8>, usize)> = groups.by_key.drain().collect();
+    ) -> Result<()> {
+        let Groups {
+            by_key,
+            mut groups,
+            taken,
+            ..
+        } = std::mem::take(self);
+        let mut keys: Vec<(Vec<u8>, usize)> = by_key.into_iter().collect();
         keys.sort_unstable();
-        let mut taken: Vec<(Argument, Value)> = groups.taken.drain().collect();
+        let mut taken: Vec<(Argument, Value)> = taken.into_iter().collect();
         let mut places = vec![0; keys.len()];
         for (place, (_, group)) in keys.iter().enumerate() {
             places[*group] = place;
@@ -203,39 +229,41 @@ impl Groups {
             (places[a.0], a.1, &a.2).cmp(&(places[b.0], b.1, &b.2))
         });
         let mut taken = taken.into_iter().peekable();
-        let mut writer = RunWriter::new(directory)?;
+        let mut encoder = Encoder::default();
         for (key, number) in keys {
             pace.step()?;
-            let mut group = groups.groups[number].clone();
+            let group = &mut groups[number];
             for (index, state) in group.states.iter_mut().enumerate() {
                 // What it has taken is counted again in the merge, once.
                 if is_distinct(aggregation, index) {
                     *state = Accumulator::new(aggregation.aggregates[index].function);
                 }
             }
-            let mut encoder = Encoder::default();
+            encoder.bytes.clear();
             encoder.number(key.len() as u64);
             group.encode(&mut encoder);
-            writer.push(&record_key(&key, 0, &[]), &encoder.bytes)?;
+            writer.push(&[&key, &STATE], &encoder.bytes)?;
             while let Some(((_, index, argument), value)) =
                 taken.next_if(|((group, ..), _)| *group == number)
             {
                 pace.step()?;
-                let mut encoder = Encoder::default();
+                encoder.bytes.clear();
                 encoder.number(key.len() as u64);
                 encoder.value(&value);
-                let record_key = record_key(&key, index + 1, &argument);
-                writer.push(&record_key, &encoder.bytes)?;
+                writer.push(&[&key, &number_of(index), &argument], &encoder.bytes)?;
             }
         }
-        writer.finish()
+        Ok(())
     }
 }
 
-fn record_key(group: &[u8], number: usize, argument: &[u8]) -> Vec<u8> {
+/// The number of the state, behind the group's key in a record's key.
+const STATE: [u8; 4] = [0; 4];
+
+/// The number of an aggregate's arguments there.
+fn number_of(aggregate: usize) -> [u8; 4] {
     // Far fewer aggregates than 2^32 fit into a statement.
-    let number = (number as u32).to_be_bytes();
-    [group, &number, argument].concat()
+    (aggregate as u32 + 1).to_be_bytes()
 }
 
 /// A record of a run, read.
@@ -264,4 +292,80 @@ pub(super) fn read_part<'a>(
         Some(_) => return Err(damaged()),
     };
     Ok((group, part))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use zipfdb_sql::query::{Aggregate, Collation, ExpressionId, GroupKey};
+
+    use super::super::spill::{Runs, SpillDirectory};
+    use super::*;
+    use crate::interrupt::Interrupts;
+
+    /// `GROUP BY x` with `COUNT(DISTINCT x)`, `SUM(DISTINCT x)` and `MAX(x)`.
+    fn aggregation() -> Aggregation {
+        let aggregate = |function, distinct| Aggregate {
+            function,
+            distinct,
+            argument: Some(ExpressionId(0)),
+            filter: None,
+            collation: Collation::Binary,
+        };
+        Aggregation {
+            keys: vec![GroupKey {
+                expression: ExpressionId(0),
+                collation: Collation::Binary,
+            }],
+            aggregates: vec![
+                aggregate(AggregateFunction::Count, true),
+                aggregate(AggregateFunction::Sum, true),
+                aggregate(AggregateFunction::Max, false),
+            ],
+        }
+    }
+
+    #[test]
+    fn large_values_count_as_often_as_they_are_kept_and_are_merged_again() {
+        let aggregation = aggregation();
+        let memory = ValueMemory::default();
+        let mut pace = Interrupts::default().begin(0).pace();
+        let mut groups = Groups::default();
+        let mut runs = Runs::new(1 << 20, &SpillDirectory::beside(None));
+        const LENGTH: usize = 50_000;
+        // Every group comes in two runs.
+        for number in (0..40).chain(0..40) {
+            let value = Value::Text(format!("{number:0LENGTH$}"));
+            let key = format!("{number:0LENGTH$}").into_bytes();
+            let group = match groups.find(&key) {
+                Some(group) => group,
+                None => groups.add(&aggregation, &key, vec![value.clone()]),
+            };
+            for index in 0..3 {
+                let place = (group, index);
+                groups
+                    .take(&aggregation, place, &value, 2, &memory)
+                    .unwrap();
+            }
+            // The key, what is shown, two keys of arguments, one argument and the greatest.
+            let kept = groups.groups.len() * 6 * LENGTH;
+            assert!((kept..kept + kept / 10).contains(&groups.size));
+            if number == 39 {
+                let write = |writer: &mut RunWriter| groups.write(&aggregation, writer, &mut pace);
+                runs.write(write).unwrap();
+                assert!(groups.is_empty() && groups.size == 0 && groups.taken.is_empty());
+            }
+        }
+        let mut merge = runs.merge(&mut pace).unwrap();
+        let mut records = 0;
+        while let Some(record) = merge.next().unwrap() {
+            records += 1;
+            let (key, part) = read_part(&aggregation, &record).unwrap();
+            assert_eq!(key.len(), LENGTH);
+            if let Part::State(group) = part {
+                assert!(matches!(&group.keys[0], Value::Text(text) if text.len() == LENGTH));
+            }
+        }
+        assert_eq!(records, 2 * 40 * 3);
+    }
 }

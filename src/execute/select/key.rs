@@ -6,8 +6,9 @@
 
 use zipfdb_sql::query::Collation;
 
-use crate::Value;
+use crate::memory::{self, ValueMemory};
 use crate::tokenize::fold;
+use crate::{Error, Result, Value};
 
 const NULL_FIRST: u8 = 0x00;
 const NUMBER: u8 = 0x10;
@@ -31,6 +32,46 @@ impl KeyOrder {
             descending: false,
             nulls_first: true,
         }
+    }
+}
+
+/// Appends the key of a value, and says before that it may take the memory for it.
+///
+/// # Errors
+/// If the key is longer than all values of a row may be.
+pub(super) fn add_key(
+    value: &Value,
+    order: KeyOrder,
+    key: &mut Vec<u8>,
+    memory: &ValueMemory,
+) -> Result<()> {
+    if memory::is_counted(value) {
+        let what = "the key that rows are compared by";
+        let bytes = key_bytes(value, order.collation);
+        memory.check_alone(what, (key.len() as u64).saturating_add(bytes))?;
+        let reserved = usize::try_from(bytes)
+            .ok()
+            .and_then(|bytes| key.try_reserve_exact(bytes).ok());
+        reserved.ok_or_else(|| Error::NoMemory {
+            what: what.to_owned(),
+            bytes,
+        })?;
+    }
+    push_key(value, order, key);
+    Ok(())
+}
+
+/// How long the key of a TEXT or BLOB is at most.
+fn key_bytes(value: &Value, collation: Collation) -> u64 {
+    /// A letter of two bytes is folded to one of three at most, or to several.
+    const FOLDED: u64 = 3;
+    let zeros = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == 0).count() as u64;
+    let ends = 3;
+    ends + match (value, collation) {
+        (Value::Text(text), Collation::Binary) => text.len() as u64 + zeros(text.as_bytes()),
+        (Value::Text(text), Collation::NoCase) => FOLDED.saturating_mul(text.len() as u64),
+        (Value::Blob(bytes), _) => bytes.len() as u64 + zeros(bytes),
+        _ => 0,
     }
 }
 

@@ -9,13 +9,16 @@ use zipfdb_sql::query::SortKey;
 
 use super::codec::{Decoder, Encoder};
 use super::context::Context;
-use super::key::{KeyOrder, push_key};
+use super::key::{KeyOrder, add_key};
 use super::row::{Input, Operator, WeightedRow};
 use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
 use crate::Result;
 use crate::expression::{Evaluator, Program};
 use crate::interrupt::Pace;
+
+/// What stays allocated from one row to the next.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 
 pub(super) struct Sort {
     state: State,
@@ -40,7 +43,7 @@ impl Sort {
         limit: Option<u64>,
         context: &Context,
     ) -> Sort {
-        let sorter = Sorter::new(context.memory, context.spill.clone(), context.pace(), limit);
+        let sorter = Sorter::new(context.memory, &context.spill, context.pace(), limit);
         Sort {
             state: State::Taking(input, sorter),
             evaluator: Evaluator::of(program),
@@ -54,7 +57,6 @@ impl Sort {
         let mut key = Vec::new();
         let mut encoder = Encoder::default();
         while let Some(row) = input.next()? {
-            key.clear();
             self.evaluator.next_row();
             for part in &self.keys {
                 let order = KeyOrder {
@@ -63,9 +65,13 @@ impl Sort {
                     nulls_first: part.nulls_first,
                 };
                 let value = self.evaluator.value(&row.values, part.expression)?;
-                push_key(value, order, &mut key);
+                add_key(value, order, &mut key, &self.context.values)?;
             }
-            sorter.push(&key, encoder.row(&row))?;
+            sorter.push(&key, encoder.row(row))?;
+            for buffer in [&mut key, &mut encoder.bytes] {
+                buffer.clear();
+                buffer.shrink_to(KEPT_BYTES_MAX);
+            }
         }
         sorter.finish()
     }

@@ -1,17 +1,17 @@
 //! `Sorter`: records in order of their keys, within a limit of memory.
 //!
 //! Records are kept one behind the other in one buffer. When it is full they are sorted and written as a run; the runs are
-//! merged at the end. With a limit of records only those are kept that may still be among the first. Invariant: records with
-//! equal keys come out in the order they came in.
+//! merged at the end. A record that is larger than memory is a run of its own. With a limit of records only those are kept that
+//! may still be among the first. Invariants: records with equal keys come out in the order they came in; the buffer takes no
+//! more than memory.
 
-use super::spill::{Merge, Record, Run, RunWriter, SpillDirectory};
-use crate::Result;
+use super::spill::{Merge, Record, Runs, SpillDirectory};
 use crate::interrupt::Pace;
+use crate::{Error, Result};
 
 /// Takes records in any order.
 pub(super) struct Sorter {
     memory: usize,
-    directory: SpillDirectory,
     pace: Pace,
     /// How many records are asked for.
     limit: Option<usize>,
@@ -19,8 +19,14 @@ pub(super) struct Sorter {
     entries: Vec<Entry>,
     /// With a limit, keys from here on are not among the first.
     bound: Option<Vec<u8>>,
-    runs: Vec<Run>,
+    runs: Runs,
 }
+
+/// What an entry takes, and what sorting takes for it beside.
+const ENTRY_BYTES: usize = size_of::<Entry>() * 3 / 2;
+
+/// The buffer has room for so many bytes when it has room for any.
+const BUFFER_BYTES_MIN: usize = 1 << 10;
 
 /// Where a record is in the buffer.
 #[derive(Clone, Copy)]
@@ -43,20 +49,19 @@ impl Entry {
 impl Sorter {
     pub(super) fn new(
         memory: usize,
-        directory: SpillDirectory,
+        directory: &SpillDirectory,
         pace: Pace,
         limit: Option<u64>,
     ) -> Sorter {
         Sorter {
             memory,
-            directory,
             pace,
             // A limit that is larger than memory is as good as none.
             limit: limit.and_then(|limit| usize::try_from(limit).ok()),
             buffer: Vec::new(),
             entries: Vec::new(),
             bound: None,
-            runs: Vec::new(),
+            runs: Runs::new(memory, directory),
         }
     }
 
@@ -66,11 +71,16 @@ impl Sorter {
         if is_behind || self.limit == Some(0) {
             return Ok(());
         }
-        let size = key.len() + payload.len() + size_of::<Entry>();
-        let used = self.buffer.len() + self.entries.len() * size_of::<Entry>();
-        if used + size > self.memory && !self.entries.is_empty() {
+        let size = key.len() + payload.len() + ENTRY_BYTES;
+        if self.used() + size > self.memory && !self.entries.is_empty() {
             self.shrink()?;
         }
+        if size > self.memory {
+            self.spill()?;
+            self.runs.write(|writer| writer.push(&[key], payload))?;
+            return self.settle();
+        }
+        self.reserve(key.len() + payload.len())?;
         let start = self.buffer.len();
         self.buffer.extend_from_slice(key);
         let key_end = self.buffer.len();
@@ -89,6 +99,31 @@ impl Sorter {
         Ok(())
     }
 
+    fn used(&self) -> usize {
+        self.buffer.len() + self.entries.len() * ENTRY_BYTES
+    }
+
+    /// Makes room for more bytes in the buffer: doubles it, but never beyond memory.
+    fn reserve(&mut self, more: usize) -> Result<()> {
+        let (used, room) = (self.buffer.len(), self.buffer.capacity());
+        if room - used >= more {
+            return Ok(());
+        }
+        let wanted = (2 * room).max(BUFFER_BYTES_MIN).min(self.memory);
+        let growth = wanted.saturating_sub(used).max(more);
+        if self.buffer.try_reserve_exact(growth).is_ok() {
+            return Ok(());
+        }
+        // The system has less memory than the limit allows.
+        self.spill()?;
+        self.settle()?;
+        let reserved = self.buffer.try_reserve_exact(more);
+        reserved.map_err(|_| Error::NoMemory {
+            what: "a row that is sorted".to_owned(),
+            bytes: more as u64,
+        })
+    }
+
     /// Makes room.
     fn shrink(&mut self) -> Result<()> {
         let before = self.buffer.len();
@@ -97,15 +132,36 @@ impl Sorter {
         if self.buffer.len() <= before / 2 {
             return Ok(());
         }
-        self.sort();
-        let mut writer = RunWriter::new(&self.directory)?;
-        for entry in &self.entries {
-            self.pace.step()?;
-            writer.push(entry.key(&self.buffer), entry.payload(&self.buffer))?;
+        self.spill()?;
+        self.settle()
+    }
+
+    /// Writes what is in memory as a run.
+    fn spill(&mut self) -> Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
         }
-        self.runs.push(writer.finish()?);
+        self.sort();
+        let (entries, buffer, pace) = (&self.entries, &self.buffer, &mut self.pace);
+        self.runs.write(|writer| {
+            for entry in entries {
+                pace.step()?;
+                writer.push(&[entry.key(buffer)], entry.payload(buffer))?;
+            }
+            Ok(())
+        })?;
         self.buffer.clear();
         self.entries.clear();
+        Ok(())
+    }
+
+    /// Merges runs if there are many; nothing is in memory.
+    fn settle(&mut self) -> Result<()> {
+        if self.runs.is_full() {
+            self.buffer = Vec::new();
+            self.entries = Vec::new();
+            self.runs.settle(&mut self.pace)?;
+        }
         Ok(())
     }
 
@@ -122,18 +178,20 @@ impl Sorter {
             .select_nth_unstable_by(limit, |a, b| order(a).cmp(&order(b)));
         self.bound = Some(last.key(buffer).to_vec());
         kept.sort_unstable_by_key(|entry| entry.start);
-        let mut packed = Vec::with_capacity(buffer.len() / 2);
+        let mut end = 0;
         for entry in kept.iter_mut() {
-            let start = packed.len();
-            packed.extend_from_slice(&buffer[entry.start..entry.end]);
+            // Records only move to the front.
+            self.buffer.copy_within(entry.start..entry.end, end);
+            let start = end;
+            end += entry.end - entry.start;
             *entry = Entry {
                 start,
                 key_end: start + (entry.key_end - entry.start),
-                end: packed.len(),
+                end,
             };
         }
         self.entries.truncate(limit);
-        self.buffer = packed;
+        self.buffer.truncate(end);
     }
 
     fn sort(&mut self) {
@@ -152,20 +210,10 @@ impl Sorter {
                 entries: self.entries.into_iter(),
             });
         }
-        if !self.entries.is_empty() {
-            self.sort();
-            let mut writer = RunWriter::new(&self.directory)?;
-            for entry in &self.entries {
-                self.pace.step()?;
-                writer.push(entry.key(&self.buffer), entry.payload(&self.buffer))?;
-            }
-            self.runs.push(writer.finish()?);
-        }
+        self.spill()?;
         self.buffer = Vec::new();
         self.entries = Vec::new();
-        let pace = &mut self.pace;
-        let merge = Merge::new(self.runs, self.memory, &self.directory, || pace.step())?;
-        Ok(Sorted::Merged(merge))
+        Ok(Sorted::Merged(self.runs.merge(&mut self.pace)?))
     }
 }
 
@@ -206,11 +254,12 @@ mod tests {
             limit in proptest::option::of(0u64..40),
         ) {
             let pace = Interrupts::default().begin(0).pace();
-            let mut sorter = Sorter::new(memory, SpillDirectory::beside(None), pace, limit);
+            let mut sorter = Sorter::new(memory, &SpillDirectory::beside(None), pace, limit);
             let mut expected = Vec::new();
             for (index, key) in keys.iter().enumerate() {
                 let record = (key.as_bytes().to_vec(), index.to_string().into_bytes());
                 sorter.push(&record.0, &record.1).unwrap();
+                prop_assert!(sorter.used() <= memory && sorter.buffer.capacity() <= memory);
                 expected.push(record);
             }
             expected.sort_by(|a, b| a.0.cmp(&b.0));
@@ -226,10 +275,36 @@ mod tests {
     }
 
     #[test]
+    fn records_larger_than_memory_are_spilled_alone() {
+        let memory = 100_000;
+        let mut sorter = Sorter::new(
+            memory,
+            &SpillDirectory::beside(None),
+            Interrupts::default().begin(0).pace(),
+            None,
+        );
+        let mut expected = Vec::new();
+        for index in 0..200u32 {
+            let bytes = if index % 3 == 0 { 120_000 } else { 700 };
+            let payload = vec![index as u8; bytes];
+            let key = (index * 7919 % 50).to_be_bytes();
+            sorter.push(&key, &payload).unwrap();
+            assert!(sorter.used() <= memory && sorter.buffer.capacity() <= memory);
+            expected.push((key.to_vec(), payload));
+        }
+        expected.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut sorted = sorter.finish().unwrap();
+        for record in expected {
+            assert!(sorted.next().unwrap() == Some(record));
+        }
+        assert!(sorted.next().unwrap().is_none());
+    }
+
+    #[test]
     fn a_small_limit_needs_no_run() {
         let pace = Interrupts::default().begin(0).pace();
         let missing = SpillDirectory::only(std::path::Path::new("no-such-directory-anywhere"));
-        let mut sorter = Sorter::new(100_000, missing, pace, Some(3));
+        let mut sorter = Sorter::new(100_000, &missing, pace, Some(3));
         for index in (0..100_000u32).rev() {
             sorter.push(&index.to_be_bytes(), b"payload").unwrap();
         }

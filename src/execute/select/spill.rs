@@ -1,23 +1,34 @@
 //! Runs: sorted records in temporary files, and their merge.
 //!
-//! A record is a key, a payload and a checksum of both. Invariant: a run's keys ascend, and the merge of runs gives equal keys
-//! in the order of the runs. Files have no name where the system allows it and are gone when they are dropped.
+//! A record is a key, a payload and a checksum of each. Runs are merged as they accumulate: `fan_in` runs of a level become one of
+//! the next. The runs of a level lie in one file one behind the other, so there are as many files as levels, however many
+//! runs. Invariants: a run's keys ascend, and the merge of runs gives equal keys in the order of the runs; a merge keeps one
+//! key for each run in memory, and one payload. Files have no name where the system allows it and are gone when they are
+//! dropped.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::codec::damaged;
+use crate::interrupt::Pace;
 use crate::{Error, Result};
 
-/// How many runs are read at a time; more are merged into fewer first.
-const FAN_IN: usize = 64;
-const BUFFER_BYTES: usize = 64 << 10;
-/// Lengths of key and payload, and the checksum.
-const HEADER_BYTES: usize = 20;
+/// How many runs are read at a time, at least and at most; more are merged into fewer first.
+const FAN_IN_MIN: usize = 4;
+const FAN_IN_MAX: usize = 64;
+/// What the buffer of a run that is read takes, at least and at most.
+const BUFFER_BYTES_MIN: usize = 4 << 10;
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// All buffers of a merge take this part of an operator's memory.
+const BUFFERS_SHARE: usize = 8;
+/// All keys that a merge compares take at most this part of it, unless there are only two.
+const KEYS_SHARE: usize = 4;
+/// Lengths of key and payload, and the checksum of each.
+const HEADER_BYTES: usize = 24;
 
 /// Where temporary files are made.
 #[derive(Debug, Clone)]
@@ -48,12 +59,12 @@ impl SpillDirectory {
         }
     }
 
-    /// A new file, and the directory it is in.
-    fn create(&self) -> Result<(File, &Path)> {
+    /// A new file.
+    fn create(&self) -> Result<SpillFile> {
         let mut failure = None;
         for directory in self.directories.iter() {
             match tempfile::tempfile_in(directory) {
-                Ok(file) => return Ok((file, directory)),
+                Ok(file) => return Ok(SpillFile::new(file, directory)),
                 Err(error) => failure = failure.or(Some(spill_error(directory)(error))),
             }
         }
@@ -74,187 +85,374 @@ pub(super) fn spill_error_in(directory: &SpillDirectory, source: io::Error) -> E
     spill_error(directory.map_or(Path::new(""), PathBuf::as_path))(source)
 }
 
+/// A temporary file, which is there as long as any run lies in it.
+#[derive(Debug, Clone)]
+struct SpillFile {
+    file: Arc<File>,
+    directory: Arc<Path>,
+}
+
+impl SpillFile {
+    fn new(file: File, directory: &Path) -> SpillFile {
+        SpillFile {
+            file: Arc::new(file),
+            directory: directory.into(),
+        }
+    }
+
+    fn failed(&self) -> impl Fn(io::Error) -> Error + '_ {
+        spill_error(&self.directory)
+    }
+}
+
 /// A key and what belongs to it.
 pub(super) type Record = (Vec<u8>, Vec<u8>);
 
-/// Writes a run.
-pub(super) struct RunWriter<'a> {
-    file: BufWriter<File>,
-    directory: &'a Path,
-    records: u64,
-}
-
-impl<'a> RunWriter<'a> {
-    pub(super) fn new(directory: &'a SpillDirectory) -> Result<RunWriter<'a>> {
-        let (file, directory) = directory.create()?;
-        Ok(RunWriter {
-            file: BufWriter::with_capacity(BUFFER_BYTES, file),
-            directory,
-            records: 0,
-        })
-    }
-
-    /// Appends a record, whose key is not below the one before.
-    pub(super) fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
-        let mut checksum = crc32fast::Hasher::new();
-        checksum.update(key);
-        checksum.update(payload);
-        let mut header = [0; HEADER_BYTES];
-        header[..8].copy_from_slice(&(key.len() as u64).to_le_bytes());
-        header[8..16].copy_from_slice(&(payload.len() as u64).to_le_bytes());
-        header[16..].copy_from_slice(&checksum.finalize().to_le_bytes());
-        let mut write = || {
-            self.file.write_all(&header)?;
-            self.file.write_all(key)?;
-            self.file.write_all(payload)
-        };
-        self.records += 1;
-        write().map_err(spill_error(self.directory))
-    }
-
-    pub(super) fn finish(self) -> Result<Run> {
-        let error = spill_error(self.directory);
-        let mut file = self
-            .file
-            .into_inner()
-            .map_err(|full| error(full.into_error()))?;
-        let bytes = file.stream_position().map_err(&error)?;
-        file.rewind().map_err(&error)?;
-        Ok(Run {
-            file,
-            bytes,
-            records: self.records,
-            directory: self.directory.to_path_buf(),
-        })
-    }
-}
-
 /// A run that has been written.
 #[derive(Debug)]
-pub(super) struct Run {
-    file: File,
-    bytes: u64,
+struct Run {
+    file: SpillFile,
+    /// Where in the file it begins and ends.
+    start: u64,
+    end: u64,
     records: u64,
-    directory: PathBuf,
+    longest_key: usize,
 }
 
-/// Reads a run.
+/// Writes a run behind the others of its file.
+pub(super) struct RunWriter {
+    target: BufWriter<Section>,
+    run: Run,
+}
+
+impl RunWriter {
+    fn new(file: SpillFile, start: u64) -> RunWriter {
+        let section = Section {
+            file: file.clone(),
+            position: start,
+            end: u64::MAX,
+        };
+        RunWriter {
+            target: BufWriter::with_capacity(BUFFER_BYTES_MAX, section),
+            run: Run {
+                file,
+                start,
+                end: start,
+                records: 0,
+                longest_key: 0,
+            },
+        }
+    }
+
+    /// Appends a record, whose key is not below the one before. Key and payload come in parts.
+    pub(super) fn push(&mut self, key: &[&[u8]], payload: &[u8]) -> Result<()> {
+        let mut key_checksum = crc32fast::Hasher::new();
+        key.iter().for_each(|part| key_checksum.update(part));
+        let key_bytes: usize = key.iter().map(|part| part.len()).sum();
+        let mut header = [0; HEADER_BYTES];
+        header[..8].copy_from_slice(&(key_bytes as u64).to_le_bytes());
+        header[8..16].copy_from_slice(&(payload.len() as u64).to_le_bytes());
+        header[16..20].copy_from_slice(&key_checksum.finalize().to_le_bytes());
+        header[20..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+        let mut write = || {
+            self.target.write_all(&header)?;
+            for part in key {
+                self.target.write_all(part)?;
+            }
+            self.target.write_all(payload)
+        };
+        write().map_err(self.run.file.failed())?;
+        self.run.end += (HEADER_BYTES + key_bytes + payload.len()) as u64;
+        self.run.records += 1;
+        self.run.longest_key = self.run.longest_key.max(key_bytes);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Run> {
+        self.target.flush().map_err(self.run.file.failed())?;
+        Ok(self.run)
+    }
+}
+
+/// A stretch of a file that is read or written from its beginning. Others may move the file's position in between.
+struct Section {
+    file: SpillFile,
+    position: u64,
+    end: u64,
+}
+
+impl Section {
+    /// The file at the section's position.
+    fn here(&self) -> io::Result<&File> {
+        let mut file = &*self.file.file;
+        file.seek(SeekFrom::Start(self.position))?;
+        Ok(file)
+    }
+}
+
+impl Read for Section {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        let read = self.here()?.read(&mut buffer[..wanted])?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+impl Write for Section {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.here()?.write(bytes)?;
+        self.position += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a run: a key, then its payload, then the next key.
 struct RunReader {
-    file: BufReader<File>,
+    source: BufReader<Section>,
     /// Bytes and records that are left.
     bytes: u64,
     records: u64,
-    directory: PathBuf,
+    /// Length and checksum of the payload that comes next.
+    payload: (u64, u32),
 }
 
 impl RunReader {
     fn new(run: Run, buffer_bytes: usize) -> RunReader {
+        let section = Section {
+            position: run.start,
+            end: run.end,
+            file: run.file,
+        };
         RunReader {
-            file: BufReader::with_capacity(buffer_bytes, run.file),
-            bytes: run.bytes,
+            bytes: section.end - section.position,
+            source: BufReader::with_capacity(buffer_bytes, section),
             records: run.records,
-            directory: run.directory,
+            payload: (0, 0),
         }
     }
 
-    fn next(&mut self) -> Result<Option<Record>> {
+    fn failed(&self) -> impl Fn(io::Error) -> Error + '_ {
+        self.source.get_ref().file.failed()
+    }
+
+    /// The key of the next record; none at the end.
+    fn key(&mut self) -> Result<Option<Vec<u8>>> {
         if self.records == 0 {
             return Ok(None);
         }
         self.records -= 1;
-        let record = self.read().map_err(spill_error(&self.directory))?;
-        Ok(Some(record))
+        let key = self.read_key();
+        key.map(Some).map_err(self.failed())
     }
 
-    fn read(&mut self) -> io::Result<Record> {
+    /// The payload of the record whose key was read last.
+    fn payload(&mut self) -> Result<Vec<u8>> {
+        let (bytes, checksum) = self.payload;
+        let payload = self.take(bytes, checksum);
+        payload.map_err(self.failed())
+    }
+
+    fn read_key(&mut self) -> io::Result<Vec<u8>> {
         let mut header = [0; HEADER_BYTES];
-        self.file.read_exact(&mut header)?;
+        self.source.read_exact(&mut header)?;
         let number = |range: std::ops::Range<usize>| {
             let mut bytes = [0; 8];
             bytes[..range.len()].copy_from_slice(&header[range]);
             u64::from_le_bytes(bytes)
         };
-        let (key, payload, checksum) = (number(0..8), number(8..16), number(16..20));
+        let (key, payload) = (number(0..8), number(8..16));
         // Nothing is allocated that the file does not hold.
         let left = self.bytes.checked_sub(HEADER_BYTES as u64);
         let left = left.and_then(|left| left.checked_sub(key)?.checked_sub(payload));
         self.bytes = left.ok_or_else(damaged)?;
-        let mut take = |bytes: u64| {
-            let bytes = usize::try_from(bytes).map_err(|_| damaged())?;
-            let mut taken = vec![0; bytes];
-            self.file.read_exact(&mut taken)?;
-            io::Result::Ok(taken)
-        };
-        let record = (take(key)?, take(payload)?);
-        let mut actual = crc32fast::Hasher::new();
-        actual.update(&record.0);
-        actual.update(&record.1);
-        match u64::from(actual.finalize()) == checksum {
-            true => Ok(record),
+        // Four bytes each.
+        self.payload = (payload, number(20..24) as u32);
+        self.take(key, number(16..20) as u32)
+    }
+
+    fn take(&mut self, bytes: u64, checksum: u32) -> io::Result<Vec<u8>> {
+        let bytes = usize::try_from(bytes).map_err(|_| damaged())?;
+        let mut taken = Vec::new();
+        taken
+            .try_reserve_exact(bytes)
+            .map_err(|_| io::ErrorKind::OutOfMemory)?;
+        taken.resize(bytes, 0);
+        self.source.read_exact(&mut taken)?;
+        match crc32fast::hash(&taken) == checksum {
+            true => Ok(taken),
             false => Err(damaged()),
         }
     }
 }
 
-/// The next record of a run: its key, the number of the run, its payload.
-type Next = (Vec<u8>, usize, Vec<u8>);
-
-/// All records of several runs, by key.
-pub(super) struct Merge {
-    readers: Vec<RunReader>,
-    heap: BinaryHeap<Reverse<Next>>,
+/// The runs of one operator, the oldest first.
+#[derive(Debug)]
+pub(super) struct Runs {
+    directory: SpillDirectory,
+    /// What a merge may keep.
+    memory: usize,
+    /// The newest runs are in level 0; those of each further level are merged from those of the level before, and older.
+    levels: Vec<Vec<Run>>,
 }
 
-impl Merge {
-    /// Merges runs, keeping about `memory` bytes in buffers.
-    pub(super) fn new(
-        mut runs: Vec<Run>,
-        memory: usize,
-        directory: &SpillDirectory,
-        mut step: impl FnMut() -> Result<()>,
-    ) -> Result<Merge> {
-        // The oldest runs go into one, which takes their place, so the order of equal keys stays.
-        while runs.len() > FAN_IN {
-            let newer = runs.split_off(FAN_IN);
-            let mut merge = Merge::of(runs, memory)?;
-            let mut writer = RunWriter::new(directory)?;
-            while let Some((key, payload)) = merge.next()? {
-                step()?;
-                writer.push(&key, &payload)?;
-            }
-            runs = vec![writer.finish()?];
-            runs.extend(newer);
+impl Runs {
+    /// None yet. Merging them takes at most about half of `memory`, unless two keys are longer than that.
+    pub(super) fn new(memory: usize, directory: &SpillDirectory) -> Runs {
+        Runs {
+            directory: directory.clone(),
+            memory,
+            levels: Vec::new(),
         }
-        Merge::of(runs, memory)
     }
 
-    fn of(runs: Vec<Run>, memory: usize) -> Result<Merge> {
-        let buffer_bytes = (memory / runs.len().max(1)).clamp(4 << 10, BUFFER_BYTES);
+    pub(super) fn is_empty(&self) -> bool {
+        self.levels.is_empty()
+    }
+
+    /// Writes a run: `write` pushes its records.
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut RunWriter) -> Result<()>) -> Result<()> {
+        self.write_to(0, write)
+    }
+
+    fn write_to(
+        &mut self,
+        level: usize,
+        write: impl FnOnce(&mut RunWriter) -> Result<()>,
+    ) -> Result<()> {
+        if level == self.levels.len() {
+            self.levels.push(Vec::new());
+        }
+        let mut writer = match self.levels[level].last() {
+            Some(last) => RunWriter::new(last.file.clone(), last.end),
+            None => RunWriter::new(self.directory.create()?, 0),
+        };
+        write(&mut writer)?;
+        self.levels[level].push(writer.finish()?);
+        Ok(())
+    }
+
+    /// Whether runs should be merged before there are more.
+    pub(super) fn is_full(&self) -> bool {
+        self.levels.first().is_some_and(|runs| self.are_full(runs))
+    }
+
+    fn are_full(&self, runs: &[Run]) -> bool {
+        runs.len() >= self.fan_in() || runs.len() > 1 && !self.fit(runs)
+    }
+
+    fn fan_in(&self) -> usize {
+        (self.memory / BUFFERS_SHARE / BUFFER_BYTES_MIN).clamp(FAN_IN_MIN, FAN_IN_MAX)
+    }
+
+    /// Whether their keys fit into memory while they are merged.
+    fn fit(&self, runs: &[Run]) -> bool {
+        let keys = runs.iter().map(|run| run.longest_key);
+        keys.fold(0, usize::saturating_add) <= self.memory / KEYS_SHARE
+    }
+
+    /// Merges the runs of each level that has many into one of the next.
+    pub(super) fn settle(&mut self, pace: &mut Pace) -> Result<()> {
+        let mut level = 0;
+        while level < self.levels.len() && self.are_full(&self.levels[level]) {
+            let runs = std::mem::take(&mut self.levels[level]);
+            let mut merge = self.merge_of(runs)?;
+            self.write_to(level + 1, |writer| copy(&mut merge, writer, pace))?;
+            level += 1;
+        }
+        Ok(())
+    }
+
+    /// All records, by key.
+    pub(super) fn merge(mut self, pace: &mut Pace) -> Result<Merge> {
+        let levels = std::mem::take(&mut self.levels);
+        let mut runs: Vec<Run> = levels.into_iter().rev().flatten().collect();
+        let fan_in = self.fan_in();
+        while runs.len() > 2 && (runs.len() > fan_in || !self.fit(&runs)) {
+            // The newest are the shortest, and one takes their place, so the order of equal keys stays.
+            let most = match self.fit(&runs) {
+                true => fan_in.min(runs.len() - fan_in + 1),
+                false => fan_in.min(runs.len() - 1),
+            };
+            let fits = |count: &usize| self.fit(&runs[runs.len() - count..]);
+            let count = (2..=most).take_while(fits).last().unwrap_or(2);
+            let mut merge = self.merge_of(runs.split_off(runs.len() - count))?;
+            let mut writer = RunWriter::new(self.directory.create()?, 0);
+            copy(&mut merge, &mut writer, pace)?;
+            runs.push(writer.finish()?);
+        }
+        self.merge_of(runs)
+    }
+
+    fn merge_of(&self, runs: Vec<Run>) -> Result<Merge> {
+        let share = self.memory / BUFFERS_SHARE / runs.len().max(1);
+        let buffer_bytes = share.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
         let readers = runs
             .into_iter()
             .map(|run| RunReader::new(run, buffer_bytes));
         let mut merge = Merge {
             readers: readers.collect(),
             heap: BinaryHeap::new(),
+            last: None,
         };
         for index in 0..merge.readers.len() {
-            merge.refill(index)?;
+            merge.read(index)?;
         }
         Ok(merge)
     }
 
-    fn refill(&mut self, index: usize) -> Result<()> {
-        if let Some((key, payload)) = self.readers[index].next()? {
-            self.heap.push(Reverse((key, index, payload)));
+    /// How many files are open.
+    #[cfg(test)]
+    pub(super) fn files(&self) -> usize {
+        let levels = self.levels.iter();
+        levels.filter(|runs| !runs.is_empty()).count()
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.levels.iter().map(Vec::len).sum()
+    }
+}
+
+fn copy(merge: &mut Merge, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
+    while let Some((key, payload)) = merge.next()? {
+        pace.step()?;
+        writer.push(&[&key], &payload)?;
+    }
+    Ok(())
+}
+
+/// All records of several runs, by key.
+pub(super) struct Merge {
+    readers: Vec<RunReader>,
+    /// The next key of each run, and the number of the run.
+    heap: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
+    /// The run whose next key is not read yet.
+    last: Option<usize>,
+}
+
+impl Merge {
+    fn read(&mut self, index: usize) -> Result<()> {
+        if let Some(key) = self.readers[index].key()? {
+            self.heap.push(Reverse((key, index)));
         }
         Ok(())
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Record>> {
-        let Some(Reverse((key, index, payload))) = self.heap.pop() else {
+        if let Some(index) = self.last.take() {
+            self.read(index)?;
+        }
+        let Some(Reverse((key, index))) = self.heap.pop() else {
             return Ok(None);
         };
-        self.refill(index)?;
+        self.last = Some(index);
+        let payload = self.readers[index].payload()?;
         Ok(Some((key, payload)))
     }
 }
@@ -263,52 +461,97 @@ impl Merge {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::interrupt::{Interrupt, Interrupts};
+
+    fn interrupt() -> Interrupt {
+        Interrupts::default().begin(0)
+    }
+
+    fn all(mut merge: Merge) -> Vec<Record> {
+        std::iter::from_fn(|| merge.next().unwrap()).collect()
+    }
 
     #[test]
-    fn many_runs_merge_in_order_and_equal_keys_in_order_of_runs() {
-        let directory = SpillDirectory::beside(None);
-        let mut runs = Vec::new();
-        for index in 0..(2 * FAN_IN + 5) as u32 {
-            let mut writer = RunWriter::new(&directory).unwrap();
-            for key in [b"a", b"c"] {
-                writer.push(key, &index.to_be_bytes()).unwrap();
+    fn far_more_runs_than_are_merged_at_once_come_in_order_from_few_files() {
+        let mut pace = interrupt().pace();
+        for (memory, most_runs, most_files, key_bytes) in [
+            (1 << 20, 2 * 32, 3, 0),
+            (128 << 10, 5 * 4, 6, 0),
+            // Two keys are more than fit.
+            (32 << 10, 12, 12, 9 << 10),
+        ] {
+            let mut runs = Runs::new(memory, &SpillDirectory::beside(None));
+            let count = 1100 / (1 + key_bytes / 1000) as u32;
+            for index in 0..count {
+                let write = |writer: &mut RunWriter| {
+                    for key in [b"a", b"c"] {
+                        let long = vec![b' '; key_bytes];
+                        writer.push(&[&long, &key[..]], &index.to_be_bytes())?;
+                    }
+                    Ok(())
+                };
+                runs.write(write).unwrap();
+                runs.settle(&mut pace).unwrap();
+                assert!(runs.count() <= most_runs && runs.files() <= most_files);
             }
-            runs.push(writer.finish().unwrap());
+            let merged = all(runs.merge(&mut pace).unwrap());
+            assert_eq!(merged.len(), 2 * count as usize);
+            assert!(merged.is_sorted());
         }
-        let count = runs.len();
-        let mut merge = Merge::new(runs, 1 << 20, &directory, || Ok(())).unwrap();
-        let mut all = Vec::new();
-        while let Some(record) = merge.next().unwrap() {
-            all.push(record);
-        }
-        assert_eq!(all.len(), 2 * count);
-        assert!(all.is_sorted());
+    }
+
+    #[test]
+    fn a_merge_ends_when_its_query_does() {
+        let interrupt = interrupt();
+        let mut pace = interrupt.pace();
+        let mut runs = Runs::new(0, &SpillDirectory::beside(None));
+        let push = |writer: &mut RunWriter| writer.push(&[b"key"], b"");
+        (0..FAN_IN_MIN).for_each(|_| runs.write(push).unwrap());
+        assert!(runs.is_full());
+        interrupt.handle().interrupt();
+        assert!(matches!(runs.settle(&mut pace), Err(Error::Interrupted)));
     }
 
     #[test]
     fn a_damaged_run_is_an_error() {
         let directory = SpillDirectory::beside(None);
-        for index in 0..30 {
-            let mut writer = RunWriter::new(&directory).unwrap();
-            writer.push(b"key", b"payload").unwrap();
-            let mut run = writer.finish().unwrap();
+        for index in 0..34 {
+            let mut runs = Runs::new(0, &directory);
+            let push = |writer: &mut RunWriter| writer.push(&[b"k", b"ey"], b"payload");
+            runs.write(push).unwrap();
+            let mut file = &*runs.levels[0][0].file.file;
             let mut bytes = Vec::new();
-            run.file.read_to_end(&mut bytes).unwrap();
-            assert_eq!(bytes.len(), 30);
+            file.rewind().unwrap();
+            file.read_to_end(&mut bytes).unwrap();
+            assert_eq!(bytes.len(), 34);
             bytes[index] ^= 0x40;
-            run.file.rewind().unwrap();
-            run.file.write_all(&bytes).unwrap();
-            run.file.rewind().unwrap();
-            let error = RunReader::new(run, 100).next().unwrap_err();
-            assert!(error.to_string().starts_with("cannot spill to"), "{error}");
+            file.rewind().unwrap();
+            file.write_all(&bytes).unwrap();
+            let read = |mut merge: Merge| merge.next();
+            let merge = runs.merge(&mut interrupt().pace());
+            let error = merge.and_then(read).unwrap_err().to_string();
+            assert!(error.starts_with("cannot spill to"), "{error}");
+            assert!(!error.contains("free space"), "{error}");
         }
     }
 
     #[test]
     fn a_directory_that_cannot_be_written_is_an_error_that_names_it() {
         let missing = Path::new("no-such-directory-anywhere");
-        let directory = SpillDirectory::only(missing);
-        let error = RunWriter::new(&directory).map(|_| ()).unwrap_err();
-        assert!(error.to_string().contains("no-such-directory"), "{error}");
+        let mut runs = Runs::new(0, &SpillDirectory::only(missing));
+        let error = runs.write(|_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("no-such-directory"), "{error}");
+        assert!(error.contains("TMPDIR"), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error_that_says_so() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut writer = RunWriter::new(SpillFile::new(full, Path::new("/there")), 0);
+        writer.push(&[b"key"], b"payload").unwrap();
+        let error = writer.finish().unwrap_err().to_string();
+        assert!(error.contains("/there: No space left"), "{error}");
+        assert!(error.contains("hint: free space there"), "{error}");
     }
 }

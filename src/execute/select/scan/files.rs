@@ -15,6 +15,7 @@ use crate::Result;
 use crate::Value;
 use crate::expression::{ColumnFilter, from_count};
 use crate::interrupt::Interrupt;
+use crate::memory::{Held, ValueMemory};
 use crate::snapshot::{FileSummary, Snapshot};
 
 pub(super) struct FilesScan {
@@ -23,6 +24,8 @@ pub(super) struct FilesScan {
     files: Vec<usize>,
     next: usize,
     filters: Vec<ColumnFilter>,
+    /// The content of the last row.
+    held: Held,
     interrupt: Interrupt,
     description: Arc<Description>,
 }
@@ -31,6 +34,14 @@ pub(super) struct FilesScan {
 struct Content {
     snapshot: Snapshot,
     columns: Vec<RequestedColumn>,
+    memory: ValueMemory,
+}
+
+/// Reads what the scan has deferred.
+struct Deferred {
+    content: Arc<Content>,
+    /// The content of the last row.
+    held: Held,
 }
 
 impl FilesScan {
@@ -66,7 +77,9 @@ impl FilesScan {
             content: Arc::new(Content {
                 snapshot,
                 columns: request.columns,
+                memory: context.values.clone(),
             }),
+            held: context.values.hold(),
             files,
             next: 0,
             filters: request.filters,
@@ -80,6 +93,7 @@ impl Operator for FilesScan {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
         while let Some(&index) = self.files.get(self.next) {
             self.next += 1;
+            self.held.clear();
             self.interrupt.check()?;
             let content = &self.content;
             let file = &content.snapshot.files()[index];
@@ -100,15 +114,16 @@ impl Operator for FilesScan {
             if is_out(&cheap)? || is_out(&costly)? {
                 continue;
             }
-            let columns = content.columns.iter();
-            let values = columns.map(|requested| match requested.is_deferred {
-                true => Ok(from_count(index as u64)),
-                false => content.value(file, requested.column),
-            });
-            return Ok(Some(WeightedRow {
-                values: values.collect::<Result<_>>()?,
-                times: 1,
-            }));
+            let mut values = Vec::with_capacity(content.columns.len());
+            for requested in &content.columns {
+                let value = match requested.is_deferred {
+                    true => from_count(index as u64),
+                    false => content.value(file, requested.column)?,
+                };
+                self.held.add(&value);
+                values.push(value);
+            }
+            return Ok(Some(WeightedRow { values, times: 1 }));
         }
         Ok(None)
     }
@@ -134,7 +149,11 @@ impl Scan for FilesScan {
     fn fetch(&self) -> Option<Box<dyn Fetch>> {
         let mut columns = self.content.columns.iter();
         let defers = columns.any(|requested| requested.is_deferred);
-        defers.then(|| Box::new(self.content.clone()) as Box<dyn Fetch>)
+        let deferred = defers.then(|| Deferred {
+            content: self.content.clone(),
+            held: self.content.memory.hold(),
+        });
+        deferred.map(|deferred| Box::new(deferred) as Box<dyn Fetch>)
     }
 
     fn description(&self) -> Arc<dyn Describe> {
@@ -146,13 +165,16 @@ impl Scan for FilesScan {
     }
 }
 
-impl Fetch for Arc<Content> {
-    fn fetch(&self, row: &mut [Value]) -> Result<()> {
-        for (value, requested) in row.iter_mut().zip(&self.columns) {
+impl Fetch for Deferred {
+    fn fetch(&mut self, row: &mut [Value]) -> Result<()> {
+        let content = &self.content;
+        self.held.clear();
+        for (value, requested) in row.iter_mut().zip(&content.columns) {
             if let (true, Value::Integer(index)) = (requested.is_deferred, &*value) {
                 // The scan put the index of a file there.
-                let file = &self.snapshot.files()[*index as usize];
-                *value = self.value(file, requested.column)?;
+                let file = &content.snapshot.files()[*index as usize];
+                *value = content.value(file, requested.column)?;
+                self.held.add(value);
             }
         }
         Ok(())
@@ -172,6 +194,9 @@ impl Content {
             },
         };
         let length = range.end - range.start;
+        // Reading takes as much, and has no error for memory that is not there.
+        let what = format!("the content of \"{}\"", file.name);
+        drop(self.memory.buffer(&what, length)?);
         let bytes = self.snapshot.extract(&file.name, range.start, length)?;
         Ok(Value::Blob(bytes))
     }

@@ -105,7 +105,7 @@ pub(crate) trait Scan: Operator {
 /// Makes the values of deferred columns in rows that were given by a scan.
 pub(crate) trait Fetch: Send {
     /// Puts them into the row.
-    fn fetch(&self, row: &mut [Value]) -> Result<()>;
+    fn fetch(&mut self, row: &mut [Value]) -> Result<()>;
 }
 
 /// Starts the scan of a relation.

@@ -1,6 +1,7 @@
 //! The scan of `term_vectors('corpus', k)`: the most frequent words of each file, from its counts on the grammar.
 //!
-//! Invariant: rows come in order of file, then rank. Files are counted one at a time, unless all are asked for.
+//! Invariant: rows come in order of file, then rank. Files are counted one at a time, unless all are asked for and their words
+//! may be kept in memory.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::selection::FileSelection;
-use super::words::{describe_strategy, size_of_segments};
+use super::words::{describe_strategy, size_of_segments, table_bytes};
 use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::interrupt::Interrupt;
@@ -59,7 +60,8 @@ impl TermVectorsScan {
         let detail = format!("{k} words of each of {} files", files.len());
         let mut description = Description::new("term vectors", detail, Some(rows));
         description.lines = describe_strategy(chosen, &[]);
-        let counts_all = files.is_all() && files.len() > 1;
+        let is_large = table_bytes(&snapshot, &files) > context.settings.memory_limit;
+        let counts_all = files.is_all() && files.len() > 1 && !is_large;
         let stored = snapshot.view().stored();
         let work = counts_all.then_some(Work::FileCounts);
         description.lines.push(stored.describe_places(work));

@@ -366,3 +366,15 @@ fn tables_that_would_not_fit_the_memory_limit_are_not_built() {
         assert!(found == expected, "{sql}");
     }
 }
+
+#[test]
+fn term_vectors_that_would_not_fit_the_memory_limit_are_counted_file_by_file() {
+    let database = database(Tokenizer::Unicode, 1 << 30, &[30; 9000]);
+    let sql = "SELECT * FROM term_vectors('c', 1000000)";
+    let (plan, expected) = explained(&database, sql);
+    assert!(plan.contains("counts: "), "{plan}");
+    database.execute("SET memory_limit = '1MiB'").unwrap();
+    let (plan, found) = explained(&database, sql);
+    assert!(!plan.contains("counts: "), "{plan}");
+    assert!(found == expected, "{sql}");
+}

@@ -257,15 +257,23 @@ fn keeps_places(snapshot: &Snapshot, asks_position: bool) -> bool {
     stored.keeps_places(Unit::Bytes) && (!asks_position || stored.keeps_places(Unit::Words))
 }
 
-/// What (file, word) rows take at most, as a table and as rows: no file has more of them than words, or than there are tokens.
+/// What (file, word) rows take at most, as a table and as rows.
 fn pairs_bytes(snapshot: &Snapshot, files: &FileSelection) -> u64 {
-    const PAIR_BYTES: u64 = (size_of::<(u32, u32)>() + size_of::<Counted>()) as u64;
+    table_bytes(snapshot, files)
+        .saturating_add(pairs(snapshot, files).saturating_mul(size_of::<Counted>() as u64))
+}
+
+/// What (file, word) pairs with their counts take as a table.
+pub(super) fn table_bytes(snapshot: &Snapshot, files: &FileSelection) -> u64 {
+    pairs(snapshot, files).saturating_mul(size_of::<(u32, u32)>() as u64)
+}
+
+/// How many (file, word) pairs there are at most: no file has more of them than words, or than there are tokens.
+fn pairs(snapshot: &Snapshot, files: &FileSelection) -> u64 {
     let tokens = size_of_segments(snapshot).tokens;
     let words = |file: u32| snapshot.files()[file as usize].words.min(tokens);
     let pairs = files.numbers().into_iter().map(words);
-    pairs
-        .fold(0, u64::saturating_add)
-        .saturating_mul(PAIR_BYTES)
+    pairs.fold(0, u64::saturating_add)
 }
 
 /// What the segments of a snapshot have.

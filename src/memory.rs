@@ -1,0 +1,260 @@
+//! `ValueMemory`: how large a value may be, and what the values of one statement take together.
+//!
+//! Who makes a value says its length before anything is allocated. Invariant: values of `COUNTED_BYTES_MIN` and more are
+//! counted from when they are made until their row is done; smaller ones are not, there are only as many of them as the
+//! statement has expressions. What operators keep of rows they count themselves, against their own shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::settings::Settings;
+use crate::{Error, Result, Value};
+
+/// Values of fewer bytes are not counted.
+const COUNTED_BYTES_MIN: u64 = 4 << 10;
+
+/// What the values of a row may take at least, however small `memory_limit` is.
+const ROW_BYTES_MIN: u64 = 16 << 20;
+
+/// What the values of one statement may take, and do. Clones count together.
+#[derive(Debug, Clone)]
+pub(crate) struct ValueMemory {
+    /// The longest value.
+    value_bytes: u64,
+    /// All values of a row together.
+    row_bytes: u64,
+    used: Arc<AtomicU64>,
+}
+
+impl Default for ValueMemory {
+    fn default() -> ValueMemory {
+        ValueMemory::new(&Settings::default())
+    }
+}
+
+impl ValueMemory {
+    pub(crate) fn new(settings: &Settings) -> ValueMemory {
+        ValueMemory {
+            value_bytes: settings.value_size_limit,
+            row_bytes: settings.memory_limit.max(ROW_BYTES_MIN),
+            used: Arc::default(),
+        }
+    }
+
+    /// For values that together take at most so many bytes.
+    pub(crate) fn of(bytes: u64) -> ValueMemory {
+        ValueMemory {
+            value_bytes: bytes,
+            row_bytes: bytes,
+            used: Arc::default(),
+        }
+    }
+
+    /// Whether a value of so many bytes may be made; `what` names it in the error.
+    ///
+    /// # Errors
+    /// If it is too long, or too long beside the other values of its row.
+    pub(crate) fn check(&self, what: &str, bytes: u64) -> Result<()> {
+        self.check_length(what, bytes)?;
+        // Counts of what other threads hold may be a moment old; nothing else depends on them.
+        let left = (self.row_bytes).saturating_sub(self.used.load(Ordering::Relaxed));
+        if bytes >= COUNTED_BYTES_MIN && bytes > left {
+            return Err(Error::TooLarge {
+                what: what.to_owned(),
+                bytes,
+                setting: "memory_limit",
+                left,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a value may be so long.
+    ///
+    /// # Errors
+    /// If it may not.
+    pub(crate) fn check_length(&self, what: &str, bytes: u64) -> Result<()> {
+        if bytes <= self.value_bytes {
+            return Ok(());
+        }
+        Err(Error::TooLarge {
+            what: what.to_owned(),
+            bytes,
+            setting: "value_size_limit",
+            left: self.value_bytes,
+        })
+    }
+
+    /// Whether something that is made of a row and stays for it only may take so many bytes.
+    ///
+    /// # Errors
+    /// If it is more than all values of a row may take.
+    pub(crate) fn check_alone(&self, what: &str, bytes: u64) -> Result<()> {
+        if bytes <= self.row_bytes {
+            return Ok(());
+        }
+        Err(Error::TooLarge {
+            what: what.to_owned(),
+            bytes,
+            setting: "memory_limit",
+            left: self.row_bytes,
+        })
+    }
+
+    /// An empty buffer for a value of exactly so many bytes.
+    ///
+    /// # Errors
+    /// As `check`, and if the system has no such memory.
+    pub(crate) fn buffer(&self, what: &str, bytes: u64) -> Result<Vec<u8>> {
+        self.check(what, bytes)?;
+        let mut buffer = Vec::new();
+        let reserved = usize::try_from(bytes)
+            .ok()
+            .and_then(|bytes| buffer.try_reserve_exact(bytes).ok());
+        match reserved {
+            Some(()) => Ok(buffer),
+            None => Err(Error::NoMemory {
+                what: what.to_owned(),
+                bytes,
+            }),
+        }
+    }
+
+    /// A copy of a value.
+    ///
+    /// # Errors
+    /// As `buffer`.
+    pub(crate) fn copy(&self, value: &Value) -> Result<Value> {
+        let bytes = size(value);
+        if bytes < COUNTED_BYTES_MIN {
+            return Ok(value.clone());
+        }
+        let what = "a copy of a value";
+        Ok(match value {
+            Value::Text(text) => {
+                self.check(what, bytes)?;
+                let mut copy = String::new();
+                if copy.try_reserve_exact(text.len()).is_err() {
+                    let what = what.to_owned();
+                    return Err(Error::NoMemory { what, bytes });
+                }
+                copy.push_str(text);
+                Value::Text(copy)
+            }
+            Value::Blob(blob) => {
+                let mut copy = self.buffer(what, bytes)?;
+                copy.extend_from_slice(blob);
+                Value::Blob(copy)
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// Something that counts values until it is dropped.
+    pub(crate) fn hold(&self) -> Held {
+        Held {
+            memory: self.clone(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes that are counted now.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes that a value keeps outside of itself.
+pub(crate) fn size(value: &Value) -> u64 {
+    match value {
+        Value::Text(text) => text.len() as u64,
+        Value::Blob(bytes) => bytes.len() as u64,
+        _ => 0,
+    }
+}
+
+/// Whether a value is large enough to be counted.
+pub(crate) fn is_counted(value: &Value) -> bool {
+    size(value) >= COUNTED_BYTES_MIN
+}
+
+/// Values that are counted.
+#[derive(Debug)]
+pub(crate) struct Held {
+    memory: ValueMemory,
+    bytes: u64,
+}
+
+impl Held {
+    /// Counts one more value.
+    pub(crate) fn add(&mut self, value: &Value) {
+        if is_counted(value) {
+            let bytes = size(value);
+            self.memory.used.fetch_add(bytes, Ordering::Relaxed);
+            self.bytes += bytes;
+        }
+    }
+
+    /// Whether any value is counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Counts none of its values any longer.
+    pub(crate) fn clear(&mut self) {
+        if self.bytes > 0 {
+            self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
+            self.bytes = 0;
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn values_count_until_their_row_is_done() {
+        let settings = Settings {
+            memory_limit: 32 << 20,
+            value_size_limit: 20 << 20,
+            ..Settings::default()
+        };
+        let memory = ValueMemory::new(&settings);
+        let refused = |bytes: u64| memory.check("it", bytes).unwrap_err().to_string();
+        let too_long = refused((20 << 20) + 1);
+        assert!(too_long.contains("value_size_limit allows 20971520"));
+        let value = Value::Blob(vec![0; 20 << 20]);
+        let mut held = memory.clone().hold();
+        held.add(&memory.copy(&value).unwrap());
+        assert_eq!(memory.used(), 20 << 20);
+        let too_many = refused(20 << 20);
+        assert!(
+            too_many.contains("memory_limit allows 12582912"),
+            "{too_many}"
+        );
+        assert!(memory.copy(&value).is_err());
+        // Small ones are not counted and never refused.
+        held.add(&Value::from("small"));
+        assert_eq!(memory.used(), 20 << 20);
+        memory.check("it", COUNTED_BYTES_MIN - 1).unwrap();
+        drop(held);
+        assert_eq!(memory.used(), 0);
+        memory.check("it", 20 << 20).unwrap();
+    }
+
+    #[test]
+    fn memory_that_the_system_lacks_is_an_error() {
+        let memory = ValueMemory::of(u64::MAX);
+        let error = memory.buffer("the result of hex", u64::MAX).unwrap_err();
+        assert!(matches!(error, Error::NoMemory { .. }), "{error}");
+    }
+}
