@@ -2,24 +2,29 @@
 //!
 //! The invariant: at most one thread recompresses for a database, and it has ended when the database is closed. It works on
 //! half of the threads that there are, so that readers keep the others, and where the system has priorities of threads its own
-//! have a low one, so that a reader who wakes up runs at once. A recompression that fails is tried again after the
-//! next commit; meanwhile edits stay pending, which costs memory and time but nothing else.
+//! have a low one, so that a reader who wakes up runs at once. A recompression that fails is tried again by itself, after
+//! longer and longer times; meanwhile edits stay pending, up to a limit beyond which text is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use zipfdb_storage::CorpusRecord;
 
-use crate::NoProgress;
 use crate::database::Core;
-use crate::interrupt::check;
+use crate::error::{no_threads, with_causes};
+use crate::interrupt::{Interrupt, check};
+use crate::overlay::Overlay;
 use crate::recompress::{Scope, recompress};
 use crate::sync;
 use crate::sync::Mutex;
+use crate::{Error, NoProgress, Result};
 
+mod failures;
 mod queue;
 
+pub(crate) use failures::Failures;
 use queue::Queue;
 
 /// A corpus is recompressed when this share of it is pending, if that is more than its threshold.
@@ -27,6 +32,10 @@ const PENDING_SHARE: u64 = 20;
 
 /// Writers wait when so many times the threshold is pending.
 const PENDING_FACTOR_MAX: u64 = 2;
+
+/// No text is taken when so many times the threshold is pending: writers wait before their turn, and are refused while
+/// recompression fails.
+const PENDING_FACTOR_HELD: u64 = 4;
 
 /// Recompresses corpora of a database.
 #[derive(Debug, Default)]
@@ -36,8 +45,8 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Has a corpus recompressed if much of it is pending, and waits for that if it is far too much.
-    pub(crate) fn recompress_if_due(&self, core: &Arc<Core>, corpus: u64) {
+    /// Has a corpus recompressed if much of it is pending, and waits for that if it is far too much, until `interrupt` ends it.
+    pub(crate) fn recompress_if_due(&self, core: &Arc<Core>, corpus: u64, interrupt: &Interrupt) {
         let Some(record) = core
             .store
             .corpora()
@@ -47,21 +56,66 @@ impl Background {
             return;
         };
         let pending = core.edits.pending_bytes(corpus);
-        let threshold = record.settings.recompress_threshold;
+        if pending < record.settings.recompress_threshold {
+            return;
+        }
+        let threshold = threshold(core, &record);
         if pending < threshold {
             return;
         }
-        let size = core
-            .stored_view(&record.name)
-            .map_or(0, |(_, stored)| stored.bytes());
-        let threshold = threshold.max(size / PENDING_SHARE);
-        if pending < threshold {
-            return;
-        }
-        self.queue.add(corpus, || self.start(core));
+        self.queue.add(corpus, || self.start(core, &record));
         if pending >= threshold.saturating_mul(PENDING_FACTOR_MAX) {
-            self.queue.wait(corpus);
+            // What was committed stays so: a statement whose time is up has done its work all the same.
+            drop(self.queue.wait(corpus, || interrupt.check()));
         }
+    }
+
+    /// Waits while far more of a corpus is pending than a writer may leave, as long as somebody works on it.
+    ///
+    /// # Errors
+    /// That of `interrupt`.
+    pub(crate) fn hold(
+        &self,
+        core: &Core,
+        record: &CorpusRecord,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        match is_held(core, record, core.edits.pending_bytes(record.id)) {
+            true => self.queue.wait(record.id, || interrupt.check()),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses text for a corpus if recompressing it fails and more is pending in `overlay` than memory should be left to.
+    ///
+    /// # Errors
+    /// `Held`.
+    pub(crate) fn refuse_if_held(
+        &self,
+        core: &Arc<Core>,
+        record: &CorpusRecord,
+        overlay: &Overlay,
+    ) -> Result<()> {
+        let Some(reason) = core.failures.reason(record.id) else {
+            return Ok(());
+        };
+        let pending = overlay.pending_bytes();
+        if !is_held(core, record, pending) {
+            return Ok(());
+        }
+        // Without a thread nobody else tries again.
+        self.queue.add(record.id, || self.start(core, record));
+        Err(Error::Held {
+            corpus: record.name.clone(),
+            pending,
+            reason,
+        })
+    }
+
+    /// A corpus has been recompressed otherwise: nothing is to be tried again.
+    pub(crate) fn recompressed(&self, core: &Core, corpus: u64) {
+        core.failures.clear(corpus);
+        self.queue.forget(corpus);
     }
 
     /// Ends the recompression of a corpus that was dropped.
@@ -70,58 +124,82 @@ impl Background {
     }
 
     /// Starts a thread where none runs; `false` if the system refuses.
-    fn start(&self, core: &Arc<Core>) -> bool {
+    fn start(&self, core: &Arc<Core>, record: &CorpusRecord) -> bool {
         let mut running = self.thread.lock();
         if let Some(earlier) = running.take() {
             // It has nothing left to do but to end.
             let _ = earlier.join();
         }
-        let (queue, core) = (self.queue.clone(), core.clone());
+        let (queue, shared) = (self.queue.clone(), core.clone());
         let thread = thread::Builder::new().name("zipfdb-recompress".into());
-        match thread.spawn(move || run(&queue, &core)) {
+        match thread.spawn(move || run(&queue, &shared)) {
             Ok(handle) => {
                 *running = Some(handle);
                 true
             }
             Err(error) => {
-                tracing::warn!("cannot recompress in the background: {error}");
+                let reason = format!("cannot start a thread: {error}");
+                core.failures.add(record.id, &record.name, reason);
                 false
             }
         }
     }
 }
 
+/// How many bytes of a corpus are pending before it is recompressed.
+fn threshold(core: &Core, record: &CorpusRecord) -> u64 {
+    let size = core
+        .stored_view(&record.name)
+        .map_or(0, |(_, stored)| stored.bytes());
+    let threshold = record.settings.recompress_threshold;
+    threshold.max(size / PENDING_SHARE)
+}
+
+/// Whether a corpus takes no text any more while so much is pending.
+fn is_held(core: &Core, record: &CorpusRecord, pending: u64) -> bool {
+    let is_held = |threshold: u64| pending >= threshold.saturating_mul(PENDING_FACTOR_HELD);
+    is_held(record.settings.recompress_threshold) && is_held(threshold(core, record))
+}
+
 fn run(queue: &Queue, core: &Core) {
-    let pool = half_of(core.pool.current_num_threads());
+    let mut pool = None;
     queue.run(|corpus, stop| {
-        if let Some(pool) = &pool {
-            recompress_due(core, pool, corpus, stop);
+        let mut records = core.store.corpora().into_iter();
+        let record = records.find(|record| record.id == corpus)?;
+        let done = recompress_due(core, &mut pool, &record.name, stop);
+        match done {
+            Ok(()) => core.failures.clear(corpus),
+            Err(Error::Interrupted) => {}
+            Err(error) => {
+                return Some((core.failures).add(corpus, &record.name, with_causes(&error)));
+            }
         }
+        None
     });
 }
 
-/// Recompresses what is due of a corpus, if it is still there.
-fn recompress_due(core: &Core, pool: &ThreadPool, corpus: u64, stop: &AtomicBool) {
-    let mut records = core.store.corpora().into_iter();
-    let Some(record) = records.find(|record| record.id == corpus) else {
-        return;
+/// Recompresses what is due of a corpus, in a pool that is started if it is not yet.
+fn recompress_due(
+    core: &Core,
+    pool: &mut Option<ThreadPool>,
+    name: &str,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let pool = match pool {
+        Some(pool) => pool,
+        None => pool.insert(half_of(core.pool.current_num_threads())?),
     };
-    let name = &record.name;
     let go_on = || check(stop);
-    match recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on) {
-        Ok(_) | Err(crate::Error::Interrupted) => {}
-        Err(error) => tracing::warn!("cannot recompress corpus `{name}`: {error}"),
-    }
+    recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on).map(drop)
 }
 
-fn half_of(threads: usize) -> Option<ThreadPool> {
+fn half_of(threads: usize) -> Result<ThreadPool> {
     let pool = ThreadPoolBuilder::new()
         .num_threads((threads / 2).max(1))
         .thread_name(|index| format!("zipfdb-recompress-{index}"))
         .start_handler(|_| give_way())
         .build();
-    pool.inspect_err(|error| tracing::warn!("cannot recompress in the background: {error}"))
-        .ok()
+    pool.map_err(no_threads)
 }
 
 /// How much less of a processor a thread gets than others that want it: a tenth.

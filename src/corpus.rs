@@ -13,6 +13,7 @@ use crate::Result;
 use crate::database::Shared;
 use crate::execute;
 use crate::ingest::{OnError, Report};
+use crate::interrupt::Interrupt;
 use crate::mixed::{Answer, Operation};
 use crate::overlay::Overlay;
 use crate::progress::{NoProgress, Progress};
@@ -102,7 +103,12 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped, the size is 0, the database is read-only or cannot be written.
     pub fn set_segment_size(&self, bytes: u64) -> Result<()> {
-        let _writing = self.shared.writing.wait();
+        self.set_segment_size_until(bytes, &self.shared.interrupt())
+    }
+
+    /// As `set_segment_size`, for a statement.
+    pub(crate) fn set_segment_size_until(&self, bytes: u64, interrupt: &Interrupt) -> Result<()> {
+        let _writing = self.shared.turn(interrupt)?;
         Ok(self.shared.store.set_segment_size(&self.name, bytes)?)
     }
 
@@ -112,7 +118,16 @@ impl Corpus {
     /// # Errors
     /// As [`Corpus::set_segment_size`].
     pub fn set_recompress_threshold(&self, bytes: u64) -> Result<()> {
-        let _writing = self.shared.writing.wait();
+        self.set_recompress_threshold_until(bytes, &self.shared.interrupt())
+    }
+
+    /// As `set_recompress_threshold`, for a statement.
+    pub(crate) fn set_recompress_threshold_until(
+        &self,
+        bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let _writing = self.shared.turn(interrupt)?;
         Ok(self
             .shared
             .store
@@ -145,6 +160,15 @@ impl Corpus {
     pub fn recompressed_share(&self) -> Result<Option<f64>> {
         let id = self.shared.store.corpus(&self.name)?.id;
         Ok(self.shared.underway.of_corpus(id))
+    }
+
+    /// Why the edits cannot be merged in the background; none if they can, as far as is known. It is tried again by itself.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn recompress_error(&self) -> Result<Option<String>> {
+        let id = self.shared.store.corpus(&self.name)?.id;
+        Ok(self.shared.failures.reason(id))
     }
 
     /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.
@@ -200,7 +224,14 @@ impl Corpus {
     /// If a path cannot be read (unless skipped), a name is already there, the
     /// disk is full, or the database is read-only. Nothing is added then.
     pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
-        execute::copy_from(self, path.as_ref(), options.on_error, options.progress)
+        let interrupt = self.shared.interrupt();
+        execute::copy_from(
+            self,
+            path.as_ref(),
+            options.on_error,
+            options.progress,
+            &interrupt,
+        )
     }
 
     /// Appends texts to files, in one step: pairs of a name and a text. A file that is not there is created.
@@ -257,7 +288,7 @@ impl Corpus {
     /// If the corpus has been dropped, a segment is damaged, the disk is full or the database cannot be written. Nothing has
     /// changed then.
     pub fn recompress(&self, progress: &dyn Progress) -> Result<Option<Recompression>> {
-        execute::recompress(self, progress)
+        execute::recompress(self, progress, &self.shared.interrupt())
     }
 
     /// Answers questions and makes edits in one step, in order: each operation sees what the edits before it did, and no
@@ -266,16 +297,22 @@ impl Corpus {
     /// # Errors
     /// As [`Transaction::mixed_many`] and [`Transaction::commit`].
     pub fn mixed_many(&self, operations: &[Operation<'_>]) -> Result<Vec<Answer>> {
-        let mut edits = self.shared.begin()?;
+        let mut edits = self.begin()?;
         let answers = edits.mixed_many(&self.name, operations)?;
         edits.commit()?;
         Ok(answers)
     }
 
     fn edit(&self, edit: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {
-        let mut edits = self.shared.begin()?;
+        let mut edits = self.begin()?;
         edit(&mut edits)?;
         edits.commit()
+    }
+
+    /// Begins edits of this corpus.
+    fn begin(&self) -> Result<Transaction> {
+        let record = self.shared.store.corpus(&self.name)?;
+        self.shared.begin([record], &self.shared.interrupt())
     }
 
     /// Writes every file, byte for byte, below `directory`, which is created if
@@ -285,7 +322,7 @@ impl Corpus {
     /// If a file of that name exists already, or cannot be written. Files
     /// written before stay.
     pub fn copy_to(&self, directory: impl AsRef<Path>, progress: &dyn Progress) -> Result<u64> {
-        execute::copy_to(self, directory.as_ref(), progress)
+        execute::copy_to(self, directory.as_ref(), progress, &self.shared.interrupt())
     }
 
     /// Verifies every checksum and every invariant of the corpus, down to the content of each file.
@@ -293,7 +330,7 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped. Damage is not an error here, it is what is reported.
     pub fn check(&self, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
-        execute::check(self, progress)
+        execute::check(self, progress, &self.shared.interrupt())
     }
 }
 

@@ -17,20 +17,21 @@ use zipfdb_storage::{
     Backend, CorpusRecord, CorpusSettings, FileBackend, OpenOptions, Section, Store,
 };
 
-use crate::background::Background;
+use crate::background::{Background, Failures};
 use crate::corpus::Corpus;
 use crate::device::Devices;
 use crate::edits::Edits;
+use crate::error::no_threads;
 use crate::gather::Gathered;
 use crate::interrupt::{Interrupt, InterruptHandle, Interrupts};
-use crate::overlay::Batch;
+use crate::overlay::{Batch, Overlay};
 use crate::progress::{NoProgress, Progress};
 use crate::rows::Rows;
 use crate::settings::Settings;
 use crate::snapshot::{CorpusView, SegmentView, Snapshot, StoredView};
 use crate::statement::Statement;
 use crate::transaction::Transaction;
-use crate::turns::Turns;
+use crate::turns::{Turn, Turns};
 use crate::underway::Underway;
 use crate::{Error, Result};
 
@@ -78,12 +79,14 @@ pub(crate) struct Shared {
 /// What recompression in the background needs too.
 pub(crate) struct Core {
     pub(crate) store: Store,
-    pub(crate) pool: ThreadPool,
+    pub(crate) pool: Arc<ThreadPool>,
     /// Whose turn it is to change the database.
     pub(crate) writing: Turns,
     /// Whose turn it is to recompress. Of the two this comes first.
     pub(crate) recompressing: Turns,
     pub(crate) underway: Underway,
+    /// What cannot be recompressed in the background.
+    pub(crate) failures: Failures,
     /// The segments of each corpus, by name, with what was decoded of them.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
@@ -114,13 +117,12 @@ impl Core {
         }
         let views = segments.into_iter().map(|segment| {
             let known = kept.remove(&segment.id());
-            known.unwrap_or_else(|| Arc::new(SegmentView::new(segment)))
+            known.unwrap_or_else(|| Arc::new(SegmentView::new(segment, self.devices.threads())))
         });
-        let stored = Arc::new(StoredView::new(
-            record.name.clone(),
-            views.collect(),
-            self.devices.clone(),
-        )?);
+        let (name, views) = (record.name.clone(), views.collect());
+        let devices = self.devices.clone();
+        let stored = (self.pool).install(|| StoredView::new(name, views, devices))?;
+        let stored = Arc::new(stored);
         let mut newest = self.stored.lock();
         if let Some(other) = newest.get(&record.name) {
             let ids = other.segments().iter().map(|segment| segment.id());
@@ -147,21 +149,44 @@ impl Core {
 }
 
 impl Shared {
-    /// As [`Database::begin`].
-    pub(crate) fn begin(self: &Arc<Self>) -> Result<Transaction> {
+    /// As [`Database::begin`], for edits of these corpora, until `interrupt` ends the wait.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        corpora: impl IntoIterator<Item = CorpusRecord>,
+        interrupt: &Interrupt,
+    ) -> Result<Transaction> {
         if self.store.is_read_only() {
             return Err(Error::Storage(zipfdb_storage::Error::ReadOnly {
                 path: self.store.path().to_path_buf(),
             }));
         }
-        let interrupt = self.interrupt();
-        let turn = self.writing.wait_while(|| interrupt.check())?;
-        Ok(Transaction::new(self.clone(), turn))
+        for record in corpora {
+            self.background.hold(&self.core, &record, interrupt)?;
+        }
+        Ok(Transaction::new(self.clone(), self.turn(interrupt)?))
+    }
+
+    /// Waits for a turn to write, until `interrupt` ends it.
+    ///
+    /// # Errors
+    /// That of `interrupt`.
+    pub(crate) fn turn(&self, interrupt: &Interrupt) -> Result<Turn> {
+        self.writing.wait_while(|| interrupt.check())
     }
 
     /// Has the edits of a corpus recompressed if there are many, and waits if there are too many.
-    pub(crate) fn recompress_if_due(&self, corpus: u64) {
-        self.background.recompress_if_due(&self.core, corpus);
+    pub(crate) fn recompress_if_due(&self, corpus: u64, interrupt: &Interrupt) {
+        (self.background).recompress_if_due(&self.core, corpus, interrupt);
+    }
+
+    /// As `Background::refuse_if_held`.
+    pub(crate) fn refuse_if_held(&self, record: &CorpusRecord, overlay: &Overlay) -> Result<()> {
+        (self.background).refuse_if_held(&self.core, record, overlay)
+    }
+
+    /// As `Background::recompressed`.
+    pub(crate) fn recompressed(&self, corpus: u64) {
+        self.background.recompressed(&self.core, corpus);
     }
 
     /// Forgets what is in memory of a corpus.
@@ -169,6 +194,7 @@ impl Shared {
         self.views.lock().remove(&record.name);
         self.stored.lock().remove(&record.name);
         self.edits.forget(record.id);
+        self.failures.clear(record.id);
     }
 
     /// For a statement that begins now.
@@ -182,6 +208,9 @@ impl Shared {
         (!self.in_memory).then(|| self.store.path())
     }
 }
+
+/// Most threads of a database: many more than processors are of no use, and the system may fall over them.
+const THREADS_MAX: usize = 4096;
 
 /// How to open a database; made by [`Database::options`].
 #[derive(Debug, Clone)]
@@ -208,7 +237,7 @@ impl DatabaseOptions {
         self
     }
 
-    /// How many threads work for this database; the number of processors by default.
+    /// How many threads work for this database, 4,096 at most; the number of processors by default.
     pub fn threads(mut self, threads: usize) -> DatabaseOptions {
         self.threads = Some(threads);
         self
@@ -234,8 +263,10 @@ impl DatabaseOptions {
         };
         let backend = self.backend.clone();
         let backend = backend.unwrap_or_else(|| Arc::new(FileBackend));
-        let store = Store::open_with(backend, path.as_ref(), options)?;
-        self.start(store, false)
+        let pool = self.pool()?;
+        let path = path.as_ref();
+        let store = pool.install(|| Store::open_with(backend, path, options))?;
+        Database::start(store, pool, false)
     }
 
     /// Opens a database that lives in memory; whether it is read-only or created does not matter to it.
@@ -243,30 +274,44 @@ impl DatabaseOptions {
     /// # Errors
     /// If the threads cannot be started.
     pub fn in_memory(self) -> Result<Database> {
-        self.start(Store::in_memory(), true)
+        let pool = self.pool()?;
+        Database::start(Store::in_memory(), pool, true)
     }
 
-    pub(crate) fn start(self, store: Store, in_memory: bool) -> Result<Database> {
+    /// The threads that work for the database: nothing parallel is done on others.
+    pub(crate) fn pool(&self) -> Result<ThreadPool> {
         // 0 lets rayon take the number of processors.
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(self.threads.unwrap_or(0))
-            .thread_name(|index| format!("zipfdb-{index}"))
-            .build()
-            .map_err(|error| Error::Invalid {
+        let threads = self.threads.unwrap_or(0);
+        if threads > THREADS_MAX {
+            return Err(Error::Invalid {
                 subject: "threads".into(),
-                reason: error.to_string(),
-            })?;
+                reason: format!(
+                    "{threads} are too many; hint: at most {THREADS_MAX} can be started"
+                ),
+            });
+        }
+        let pool = ThreadPoolBuilder::new().num_threads(threads);
+        let pool = pool.thread_name(|index| format!("zipfdb-{index}"));
+        pool.build().map_err(no_threads)
+    }
+}
+
+impl Database {
+    pub(crate) fn start(store: Store, pool: ThreadPool, in_memory: bool) -> Result<Database> {
+        let pool = Arc::new(pool);
+        let devices = Arc::new(Devices::new(pool.clone()));
         let core = Core {
             store,
             pool,
             writing: Turns::default(),
             recompressing: Turns::default(),
             underway: Underway::default(),
+            failures: Failures::default(),
             stored: Mutex::default(),
             edits: Edits::default(),
-            devices: Arc::default(),
+            devices,
         };
-        core.replay()?;
+        core.pool.install(|| core.replay())?;
         Ok(Database {
             shared: Arc::new(Shared {
                 core: Arc::new(core),
@@ -280,9 +325,7 @@ impl DatabaseOptions {
             session: Arc::default(),
         })
     }
-}
 
-impl Database {
     /// Opens the database in directory `path`, and creates it if there is none.
     ///
     /// # Errors
@@ -324,7 +367,17 @@ impl Database {
     /// # Errors
     /// If there is a corpus of this name (in any case) or the name is not valid.
     pub fn create_corpus(&self, name: &str, settings: CorpusSettings) -> Result<Corpus> {
-        let _writing = self.shared.writing.wait();
+        self.create_corpus_until(name, settings, &self.shared.interrupt())
+    }
+
+    /// As `create_corpus`, for a statement.
+    pub(crate) fn create_corpus_until(
+        &self,
+        name: &str,
+        settings: CorpusSettings,
+        interrupt: &Interrupt,
+    ) -> Result<Corpus> {
+        let _writing = self.shared.turn(interrupt)?;
         self.shared.store.create_corpus(name, settings)?;
         Ok(Corpus::new(self.shared.clone(), name.to_owned()))
     }
@@ -335,7 +388,12 @@ impl Database {
     /// # Errors
     /// If there is no such corpus.
     pub fn drop_corpus(&self, name: &str) -> Result<()> {
-        let _writing = self.shared.writing.wait();
+        self.drop_corpus_until(name, &self.shared.interrupt())
+    }
+
+    /// As `drop_corpus`, for a statement.
+    pub(crate) fn drop_corpus_until(&self, name: &str, interrupt: &Interrupt) -> Result<()> {
+        let _writing = self.shared.turn(interrupt)?;
         let record = self.shared.store.corpus(name)?;
         self.shared.store.drop_corpus(name)?;
         self.shared.forget(&record);
@@ -349,9 +407,15 @@ impl Database {
     /// itself.
     ///
     /// # Errors
-    /// If the database is open for reading only.
+    /// If the database is open for reading only, or the wait is interrupted or longer than a statement may take.
     pub fn begin(&self) -> Result<Transaction> {
-        self.shared.begin()
+        self.begin_until(&self.shared.interrupt())
+    }
+
+    /// As `begin`, for a statement. What it is to edit is not known, so it waits for all corpora.
+    fn begin_until(&self, interrupt: &Interrupt) -> Result<Transaction> {
+        let corpora = self.shared.store.corpora();
+        self.shared.begin(corpora, interrupt)
     }
 
     /// A handle of the same open database with transactions of its own: `BEGIN` in SQL affects it and its clones only.
@@ -363,15 +427,21 @@ impl Database {
     }
 
     /// BEGIN.
-    pub(crate) fn begin_session(&self) -> Result<()> {
+    pub(crate) fn begin_session(&self, interrupt: &Interrupt) -> Result<()> {
+        let refused = || Error::Invalid {
+            subject: "BEGIN".into(),
+            reason: "there is a transaction already; hint: COMMIT or ROLLBACK ends it".into(),
+        };
+        if self.is_in_transaction() {
+            return Err(refused());
+        }
+        // Other threads of the session go on meanwhile.
+        let begun = self.begin_until(interrupt)?;
         let mut transaction = self.session.transaction.lock();
         if transaction.is_some() {
-            return Err(Error::Invalid {
-                subject: "BEGIN".into(),
-                reason: "there is a transaction already; hint: COMMIT or ROLLBACK ends it".into(),
-            });
+            return Err(refused());
         }
-        *transaction = Some(self.begin()?);
+        *transaction = Some(begun);
         Ok(())
     }
 
@@ -390,13 +460,14 @@ impl Database {
     }
 
     /// Makes edits in the session's transaction, or in one of their own.
-    pub(crate) fn edit(&self, corpus: &str, batch: Batch) -> Result<()> {
+    pub(crate) fn edit(&self, corpus: &str, batch: Batch, interrupt: &Interrupt) -> Result<()> {
         if let Some(transaction) = &mut *self.session.transaction.lock() {
             return transaction.edit(corpus, batch);
         }
-        let mut edits = self.begin()?;
+        let record = self.shared.store.corpus(corpus)?;
+        let mut edits = self.shared.begin([record], interrupt)?;
         edits.edit(corpus, batch)?;
-        edits.commit()
+        edits.commit_until(interrupt)
     }
 
     /// What statements see of a corpus.

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rayon::ThreadPool;
 use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{
     self, Buffer, ComingGrammar, DeviceFacts, DeviceGrammar, DeviceStructures, DeviceWords,
@@ -25,9 +26,9 @@ use zipfdb_sql::setting::Device as Setting;
 use crate::strategy::{Size, Task, construction_costs, insert_costs};
 use crate::{Error, Result};
 
-/// The GPUs of a database.
-#[derive(Default)]
+/// What a database computes with: the threads of the CPU and the GPUs.
 pub(crate) struct Devices {
+    pool: Arc<ThreadPool>,
     wanted: Mutex<Wanted>,
     /// Opened when one is first asked for; none if there are none.
     opened: OnceLock<Vec<Arc<Device>>>,
@@ -180,6 +181,32 @@ pub(crate) enum Candidates<'a> {
 }
 
 impl Devices {
+    /// The devices of a database that has these threads.
+    pub(crate) fn new(pool: Arc<ThreadPool>) -> Devices {
+        Devices {
+            pool,
+            wanted: Mutex::default(),
+            opened: OnceLock::new(),
+        }
+    }
+
+    /// Devices of which a test asks nothing, with a thread.
+    #[cfg(test)]
+    pub(crate) fn none() -> Arc<Devices> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        Arc::new(Devices::new(Arc::new(pool.expect("a thread"))))
+    }
+
+    /// The threads of the database. All that is parallel runs on them: there is no other pool for it.
+    pub(crate) fn pool(&self) -> &ThreadPool {
+        &self.pool
+    }
+
+    /// How many threads the database has.
+    pub(crate) fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
     /// Takes what SET says.
     ///
     /// # Errors
@@ -245,8 +272,7 @@ impl Devices {
 
     /// Whether there may be a device that answers so many look-ups at once.
     pub(crate) fn may_take_lookups(&self, count: u64) -> bool {
-        let threads = rayon::current_num_threads();
-        let on_cpu = Task::Lookups(count).cpu_cost(Size::default(), threads);
+        let on_cpu = Task::Lookups(count).cpu_cost(Size::default(), self.threads());
         !matches!(self.candidates(on_cpu), Candidates::None)
     }
 

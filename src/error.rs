@@ -141,6 +141,21 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A corpus takes no more text: much of it is pending, and recompressing it fails.
+    #[error(
+        "corpus \"{corpus}\" takes no more text: {pending} bytes of edits are pending in memory, and recompressing them \
+         fails: {reason}; hint: DELETE and DROP CORPUS make room on the disk, RECOMPRESS {corpus} tries again at once, ALTER \
+         CORPUS {corpus} SET (recompress_threshold = ...) allows more"
+    )]
+    Held {
+        /// The corpus that was written to.
+        corpus: String,
+        /// How many bytes are pending.
+        pending: u64,
+        /// Why the last recompression failed.
+        reason: String,
+    },
+
     /// A GPU failed: the message names the call.
     #[error(transparent)]
     Gpu(zipfdb_kernels::gpu::GpuError),
@@ -159,6 +174,29 @@ pub enum Error {
 
 /// A result of a database operation.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error with its causes, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// The system starts no more threads.
+pub(crate) fn no_threads(reason: impl std::error::Error) -> Error {
+    Error::Invalid {
+        subject: "threads".into(),
+        reason: format!("{reason}; hint: open the database with fewer threads"),
+    }
+}
 
 fn hint(nearest: &Option<String>) -> String {
     match nearest {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -69,15 +69,17 @@ impl<Q, A> Default for Gatherer<Q, A> {
 }
 
 impl<Q: Clone, A> Gatherer<Q, A> {
-    /// Answers a question, together with those of other threads that come before the window is over.
+    /// Answers a question, together with those of other threads that come before the window is over. `go_on` is asked every
+    /// few milliseconds.
     ///
     /// # Errors
-    /// What `one` or `all` fail with.
+    /// What `one`, `all` or `go_on` fail with.
     pub(crate) fn ask(
         &self,
         view: &Arc<CorpusView>,
         question: Q,
         window: Duration,
+        go_on: impl Fn() -> Result<()>,
         one: impl Fn(Q) -> Result<A>,
         all: impl FnOnce(Vec<Q>) -> Result<Vec<A>>,
     ) -> Result<A> {
@@ -95,7 +97,8 @@ impl<Q: Clone, A> Gatherer<Q, A> {
                         drop(state);
                         return answer.map_or_else(|| one(question), Ok);
                     }
-                    group.is_answered.wait(&mut state);
+                    go_on()?;
+                    group.is_answered.wait_for(&mut state, LOOK_INTERVAL);
                 }
             }
         }
@@ -106,13 +109,14 @@ impl<Q: Clone, A> Gatherer<Q, A> {
         });
         waiting.push(group.clone());
         drop(waiting);
-        thread::sleep(window);
         let mut answering = Answering {
             gatherer: self,
             group: &group,
             answers: Vec::new(),
         };
+        let waited = wait(window, go_on);
         let questions = answering.close();
+        waited?;
         if questions.len() == 1 {
             return one(question);
         }
@@ -123,6 +127,21 @@ impl<Q: Clone, A> Gatherer<Q, A> {
         own.map_or_else(|| one(question), Ok)
     }
 }
+
+/// Waits as long as `go_on` has no error.
+fn wait(time: Duration, go_on: impl Fn() -> Result<()>) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        go_on()?;
+        match time.checked_sub(begin.elapsed()) {
+            None | Some(Duration::ZERO) => return Ok(()),
+            Some(left) => thread::sleep(left.min(LOOK_INTERVAL)),
+        }
+    }
+}
+
+/// How often who waits looks whether to go on.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Whoever answers for all: others do not wait any more when it is over, however it ends.
 struct Answering<'a, Q, A> {
@@ -196,6 +215,19 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupt_ends_the_wait_for_others() {
+        let database = Database::in_memory().unwrap();
+        database.execute("CREATE CORPUS c").unwrap();
+        let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
+        let gatherer: Gatherer<u64, u64> = Gatherer::default();
+        let hour = Duration::from_secs(3600);
+        let ended = || Err(crate::Error::Interrupted);
+        let asked = gatherer.ask(snapshot.view(), 1, hour, ended, Ok, Ok);
+        assert!(matches!(asked, Err(crate::Error::Interrupted)));
+        assert!(gatherer.waiting.lock().is_empty());
+    }
+
+    #[test]
     fn who_waits_asks_alone_when_a_batch_fails() {
         let database = Database::in_memory().unwrap();
         database.execute("CREATE CORPUS c").unwrap();
@@ -207,7 +239,14 @@ mod tests {
                 scope.spawn(move || {
                     let all = |_| Err(crate::Error::Interrupted);
                     let window = Duration::from_millis(5);
-                    gatherer.ask(view, number, window, |number| Ok(number * 2), all)
+                    gatherer.ask(
+                        view,
+                        number,
+                        window,
+                        || Ok(()),
+                        |number| Ok(number * 2),
+                        all,
+                    )
                 })
             });
             let threads: Vec<_> = threads.collect();

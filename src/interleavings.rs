@@ -6,8 +6,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use shuttle::thread;
 use zipfdb_storage::LogPosition;
@@ -105,6 +107,8 @@ struct Worker {
     thread: Mutex<Option<thread::JoinHandle<()>>>,
     /// How often each corpus was worked on.
     done: Arc<Mutex<BTreeMap<u64, u32>>>,
+    /// What fails the next time.
+    refused: Arc<Mutex<BTreeSet<u64>>>,
 }
 
 impl Worker {
@@ -116,15 +120,20 @@ impl Worker {
                 earlier.join().unwrap();
             }
             let (queue, done) = (self.queue.clone(), self.done.clone());
+            let refused = self.refused.clone();
             *running = Some(thread::spawn(move || {
                 queue.run(|corpus, stop| {
                     for _ in 0..3 {
                         thread::yield_now();
                         if stop.load(Ordering::SeqCst) {
-                            return;
+                            return None;
                         }
                     }
+                    if refused.lock().remove(&corpus) {
+                        return Some(Duration::ZERO);
+                    }
                     *done.lock().entry(corpus).or_default() += 1;
+                    None
                 });
             }));
             true
@@ -149,7 +158,7 @@ fn whoever_waits_for_queued_work_finds_it_done() {
                 thread::spawn(move || {
                     for corpus in [number % 2, 2] {
                         worker.add(corpus);
-                        worker.queue.wait(corpus);
+                        let Ok(()) = worker.queue.wait(corpus, || Ok::<(), Infallible>(()));
                         assert!(worker.done.lock().contains_key(&corpus));
                     }
                 })
@@ -173,7 +182,7 @@ fn nobody_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
                     for corpus in [number, 2] {
                         worker.add(corpus);
                         worker.queue.cancel(2);
-                        worker.queue.wait(corpus);
+                        let Ok(()) = worker.queue.wait(corpus, || Ok::<(), Infallible>(()));
                     }
                 })
             })
@@ -182,6 +191,56 @@ fn nobody_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
         for thread in threads {
             thread.join().unwrap();
         }
+        worker.close();
+    });
+}
+
+#[test]
+fn work_that_fails_is_tried_again_without_being_asked_and_nobody_waits_for_it() {
+    sync::explore(2_000, || {
+        let worker = Arc::new(Worker::default());
+        worker.refused.lock().extend([0, 1]);
+        let threads: Vec<_> = (0..2)
+            .map(|number| {
+                let worker = worker.clone();
+                thread::spawn(move || {
+                    worker.add(number);
+                    let Ok(()) = worker.queue.wait(number, || Ok::<(), Infallible>(()));
+                    while !worker.done.lock().contains_key(&number) {
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        worker.close();
+    });
+}
+
+#[test]
+fn who_waits_may_give_up_and_a_close_ends_what_is_to_be_tried_again() {
+    sync::explore(2_000, || {
+        let worker = Arc::new(Worker::default());
+        worker.refused.lock().insert(0);
+        let waiting = {
+            let worker = worker.clone();
+            thread::spawn(move || {
+                worker.add(0);
+                let mut patience = 2;
+                let go_on = || match patience {
+                    0 => Err(()),
+                    _ => {
+                        patience -= 1;
+                        Ok(())
+                    }
+                };
+                let _gave_up = worker.queue.wait(0, go_on);
+            })
+        };
+        worker.close();
+        waiting.join().unwrap();
         worker.close();
     });
 }

@@ -8,6 +8,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rayon::ThreadPool;
+
+use crate::error::no_threads;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
@@ -120,9 +123,21 @@ impl Interrupt {
         snapshot: &Snapshot,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send,
     ) -> Result<A> {
+        self.watch_on(snapshot.pool(), work)
+    }
+
+    /// As `watch`, on the threads of a pool.
+    ///
+    /// # Errors
+    /// As `watch`.
+    pub(crate) fn watch_on<A: Send>(
+        &self,
+        pool: &ThreadPool,
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send,
+    ) -> Result<A> {
         let stop = Arc::new(AtomicBool::new(false));
         let (done, is_done) = mpsc::channel();
-        let answer = snapshot.in_place_scope(|scope| {
+        let answer = pool.in_place_scope(|scope| {
             let stop = &stop;
             scope.spawn(move |_| drop(done.send(work(stop))));
             loop {
@@ -163,12 +178,7 @@ impl Interrupt {
                 }
             };
             let looking = thread::Builder::new().name("zipfdb-interrupt".into());
-            looking
-                .spawn_scoped(scope, look)
-                .map_err(|error| Error::Invalid {
-                    subject: "threads".into(),
-                    reason: error.to_string(),
-                })?;
+            looking.spawn_scoped(scope, look).map_err(no_threads)?;
             let answer = work(stop);
             drop(done);
             answer
@@ -186,7 +196,14 @@ impl Interrupt {
         Pace {
             interrupt: self.clone(),
             steps: 0,
+            bytes: 0,
         }
+    }
+
+    /// Of what nobody ends.
+    #[cfg(test)]
+    pub(crate) fn never() -> Interrupt {
+        Interrupts::default().begin(0)
     }
 }
 
@@ -211,10 +228,15 @@ pub(crate) static NEVER: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Pace {
     interrupt: Interrupt,
     steps: u32,
+    /// Bytes of work since the last check for them.
+    bytes: usize,
 }
 
 impl Pace {
     const STEPS: u32 = 64;
+
+    /// Milliseconds of work that takes some nanoseconds a byte.
+    const BYTES: usize = 1 << 18;
 
     /// One more step.
     ///
@@ -226,6 +248,19 @@ impl Pace {
             self.steps = Pace::STEPS;
         }
         self.steps -= 1;
+        Ok(())
+    }
+
+    /// Work on so many bytes more, which takes time in proportion to them.
+    ///
+    /// # Errors
+    /// As `Interrupt::check`.
+    pub(crate) fn work(&mut self, bytes: usize) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes >= Pace::BYTES {
+            self.bytes = 0;
+            self.interrupt.check()?;
+        }
         Ok(())
     }
 }

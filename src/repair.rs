@@ -64,7 +64,9 @@ pub fn repair(
 
 /// Builds the new database and closes it.
 fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Result<RepairReport> {
-    let database = Database::options().start(target.open()?, false)?;
+    let pool = Database::options().pool()?;
+    let store = pool.install(|| target.open())?;
+    let database = Database::start(store, pool, false)?;
     let mut report = RepairReport {
         lost: salvage.lost().to_vec(),
         notes: salvage.notes().to_vec(),
@@ -156,7 +158,8 @@ impl<'a> Rescue<'a> {
 
     /// Copies the files of a segment.
     fn copy_segment(&mut self, reader: &SegmentReader, progress: &dyn Progress) -> Result<()> {
-        let entries = match reader.files() {
+        let pool = &self.database.shared().pool;
+        let entries = match pool.install(|| reader.files()) {
             Ok(entries) => entries,
             Err(error) => {
                 self.lose_segment(&error);
@@ -167,7 +170,7 @@ impl<'a> Rescue<'a> {
         let mut size = 0;
         for (index, entry) in entries.iter().enumerate() {
             let file = &entry.name;
-            let content = match reader.content(index) {
+            let content = match pool.install(|| reader.content(index)) {
                 Ok(content) => content,
                 Err(error) => {
                     let end = entry.first_byte + entry.bytes;

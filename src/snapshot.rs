@@ -41,7 +41,7 @@ use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 use crate::database::Shared;
 use crate::device::Run;
 use crate::gather::WordInFile;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, check};
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
@@ -91,15 +91,12 @@ type NamedOffsets = (String, Vec<u64>);
 /// As [`NamedOffsets`], with the file's place in order of name.
 type FileOffsets = (usize, Vec<u64>);
 
-/// Files with fewer words than this are answered on the calling thread: waking
+/// Extracts with fewer bytes than this are made on the calling thread: waking
 /// the pool would take longer.
-const SMALL_FILE_WORDS: u64 = 1 << 16;
-
-/// Likewise extracts with fewer bytes.
 const SMALL_EXTRACT_BYTES: u64 = 1 << 16;
 
-/// Files with fewer bytes are expanded by one thread anyway.
-const SMALL_FILE_BYTES: u64 = 1 << 20;
+/// Larger extracts are made in parts of so many bytes, between which they can be interrupted.
+const EXTRACT_PART_BYTES: u64 = 1 << 24;
 
 impl Snapshot {
     pub(crate) fn new(shared: Arc<Shared>, view: Arc<CorpusView>) -> Snapshot {
@@ -124,7 +121,7 @@ impl Snapshot {
     }
 
     /// How often a word, told by its number, occurs in a file.
-    pub(crate) fn count_at(&self, file: usize, word: u32) -> Result<u64> {
+    pub(crate) fn count_at(&self, file: usize, word: u32, interrupt: &Interrupt) -> Result<u64> {
         let word = self.view.word(word);
         let known = self
             .known
@@ -132,7 +129,7 @@ impl Snapshot {
             .and_then(|known| known.counts.get(&file));
         match known.and_then(|words| words.get(word)) {
             Some(&count) => Ok(count),
-            None => self.count_with(file, word, || self.view.count_in(file, word)),
+            None => self.count_with(file, word, interrupt),
         }
     }
 
@@ -152,7 +149,7 @@ impl Snapshot {
             None => {
                 let offsets = |stop: &AtomicBool| self.view.offsets_of(file, word, stop);
                 let one = || self.find_in(file, Unit::Bytes, interrupt, offsets);
-                self.search_with(file, self.view.word(word), one)
+                self.search_with(file, self.view.word(word), interrupt, one)
             }
         }
     }
@@ -228,7 +225,7 @@ impl Snapshot {
     /// If there is no such file or a segment is damaged.
     pub fn word_counts_of(&self, file: &str) -> Result<WordCounts> {
         let file = self.view.find(file)?;
-        let counts = self.on_file(file, || self.view.totals_of(file))?;
+        let counts = self.install(|| self.view.totals_of(file))?;
         Ok(WordCounts::new(self.view.clone(), counts))
     }
 
@@ -307,28 +304,30 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
+        self.count_with(file, word, &self.shared.interrupt())
+    }
+
+    /// Counts with look-ups of other threads, or alone.
+    fn count_with(&self, file: usize, word: &[u8], interrupt: &Interrupt) -> Result<u64> {
         let one = || {
             // A binary search is done before the pool would be awake.
             if self.view.can_count_now(file) {
                 return self.view.count_in(file, word);
             }
-            self.on_file(file, || self.view.count_in(file, word))
+            self.install(|| self.view.count_in(file, word))
         };
-        self.count_with(file, word, one)
-    }
-
-    /// Counts with look-ups of other threads, or as `one` does.
-    fn count_with(&self, file: usize, word: &[u8], one: impl Fn() -> Result<u64>) -> Result<u64> {
         let gathered = &self.shared.gathered;
         let Some(window) = gathered.window() else {
             return one();
         };
         let all = |asked: Vec<WordInFile>| {
             let questions = self.with_file_names(asked);
-            self.install(|| self.view.count_many(&questions, Run::to_the_end()))
+            interrupt.watch(self, |stop| {
+                self.view.count_many(&questions, Run::until(stop))
+            })
         };
-        let question = (file, word.to_vec());
-        (gathered.counts).ask(&self.view, question, window, |_| one(), all)
+        let (question, go_on) = ((file, word.to_vec()), || interrupt.check());
+        (gathered.counts).ask(&self.view, question, window, go_on, |_| one(), all)
     }
 
     /// Searches with look-ups of other threads, or as `one` does.
@@ -336,6 +335,7 @@ impl Snapshot {
         &self,
         file: usize,
         word: &[u8],
+        interrupt: &Interrupt,
         one: impl Fn() -> Result<Vec<u64>>,
     ) -> Result<Vec<u64>> {
         let gathered = &self.shared.gathered;
@@ -344,10 +344,12 @@ impl Snapshot {
         };
         let all = |asked: Vec<WordInFile>| {
             let questions = self.with_file_names(asked);
-            self.install(|| self.view.search_many(&questions, Run::to_the_end()))
+            interrupt.watch(self, |stop| {
+                self.view.search_many(&questions, Run::until(stop))
+            })
         };
-        let question = (file, word.to_vec());
-        (gathered.searches).ask(&self.view, question, window, |_| one(), all)
+        let (question, go_on) = ((file, word.to_vec()), || interrupt.check());
+        (gathered.searches).ask(&self.view, question, window, go_on, |_| one(), all)
     }
 
     fn with_file_names(&self, asked: Vec<WordInFile>) -> Vec<(&str, Vec<u8>)> {
@@ -409,8 +411,9 @@ impl Snapshot {
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
         let offsets = |stop: &AtomicBool| self.view.search_in(file, word, stop);
-        let one = || self.find_in(file, Unit::Bytes, &self.shared.interrupt(), offsets);
-        self.search_with(file, word, one)
+        let interrupt = self.shared.interrupt();
+        let one = || self.find_in(file, Unit::Bytes, &interrupt, offsets);
+        self.search_with(file, word, &interrupt, one)
     }
 
     /// Where each word occurs in its file: for each `(file, word)` what
@@ -450,11 +453,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a segment is damaged, or there are not 1 to 8 words.
-    pub fn count_phrase<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<u64> {
-        let Some(words) = self.numbers_of(words)? else {
+    pub fn count_phrase<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<u64> {
+        let Some(words) = self.install(|| self.numbers_of(words))? else {
             return Ok(0);
         };
-        self.view.ngram_count(&words, &AtomicBool::new(false))
+        self.watched(|run| self.view.ngram_count(&words, run.stop))
     }
 
     /// Where some words follow each other: the files, in order of name, with the offsets of the first word's first byte,
@@ -462,19 +465,23 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a segment is damaged, or there are not 1 to 8 words.
-    pub fn search_phrase<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Vec<NamedOffsets>> {
-        let Some(words) = self.numbers_of(words)? else {
+    pub fn search_phrase<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<Vec<NamedOffsets>> {
+        let Some(words) = self.install(|| self.numbers_of(words))? else {
             return Ok(Vec::new());
         };
-        let places = self.view.ngram_positions(&words, &AtomicBool::new(false))?;
-        let mut found: Vec<FileOffsets> = Vec::new();
-        for (file, position) in places {
-            let offset = self.view.offset_of_word(file, position)?;
-            match found.last_mut() {
-                Some((last, offsets)) if *last == file as usize => offsets.push(offset),
-                _ => found.push((file as usize, vec![offset])),
+        let found = self.watched(|run| {
+            let places = self.view.ngram_positions(&words, run.stop)?;
+            let mut found: Vec<FileOffsets> = Vec::new();
+            for (file, position) in places {
+                check(run.stop)?;
+                let offset = self.view.offset_of_word(file, position)?;
+                match found.last_mut() {
+                    Some((last, offsets)) if *last == file as usize => offsets.push(offset),
+                    _ => found.push((file as usize, vec![offset])),
+                }
             }
-        }
+            Ok(found)
+        })?;
         Ok(self.with_names(found))
     }
 
@@ -499,6 +506,17 @@ impl Snapshot {
     /// # Errors
     /// If there is no such file or a segment is damaged.
     pub fn extract(&self, file: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
+        self.extract_until(file, offset, length, &self.shared.interrupt())
+    }
+
+    /// As `extract`, for a statement.
+    pub(crate) fn extract_until(
+        &self,
+        file: &str,
+        offset: u64,
+        length: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<u8>> {
         let file = self.view.find(file)?;
         let known = self
             .known
@@ -511,7 +529,21 @@ impl Snapshot {
             if length < SMALL_EXTRACT_BYTES && self.view.can_extract_now(file) {
                 return self.view.extract(file, offset, length);
             }
-            self.install(|| self.view.extract(file, offset, length))
+            let end = offset.saturating_add(length).min(self.files()[file].bytes);
+            let mut bytes = Vec::new();
+            let mut at = offset;
+            while at < end {
+                interrupt.check()?;
+                let part = EXTRACT_PART_BYTES.min(end - at);
+                let extracted = self.install(|| self.view.extract(file, at, part))?;
+                if bytes.is_empty() {
+                    bytes = extracted;
+                } else {
+                    bytes.extend_from_slice(&extracted);
+                }
+                at += part;
+            }
+            Ok(bytes)
         };
         let gathered = &self.shared.gathered;
         let Some(window) = gathered.window().filter(|_| length < SMALL_EXTRACT_BYTES) else {
@@ -522,10 +554,12 @@ impl Snapshot {
             let ranges: Vec<(&str, u64, u64)> = asked
                 .map(|(file, offset, length)| (&self.files()[file].name[..], offset, length))
                 .collect();
-            self.install(|| self.view.extract_many(&ranges, Run::to_the_end()))
+            interrupt.watch(self, |stop| {
+                self.view.extract_many(&ranges, Run::until(stop))
+            })
         };
-        let question = (file, offset, length);
-        (gathered.extracts).ask(&self.view, question, window, |_| one(), all)
+        let (question, go_on) = ((file, offset, length), || interrupt.check());
+        (gathered.extracts).ask(&self.view, question, window, go_on, |_| one(), all)
     }
 
     /// The bytes of many ranges: for each `(file, offset, length)` what
@@ -550,12 +584,7 @@ impl Snapshot {
     /// as [`Error::Io`] with the file's name.
     pub fn write_content(&self, file: &str, target: &mut (dyn Write + Send)) -> Result<()> {
         let index = self.view.find(file)?;
-        let is_small = self.files()[index].bytes < SMALL_FILE_BYTES;
-        let written = if is_small && self.view.can_extract_now(index) {
-            self.view.write_file(index, target)?
-        } else {
-            self.install(|| self.view.write_file(index, target))?
-        };
+        let written = self.install(|| self.view.write_file(index, target))?;
         written.map_err(|source| Error::Io {
             action: "write the content of",
             path: PathBuf::from(file),
@@ -592,9 +621,9 @@ impl Snapshot {
         files.collect()
     }
 
-    /// Runs `work` here while what it spawns runs on the database's threads.
-    pub(crate) fn in_place_scope<'s, A>(&self, work: impl FnOnce(&rayon::Scope<'s>) -> A) -> A {
-        self.shared.pool.in_place_scope(work)
+    /// The database's threads.
+    pub(crate) fn pool(&self) -> &rayon::ThreadPool {
+        &self.shared.pool
     }
 
     /// Runs parallel work on the database's threads.
@@ -608,7 +637,7 @@ impl Snapshot {
         interrupt.watch(self, |stop| work(Run::until(stop)))
     }
 
-    /// Finds places in a file: here if they are kept, or that is sooner done than the pool is woken.
+    /// Finds places in a file: here if they are kept, which is sooner done than the pool is woken and needs no other threads.
     fn find_in<A: Send>(
         &self,
         file: usize,
@@ -616,22 +645,10 @@ impl Snapshot {
         interrupt: &Interrupt,
         find: impl Fn(&AtomicBool) -> Result<A> + Sync,
     ) -> Result<A> {
-        let is_small = || self.files()[file].words < SMALL_FILE_WORDS;
-        let has_places = self.view.has_places(file, unit);
-        if has_places || (unit == Unit::Bytes && is_small() && self.view.can_search_now(file)) {
+        if self.view.has_places(file, unit) {
             find(Run::to_the_end().stop)
         } else {
             interrupt.watch(self, |stop| find(stop))
-        }
-    }
-
-    /// Runs a look-up in a file: here if that is sooner done than the pool is woken.
-    fn on_file<A: Send>(&self, file: usize, work: impl FnOnce() -> A + Send) -> A {
-        let is_small = self.files()[file].words < SMALL_FILE_WORDS;
-        if is_small && self.view.can_search_now(file) {
-            work()
-        } else {
-            self.install(work)
         }
     }
 }

@@ -109,7 +109,8 @@ impl Statement {
         let plans = parameters
             .iter()
             .map(|set| Ok(zipfdb_sql::bind(parsed, &Names(&self.database), set)?));
-        execute::execute_many(&self.database, plans.collect::<Result<_>>()?)
+        let interrupt = self.database.shared().interrupt();
+        execute::execute_many(&self.database, plans.collect::<Result<_>>()?, &interrupt)
     }
 }
 

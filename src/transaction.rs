@@ -13,6 +13,7 @@ use crate::Result;
 use crate::database::Shared;
 use crate::device::Run;
 use crate::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
+use crate::interrupt::Interrupt;
 use crate::mixed::{Answer, Operation, Target};
 use crate::overlay::{Batch, Insertion, Overlay, at_row, check_name};
 use crate::snapshot::{CorpusView, Snapshot, StoredView};
@@ -159,6 +160,16 @@ impl Transaction {
     ) -> Result<Vec<Answer>> {
         let at = self.corpus(corpus)?;
         let edited = &mut self.corpora[at];
+        let adds = |operation: &Operation<'_>| {
+            matches!(
+                operation,
+                Operation::Insert { .. } | Operation::Append { .. }
+            )
+        };
+        if operations.iter().any(adds) {
+            self.shared
+                .refuse_if_held(&edited.record, &edited.overlay)?;
+        }
         let target = Target {
             stored: &edited.stored,
             overlay: &mut edited.overlay,
@@ -206,7 +217,13 @@ impl Transaction {
     /// # Errors
     /// If the log cannot be written. What of the edits reached the disk is seen when the database is opened again; until
     /// then nothing can be written.
-    pub fn commit(mut self) -> Result<()> {
+    pub fn commit(self) -> Result<()> {
+        let interrupt = self.shared.interrupt();
+        self.commit_until(&interrupt)
+    }
+
+    /// As `commit`; where others have to come first it waits until `interrupt` ends that.
+    pub(crate) fn commit_until(mut self, interrupt: &Interrupt) -> Result<()> {
         if self.batches.is_empty() {
             return Ok(());
         }
@@ -230,7 +247,7 @@ impl Transaction {
         let ensure = |position| Ok(shared.store.ensure_durable(position, self.durability)?);
         (shared.edits).commit(self.turn, commits, append, ensure)?;
         for corpus in corpora {
-            shared.recompress_if_due(corpus);
+            shared.recompress_if_due(corpus, interrupt);
         }
         Ok(())
     }
@@ -245,6 +262,10 @@ impl Transaction {
             return Ok(());
         }
         let edited = &mut self.corpora[at];
+        if !matches!(batch, Batch::Delete(_)) {
+            self.shared
+                .refuse_if_held(&edited.record, &edited.overlay)?;
+        }
         edited.overlay.apply(&batch, &*edited.stored)?;
         self.batches.push((at, Arc::new(batch)));
         Ok(())

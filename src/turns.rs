@@ -4,6 +4,7 @@
 //! is still worth it and keeps its place meanwhile, which a lock with a timeout would not do for it.
 
 use std::collections::VecDeque;
+#[cfg(test)]
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Turns {
     /// Waits for a turn.
+    #[cfg(test)]
+    #[allow(dead_code)] // As `waiting`.
     pub(crate) fn wait(&self) -> Turn {
         let Ok(turn) = self.wait_while(|| Ok::<(), Infallible>(()));
         turn

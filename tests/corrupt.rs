@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use support::harness::{Random, contents, copy_directory, scratch};
 use support::{Change, Edit, State, check_counts};
-use zipfdb::{Database, Durability, NoProgress};
+use zipfdb::{Database, Durability, NoProgress, Value};
 
 mod support;
 
@@ -162,4 +163,39 @@ fn a_flipped_byte_is_an_error_or_does_not_matter() {
         "{seen:?}"
     );
     assert!(seen.contains(&("log".to_owned(), Found::Error)), "{seen:?}");
+}
+
+#[test]
+fn damage_to_the_log_fails_check_and_hides_nothing_else() {
+    let folder = scratch();
+    build(folder.path());
+    let path = folder.path().join("d.zdb");
+    let database = Database::options().threads(1).open(&path).unwrap();
+    let check = || {
+        let rows = database.query("CHECK plain").unwrap();
+        let rows: Vec<_> = rows.collect();
+        let (last, rows) = rows.split_last().unwrap();
+        let last = last.as_ref().map(|row| row.values().to_vec());
+        (rows.len(), last.map_err(ToString::to_string))
+    };
+    let (segments, last) = check();
+    assert_eq!(last.unwrap()[3], Value::from("ok"));
+    let log = contents(&path.join("log"));
+    let (file, bytes) = log.iter().next_back().unwrap();
+    // In place: nobody's mapping of it gets shorter.
+    let mut zeroed = fs::OpenOptions::new().write(true).open(file).unwrap();
+    zeroed.write_all(&vec![0; bytes.len()]).unwrap();
+    let (rows, last) = check();
+    // A row of the log, and the verdict.
+    assert_eq!(rows, segments + 2);
+    assert!(last.unwrap_err().contains("and the record log are damaged"));
+    let checks = database.corpus("plain").unwrap();
+    let checks = checks.check(&NoProgress).unwrap();
+    let of_log = checks.last().unwrap();
+    assert_eq!(of_log.segment, None);
+    let problem = of_log.problem.as_ref().unwrap();
+    assert!(
+        problem.contains("corrupt record log at byte 0"),
+        "{problem}"
+    );
 }

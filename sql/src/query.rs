@@ -218,6 +218,8 @@ columns! {
         Pending = "pending": Integer,
         /// REAL: what share of a recompression is done, NULL if none runs.
         Recompressed = "recompressed": Real,
+        /// TEXT: why changes cannot be merged in the background, NULL if nothing is known against it.
+        RecompressError = "recompress_error": Text,
     }
 }
 

@@ -288,7 +288,7 @@ fn grouping() {
         SELECT COUNT(*), 7, 'x' || 'y' FROM reviews;
         SELECT word FROM reviews GROUP BY word COLLATE NOCASE;
         SELECT word COLLATE NOCASE AS w, MAX(word COLLATE NOCASE), COUNT(DISTINCT word COLLATE NOCASE) FROM reviews GROUP BY w ORDER BY w;
-        SELECT *, COUNT(*) FROM corpora() GROUP BY corpus, tokenizer, segments, files, bytes, words, size, ratio, pending, recompressed;
+        SELECT *, COUNT(*) FROM corpora() GROUP BY corpus, tokenizer, segments, files, bytes, words, size, ratio, pending, recompressed, recompress_error;
         SELECT offset / 10 FROM reviews GROUP BY offset / 10 ORDER BY offset / 10 + 1;
         SELECT offset % ?1 FROM reviews GROUP BY offset % 3;
         SELECT COUNT(*);

@@ -1,9 +1,11 @@
 //! Work that waits for a thread, and who waits for the work.
 //!
 //! The invariant: while a corpus is queued there is a thread that will come to it, so whoever waits for one does not wait for
-//! ever: not when the work panics, not when no thread can be started, not when the database is closed.
+//! ever: not when the work panics, not when no thread can be started, not when the database is closed. Work that is to be
+//! tried again later keeps the thread, but nobody waits for it.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
@@ -11,8 +13,8 @@ use super::sync::{AtomicBool, Condvar, Mutex, Ordering};
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Signalled when a corpus is off the queue.
-    done: Condvar,
+    /// Signalled when a corpus is off the queue, or the thread has something to look at.
+    changed: Condvar,
     /// What is being worked on is to end.
     stop: AtomicBool,
 }
@@ -21,18 +23,39 @@ pub(super) struct Queue {
 struct State {
     /// The first one is what the thread works on or will next.
     corpora: Vec<u64>,
+    /// What is to be tried again, and when.
+    later: Vec<(u64, Instant)>,
     /// Whether there is a thread that will look at them.
     is_running: bool,
     /// Nobody needs them any more.
     is_closed: bool,
 }
 
+/// How often who waits looks whether to go on.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+impl State {
+    /// Queues what is due to be tried again.
+    fn take_up(&mut self) {
+        let now = Instant::now();
+        let corpora = &mut self.corpora;
+        self.later.retain(|&(corpus, due)| {
+            if due <= now {
+                corpora.push(corpus);
+            }
+            due > now
+        });
+    }
+}
+
 impl Queue {
-    /// Queues a corpus if it is not yet. Without a thread, `start` starts one that calls [`Queue::run`], or says that it
-    /// cannot: nothing is queued then. A thread that was started before has returned from [`Queue::run`] by then.
+    /// Queues a corpus if it is not yet, and does not wait to be tried again. Without a thread, `start` starts one that calls
+    /// [`Queue::run`], or says that it cannot: nothing is queued then. A thread that was started before has returned from
+    /// [`Queue::run`] by then.
     pub(super) fn add(&self, corpus: u64, start: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
-        if state.corpora.contains(&corpus) {
+        let is_later = state.later.iter().any(|&(later, _)| later == corpus);
+        if is_later || state.corpora.contains(&corpus) {
             return;
         }
         state.corpora.push(corpus);
@@ -40,61 +63,107 @@ impl Queue {
         if !state.is_running {
             state.corpora.clear();
         }
+        self.changed.notify_all();
     }
 
-    /// Returns when a corpus is not queued any more.
-    pub(super) fn wait(&self, corpus: u64) {
+    /// Returns when a corpus is not queued any more. `go_on` is asked every few milliseconds.
+    ///
+    /// # Errors
+    /// That of `go_on`.
+    pub(super) fn wait<E>(
+        &self,
+        corpus: u64,
+        mut go_on: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut state = self.state.lock();
         while state.corpora.contains(&corpus) {
-            self.done.wait(&mut state);
+            go_on()?;
+            self.changed.wait_for(&mut state, LOOK_INTERVAL);
         }
+        Ok(())
     }
 
     /// Ends the work on a corpus that is gone. If it has not begun, `work` finds nothing to do.
     pub(super) fn cancel(&self, corpus: u64) {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if state.corpora.first() == Some(&corpus) {
             self.stop.store(true, Ordering::Relaxed);
         }
+        state.later.retain(|&(later, _)| later != corpus);
+        self.changed.notify_all();
+    }
+
+    /// A corpus is not to be tried again.
+    pub(super) fn forget(&self, corpus: u64) {
+        let mut state = self.state.lock();
+        state.later.retain(|&(later, _)| later != corpus);
+        self.changed.notify_all();
     }
 
     /// Ends all work, also what has not begun.
     pub(super) fn close(&self) {
-        self.state.lock().is_closed = true;
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        state.later.clear();
         self.stop.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
     }
 
-    /// Works on what is queued until nothing is. `work` is to end soon once its flag is set.
-    pub(super) fn run(&self, mut work: impl FnMut(u64, &AtomicBool)) {
+    /// Works on what is queued until nothing is, nor is to be tried again. `work` is to end soon once its flag is set, and
+    /// says after which time it is to be tried again, if it is.
+    pub(super) fn run(&self, mut work: impl FnMut(u64, &AtomicBool) -> Option<Duration>) {
         loop {
             let corpus = {
                 let mut state = self.state.lock();
-                let Some(&corpus) = state.corpora.first() else {
-                    state.is_running = false;
-                    return;
-                };
-                self.stop.store(state.is_closed, Ordering::Relaxed);
-                corpus
+                loop {
+                    state.take_up();
+                    if let Some(&corpus) = state.corpora.first() {
+                        self.stop.store(state.is_closed, Ordering::Relaxed);
+                        break corpus;
+                    }
+                    let Some(due) = state.later.iter().map(|&(_, due)| due).min() else {
+                        state.is_running = false;
+                        return;
+                    };
+                    let left = due.saturating_duration_since(Instant::now());
+                    self.changed.wait_for(&mut state, left);
+                }
             };
-            let _done = Done(self, corpus);
+            let mut done = Done {
+                queue: self,
+                corpus,
+                again: None,
+            };
             if !self.stop.load(Ordering::Relaxed) {
-                work(corpus, &self.stop);
+                done.again = work(corpus, &self.stop);
             }
         }
     }
 }
 
 /// Takes a corpus off the queue when its turn is over, also by a panic, so that nobody waits for it.
-struct Done<'a>(&'a Queue, u64);
+struct Done<'a> {
+    queue: &'a Queue,
+    corpus: u64,
+    again: Option<Duration>,
+}
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.corpora.retain(|&other| other != self.1);
+        let mut state = self.queue.state.lock();
+        state.corpora.retain(|&other| other != self.corpus);
+        // What was stopped is not wanted any more.
+        let again = self
+            .again
+            .filter(|_| !self.queue.stop.load(Ordering::Relaxed));
+        if let Some(delay) = again {
+            state.later.push((self.corpus, Instant::now() + delay));
+        }
         if thread::panicking() {
             state.is_running = false;
             state.corpora.clear();
+            state.later.clear();
         }
-        self.0.done.notify_all();
+        self.queue.changed.notify_all();
     }
 }

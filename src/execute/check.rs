@@ -3,12 +3,17 @@
 //! A damaged segment does not hide the state of the others: each gets a row.
 
 use crate::corpus::{Corpus, SegmentCheck};
+use crate::error::with_causes;
+use crate::interrupt::Interrupt;
 use crate::rows::{Column, Row, Rows};
 use crate::{Error, Progress, Result, Value};
 
 /// Checks every segment of a corpus, in order of id, and the record log, which all corpora share.
-pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
-    let interrupt = corpus.shared().interrupt();
+pub(crate) fn check(
+    corpus: &Corpus,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<Vec<SegmentCheck>> {
     let readers = corpus.readers()?;
     // What the store cannot see: parts of files that do not fit together, words in an order that is not ours.
     let snapshot = corpus.snapshot();
@@ -19,7 +24,9 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
     let checks = readers.into_iter().map(|reader| {
         interrupt.check()?;
         let info = reader.info().clone();
-        let stored = corpus.shared().pool.install(|| reader.verify());
+        let pool = &corpus.shared().pool;
+        let stored = interrupt.watch_on(pool, |stop| Ok(reader.verify_until(stop)))?;
+        interrupt.check()?;
         let problem = match (stored, &snapshot) {
             (Err(error), _) => Some(Error::from(error)),
             (Ok(()), Ok(snapshot)) => snapshot.check_words(info.segment_id).err(),
@@ -30,7 +37,7 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
             segment: Some(info.segment_id),
             files: info.files.into(),
             bytes: info.bytes,
-            problem: problem.map(|error| describe(&error)),
+            problem: problem.map(|error| with_causes(&error)),
             note: None,
         })
     });
@@ -41,7 +48,7 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
             Error::Inconsistent { segment, .. } => check.segment == Some(*segment),
             _ => false,
         };
-        let problem = describe(&error);
+        let problem = with_causes(&error);
         match checks.iter().position(is_at_fault) {
             Some(place) => drop(checks[place].problem.get_or_insert(problem)),
             // A segment that cannot be read has its problem already.
@@ -57,7 +64,7 @@ pub(crate) fn check(corpus: &Corpus, progress: &dyn Progress) -> Result<Vec<Segm
         problem,
         note,
     };
-    checks.extend((log.faults.iter()).map(|error| of_log(Some(describe(error)), None)));
+    checks.extend((log.faults.iter()).map(|error| of_log(Some(with_causes(error)), None)));
     checks.extend((log.dropped.into_iter()).map(|dropped| of_log(None, Some(dropped))));
     Ok(checks)
 }
@@ -85,19 +92,4 @@ pub(super) fn rows(checks: Vec<SegmentCheck>) -> Rows {
         ]))
     });
     Rows::new(columns.into(), rows.chain(verdict))
-}
-
-/// An error with its causes, in one line.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -9,6 +9,7 @@ use zipfdb_storage::LogPosition;
 
 use crate::corpus::Corpus;
 use crate::ingest::{Means, OnError, Report, ingest};
+use crate::interrupt::Interrupt;
 use crate::recompress::{Scope, recompress, write};
 use crate::sources::{Listing, Source, list_sources};
 use crate::{Error, Progress, Result};
@@ -19,9 +20,9 @@ pub(crate) fn copy_from(
     path: &Path,
     on_error: OnError,
     progress: &dyn Progress,
+    interrupt: &Interrupt,
 ) -> Result<Report> {
     let shared = corpus.shared();
-    let interrupt = shared.interrupt();
     let snapshot = corpus.snapshot()?;
     let listing = interrupt.watch(&snapshot, |stop| {
         list_sources(path, shared.directory(), stop)
@@ -149,20 +150,41 @@ mod tests {
             .unwrap();
         for stage in STAGES {
             let at = At(stage, database.interrupt_handle());
-            let error = copy_from(&corpus, &text, OnError::Stop, &at).unwrap_err();
+            let error = copy_from(
+                &corpus,
+                &text,
+                OnError::Stop,
+                &at,
+                &database.shared().interrupt(),
+            )
+            .unwrap_err();
             assert!(matches!(error, Error::Interrupted), "{stage}: {error}");
             assert_eq!(corpus.files().unwrap().len(), 0, "{stage}");
             assert_eq!(segment_files(&database), 0, "{stage}");
         }
         database.execute("SET statement_timeout = 1").unwrap();
-        let error = copy_from(&corpus, &text, OnError::Stop, &Slow).unwrap_err();
+        let error = copy_from(
+            &corpus,
+            &text,
+            OnError::Stop,
+            &Slow,
+            &database.shared().interrupt(),
+        )
+        .unwrap_err();
         assert!(
             matches!(error, Error::Timeout { milliseconds: 1 }),
             "{error}"
         );
         assert_eq!(segment_files(&database), 0);
         database.execute("RESET statement_timeout").unwrap();
-        copy_from(&corpus, &text, OnError::Stop, &Slow).unwrap();
+        copy_from(
+            &corpus,
+            &text,
+            OnError::Stop,
+            &Slow,
+            &database.shared().interrupt(),
+        )
+        .unwrap();
         assert_eq!(corpus.files().unwrap().len(), 1);
     }
 
@@ -175,10 +197,18 @@ mod tests {
         let corpus = database
             .create_corpus("pets", CorpusSettings::default())
             .unwrap();
-        copy_from(&corpus, &text, OnError::Stop, &Slow).unwrap();
+        copy_from(
+            &corpus,
+            &text,
+            OnError::Stop,
+            &Slow,
+            &database.shared().interrupt(),
+        )
+        .unwrap();
         let out = folder.path().join("out");
         let at = At("write", database.interrupt_handle());
-        let error = crate::execute::copy_to(&corpus, &out, &at).unwrap_err();
+        let error = crate::execute::copy_to(&corpus, &out, &at, &database.shared().interrupt())
+            .unwrap_err();
         assert!(matches!(error, Error::Interrupted), "{error}");
         assert!(!out.exists());
     }

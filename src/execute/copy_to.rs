@@ -11,12 +11,16 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use crate::corpus::Corpus;
-use crate::interrupt::check;
+use crate::interrupt::{Interrupt, check};
 use crate::{Error, Progress, Result};
 
 /// Writes all files and returns how many there are.
-pub(crate) fn copy_to(corpus: &Corpus, directory: &Path, progress: &dyn Progress) -> Result<u64> {
-    let interrupt = corpus.shared().interrupt();
+pub(crate) fn copy_to(
+    corpus: &Corpus,
+    directory: &Path,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<u64> {
     let snapshot = corpus.snapshot()?;
     let files = snapshot.files();
     progress.begin("write", files.iter().map(|file| file.bytes).sum());

@@ -11,6 +11,7 @@ use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::Query;
 
 use super::select::select;
+use crate::interrupt::Interrupt;
 use crate::overlay::{Batch, Insertion};
 use crate::{Database, Error, Result, Row, Rows, Value};
 
@@ -26,14 +27,14 @@ pub(crate) struct Insert {
 }
 
 /// Carries out INSERT or REPLACE.
-pub(crate) fn insert(database: &Database, insert: Insert) -> Result<Rows> {
+pub(crate) fn insert(database: &Database, insert: Insert, interrupt: &Interrupt) -> Result<Rows> {
     let place = |wanted| insert.columns.iter().position(|&column| column == wanted);
     let (file, content) = (place(InsertColumn::File), place(InsertColumn::Content));
     let offset = place(InsertColumn::Offset);
     let mut names = crate::edits::Names::default();
     let mut rows = Vec::new();
     let mut bytes = 0usize;
-    for (number, row) in select(database, insert.query)?.enumerate() {
+    for (number, row) in select(database, insert.query, interrupt)?.enumerate() {
         let mut values = row?.into_values();
         let mut take = |place: Option<usize>| {
             let value = place.and_then(|place| values.get_mut(place));
@@ -76,20 +77,25 @@ pub(crate) fn insert(database: &Database, insert: Insert) -> Result<Rows> {
         false => Batch::Insert(rows),
         true => Batch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect()),
     };
-    database.edit(&insert.corpus, batch)?;
+    database.edit(&insert.corpus, batch, interrupt)?;
     Ok(Rows::none())
 }
 
 /// Carries out DELETE: `query` gives the names of the files.
-pub(crate) fn delete(database: &Database, corpus: &str, query: Query) -> Result<Rows> {
+pub(crate) fn delete(
+    database: &Database,
+    corpus: &str,
+    query: Query,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
     let mut files: Vec<Arc<str>> = Vec::new();
-    for row in select(database, query)? {
+    for row in select(database, query, interrupt)? {
         let row: Row = row?;
         if let Value::Text(name) = &row[0] {
             files.push(name.as_str().into());
         }
     }
-    database.edit(corpus, Batch::Delete(files))?;
+    database.edit(corpus, Batch::Delete(files), interrupt)?;
     Ok(Rows::none())
 }
 

@@ -5,21 +5,26 @@
 
 use zipfdb_sql::Plan;
 
-use super::execute;
+use super::execute_until;
 use super::select::select_many;
+use crate::interrupt::Interrupt;
 use crate::progress::NoProgress;
 use crate::rows::{Row, Rows};
 use crate::{Database, Result};
 
 /// Carries out the plans of one statement, each for its parameter set.
-pub(crate) fn execute_many(database: &Database, plans: Vec<Plan>) -> Result<Rows> {
+pub(crate) fn execute_many(
+    database: &Database,
+    plans: Vec<Plan>,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
     let is_edit = |plan: &Plan| matches!(plan, Plan::Insert { .. } | Plan::Delete { .. });
     if plans.iter().any(is_edit) && !database.is_in_transaction() {
         // All sets together are one change; a session of its own leaves that of the caller alone.
         let session = database.session();
-        session.begin_session()?;
-        let rows = execute_many(&session, plans)?;
-        session.end_session("COMMIT")?.commit()?;
+        session.begin_session(interrupt)?;
+        let rows = execute_many(&session, plans, interrupt)?;
+        session.end_session("COMMIT")?.commit_until(interrupt)?;
         return Ok(rows);
     }
     let mut queries = Vec::new();
@@ -29,7 +34,7 @@ pub(crate) fn execute_many(database: &Database, plans: Vec<Plan>) -> Result<Rows
         match plan {
             Plan::Query(query) => queries.push(query),
             plan => {
-                let answer = execute(database, plan, &NoProgress)?;
+                let answer = execute_until(database, plan, &NoProgress, interrupt)?;
                 columns = answer.columns().to_vec();
                 rows.extend(answer);
             }
@@ -38,7 +43,7 @@ pub(crate) fn execute_many(database: &Database, plans: Vec<Plan>) -> Result<Rows
     // All plans are of one statement: either all are queries or none is.
     match queries.is_empty() {
         true => Ok(Rows::new(columns, rows.into_iter())),
-        false => select_many(database, queries),
+        false => select_many(database, queries, interrupt),
     }
 }
 

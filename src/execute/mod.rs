@@ -19,6 +19,7 @@ use zipfdb_sql::plan::OnError as PlanOnError;
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
 use crate::ingest::OnError;
+use crate::interrupt::Interrupt;
 use crate::rows::Rows;
 use crate::{Database, Error, Progress, Result};
 
@@ -30,6 +31,17 @@ pub(crate) use recompress::recompress;
 
 /// Carries out a plan.
 pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
+    let interrupt = database.shared().interrupt();
+    execute_until(database, plan, progress, &interrupt)
+}
+
+/// Carries out a plan of a statement that has begun.
+fn execute_until(
+    database: &Database,
+    plan: Plan,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
     if let Some(statement) = edit::is_alone(&plan)
         && database.is_in_transaction()
     {
@@ -56,14 +68,14 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
                 recompress_threshold: recompress_threshold.unwrap_or(defaults.recompress_threshold),
                 ..defaults
             };
-            database.create_corpus(&name, settings)?;
+            database.create_corpus_until(&name, settings, interrupt)?;
             Ok(Rows::none())
         }
         Plan::DropCorpus { name, if_exists } => {
             if if_exists && database.corpus(&name).is_err() {
                 return Ok(Rows::none());
             }
-            database.drop_corpus(&name)?;
+            database.drop_corpus_until(&name, interrupt)?;
             Ok(Rows::none())
         }
         Plan::CopyFrom {
@@ -76,7 +88,7 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
                 PlanOnError::Skip => OnError::Skip,
             };
             let corpus = database.corpus(&corpus)?;
-            let report = copy_from(&corpus, path.as_ref(), on_error, progress)?;
+            let report = copy_from(&corpus, path.as_ref(), on_error, progress, interrupt)?;
             for skipped in report.unreadable {
                 tracing::warn!("skipped {}: {}", skipped.path.display(), skipped.reason);
             }
@@ -84,15 +96,15 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
         }
         Plan::CopyTo { corpus, directory } => {
             let corpus = database.corpus(&corpus)?;
-            copy_to(&corpus, directory.as_ref(), progress)?;
+            copy_to(&corpus, directory.as_ref(), progress, interrupt)?;
             Ok(Rows::none())
         }
         Plan::Check { corpus } => {
             let corpus = database.corpus(&corpus)?;
-            Ok(check::rows(check(&corpus, progress)?))
+            Ok(check::rows(check(&corpus, progress, interrupt)?))
         }
-        Plan::Query(query) => select::select(database, query),
-        Plan::Explain { query, analyze } => select::explain(database, &query, analyze),
+        Plan::Query(query) => select::select(database, query, interrupt),
+        Plan::Explain { query, analyze } => select::explain(database, &query, analyze, interrupt),
         Plan::AlterCorpus {
             corpus,
             segment_size,
@@ -100,10 +112,10 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
         } => {
             let corpus = database.corpus(&corpus)?;
             if let Some(size) = segment_size {
-                corpus.set_segment_size(size)?;
+                corpus.set_segment_size_until(size, interrupt)?;
             }
             if let Some(bytes) = recompress_threshold {
-                corpus.set_recompress_threshold(bytes)?;
+                corpus.set_recompress_threshold_until(bytes, interrupt)?;
             }
             Ok(Rows::none())
         }
@@ -112,7 +124,7 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             path,
             format,
         } => {
-            let rows = select::select(database, query)?;
+            let rows = select::select(database, query, interrupt)?;
             export::export(rows, path.as_ref(), format)?;
             Ok(Rows::none())
         }
@@ -129,14 +141,15 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
                 query,
                 replace,
             },
+            interrupt,
         ),
-        Plan::Delete { corpus, query } => edit::delete(database, &corpus, query),
+        Plan::Delete { corpus, query } => edit::delete(database, &corpus, query, interrupt),
         Plan::Begin => {
-            database.begin_session()?;
+            database.begin_session(interrupt)?;
             Ok(Rows::none())
         }
         Plan::Commit => {
-            database.end_session("COMMIT")?.commit()?;
+            database.end_session("COMMIT")?.commit_until(interrupt)?;
             Ok(Rows::none())
         }
         Plan::Rollback => {
@@ -144,7 +157,7 @@ pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) 
             Ok(Rows::none())
         }
         Plan::Recompress { corpus } => {
-            recompress(&database.corpus(&corpus)?, progress)?;
+            recompress(&database.corpus(&corpus)?, progress, interrupt)?;
             Ok(Rows::none())
         }
         Plan::Set(setting) => {

@@ -1,6 +1,7 @@
 //! RECOMPRESS: all edits and segments of a corpus become new segments now.
 
 use crate::corpus::Corpus;
+use crate::interrupt::Interrupt;
 use crate::recompress::{self, Recompression, Scope};
 use crate::{Progress, Result};
 
@@ -8,10 +9,11 @@ use crate::{Progress, Result};
 pub(crate) fn recompress(
     corpus: &Corpus,
     progress: &dyn Progress,
+    interrupt: &Interrupt,
 ) -> Result<Option<Recompression>> {
     let shared = corpus.shared();
-    let interrupt = shared.interrupt();
-    interrupt.attend(|stop| {
+    let id = shared.store.corpus(corpus.name())?.id;
+    let done = interrupt.attend(|stop| {
         recompress::recompress(
             shared,
             &shared.pool,
@@ -21,5 +23,7 @@ pub(crate) fn recompress(
             stop,
             &|| interrupt.check(),
         )
-    })
+    })?;
+    shared.recompressed(id);
+    Ok(done)
 }

@@ -4,6 +4,7 @@
 //! thread's stack, and what AND, OR, CASE, COALESCE and IIF do not need is not computed. Invariant: a slot is valid for the
 //! row at hand if its stamp is the current one.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 
@@ -15,6 +16,7 @@ use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
 use super::function::call;
 use super::pattern::{Element, Pattern};
 use super::program::{ConstantList, Node, Program};
+use crate::interrupt::Pace;
 use crate::memory::{self, Held, ValueMemory};
 use crate::{Result, Value};
 
@@ -33,6 +35,8 @@ pub(crate) struct Evaluator<P> {
     memory: ValueMemory,
     /// The values that were computed for the row at hand.
     held: Held,
+    /// Looks whether the statement has to end, while values are borrowed.
+    pace: RefCell<Pace>,
 }
 
 impl<P: Deref<Target = Program>> Evaluator<P> {
@@ -40,6 +44,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     pub(crate) fn of(program: P) -> Evaluator<P> {
         let count = program.slot_count;
         let memory = program.memory.clone();
+        let pace = RefCell::new(program.interrupt.pace());
         Evaluator {
             program,
             slots: vec![Value::Null; count],
@@ -49,6 +54,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             patterns: HashMap::new(),
             held: memory.hold(),
             memory,
+            pace,
         }
     }
 
@@ -128,6 +134,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             match self.step(row, id, progress)? {
                 Step::Done(value) => {
                     self.held.add(&value);
+                    self.pace.get_mut().work(byte_count(&value))?;
                     let slot = self.program.slot(id);
                     self.slots[slot] = value;
                     self.stamps[slot] = self.stamp;
@@ -174,7 +181,9 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 negated,
             } => {
                 let text = need!(*text);
-                return Ok(Step::Done(matched(pattern.as_ref(), text, *negated)));
+                let mut pace = self.pace.borrow_mut();
+                let value = matched(pattern.as_ref(), text, *negated, &mut pace)?;
+                return Ok(Step::Done(value));
             }
             Node::Other(expression) => expression,
         };
@@ -270,8 +279,9 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 };
                 let (text, pattern) = (memory.copy(text)?, memory.copy(pattern)?);
                 let (matcher, negated) = (*matcher, *negated);
-                let pattern = self.pattern(id, matcher, pattern, escape)?;
-                matched(pattern, &text, negated)
+                self.compile(id, matcher, pattern, escape)?;
+                let pattern = self.patterns.get(&id).and_then(|known| known.2.as_ref());
+                matched(pattern, &text, negated, self.pace.get_mut())?
             }
             Expression::Case {
                 branches,
@@ -330,20 +340,23 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                     .iter()
                     .filter_map(|&argument| self.ready(row, argument))
                     .collect();
-                call(*function, &values, *collation, self.program.binding, memory)?
+                let mut pace = self.pace.borrow_mut();
+                pace.work(values.iter().map(|value| byte_count(value)).sum())?;
+                let binding = self.program.binding;
+                call(*function, &values, *collation, binding, memory, &mut pace)?
             }
         };
         Ok(Step::Done(value))
     }
 
-    /// The compiled pattern of a match, kept as long as the pattern stays the same.
-    fn pattern(
+    /// Compiles the pattern of a match into `patterns`, where it is kept as long as it stays the same.
+    fn compile(
         &mut self,
         id: ExpressionId,
         matcher: Matcher,
         pattern: Value,
         escape: Option<Value>,
-    ) -> Result<Option<&Pattern>> {
+    ) -> Result<()> {
         let shown_escape = escape.clone().unwrap_or(Value::Null);
         let known = self.patterns.get(&id);
         let is_known = known.is_some_and(|known| known.0 == pattern && known.1 == shown_escape);
@@ -352,7 +365,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             let compiled = Pattern::new(matcher, &pattern, escape.as_ref())?;
             self.patterns.insert(id, (pattern, shown_escape, compiled));
         }
-        Ok(self.patterns.get(&id).and_then(|known| known.2.as_ref()))
+        Ok(())
     }
 }
 
@@ -392,9 +405,23 @@ fn is_in(wanted: &Value, list: &ConstantList, collation: Collation) -> Option<bo
     }
 }
 
-fn matched(pattern: Option<&Pattern>, text: &Value, negated: bool) -> Value {
-    match (pattern, to_bytes(text)) {
-        (Some(pattern), Some(text)) => from_truth(Some(pattern.matches(&text) != negated)),
+fn matched(
+    pattern: Option<&Pattern>,
+    text: &Value,
+    negated: bool,
+    pace: &mut Pace,
+) -> Result<Value> {
+    Ok(match (pattern, to_bytes(text)) {
+        (Some(pattern), Some(text)) => from_truth(Some(pattern.matches(&text, pace)? != negated)),
         _ => Value::Null,
+    })
+}
+
+/// Bytes that a value keeps outside of itself.
+fn byte_count(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Blob(bytes) => bytes.len(),
+        Value::Null | Value::Integer(_) | Value::Real(_) => 0,
     }
 }

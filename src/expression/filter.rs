@@ -14,6 +14,7 @@ use zipfdb_sql::query::{BinaryOperator, Collation, Comparison, Expression, Expre
 use super::pattern::Pattern;
 use super::program::{Layout, Program, operands};
 use super::{Evaluator, to_bytes};
+use crate::interrupt::Interrupt;
 use crate::memory::ValueMemory;
 use crate::{Result, Value};
 
@@ -62,6 +63,7 @@ impl FilterSplit {
         expressions: &[Expression],
         filter: &[ExpressionId],
         binding: u64,
+        interrupt: &Interrupt,
     ) -> Result<FilterSplit> {
         let dependences = dependences(expressions);
         let mut groups: BTreeMap<usize, Vec<ExpressionId>> = BTreeMap::new();
@@ -72,9 +74,9 @@ impl FilterSplit {
                 Dependence::Nothing | Dependence::More => rest.push(conjunct),
             }
         }
-        let columns = groups
-            .into_iter()
-            .map(|(column, conjuncts)| ColumnFilter::new(expressions, column, conjuncts, binding));
+        let columns = groups.into_iter().map(|(column, conjuncts)| {
+            ColumnFilter::new(expressions, column, conjuncts, binding, interrupt)
+        });
         Ok(FilterSplit {
             columns: columns.collect::<Result<_>>()?,
             rest,
@@ -88,12 +90,13 @@ impl ColumnFilter {
         column: usize,
         conjuncts: Vec<ExpressionId>,
         binding: u64,
+        interrupt: &Interrupt,
     ) -> Result<ColumnFilter> {
         let layout = Layout {
             columns: HashMap::from([(column, 0)]),
             keys: 0,
         };
-        let program = Arc::new(Program::new(expressions, &layout, binding)?);
+        let program = Arc::new(Program::new(expressions, &layout, binding, interrupt)?);
         let mut filter = ColumnFilter {
             column,
             values: None,
@@ -381,7 +384,7 @@ mod tests {
         let mut expressions = vec![Expression::Column(0), Expression::Column(1)];
         add(&mut expressions);
         let last = ExpressionId(u32::try_from(expressions.len()).unwrap() - 1);
-        FilterSplit::new(&expressions, &[last], 0).unwrap()
+        FilterSplit::new(&expressions, &[last], 0, &Interrupt::never()).unwrap()
     }
 
     fn compare(comparison: Comparison, left: u32, right: u32) -> Expression {
@@ -450,7 +453,7 @@ mod tests {
             compare(Comparison::Greater, 0, 1),
         ];
         let filter = [ExpressionId(6), ExpressionId(5)];
-        let split = FilterSplit::new(&expressions, &filter, 0).unwrap();
+        let split = FilterSplit::new(&expressions, &filter, 0, &Interrupt::never()).unwrap();
         assert_eq!(split.columns[0].values().unwrap(), [Value::from("b")]);
         assert_eq!(
             split.columns[0].range().lower,

@@ -12,6 +12,7 @@ use super::compare::compare;
 use super::convert::{from_count, text_or_blob, to_bytes, to_integer, to_real};
 use super::number::{number_prefix, real_to_literal, round};
 use super::text::{self, Case};
+use crate::interrupt::Pace;
 use crate::memory::ValueMemory;
 use crate::{Error, Result, Value};
 
@@ -25,6 +26,7 @@ pub(crate) fn call(
     collation: Collation,
     binding: u64,
     memory: &ValueMemory,
+    pace: &mut Pace,
 ) -> Result<Value> {
     let first = arguments.first().copied().unwrap_or(&Value::Null);
     let second = arguments.get(1).copied();
@@ -57,18 +59,18 @@ pub(crate) fn call(
             }
         }
         // The second argument of replace may decide before the third is looked at.
-        Function::Replace => text::replace(first, second, arguments.get(2).copied(), memory)?,
+        Function::Replace => text::replace(first, second, arguments.get(2).copied(), memory, pace)?,
         // All that follow are NULL if an argument is.
         _ if arguments.iter().any(is_null) => Value::Null,
         Function::Abs => abs(first)?,
-        Function::Instr => text::instr(first, second.unwrap_or(&Value::Null)),
+        Function::Instr => text::instr(first, second.unwrap_or(&Value::Null), pace)?,
         Function::Length => text::length(first),
         Function::OctetLength => from_count(to_bytes(first).unwrap_or_default().len() as u64),
-        Function::Lower => text::change_case(first, Case::Lower, memory)?,
-        Function::Upper => text::change_case(first, Case::Upper, memory)?,
-        Function::LeftTrim => text::trim(first, second, (true, false), memory)?,
-        Function::RightTrim => text::trim(first, second, (false, true), memory)?,
-        Function::Trim => text::trim(first, second, (true, true), memory)?,
+        Function::Lower => text::change_case(first, Case::Lower, memory, pace)?,
+        Function::Upper => text::change_case(first, Case::Upper, memory, pace)?,
+        Function::LeftTrim => text::trim(first, second, (true, false), memory, pace)?,
+        Function::RightTrim => text::trim(first, second, (false, true), memory, pace)?,
+        Function::Trim => text::trim(first, second, (true, true), memory, pace)?,
         // Of equal ones `max` takes the first and `min` the last.
         Function::Max => memory.copy(extreme(arguments, collation, Ordering::is_lt))?,
         Function::Min => memory.copy(extreme(arguments, collation, Ordering::is_ge))?,

@@ -1,20 +1,26 @@
 //! LIKE, GLOB and REGEXP.
 //!
-//! A pattern is compiled into elements that match one character each, or any number. Only the last `%` or `*` is ever
-//! tried again, so matching takes at most text times pattern steps. Texts are bytes: one that is not part of a UTF-8
-//! character counts as a character that equals only itself.
+//! A pattern is compiled into elements that match one character each, in runs with any number of characters between them
+//! (`runs`). Texts are bytes: one that is not part of a UTF-8 character counts as a character that equals only itself.
+
+mod runs;
 
 use regex::bytes::Regex;
 use zipfdb_sql::query::Matcher;
 
+use self::runs::Runs;
 use super::convert::to_bytes;
+use crate::interrupt::Pace;
 use crate::{Error, Result, Value};
+
+/// Most bytes of a pattern of LIKE or GLOB, as in SQLite.
+const PATTERN_BYTES_MAX: usize = 50_000;
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]
 pub(crate) enum Pattern {
     /// Of LIKE or GLOB.
-    Elements(Vec<Element>),
+    Runs(Runs),
     /// Of REGEXP.
     Regex(Regex),
 }
@@ -30,7 +36,7 @@ pub(crate) enum Element {
     Any,
     /// Any number of characters.
     Many,
-    /// A character in one of the ranges, or with `inverted` in none.
+    /// A character in one of the ranges, or with `inverted` in none. Ranges ascend and do not meet.
     Set {
         ranges: Vec<(u32, u32)>,
         inverted: bool,
@@ -41,6 +47,9 @@ pub(crate) enum Element {
 
 impl Pattern {
     /// Compiles a pattern; none if it or its escape is NULL, and then the match is NULL.
+    ///
+    /// # Errors
+    /// If the pattern is too long or no regular expression, or its escape is not one character.
     pub(crate) fn new(
         matcher: Matcher,
         pattern: &Value,
@@ -54,26 +63,41 @@ impl Pattern {
         let Some(pattern) = to_bytes(pattern) else {
             return Ok(None);
         };
+        if matcher != Matcher::Regexp && pattern.len() > PATTERN_BYTES_MAX {
+            return Err(Error::Invalid {
+                subject: "LIKE or GLOB".into(),
+                reason: format!(
+                    "the pattern has {} bytes, at most {PATTERN_BYTES_MAX} can be matched; hint: instr finds longer texts",
+                    pattern.len()
+                ),
+            });
+        }
         Ok(Some(match matcher {
-            Matcher::Like => Pattern::Elements(like(&pattern, escape)),
-            Matcher::Glob => Pattern::Elements(glob(&pattern)),
+            Matcher::Like => Pattern::Runs(Runs::new(&like(&pattern, escape))),
+            Matcher::Glob => Pattern::Runs(Runs::new(&glob(&pattern))),
             Matcher::Regexp => Pattern::Regex(regexp(&pattern)?),
         }))
     }
 
     /// Whether the text matches.
-    pub(crate) fn matches(&self, text: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// If the statement has to end.
+    pub(crate) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
         match self {
-            Pattern::Elements(elements) => matches(elements, text),
-            Pattern::Regex(regex) => regex.is_match(text),
+            Pattern::Runs(runs) => runs.matches(text, pace),
+            Pattern::Regex(regex) => {
+                pace.work(text.len())?;
+                Ok(regex.is_match(text))
+            }
         }
     }
 
     /// The bytes that every match begins with.
     pub(crate) fn prefix(&self) -> Vec<u8> {
         let mut prefix = Vec::new();
-        if let Pattern::Elements(elements) = self {
-            for element in elements {
+        if let Pattern::Runs(runs) = self {
+            for element in runs.first() {
                 let Element::One(code) = element else { break };
                 push_code(*code, &mut prefix);
             }
@@ -159,7 +183,10 @@ fn set(rest: &mut (impl Iterator<Item = u32> + Clone)) -> Element {
     let mut before = None;
     while let Some(code) = next {
         if code == CLOSE {
-            return Element::Set { ranges, inverted };
+            return Element::Set {
+                ranges: disjoint(ranges),
+                inverted,
+            };
         }
         let last = rest.clone().next().filter(|&code| code != CLOSE);
         match (before, last) {
@@ -178,40 +205,18 @@ fn set(rest: &mut (impl Iterator<Item = u32> + Clone)) -> Element {
     Element::Never
 }
 
-fn matches(elements: &[Element], text: &[u8]) -> bool {
-    let (mut element, mut at) = (0, 0);
-    // Behind the last `Many`, and where its match ends so far.
-    let mut again: Option<(usize, usize)> = None;
-    loop {
-        let matched = match (elements.get(element), text.get(at..)) {
-            (None, Some([])) => return true,
-            (Some(Element::Many), _) => {
-                element += 1;
-                if element == elements.len() {
-                    return true;
-                }
-                again = Some((element, at));
-                continue;
-            }
-            (Some(wanted), Some(rest @ [_, ..])) => {
-                let (code, length) = first_character(rest);
-                wanted.accepts(code).then_some(length)
-            }
-            _ => None,
-        };
-        match (matched, again) {
-            (Some(length), _) => {
-                element += 1;
-                at += length;
-            }
-            (None, Some((behind, end))) if end < text.len() => {
-                let (_, length) = first_character(&text[end..]);
-                again = Some((behind, end + length));
-                (element, at) = (behind, end + length);
-            }
-            _ => return false,
+/// The same codes in ranges that ascend and do not meet.
+fn disjoint(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    ranges.retain(|(first, last)| first <= last);
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, kept| {
+        let meet = next.0 <= kept.1 + 1;
+        if meet {
+            kept.1 = kept.1.max(next.1);
         }
-    }
+        meet
+    });
+    ranges
 }
 
 impl Element {
@@ -222,9 +227,8 @@ impl Element {
             Element::Letter(lower) => code | 0x20 == *lower,
             Element::Any => true,
             Element::Set { ranges, inverted } => {
-                let is_in = ranges
-                    .iter()
-                    .any(|range| (range.0..=range.1).contains(&code));
+                let behind = ranges.partition_point(|range| range.0 <= code);
+                let is_in = behind > 0 && code <= ranges[behind - 1].1;
                 is_in != *inverted
             }
             Element::Many | Element::Never => false,
@@ -263,6 +267,20 @@ fn first_character(text: &[u8]) -> (u32, usize) {
     }
 }
 
+/// The last character of a text that is not empty, and its bytes: that which reading from the front comes to.
+fn last_character(text: &[u8]) -> (u32, usize) {
+    let last = text[text.len() - 1];
+    if last < 0x80 {
+        return (last.into(), 1);
+    }
+    // Where a whole character stands no other one reaches in, so it is read as one from the front too.
+    let whole = (2..=4.min(text.len())).find_map(|length| {
+        let (code, read) = first_character(&text[text.len() - length..]);
+        (read == length).then_some((code, length))
+    });
+    whole.unwrap_or((STRAY_BYTES + u32::from(last), 1))
+}
+
 fn push_code(code: u32, bytes: &mut Vec<u8>) {
     match char::from_u32(code) {
         Some(character) => {
@@ -276,12 +294,16 @@ fn push_code(code: u32, bytes: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::interrupt::Interrupt;
 
     fn is_match(matcher: Matcher, pattern: &[u8], text: &[u8]) -> bool {
         let pattern = Value::Blob(pattern.to_vec());
         let pattern = Pattern::new(matcher, &pattern, None).unwrap().unwrap();
-        pattern.matches(text)
+        let mut pace = Interrupt::never().pace();
+        pattern.matches(text, &mut pace).unwrap()
     }
 
     #[test]
@@ -289,18 +311,152 @@ mod tests {
         assert!(is_match(Matcher::Like, b"a\xff_%", b"A\xff\xfe"));
         assert!(!is_match(Matcher::Like, b"a\xff", b"a\xfe"));
         assert!(is_match(Matcher::Glob, b"?\xc3*", b"\xe4\xc3"));
+        assert!(!is_match(Matcher::Glob, b"*\xc3*", "\u{e4}".as_bytes()));
+        assert!(!is_match(Matcher::Glob, b"*\xa4", "\u{e4}".as_bytes()));
         assert!(is_match(Matcher::Regexp, br"^(?-u:\xff)b$", b"\xffb"));
     }
 
+    /// The elements of a pattern, matched one by one with every possible length of `Many`.
+    fn is_match_by_trying(elements: &[Element], text: &[u8]) -> bool {
+        let codes: Vec<u32> = characters(text).collect();
+        // Whether the elements so far match the first so many characters.
+        let mut ends = vec![false; codes.len() + 1];
+        ends[0] = true;
+        for element in elements {
+            let mut is_any = false;
+            let next = (0..=codes.len()).map(|end| {
+                is_any |= ends[end];
+                match element {
+                    Element::Many => is_any,
+                    element => end > 0 && ends[end - 1] && element.accepts(codes[end - 1]),
+                }
+            });
+            ends = next.collect();
+        }
+        ends[codes.len()]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+        #[test]
+        fn runs_match_what_their_elements_match(
+            pattern in proptest::collection::vec(
+                prop::sample::select(vec![
+                    "a", "A", "b", "%", "*", "_", "?", "[a-b]", "[^a]", "[^\u{e4}]", "\u{e4}", "[\u{e0}-\u{ef}b]", "aba",
+                    "abababab", "[b-a]",
+                ]),
+                0..90,
+            ),
+            text in proptest::collection::vec(
+                prop::sample::select(vec![&b"a"[..], b"A", b"b", b"ab", "\u{e4}".as_bytes(), b"\xc3", b"\xa4", b"ababab"]),
+                0..60,
+            ),
+            cut in 0..90usize,
+        ) {
+            let pattern = pattern[..cut.min(pattern.len())].concat();
+            let mut pattern = pattern.into_bytes();
+            if cut % 5 == 0 {
+                pattern.push(0xa4);
+            }
+            let text = text.concat();
+            for (matcher, elements) in [
+                (Matcher::Like, like(&pattern, None)),
+                (Matcher::Glob, glob(&pattern)),
+            ] {
+                let expected = is_match_by_trying(&elements, &text);
+                prop_assert_eq!(is_match(matcher, &pattern, &text), expected, "{:?}", matcher);
+            }
+        }
+    }
+
     #[test]
-    fn many_wildcards_take_no_exponential_time() {
-        let text = "a".repeat(4000);
-        let pattern = "%a".repeat(40) + "b";
-        assert!(!is_match(
-            Matcher::Like,
-            pattern.as_bytes(),
-            text.as_bytes()
-        ));
+    fn runs_longer_than_a_machine_word_are_found() {
+        for (pattern, filler) in [("a", "a"), ("_", "a"), ("aB", "Ab"), ("\u{e4}", "\u{e4}")] {
+            for length in [63, 64, 65, 130] {
+                let run = pattern.repeat(length);
+                let text = |count| format!("x{}y", filler.repeat(count));
+                let like = format!("%{run}y%");
+                let count =
+                    |text: String| is_match(Matcher::Like, like.as_bytes(), text.as_bytes());
+                assert!(
+                    count(text(length)) && count(text(length + 70)),
+                    "{pattern} {length}"
+                );
+                // The wildcard takes the `x` too.
+                assert_eq!(
+                    count(text(length - 1)),
+                    pattern == "_",
+                    "{pattern} {length}"
+                );
+            }
+        }
+    }
+
+    /// An interrupt that has happened: whatever looks ends.
+    fn interrupted() -> Pace {
+        let interrupt = Interrupt::never();
+        interrupt.handle().interrupt();
+        interrupt.pace()
+    }
+
+    #[test]
+    fn many_wildcards_take_time_in_proportion_to_the_text() {
+        // Text times pattern would be 10^11 steps, of minutes.
+        let text = "a".repeat(4_000_000);
+        for pattern in [
+            "%a".repeat(10_000) + "b",
+            format!("%{}b%", "a".repeat(40_000)),
+        ] {
+            assert!(!is_match(
+                Matcher::Like,
+                pattern.as_bytes(),
+                text.as_bytes()
+            ));
+            assert!(!is_match(
+                Matcher::Glob,
+                pattern.replace('%', "*").as_bytes(),
+                text.as_bytes()
+            ));
+        }
+    }
+
+    #[test]
+    fn an_interrupt_ends_matching_within_a_text() {
+        let text = "a".repeat(1 << 20);
+        for (matcher, pattern) in [
+            (Matcher::Like, "%b%"),
+            (Matcher::Like, "%_b%"),
+            (Matcher::Glob, "*b*"),
+            (Matcher::Glob, "*[b-c]*"),
+            (Matcher::Regexp, "b"),
+        ] {
+            let pattern = Pattern::new(matcher, &Value::from(pattern), None);
+            let found = pattern
+                .unwrap()
+                .unwrap()
+                .matches(text.as_bytes(), &mut interrupted());
+            assert!(matches!(found, Err(Error::Interrupted)), "{matcher:?}");
+        }
+        let long = format!("%{}b%", "a".repeat(100));
+        for pattern in [long.clone(), long.replace("ab", "_b")] {
+            let pattern = Pattern::new(Matcher::Like, &Value::from(pattern.as_str()), None);
+            let found = pattern
+                .unwrap()
+                .unwrap()
+                .matches(text.as_bytes(), &mut interrupted());
+            assert!(matches!(found, Err(Error::Interrupted)));
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_too_long_is_an_error() {
+        let pattern = Value::Text("a".repeat(PATTERN_BYTES_MAX + 1));
+        let error = Pattern::new(Matcher::Like, &pattern, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "LIKE or GLOB: the pattern has 50001 bytes, at most 50000 can be matched; hint: instr finds longer texts"
+        );
+        assert!(Pattern::new(Matcher::Regexp, &pattern, None).is_ok());
     }
 
     #[test]

@@ -11,8 +11,9 @@ use super::Evaluator;
 use super::compare::compare;
 use super::evaluator::check_pattern;
 use super::pattern::Pattern;
+use crate::interrupt::Interrupt;
 use crate::memory::{self, ValueMemory};
-use crate::{Result, Value};
+use crate::{Error, Result, Value};
 
 /// Expressions, ready to be evaluated.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Program {
     pub(super) slot_count: usize,
     /// Number of the parameter set.
     pub(super) binding: u64,
+    /// Ends the statement that the expressions are of.
+    pub(super) interrupt: Interrupt,
     /// What values may take where the program is evaluated.
     pub(super) memory: ValueMemory,
     /// Bytes of values that have been computed.
@@ -87,17 +90,19 @@ impl Program {
     /// Prepares expressions.
     ///
     /// # Errors
-    /// If a constant pattern is not valid.
+    /// If a constant pattern is not valid, or the statement has to end.
     pub(crate) fn new(
         expressions: &[Expression],
         layout: &Layout,
         binding: u64,
+        interrupt: &Interrupt,
     ) -> Result<Program> {
         let mut program = Program {
             nodes: Vec::with_capacity(expressions.len()),
             slots: Vec::with_capacity(expressions.len()),
             slot_count: 0,
             binding,
+            interrupt: interrupt.clone(),
             memory: ValueMemory::default(),
             folded_bytes: 0,
         };
@@ -204,6 +209,9 @@ impl Program {
     }
 
     /// The value of an expression of constants; none if it fails, so that it fails only where it is evaluated.
+    ///
+    /// # Errors
+    /// If a constant pattern is not valid, or the statement has to end.
     fn folded(&mut self, expression: &Expression) -> Result<Option<Value>> {
         if let Expression::Match {
             matcher,
@@ -226,6 +234,9 @@ impl Program {
         self.nodes.pop();
         self.slots.pop();
         self.slot_count = slot_count;
+        if let Err(error @ (Error::Interrupted | Error::Timeout { .. })) = value {
+            return Err(error);
+        }
         let value = value.ok();
         self.folded_bytes += value.as_ref().map_or(0, memory::size);
         Ok(value)

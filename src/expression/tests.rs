@@ -7,6 +7,7 @@ use zipfdb_sql::query::{
 };
 
 use super::*;
+use crate::interrupt::Interrupt;
 use crate::memory::{self, ValueMemory};
 use crate::{Error, Result, Value};
 
@@ -17,7 +18,7 @@ fn id(index: usize) -> ExpressionId {
 /// Evaluates the last of `expressions` on a row.
 fn evaluate_on(expressions: &[Expression], row: &[Value]) -> Result<Value> {
     let layout = Layout::whole(row.len(), 0);
-    let program = Program::new(expressions, &layout, 3)?;
+    let program = Program::new(expressions, &layout, 3, &Interrupt::never())?;
     Evaluator::of(&program).take(row, id(expressions.len() - 1))
 }
 
@@ -340,7 +341,7 @@ fn a_regular_expression_matches_anywhere_and_is_checked_before_any_row() {
     );
     let layout = Layout::whole(1, 0);
     let bad = expressions("glob", vec![constant("["), Expression::Column(0)]);
-    assert!(Program::new(&bad, &layout, 0).is_ok());
+    assert!(Program::new(&bad, &layout, 0, &Interrupt::never()).is_ok());
     let mut bad = bad;
     bad[2] = Expression::Match {
         matcher: Matcher::Regexp,
@@ -349,7 +350,62 @@ fn a_regular_expression_matches_anywhere_and_is_checked_before_any_row() {
         escape: None,
         negated: false,
     };
-    assert!(Program::new(&bad, &layout, 0).is_err());
+    assert!(Program::new(&bad, &layout, 0, &Interrupt::never()).is_err());
+}
+
+#[test]
+fn functions_on_a_large_text_end_with_an_interrupt() {
+    let interrupt = Interrupt::never();
+    interrupt.handle().interrupt();
+    let text = Value::Text("abcdefg ".repeat(1 << 16));
+    let (some, set) = (Value::from("a"), Value::from("abcdefg "));
+    let missing = Value::from("gh");
+    for (function, arguments) in [
+        (Function::Instr, vec![&text, &missing]),
+        (Function::Replace, vec![&text, &some, &set]),
+        (Function::Lower, vec![&text]),
+        (Function::Upper, vec![&text]),
+        (Function::Trim, vec![&text, &set]),
+        (Function::LeftTrim, vec![&text, &set]),
+        (Function::RightTrim, vec![&text, &set]),
+    ] {
+        let (memory, mut pace) = (ValueMemory::default(), interrupt.pace());
+        let answer = function::call(
+            function,
+            &arguments,
+            Collation::Binary,
+            0,
+            &memory,
+            &mut pace,
+        );
+        let is_interrupted = matches!(answer, Err(Error::Interrupted));
+        assert!(is_interrupted, "{function:?}");
+    }
+}
+
+#[test]
+fn parts_of_a_large_text_do_not_show_in_its_case() {
+    // A capital sigma is another letter at the end of a word, and words stand across the borders of parts.
+    let text = "\u{39f}\u{394}\u{39f}\u{3a3} \u{3a3}A\u{3a3}. ".repeat(40_000);
+    let (memory, mut pace) = (ValueMemory::default(), Interrupt::never().pace());
+    for (function, change) in [
+        (Function::Lower, str::to_lowercase as fn(&str) -> String),
+        (Function::Upper, str::to_uppercase),
+    ] {
+        let value = Value::Text(text.clone());
+        let changed = function::call(
+            function,
+            &[&value],
+            Collation::Binary,
+            0,
+            &memory,
+            &mut pace,
+        );
+        assert!(
+            changed.unwrap() == Value::Text(change(&text)),
+            "{function:?}"
+        );
+    }
 }
 
 #[test]
@@ -408,7 +464,12 @@ fn a_value_is_as_long_as_was_said_before_it_was_made() {
         let operands = (0..row.len()).map(Expression::Column).collect();
         let expressions = expressions(name, operands);
         let within = |bytes: u64| {
-            let program = Program::new(&expressions, &Layout::whole(row.len(), 0), 0)?;
+            let program = Program::new(
+                &expressions,
+                &Layout::whole(row.len(), 0),
+                0,
+                &Interrupt::never(),
+            )?;
             let program = program.within(&ValueMemory::of(bytes))?;
             Evaluator::of(&program).take(&row, id(expressions.len() - 1))
         };
@@ -439,7 +500,7 @@ fn hostile_constants_are_not_computed_before_there_is_a_row() {
         });
     }
     let memory = ValueMemory::of(1 << 20);
-    let program = Program::new(&all, &Layout::default(), 0).unwrap();
+    let program = Program::new(&all, &Layout::default(), 0, &Interrupt::never()).unwrap();
     let program = program.within(&memory).unwrap();
     let bytes = |index: usize| program.constant(id(index)).map(memory::size);
     let folded = (0..all.len()).filter_map(bytes).sum::<u64>();

@@ -3,10 +3,17 @@
 //! A number stands for its text, a BLOB for the text that its bytes are. Invariant: characters are counted as SQLite counts
 //! them in UTF-8, so a BLOB that is no text still has a length in characters: bytes that continue a character count nothing.
 
+use memchr::memchr2;
+use memchr::memmem::Finder;
+use zipfdb_sql::substr_range;
+
 use super::convert::{from_count, text_or_blob, to_bytes, to_integer};
+use crate::interrupt::Pace;
 use crate::memory::ValueMemory;
 use crate::{Result, Value};
-use zipfdb_sql::substr_range;
+
+/// Bytes that are worked on between two looks whether to go on, at least.
+const PART: usize = 1 << 18;
 
 /// Where each character begins.
 fn character_starts(text: &[u8]) -> impl DoubleEndedIterator<Item = usize> + '_ {
@@ -60,31 +67,49 @@ pub(super) fn part_of(part: &[u8], what: &str, memory: &ValueMemory) -> Result<V
 }
 
 /// `instr(x, y)`: bytes of two BLOBs, else characters; 0 if there is none.
-pub(super) fn instr(value: &Value, wanted: &Value) -> Value {
+///
+/// # Errors
+/// If the statement has to end.
+pub(super) fn instr(value: &Value, wanted: &Value, pace: &mut Pace) -> Result<Value> {
     let text = to_bytes(value).unwrap_or_default();
     let needle = to_bytes(wanted).unwrap_or_default();
     let in_bytes = matches!((value, wanted), (Value::Blob(_), Value::Blob(_)));
-    from_count(match find(&text, &needle) {
+    let found = find(&text, 0, &Finder::new(&*needle), pace)?;
+    Ok(from_count(match found {
         None => 0,
         Some(at) if in_bytes => at as u64 + 1,
         Some(at) => character_count(&text[..at]) + 1,
-    })
+    }))
 }
 
-/// Where `needle` first occurs.
-fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
-    match needle {
-        [] => Some(0),
-        needle => text.windows(needle.len()).position(|part| part == needle),
+/// Where the needle occurs first at a byte of the text or behind it.
+fn find(text: &[u8], mut at: usize, needle: &Finder<'_>, pace: &mut Pace) -> Result<Option<usize>> {
+    let length = needle.needle().len();
+    loop {
+        let end = text.len().min(at + PART.max(2 * length));
+        if let Some(found) = needle.find(&text[at..end]) {
+            pace.work(found)?;
+            return Ok(Some(at + found));
+        }
+        pace.work(end - at)?;
+        if end == text.len() {
+            return Ok(None);
+        }
+        // It may begin in this part and end behind it.
+        at = end - (length - 1);
     }
 }
 
 /// `replace(x, from, to)`.
+///
+/// # Errors
+/// If it is too long, or the statement has to end.
 pub(super) fn replace(
     value: &Value,
     from: Option<&Value>,
     to: Option<&Value>,
     memory: &ValueMemory,
+    pace: &mut Pace,
 ) -> Result<Value> {
     const WHAT: &str = "the result of replace";
     let (Some(text), Some(from)) = (to_bytes(value), from.and_then(to_bytes)) else {
@@ -99,49 +124,27 @@ pub(super) fn replace(
     let Some(to) = to.and_then(to_bytes) else {
         return Ok(Value::Null);
     };
+    let from = Finder::new(&*from);
     // What cannot grow needs no count.
-    let growth = to.len().saturating_sub(from.len()) as u64;
-    let places = match growth {
-        0 => 0,
-        _ => Matches::new(&text, &from).count() as u64,
-    };
-    let bytes = (text.len() as u64).saturating_add(places.saturating_mul(growth));
-    let mut replaced = memory.buffer(WHAT, bytes)?;
-    let mut end = 0;
-    for start in Matches::new(&text, &from) {
-        replaced.extend_from_slice(&text[end..start]);
-        replaced.extend_from_slice(&to);
-        end = start + from.len();
-    }
-    replaced.extend_from_slice(&text[end..]);
-    Ok(text_or_blob(replaced))
-}
-
-/// Where a needle that is not empty begins in a text, again and again, each behind the one before.
-struct Matches<'a> {
-    text: &'a [u8],
-    needle: &'a [u8],
-    next: usize,
-}
-
-impl<'a> Matches<'a> {
-    fn new(text: &'a [u8], needle: &'a [u8]) -> Matches<'a> {
-        Matches {
-            text,
-            needle,
-            next: 0,
+    let growth = to.len().saturating_sub(from.needle().len()) as u64;
+    let mut bytes = text.len() as u64;
+    if growth > 0 {
+        let mut next = 0;
+        while let Some(at) = find(&text, next, &from, pace)? {
+            bytes = bytes.saturating_add(growth);
+            next = at + from.needle().len();
         }
     }
-}
-
-impl Iterator for Matches<'_> {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        let start = self.next + find(&self.text[self.next..], self.needle)?;
-        self.next = start + self.needle.len();
-        Some(start)
+    let mut replaced = memory.buffer(WHAT, bytes)?;
+    let mut kept = 0;
+    while let Some(at) = find(&text, kept, &from, pace)? {
+        pace.work(to.len())?;
+        replaced.extend_from_slice(&text[kept..at]);
+        replaced.extend_from_slice(&to);
+        kept = at + from.needle().len();
     }
+    replaced.extend_from_slice(&text[kept..]);
+    Ok(text_or_blob(replaced))
 }
 
 /// What `change_case` makes of letters.
@@ -177,36 +180,67 @@ impl Case {
 }
 
 /// `lower(x)` and `upper(x)`; bytes that are not UTF-8 stay.
-pub(super) fn change_case(value: &Value, case: Case, memory: &ValueMemory) -> Result<Value> {
+///
+/// # Errors
+/// If it is too long, or the statement has to end.
+pub(super) fn change_case(
+    value: &Value,
+    case: Case,
+    memory: &ValueMemory,
+    pace: &mut Pace,
+) -> Result<Value> {
     let what = match case {
         Case::Lower => "the result of lower",
         Case::Upper => "the result of upper",
     };
     let text = to_bytes(value).unwrap_or_default();
-    if text.is_ascii() {
-        let mut changed = part_of(&text, what, memory)?;
-        match case {
-            Case::Lower => changed.make_ascii_lowercase(),
-            Case::Upper => changed.make_ascii_uppercase(),
+    let mut bytes = 0;
+    for chunk in text.utf8_chunks() {
+        for part in Parts(chunk.valid()) {
+            pace.work(part.len())?;
+            bytes += case.changed_bytes(part);
         }
-        return Ok(text_or_blob(changed));
+        bytes += chunk.invalid().len();
     }
-    let chunks = || text.utf8_chunks();
-    let bytes = chunks().map(|chunk| case.changed_bytes(chunk.valid()) + chunk.invalid().len());
-    let mut changed = memory.buffer(what, bytes.sum::<usize>() as u64)?;
-    for chunk in chunks() {
-        changed.extend_from_slice(case.changed(chunk.valid()).as_bytes());
+    let mut changed = memory.buffer(what, bytes as u64)?;
+    for chunk in text.utf8_chunks() {
+        for part in Parts(chunk.valid()) {
+            pace.work(part.len())?;
+            changed.extend_from_slice(case.changed(part).as_bytes());
+        }
         changed.extend_from_slice(chunk.invalid());
     }
     Ok(text_or_blob(changed))
 }
 
+/// A text, cut where no letter depends on others of its word.
+struct Parts<'a>(&'a str);
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let behind = self.0.as_bytes().get(PART..).unwrap_or_default();
+        let space = memchr2(b' ', b'\n', behind);
+        let (part, rest) = (self.0).split_at(space.map_or(self.0.len(), |space| PART + space));
+        self.0 = rest;
+        Some(part)
+    }
+}
+
 /// `trim(x, characters)` at the wanted ends; spaces if no characters are given.
+///
+/// # Errors
+/// If it is too long, or the statement has to end.
 pub(super) fn trim(
     value: &Value,
     set: Option<&Value>,
     (at_start, at_end): (bool, bool),
     memory: &ValueMemory,
+    pace: &mut Pace,
 ) -> Result<Value> {
     let text = to_bytes(value).unwrap_or_default();
     let set = set.and_then(to_bytes).unwrap_or(b" ".as_slice().into());
@@ -221,12 +255,14 @@ pub(super) fn trim(
         .iter()
         .find(|character| at_start && rest.starts_with(character))
     {
+        pace.work(set.len())?;
         rest = &rest[found.len()..];
     }
     while let Some(found) = characters
         .iter()
         .find(|character| at_end && rest.ends_with(character))
     {
+        pace.work(set.len())?;
         rest = &rest[..rest.len() - found.len()];
     }
     part_of(rest, "the result of trim", memory).map(text_or_blob)

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rayon::ThreadPool;
 use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 use zipfdb_storage::Tokenizer;
 
@@ -135,8 +136,12 @@ impl CorpusView {
 
     /// All words.
     pub(crate) fn vocabulary(&self) -> Result<Words<'_>> {
+        let stored = match self.has_vocabulary() {
+            true => self.stored.vocabulary(),
+            false => self.pool().install(|| self.stored.vocabulary()),
+        };
         Ok(Words {
-            stored: self.stored.vocabulary()?,
+            stored: stored?,
             pending: self.pending.as_ref(),
         })
     }
@@ -159,7 +164,7 @@ impl CorpusView {
         let stored = self.stored.known_vocabulary().texts();
         let numbering = self.pending.as_ref().map(PendingView::numbering);
         if let Some(numbering) = numbering {
-            numbering.prepare_sources();
+            self.pool().install(|| numbering.prepare_sources());
         }
         move |number| match numbering.map(|numbering| numbering.source(number)) {
             None => stored(number),
@@ -170,10 +175,15 @@ impl CorpusView {
 
     /// All words in order of bytes, and the place of each in it; the vocabulary is there.
     pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
-        match &self.pending {
+        self.pool().install(|| match &self.pending {
             None => self.stored.known_vocabulary().byte_order(),
             Some(pending) => pending.byte_order(),
-        }
+        })
+    }
+
+    /// The threads of the database.
+    pub(super) fn pool(&self) -> &ThreadPool {
+        self.stored.devices().pool()
     }
 
     /// For each word its place in order of bytes; the vocabulary is there.
@@ -187,10 +197,10 @@ impl CorpusView {
         /// The file of a name.
         fn find_file(&self, name: &str) -> Option<usize>;
 
-        /// Whether words are found in a file without anything being built first.
-        fn can_search_now(&self, file: usize) -> bool;
         /// Whether places of words in a file are kept.
         fn has_places(&self, file: usize, unit: Unit) -> bool;
+        /// Whether the bytes where words of a file begin are told without building anything first.
+        fn can_tell_offsets_now(&self, file: usize) -> bool;
         /// Whether words of a file are counted by a look-up in a table.
         fn can_count_now(&self, file: usize) -> bool;
         /// Whether bytes of a file are extracted without anything being built first.

@@ -38,7 +38,8 @@ impl Task {
 impl StoredView {
     /// Decides where some work is done for each segment: devices get the largest first, each as much as the others.
     fn places(&self, task: Task) -> Places<'_> {
-        let costs = self.segments.iter().map(|segment| segment.cpu_cost(task));
+        let threads = self.devices().threads();
+        let costs = (self.segments.iter()).map(|segment| segment.cpu_cost(task, threads));
         let costs: Vec<f64> = costs.collect();
         let mut places: Places<'_> = vec![None; self.segments.len()];
         let (devices, is_forced) = match self.devices().candidates(costs.iter().sum()) {
@@ -73,12 +74,12 @@ impl StoredView {
         let Some(task) = task else {
             return format!("device: {CPU}");
         };
-        let places = self.places(task);
+        let (places, threads) = (self.places(task), self.devices().threads());
         let time = |cost: f64| format!("about {:.0?}", Duration::from_nanos(cost as u64));
         let on_cpu: f64 = self
             .segments
             .iter()
-            .map(|segment| segment.cpu_cost(task))
+            .map(|segment| segment.cpu_cost(task, threads))
             .sum();
         let mut names: Vec<&str> = places
             .iter()
@@ -111,11 +112,11 @@ impl StoredView {
             .iter()
             .zip(&self.segments)
             .map(|(place, segment)| match place {
-                None => segment.cpu_cost(task),
+                None => segment.cpu_cost(task, threads),
                 // The grammar is what the CPU makes too, so there is no estimate without it.
                 Some(device) => match segment.device_cost(task, device) {
                     cost if cost.is_finite() => cost,
-                    _ => segment.cpu_cost(task),
+                    _ => segment.cpu_cost(task, threads),
                 },
             });
         let there = costs.sum();
@@ -475,8 +476,7 @@ impl SegmentView {
         }
     }
 
-    fn cpu_cost(&self, task: Task) -> f64 {
-        let threads = rayon::current_num_threads();
+    fn cpu_cost(&self, task: Task, threads: usize) -> f64 {
         match task {
             _ if self.has_answer(task) => 0.0,
             Task::Ngrams | Task::NgramFiles => match self.ngram_source() {

@@ -95,6 +95,8 @@ impl WordTable {
 /// One live segment and what queries have built of it.
 pub(crate) struct SegmentView {
     parts: Parts,
+    /// How many threads build what is kept.
+    threads: usize,
     /// There once the order of the dictionary has been checked.
     ordered: OnceLock<()>,
     index: OnceLock<WordIndex>,
@@ -148,9 +150,9 @@ fn descend(
 }
 
 impl SegmentView {
-    /// A view of a stored segment, of which nothing is looked at yet.
-    pub(crate) fn new(segment: Arc<Segment>) -> SegmentView {
-        SegmentView::of(Parts::Stored(segment))
+    /// A view of a stored segment, of which nothing is looked at yet, in a database of so many threads.
+    pub(crate) fn new(segment: Arc<Segment>, threads: usize) -> SegmentView {
+        SegmentView::of(Parts::Stored(segment), threads)
     }
 
     /// A view of plain data. The grammar must be a checked one.
@@ -161,17 +163,19 @@ impl SegmentView {
         dictionary: Dictionary,
         grammar: Grammar,
     ) -> SegmentView {
-        SegmentView::of(Parts::Memory(Box::new(PlainParts {
+        let parts = PlainParts {
             id,
             files,
             dictionary,
             grammar,
-        })))
+        };
+        SegmentView::of(Parts::Memory(Box::new(parts)), 1)
     }
 
-    fn of(parts: Parts) -> SegmentView {
+    fn of(parts: Parts, threads: usize) -> SegmentView {
         SegmentView {
             parts,
+            threads,
             ordered: OnceLock::new(),
             index: OnceLock::new(),
             words: OnceLock::new(),
@@ -747,9 +751,8 @@ impl SegmentView {
     /// Nanoseconds that finding all places takes, about.
     fn places_price(&self) -> u64 {
         let (symbols, _) = self.size();
-        let threads = rayon::current_num_threads() as f64;
         // Below 2^39.
-        (symbols as f64 * PLACES_BUILD_COST / threads) as u64
+        (symbols as f64 * PLACES_BUILD_COST / self.threads as f64) as u64
     }
 
     /// The places of a word in a file, counted from its start, if places are kept.
@@ -940,13 +943,6 @@ impl SegmentView {
             .map_err(|misfit| self.inconsistent(misfit))
     }
 
-    /// Whether words are counted and found in files without building anything first.
-    pub(crate) fn can_search_now(&self) -> bool {
-        let has_structures = self.signatures.get().is_some() && self.lengths.get().is_some();
-        let places = &self.places[Unit::Bytes as usize];
-        has_structures && (places.get().is_some() || !places.spent.is_due(self.places_price()))
-    }
-
     /// Whether places of words are kept.
     pub(crate) fn has_places(&self, unit: Unit) -> bool {
         let places = self.places[unit as usize].get();
@@ -962,6 +958,11 @@ impl SegmentView {
     /// Whether bytes are extracted without building anything first.
     pub(crate) fn can_extract_now(&self) -> bool {
         self.text.get().is_some()
+    }
+
+    /// Whether the bytes where words begin are told without building anything first.
+    pub(crate) fn can_tell_offsets_now(&self) -> bool {
+        self.token_words.get().is_some() && self.lengths.get().is_some()
     }
 
     /// Builds what counts in files need.

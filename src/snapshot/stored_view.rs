@@ -124,10 +124,11 @@ impl StoredView {
             nearest: nearest(name, files),
         }
     }
-    /// Whether words are found in a file without anything being built first.
-    pub(crate) fn can_search_now(&self, file: usize) -> bool {
+
+    /// Whether the bytes where words of a file begin are told without building anything first.
+    pub(crate) fn can_tell_offsets_now(&self, file: usize) -> bool {
         let mut parts = self.index.parts(file).iter();
-        parts.all(|part| self.segment(part).can_search_now())
+        parts.all(|part| self.segment(part).can_tell_offsets_now())
     }
 
     /// Whether places of words in a file are kept.

@@ -129,7 +129,8 @@ impl TermVectors {
     /// For each file its `k` most frequent words, equal counts in order of the bytes of the word.
     pub fn top(&self, k: usize) -> Vec<Vec<(&[u8], u32)>> {
         let ranks = self.view.byte_ranks();
-        let top = self.table.top(k, |word| ranks[word as usize]);
+        let top = || self.table.top(k, |word| ranks[word as usize]);
+        let top = self.view.pool().install(top);
         let rows = top.into_iter().map(|row| {
             let row = row.into_iter();
             row.map(|(word, count)| (self.view.word(word), count))

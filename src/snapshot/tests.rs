@@ -12,6 +12,7 @@ use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer
 use rayon::prelude::*;
 
 use super::*;
+use crate::device::Devices;
 use crate::ingest::{NewSegment, OnError, ingest};
 use crate::interrupt::NEVER;
 use crate::overlay::Overlay;
@@ -159,7 +160,7 @@ pub(super) fn stored(segments: Vec<NewSegment>) -> Result<StoredView> {
     StoredView::new(
         "c".into(),
         segments.into_iter().enumerate().map(view).collect(),
-        Arc::default(),
+        Devices::none(),
     )
 }
 

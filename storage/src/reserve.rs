@@ -32,7 +32,7 @@ pub(crate) struct Reserve {
     database: PathBuf,
     file: PathBuf,
     size: AtomicUsize,
-    /// The file is there. Changes under the lock only.
+    /// The file is there, and large enough.
     held: AtomicBool,
     changing: Mutex<()>,
 }
@@ -62,7 +62,8 @@ impl Reserve {
         let size = (SIZE_MIN / 2 + 2 * manifest).next_multiple_of(SIZE_MIN);
         if size > self.size.load(Ordering::Relaxed) {
             self.size.store(size, Ordering::Relaxed);
-            self.release();
+            // The smaller file is removed before.
+            self.held.store(false, Ordering::Release);
         }
         let _ = self.refill();
     }
@@ -90,7 +91,7 @@ impl Reserve {
         if self.held.load(Ordering::Acquire) {
             return Ok(());
         }
-        let _ = self.inner.remove(&self.file); // part of one
+        let _ = self.inner.remove(&self.file); // too small, or part of one
         let result = self.write();
         match result {
             Ok(()) => self.held.store(true, Ordering::Release),

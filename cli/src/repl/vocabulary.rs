@@ -105,6 +105,7 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "ratio",
             "pending",
             "recompressed",
+            "recompress_error",
         ],
     },
     TableFunction {

@@ -349,3 +349,18 @@ fn a_value_that_the_system_has_no_memory_for_is_an_error() {
     let message = "cannot allocate 100000000000 bytes for the result of replace";
     assert!(ended.messages.contains(message), "{}", ended.messages);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_cannot_be_started_are_an_error() {
+    let directory = directory_with_database();
+    // No address space has room for such a stack, so the system refuses every thread.
+    let stack = (1u64 << 47).to_string();
+    let mut command = zipf();
+    command.current_dir(&directory).env("RUST_MIN_STACK", stack);
+    let ended = run(command.args(["c.zdb", "-c", WORDS]));
+    assert_eq!(ended.code, Some(1), "{}", ended.messages);
+    assert!(ended.messages.contains("threads: "), "{}", ended.messages);
+    assert!(ended.messages.contains("hint: "), "{}", ended.messages);
+    assert!(!ended.messages.contains("panicked"), "{}", ended.messages);
+}

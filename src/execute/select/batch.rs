@@ -81,7 +81,10 @@ pub(super) fn batch(
             && let Source::Relation(relation) = &block.source
             && corpus_of(query) == Some(corpus)
         {
-            questions.add(&snapshot, &request(block, relation, number)?.request);
+            questions.add(
+                &snapshot,
+                &request(block, relation, number, &context.interrupt)?.request,
+            );
         }
         let Questions {
             counts,

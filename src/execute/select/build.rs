@@ -152,7 +152,12 @@ impl Builder<'_> {
             mut request,
             expressions,
             rest,
-        } = scan::request(block, relation, self.context.binding)?;
+        } = scan::request(
+            block,
+            relation,
+            self.context.binding,
+            &self.context.interrupt,
+        )?;
         let filters = request.filters.iter_mut();
         filters.for_each(|filter| filter.count_in(&self.context.values));
         let width = request.columns.len();
@@ -169,8 +174,14 @@ impl Builder<'_> {
     }
 
     fn program(&self, expressions: &[Expression], layout: &Layout) -> Result<Arc<Program>> {
-        let program = Program::new(expressions, layout, self.context.binding)?;
-        program.within(&self.context.values).map(Arc::new)
+        let Context {
+            binding,
+            interrupt,
+            values,
+            ..
+        } = &self.context;
+        let program = Program::new(expressions, layout, *binding, interrupt)?;
+        program.within(values).map(Arc::new)
     }
 
     fn filter(

@@ -30,14 +30,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// For a statement that begins now, and its first parameter set.
-    pub(crate) fn new(database: &Database) -> Context {
+    /// For a statement and its first parameter set.
+    pub(crate) fn new(database: &Database, interrupt: &Interrupt) -> Context {
         let settings = *database.shared().settings.lock();
         Context {
-            interrupt: database
-                .shared()
-                .interrupts
-                .begin(settings.statement_timeout),
+            interrupt: interrupt.clone(),
             settings,
             binding: 0,
             batch: None,

@@ -18,6 +18,7 @@ mod filter;
 mod groups;
 mod key;
 mod limit;
+mod ordered;
 mod project;
 mod row;
 mod scan;
@@ -35,7 +36,7 @@ use self::build::{Builder, OpenScan};
 use self::context::Context;
 use self::explain::Plan;
 use self::row::Input;
-use crate::interrupt::Pace;
+use crate::interrupt::{Interrupt, Pace};
 use crate::rows::{Column, Row, Rows};
 use crate::{Database, Result, Value};
 
@@ -43,8 +44,8 @@ use crate::{Database, Result, Value};
 ///
 /// # Errors
 /// If a corpus is gone or damaged, or a constant pattern is not valid. Rows can fail later.
-pub(crate) fn select(database: &Database, query: Query) -> Result<Rows> {
-    select_from(database, vec![query], scan::open)
+pub(crate) fn select(database: &Database, query: Query, interrupt: &Interrupt) -> Result<Rows> {
+    select_from(database, vec![query], scan::open, interrupt)
 }
 
 /// Answers the queries of one statement with many parameter sets, in their order, as one statement: it has one timeout and is
@@ -52,12 +53,21 @@ pub(crate) fn select(database: &Database, query: Query) -> Result<Rows> {
 ///
 /// # Errors
 /// As `select`, for the first query.
-pub(crate) fn select_many(database: &Database, queries: Vec<Query>) -> Result<Rows> {
-    select_from(database, queries, scan::open)
+pub(crate) fn select_many(
+    database: &Database,
+    queries: Vec<Query>,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
+    select_from(database, queries, scan::open, interrupt)
 }
 
-fn select_from(database: &Database, queries: Vec<Query>, open: OpenScan) -> Result<Rows> {
-    let context = Context::new(database);
+fn select_from(
+    database: &Database,
+    queries: Vec<Query>,
+    open: OpenScan,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
+    let context = Context::new(database, interrupt);
     let handle = context.interrupt.handle();
     let Some(first) = queries.first() else {
         return Ok(Rows::none());
@@ -82,14 +92,25 @@ fn select_from(database: &Database, queries: Vec<Query>, open: OpenScan) -> Resu
 ///
 /// # Errors
 /// As `select`, and with `analyze` all that its rows can fail with.
-pub(crate) fn explain(database: &Database, query: &Query, analyze: bool) -> Result<Rows> {
-    explain_from(database, query, analyze, scan::open)
+pub(crate) fn explain(
+    database: &Database,
+    query: &Query,
+    analyze: bool,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
+    explain_from(database, query, analyze, scan::open, interrupt)
 }
 
-fn explain_from(database: &Database, query: &Query, analyze: bool, open: OpenScan) -> Result<Rows> {
+fn explain_from(
+    database: &Database,
+    query: &Query,
+    analyze: bool,
+    open: OpenScan,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
     let mut builder = Builder {
         database,
-        context: Context::new(database),
+        context: Context::new(database, interrupt),
         plan: Plan::new(analyze),
         open,
     };

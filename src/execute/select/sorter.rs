@@ -5,6 +5,7 @@
 //! may still be among the first. Invariants: records with equal keys come out in the order they came in; the buffer takes no
 //! more than memory.
 
+use super::ordered::sort_until;
 use super::spill::{Merge, Record, Runs, SpillDirectory};
 use crate::interrupt::Pace;
 use crate::{Error, Result};
@@ -141,7 +142,7 @@ impl Sorter {
         if self.entries.is_empty() {
             return Ok(());
         }
-        self.sort();
+        self.sort()?;
         let (entries, buffer, pace) = (&self.entries, &self.buffer, &mut self.pace);
         self.runs.write(|writer| {
             for entry in entries {
@@ -194,17 +195,18 @@ impl Sorter {
         self.buffer.truncate(end);
     }
 
-    fn sort(&mut self) {
+    fn sort(&mut self) -> Result<()> {
         let buffer = &self.buffer;
-        self.entries
-            .sort_by(|a, b| a.key(buffer).cmp(b.key(buffer)));
+        sort_until(&mut self.entries, &mut self.pace, |a, b| {
+            a.key(buffer).cmp(b.key(buffer))
+        })
     }
 
     /// All records in order; with a limit perhaps more than it.
     pub(super) fn finish(mut self) -> Result<Sorted> {
         if self.runs.is_empty() {
             self.keep_first();
-            self.sort();
+            self.sort()?;
             return Ok(Sorted::Kept {
                 buffer: self.buffer,
                 entries: self.entries.into_iter(),

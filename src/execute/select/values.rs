@@ -69,7 +69,7 @@ mod tests {
         let Plan::Insert { query, .. } = plan else {
             panic!("{plan:?}")
         };
-        let rows = select(&database, query).unwrap();
+        let rows = select(&database, query, &database.shared().interrupt()).unwrap();
         let rows: Vec<Vec<Value>> = rows.map(|row| row.unwrap().into_values()).collect();
         let expected = [
             vec![Value::from("a"), Value::Integer(2), Value::from("a")],

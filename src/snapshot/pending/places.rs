@@ -179,9 +179,9 @@ impl PendingView {
         }
     }
 
-    /// Whether words are found in a file without anything being built first.
-    pub(crate) fn can_search_now(&self, file: usize) -> bool {
-        (self.stored_file(file)).is_none_or(|stored| self.stored.can_search_now(stored))
+    /// Whether the bytes where words of a file begin are told without building anything first.
+    pub(crate) fn can_tell_offsets_now(&self, file: usize) -> bool {
+        (self.stored_file(file)).is_none_or(|stored| self.stored.can_tell_offsets_now(stored))
     }
 
     /// Whether places of words in a file are kept.

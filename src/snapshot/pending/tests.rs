@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::device::Run;
+use crate::device::{Devices, Run};
 use crate::overlay::{Batch, Insertion};
 use crate::snapshot::CorpusView;
 use crate::snapshot::tests::{
@@ -192,7 +192,7 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
     };
     let mut overlays = [Overlay::default(), Overlay::default()];
     let views = [(); 2]
-        .map(|()| Arc::new(StoredView::new("c".into(), Vec::new(), Arc::default()).unwrap()));
+        .map(|()| Arc::new(StoredView::new("c".into(), Vec::new(), Devices::none()).unwrap()));
     (overlays[0].apply(&batch("a", "the cat"), &*views[0])).unwrap();
     (overlays[1].apply(&batch("b", "zebra dog eel"), &*views[0])).unwrap();
     // Each view meets other words first.

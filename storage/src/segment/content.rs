@@ -4,13 +4,20 @@ use super::coding::Fault;
 use super::{Dictionary, FileEntry};
 use crate::Grammar;
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Expands every file and compares size, words and checksum; stops a file as soon as it is too long.
+/// Expands every file and compares size, words and checksum; stops a file as soon as it is too long. Ends soon with any answer
+/// once `stop` is set.
 pub fn verify(
     files: &[FileEntry],
     dictionary: &Dictionary,
     grammar: &Grammar,
+    stop: &AtomicBool,
 ) -> Result<(), Fault> {
+    let go_on = || match stop.load(Ordering::Relaxed) {
+        true => Err(Fault("nobody waits for the answer")),
+        false => Ok(()),
+    };
     // The caller has one root for each file.
     files.par_iter().enumerate().try_for_each(|(index, file)| {
         expand(
@@ -18,22 +25,22 @@ pub fn verify(
             grammar.root_of(index as u32),
             dictionary,
             grammar,
-            |_| {},
+            |_| go_on(),
         )
     })
 }
 
-/// Expands a file part by part, and compares size, words and checksum.
+/// Expands a file part by part, and compares size, words and checksum. `take` says whether to go on.
 pub fn expand(
     file: &FileEntry,
     root: &[u32],
     dictionary: &Dictionary,
     grammar: &Grammar,
-    mut take: impl FnMut(&[u8]),
+    mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let mut take = |hasher: &mut crc32fast::Hasher, bytes: &[u8]| {
         hasher.update(bytes);
-        take(bytes);
+        take(bytes)
     };
     let mut hasher = crc32fast::Hasher::new();
     let mut buffer = Vec::with_capacity(BUFFER);
@@ -60,18 +67,18 @@ pub fn expand(
                     return Err(Fault("a file is longer than the file table says"));
                 }
                 if buffer.len() + token.len() > BUFFER {
-                    take(&mut hasher, &buffer);
+                    take(&mut hasher, &buffer)?;
                     buffer.clear();
                 }
                 if token.len() > BUFFER {
-                    take(&mut hasher, token)
+                    take(&mut hasher, token)?;
                 } else {
-                    buffer.extend_from_slice(token)
+                    buffer.extend_from_slice(token);
                 }
             }
         }
     }
-    take(&mut hasher, &buffer);
+    take(&mut hasher, &buffer)?;
     if bytes != file.bytes {
         return Err(Fault("a file is shorter than the file table says"));
     }

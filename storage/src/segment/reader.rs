@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of a section that are read at a time where only its checksum is asked for.
@@ -208,12 +209,26 @@ impl SegmentReader {
     /// # Errors
     /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] with the first thing found wrong.
     pub fn verify(&self) -> Result<()> {
+        self.verify_until(&AtomicBool::new(false))
+    }
+
+    /// As [`SegmentReader::verify`], until `stop` is set: then it ends soon, and what it says does not count.
+    ///
+    /// # Errors
+    /// Those of [`SegmentReader::verify`].
+    pub fn verify_until(&self, stop: &AtomicBool) -> Result<()> {
         for section in STORED {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             self.verify_section(section)?;
         }
         let (dictionary, grammar) = (self.dictionary()?, self.grammar()?);
-        content::verify(self.files()?, dictionary, grammar)
-            .map_err(|fault| self.corrupt(Section::Root, fault))?;
+        let verified = content::verify(self.files()?, dictionary, grammar, stop);
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        verified.map_err(|fault| self.corrupt(Section::Root, fault))?;
         match self.totals()? {
             Some(totals) => totals::verify(totals, dictionary, grammar)
                 .map_err(|fault| self.corrupt(Section::Totals, fault)),
@@ -236,6 +251,7 @@ impl SegmentReader {
         let root = grammar.root_of(file as u32);
         content::expand(&files[file], root, self.dictionary()?, grammar, |bytes| {
             content.extend_from_slice(bytes);
+            Ok(())
         })
         .map_err(|fault| self.corrupt(Section::Root, fault))?;
         Ok(content)

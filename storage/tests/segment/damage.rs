@@ -1,5 +1,7 @@
 //! Damaged segment files give an error or the right answer, never a panic.
 
+use std::sync::atomic::AtomicBool;
+
 use crate::samples::{self, Sample, Shape};
 
 fn small() -> Sample {
@@ -83,4 +85,15 @@ fn a_file_cut_short_does_not_open() {
             "{length} bytes"
         );
     }
+}
+
+#[test]
+fn a_check_that_is_stopped_ends_without_an_answer() {
+    let mut damaged = samples::write(&small());
+    // In the first section, behind magic and version.
+    damaged[12] ^= 1;
+    let reader = samples::open(damaged).unwrap();
+    assert!(reader.verify().is_err());
+    assert!(reader.verify_until(&AtomicBool::new(true)).is_ok());
+    assert!(reader.verify_until(&AtomicBool::new(false)).is_err());
 }

@@ -83,6 +83,7 @@ pub(super) fn corpora(
         segments: Vec<SegmentInfo>,
         pending: u64,
         recompressed: Option<f64>,
+        recompress_error: Option<String>,
     }
     let mut items = Vec::new();
     for name in database.corpora() {
@@ -95,6 +96,7 @@ pub(super) fn corpora(
             segments: corpus.segments()?,
             pending: corpus.pending_bytes()?,
             recompressed: corpus.recompressed_share()?,
+            recompress_error: corpus.recompress_error()?,
         });
     }
     RowsScan::new("corpora", &request, context, items.len(), |row, column| {
@@ -112,6 +114,9 @@ pub(super) fn corpora(
             Some(CorporaColumn::Ratio) => ratio(size, bytes),
             Some(CorporaColumn::Pending) => from_count(item.pending),
             Some(CorporaColumn::Recompressed) => share(item.recompressed),
+            Some(CorporaColumn::RecompressError) => {
+                (item.recompress_error.clone()).map_or(Value::Null, Value::Text)
+            }
             None => Value::Null,
         }
     })

@@ -26,7 +26,6 @@ pub(super) struct FilesScan {
     filters: Vec<ColumnFilter>,
     /// The content of the last row.
     held: Held,
-    interrupt: Interrupt,
     description: Arc<Description>,
 }
 
@@ -34,6 +33,7 @@ pub(super) struct FilesScan {
 struct Content {
     snapshot: Snapshot,
     columns: Vec<RequestedColumn>,
+    interrupt: Interrupt,
     memory: ValueMemory,
 }
 
@@ -77,13 +77,13 @@ impl FilesScan {
             content: Arc::new(Content {
                 snapshot,
                 columns: request.columns,
+                interrupt: context.interrupt.clone(),
                 memory: context.values.clone(),
             }),
             held: context.values.hold(),
             files,
             next: 0,
             filters: request.filters,
-            interrupt: context.interrupt.clone(),
             description: Arc::new(description),
         })
     }
@@ -94,8 +94,8 @@ impl Operator for FilesScan {
         while let Some(&index) = self.files.get(self.next) {
             self.next += 1;
             self.held.clear();
-            self.interrupt.check()?;
             let content = &self.content;
+            content.interrupt.check()?;
             let file = &content.snapshot.files()[index];
             // Content is read for a condition only if no other fails.
             let (costly, cheap): (Vec<_>, Vec<_>) = self
@@ -197,7 +197,8 @@ impl Content {
         // Reading takes as much, and has no error for memory that is not there.
         let what = format!("the content of \"{}\"", file.name);
         drop(self.memory.buffer(&what, length)?);
-        let bytes = self.snapshot.extract(&file.name, range.start, length)?;
+        let bytes =
+            (self.snapshot).extract_until(&file.name, range.start, length, &self.interrupt)?;
         Ok(Value::Blob(bytes))
     }
 }

@@ -446,7 +446,7 @@ impl Task {
             while has_more {
                 interrupt.check()?;
                 buffer.clear();
-                has_more = stream.fill(&mut buffer, BUFFER)?;
+                has_more = self.snapshot.install(|| stream.fill(&mut buffer, BUFFER))?;
                 for occurrence in &buffer {
                     if window.len() == self.n {
                         window.pop_front();
@@ -667,7 +667,10 @@ impl Operator for NgramsScan {
                         return Ok(None);
                     };
                     let view = task.snapshot.view();
-                    let offset = || view.offset_of_word(file, position);
+                    let offset = || match view.can_tell_offsets_now(file as usize) {
+                        true => view.offset_of_word(file, position),
+                        false => (task.snapshot).install(|| view.offset_of_word(file, position)),
+                    };
                     if let Some(row) = task.row(&words, file, 1, position, offset)? {
                         return Ok(Some(row));
                     }
@@ -686,7 +689,7 @@ impl Operator for NgramsScan {
                         self.interrupt.check()?;
                         buffer.clear();
                         *next = 0;
-                        *has_more = stream.fill(buffer, BUFFER)?;
+                        *has_more = task.snapshot.install(|| stream.fill(buffer, BUFFER))?;
                         continue;
                     };
                     *next += 1;

@@ -13,6 +13,7 @@ use super::{ColumnOrder, RequestedColumn, ScanColumn, ScanRequest};
 use crate::Result;
 use crate::Value;
 use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};
+use crate::interrupt::Interrupt;
 
 /// A block whose relation has been asked for.
 pub(in super::super) struct Sourced {
@@ -26,14 +27,15 @@ pub(in super::super) struct Sourced {
 /// Works out what a block needs of its relation.
 ///
 /// # Errors
-/// If a constant pattern is not valid.
+/// If a constant pattern is not valid, or the statement has to end.
 pub(in super::super) fn request(
     block: &Block,
     relation: &Relation,
     binding: u64,
+    interrupt: &Interrupt,
 ) -> Result<Sourced> {
-    let split = FilterSplit::new(&block.expressions, &block.filter, binding)?;
-    let computed = computed_columns(&block.expressions, relation, binding)?;
+    let split = FilterSplit::new(&block.expressions, &block.filter, binding, interrupt)?;
+    let computed = computed_columns(&block.expressions, relation, binding, interrupt)?;
     let is_plain = block.aggregation.is_none() && !block.distinct;
 
     let mut early: Vec<ExpressionId> = split.rest.clone();
@@ -114,6 +116,7 @@ fn computed_columns(
     expressions: &[Expression],
     relation: &Relation,
     binding: u64,
+    interrupt: &Interrupt,
 ) -> Result<Vec<Option<ScanColumn>>> {
     let plain = |expression: &Expression| match expression {
         Expression::Column(column) => Some(ScanColumn::Column(*column)),
@@ -128,7 +131,7 @@ fn computed_columns(
     }
     // Only which arguments are constants matters here.
     let width = FilesColumn::ALL.len();
-    let program = Program::new(expressions, &Layout::whole(width, 0), binding)?;
+    let program = Program::new(expressions, &Layout::whole(width, 0), binding, interrupt)?;
     let integer = |id: ExpressionId| match program.constant(id) {
         None | Some(Value::Null) => None,
         Some(value) => Some(to_integer(value)),

@@ -111,7 +111,15 @@ fn check(database: &Database, sql: &str) -> usize {
     let query = plan(database, sql);
     let settings = &database.shared().settings;
     settings.lock().set(Setting::Strategy(None));
-    let expected = values(select_from(database, vec![query.clone()], open_plain).unwrap());
+    let expected = values(
+        select_from(
+            database,
+            vec![query.clone()],
+            open_plain,
+            &database.shared().interrupt(),
+        )
+        .unwrap(),
+    );
     let is_ordered = sql.contains("ORDER BY");
     let expected = if is_ordered {
         expected.iter().map(|row| format!("{row:?}")).collect()
@@ -121,7 +129,12 @@ fn check(database: &Database, sql: &str) -> usize {
     let mut answers = 0;
     for strategy in std::iter::once(None).chain(Strategy::ALL.map(Some)) {
         settings.lock().set(Setting::Strategy(strategy));
-        let rows = match select_from(database, vec![query.clone()], open) {
+        let rows = match select_from(
+            database,
+            vec![query.clone()],
+            open,
+            &database.shared().interrupt(),
+        ) {
             Ok(rows) => rows,
             Err(error) => {
                 assert!(strategy.is_some(), "{sql}: {error}");

@@ -504,7 +504,7 @@ impl Task {
         for &file in files {
             interrupt.check()?;
             for &word in &words {
-                let times = self.snapshot.count_at(file as usize, word)?;
+                let times = self.snapshot.count_at(file as usize, word, interrupt)?;
                 counted.push(Counted { file, word, times });
             }
         }
@@ -639,7 +639,7 @@ impl Counting {
         while has_more {
             interrupt.check()?;
             buffer.clear();
-            has_more = stream.fill(&mut buffer, BUFFER)?;
+            has_more = self.snapshot.install(|| stream.fill(&mut buffer, BUFFER))?;
             for occurrence in &buffer {
                 let word = occurrence.word as usize;
                 if self.marked.as_ref().is_none_or(|marked| marked[word]) {
@@ -738,7 +738,8 @@ impl Operator for WordsScan {
                     self.interrupt.check()?;
                     buffer.clear();
                     *next = 0;
-                    *has_more = stream.fill(buffer, BUFFER)?;
+                    let snapshot = &self.task.snapshot;
+                    *has_more = snapshot.install(|| stream.fill(buffer, BUFFER))?;
                 }
                 Rows::Found {
                     words,

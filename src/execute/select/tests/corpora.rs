@@ -7,6 +7,7 @@ use zipfdb_sql::setting::{Device, Setting};
 
 use super::super::scan::{RequestedColumn, ScanColumn, request};
 use super::*;
+use crate::interrupt::Interrupt;
 use crate::{CopyOptions, CorpusSettings};
 
 const A: &str = "The cat and the dog. The end.";
@@ -39,7 +40,7 @@ fn files() -> Relation {
 }
 
 fn answer(query: &Query) -> Vec<Vec<Value>> {
-    values(select(&pets(), query.clone()).unwrap())
+    values(select(&pets(), query.clone(), &Interrupt::never()).unwrap())
 }
 
 /// `SELECT columns FROM relation`.
@@ -137,7 +138,10 @@ fn content_is_fetched_after_sorting_and_cutting() {
     let bytes = block.column(2);
     block.order_by(bytes, false);
     block.0.limit = Some(1);
-    let requested = request(&block.0, &files(), 0).unwrap().request.columns;
+    let requested = request(&block.0, &files(), 0, &Interrupt::never())
+        .unwrap()
+        .request
+        .columns;
     let column = |column, is_deferred| RequestedColumn {
         column: ScanColumn::Column(column),
         is_deferred,
@@ -162,7 +166,10 @@ fn a_part_of_content_is_a_column_of_its_own() {
     block.output(start);
     block.output(end);
     block.output(length);
-    let requested = request(&block.0, &files(), 0).unwrap().request.columns;
+    let requested = request(&block.0, &files(), 0, &Interrupt::never())
+        .unwrap()
+        .request
+        .columns;
     let substr = |start, length| RequestedColumn {
         column: ScanColumn::Substr { start, length },
         is_deferred: true,
@@ -204,7 +211,7 @@ fn conditions_of_one_column_go_to_the_scan() {
     let (position, offset) = (block.column(2), block.column(3));
     let both = block.compare(Comparison::Less, position, offset);
     block.0.filter.push(both);
-    let sourced = request(&block.0, &words(), 0).unwrap();
+    let sourced = request(&block.0, &words(), 0, &Interrupt::never()).unwrap();
     let filters = &sourced.request.filters;
     assert_eq!(filters[0].column(), 0);
     assert_eq!(filters[0].values(), Some(&[Value::from("a.txt")][..]));
@@ -222,7 +229,9 @@ fn a_scan_learns_of_order_and_limit() {
     block.order_by(offset, true);
     block.0.limit = Some(5);
     block.0.offset = 2;
-    let asked = request(&block.0, &words(), 0).unwrap().request;
+    let asked = request(&block.0, &words(), 0, &Interrupt::never())
+        .unwrap()
+        .request;
     let columns: Vec<_> = asked
         .columns
         .iter()
@@ -237,7 +246,9 @@ fn a_scan_learns_of_order_and_limit() {
     assert_eq!(order, [(0, false), (1, true)]);
     assert_eq!(asked.limit, Some(7));
     block.0.distinct = true;
-    let asked = request(&block.0, &words(), 0).unwrap().request;
+    let asked = request(&block.0, &words(), 0, &Interrupt::never())
+        .unwrap()
+        .request;
     assert_eq!((asked.limit, asked.merge), (None, true));
 }
 
@@ -249,7 +260,9 @@ fn sizes_and_settings_are_relations() {
         .settings
         .lock()
         .set(Setting::Device(Device::Cpu));
-    let run = |block: BlockBuilder| values(select(&database, block.query()).unwrap());
+    let run = |block: BlockBuilder| {
+        values(select(&database, block.query(), &Interrupt::never()).unwrap())
+    };
     assert_eq!(
         run(columns(Relation::Corpora, &[0, 1, 2, 3, 4, 5])),
         [row(["pets", "unicode", "1", "2", "44", "12"])]
@@ -305,7 +318,7 @@ fn each_parameter_set_knows_its_number() {
         block.filter(1, Comparison::Equal, Value::from(word));
         block.query()
     });
-    let found = values(select_many(&database, queries.into()).unwrap());
+    let found = values(select_many(&database, queries.into(), &Interrupt::never()).unwrap());
     let expected = [[16, 0], [2, 0], [12, 0], [0, 2], [21, 2]];
     assert_eq!(found, expected.map(|row| row.map(Value::Integer)));
 }

@@ -134,7 +134,14 @@ fn blocks() -> Vec<(&'static str, Query)> {
 /// The error that ends a query, and how many rows came before it.
 fn failure(database: &Database, query: &Query) -> (usize, Error) {
     let mut count = 0;
-    for row in select_from(database, vec![query.clone()], open).unwrap() {
+    for row in select_from(
+        database,
+        vec![query.clone()],
+        open,
+        &database.shared().interrupt(),
+    )
+    .unwrap()
+    {
         match row {
             Ok(_) => count += 1,
             Err(error) => return (count, error),
@@ -172,7 +179,13 @@ fn an_interrupt_ends_what_is_given_after_sorting_and_grouping() {
                 continue;
             }
             SCRIPT.set((u64::MAX, 5000));
-            let mut rows = select_from(&database, vec![query.clone()], open).unwrap();
+            let mut rows = select_from(
+                &database,
+                vec![query.clone()],
+                open,
+                &database.shared().interrupt(),
+            )
+            .unwrap();
             let handle = rows.interrupt_handle().unwrap();
             assert!(rows.next().unwrap().is_ok());
             handle.interrupt();
@@ -201,11 +214,29 @@ fn the_database_interrupts_all_that_runs() {
     let database = Database::in_memory().unwrap();
     SCRIPT.set((u64::MAX, u64::MAX));
     let query = block().query();
-    let mut one = select_from(&database, vec![query.clone()], open).unwrap();
-    let mut other = select_from(&database, vec![query.clone()], open).unwrap();
+    let mut one = select_from(
+        &database,
+        vec![query.clone()],
+        open,
+        &database.shared().interrupt(),
+    )
+    .unwrap();
+    let mut other = select_from(
+        &database,
+        vec![query.clone()],
+        open,
+        &database.shared().interrupt(),
+    )
+    .unwrap();
     assert!(one.next().unwrap().is_ok());
     database.interrupt_handle().interrupt();
-    let mut later = select_from(&database, vec![query.clone()], open).unwrap();
+    let mut later = select_from(
+        &database,
+        vec![query.clone()],
+        open,
+        &database.shared().interrupt(),
+    )
+    .unwrap();
     assert!(one.any(|row| matches!(row, Err(Error::Interrupted))));
     assert!(matches!(other.next(), Some(Err(Error::Interrupted))));
     assert!(later.next().unwrap().is_ok());

@@ -87,7 +87,12 @@ fn answer(query: &Query, memory: u64) -> Result<Rows> {
         .settings
         .lock()
         .set(Setting::MemoryLimit(memory));
-    select_from(&database, vec![query.clone()], open)
+    select_from(
+        &database,
+        vec![query.clone()],
+        open,
+        &database.shared().interrupt(),
+    )
 }
 
 fn rows() -> impl Strategy<Value = Vec<(Vec<Value>, u64)>> {
@@ -367,7 +372,7 @@ fn what_a_scan_promises_is_not_done_again() {
     let query = ordered_block();
     let expected = values(answer(&query, 1 << 20).unwrap());
     let database = Database::in_memory().unwrap();
-    let before = lines(explain_from(&database, &query, false, open).unwrap());
+    let before = lines(explain_from(&database, &query, false, open, &Interrupt::never()).unwrap());
     assert_eq!(
         before,
         [
@@ -385,7 +390,7 @@ fn what_a_scan_promises_is_not_done_again() {
         }],
         is_unique: true,
     });
-    let after = lines(explain_from(&database, &query, false, open).unwrap());
+    let after = lines(explain_from(&database, &query, false, open, &Interrupt::never()).unwrap());
     assert_eq!(
         after,
         [
@@ -404,7 +409,7 @@ fn what_a_scan_promises_is_not_done_again() {
 fn explain_analyze_counts_rows_and_time() {
     let query = ordered_block();
     let database = Database::in_memory().unwrap();
-    let lines = lines(explain_from(&database, &query, true, open).unwrap());
+    let lines = lines(explain_from(&database, &query, true, open, &Interrupt::never()).unwrap());
     assert!(
         lines[0].starts_with("project: 2 columns (3 rows in "),
         "{lines:?}"
@@ -464,7 +469,7 @@ fn a_constant_condition_that_fails_reads_nothing() {
     let found = values(answer(&query, 1 << 20).unwrap());
     assert_eq!(found, [[Value::Integer(0)]]);
     let database = Database::in_memory().unwrap();
-    let lines = lines(explain_from(&database, &query, true, open).unwrap());
+    let lines = lines(explain_from(&database, &query, true, open, &Interrupt::never()).unwrap());
     assert!(
         lines[2].starts_with("    filter: nothing passes (0 rows"),
         "{lines:?}"

@@ -8,13 +8,20 @@ use zipfdb_sql::query::{AggregateFunction, Block, Collation, ExpressionId};
 
 use crate::Value;
 use crate::expression::{Evaluator, Layout, Program, compare, to_real};
+use crate::interrupt::Interrupt;
 
 type Row = Vec<Value>;
 
 /// The rows of a block whose source has these rows.
 pub(super) fn answer(block: &Block, source: &[Row]) -> Vec<Row> {
     let width = source.first().map_or(0, Vec::len);
-    let program = Program::new(&block.expressions, &Layout::whole(width, 0), 0).unwrap();
+    let program = Program::new(
+        &block.expressions,
+        &Layout::whole(width, 0),
+        0,
+        &Interrupt::never(),
+    )
+    .unwrap();
     let of = |program: &Program, row: &[Value], id: ExpressionId| {
         Evaluator::of(program).take(row, id).unwrap()
     };
@@ -83,7 +90,7 @@ pub(super) fn answer(block: &Block, source: &[Row]) -> Vec<Row> {
             keys: aggregation.keys.len(),
             ..Layout::default()
         };
-        above = Program::new(&block.expressions, &layout, 0).unwrap();
+        above = Program::new(&block.expressions, &layout, 0, &Interrupt::never()).unwrap();
         rows.retain(|row| all(&above, row, &block.having));
     }
     let mut shown: Vec<(Row, Row)> = rows

@@ -1,0 +1,293 @@
+//! Runs of elements, found in a text one behind the other.
+//!
+//! The first run stands at the start of the text and the last one at its end; of those between, each is looked for where
+//! the one before ends: what is found first leaves most of the text to the others, so nothing is tried again. A run that is a
+//! plain text is found in time proportional to the text, and so is one of at most 64 elements; of a longer one with wildcards
+//! the first 64 are looked for and the others compared. Invariant: whatever takes longer than some thousand steps looks
+//! whether to go on.
+
+use std::sync::Arc;
+
+use memchr::memmem::Finder;
+
+use super::{Element, STRAY_BYTES, first_character, last_character, push_code};
+use crate::Result;
+use crate::interrupt::Pace;
+
+/// A pattern as runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Runs {
+    first: Vec<Element>,
+    between: Vec<Run>,
+    /// None if the first run is all there is.
+    last: Option<Vec<Element>>,
+}
+
+/// A run between others, of at least one element.
+#[derive(Debug, Clone)]
+struct Run {
+    elements: Vec<Element>,
+    search: Search,
+}
+
+/// How a run is found.
+#[derive(Debug, Clone)]
+enum Search {
+    /// It is these bytes.
+    Bytes(Arc<Finder<'static>>),
+    /// It is these bytes once the capitals of ASCII are lowercase.
+    Lowercase(Arc<Finder<'static>>),
+    /// By stepping through the text with all places in its first elements at once.
+    Steps(Arc<Steps>),
+}
+
+/// For each character the elements that accept it, a bit for each.
+#[derive(Debug)]
+struct Steps {
+    ascii: [u64; 128],
+    /// From each of these codes up to the next one, ascending from 0.
+    from: Vec<(u32, u64)>,
+}
+
+/// Bytes of text that are searched between two looks, at least.
+const PART: usize = 1 << 16;
+
+/// Elements whose places are kept at once.
+const STEPS: usize = u64::BITS as usize;
+
+impl Runs {
+    pub(super) fn new(elements: &[Element]) -> Runs {
+        let mut runs: Vec<&[Element]> = elements
+            .split(|element| *element == Element::Many)
+            .collect();
+        let last = match runs.len() {
+            1 => None,
+            _ => runs.pop(),
+        };
+        let between = runs[1..].iter().filter(|run| !run.is_empty());
+        Runs {
+            first: runs[0].to_vec(),
+            between: between.map(|run| Run::new(run)).collect(),
+            last: last.map(<[Element]>::to_vec),
+        }
+    }
+
+    /// What the text begins with.
+    pub(super) fn first(&self) -> &[Element] {
+        &self.first
+    }
+
+    pub(super) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
+        let Some(mut at) = end_of(&self.first, text, 0, pace)? else {
+            return Ok(false);
+        };
+        let Some(last) = &self.last else {
+            return Ok(at == text.len());
+        };
+        let Some(end) = start_of(last, text, pace)?.filter(|&end| at <= end) else {
+            return Ok(false);
+        };
+        for run in &self.between {
+            match run.find(&text[..end], at, pace)? {
+                Some(found) => at = found,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Where elements end that begin at a byte of the text, if they match there.
+fn end_of(
+    elements: &[Element],
+    text: &[u8],
+    mut at: usize,
+    pace: &mut Pace,
+) -> Result<Option<usize>> {
+    let start = at;
+    for element in elements {
+        if at == text.len() {
+            return Ok(None);
+        }
+        let (code, length) = first_character(&text[at..]);
+        if !element.accepts(code) {
+            pace.work(at - start)?;
+            return Ok(None);
+        }
+        at += length;
+    }
+    pace.work(at - start)?;
+    Ok(Some(at))
+}
+
+/// Where elements begin that end where the text does, if they match there.
+fn start_of(elements: &[Element], text: &[u8], pace: &mut Pace) -> Result<Option<usize>> {
+    let mut end = text.len();
+    for element in elements.iter().rev() {
+        if end == 0 {
+            return Ok(None);
+        }
+        let (code, length) = last_character(&text[..end]);
+        if !element.accepts(code) {
+            return Ok(None);
+        }
+        end -= length;
+    }
+    pace.work(text.len() - end)?;
+    Ok(Some(end))
+}
+
+impl Run {
+    fn new(elements: &[Element]) -> Run {
+        Run {
+            elements: elements.to_vec(),
+            search: Search::new(elements),
+        }
+    }
+
+    /// Where the first match ends that begins at a byte of the text or behind it.
+    fn find(&self, text: &[u8], at: usize, pace: &mut Pace) -> Result<Option<usize>> {
+        match &self.search {
+            Search::Bytes(finder) => {
+                let found = |part: &[u8]| finder.find(part);
+                find_in_parts(text, at, finder.needle().len(), pace, found)
+            }
+            Search::Lowercase(finder) => {
+                let found = |part: &[u8]| finder.find(&part.to_ascii_lowercase());
+                find_in_parts(text, at, finder.needle().len(), pace, found)
+            }
+            Search::Steps(steps) => steps.find(&self.elements, text, at, pace),
+        }
+    }
+}
+
+/// Where the first match ends of something of so many bytes, which `find` finds in a part of the text.
+fn find_in_parts(
+    text: &[u8],
+    mut at: usize,
+    length: usize,
+    pace: &mut Pace,
+    find: impl Fn(&[u8]) -> Option<usize>,
+) -> Result<Option<usize>> {
+    loop {
+        let end = text.len().min(at + PART.max(2 * length));
+        pace.work(end - at)?;
+        if let Some(found) = find(&text[at..end]) {
+            return Ok(Some(at + found + length));
+        }
+        if end == text.len() {
+            return Ok(None);
+        }
+        // It may begin in this part and end behind it.
+        at = end - (length - 1);
+    }
+}
+
+impl Search {
+    fn new(elements: &[Element]) -> Search {
+        let mut bytes = Vec::new();
+        let (mut has_letters, mut is_text) = (false, true);
+        for element in elements {
+            match element {
+                // A stray byte may be part of a character of the text, which it does not match.
+                Element::One(code) if *code < STRAY_BYTES => push_code(*code, &mut bytes),
+                Element::Letter(code) => {
+                    has_letters = true;
+                    push_code(*code, &mut bytes);
+                }
+                _ => is_text = false,
+            }
+        }
+        let finder = || Arc::new(Finder::new(&bytes).into_owned());
+        match (is_text, has_letters) {
+            (true, false) => Search::Bytes(finder()),
+            // A copy in lowercase costs more than steps do.
+            (true, true) if elements.len() > STEPS => Search::Lowercase(finder()),
+            _ => Search::Steps(Arc::new(Steps::new(&elements[..elements.len().min(STEPS)]))),
+        }
+    }
+}
+
+impl Steps {
+    fn new(elements: &[Element]) -> Steps {
+        // Codes from which on other elements accept than before.
+        let mut changes: Vec<(u32, u64)> = Vec::new();
+        for (index, element) in elements.iter().enumerate() {
+            let bit = 1 << index;
+            let mut change =
+                |first: u32, last: u32| changes.extend([(first, bit), (last + 1, bit)]);
+            match element {
+                Element::One(code) => change(*code, *code),
+                Element::Letter(lower) => {
+                    change(*lower, *lower);
+                    change(lower & !0x20, lower & !0x20);
+                }
+                Element::Set { ranges, .. } => {
+                    ranges.iter().for_each(|&(first, last)| change(first, last));
+                }
+                Element::Any | Element::Many | Element::Never => {}
+            }
+            if matches!(element, Element::Any | Element::Set { inverted: true, .. }) {
+                changes.push((0, bit));
+            }
+        }
+        changes.sort_unstable_by_key(|&(code, _)| code);
+        let mut steps = Steps {
+            ascii: [0; 128],
+            from: vec![(0, 0)],
+        };
+        let mut mask = 0;
+        for (code, bit) in changes {
+            mask ^= bit;
+            match steps.from.last_mut() {
+                Some(last) if last.0 == code => last.1 = mask,
+                _ => steps.from.push((code, mask)),
+            }
+        }
+        steps.ascii = std::array::from_fn(|code| steps.of(code as u32)); // below 128
+        steps
+    }
+
+    /// The elements that accept a character.
+    fn of(&self, code: u32) -> u64 {
+        let behind = self.from.partition_point(|&(first, _)| first <= code);
+        self.from[behind - 1].1
+    }
+
+    /// Where the first match of `elements` ends that begins at a byte of the text or behind it. The steps are those of its
+    /// first elements.
+    fn find(
+        &self,
+        elements: &[Element],
+        text: &[u8],
+        mut at: usize,
+        pace: &mut Pace,
+    ) -> Result<Option<usize>> {
+        let (stepped, others) = elements.split_at(elements.len().min(STEPS));
+        let last = 1u64 << (stepped.len() - 1);
+        // The bits of those elements that matched the character before, with all before them the characters before it.
+        let mut places = 0u64;
+        while at < text.len() {
+            let end = text.len().min(at + PART);
+            pace.work(end - at)?;
+            while at < end {
+                let byte = text[at];
+                let (accepting, length) = match byte < 0x80 {
+                    true => (self.ascii[usize::from(byte)], 1),
+                    false => {
+                        let (code, length) = first_character(&text[at..]);
+                        (self.of(code), length)
+                    }
+                };
+                places = (places << 1 | 1) & accepting;
+                at += length;
+                if places & last != 0
+                    && let Some(end) = end_of(others, text, at, pace)?
+                {
+                    return Ok(Some(end));
+                }
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,261 @@
+//! `statement_timeout` in whatever a statement may be stuck: waits for others, and work on a single large value or segment.
+//!
+//! The invariant: a wait that nobody ends otherwise is given up, so a statement that does not look hangs here; work that is
+//! longer than the time it has ends with the error, however fast the machine is. No test depends on how long something takes.
+
+#![allow(clippy::unwrap_used)]
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use zipfdb::{Corpus, CorpusSettings, Database, Error, Result, Value};
+use zipfdb_storage::{Backend, BackendFile, BackendReader, FileBackend};
+
+fn is_timeout<T>(result: &Result<T>) -> bool {
+    matches!(result, Err(Error::Timeout { .. }))
+}
+
+#[test]
+fn every_statement_that_waits_for_another_writer_gives_up_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("input.txt");
+    std::fs::write(&input, "the cat and the dog").unwrap();
+    let database = Database::in_memory().unwrap();
+    database
+        .execute("CREATE CORPUS c; CREATE CORPUS d")
+        .unwrap();
+    database
+        .execute("INSERT INTO c (file, content) VALUES ('a', 'the cat')")
+        .unwrap();
+    let writer = database.session();
+    writer.execute("BEGIN").unwrap();
+    database.execute("SET statement_timeout = '20ms'").unwrap();
+    let copy = format!("COPY c FROM '{}'", input.display());
+    for sql in [
+        "CREATE CORPUS e",
+        "CREATE CORPUS IF NOT EXISTS e",
+        "DROP CORPUS d",
+        "DROP CORPUS IF EXISTS d",
+        "ALTER CORPUS c SET (segment_size = '1MiB')",
+        "ALTER CORPUS c SET (recompress_threshold = '1MiB')",
+        "INSERT INTO c (file, content) VALUES ('b', 'x')",
+        "INSERT INTO c (file, offset, content) VALUES ('a', 0, 'x')",
+        "INSERT INTO c (file, content) SELECT file, content FROM files('c')",
+        "REPLACE INTO c (file, content) VALUES ('a', 'x')",
+        "DELETE FROM c WHERE file = 'a'",
+        "BEGIN",
+        "BEGIN IMMEDIATE",
+        "RECOMPRESS c",
+        &copy,
+    ] {
+        let result = database.execute(sql);
+        assert!(is_timeout(&result), "{sql}: {result:?}");
+    }
+    let sets = [vec![Value::from("b")], vec![Value::from("c")]];
+    let many = "INSERT INTO c (file, content) VALUES (?, 'x')";
+    assert!(is_timeout(&database.query_many(many, &sets)));
+    let corpus = database.corpus("c").unwrap();
+    assert!(is_timeout(&database.begin()));
+    assert!(is_timeout(
+        &database.create_corpus("e", CorpusSettings::default())
+    ));
+    assert!(is_timeout(&database.drop_corpus("d")));
+    assert!(is_timeout(&corpus.set_segment_size(1 << 20)));
+    assert!(is_timeout(&corpus.append_many(&[("b", "x")])));
+    assert!(is_timeout(&corpus.mixed_many(&[])));
+
+    // What only reads waits for nobody, and nothing has happened.
+    let rows = database
+        .query("SELECT file, content FROM files('c')")
+        .unwrap();
+    let rows: Vec<_> = rows.map(|row| row.unwrap().into_values()).collect();
+    assert_eq!(rows, [[Value::from("a"), Value::Blob(b"the cat".to_vec())]]);
+    writer.execute("ROLLBACK").unwrap();
+    database
+        .execute("RESET statement_timeout; DROP CORPUS d")
+        .unwrap();
+    assert_eq!(database.corpora(), ["c"]);
+}
+
+#[test]
+fn an_interrupt_ends_a_wait_for_another_writer() {
+    let database = Database::in_memory().unwrap();
+    database.execute("CREATE CORPUS c").unwrap();
+    let writer = database.session();
+    writer.execute("BEGIN").unwrap();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // As often as it takes: the statement may not have begun.
+            while !is_done.load(Ordering::Relaxed) {
+                database.interrupt_handle().interrupt();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let result = database.execute("DROP CORPUS c");
+        is_done.store(true, Ordering::Relaxed);
+        assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+    });
+}
+
+#[test]
+fn work_on_one_large_value_ends_in_time() {
+    let database = Database::in_memory().unwrap();
+    // A pass over it takes some milliseconds.
+    let text = Value::Text("abcdefg ".repeat(1 << 23));
+    database.execute("SET statement_timeout = '1ms'").unwrap();
+    for expression in [
+        "?1 LIKE '%x%'",
+        "?1 LIKE '%h_x%'",
+        "?1 NOT LIKE '%habcdefgh%'",
+        "?1 GLOB '*x*'",
+        "?1 GLOB '*[x-z]*'",
+        "like('%x%', ?1)",
+        "instr(?1, 'gh')",
+        "length(replace(?1, 'a', 'b'))",
+        "length(replace(?1, 'x', 'b'))",
+        "length(lower(?1))",
+        "length(upper(?1))",
+        "length(trim(?1, 'abcdefg '))",
+        "length(ltrim(?1, 'abcdefg '))",
+        "length(rtrim(?1, 'abcdefg '))",
+        "length(?1 || ?1)",
+        "length(concat(?1, ?1))",
+        "length(concat_ws(' ', ?1, ?1))",
+        "length(hex(?1))",
+        "length(quote(?1))",
+        "length(substr(?1, 2))",
+        "length(coalesce(NULL, upper(?1)))",
+        "CASE WHEN ?1 LIKE '%x%' THEN 1 END",
+    ] {
+        let sql = format!("SELECT {expression}");
+        let result = database
+            .query_with(&sql, std::slice::from_ref(&text))
+            .and_then(|rows| rows.collect::<Result<Vec<_>>>());
+        assert!(is_timeout(&result), "{expression}: {:?}", result.map(drop));
+    }
+}
+
+#[test]
+fn a_check_of_one_segment_ends_in_time() {
+    let database = Database::in_memory().unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    let text: String = (0..200_000u32)
+        .map(|number| format!("w{} ", number.wrapping_mul(2_654_435_761) >> 18))
+        .collect();
+    corpus.append_many(&[("a", &text)]).unwrap();
+    database
+        .execute("RECOMPRESS c; SET statement_timeout = '1ms'")
+        .unwrap();
+    assert!(is_timeout(&database.execute("CHECK c")));
+    database
+        .execute("RESET statement_timeout; CHECK c")
+        .unwrap();
+}
+
+/// The real file system, on which creating a segment takes until it is told to go on.
+#[derive(Debug, Default)]
+struct Slow {
+    is_stuck: AtomicBool,
+}
+
+impl Backend for Slow {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
+        FileBackend.open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
+        let is_segment = path.to_string_lossy().contains("segments");
+        while is_segment && self.is_stuck.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        FileBackend.create(path)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        FileBackend.sync_file(path)
+    }
+
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+        FileBackend.rename(source, target)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        FileBackend.remove(path)
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        FileBackend.create_directory(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        FileBackend.sync_directory(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        FileBackend.list(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        FileBackend.exists(path)
+    }
+}
+
+const THRESHOLD: u64 = 1 << 14;
+
+/// Adds files of a size that is small beside the threshold until a statement ends with an error. All others are done.
+fn add_until_refused(database: &Database, corpus: &Corpus) -> Error {
+    let text = Value::Text("the cat and the dog ".repeat(100));
+    for number in corpus.files().unwrap().len()..1000 {
+        let values = [Value::Text(format!("{number:05}")), text.clone()];
+        let sql = "INSERT INTO c (file, content) VALUES (?, ?)";
+        let result = database.query_with(sql, &values);
+        let files = corpus.files().unwrap().len();
+        match result {
+            Ok(_) => assert_eq!(files, number + 1),
+            Err(error) => {
+                assert_eq!(files, number, "nothing has happened: {error}");
+                return error;
+            }
+        }
+    }
+    panic!("pending edits are bounded")
+}
+
+#[test]
+fn writers_wait_for_a_slow_recompression_no_longer_than_they_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Slow::default());
+    let options = Database::options().threads(1).backend(disk.clone());
+    let database = options.open(folder.path().join("d.zdb")).unwrap();
+    let settings = CorpusSettings {
+        recompress_threshold: THRESHOLD,
+        ..CorpusSettings::default()
+    };
+    let corpus = database.create_corpus("c", settings).unwrap();
+    disk.is_stuck.store(true, Ordering::Relaxed);
+    database.execute("SET statement_timeout = '30ms'").unwrap();
+    // Commits beyond twice the threshold are done when their wait ends; beyond four times writers do not begin.
+    let error = add_until_refused(&database, &corpus);
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    let pending = corpus.pending_bytes().unwrap();
+    assert!(
+        (4 * THRESHOLD..6 * THRESHOLD).contains(&pending),
+        "{pending}"
+    );
+    assert!(is_timeout(&database.execute("BEGIN")));
+    assert!(is_timeout(&database.execute("RECOMPRESS c")));
+    assert!(is_timeout(&corpus.append_many(&[("x", "y")])));
+
+    disk.is_stuck.store(false, Ordering::Relaxed);
+    database.execute("RESET statement_timeout").unwrap();
+    corpus.append_many(&[("x", "y")]).unwrap();
+    assert_eq!(corpus.snapshot().unwrap().extract("x", 0, 9).unwrap(), b"y");
+}
