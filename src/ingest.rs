@@ -14,7 +14,7 @@ mod texts;
 
 use crate::device::Devices;
 use crate::interrupt::check;
-use crate::sources::{Listing, Unreadable};
+use crate::sources::{Listing, SIZE_UNKNOWN, Unreadable};
 use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
 use draft::{Draft, Limits};
@@ -218,6 +218,7 @@ fn make_segments(
     let mut filling = Filling::new(texts, settings, limits, on_error);
     let mut files = Files::new(texts);
     let sizes = (0..texts.len()).map(|text| texts.bytes(text));
+    let sizes = sizes.filter(|&size| size != SIZE_UNKNOWN);
     let mut bytes_left = sizes.fold(0, u64::saturating_add);
     loop {
         progress.begin("tokenize", bytes_left);

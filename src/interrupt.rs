@@ -220,7 +220,6 @@ pub(crate) fn check(stop: &AtomicBool) -> Result<()> {
 }
 
 /// Of work that nobody ends early.
-#[cfg(test)]
 pub(crate) static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Counts the steps of a loop and checks for an interrupt now and then, the first time at the first step.

@@ -1,14 +1,17 @@
 //! Which files a path means: a file, a directory with all that is below it, or a glob.
 //!
-//! Nothing is opened here but directories. The invariant: names are UTF-8 with `/` between directories, sorted, and no
-//! two are equal. What cannot become a file of a corpus is reported with its reason, never silently left out.
+//! Nothing is read here but directories, the names of files that COPY wrote under other ones (`renamed.rs`), and a byte of
+//! files that claim to be empty. The invariant: names are UTF-8 with `/` between directories, sorted, and no two are
+//! equal. What cannot become a file of a corpus is reported with its reason, never silently left out.
 
 use crate::interrupt::check;
-use crate::{Error, Result};
+use crate::paths::{database_around, is_database};
+use crate::{Error, Result, renamed, streams};
 use glob::{MatchOptions, Pattern};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -20,9 +23,13 @@ pub struct Source {
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
-    /// Its size when it was listed.
+    /// Its size when it was listed, or [`SIZE_UNKNOWN`].
     pub bytes: u64,
 }
+
+/// The size of a file that is read to its end, wherever that is: of pipes, devices, and of files as in `/proc` that
+/// hold more than their size of 0 says.
+pub const SIZE_UNKNOWN: u64 = u64::MAX;
 
 /// A path that cannot be copied into a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,12 +64,13 @@ const MATCHING: MatchOptions = MatchOptions {
 ///
 /// A file is named by its last component, files of a directory by their path below it, files of a glob by their path
 /// below the components before the first that holds one of `*?[`. A path that exists is never a glob. Directories that
-/// match a glob are not entered unless `**` says so. Symbolic links are followed. The directory `database` is passed
-/// over: its files change while they are read.
+/// match a glob are not entered unless `**` says so. Symbolic links are followed. Directories of databases, `database`
+/// and others, are passed over: their files are not texts, and change while they are read. A pipe or device is listed if
+/// it is the path itself. Files that COPY wrote to a directory under other names have their own again.
 ///
 /// # Errors
-/// [`Error::Io`] if there is nothing at the path, [`Error::Invalid`] for a malformed glob or one that matches nothing,
-/// [`Error::Interrupted`] once `stop` is set.
+/// [`Error::Io`] if there is nothing at the path, [`Error::Invalid`] for a path into a database, a malformed glob or one
+/// that matches nothing, [`Error::Interrupted`] once `stop` is set.
 pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> Result<Listing> {
     let mut walk = Walk {
         database: database.and_then(|path| fs::canonicalize(path).ok()),
@@ -70,18 +78,29 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
     };
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
+            refuse_database(path, database)?;
             walk.directories.push(Directory::top(path)?);
             walk.run(&Filter::All, stop)?;
+            walk.listing.restore_names(path);
         }
         Ok(metadata) => {
+            refuse_database(path, database)?;
             let name = path.file_name().unwrap_or(path.as_os_str());
             match name.to_str() {
+                Some(name) if streams::is_stream(metadata.file_type()) => {
+                    walk.listing.sources.push(Source {
+                        name: name.to_owned(),
+                        path: path.to_owned(),
+                        bytes: SIZE_UNKNOWN,
+                    });
+                }
                 Some(name) => walk.file(name.to_owned(), path.to_owned(), &metadata),
                 None => walk.refuse(path.to_owned(), NOT_UTF8),
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_glob(path.as_os_str()) => {
             let (top, filter) = Filter::glob(path)?;
+            refuse_database(&top, database)?;
             walk.directories.push(Directory::top(&top)?);
             walk.run(&filter, stop)?;
             if walk.listing.sources.is_empty() && walk.listing.unreadable.is_empty() {
@@ -93,11 +112,78 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
     let mut listing = walk.listing;
     listing
         .sources
-        .sort_unstable_by(|left, right| left.name.cmp(&right.name));
+        .sort_by(|left, right| (&left.name, &left.path).cmp(&(&right.name, &right.path)));
+    listing.refuse_equal_names();
     listing
         .unreadable
         .sort_unstable_by(|left, right| left.path.cmp(&right.path));
     Ok(listing)
+}
+
+impl Listing {
+    /// Gives files that were written under other names below `top` their own again.
+    fn restore_names(&mut self, top: &Path) {
+        let all: HashSet<String> = (self.sources.iter())
+            .map(|source| source.name.clone())
+            .filter(|name| name.starts_with(renamed::DIRECTORY))
+            .collect();
+        let mut names = HashSet::new();
+        let mut refused = Vec::new();
+        self.sources.retain_mut(|source| {
+            let Some(name) = renamed::name_of(&source.name).filter(|name| all.contains(name))
+            else {
+                return true;
+            };
+            let path = top.join(&name);
+            names.insert(name);
+            match renamed::read_name(&path) {
+                Ok(own) => {
+                    source.name = own;
+                    true
+                }
+                Err(error) => {
+                    let reason = format!("its name in {} cannot be used: {error}", path.display());
+                    let path = source.path.clone();
+                    refused.push(Unreadable { path, reason });
+                    false
+                }
+            }
+        });
+        self.sources.retain(|source| !names.contains(&source.name));
+        self.unreadable.append(&mut refused);
+    }
+
+    /// Keeps one of files that have the same name.
+    fn refuse_equal_names(&mut self) {
+        let unreadable = &mut self.unreadable;
+        self.sources.dedup_by(|second, first| {
+            let is_equal = second.name == first.name;
+            if is_equal {
+                let reason = format!(
+                    "it has the name \"{}\", as {} has",
+                    first.name,
+                    first.path.display()
+                );
+                let path = second.path.clone();
+                unreadable.push(Unreadable { path, reason });
+            }
+            is_equal
+        });
+    }
+}
+
+/// Refuses to read what a database consists of.
+fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
+    match database_around(path, own).map_err(|error| cannot_open(path, error))? {
+        None => Ok(()),
+        Some(database) => Err(Error::Invalid {
+            subject: path.display().to_string(),
+            reason: format!(
+                "it belongs to the database {}; hint: open that, and write its texts out with COPY ... TO",
+                database.display()
+            ),
+        }),
+    }
 }
 
 const NOT_UTF8: &str = "its name is not UTF-8";
@@ -237,6 +323,14 @@ impl Directory {
     }
 }
 
+/// Whether a file that claims to be empty is not. One that cannot be opened says so when it is read.
+fn has_bytes(path: &Path) -> bool {
+    match streams::open_to_read(path).and_then(|mut file| file.read(&mut [0])) {
+        Ok(read) => read > 0,
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
 #[derive(Default)]
 struct Walk {
     /// Without symbolic links.
@@ -312,6 +406,10 @@ impl Walk {
         if self.database.as_ref() == Some(&real) {
             return;
         }
+        if is_database(&real) {
+            tracing::warn!("{} is a database: passed over", path.display());
+            return;
+        }
         self.directories.push(Directory {
             path,
             prefix: format!("{name}/"),
@@ -325,7 +423,10 @@ impl Walk {
 
     fn file(&mut self, name: String, path: PathBuf, metadata: &fs::Metadata) {
         if metadata.is_file() {
-            let bytes = metadata.len();
+            let bytes = match metadata.len() {
+                0 if has_bytes(&path) => SIZE_UNKNOWN,
+                bytes => bytes,
+            };
             self.listing.sources.push(Source { name, path, bytes });
         } else {
             self.refuse(path, "not a regular file");
@@ -418,6 +519,87 @@ mod tests {
             let names: Vec<_> = listing.sources.iter().map(|source| &source.name).collect();
             assert_eq!(names, ["a/x", "db.zdb.txt"]);
             assert_eq!(listing.unreadable, []);
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_a_database_is_refused_and_other_databases_are_passed_over() {
+        let files = [
+            "a/x",
+            "a/other/segments/1.seg",
+            "a/other/LOCK",
+            "own/segments/1.seg",
+        ];
+        let top = tree(&files);
+        let own = top.path().join("own");
+        symlink("own", top.path().join("link")).unwrap();
+        for path in [
+            "own",
+            "link",
+            "own/segments/1.seg",
+            "own/*/*",
+            "a/other",
+            "a/other/LOCK",
+        ] {
+            let error = list_sources(&top.path().join(path), Some(&own), &NEVER).unwrap_err();
+            assert!(
+                error.to_string().contains("belongs to the database"),
+                "{error}"
+            );
+        }
+        for path in ["a", "a/**"] {
+            assert_eq!(names(&top.path().join(path)), ["x"]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_holds_more_than_its_size_says_is_read_to_its_end() {
+        let top = tree(&["a"]);
+        fs::write(top.path().join("empty"), "").unwrap();
+        let listing = list_sources(top.path(), None, &NEVER).unwrap();
+        let sizes: Vec<u64> = listing.sources.iter().map(|source| source.bytes).collect();
+        assert_eq!(sizes, [1, 0]);
+        if cfg!(target_os = "linux") {
+            let listing = list_sources(Path::new("/proc/self/status"), None, &NEVER).unwrap();
+            assert_eq!(listing.sources[0].bytes, SIZE_UNKNOWN);
+        }
+    }
+
+    #[test]
+    fn files_have_the_names_that_are_kept_beside_them() {
+        let top = tree(&["a", "zipfdb-names/7.content", "zipfdb-names/8.content"]);
+        let write = |path: &str, content: &[u8]| {
+            fs::write(top.path().join("zipfdb-names").join(path), content).unwrap();
+        };
+        write("7.name", b"dup/\n");
+        write("9.name", b"alone");
+        write("x.content", b"");
+        let listing = || list_sources(top.path(), None, &NEVER).unwrap();
+        let names = |listing: &Listing| -> Vec<String> {
+            let names = listing.sources.iter().map(|source| source.name.clone());
+            names.collect()
+        };
+        let literal = [
+            "zipfdb-names/8.content",
+            "zipfdb-names/9.name",
+            "zipfdb-names/x.content",
+        ];
+        let found = listing();
+        assert_eq!(found.unreadable, []);
+        assert_eq!(names(&found), [&["a", "dup/\n"][..], &literal].concat());
+        for name in [
+            &b"../x"[..],
+            b"",
+            b"/x",
+            b"\xff",
+            b"x\0",
+            b"a",
+            &[b'x'; 5000],
+        ] {
+            write("7.name", name);
+            let found = listing();
+            assert_eq!(found.unreadable.len(), 1, "{}", name.escape_ascii());
+            assert_eq!(names(&found), [&["a"][..], &literal].concat());
         }
     }
 

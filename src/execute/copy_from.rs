@@ -212,4 +212,51 @@ mod tests {
         assert!(matches!(error, Error::Interrupted), "{error}");
         assert!(!out.exists());
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_has_no_size_is_read_to_its_end() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let database = Database::in_memory().unwrap();
+        let settings = CorpusSettings {
+            segment_size: 64 << 10,
+            ..CorpusSettings::default()
+        };
+        let corpus = database.create_corpus("c", settings).unwrap();
+        let copy = |path: &Path| {
+            let interrupt = database.shared().interrupt();
+            copy_from(&corpus, path, OnError::Stop, &Slow, &interrupt)
+        };
+        // Nobody writes.
+        database.execute("SET statement_timeout = 100").unwrap();
+        let error = copy(&pipe).unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        database.execute("RESET statement_timeout").unwrap();
+
+        // Several segments, written in two steps.
+        let text = "the cat sat on the mat\n".repeat(20_000);
+        let (target, written) = (pipe.clone(), text.clone());
+        let writer = std::thread::spawn(move || {
+            use std::io::Write;
+            let mut target = std::fs::File::options().write(true).open(target).unwrap();
+            let (first, second) = written.split_at(written.len() / 2);
+            target.write_all(first.as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            target.write_all(second.as_bytes()).unwrap();
+        });
+        copy(&pipe).unwrap();
+        writer.join().unwrap();
+        let version = Path::new("/proc/version");
+        assert_eq!(std::fs::metadata(version).unwrap().len(), 0);
+        copy(version).unwrap();
+
+        let snapshot = corpus.snapshot().unwrap();
+        let content = |file: &str| snapshot.extract(file, 0, u64::MAX).unwrap();
+        assert!(content("pipe") == text.as_bytes());
+        assert_eq!(content("version"), std::fs::read(version).unwrap());
+        assert_eq!(snapshot.files().len(), 2);
+    }
 }

@@ -5,6 +5,7 @@
 //! all in memory. Names are already checked; files are not, and a file that does
 //! not exist simply gives no rows.
 
+mod below;
 mod check;
 mod copy_from;
 mod copy_to;
@@ -124,8 +125,10 @@ fn execute_until(
             path,
             format,
         } => {
+            let shared = database.shared();
+            let target = export::Target::open(path.as_ref(), shared.directory(), interrupt)?;
             let rows = select::select(database, query, interrupt)?;
-            export::export(rows, path.as_ref(), format)?;
+            export::export(rows, target, format)?;
             Ok(Rows::none())
         }
         Plan::Insert {

@@ -171,7 +171,7 @@ impl<'a> Filling<'a> {
                     return;
                 }
                 let start = Instant::now();
-                match reading.reader.next(&mut worker.text) {
+                match reading.reader.next(&mut worker.text, stop) {
                     Ok(Some(chunk)) => {
                         reading.chunks += 1;
                         (reading.chunks - 1, chunk, start.elapsed())

@@ -4,9 +4,12 @@
 //! depends on the files alone: on their order, sizes and bytes, never on where they come from ([`Texts`]).
 
 use super::texts::{OpenText, Texts, changed};
+use crate::interrupt::{NEVER, check};
+use crate::sources::SIZE_UNKNOWN;
 use crate::tokenize::chunk_end;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 use zipfdb_storage::Tokenizer;
 
 /// A stretch of a large file without a place to cut grows up to this, then it is cut where it is, perhaps in a word.
@@ -73,14 +76,19 @@ impl<'a> Reader<'a> {
 
     /// The next chunk; `text` is cleared and, for a part of a file, filled.
     ///
-    /// After a failure the file is skipped: reading can go on with the next one.
-    pub fn next(&mut self, text: &mut Vec<u8>) -> Result<Option<Chunk>, Failure> {
+    /// After a failure the file is skipped: reading can go on with the next one. Waiting for a pipe fails once `stop` is
+    /// set.
+    pub fn next(
+        &mut self,
+        text: &mut Vec<u8>,
+        stop: &AtomicBool,
+    ) -> Result<Option<Chunk>, Failure> {
         text.clear();
         if self.large.is_none() {
             let first = self.next_source;
             let mut bytes = 0;
             for text in (first..self.texts.len()).take(FILES_MAX) {
-                bytes += self.texts.bytes(text);
+                bytes = self.texts.bytes(text).saturating_add(bytes);
                 if bytes > self.chunk_bytes as u64 {
                     break;
                 }
@@ -106,7 +114,7 @@ impl<'a> Reader<'a> {
             });
         }
         let mut large = self.large.take().expect("opened above");
-        match large.next(text, self.tokenizer, self.chunk_bytes) {
+        match large.next(text, self.tokenizer, self.chunk_bytes, stop) {
             Ok(chunk) => {
                 if !matches!(chunk, Chunk::Part { is_last: true, .. }) {
                     self.large = Some(large);
@@ -128,13 +136,15 @@ impl Large<'_> {
         text: &mut Vec<u8>,
         tokenizer: Tokenizer,
         chunk_bytes: usize,
+        stop: &AtomicBool,
     ) -> io::Result<Chunk> {
         text.append(&mut self.rest);
         let first_byte = self.first_byte;
         let source = self.source;
         let mut size = chunk_bytes;
         let is_last = loop {
-            self.opened.read(text, size.saturating_sub(text.len()))?;
+            let wanted = size.saturating_sub(text.len());
+            self.opened.read(text, wanted, stop)?;
             if self.opened.bytes_left == 0 {
                 self.opened.text.finish()?;
                 break true;
@@ -160,7 +170,8 @@ impl Large<'_> {
 pub fn read_file(texts: &dyn Texts, source: usize, text: &mut Vec<u8>) -> io::Result<()> {
     text.clear();
     let mut opened = Opened::open(texts, source)?;
-    opened.read(text, usize::MAX)?;
+    // Those whose size is not known are never read whole, and of others no read waits.
+    opened.read(text, usize::MAX, &NEVER)?;
     opened.text.finish()
 }
 
@@ -179,12 +190,29 @@ impl<'a> Opened<'a> {
     }
 
     /// Appends the next `bytes` bytes, or all that are left, to `text`.
-    fn read(&mut self, text: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
+    fn read(&mut self, text: &mut Vec<u8>, bytes: usize, stop: &AtomicBool) -> io::Result<()> {
         let bytes = self.bytes_left.min(bytes as u64);
         text.reserve(bytes as usize);
-        let read = (&mut self.text).take(bytes).read_to_end(text)? as u64;
-        self.bytes_left -= read;
-        if read < bytes { Err(changed()) } else { Ok(()) }
+        let size = text.len() as u64 + bytes;
+        loop {
+            let missing = size - text.len() as u64;
+            match (&mut self.text).take(missing).read_to_end(text) {
+                Ok(_) => break,
+                // What was read until then is in `text`.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    check(stop).map_err(io::Error::other)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let is_short = (text.len() as u64) < size;
+        match self.bytes_left {
+            SIZE_UNKNOWN if is_short => self.bytes_left = 0,
+            SIZE_UNKNOWN => {}
+            _ if is_short => return Err(changed()),
+            _ => self.bytes_left -= bytes,
+        }
+        Ok(())
     }
 }
 
@@ -216,16 +244,20 @@ mod tests {
         let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
         let mut text = Vec::new();
         for _ in 0..2 {
-            assert!(reader.next(&mut text).is_ok());
+            assert!(reader.next(&mut text, &NEVER).is_ok());
         }
         change(&sources[0]);
         let failure = loop {
-            match reader.next(&mut text) {
+            match reader.next(&mut text, &NEVER) {
                 Ok(chunk) => assert!(chunk.is_some()),
                 Err(failure) => break failure,
             }
         };
-        assert!(reader.next(&mut text).is_ok_and(|chunk| chunk.is_none()));
+        assert!(
+            reader
+                .next(&mut text, &NEVER)
+                .is_ok_and(|chunk| chunk.is_none())
+        );
         failure
     }
 
@@ -265,7 +297,7 @@ mod tests {
         let mut text = Vec::new();
         let mut chunks = Vec::new();
         let mut read = Vec::new();
-        while let Ok(Some(chunk)) = reader.next(&mut text) {
+        while let Ok(Some(chunk)) = reader.next(&mut text, &NEVER) {
             chunks.push(match chunk {
                 Chunk::Files(files) => format!("{files:?}"),
                 Chunk::Part {
@@ -293,7 +325,7 @@ mod tests {
         let sources = vec![source(&top, "file", &content)];
         let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
         let mut text = Vec::new();
-        assert!(reader.next(&mut text).is_ok());
+        assert!(reader.next(&mut text, &NEVER).is_ok());
         assert!(text.len() > 10_000 && text.len() < content.len());
     }
 }

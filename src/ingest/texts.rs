@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::snapshot::CorpusView;
-use crate::sources::Source;
+use crate::sources::{SIZE_UNKNOWN, Source};
+use crate::streams;
 
 /// Texts to make segments of, in order of name.
 pub trait Texts: Sync {
@@ -18,7 +19,7 @@ pub trait Texts: Sync {
     fn len(&self) -> usize;
     /// The name that one gets in the corpus.
     fn name(&self, text: usize) -> &str;
-    /// Its size.
+    /// Its size, or [`SIZE_UNKNOWN`].
     fn bytes(&self, text: usize) -> u64;
     /// Where it is, for messages.
     fn path(&self, text: usize) -> PathBuf;
@@ -49,9 +50,11 @@ impl Texts for Vec<Source> {
         self[text].path.clone()
     }
 
-    /// Plain reads only: a file that shrinks while it is mapped would kill the process.
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
         let source = &self[text];
+        if source.bytes == SIZE_UNKNOWN {
+            return Ok(Box::new(Stream(streams::open_to_read(&source.path)?)));
+        }
         let file = File::open(&source.path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.len() != source.bytes {
@@ -62,6 +65,22 @@ impl Texts for Vec<Source> {
             bytes: source.bytes,
             modified: metadata.modified()?,
         }))
+    }
+}
+
+/// What is read to its end, once.
+struct Stream(File);
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        streams::wait_to_read(&self.0)?;
+        self.0.read(buffer)
+    }
+}
+
+impl OpenText for Stream {
+    fn finish(&self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -358,7 +358,7 @@ pub(crate) fn rows_by_file<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<usi
 }
 
 /// Longest name of a file.
-const NAME_BYTES_MAX: usize = 4096;
+pub(crate) const NAME_BYTES_MAX: usize = 4096;
 
 /// A name that COPY can write again: relative, with `/` between parts none of which is empty, `.` or `..`.
 pub(crate) fn check_name(name: &str) -> Result<()> {

@@ -1,75 +1,88 @@
 //! COPY (SELECT ...) TO: rows to a file.
 //!
-//! Invariant: under its name the file is either what it was before or complete and on disk. It is written beside, synced and
-//! renamed; when anything fails, what was written is removed. How values look is the business of `format`.
+//! How values look is the business of `format`, where they go that of `target`.
 
 mod format;
+mod target;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 use zipfdb_sql::plan::CopyFormat;
 
 use self::format::Writer;
+pub(crate) use self::target::Target;
+use crate::Result;
 use crate::rows::Rows;
-use crate::{Error, Result};
 
-/// Writes all rows to the file `path`, with a line of names before them if the format has one. Returns how many rows there
-/// were.
+/// Writes all rows, with a line of names before them if the format has one. Returns how many rows there were.
 ///
 /// # Errors
-/// If a row fails, or the file cannot be written.
-pub(crate) fn export(rows: Rows, path: &Path, format: CopyFormat) -> Result<u64> {
-    let failed = |action| {
-        move |source: io::Error| Error::Io {
-            action,
-            path: path.to_path_buf(),
-            source,
-        }
-    };
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    // Unlike a temporary file it is as readable as others of the user; it is removed when it is dropped.
-    let beside = tempfile::Builder::new()
-        .prefix(".export-")
-        .make_in(directory, |path| File::create_new(path))
-        .map_err(failed("create"))?;
+/// If a row fails, or the target cannot be written.
+pub(crate) fn export(rows: Rows, target: Target, format: CopyFormat) -> Result<u64> {
     let names: Vec<String> = rows
         .columns()
         .iter()
         .map(|column| column.name().to_owned())
         .collect();
-    let target = BufWriter::with_capacity(1 << 16, beside.as_file());
-    let mut writer = Writer::new(target, format, names);
+    let failed = |error| target.failed(error);
+    let mut writer = Writer::new(Buffer::new(&target), format, names);
     let mut count = 0;
-    writer.begin().map_err(failed("write"))?;
+    writer.begin().map_err(failed)?;
     for row in rows {
-        writer.row(row?.values()).map_err(failed("write"))?;
+        writer.row(row?.values()).map_err(failed)?;
         count += 1;
     }
-    let mut target = writer.end().map_err(failed("write"))?;
-    target.flush().map_err(failed("write"))?;
-    drop(target);
-    beside.as_file().sync_all().map_err(failed("sync"))?;
-    beside
-        .persist(path)
-        .map_err(|error| failed("write")(error.error))?;
-    // Not every system can open a directory; where one can, the rename is made durable.
-    if let Ok(directory) = File::open(directory) {
-        directory.sync_all().map_err(failed("sync"))?;
-    }
+    let mut written = writer.end().map_err(failed)?;
+    written.flush().map_err(failed)?;
+    drop(written);
+    target.finish()?;
     Ok(count)
+}
+
+/// A buffer that is forgotten when it is dropped: what failed is not written after all.
+struct Buffer<W: Write>(Option<BufWriter<W>>);
+
+impl<W: Write> Buffer<W> {
+    fn new(target: W) -> Buffer<W> {
+        Buffer(Some(BufWriter::with_capacity(1 << 16, target)))
+    }
+
+    fn inner(&mut self) -> &mut BufWriter<W> {
+        self.0.as_mut().expect("it is taken by drop alone")
+    }
+}
+
+impl<W: Write> Write for Buffer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner().flush()
+    }
+}
+
+impl<W: Write> Drop for Buffer<W> {
+    fn drop(&mut self) {
+        drop(self.0.take().map(BufWriter::into_parts));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
-    use crate::Value;
+    use crate::interrupt::Interrupts;
     use crate::rows::{Column, Row};
+    use crate::{Error, Value};
+
+    fn export_to(path: &Path, rows: Rows, format: CopyFormat) -> Result<u64> {
+        let interrupt = Interrupts::default().begin(20_000);
+        export(rows, Target::open(path, None, &interrupt)?, format)
+    }
 
     fn rows(values: Vec<Result<Vec<Value>>>) -> Rows {
         let columns = ["n", "a \"b\""].map(Column::new);
@@ -91,10 +104,10 @@ mod tests {
     fn exported(format: CopyFormat, rows: Rows) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        std::fs::write(&path, "what was there before").unwrap();
-        export(rows, &path, format).unwrap();
+        fs::write(&path, "what was there before").unwrap();
+        export_to(&path, rows, format).unwrap();
         assert_eq!(folder.path().read_dir().unwrap().count(), 1);
-        std::fs::read_to_string(&path).unwrap()
+        fs::read_to_string(&path).unwrap()
     }
 
     #[test]
@@ -131,14 +144,14 @@ mod tests {
     fn a_row_that_fails_leaves_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        std::fs::write(&path, "before").unwrap();
+        fs::write(&path, "before").unwrap();
         let failing = rows(vec![
             Ok(vec![Value::Null, Value::Null]),
             Err(Error::Interrupted),
         ]);
-        let error = export(failing, &path, CopyFormat::Csv).unwrap_err();
+        let error = export_to(&path, failing, CopyFormat::Csv).unwrap_err();
         assert!(matches!(error, Error::Interrupted));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
         assert_eq!(folder.path().read_dir().unwrap().count(), 1);
     }
 
@@ -146,7 +159,120 @@ mod tests {
     fn a_directory_that_is_not_there_is_an_error_with_the_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("no/out.csv");
-        let error = export(rows(vec![]), &path, CopyFormat::Csv).unwrap_err();
+        let error = export_to(&path, rows(vec![]), CopyFormat::Csv).unwrap_err();
         assert!(error.to_string().contains("out.csv"), "{error}");
+    }
+
+    /// A line of names and two rows.
+    fn few() -> Rows {
+        let row = |number| Ok(vec![Value::Integer(number), Value::Null]);
+        rows(vec![row(1), row(2)])
+    }
+
+    const FEW: &str = "n,\"a \"\"b\"\"\"\n1,\n2,\n";
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir(at("elsewhere")).unwrap();
+        fs::write(at("elsewhere/there"), "before").unwrap();
+        symlink("elsewhere/there", at("link")).unwrap();
+        symlink("elsewhere/new", at("dangling")).unwrap();
+        symlink("link", at("again")).unwrap();
+        for (link, target) in [("link", "there"), ("dangling", "new"), ("again", "there")] {
+            export_to(&at(link), few(), CopyFormat::Csv).unwrap();
+            assert!(fs::symlink_metadata(at(link)).unwrap().is_symlink());
+            let written = fs::read_to_string(at("elsewhere").join(target)).unwrap();
+            assert_eq!(written, FEW);
+            fs::write(at("elsewhere/there"), "before").unwrap();
+        }
+        assert_eq!(fs::read_dir(at("elsewhere")).unwrap().count(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_replaced_leaves_its_mode_and_owner() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        for mode in [0o600, 0o640, 0o444, 0o777] {
+            let _ = fs::remove_file(&path);
+            fs::write(&path, "before").unwrap();
+            let _ = chown(&path, Some(1234), Some(4321)); // who may, does
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let before = fs::metadata(&path).unwrap();
+            export_to(&path, few(), CopyFormat::Csv).unwrap();
+            let after = fs::metadata(&path).unwrap();
+            let access = |found: &fs::Metadata| (found.mode(), found.uid(), found.gid());
+            assert_eq!(access(&after), access(&before));
+            assert_ne!(after.ino(), before.ino());
+        }
+    }
+
+    #[cfg(unix)]
+    fn make_pipe(path: &Path) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_written_into_however_slowly_it_is_read() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        make_pipe(&path);
+        let source = path.clone();
+        let reader = std::thread::spawn(move || fs::read_to_string(source).unwrap());
+        // More than a pipe holds.
+        let text = "x".repeat(300_000);
+        let row = Ok(vec![Value::from(text.as_str()), Value::Null]);
+        export_to(&path, rows(vec![row]), CopyFormat::Tsv).unwrap();
+        assert_eq!(reader.join().unwrap(), format!("n\ta \"b\"\n{text}\t\\N\n"));
+        assert!(fs::metadata(&path).unwrap().file_type().is_fifo());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn waiting_for_somebody_to_read_a_pipe_ends_when_time_is_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        make_pipe(&path);
+        let interrupt = Interrupts::default().begin(100);
+        let error = Target::open(&path, None, &interrupt).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        // One who reads nothing.
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+        let _reader = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
+        let interrupt = Interrupts::default().begin(100);
+        let target = Target::open(&path, None, &interrupt).unwrap();
+        let text = "x".repeat(300_000);
+        let row = Ok(vec![Value::from(text.as_str()), Value::Null]);
+        let error = export(rows(vec![row]), target, CopyFormat::Tsv).unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_stay_and_a_full_one_says_so() {
+        use std::os::unix::fs::FileTypeExt;
+        export_to(Path::new("/dev/null"), few(), CopyFormat::Csv).unwrap();
+        let kind = fs::metadata("/dev/null").unwrap().file_type();
+        assert!(kind.is_char_device());
+        let error = export_to(Path::new("/dev/full"), few(), CopyFormat::Csv).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("cannot write /dev/full: No space left"),
+            "{error}"
+        );
+        let error = export_to(Path::new("/dev"), few(), CopyFormat::Csv).unwrap_err();
+        assert!(
+            error.to_string().starts_with("cannot create /dev: "),
+            "{error}"
+        );
     }
 }

@@ -1,0 +1,193 @@
+//! Where the rows of COPY (SELECT ...) TO go.
+//!
+//! Invariant: under the name of a regular file is either what was there before or the whole answer, on disk: it is written
+//! beside, synced and renamed, and removed when anything fails. A symbolic link stays and leads to the new file, which
+//! has mode and owner of the one it replaces. What is no regular file is written into. Nothing goes into a database.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::execute::copy_to::refuse_database;
+use crate::interrupt::Interrupt;
+use crate::{Error, Result, paths, streams};
+
+/// What rows are written to.
+pub(crate) struct Target {
+    /// As it was given.
+    path: PathBuf,
+    kind: Kind,
+    interrupt: Interrupt,
+}
+
+enum Kind {
+    /// A new file, beside the path that it gets.
+    Beside {
+        file: NamedTempFile<File>,
+        path: PathBuf,
+        replaced: Option<Metadata>,
+    },
+    /// A pipe or device, or what a descriptor of the process leads to.
+    Stream(File),
+}
+
+impl Target {
+    /// Opens what `path` means; `own` is the directory of the database, if it has one. Waits for somebody to read a pipe.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be opened, [`Error::Invalid`] if it is inside a database.
+    pub(crate) fn open(path: &Path, own: Option<&Path>, interrupt: &Interrupt) -> Result<Target> {
+        let failed = |source| Error::Io {
+            action: "create",
+            path: path.to_path_buf(),
+            source,
+        };
+        refuse_database(path, own)?;
+        let found = match fs::metadata(path) {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error)),
+        };
+        let kind = match found {
+            Some(found) if found.is_dir() => {
+                return Err(failed(io::ErrorKind::IsADirectory.into()));
+            }
+            Some(found) if !found.is_file() || is_descriptor(path) => loop {
+                match streams::open_to_write(path) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => interrupt.check()?,
+                    opened => break Kind::Stream(opened.map_err(failed)?),
+                }
+            },
+            replaced => {
+                let path = paths::resolve(path).map_err(failed)?;
+                let directory = path.parent().unwrap_or(&path);
+                // Unlike a temporary file it is as readable as others of the user, and no more than the one it replaces.
+                let file = tempfile::Builder::new()
+                    .prefix(".export-")
+                    .make_in(directory, |path| create(path, replaced.as_ref()))
+                    .map_err(failed)?;
+                Kind::Beside {
+                    file,
+                    path,
+                    replaced,
+                }
+            }
+        };
+        Ok(Target {
+            path: path.to_path_buf(),
+            kind,
+            interrupt: interrupt.clone(),
+        })
+    }
+
+    /// Makes what was written the content of the file, for good.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; then the file is as it was before.
+    pub(super) fn finish(self) -> Result<()> {
+        let failed = |action| {
+            let path = self.path.clone();
+            move |source| Error::Io {
+                action,
+                path,
+                source,
+            }
+        };
+        let Kind::Beside {
+            file,
+            path,
+            replaced,
+        } = self.kind
+        else {
+            return Ok(());
+        };
+        if let Some(replaced) = replaced {
+            keep_access(file.as_file(), &replaced).map_err(failed("create"))?;
+        }
+        file.as_file().sync_all().map_err(failed("sync"))?;
+        file.persist(&path)
+            .map_err(|error| failed("write")(error.error))?;
+        // Not every system can open a directory; where one can, the rename is made durable.
+        if let Some(Ok(directory)) = path.parent().map(File::open) {
+            directory.sync_all().map_err(failed("sync"))?;
+        }
+        Ok(())
+    }
+
+    /// What is said of a write that failed: that the statement was interrupted, if it was.
+    pub(super) fn failed(&self, source: io::Error) -> Error {
+        self.interrupt.check().err().unwrap_or_else(|| Error::Io {
+            action: "write",
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+impl Write for &Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = match &self.kind {
+            Kind::Beside { file, .. } => return file.as_file().write(bytes),
+            Kind::Stream(file) => file,
+        };
+        loop {
+            match streams::wait_to_write(file).and_then(|()| file.write(bytes)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.interrupt.check().map_err(io::Error::other)?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether a path names a descriptor of the process: what that leads to is never replaced.
+fn is_descriptor(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"]
+        .iter()
+        .any(|descriptors| path.starts_with(descriptors))
+}
+
+#[cfg(unix)]
+fn create(path: &Path, replaced: Option<&Metadata>) -> io::Result<File> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let mode = replaced.map_or(0o666, |file| file.permissions().mode() & 0o777);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode).open(path)
+}
+
+#[cfg(not(unix))]
+fn create(path: &Path, _replaced: Option<&Metadata>) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Gives a new file mode and owner of the one it replaces. Where the owner cannot be kept nobody gains access.
+#[cfg(unix)]
+fn keep_access(file: &File, replaced: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    let now = file.metadata()?;
+    let mut mode = replaced.mode() & 0o7777;
+    let mut keep = |owner, group, lost: u32| {
+        if fchown(file, owner, group).is_err() {
+            mode &= !lost;
+        }
+    };
+    if now.gid() != replaced.gid() {
+        keep(None, Some(replaced.gid()), 0o2070);
+    }
+    if now.uid() != replaced.uid() {
+        keep(Some(replaced.uid()), None, 0o4000);
+    }
+    file.set_permissions(fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn keep_access(file: &File, replaced: &Metadata) -> io::Result<()> {
+    file.set_permissions(replaced.permissions())
+}

@@ -1,0 +1,106 @@
+//! Files that are no regular ones: pipes, terminals and devices, named by a path.
+//!
+//! Invariant: nothing here waits longer than [`WAIT_MAX`]: what is not ready by then is
+//! [`WouldBlock`](std::io::ErrorKind::WouldBlock), so that the caller can look whether its statement was interrupted.
+
+use std::fs::{File, FileType};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest time that a call waits for the other end.
+pub(crate) const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// Whether a file is one that is read to its end, or written, as it is: a pipe or a device.
+#[cfg(unix)]
+pub(crate) fn is_stream(kind: FileType) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    kind.is_fifo() || kind.is_char_device() || kind.is_block_device()
+}
+
+/// Opens a file for reading, also one whose other end nobody has opened yet.
+#[cfg(unix)]
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    open(path, std::fs::OpenOptions::new().read(true))
+}
+
+/// Opens a file for writing behind what it holds. A pipe that nobody reads is not ready.
+#[cfg(unix)]
+pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::FileTypeExt;
+    let opened = open(path, std::fs::OpenOptions::new().append(true));
+    let not_ready = rustix::io::Errno::NXIO.raw_os_error();
+    match opened {
+        Err(error)
+            if error.raw_os_error() == Some(not_ready)
+                && std::fs::metadata(path)?.file_type().is_fifo() =>
+        {
+            std::thread::sleep(WAIT_MAX);
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        other => other,
+    }
+}
+
+#[cfg(unix)]
+fn open(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    options.custom_flags(flags.bits() as i32).open(path) // both are low bits
+}
+
+/// Returns when bytes can be read, or the end has been reached.
+#[cfg(unix)]
+pub(crate) fn wait_to_read(file: &File) -> io::Result<()> {
+    wait(file, rustix::event::PollFlags::IN)
+}
+
+/// Returns when bytes can be written, or never will be.
+#[cfg(unix)]
+pub(crate) fn wait_to_write(file: &File) -> io::Result<()> {
+    wait(file, rustix::event::PollFlags::OUT)
+}
+
+#[cfg(unix)]
+fn wait(file: &File, flags: rustix::event::PollFlags) -> io::Result<()> {
+    let mut polled = [rustix::event::PollFd::new(file, flags)];
+    let time = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: WAIT_MAX.as_nanos() as _, // below a second
+    };
+    match rustix::event::poll(&mut polled, Some(&time)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => Err(io::ErrorKind::WouldBlock.into()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+// Elsewhere only regular files are read and written.
+#[cfg(not(unix))]
+mod elsewhere {
+    use super::*;
+
+    pub(crate) fn is_stream(_kind: FileType) -> bool {
+        false
+    }
+
+    pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+        std::fs::OpenOptions::new().append(true).open(path)
+    }
+
+    pub(crate) fn wait_to_read(_file: &File) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn wait_to_write(_file: &File) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) use elsewhere::*;
