@@ -11,7 +11,7 @@ use std::path::Path;
 
 use support::harness::{Random, contents, copy_directory, scratch};
 use support::{Change, Edit, State, check_counts};
-use zipfdb::{Database, Durability, NoProgress, Value};
+use zipfdb::{CorpusSettings, Database, Durability, NoProgress, Value};
 
 mod support;
 
@@ -182,7 +182,6 @@ fn damage_to_the_log_fails_check_and_hides_nothing_else() {
     assert_eq!(last.unwrap()[3], Value::from("ok"));
     let log = contents(&path.join("log"));
     let (file, bytes) = log.iter().next_back().unwrap();
-    // In place: nobody's mapping of it gets shorter.
     let mut zeroed = fs::OpenOptions::new().write(true).open(file).unwrap();
     zeroed.write_all(&vec![0; bytes.len()]).unwrap();
     let (rows, last) = check();
@@ -198,4 +197,106 @@ fn damage_to_the_log_fails_check_and_hides_nothing_else() {
         problem.contains("corrupt record log at byte 0"),
         "{problem}"
     );
+}
+
+/// What another program does to a file.
+type Harm = fn(&Path, &[u8]);
+
+/// Whether the file is harmed where it lies, and how.
+const HARMS: [(&str, bool, Harm); 8] = [
+    ("emptied", true, |path, _| resize(path, 0)),
+    ("halved", true, |path, whole| resize(path, whole.len() / 2)),
+    ("cut by a byte", true, |path, whole| {
+        resize(path, whole.len() - 1);
+    }),
+    ("zeroed", true, |path, whole| {
+        fs::write(path, vec![0; whole.len()]).unwrap();
+    }),
+    ("overwritten from the middle on", true, |path, whole| {
+        let (kept, lost) = whole.split_at(whole.len() / 2);
+        fs::write(path, [kept, &vec![0x5a; lost.len()]].concat()).unwrap();
+    }),
+    ("overwritten by a longer one", true, |path, whole| {
+        let longer: Vec<u8> = whole.iter().chain(whole).rev().copied().collect();
+        fs::write(path, longer).unwrap();
+    }),
+    ("removed", false, |path, _| fs::remove_file(path).unwrap()),
+    ("replaced", false, |path, _| {
+        let beside = path.with_extension("beside");
+        fs::write(&beside, "another file").unwrap();
+        fs::rename(beside, path).unwrap();
+    }),
+];
+
+fn resize(path: &Path, size: usize) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_len(size as u64).unwrap();
+}
+
+#[test]
+fn a_segment_harmed_under_an_open_database_is_an_error_or_does_not_matter() {
+    let seed = Random::seed(1);
+    let mut random = Random::new(seed);
+    let folder = scratch();
+    let path = folder.path().join("d.zdb");
+    let mut text = || -> Vec<u8> {
+        let letter = |random: &mut Random| char::from(b'a' + random.below(16) as u8);
+        let letters = (0..20_000).map(|at| match at % 4 {
+            0 => ' ',
+            _ => letter(&mut random),
+        });
+        format!("cat{}", letters.collect::<String>()).into()
+    };
+    let texts: support::Texts = (0..12).map(|file| (format!("f{file}"), text())).collect();
+    let database = Database::options().threads(1).open(&path).unwrap();
+    let settings = CorpusSettings::default();
+    database.create_corpus("plain", settings).unwrap();
+    let copy = Change::Copy("plain", texts.clone().into_iter().collect());
+    copy.perform(&database, folder.path()).unwrap();
+    drop((copy, database));
+    let segment = fs::read_dir(path.join("segments")).unwrap();
+    let mut segment = segment.map(|entry| entry.unwrap().path());
+    let segment = segment.find(|path| path.extension().is_some_and(|kind| kind == "seg"));
+    let segment = segment.unwrap();
+    let whole = fs::read(&segment).unwrap();
+    assert!(whole.len() > 80 << 10, "a smaller one is read at once");
+    let mut found = [0; 2];
+    for read_only in [true, false] {
+        // What was asked before: nothing, counts of words, one file, everything.
+        for asked in 0..4 {
+            for (harm, in_place, perform) in HARMS {
+                let context = format!("{harm}, {asked}, {read_only}, ZIPFDB_SEED={seed}");
+                let options = Database::options().threads(1).create(false);
+                let database = options.read_only(read_only).open(&path).unwrap();
+                let corpus = database.corpus("plain").unwrap();
+                let snapshot = corpus.snapshot().unwrap();
+                match asked {
+                    1 => drop(snapshot.word_count().unwrap()),
+                    2 => drop(snapshot.extract("f3", 5, 100).unwrap()),
+                    3 => check_counts(&snapshot, &texts).unwrap(),
+                    _ => {}
+                }
+                perform(&segment, &whole);
+                let mut is_right = true;
+                for (file, text) in &texts {
+                    match snapshot.extract(file, 0, u64::MAX) {
+                        Ok(found) => assert!(found == *text, "{context}: another text"),
+                        Err(_) => is_right = false,
+                    }
+                }
+                is_right &= check_counts(&snapshot, &texts).is_ok();
+                let checks = corpus.check(&NoProgress);
+                let is_sound =
+                    checks.is_ok_and(|checks| checks.iter().all(|check| check.problem.is_none()));
+                assert_eq!(is_sound, !in_place, "{context}");
+                assert!(is_right || in_place, "{context}");
+                found[usize::from(is_right)] += 1;
+                drop((snapshot, corpus, database));
+                fs::write(&segment, &whole).unwrap();
+            }
+        }
+    }
+    let [errors, right] = found;
+    println!("{errors} errors, {right} right answers");
+    assert!(errors > 0 && right > 0);
 }

@@ -193,6 +193,9 @@ fn a_torn_commit_is_a_warning_once_and_a_damaged_one_an_error_for_ever() {
 /// Files by their paths in the database.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
+/// Files that get another content, or none.
+type Changed = BTreeMap<PathBuf, Option<Vec<u8>>>;
+
 fn files_of(path: &Path, folder: &str) -> Files {
     let files = contents(path).into_iter();
     files
@@ -203,11 +206,7 @@ fn files_of(path: &Path, folder: &str) -> Files {
 
 /// What may happen to `files`, one thing at a time: what it is, and the files it changes. `older` has files as they were
 /// before. Every `step`-th byte is flipped, and taken as an end.
-fn damages(
-    files: &Files,
-    older: &[Files],
-    step: usize,
-) -> Vec<(String, BTreeMap<PathBuf, Option<Vec<u8>>>)> {
+fn damages(files: &Files, older: &[Files], step: usize) -> Vec<(String, Changed)> {
     let mut damages = Vec::new();
     for (index, (file, bytes)) in files.iter().enumerate() {
         let name = file.display();
@@ -240,7 +239,7 @@ fn damages(
     damages
 }
 
-fn put(path: &Path, changed: &BTreeMap<PathBuf, Option<Vec<u8>>>) {
+fn put(path: &Path, changed: &Changed) {
     for (file, bytes) in changed {
         match bytes {
             Some(bytes) => std::fs::write(path.join(file), bytes).unwrap(),

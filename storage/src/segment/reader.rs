@@ -61,37 +61,7 @@ impl SegmentReader {
     }
 
     fn new(path: &Path, file: Arc<dyn BackendReader>) -> Result<SegmentReader> {
-        let corrupt = |fault| Error::Corrupt {
-            path: path.to_owned(),
-            part: Section::Frame.name(),
-            fault,
-        };
-        let size = usize::try_from(file.size())
-            .map_err(|_| corrupt("it is larger than this system can address"))?;
-        let read = |range: Range<usize>| {
-            (file.read_at(range.start as u64, range.len() as u64)).map_err(io_error(path, "read"))
-        };
-        let head = read(0..size.min(frame::HEAD_SIZE))?;
-        let end = read(size.saturating_sub(frame::END_SIZE_MAX)..size)?;
-        let frame = frame::read(&head, &end, size).map_err(|fault| match fault {
-            FrameFault::Version(found) => Error::Version {
-                path: path.to_owned(),
-                found,
-                supported: frame::VERSION,
-            },
-            FrameFault::Checksum {
-                offset,
-                expected,
-                found,
-            } => Error::Checksum {
-                path: path.to_owned(),
-                part: "footer",
-                offset: offset as u64,
-                expected,
-                found,
-            },
-            FrameFault::Corrupt(fault) => corrupt(fault),
-        })?;
+        let frame = read_frame(path, &*file)?;
         Ok(SegmentReader {
             path: path.to_owned(),
             file,
@@ -217,6 +187,10 @@ impl SegmentReader {
     /// # Errors
     /// Those of [`SegmentReader::verify`].
     pub fn verify_until(&self, stop: &AtomicBool) -> Result<()> {
+        if read_frame(&self.path, &*self.file)? != self.frame {
+            let fault = Fault("it is not what it was when the file was opened");
+            return Err(self.corrupt(Section::Frame, fault));
+        }
         for section in STORED {
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -423,6 +397,40 @@ impl SegmentReader {
             fault: fault.0,
         }
     }
+}
+
+fn read_frame(path: &Path, file: &dyn BackendReader) -> Result<Frame> {
+    let corrupt = |fault| Error::Corrupt {
+        path: path.to_owned(),
+        part: Section::Frame.name(),
+        fault,
+    };
+    let size = usize::try_from(file.size())
+        .map_err(|_| corrupt("it is larger than this system can address"))?;
+    let read = |range: Range<usize>| {
+        (file.read_at(range.start as u64, range.len() as u64)).map_err(io_error(path, "read"))
+    };
+    let head = read(0..size.min(frame::HEAD_SIZE))?;
+    let end = read(size.saturating_sub(frame::END_SIZE_MAX)..size)?;
+    frame::read(&head, &end, size).map_err(|fault| match fault {
+        FrameFault::Version(found) => Error::Version {
+            path: path.to_owned(),
+            found,
+            supported: frame::VERSION,
+        },
+        FrameFault::Checksum {
+            offset,
+            expected,
+            found,
+        } => Error::Checksum {
+            path: path.to_owned(),
+            part: "footer",
+            offset: offset as u64,
+            expected,
+            found,
+        },
+        FrameFault::Corrupt(fault) => corrupt(fault),
+    })
 }
 
 fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
