@@ -29,7 +29,7 @@ impl Backend for Disk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
-        let is_segment = path.to_string_lossy().contains("segments");
+        let is_segment = path.to_string_lossy().contains(".seg");
         if is_segment && self.is_full.load(Ordering::Relaxed) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(io::ErrorKind::StorageFull.into());

@@ -107,7 +107,7 @@ fn an_interrupt_ends_a_wait_for_another_writer() {
 fn work_on_one_large_value_ends_in_time() {
     let database = Database::in_memory().unwrap();
     // A pass over it takes some milliseconds.
-    let text = Value::Text("abcdefg ".repeat(1 << 23));
+    let text = Value::Text("abcdefg ".repeat(1 << 22));
     database.execute("SET statement_timeout = '1ms'").unwrap();
     for expression in [
         "?1 LIKE '%x%'",
@@ -172,7 +172,7 @@ impl Backend for Slow {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
-        let is_segment = path.to_string_lossy().contains("segments");
+        let is_segment = path.to_string_lossy().contains(".seg");
         while is_segment && self.is_stuck.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }

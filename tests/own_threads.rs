@@ -252,7 +252,7 @@ fn use_all_of(database: &Database, folder: &Path, files: usize, words: usize) {
     corpus.recompress(&NoProgress).unwrap();
     run(
         database,
-        "CHECK c; ALTER CORPUS c SET (segment_size = '4KiB'); RECOMPRESS c",
+        "CHECK c; ALTER CORPUS c SET (segment_size = '64KiB'); RECOMPRESS c",
     );
     ask(|| corpus.snapshot().unwrap());
     for sql in STATEMENTS {
@@ -263,7 +263,7 @@ fn use_all_of(database: &Database, folder: &Path, files: usize, words: usize) {
 #[test]
 fn nothing_is_done_on_the_global_pool() {
     forbid_global_pool();
-    for (files, words) in [(3, 40), (12, 40_000)] {
+    for (files, words) in [(3, 40), (9, 20_000)] {
         let folder = tempfile::tempdir().unwrap();
         let memory = Database::options().threads(2).in_memory().unwrap();
         use_all_of(&memory, folder.path(), files, words);
