@@ -30,7 +30,6 @@ mod edits;
 mod error;
 mod execute;
 mod expression;
-#[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;

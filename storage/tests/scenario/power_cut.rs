@@ -1,7 +1,7 @@
 //! A disk that loses power: what was synced is there afterwards, and by chance some of the rest.
 //!
-//! The invariant: [`PowerCut`] changes nothing but the real directory below it, and what [`Disk::restore`] writes is a
-//! state that this directory could have had on a real disk. It knows nothing of databases.
+//! The invariant: [`PowerCut`] changes nothing but the directory below it, real or in memory, and what [`Disk::restore`]
+//! writes is a state that this directory could have had on a real disk. It knows nothing of databases.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -13,7 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use zipfdb_storage::{Backend, BackendFile, BackendReader, FileBackend};
 
-use super::harness::{Random, contents};
+use super::harness::Random;
+
+/// What a disk writes as a whole or not at all.
+const SECTOR_SIZE: usize = 512;
 
 /// A file or directory, whatever its name is at the moment.
 pub type Node = u64;
@@ -51,25 +54,32 @@ pub struct Disk {
     pub last: Option<BTreeMap<PathBuf, Vec<u8>>>,
 }
 
-/// A backend on a real directory that keeps account of what a power cut would leave.
+/// A backend on a directory of another one that keeps account of what a power cut would leave.
 ///
 /// Once the power is off, every operation fails and nothing changes any more. The catalog's files are written by
 /// others; their content is taken when they are synced through here.
 #[derive(Debug)]
 pub struct PowerCut {
+    inner: Arc<dyn Backend>,
     root: PathBuf,
     pub disk: Mutex<Disk>,
 }
 
 impl PowerCut {
-    /// On `root` as it is now, all of it durable.
+    /// On the real directory `root` as it is now, all of it durable.
     pub fn new(root: &Path, syncs: u32) -> PowerCut {
+        PowerCut::on(Arc::new(FileBackend), root, syncs)
+    }
+
+    /// The same on a directory of another backend.
+    pub fn on(inner: Arc<dyn Backend>, root: &Path, syncs: u32) -> PowerCut {
         let mut disk = Disk {
             syncs_left: syncs,
             ..Disk::default()
         };
-        disk.adopt(root);
+        disk.adopt(&*inner, root);
         PowerCut {
+            inner,
             root: root.to_path_buf(),
             disk: Mutex::new(disk),
         }
@@ -90,12 +100,39 @@ impl PowerCut {
             return Err(io::Error::other("the process is killed"));
         }
         if disk.syncs_left == 0 {
-            disk.last = Some(contents(&self.root));
+            disk.last = Some(contents(&*self.inner, &self.root));
             return Err(io::Error::other("the power goes off"));
         }
         disk.syncs_left -= 1;
         Ok(disk)
     }
+
+    /// The power goes off, if it has not yet.
+    pub fn cut(&self) {
+        let mut disk = self.disk.lock().unwrap();
+        disk.last
+            .get_or_insert_with(|| contents(&*self.inner, &self.root));
+    }
+}
+
+fn is_directory(backend: &dyn Backend, path: &Path) -> bool {
+    backend.list(path).is_ok()
+}
+
+/// All files below a directory with their content, as [`super::harness::contents`] has them.
+fn contents(backend: &dyn Backend, path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for name in backend.list(path).unwrap() {
+        let entry = path.join(name);
+        if is_directory(backend, &entry) {
+            files.extend(contents(backend, &entry));
+            files.insert(entry, Vec::new());
+        } else {
+            let bytes = backend.read(&entry).unwrap().to_vec();
+            files.insert(entry, bytes);
+        }
+    }
+    files
 }
 
 impl Disk {
@@ -109,16 +146,17 @@ impl Disk {
     }
 
     /// Takes over what is there, as durable.
-    fn adopt(&mut self, path: &Path) -> Node {
-        let node = self.new_node(path, path.is_dir());
-        if path.is_dir() {
-            for name in FileBackend.list(path).unwrap() {
-                let child = self.adopt(&path.join(&name));
+    fn adopt(&mut self, backend: &dyn Backend, path: &Path) -> Node {
+        let node = self.new_node(path, is_directory(backend, path));
+        if is_directory(backend, path) {
+            for name in backend.list(path).unwrap() {
+                let child = self.adopt(backend, &path.join(&name));
                 let entries = self.directories.get_mut(&node).unwrap();
                 entries.durable.insert(name, child);
             }
         } else {
-            self.content.insert(node, std::fs::read(path).unwrap());
+            let bytes = backend.read(path).unwrap();
+            self.content.insert(node, bytes.to_vec());
         }
         node
     }
@@ -156,12 +194,12 @@ impl Disk {
     }
 
     /// Notices what others did in a directory (the catalog's).
-    fn notice(&mut self, path: &Path) {
-        let present = FileBackend.list(path).unwrap();
+    fn notice(&mut self, backend: &dyn Backend, path: &Path) {
+        let present = backend.list(path).unwrap();
         for name in &present {
             let child = path.join(name);
             if !self.live.contains_key(&child) {
-                self.add(&child, child.is_dir());
+                self.add(&child, is_directory(backend, &child));
             }
         }
         let gone: Vec<_> = (self.live.keys())
@@ -176,12 +214,24 @@ impl Disk {
         }
     }
 
-    /// Writes to `target` what the disk holds of the directory `node`, whose last name was `path`.
+    /// Writes to the real directory `target` what the disk holds of the directory `node`.
     ///
     /// Without `random` that is exactly what was synced. With it, a random number of the changes to each directory,
-    /// in their order, and the content of some files got there early.
+    /// in their order, and the content of some files, or sectors of them, got there early.
     pub fn restore(&self, node: Node, target: &Path, random: &mut Option<Random>) {
-        std::fs::create_dir(target).unwrap();
+        assert!(!target.exists());
+        self.restore_on(&FileBackend, node, target, random);
+    }
+
+    /// The same on another backend.
+    pub fn restore_on(
+        &self,
+        backend: &dyn Backend,
+        node: Node,
+        target: &Path,
+        random: &mut Option<Random>,
+    ) {
+        backend.create_directory(target).unwrap();
         let entries = &self.directories[&node];
         let mut names = entries.durable.clone();
         let early = match random {
@@ -194,14 +244,14 @@ impl Disk {
         for (name, child) in names {
             let target = target.join(name);
             if self.directories.contains_key(&child) {
-                self.restore(child, &target, random);
+                self.restore_on(backend, child, &target, random);
                 continue;
             }
             let durable = self.content.get(&child).cloned().unwrap_or_default();
             let last = (self.live.iter())
                 .find(|(_, node)| **node == child)
                 .and_then(|(path, _)| self.last.as_ref().unwrap().get(path));
-            let bytes = match (random.as_mut().map(|random| random.below(4)), last) {
+            let bytes = match (random.as_mut().map(|random| random.below(6)), last) {
                 (Some(1), Some(last)) => last.clone(),
                 // The pages that were written first.
                 (Some(2), Some(last)) => {
@@ -219,9 +269,27 @@ impl Disk {
                     bytes[known..part].fill(0);
                     bytes
                 }
+                // Any sectors, and the file as long as it was or cut anywhere.
+                (Some(4), Some(last)) => {
+                    let random = random.as_mut().unwrap();
+                    let mut bytes = last.clone();
+                    for start in (0..last.len()).step_by(SECTOR_SIZE) {
+                        let end = last.len().min(start + SECTOR_SIZE);
+                        if random.below(2) == 0 {
+                            bytes[start..end].fill(0);
+                            if let Some(known) = durable.get(start..durable.len().min(end)) {
+                                bytes[start..start + known.len()].copy_from_slice(known);
+                            }
+                        }
+                    }
+                    let known = durable.len().min(last.len());
+                    bytes.truncate(known + random.below(last.len() - known + 1));
+                    bytes
+                }
                 _ => durable,
             };
-            std::fs::write(target, bytes).unwrap();
+            let mut file = backend.create(&target).unwrap();
+            file.write_all(&bytes).unwrap();
         }
     }
 }
@@ -262,8 +330,8 @@ impl Write for PowerCutFile {
 impl BackendFile for PowerCutFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut disk = self.backend.sync()?;
-        let bytes = std::fs::read(&self.path)?;
-        disk.content.insert(self.node, bytes);
+        let bytes = self.backend.inner.read(&self.path)?;
+        disk.content.insert(self.node, bytes.to_vec());
         Ok(())
     }
 }
@@ -275,12 +343,12 @@ pub struct PowerCutBackend(pub Arc<PowerCut>);
 impl Backend for PowerCutBackend {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
         let _disk = self.0.powered()?;
-        FileBackend.open(path)
+        self.0.inner.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
         let mut disk = self.0.powered()?;
-        let inner = FileBackend.create(path)?;
+        let inner = self.0.inner.create(path)?;
         let node = disk.add(path, false);
         Ok(Box::new(PowerCutFile {
             backend: Arc::clone(&self.0),
@@ -292,22 +360,23 @@ impl Backend for PowerCutBackend {
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         let mut disk = self.0.sync()?;
-        disk.notice(path.parent().unwrap());
+        disk.notice(&*self.0.inner, path.parent().unwrap());
         let node = disk.live[path];
-        disk.content.insert(node, std::fs::read(path)?);
+        let bytes = self.0.inner.read(path)?;
+        disk.content.insert(node, bytes.to_vec());
         Ok(())
     }
 
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
         let mut disk = self.0.powered()?;
-        FileBackend.rename(source, target)?;
+        self.0.inner.rename(source, target)?;
         disk.rename(source, target);
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut disk = self.0.powered()?;
-        FileBackend.remove(path)?;
+        self.0.inner.remove(path)?;
         disk.live.remove(path);
         let name = path.file_name().unwrap().to_owned();
         disk.parent(path).pending.push(Change::Remove(name));
@@ -316,7 +385,7 @@ impl Backend for PowerCutBackend {
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         let mut disk = self.0.powered()?;
-        FileBackend.create_directory(path)?;
+        self.0.inner.create_directory(path)?;
         if !disk.live.contains_key(path) {
             disk.add(path, true);
         }
@@ -325,7 +394,7 @@ impl Backend for PowerCutBackend {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut disk = self.0.sync()?;
-        disk.notice(path);
+        disk.notice(&*self.0.inner, path);
         let node = disk.live[path];
         let entries = disk.directories.get_mut(&node).unwrap();
         for change in std::mem::take(&mut entries.pending) {
@@ -336,11 +405,15 @@ impl Backend for PowerCutBackend {
 
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let _disk = self.0.powered()?;
-        FileBackend.list(path)
+        self.0.inner.list(path)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         let _disk = self.0.powered()?;
-        FileBackend.exists(path)
+        self.0.inner.exists(path)
+    }
+
+    fn is_file_system(&self) -> bool {
+        self.0.inner.is_file_system()
     }
 }

@@ -1,0 +1,91 @@
+//! Attacks on a database that a host program has embedded, and a table of what they found.
+//!
+//! `attack KIND` runs trials; each works on a directory of its own, most of it in children, which are this program again
+//! (`child`). A child is the host: a panic there, even one that is caught, a signal that nobody sent or a child that
+//! does not end is a failure. So is a state that no order of acknowledged changes explains, and a loss that nobody tells.
+//! The model of a database is that of `tests/support`. `README.md` beside this file says how to run it.
+
+#![allow(clippy::unwrap_used)]
+// Elsewhere nothing of it is used.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+use campaign::Campaign;
+
+#[cfg(target_os = "linux")]
+mod campaign;
+#[cfg(target_os = "linux")]
+mod child;
+#[cfg(target_os = "linux")]
+mod damage;
+#[cfg(target_os = "linux")]
+mod faults;
+#[cfg(target_os = "linux")]
+mod hostile;
+#[cfg(target_os = "linux")]
+mod kill;
+#[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
+mod power;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+/// An attack and how many trials it makes when nobody says how many.
+#[cfg(target_os = "linux")]
+type Attack = (&'static str, fn(&mut Campaign), u64);
+
+#[cfg(target_os = "linux")]
+const ATTACKS: [Attack; 6] = [
+    ("kill", kill::attack, 1000),
+    ("power", power::attack, 1000),
+    ("damage", damage::attack, 2000),
+    ("faults", faults::attack, 1000),
+    ("limits", limits::attack, 200),
+    ("hostile", hostile::attack, 200),
+];
+
+const USAGE: &str = "usage: attack all|kill|power|damage|faults|limits|hostile [--trials N] [--seed S] [--jobs N] \
+[--only NAME:CHAIN] [--keep FOLDER]";
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    eprintln!("attack: this needs Linux");
+    ExitCode::from(2)
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "child") {
+        child::main(&arguments[1..]);
+        return ExitCode::SUCCESS;
+    }
+    let Some((attack, options)) = arguments.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let mut chosen = ATTACKS
+        .iter()
+        .filter(|(name, _, _)| attack == "all" || attack == name)
+        .peekable();
+    if chosen.peek().is_none() || options.len() % 2 != 0 {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    }
+    let mut campaign = Campaign::new();
+    for option in options.chunks_exact(2) {
+        if campaign.set(&option[0], &option[1]).is_none() {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    }
+    for (name, run, trials) in chosen {
+        campaign.begin(name, *trials);
+        run(&mut campaign);
+    }
+    campaign.print();
+    ExitCode::from(u8::from(campaign.has_failed()))
+}

@@ -1,0 +1,62 @@
+//! Every seed of `fuzz/seeds` through its target, so that what fuzzing has found once stays found.
+//!
+//! The targets' code is that of `fuzz/src`; nothing is mutated here.
+
+use std::fs;
+use std::path::Path;
+
+#[path = "../fuzz/src/corpus_ops.rs"]
+mod corpus_ops;
+#[path = "../fuzz/src/mixed_operations.rs"]
+mod mixed_operations;
+#[path = "../fuzz/src/open_segment.rs"]
+mod open_segment;
+#[path = "../fuzz/src/repair.rs"]
+mod repair;
+#[path = "../fuzz/src/replay_log.rs"]
+mod replay_log;
+#[path = "../fuzz/src/sql_text.rs"]
+mod sql_text;
+mod support;
+#[path = "../fuzz/src/tokenize.rs"]
+mod tokenize;
+
+/// A target and what it does with an input.
+type Target = (&'static str, fn(&[u8]));
+
+const TARGETS: [Target; 7] = [
+    ("corpus_ops", corpus_ops::run),
+    ("mixed_operations", mixed_operations::run),
+    ("open_segment", open_segment::run),
+    ("repair", repair::run),
+    ("replay_log", replay_log::run),
+    ("sql_text", sql_text::run),
+    ("tokenize", tokenize::run),
+];
+
+/// Where the seeds of a target lie.
+fn seeds() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds"))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("it is in the tree");
+    let names = entries.map(|entry| entry.expect("it can be listed").file_name());
+    let mut names: Vec<String> = names
+        .map(|name| name.into_string().expect("names are ASCII"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_target_has_seeds_that_are_run() {
+    let known = TARGETS.map(|(name, _)| name);
+    assert_eq!(names(seeds()), known);
+    for (target, run) in TARGETS {
+        for seed in names(&seeds().join(target)) {
+            println!("{target}/{seed}");
+            run(&fs::read(seeds().join(target).join(seed)).expect("it can be read"));
+        }
+    }
+}
