@@ -39,7 +39,9 @@ pub fn reopen(path: &Path) -> Outcome<State> {
     check(&database, &state);
     drop(database);
     let database = open()?;
-    let warnings = database.warnings();
+    let mut warnings = database.warnings();
+    // Told until the file is removed in which commits stand that do not count.
+    warnings.retain(|warning| !warning.contains("not known to have been durable"));
     ensure(warnings.is_empty(), || {
         format!("warned twice: {warnings:?}")
     })?;

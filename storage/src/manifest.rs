@@ -184,16 +184,27 @@ impl ManifestFile {
         self.state.lock().content.sequence
     }
 
-    /// Replaces the corpora. Durable when it returns; an error leaves the file as it was, or nobody knows how and
-    /// everything that follows fails as well.
-    pub(crate) fn store_corpora(&self, corpora: &Corpora) -> Result<()> {
-        self.store(|content| content.corpora.clone_from(corpora))
+    /// Replaces the corpora, and says that the record log is durable up to `durable` if it is in the newest file. Durable
+    /// when it returns; an error leaves the file as it was, or nobody knows how and everything that follows fails as well.
+    pub(crate) fn store_corpora(&self, corpora: &Corpora, durable: LogPosition) -> Result<()> {
+        self.store(|content| {
+            content.corpora.clone_from(corpora);
+            if let Some(log) = &mut content.log {
+                log.raise(durable);
+            }
+        })
     }
 
-    /// Replaces what is said of the record log. Durable when it returns, and fails like
-    /// [`ManifestFile::store_corpora`].
+    /// Replaces what is said of the record log, but that more of its newest file is durable. Durable when it returns, and
+    /// fails like [`ManifestFile::store_corpora`].
     pub(crate) fn store_log(&self, log: Option<LogExtent>) -> Result<()> {
-        self.store(|content| content.log = log)
+        self.store(|content| {
+            let before = content.log;
+            content.log = log;
+            if let (Some(log), Some(before)) = (&mut content.log, before) {
+                log.raise(before.end);
+            }
+        })
     }
 
     fn store(&self, change: impl FnOnce(&mut Manifest)) -> Result<()> {
@@ -285,9 +296,11 @@ mod tests {
         assert!(matches!(fault, Fault::Missing));
 
         let file = ManifestFile::new(Arc::clone(&backend) as _, path, None, 6);
-        file.store_corpora(&Corpora::new()).unwrap();
+        file.store_corpora(&Corpora::new(), LogPosition::START)
+            .unwrap();
         assert_eq!((read(&*backend).sequence, file.sequence()), (7, 7));
-        file.store_corpora(&corpora([3, 8])).unwrap();
+        file.store_corpora(&corpora([3, 8]), LogPosition::START)
+            .unwrap();
         let log = LogExtent {
             oldest: 1,
             end: LogPosition {
@@ -382,16 +395,22 @@ mod tests {
         let refusing = Arc::new(ReadOnlyBackend::new(Arc::clone(&backend) as _));
         let file = ManifestFile::new(refusing, path, None, 0);
         for _ in 0..2 {
-            let error = file.store_corpora(&corpora([1])).unwrap_err();
+            let error = file
+                .store_corpora(&corpora([1]), LogPosition::START)
+                .unwrap_err();
             assert!(matches!(error, Error::Io { .. }), "{error}");
         }
 
         // A directory cannot be synced that is not there.
         let gone = Path::new("gone.zdb");
         let file = ManifestFile::new(Arc::clone(&backend) as _, gone, None, 0);
-        let error = file.store_corpora(&corpora([1])).unwrap_err();
+        let error = file
+            .store_corpora(&corpora([1]), LogPosition::START)
+            .unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
-        let error = file.store_corpora(&corpora([1])).unwrap_err();
+        let error = file
+            .store_corpora(&corpora([1]), LogPosition::START)
+            .unwrap_err();
         assert!(matches!(error, Error::Poisoned { .. }), "{error}");
     }
 }

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 pub(crate) const RESERVE_NAME: &str = "RESERVE";
 
 /// Bytes for a new log file, a marker, a small segment and the manifest of few segments, each in blocks of its own.
-const SIZE_MIN: usize = 32 << 10;
+const SIZE_MIN: usize = 64 << 10;
 
 /// The reserve of a database that is open for writing.
 #[derive(Debug)]

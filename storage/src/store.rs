@@ -250,7 +250,7 @@ impl Store {
         writer.change(|registry| {
             shared.directory.place_marker(&*shared.backend, record.id)?;
             shared.directory.sync(&*shared.backend)?;
-            store_corpora(registry, &corpora)
+            store_corpora(registry, &corpora, &shared.log)
         })?;
         shared.visible.lock().corpora = corpora;
         Ok(record)
@@ -286,7 +286,7 @@ impl Store {
         writer.change(|registry| {
             shared.directory.place_marker(&*shared.backend, id)?;
             shared.directory.sync(&*shared.backend)?;
-            store_corpora(registry, &corpora)
+            store_corpora(registry, &corpora, &shared.log)
         })?;
         shared.visible.lock().corpora = corpora;
         Ok(())
@@ -311,7 +311,7 @@ impl Store {
                 .rename(&marker, &tombstone)
                 .map_err(io_error(&marker, "rename"))?;
             shared.directory.sync(&*shared.backend)?;
-            store_corpora(registry, &corpora)
+            store_corpora(registry, &corpora, &shared.log)
         })?;
 
         let mut visible = shared.visible.lock();
@@ -798,8 +798,8 @@ impl Drop for Segment {
     }
 }
 
-fn store_corpora(registry: Option<&mut Registry>, corpora: &Corpora) -> Result<()> {
-    registry.map_or(Ok(()), |registry| registry.store(corpora))
+fn store_corpora(registry: Option<&mut Registry>, corpora: &Corpora, log: &Log) -> Result<()> {
+    registry.map_or(Ok(()), |registry| registry.store(corpora, log.durable()))
 }
 
 fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {

@@ -30,13 +30,21 @@ fn fail_one_call(path: &Path, before: &State, steps: &[Step], mode: Mode, call: 
             let mut result = step.perform(store);
             if let Err(error) = result {
                 assert!(matches!(error, Error::Io { .. }), "{error}");
-                assert!(possible.contains(&observe(store)), "a failed step shows");
+                let found = observe(store);
+                assert!(
+                    possible.contains(&found),
+                    "{mode:?}, call {call}: a failed step shows: {error}: {found:?}"
+                );
                 result = step.perform(store);
             }
             if let Err(error) = result {
                 // Nobody knows what happened: the next open decides.
                 assert!(matches!(error, Error::Poisoned { .. }), "{error}");
-                assert!(possible.contains(&observe(store)), "a failed step shows");
+                let found = observe(store);
+                assert!(
+                    possible.contains(&found),
+                    "{mode:?}, call {call}: a failed step shows: {found:?}"
+                );
                 break;
             }
             state = next.clone();

@@ -404,6 +404,41 @@ fn damage_after_a_killed_process_is_an_error_or_told_and_loses_only_what_followe
     }
 }
 
+/// Segments that hold edits of a commit, and a log without it, are no state that ever was.
+#[test]
+fn a_log_that_was_killed_and_ends_before_what_was_merged_is_damaged() {
+    let directory = scratch();
+    let path = directory.path().join("a.zdb");
+    let killed = directory.path().join("killed.zdb");
+    let store = Store::open(&path, CREATE).unwrap();
+    Step::Create("a").perform(&store).unwrap();
+    Step::Create("b").perform(&store).unwrap();
+    add(&store, "b", "first");
+    add(&store, "a", "second");
+    let merged = add(&store, "b", "third");
+    Step::Recompress("a").perform(&store).unwrap();
+    let after = add(&store, "b", "fourth");
+    assert_eq!((merged.file, after.file), (1, 1));
+    scenario::copy_directory(&path, &killed);
+    let whole = observe(&store);
+    drop(store);
+    let log = log_files(&killed).pop().unwrap();
+    let bytes = std::fs::read(&log).unwrap();
+    assert_eq!(bytes.len() as u64, after.offset);
+    for size in 0..bytes.len() {
+        std::fs::write(&log, &bytes[..size]).unwrap();
+        match Store::open(&killed, READ) {
+            Err(error) => assert!(matches!(error, Error::CorruptLog { .. }), "{error}"),
+            Ok(store) => {
+                assert!(size as u64 > merged.offset, "{size}");
+                assert_ne!(observe(&store), whole);
+            }
+        }
+    }
+    std::fs::write(&log, &bytes).unwrap();
+    assert_eq!(observe(&Store::open(&killed, READ).unwrap()), whole);
+}
+
 #[test]
 fn a_log_that_is_damaged_while_it_is_open_is_found_by_a_check() {
     let directory = scratch();

@@ -82,6 +82,15 @@ pub(crate) struct LogExtent {
     pub(crate) end: LogPosition,
 }
 
+impl LogExtent {
+    /// Takes that the log is durable up to `position`, unless that is in another file than its end.
+    pub(crate) fn raise(&mut self, position: LogPosition) {
+        if position.file == self.end.file {
+            self.end = self.end.max(position);
+        }
+    }
+}
+
 /// What an acknowledged commit outlives. Each implies those below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {

@@ -119,6 +119,15 @@ impl Log {
         self.state.lock().end
     }
 
+    /// Up to here this process has made the log durable; the start if it has written nothing.
+    pub(crate) fn durable(&self) -> LogPosition {
+        let state = self.state.lock();
+        match state.file.is_some() || state.leading {
+            true => state.synced,
+            false => LogPosition::START,
+        }
+    }
+
     pub(crate) fn set_file_size(&self, bytes: u64) {
         self.state.lock().file_size = bytes;
     }

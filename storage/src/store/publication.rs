@@ -166,7 +166,7 @@ impl Publication {
             }
             directory.sync(backend)?;
             self.headers.clear();
-            store_corpora(registry, &corpora)
+            store_corpora(registry, &corpora, &shared.log)
         })?;
         let mut visible = shared.visible.lock();
         visible.corpora = corpora;

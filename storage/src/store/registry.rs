@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::catalog::{self, Catalog, Corpora, Fault, Files};
-use crate::log::{KeepExtent, LogExtent};
+use crate::log::{KeepExtent, LogExtent, LogPosition};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
 use crate::store::io_error;
 use crate::{Error, Result};
@@ -31,8 +31,8 @@ impl Registry {
     }
 
     /// Makes `corpora` what the database holds. Durable when it returns.
-    pub(super) fn store(&mut self, corpora: &Corpora) -> Result<()> {
-        self.manifest.store_corpora(corpora)?;
+    pub(super) fn store(&mut self, corpora: &Corpora, durable: LogPosition) -> Result<()> {
+        self.manifest.store_corpora(corpora, durable)?;
         if let Some(catalog) = &mut self.catalog
             && let Err(fault) = catalog.store(corpora, self.manifest.sequence())
         {
@@ -153,7 +153,7 @@ impl FoundRegistry {
         let stored = self.manifest.ok().filter(|_| !is_older);
         let is_new = stored.is_none();
         let manifest = ManifestFile::new(Arc::clone(backend), path, stored, self.sequence);
-        manifest.store_corpora(corpora)?;
+        manifest.store_corpora(corpora, LogPosition::START)?;
         let catalog_path = path.join(CATALOG_NAME);
         let (mut catalog, is_void) = match self.catalog {
             FoundCatalog::NoFileSystem => (None, false),

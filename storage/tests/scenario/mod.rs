@@ -154,8 +154,12 @@ impl Step {
     }
 }
 
+/// Reads segments. A read that fails is no failure of the step, which is done: it is tried again.
 fn verify(segments: &[Arc<Segment>]) -> Result<()> {
-    segments.iter().try_for_each(|segment| segment.verify())
+    (segments.iter()).try_for_each(|segment| match segment.verify() {
+        Err(Error::Io { .. }) => segment.verify(),
+        verified => verified,
+    })
 }
 
 /// Recompresses a corpus; returns its old segments.
