@@ -14,7 +14,7 @@ use crate::support::harness::{Random, scratch};
 use crate::support::power_cut::{PowerCut, PowerCutBackend};
 use crate::support::{Change, State, check, observe, possible};
 
-const STEPS_MAX: usize = 12;
+const STEPS_MAX: usize = 8;
 
 /// Bytes of an imported text, some segments.
 const TEXT_SIZE_MAX: usize = 2000;
