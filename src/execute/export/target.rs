@@ -27,7 +27,7 @@ enum Kind {
     Beside {
         file: NamedTempFile<File>,
         path: PathBuf,
-        replaced: Option<Metadata>,
+        replaced: Option<Box<Metadata>>,
     },
     /// A pipe or device, or what a descriptor of the process leads to.
     Stream(File),
@@ -71,7 +71,7 @@ impl Target {
                 Kind::Beside {
                     file,
                     path,
-                    replaced,
+                    replaced: replaced.map(Box::new),
                 }
             }
         };
