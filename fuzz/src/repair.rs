@@ -23,6 +23,7 @@ const BASES: u64 = 4;
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// A database before it is damaged.
+#[derive(Clone)]
 struct Base {
     files: Files,
     /// The same at an earlier moment.
@@ -194,6 +195,14 @@ pub fn run(bytes: &[u8]) {
         let damaged = damage(&mut files, base, how);
         log_is_damaged |= damaged.is_some() && damaged == newest;
     }
+    // Nothing tells then how far the log went, nor that something once did.
+    let is_forgotten = ["MANIFEST", "RESERVE", "catalog/CLOSED"]
+        .iter()
+        .all(|name| !files.contains_key(Path::new(name)));
+    let base = &Base {
+        was_killed: base.was_killed || is_forgotten,
+        ..base.clone()
+    };
     let folder = scratch();
     let (source, target) = (folder.path().join("d.zdb"), folder.path().join("new.zdb"));
     write(&files, &source);

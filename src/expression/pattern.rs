@@ -3,11 +3,12 @@
 //! A pattern is compiled into elements that match one character each, in runs with any number of characters between them
 //! (`runs`). Texts are bytes: one that is not part of a UTF-8 character counts as a character that equals only itself.
 
+mod regexp;
 mod runs;
 
-use regex::bytes::Regex;
 use zipfdb_sql::query::Matcher;
 
+use self::regexp::Regexp;
 use self::runs::Runs;
 use super::convert::to_bytes;
 use crate::interrupt::Pace;
@@ -22,7 +23,7 @@ pub(crate) enum Pattern {
     /// Of LIKE or GLOB.
     Runs(Runs),
     /// Of REGEXP.
-    Regex(Regex),
+    Regexp(Regexp),
 }
 
 /// What one place of a LIKE or GLOB pattern matches.
@@ -75,7 +76,7 @@ impl Pattern {
         Ok(Some(match matcher {
             Matcher::Like => Pattern::Runs(Runs::new(&like(&pattern, escape))),
             Matcher::Glob => Pattern::Runs(Runs::new(&glob(&pattern))),
-            Matcher::Regexp => Pattern::Regex(regexp(&pattern)?),
+            Matcher::Regexp => Pattern::Regexp(Regexp::new(&pattern)?),
         }))
     }
 
@@ -86,10 +87,7 @@ impl Pattern {
     pub(crate) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
         match self {
             Pattern::Runs(runs) => runs.matches(text, pace),
-            Pattern::Regex(regex) => {
-                pace.work(text.len())?;
-                Ok(regex.is_match(text))
-            }
+            Pattern::Regexp(regexp) => regexp.matches(text, pace),
         }
     }
 
@@ -114,21 +112,6 @@ fn single_character(escape: &[u8]) -> Result<u32> {
             reason: "must be a single character".into(),
         }),
     }
-}
-
-fn regexp(pattern: &[u8]) -> Result<Regex> {
-    let invalid = |reason: String| Error::Invalid {
-        subject: format!("regular expression \"{}\"", pattern.escape_ascii()),
-        reason,
-    };
-    let text = std::str::from_utf8(pattern)
-        .map_err(|_| invalid("it is not UTF-8; hint: write a byte as (?-u:\\xff)".into()))?;
-    Regex::new(text).map_err(|error| {
-        // The parser's message draws the pattern over several lines; its last one is the reason.
-        let message = error.to_string();
-        let reason = message.lines().last().unwrap_or_default();
-        invalid(reason.trim().trim_start_matches("error: ").to_owned())
-    })
 }
 
 fn like(pattern: &[u8], escape: Option<u32>) -> Vec<Element> {

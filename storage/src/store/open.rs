@@ -18,7 +18,7 @@ use crate::catalog::{CorpusRecord, Fault, Files};
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::{self, LOG_NAME, Scan};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
-use crate::reserve::{Reserve, ReserveBackend};
+use crate::reserve::{RESERVE_NAME, Reserve, ReserveBackend};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::{Listing, SegmentDirectory};
 use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
@@ -246,7 +246,7 @@ fn read_state(
             return Err(later_version(path, MANIFEST_NAME, found, manifest::VERSION));
         }
         // A database of an older release, or one that is being created. The files tell all but that one of them was lost.
-        Err(Fault::Missing) if !was_closed(backend, path)? => (None, None),
+        Err(Fault::Missing) if !had_manifest(backend, path)? => (None, None),
         Err(fault) => (None, Some(fault)),
     };
     let listing = directory.list_at_rest(backend)?;
@@ -290,8 +290,15 @@ fn sequence_of(backend: &ReadOnlyBackend, path: &Path) -> Option<u64> {
     Some(manifest.sequence)
 }
 
-/// Whether the database has a catalog that tells of a manifest.
-fn was_closed(backend: &ReadOnlyBackend, path: &Path) -> Result<bool> {
+/// Whether a database without a manifest once had one: whoever makes one makes the reserve and closes the catalog too.
+pub(super) fn had_manifest(backend: &dyn Backend, path: &Path) -> Result<bool> {
+    let reserve = path.join(RESERVE_NAME);
+    if backend
+        .exists(&reserve)
+        .map_err(io_error(&reserve, "open"))?
+    {
+        return Ok(true);
+    }
     let catalog = path.join(CATALOG_NAME);
     match Files::read(backend, &catalog) {
         Err(Fault::Io(error)) => Err(io_error(&catalog, "read")(error)),

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, FileBackend};
-use crate::catalog::CorpusRecord;
+use crate::catalog::{CorpusRecord, Fault};
 use crate::log::{LOG_NAME, LogPosition, LogRecord, Remains};
 use crate::manifest::ManifestFile;
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::settings::CorpusSettings;
 use crate::store::SEGMENTS_NAME;
 use crate::store::directory::{SegmentDirectory, temporary};
-use crate::store::open::FileFacts;
+use crate::store::open::{FileFacts, had_manifest};
 use crate::store::recovery::{Facts, Unfinished, recover};
 use crate::store::target::refuse_unfinished;
 use crate::{Error, Result};
@@ -54,10 +54,19 @@ impl Salvage {
         refuse_unfinished(backend, path)?;
         let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
         let mut notes = Vec::new();
+        let mut without_manifest = None;
         let manifest = match ManifestFile::read(backend, path) {
             Ok(manifest) => Some(manifest),
+            Err(Fault::Missing) if !had_manifest(backend, path)? => {
+                notes.push("there is no manifest: an older release wrote the database".to_owned());
+                None
+            }
             Err(fault) => {
-                notes.push(format!("the manifest cannot be used: {fault}"));
+                // Damage to the end of the log looks like a commit that was cut short then.
+                without_manifest = Some(format!(
+                    "the manifest, which knew where the record log begins and ends, so changes at either end may be \
+                     lost: {fault}"
+                ));
                 None
             }
         };
@@ -92,7 +101,8 @@ impl Salvage {
         };
         let mut corpora: Vec<SalvagedCorpus> =
             recovered.corpora.into_values().map(with_paths).collect();
-        let mut lost = log.faults.clone();
+        let mut lost: Vec<String> = without_manifest.into_iter().collect();
+        lost.extend_from_slice(&log.faults);
         for id in recovered.aside {
             match facts.header(id) {
                 Ok(header) => take_aside(&mut corpora, header, (id, path_of(id))),
