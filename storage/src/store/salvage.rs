@@ -54,7 +54,6 @@ impl Salvage {
         refuse_unfinished(backend, path)?;
         let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
         let mut notes = Vec::new();
-        let mut without_manifest = None;
         let manifest = match ManifestFile::read(backend, path) {
             Ok(manifest) => Some(manifest),
             Err(Fault::Missing) if !had_manifest(backend, path)? => {
@@ -63,9 +62,9 @@ impl Salvage {
             }
             Err(fault) => {
                 // Damage to the end of the log looks like a commit that was cut short then.
-                without_manifest = Some(format!(
-                    "the manifest, which knew where the record log begins and ends, so changes at either end may be \
-                     lost: {fault}"
+                notes.push(format!(
+                    "the manifest cannot be used, and only it knew where the record log begins and ends: changes at either \
+                     end may be lost: {fault}"
                 ));
                 None
             }
@@ -101,8 +100,7 @@ impl Salvage {
         };
         let mut corpora: Vec<SalvagedCorpus> =
             recovered.corpora.into_values().map(with_paths).collect();
-        let mut lost: Vec<String> = without_manifest.into_iter().collect();
-        lost.extend_from_slice(&log.faults);
+        let mut lost = log.faults.clone();
         for id in recovered.aside {
             match facts.header(id) {
                 Ok(header) => take_aside(&mut corpora, header, (id, path_of(id))),
