@@ -26,7 +26,7 @@ const PART: usize = 4 << 10;
 pub(crate) struct Regexp {
     regex: Regex,
     /// Made for the first long text; `None` if it would be too large.
-    dfa: OnceLock<Option<DFA>>,
+    dfa: OnceLock<Option<Box<DFA>>>,
 }
 
 impl Regexp {
@@ -70,7 +70,7 @@ impl Regexp {
 }
 
 /// The same as `Regex::new` reads.
-fn lazy_dfa(pattern: &str) -> Option<DFA> {
+fn lazy_dfa(pattern: &str) -> Option<Box<DFA>> {
     DFA::builder()
         .configure(DFA::config().unicode_word_boundary(true))
         .syntax(syntax::Config::new().utf8(false))
@@ -81,6 +81,7 @@ fn lazy_dfa(pattern: &str) -> Option<DFA> {
         )
         .build(pattern)
         .ok()
+        .map(Box::new)
 }
 
 /// Whether the text has a match; `None` if the DFA cannot tell.
