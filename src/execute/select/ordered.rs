@@ -9,7 +9,7 @@ use crate::Result;
 use crate::interrupt::Pace;
 
 /// Items that are sorted at once.
-const PART: usize = 1 << 14;
+const PART: usize = 1 << 18;
 
 /// Sorts as `sort_by` does.
 ///
