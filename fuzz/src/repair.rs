@@ -269,7 +269,7 @@ fn compare(target: &Path, report: &RepairReport, base: &Base, log: LogDamage) {
     let may_be_less = report.notes.iter().any(|note| note.contains("may be lost"));
     let found = observe(&database).expect("it can be read");
     let is_whole = base.states.last() == Some(&found);
-    // The end of a log that nobody closed may look as if the last commits had not been finished.
+    // After a kill, damage to the end of the log may look like commits that were cut short.
     let is_cut_short = base.was_killed && log.newest && base.states.contains(&found);
     let is_told = may_be_less && log.any;
     assert!(

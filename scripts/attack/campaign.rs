@@ -124,7 +124,7 @@ impl Campaign {
         (self.trials * percent).div_ceil(100)
     }
 
-    /// Runs chains until there were so many trials.
+    /// Runs chains until the given number of trials is reached.
     pub fn run(&mut self, what: &str, trials: u64, chain: impl Fn(&Trial) -> Outcome + Sync) {
         let name = format!("{}/{what}", self.attack);
         let only = self.only.as_ref();
@@ -204,7 +204,7 @@ impl Campaign {
         eprintln!("skipped {}/{what}: {reason}", self.attack);
     }
 
-    /// Whether anything failed; panics of threads that nobody waits for count.
+    /// Whether anything failed, panics of detached threads included.
     pub fn has_failed(&self) -> bool {
         let failures = self.rows.iter().map(|row| row.failures).sum::<u64>();
         failures > 0 || !STRAYS.lock().unwrap().is_empty()

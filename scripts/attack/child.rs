@@ -41,7 +41,7 @@ pub fn command(arguments: &[&str]) -> Command {
 pub struct Ended {
     pub status: ExitStatus,
     pub output: String,
-    /// What nobody should have written: panics, and what allocators and loaders say.
+    /// Lines on standard error that are failures: panics, and messages of allocators and loaders.
     pub complaints: String,
     pub is_late: bool,
 }

@@ -177,7 +177,7 @@ fn threads(trial: &Trial) -> Outcome {
     Ok(())
 }
 
-/// How long a statement takes that nobody kills.
+/// How long a statement takes without a kill.
 fn duration(trial: &Trial, what: &str) -> Outcome<Duration> {
     let folder = trial.folder.path().to_str().unwrap();
     let start = Instant::now();

@@ -1,8 +1,9 @@
 //! Attacks on a database that a host program has embedded, and a table of what they found.
 //!
 //! `attack KIND` runs trials; each works on a directory of its own, most of it in children, which are this program again
-//! (`child`). A child is the host: a panic there, even one that is caught, a signal that nobody sent or a child that
-//! does not end is a failure. So is a state that no order of acknowledged changes explains, and a loss that nobody tells.
+//! (`child`). A child is the host: a panic there, even one that is caught, a signal other than the attack's own,
+//! or a child that does not end is a failure. So is a state that no order of acknowledged changes explains, and a loss
+//! without a message.
 //! The model of a database is that of `tests/support`. `README.md` beside this file says how to run it.
 
 #![allow(clippy::unwrap_used)]
@@ -33,7 +34,7 @@ mod power;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
-/// An attack and how many trials it makes when nobody says how many.
+/// An attack and its default number of trials.
 #[cfg(target_os = "linux")]
 type Attack = (&'static str, fn(&mut Campaign), u64);
 
