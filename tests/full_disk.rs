@@ -4,16 +4,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::ffi::OsString;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use on_create::{OnCreate, is_segment};
 use zipfdb::{Corpus, CorpusSettings, Database, Error, NoProgress, Result, Value};
-use zipfdb_storage::{Backend, BackendFile, BackendReader, FileBackend};
+
+#[path = "support/on_create.rs"]
+mod on_create;
 
 /// The real file system, on which no segment can be created while it is full.
 #[derive(Debug, Default)]
@@ -23,47 +24,14 @@ struct Disk {
     refused: AtomicU64,
 }
 
-impl Backend for Disk {
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
-        FileBackend.open(path)
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
-        let is_segment = path.to_string_lossy().contains(".seg");
-        if is_segment && self.is_full.load(Ordering::Relaxed) {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+fn disk() -> Arc<OnCreate<Disk>> {
+    OnCreate::new(|disk: &Disk, path| {
+        if is_segment(path) && disk.is_full.load(Ordering::Relaxed) {
+            disk.refused.fetch_add(1, Ordering::Relaxed);
             return Err(io::ErrorKind::StorageFull.into());
         }
-        FileBackend.create(path)
-    }
-
-    fn sync_file(&self, path: &Path) -> io::Result<()> {
-        FileBackend.sync_file(path)
-    }
-
-    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
-        FileBackend.rename(source, target)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        FileBackend.remove(path)
-    }
-
-    fn create_directory(&self, path: &Path) -> io::Result<()> {
-        FileBackend.create_directory(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        FileBackend.sync_directory(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        FileBackend.list(path)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        FileBackend.exists(path)
-    }
+        Ok(())
+    })
 }
 
 const THRESHOLD: u64 = 1 << 14;
@@ -103,13 +71,13 @@ fn shown_error(database: &Database) -> Value {
 #[test]
 fn edits_are_held_while_recompression_fails_and_go_on_by_themselves_when_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Disk::default());
+    let disk = disk();
     let options = Database::options().threads(1).backend(disk.clone());
     let database = options.open(folder.path().join("d.zdb")).unwrap();
     let (corpus, other) = (create(&database, "c"), create(&database, "other"));
     assert_eq!(shown_error(&database), Value::Null);
 
-    disk.is_full.store(true, Ordering::Relaxed);
+    disk.state.is_full.store(true, Ordering::Relaxed);
     let error = fill(&corpus);
     let Error::Held {
         pending, reason, ..
@@ -137,9 +105,9 @@ fn edits_are_held_while_recompression_fails_and_go_on_by_themselves_when_there_i
     assert!(corpus.recompress(&NoProgress).is_err());
     let files = corpus.files().unwrap().len();
     assert!(files > 20, "{files}");
-    assert!(disk.refused.load(Ordering::Relaxed) >= 2);
+    assert!(disk.state.refused.load(Ordering::Relaxed) >= 2);
 
-    disk.is_full.store(false, Ordering::Relaxed);
+    disk.state.is_full.store(false, Ordering::Relaxed);
     wait_until("it is recompressed without being asked", || {
         corpus.pending_bytes().unwrap() < THRESHOLD
     });
@@ -152,19 +120,19 @@ fn edits_are_held_while_recompression_fails_and_go_on_by_themselves_when_there_i
 #[test]
 fn recompressing_by_hand_and_dropping_end_the_failure() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Disk::default());
+    let disk = disk();
     let options = Database::options().threads(1).backend(disk.clone());
     let database = options.open(folder.path().join("d.zdb")).unwrap();
     let corpus = create(&database, "c");
-    disk.is_full.store(true, Ordering::Relaxed);
+    disk.state.is_full.store(true, Ordering::Relaxed);
     fill(&corpus);
-    disk.is_full.store(false, Ordering::Relaxed);
+    disk.state.is_full.store(false, Ordering::Relaxed);
     corpus.recompress(&NoProgress).unwrap();
     assert_eq!(corpus.recompress_error().unwrap(), None);
     assert_eq!(corpus.pending_bytes().unwrap(), 0);
     corpus.append_many(&[("x", "y")]).unwrap();
 
-    disk.is_full.store(true, Ordering::Relaxed);
+    disk.state.is_full.store(true, Ordering::Relaxed);
     fill(&corpus);
     database.execute("DROP CORPUS c").unwrap();
     create(&database, "c").append_many(&[("x", "y")]).unwrap();
@@ -175,11 +143,11 @@ fn recompressing_by_hand_and_dropping_end_the_failure() {
 #[test]
 fn a_longer_threshold_lets_held_edits_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Disk::default());
+    let disk = disk();
     let options = Database::options().threads(1).backend(disk.clone());
     let database = options.open(folder.path().join("d.zdb")).unwrap();
     let corpus = create(&database, "c");
-    disk.is_full.store(true, Ordering::Relaxed);
+    disk.state.is_full.store(true, Ordering::Relaxed);
     fill(&corpus);
     database
         .execute("ALTER CORPUS c SET (recompress_threshold = '1MiB')")

@@ -5,16 +5,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::ffi::OsString;
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use on_create::{OnCreate, is_segment};
 use zipfdb::{Corpus, CorpusSettings, Database, Error, Result, Value};
-use zipfdb_storage::{Backend, BackendFile, BackendReader, FileBackend};
+
+#[path = "support/on_create.rs"]
+mod on_create;
 
 fn is_timeout<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::Timeout { .. }))
@@ -166,46 +166,13 @@ struct Slow {
     is_stuck: AtomicBool,
 }
 
-impl Backend for Slow {
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
-        FileBackend.open(path)
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
-        let is_segment = path.to_string_lossy().contains(".seg");
-        while is_segment && self.is_stuck.load(Ordering::Relaxed) {
+fn slow() -> Arc<OnCreate<Slow>> {
+    OnCreate::new(|disk: &Slow, path| {
+        while is_segment(path) && disk.is_stuck.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }
-        FileBackend.create(path)
-    }
-
-    fn sync_file(&self, path: &Path) -> io::Result<()> {
-        FileBackend.sync_file(path)
-    }
-
-    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
-        FileBackend.rename(source, target)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        FileBackend.remove(path)
-    }
-
-    fn create_directory(&self, path: &Path) -> io::Result<()> {
-        FileBackend.create_directory(path)
-    }
-
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        FileBackend.sync_directory(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        FileBackend.list(path)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        FileBackend.exists(path)
-    }
+        Ok(())
+    })
 }
 
 const THRESHOLD: u64 = 1 << 14;
@@ -232,7 +199,7 @@ fn add_until_refused(database: &Database, corpus: &Corpus) -> Error {
 #[test]
 fn writers_wait_for_a_slow_recompression_no_longer_than_they_may() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Slow::default());
+    let disk = slow();
     let options = Database::options().threads(1).backend(disk.clone());
     let database = options.open(folder.path().join("d.zdb")).unwrap();
     let settings = CorpusSettings {
@@ -240,7 +207,7 @@ fn writers_wait_for_a_slow_recompression_no_longer_than_they_may() {
         ..CorpusSettings::default()
     };
     let corpus = database.create_corpus("c", settings).unwrap();
-    disk.is_stuck.store(true, Ordering::Relaxed);
+    disk.state.is_stuck.store(true, Ordering::Relaxed);
     database.execute("SET statement_timeout = '30ms'").unwrap();
     // Commits beyond twice the threshold are done when their wait ends; beyond four times writers do not begin.
     let error = add_until_refused(&database, &corpus);
@@ -254,7 +221,7 @@ fn writers_wait_for_a_slow_recompression_no_longer_than_they_may() {
     assert!(is_timeout(&database.execute("RECOMPRESS c")));
     assert!(is_timeout(&corpus.append_many(&[("x", "y")])));
 
-    disk.is_stuck.store(false, Ordering::Relaxed);
+    disk.state.is_stuck.store(false, Ordering::Relaxed);
     database.execute("RESET statement_timeout").unwrap();
     corpus.append_many(&[("x", "y")]).unwrap();
     assert_eq!(corpus.snapshot().unwrap().extract("x", 0, 9).unwrap(), b"y");
