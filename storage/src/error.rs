@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What every fallible function of this crate returns.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -161,5 +161,15 @@ fn holder_remedy(holder: Option<u32>) -> &'static str {
         "share the one that is open, or open read-only"
     } else {
         "close it there, or open read-only"
+    }
+}
+
+/// Makes an error of one of the operating system: the path, and what was done with it.
+pub(crate) fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io {
+        path,
+        action,
+        source,
     }
 }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::catalog::{Corpora, CorpusRecord, Fault};
+use crate::error::io_error;
 use crate::log::{LogExtent, LogPosition};
 use crate::settings::ID_MAX;
 use crate::{Error, Result};
@@ -227,15 +228,15 @@ impl ManifestFile {
         let _ = self.backend.remove(&source); // left by a crash
         if let Err(error) = self.write(&source, &content.encode()) {
             let _ = self.backend.remove(&source);
-            return Err(failed(&source, "write")(error));
+            return Err(io_error(&source, "write")(error));
         }
         state.failed = true;
         self.backend
             .rename(&source, &target)
-            .map_err(failed(&target, "replace"))?;
+            .map_err(io_error(&target, "replace"))?;
         self.backend
             .sync_directory(&self.database)
-            .map_err(failed(&self.database, "sync"))?;
+            .map_err(io_error(&self.database, "sync"))?;
         state.content = content;
         state.stored = true;
         state.failed = false;
@@ -246,15 +247,6 @@ impl ManifestFile {
         let mut file = self.backend.create(path)?;
         file.write_all(bytes)?;
         file.sync()
-    }
-}
-
-fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::Io {
-        path,
-        action,
-        source,
     }
 }
 

@@ -24,6 +24,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::{Corpora, CorpusRecord};
+use crate::error::io_error;
 use crate::lock::DirectoryLock;
 use crate::log::{Durability, KeepExtent, Log, LogFile, LogPosition, LogRecord, Scan};
 use crate::reserve::Reserve;
@@ -800,13 +801,4 @@ impl Drop for Segment {
 
 fn store_corpora(registry: Option<&mut Registry>, corpora: &Corpora, log: &Log) -> Result<()> {
     registry.map_or(Ok(()), |registry| registry.store(corpora, log.durable()))
-}
-
-fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::Io {
-        path,
-        action,
-        source,
-    }
 }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::backend::{Backend, BackendFile};
+use crate::error::io_error;
 use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, MERGED, Merge, Sum};
 use crate::log::record::RECORD_SIZE_MAX;
 use crate::log::scan::{self, LogFile, ReplayFile, Scan};
@@ -291,13 +292,13 @@ impl Log {
             let path = scan::path_of(&self.directory, oldest);
             match self.backend.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed(&path, "remove")(error));
+                    return Err(io_error(&path, "remove")(error));
                 }
                 _ => {}
             }
             (self.backend)
                 .sync_directory(&self.directory)
-                .map_err(failed(&self.directory, "sync"))?;
+                .map_err(io_error(&self.directory, "sync"))?;
             self.state.lock().files.pop_front();
         }
         Ok(())
@@ -354,7 +355,7 @@ impl Log {
         let path = scan::path_of(&self.directory, end.file);
         self.note(
             state,
-            result.map_err(|(action, error)| failed(&path, action)(error)),
+            result.map_err(|(action, error)| io_error(&path, action)(error)),
         )?;
         state.written = end;
         if sync {
@@ -405,19 +406,19 @@ impl Log {
         if first {
             backend
                 .create_directory(directory)
-                .map_err(failed(directory, "create"))?;
+                .map_err(io_error(directory, "create"))?;
             backend
                 .sync_directory(&self.database)
-                .map_err(failed(&self.database, "sync"))?;
+                .map_err(io_error(&self.database, "sync"))?;
         }
         let path = scan::path_of(directory, number);
-        let mut file = backend.create(&path).map_err(failed(&path, "create"))?;
+        let mut file = backend.create(&path).map_err(io_error(&path, "create"))?;
         file.write_all(&frame::header(number, previous))
-            .map_err(failed(&path, "write"))?;
-        file.sync().map_err(failed(&path, "sync"))?;
+            .map_err(io_error(&path, "write"))?;
+        file.sync().map_err(io_error(&path, "sync"))?;
         backend
             .sync_directory(directory)
-            .map_err(failed(directory, "sync"))?;
+            .map_err(io_error(directory, "sync"))?;
         Ok(file)
     }
 
@@ -515,14 +516,5 @@ fn invalid(fault: &'static str) -> Error {
     Error::Invalid {
         what: "record",
         fault,
-    }
-}
-
-fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::Io {
-        path,
-        action,
-        source,
     }
 }

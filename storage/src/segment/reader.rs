@@ -13,9 +13,9 @@ use super::{
     Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, content, files, tokens, totals,
 };
 use crate::backend::{Backend, BackendReader, Bytes};
+use crate::error::io_error;
 use crate::{Error, Grammar, Result};
 use parking_lot::Mutex;
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -431,12 +431,4 @@ fn read_frame(path: &Path, file: &dyn BackendReader) -> Result<Frame> {
         },
         FrameFault::Corrupt(fault) => corrupt(fault),
     })
-}
-
-fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
-    move |source| Error::Io {
-        path: path.to_owned(),
-        action,
-        source,
-    }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, ReadOnlyBackend};
 use crate::catalog::{CorpusRecord, Fault, Files};
+use crate::error::io_error;
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::{self, LOG_NAME, Scan};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
@@ -23,7 +24,7 @@ use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::{Listing, SegmentDirectory};
 use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
 use crate::store::registry::{CATALOG_NAME, FoundRegistry, later_version};
-use crate::store::{SEGMENTS_NAME, Shared, io_error};
+use crate::store::{SEGMENTS_NAME, Shared};
 use crate::{Error, Result};
 
 /// How often a read-only open starts over because a writer changed the directory under it.

@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::catalog::CorpusRecord;
+use crate::error::io_error;
 use crate::log::{LogPosition, Merge};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::temporary;
-use crate::store::{Shared, io_error, store_corpora};
+use crate::store::{Shared, store_corpora};
 use crate::{Error, Result};
 
 /// New segments of a corpus that are not visible yet. Dropped without [`Publication::commit`], its files are removed.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::catalog::{self, Catalog, Corpora, Fault, Files};
+use crate::error::io_error;
 use crate::log::{KeepExtent, LogExtent, LogPosition};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
-use crate::store::io_error;
 use crate::{Error, Result};
 
 pub(super) const CATALOG_NAME: &str = "catalog";

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::backend::{Backend, FileBackend};
+use crate::error::io_error;
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::LOG_NAME;
 use crate::manifest::MANIFEST_NAME;
 use crate::reserve::RESERVE_NAME;
 use crate::store::open::{self, parent, sync_directory};
 use crate::store::registry::CATALOG_NAME;
-use crate::store::{SEGMENTS_NAME, Store, io_error};
+use crate::store::{SEGMENTS_NAME, Store};
 use crate::{Error, Result};
 
 /// The name of the file. Its content is the path of the damaged database, for messages.
