@@ -12,19 +12,17 @@ use std::thread::{self, JoinHandle};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zipfdb_storage::CorpusRecord;
 
-use crate::database::Core;
+use crate::core::Core;
 use crate::error::{no_threads, with_causes};
-use crate::interrupt::{Interrupt, check};
 use crate::overlay::Overlay;
 use crate::recompress::{Scope, recompress};
-use crate::sync;
-use crate::sync::Mutex;
+use crate::runtime::interrupt::{Interrupt, check};
+use crate::runtime::sync;
+use crate::runtime::sync::Mutex;
 use crate::{Error, NoProgress, Result};
 
-mod failures;
 mod queue;
 
-pub(crate) use failures::Failures;
 use queue::Queue;
 
 /// A corpus is recompressed when this share of it is pending, if that is more than its threshold.
@@ -187,7 +185,7 @@ fn recompress_due(
 ) -> Result<()> {
     let pool = match pool {
         Some(pool) => pool,
-        None => pool.insert(half_of(core.pool.current_num_threads())?),
+        None => pool.insert(half_of(core.runtime.pool.current_num_threads())?),
     };
     let go_on = || check(stop);
     recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on).map(drop)

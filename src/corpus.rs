@@ -10,14 +10,14 @@ use std::sync::Arc;
 use zipfdb_storage::{CorpusRecord, CorpusSettings, Segment, SegmentInfo};
 
 use crate::Result;
-use crate::database::Shared;
 use crate::execute;
 use crate::ingest::{OnError, Report};
-use crate::interrupt::Interrupt;
 use crate::mixed::{Answer, Operation};
 use crate::overlay::Overlay;
-use crate::progress::{NoProgress, Progress};
 use crate::recompress::Recompression;
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::progress::{NoProgress, Progress};
+use crate::shared::Shared;
 use crate::snapshot::{CorpusView, FileSummary, Snapshot, StoredView};
 use crate::transaction::Transaction;
 
@@ -103,12 +103,12 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped, the size is 0, the database is read-only or cannot be written.
     pub fn set_segment_size(&self, bytes: u64) -> Result<()> {
-        self.set_segment_size_until(bytes, &self.shared.interrupt())
+        self.set_segment_size_until(bytes, &self.shared.runtime.interrupt())
     }
 
     /// As `set_segment_size`, for a statement.
     pub(crate) fn set_segment_size_until(&self, bytes: u64, interrupt: &Interrupt) -> Result<()> {
-        let _writing = self.shared.turn(interrupt)?;
+        let _writing = self.shared.runtime.turn(interrupt)?;
         Ok(self.shared.store.set_segment_size(&self.name, bytes)?)
     }
 
@@ -118,7 +118,7 @@ impl Corpus {
     /// # Errors
     /// As [`Corpus::set_segment_size`].
     pub fn set_recompress_threshold(&self, bytes: u64) -> Result<()> {
-        self.set_recompress_threshold_until(bytes, &self.shared.interrupt())
+        self.set_recompress_threshold_until(bytes, &self.shared.runtime.interrupt())
     }
 
     /// As `set_recompress_threshold`, for a statement.
@@ -127,7 +127,7 @@ impl Corpus {
         bytes: u64,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        let _writing = self.shared.turn(interrupt)?;
+        let _writing = self.shared.runtime.turn(interrupt)?;
         Ok(self
             .shared
             .store
@@ -159,7 +159,7 @@ impl Corpus {
     /// If the corpus has been dropped.
     pub fn recompressed_share(&self) -> Result<Option<f64>> {
         let id = self.shared.store.corpus(&self.name)?.id;
-        Ok(self.shared.underway.of_corpus(id))
+        Ok(self.shared.runtime.underway.of_corpus(id))
     }
 
     /// Why the edits cannot be merged in the background; none if they can, as far as is known. It is tried again by itself.
@@ -182,14 +182,14 @@ impl Corpus {
             && Arc::ptr_eq(known.stored(), &stored)
             && known.overlay().is_same(&overlay)
         {
-            return Ok(Snapshot::new(self.shared.clone(), known));
+            return Ok(Snapshot::new(self.shared.runtime.clone(), known));
         }
         let tokenizer = record.settings.tokenizer;
-        let pool = &self.shared.pool;
+        let pool = &self.shared.runtime.pool;
         let view = pool.install(|| CorpusView::new(stored, overlay, tokenizer))?;
         let view = Arc::new(view);
         self.shared.views.lock().insert(record.name, view.clone());
-        Ok(Snapshot::new(self.shared.clone(), view))
+        Ok(Snapshot::new(self.shared.runtime.clone(), view))
     }
 
     /// The segments and edits as they are at one moment.
@@ -224,7 +224,7 @@ impl Corpus {
     /// If a path cannot be read (unless skipped), a name is already there, the
     /// disk is full, or the database is read-only. Nothing is added then.
     pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
-        let interrupt = self.shared.interrupt();
+        let interrupt = self.shared.runtime.interrupt();
         execute::copy_from(
             self,
             path.as_ref(),
@@ -288,7 +288,7 @@ impl Corpus {
     /// If the corpus has been dropped, a segment is damaged, the disk is full or the database cannot be written. Nothing has
     /// changed then.
     pub fn recompress(&self, progress: &dyn Progress) -> Result<Option<Recompression>> {
-        execute::recompress(self, progress, &self.shared.interrupt())
+        execute::recompress(self, progress, &self.shared.runtime.interrupt())
     }
 
     /// Answers questions and makes edits in one step, in order: each operation sees what the edits before it did, and no
@@ -312,7 +312,7 @@ impl Corpus {
     /// Begins edits of this corpus.
     fn begin(&self) -> Result<Transaction> {
         let record = self.shared.store.corpus(&self.name)?;
-        self.shared.begin([record], &self.shared.interrupt())
+        Transaction::begin(&self.shared, [record], &self.shared.runtime.interrupt())
     }
 
     /// Writes every file, byte for byte, below `directory`, which is created if
@@ -322,7 +322,12 @@ impl Corpus {
     /// If a file of that name exists already, or cannot be written. Files
     /// written before stay.
     pub fn copy_to(&self, directory: impl AsRef<Path>, progress: &dyn Progress) -> Result<u64> {
-        execute::copy_to(self, directory.as_ref(), progress, &self.shared.interrupt())
+        execute::copy_to(
+            self,
+            directory.as_ref(),
+            progress,
+            &self.shared.runtime.interrupt(),
+        )
     }
 
     /// Verifies every checksum and every invariant of the corpus, down to the content of each file.
@@ -330,7 +335,7 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped. Damage is not an error here, it is what is reported.
     pub fn check(&self, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
-        execute::check(self, progress, &self.shared.interrupt())
+        execute::check(self, progress, &self.shared.runtime.interrupt())
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use zipfdb_storage::{Edit, LogPosition, LogRecord, Store};
 
-use super::sync::Mutex;
-use super::turns::Turn;
+use super::runtime::sync::Mutex;
+use super::runtime::turns::Turn;
 use crate::Result;
 use crate::overlay::{Batch, Insertion, Overlay, StoredFiles, rows_by_file};
 use crate::snapshot::StoredView;

@@ -12,9 +12,10 @@ mod fill;
 mod read;
 mod texts;
 
-use crate::device::Devices;
-use crate::interrupt::check;
+use crate::runtime::device::Devices;
+use crate::runtime::interrupt::check;
 use crate::sources::{Listing, SIZE_UNKNOWN, Unreadable};
+use crate::strategy::construction_costs;
 use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
 use draft::{Draft, Limits};
@@ -349,7 +350,8 @@ fn construct(
 ) -> Result<Constructed> {
     let threads = rayon::current_num_threads();
     let device = means.devices.and_then(|devices| {
-        let device = devices.for_construction(tokens.len(), threads)?;
+        let device =
+            devices.for_construction(tokens.len(), construction_costs(tokens.len(), threads))?;
         Some((devices, device))
     });
     if let Some((devices, device)) = device {

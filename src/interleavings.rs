@@ -24,16 +24,20 @@ mod edits;
 #[allow(dead_code, clippy::duplicate_mod)]
 #[path = "background/queue.rs"]
 mod queue;
-#[path = "../storage/tests/scenario/shuttled.rs"]
-mod sync;
-#[allow(dead_code, clippy::duplicate_mod)]
-#[path = "turns.rs"]
-mod turns;
+
+/// As the crate has it, for those files.
+#[path = "runtime"]
+mod runtime {
+    #[path = "../../storage/tests/scenario/shuttled.rs"]
+    pub(super) mod sync;
+    #[allow(dead_code, clippy::duplicate_mod)]
+    pub(super) mod turns;
+}
 
 use edits::{CorpusCommit, Edits};
 use queue::Queue;
-use sync::{AtomicBool, Mutex, Ordering};
-use turns::Turns;
+use runtime::sync::{self, AtomicBool, Mutex, Ordering};
+use runtime::turns::Turns;
 
 #[test]
 fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {

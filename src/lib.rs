@@ -23,30 +23,29 @@
 
 mod background;
 mod bisect;
+mod core;
 mod corpus;
 mod database;
-mod device;
 mod edits;
 mod error;
 mod execute;
 mod expression;
+mod failures;
 #[doc(hidden)]
 pub mod fuzzing;
-mod gather;
 mod ingest;
 #[cfg(test)]
 mod interleavings;
-mod interrupt;
-mod memory;
 mod mixed;
 mod overlay;
 mod paths;
-mod progress;
 mod recompress;
 mod renamed;
 mod repair;
 mod rows;
-mod settings;
+mod runtime;
+mod session;
+mod shared;
 mod snapshot;
 mod sources;
 mod statement;
@@ -54,26 +53,17 @@ mod strategy;
 mod streams;
 mod tokenize;
 mod transaction;
-mod turns;
-mod underway;
-
-/// What threads wait for. `interleavings` compiles who uses them with others.
-mod sync {
-    pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
-
-    pub(crate) use parking_lot::{Condvar, Mutex};
-}
 
 pub use corpus::{CopyOptions, Corpus, SegmentCheck};
 pub use database::{Database, DatabaseOptions};
 pub use error::{Error, Result};
 pub use ingest::{OnError, Report, Times};
-pub use interrupt::InterruptHandle;
 pub use mixed::{Answer, Operation};
-pub use progress::{NoProgress, Progress};
 pub use recompress::Recompression;
 pub use repair::{RepairReport, repair};
 pub use rows::{Column, Row, Rows};
+pub use runtime::interrupt::InterruptHandle;
+pub use runtime::progress::{NoProgress, Progress};
 pub use snapshot::{
     FileCounts, FileSummary, Ngram, NgramCounts, Snapshot, TermVectors, WordCounts,
 };

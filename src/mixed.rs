@@ -19,8 +19,8 @@ use bytes::{Bytes, BytesMut};
 use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
-use crate::device::Run;
 use crate::overlay::{Batch, EditedFile, Insertion, Overlay, rows_by_file};
+use crate::runtime::device::Run;
 use crate::snapshot::StoredView;
 use crate::{Error, Result};
 use answers::{Asked, Known, Stored, tasks};

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::ThreadPool;
 use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
 
-use crate::database::Core;
+use crate::core::Core;
 use crate::ingest::{Means, NewSegment, ViewTexts, ingest_texts};
 use crate::overlay::{Overlay, StoredFiles};
 use crate::snapshot::{CorpusView, StoredView};
@@ -81,10 +81,10 @@ pub(crate) fn recompress(
     stop: &AtomicBool,
     go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Option<Recompression>> {
-    let _one = core.recompressing.wait_while(go_on)?;
+    let _one = core.runtime.recompressing.wait_while(go_on)?;
     // Everything in the log up to here is in the tip.
     let (record, stored, overlay, position, is_pending) = {
-        let _turn = core.writing.wait_while(go_on)?;
+        let _turn = core.runtime.writing.wait_while(go_on)?;
         let (record, stored) = core.stored_view(corpus)?;
         let overlay = core.edits.tip(record.id);
         let overlay = overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into()));
@@ -119,10 +119,10 @@ pub(crate) fn recompress(
     let mut segments = Vec::new();
     let means = Means {
         stop,
-        devices: Some(&core.devices),
+        devices: Some(&core.runtime.devices),
     };
     let bytes = texts.total_bytes();
-    let meter = (core.underway).begin(record.id, &replaced, bytes, progress);
+    let meter = (core.runtime.underway).begin(record.id, &replaced, bytes, progress);
     let report = pool.install(|| {
         ingest_texts(&texts, &record.settings, &meter, means, &mut |segment| {
             let info = write(core, &mut publication, &segment)?;
@@ -134,7 +134,7 @@ pub(crate) fn recompress(
     let mut base: Vec<u64> = segments.iter().chain(kept).copied().collect();
     base.sort_unstable();
 
-    let turn = core.writing.wait_while(go_on)?;
+    let turn = core.runtime.writing.wait_while(go_on)?;
     go_on()?;
     let files = ViewFiles(&view);
     (core.edits).rebase(&turn, record.id, position, base.into(), &files, || {

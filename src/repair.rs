@@ -13,6 +13,7 @@ use zipfdb_storage::{Durability, RepairTarget, Salvage, SalvagedCorpus, SegmentR
 use crate::database::Database;
 use crate::edits::decode;
 use crate::overlay::{Batch, Insertion};
+use crate::runtime::start_pool;
 use crate::transaction::Transaction;
 use crate::{Error, Progress, Result};
 
@@ -64,7 +65,7 @@ pub fn repair(
 
 /// Builds the new database and closes it.
 fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Result<RepairReport> {
-    let pool = Database::options().pool()?;
+    let pool = start_pool(None)?;
     let store = pool.install(|| target.open())?;
     let database = Database::start(store, pool, false)?;
     let mut report = RepairReport {
@@ -158,7 +159,7 @@ impl<'a> Rescue<'a> {
 
     /// Copies the files of a segment.
     fn copy_segment(&mut self, reader: &SegmentReader, progress: &dyn Progress) -> Result<()> {
-        let pool = &self.database.shared().pool;
+        let pool = &self.database.shared().runtime.pool;
         let entries = match pool.install(|| reader.files()) {
             Ok(entries) => entries,
             Err(error) => {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Index;
 
-use crate::interrupt::InterruptHandle;
+use crate::runtime::interrupt::InterruptHandle;
 use crate::{Result, Value};
 
 /// A column of an answer.

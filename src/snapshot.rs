@@ -38,10 +38,10 @@ use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 
-use crate::database::Shared;
-use crate::device::Run;
-use crate::gather::WordInFile;
-use crate::interrupt::{Interrupt, check};
+use crate::runtime::Runtime;
+use crate::runtime::device::Run;
+use crate::runtime::gather::WordInFile;
+use crate::runtime::interrupt::{Interrupt, check};
 use crate::{Error, Result};
 
 pub(crate) use corpus_view::CorpusView;
@@ -79,7 +79,7 @@ pub(crate) use tasks::CountedNgrams;
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
-    shared: Arc<Shared>,
+    runtime: Arc<Runtime>,
     view: Arc<CorpusView>,
     /// Answers to look-ups that were made beforehand.
     known: Option<Arc<Known>>,
@@ -99,9 +99,9 @@ const SMALL_EXTRACT_BYTES: u64 = 1 << 16;
 const EXTRACT_PART_BYTES: u64 = 1 << 24;
 
 impl Snapshot {
-    pub(crate) fn new(shared: Arc<Shared>, view: Arc<CorpusView>) -> Snapshot {
+    pub(crate) fn new(runtime: Arc<Runtime>, view: Arc<CorpusView>) -> Snapshot {
         Snapshot {
-            shared,
+            runtime,
             view,
             known: None,
         }
@@ -304,7 +304,7 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
-        self.count_with(file, word, &self.shared.interrupt())
+        self.count_with(file, word, &self.runtime.interrupt())
     }
 
     /// Counts with look-ups of other threads, or alone.
@@ -316,13 +316,13 @@ impl Snapshot {
             }
             self.install(|| self.view.count_in(file, word))
         };
-        let gathered = &self.shared.gathered;
+        let gathered = &self.runtime.gathered;
         let Some(window) = gathered.window() else {
             return one();
         };
         let all = |asked: Vec<WordInFile>| {
             let questions = self.with_file_names(asked);
-            interrupt.watch(self, |stop| {
+            interrupt.watch(self.pool(), |stop| {
                 self.view.count_many(&questions, Run::until(stop))
             })
         };
@@ -338,13 +338,13 @@ impl Snapshot {
         interrupt: &Interrupt,
         one: impl Fn() -> Result<Vec<u64>>,
     ) -> Result<Vec<u64>> {
-        let gathered = &self.shared.gathered;
+        let gathered = &self.runtime.gathered;
         let Some(window) = gathered.window() else {
             return one();
         };
         let all = |asked: Vec<WordInFile>| {
             let questions = self.with_file_names(asked);
-            interrupt.watch(self, |stop| {
+            interrupt.watch(self.pool(), |stop| {
                 self.view.search_many(&questions, Run::until(stop))
             })
         };
@@ -411,7 +411,7 @@ impl Snapshot {
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
         let offsets = |stop: &AtomicBool| self.view.search_in(file, word, stop);
-        let interrupt = self.shared.interrupt();
+        let interrupt = self.runtime.interrupt();
         let one = || self.find_in(file, Unit::Bytes, &interrupt, offsets);
         self.search_with(file, word, &interrupt, one)
     }
@@ -506,7 +506,7 @@ impl Snapshot {
     /// # Errors
     /// If there is no such file or a segment is damaged.
     pub fn extract(&self, file: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
-        self.extract_until(file, offset, length, &self.shared.interrupt())
+        self.extract_until(file, offset, length, &self.runtime.interrupt())
     }
 
     /// As `extract`, for a statement.
@@ -545,7 +545,7 @@ impl Snapshot {
             }
             Ok(bytes)
         };
-        let gathered = &self.shared.gathered;
+        let gathered = &self.runtime.gathered;
         let Some(window) = gathered.window().filter(|_| length < SMALL_EXTRACT_BYTES) else {
             return one();
         };
@@ -554,7 +554,7 @@ impl Snapshot {
             let ranges: Vec<(&str, u64, u64)> = asked
                 .map(|(file, offset, length)| (&self.files()[file].name[..], offset, length))
                 .collect();
-            interrupt.watch(self, |stop| {
+            interrupt.watch(self.pool(), |stop| {
                 self.view.extract_many(&ranges, Run::until(stop))
             })
         };
@@ -623,18 +623,18 @@ impl Snapshot {
 
     /// The database's threads.
     pub(crate) fn pool(&self) -> &rayon::ThreadPool {
-        &self.shared.pool
+        &self.runtime.pool
     }
 
     /// Runs parallel work on the database's threads.
     pub(crate) fn install<A: Send>(&self, work: impl FnOnce() -> A + Send) -> A {
-        self.shared.pool.install(work)
+        self.runtime.pool.install(work)
     }
 
     /// Runs what may take long on the database's threads, until its queries are interrupted or time is up.
     fn watched<A: Send>(&self, work: impl FnOnce(Run<'_>) -> Result<A> + Send) -> Result<A> {
-        let interrupt = self.shared.interrupt();
-        interrupt.watch(self, |stop| work(Run::until(stop)))
+        let interrupt = self.runtime.interrupt();
+        interrupt.watch(self.pool(), |stop| work(Run::until(stop)))
     }
 
     /// Finds places in a file: here if they are kept, which is sooner done than the pool is woken and needs no other threads.
@@ -648,7 +648,7 @@ impl Snapshot {
         if self.view.has_places(file, unit) {
             find(Run::to_the_end().stop)
         } else {
-            interrupt.watch(self, |stop| find(stop))
+            interrupt.watch(self.pool(), |stop| find(stop))
         }
     }
 }

@@ -4,8 +4,8 @@
 //! files that claim to be empty. The invariant: names are UTF-8 with `/` between directories, sorted, and no two are
 //! equal. What cannot become a file of a corpus is reported with its reason, never silently left out.
 
-use crate::interrupt::check;
 use crate::paths::{database_around, is_database};
+use crate::runtime::interrupt::check;
 use crate::{Error, Result, renamed, streams};
 use glob::{MatchOptions, Pattern};
 use std::collections::HashSet;
@@ -444,7 +444,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::interrupt::NEVER;
+    use crate::runtime::interrupt::NEVER;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;

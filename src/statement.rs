@@ -6,12 +6,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::database::Names;
-use crate::progress::{NoProgress, Progress};
 use crate::rows::{Column, Rows};
-use crate::{Database, Result, Value, execute};
+use crate::runtime::progress::{NoProgress, Progress};
+use crate::session::Session;
+use crate::{Result, Value, execute};
 
-/// A prepared statement; made by [`Database::prepare`].
+/// A prepared statement; made by [`crate::Database::prepare`].
 ///
 /// It can be run from several threads at once, and a clone is cheap.
 ///
@@ -31,15 +31,15 @@ use crate::{Database, Result, Value, execute};
 /// ```
 #[derive(Clone)]
 pub struct Statement {
-    database: Database,
+    session: Arc<Session>,
     /// None for a text without any statement, which does nothing.
     parsed: Option<Arc<zipfdb_sql::Statement>>,
 }
 
 impl Statement {
-    pub(crate) fn new(database: &Database, parsed: Option<zipfdb_sql::Statement>) -> Statement {
+    pub(crate) fn new(session: &Arc<Session>, parsed: Option<zipfdb_sql::Statement>) -> Statement {
         Statement {
-            database: database.clone(),
+            session: session.clone(),
             parsed: parsed.map(Arc::new),
         }
     }
@@ -66,7 +66,7 @@ impl Statement {
         let Some(parsed) = &self.parsed else {
             return Ok(Vec::new());
         };
-        let names = zipfdb_sql::columns(parsed, &Names(&self.database))?;
+        let names = zipfdb_sql::columns(parsed, &*self.session)?;
         Ok(names.iter().map(Column::new).collect())
     }
 
@@ -90,8 +90,8 @@ impl Statement {
         let Some(parsed) = &self.parsed else {
             return Ok(Rows::none());
         };
-        let plan = zipfdb_sql::bind(parsed, &Names(&self.database), parameters)?;
-        execute::execute(&self.database, plan, progress)
+        let plan = zipfdb_sql::bind(parsed, &*self.session, parameters)?;
+        execute::execute(&self.session, plan, progress)
     }
 
     /// Runs it with each of many parameter sets, and returns the rows of all of them, in order of the sets.
@@ -108,9 +108,9 @@ impl Statement {
         };
         let plans = parameters
             .iter()
-            .map(|set| Ok(zipfdb_sql::bind(parsed, &Names(&self.database), set)?));
-        let interrupt = self.database.shared().interrupt();
-        execute::execute_many(&self.database, plans.collect::<Result<_>>()?, &interrupt)
+            .map(|set| Ok(zipfdb_sql::bind(parsed, &*self.session, set)?));
+        let interrupt = self.session.shared().runtime.interrupt();
+        execute::execute_many(&self.session, plans.collect::<Result<_>>()?, &interrupt)
     }
 }
 
@@ -128,7 +128,7 @@ impl fmt::Debug for Statement {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::CorpusSettings;
+    use crate::{CorpusSettings, Database};
 
     #[test]
     fn names_are_looked_up_each_time_it_runs() {

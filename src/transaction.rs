@@ -10,14 +10,14 @@ use zipfdb_sql::setting::Durability as DurabilitySetting;
 use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::Result;
-use crate::database::Shared;
-use crate::device::Run;
 use crate::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
-use crate::interrupt::Interrupt;
 use crate::mixed::{Answer, Operation, Target};
 use crate::overlay::{Batch, Insertion, Overlay, at_row, check_name};
+use crate::runtime::device::Run;
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::turns::Turn;
+use crate::shared::Shared;
 use crate::snapshot::{CorpusView, Snapshot, StoredView};
-use crate::turns::Turn;
 
 /// Of a mixed batch of so many operations nobody looks whether it is interrupted: they are done before somebody could.
 const OPERATIONS_UNWATCHED: usize = 256;
@@ -61,20 +61,29 @@ struct EditedCorpus {
 }
 
 impl Transaction {
-    /// Begins when all other writers are done.
-    pub(crate) fn new(shared: Arc<Shared>, turn: Turn) -> Transaction {
-        let durability = match shared.settings.lock().durability {
+    /// As [`crate::Database::begin`], for edits of these corpora, until `interrupt` ends the wait.
+    ///
+    /// # Errors
+    /// If the database is open for reading only, and that of `interrupt`.
+    pub(crate) fn begin(
+        shared: &Arc<Shared>,
+        corpora: impl IntoIterator<Item = CorpusRecord>,
+        interrupt: &Interrupt,
+    ) -> Result<Transaction> {
+        shared.hold(corpora, interrupt)?;
+        let turn = shared.runtime.turn(interrupt)?;
+        let durability = match shared.runtime.settings.lock().durability {
             DurabilitySetting::Full => Durability::Full,
             DurabilitySetting::Normal => Durability::Normal,
             DurabilitySetting::Off => Durability::Off,
         };
-        Transaction {
-            shared,
+        Ok(Transaction {
+            shared: shared.clone(),
             turn,
             corpora: Vec::new(),
             batches: Vec::new(),
             durability,
-        }
+        })
     }
 
     /// What the edits are to outlive once they are committed; if nobody says otherwise, what `SET durability` says.
@@ -176,11 +185,11 @@ impl Transaction {
             tokenizer: edited.record.settings.tokenizer,
             run: Run::to_the_end(),
         };
-        let pool = &self.shared.pool;
+        let pool = &self.shared.runtime.pool;
         // A few are done before another thread would have begun to look.
         let (answers, batches) = match operations.len() <= OPERATIONS_UNWATCHED {
             true => pool.install(|| target.run(operations))?,
-            false => self.shared.interrupt().attend(|stop| {
+            false => self.shared.runtime.interrupt().attend(|stop| {
                 let run = Run::until(stop);
                 pool.install(|| Target { run, ..target }.run(operations))
             })?,
@@ -204,12 +213,12 @@ impl Transaction {
             None => {
                 let tokenizer = edited.record.settings.tokenizer;
                 let (stored, overlay) = (edited.stored.clone(), edited.overlay.clone());
-                let pool = &self.shared.pool;
+                let pool = &self.shared.runtime.pool;
                 Arc::new(pool.install(|| CorpusView::new(stored, overlay, tokenizer))?)
             }
         };
         edited.view = Some(view.clone());
-        Ok(Snapshot::new(self.shared.clone(), view))
+        Ok(Snapshot::new(self.shared.runtime.clone(), view))
     }
 
     /// Makes the edits happen: readers see them when it returns, and they are as durable as asked.
@@ -218,7 +227,7 @@ impl Transaction {
     /// If the log cannot be written. What of the edits reached the disk is seen when the database is opened again; until
     /// then nothing can be written.
     pub fn commit(self) -> Result<()> {
-        let interrupt = self.shared.interrupt();
+        let interrupt = self.shared.runtime.interrupt();
         self.commit_until(&interrupt)
     }
 

@@ -4,8 +4,8 @@
 
 use crate::corpus::{Corpus, SegmentCheck};
 use crate::error::with_causes;
-use crate::interrupt::Interrupt;
 use crate::rows::{Column, Row, Rows};
+use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result, Value};
 
 /// Checks every segment of a corpus, in order of id, and the record log, which all corpora share.
@@ -24,8 +24,8 @@ pub(crate) fn check(
     let checks = readers.into_iter().map(|reader| {
         interrupt.check()?;
         let info = reader.info().clone();
-        let pool = &corpus.shared().pool;
-        let stored = interrupt.watch_on(pool, |stop| Ok(reader.verify_until(stop)))?;
+        let pool = &corpus.shared().runtime.pool;
+        let stored = interrupt.watch(pool, |stop| Ok(reader.verify_until(stop)))?;
         interrupt.check()?;
         let problem = match (stored, &snapshot) {
             (Err(error), _) => Some(Error::from(error)),

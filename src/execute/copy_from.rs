@@ -9,8 +9,8 @@ use zipfdb_storage::LogPosition;
 
 use crate::corpus::Corpus;
 use crate::ingest::{Means, OnError, Report, ingest};
-use crate::interrupt::Interrupt;
 use crate::recompress::{Scope, recompress, write};
+use crate::runtime::interrupt::Interrupt;
 use crate::sources::{Listing, Source, list_sources};
 use crate::{Error, Progress, Result};
 
@@ -24,13 +24,16 @@ pub(crate) fn copy_from(
 ) -> Result<Report> {
     let shared = corpus.shared();
     let snapshot = corpus.snapshot()?;
-    let listing = interrupt.watch(&snapshot, |stop| {
+    let listing = interrupt.watch(snapshot.pool(), |stop| {
         list_sources(path, shared.directory(), stop)
     })?;
     let (recompressing, writing) = loop {
         // Segments that come while others are recompressed would be missing from what later edits are made on.
-        let recompressing = shared.recompressing.wait_while(|| interrupt.check())?;
-        let writing = shared.writing.wait_while(|| interrupt.check())?;
+        let recompressing = shared
+            .runtime
+            .recompressing
+            .wait_while(|| interrupt.check())?;
+        let writing = shared.runtime.writing.wait_while(|| interrupt.check())?;
         let edited = shared.edits.files(shared.store.corpus(corpus.name())?.id);
         if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
             break (recompressing, writing);
@@ -41,7 +44,7 @@ pub(crate) fn copy_from(
         interrupt.attend(|stop| {
             recompress(
                 shared,
-                &shared.pool,
+                &shared.runtime.pool,
                 corpus.name(),
                 Scope::Due,
                 progress,
@@ -55,7 +58,7 @@ pub(crate) fn copy_from(
     let settings = publication.corpus().settings.clone();
     let (record, stored) = shared.stored_view(corpus.name())?;
     let mut base = record.segments;
-    let report = interrupt.watch(&snapshot, |stop| {
+    let report = interrupt.watch(snapshot.pool(), |stop| {
         ingest(
             listing,
             &settings,
@@ -63,7 +66,7 @@ pub(crate) fn copy_from(
             progress,
             Means {
                 stop,
-                devices: Some(&shared.devices),
+                devices: Some(&shared.runtime.devices),
             },
             &mut |segment| {
                 let info = write(shared, &mut publication, &segment)?;
@@ -155,7 +158,7 @@ mod tests {
                 &text,
                 OnError::Stop,
                 &at,
-                &database.shared().interrupt(),
+                &database.inner().shared().runtime.interrupt(),
             )
             .unwrap_err();
             assert!(matches!(error, Error::Interrupted), "{stage}: {error}");
@@ -168,7 +171,7 @@ mod tests {
             &text,
             OnError::Stop,
             &Slow,
-            &database.shared().interrupt(),
+            &database.inner().shared().runtime.interrupt(),
         )
         .unwrap_err();
         assert!(
@@ -182,7 +185,7 @@ mod tests {
             &text,
             OnError::Stop,
             &Slow,
-            &database.shared().interrupt(),
+            &database.inner().shared().runtime.interrupt(),
         )
         .unwrap();
         assert_eq!(corpus.files().unwrap().len(), 1);
@@ -202,13 +205,18 @@ mod tests {
             &text,
             OnError::Stop,
             &Slow,
-            &database.shared().interrupt(),
+            &database.inner().shared().runtime.interrupt(),
         )
         .unwrap();
         let out = folder.path().join("out");
         let at = At("write", database.interrupt_handle());
-        let error = crate::execute::copy_to(&corpus, &out, &at, &database.shared().interrupt())
-            .unwrap_err();
+        let error = crate::execute::copy_to(
+            &corpus,
+            &out,
+            &at,
+            &database.inner().shared().runtime.interrupt(),
+        )
+        .unwrap_err();
         assert!(matches!(error, Error::Interrupted), "{error}");
         assert!(!out.exists());
     }
@@ -227,7 +235,7 @@ mod tests {
         };
         let corpus = database.create_corpus("c", settings).unwrap();
         let copy = |path: &Path| {
-            let interrupt = database.shared().interrupt();
+            let interrupt = database.inner().shared().runtime.interrupt();
             copy_from(&corpus, path, OnError::Stop, &Slow, &interrupt)
         };
         // Nobody writes.

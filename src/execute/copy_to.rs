@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::corpus::Corpus;
 use crate::execute::below::{Below, NewFile};
-use crate::interrupt::{Interrupt, check};
+use crate::runtime::interrupt::{Interrupt, check};
 use crate::{Error, Progress, Result, paths, renamed};
 
 /// Writes all files and returns how many there are.
@@ -31,7 +31,7 @@ pub(crate) fn copy_to(
     refuse_database(directory, shared.directory())?;
     let renamed = renamed::not_paths(files.iter().map(|file| &*file.name));
     let below = Below::open(directory).map_err(io_error("create", directory))?;
-    let written: Result<()> = interrupt.watch(&snapshot, |stop| {
+    let written: Result<()> = interrupt.watch(snapshot.pool(), |stop| {
         snapshot.prepare_content()?;
         let target = Target {
             directory,

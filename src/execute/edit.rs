@@ -11,9 +11,10 @@ use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::Query;
 
 use super::select::select;
-use crate::interrupt::Interrupt;
 use crate::overlay::{Batch, Insertion};
-use crate::{Database, Error, Result, Row, Rows, Value};
+use crate::runtime::interrupt::Interrupt;
+use crate::session::Session;
+use crate::{Error, Result, Row, Rows, Value};
 
 /// Most bytes of text that one statement may give.
 const STATEMENT_BYTES_MAX: usize = 1 << 30;
@@ -27,14 +28,18 @@ pub(crate) struct Insert {
 }
 
 /// Carries out INSERT or REPLACE.
-pub(crate) fn insert(database: &Database, insert: Insert, interrupt: &Interrupt) -> Result<Rows> {
+pub(crate) fn insert(
+    session: &Arc<Session>,
+    insert: Insert,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
     let place = |wanted| insert.columns.iter().position(|&column| column == wanted);
     let (file, content) = (place(InsertColumn::File), place(InsertColumn::Content));
     let offset = place(InsertColumn::Offset);
     let mut names = crate::edits::Names::default();
     let mut rows = Vec::new();
     let mut bytes = 0usize;
-    for (number, row) in select(database, insert.query, interrupt)?.enumerate() {
+    for (number, row) in select(session, insert.query, interrupt)?.enumerate() {
         let mut values = row?.into_values();
         let mut take = |place: Option<usize>| {
             let value = place.and_then(|place| values.get_mut(place));
@@ -77,25 +82,25 @@ pub(crate) fn insert(database: &Database, insert: Insert, interrupt: &Interrupt)
         false => Batch::Insert(rows),
         true => Batch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect()),
     };
-    database.edit(&insert.corpus, batch, interrupt)?;
+    session.edit(&insert.corpus, batch, interrupt)?;
     Ok(Rows::none())
 }
 
 /// Carries out DELETE: `query` gives the names of the files.
 pub(crate) fn delete(
-    database: &Database,
+    session: &Arc<Session>,
     corpus: &str,
     query: Query,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
     let mut files: Vec<Arc<str>> = Vec::new();
-    for row in select(database, query, interrupt)? {
+    for row in select(session, query, interrupt)? {
         let row: Row = row?;
         if let Value::Text(name) = &row[0] {
             files.push(name.as_str().into());
         }
     }
-    database.edit(corpus, Batch::Delete(files), interrupt)?;
+    session.edit(corpus, Batch::Delete(files), interrupt)?;
     Ok(Rows::none())
 }
 

@@ -3,28 +3,31 @@
 //! Invariant: rows come in order of the sets. A query for a set begins when the rows of the set before it are out, so no two
 //! answers are in memory; statements that are no queries have all run before the first row.
 
+use std::sync::Arc;
+
 use zipfdb_sql::Plan;
 
 use super::execute_until;
 use super::select::select_many;
-use crate::interrupt::Interrupt;
-use crate::progress::NoProgress;
+use crate::Result;
 use crate::rows::{Row, Rows};
-use crate::{Database, Result};
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::progress::NoProgress;
+use crate::session::Session;
 
 /// Carries out the plans of one statement, each for its parameter set.
 pub(crate) fn execute_many(
-    database: &Database,
+    session: &Arc<Session>,
     plans: Vec<Plan>,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
     let is_edit = |plan: &Plan| matches!(plan, Plan::Insert { .. } | Plan::Delete { .. });
-    if plans.iter().any(is_edit) && !database.is_in_transaction() {
+    if plans.iter().any(is_edit) && !session.is_in_transaction() {
         // All sets together are one change; a session of its own leaves that of the caller alone.
-        let session = database.session();
-        session.begin_session(interrupt)?;
+        let session = Arc::new(Session::new(session.shared().clone()));
+        session.begin(interrupt)?;
         let rows = execute_many(&session, plans, interrupt)?;
-        session.end_session("COMMIT")?.commit_until(interrupt)?;
+        session.end("COMMIT")?.commit_until(interrupt)?;
         return Ok(rows);
     }
     let mut queries = Vec::new();
@@ -34,7 +37,7 @@ pub(crate) fn execute_many(
         match plan {
             Plan::Query(query) => queries.push(query),
             plan => {
-                let answer = execute_until(database, plan, &NoProgress, interrupt)?;
+                let answer = execute_until(session, plan, &NoProgress, interrupt)?;
                 columns = answer.columns().to_vec();
                 rows.extend(answer);
             }
@@ -43,7 +46,7 @@ pub(crate) fn execute_many(
     // All plans are of one statement: either all are queries or none is.
     match queries.is_empty() {
         true => Ok(Rows::new(columns, rows.into_iter())),
-        false => select_many(database, queries, interrupt),
+        false => select_many(session, queries, interrupt),
     }
 }
 

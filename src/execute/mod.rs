@@ -15,14 +15,17 @@ mod many;
 mod recompress;
 pub(crate) mod select;
 
+use std::sync::Arc;
+
 use zipfdb_sql::Plan;
 use zipfdb_sql::plan::OnError as PlanOnError;
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
 use crate::ingest::OnError;
-use crate::interrupt::Interrupt;
 use crate::rows::Rows;
-use crate::{Database, Error, Progress, Result};
+use crate::runtime::interrupt::Interrupt;
+use crate::session::Session;
+use crate::{Error, Progress, Result};
 
 pub(crate) use check::check;
 pub(crate) use copy_from::copy_from;
@@ -31,20 +34,20 @@ pub(crate) use many::execute_many;
 pub(crate) use recompress::recompress;
 
 /// Carries out a plan.
-pub(crate) fn execute(database: &Database, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
-    let interrupt = database.shared().interrupt();
-    execute_until(database, plan, progress, &interrupt)
+pub(crate) fn execute(session: &Arc<Session>, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
+    let interrupt = session.shared().runtime.interrupt();
+    execute_until(session, plan, progress, &interrupt)
 }
 
 /// Carries out a plan of a statement that has begun.
 fn execute_until(
-    database: &Database,
+    session: &Arc<Session>,
     plan: Plan,
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
     if let Some(statement) = edit::is_alone(&plan)
-        && database.is_in_transaction()
+        && session.is_in_transaction()
     {
         return Err(Error::Invalid {
             subject: statement.into(),
@@ -59,7 +62,7 @@ fn execute_until(
             segment_size,
             recompress_threshold,
         } => {
-            if if_not_exists && database.corpus(&name).is_ok() {
+            if if_not_exists && session.corpus(&name).is_ok() {
                 return Ok(Rows::none());
             }
             let defaults = CorpusSettings::default();
@@ -69,14 +72,14 @@ fn execute_until(
                 recompress_threshold: recompress_threshold.unwrap_or(defaults.recompress_threshold),
                 ..defaults
             };
-            database.create_corpus_until(&name, settings, interrupt)?;
+            session.create_corpus_until(&name, settings, interrupt)?;
             Ok(Rows::none())
         }
         Plan::DropCorpus { name, if_exists } => {
-            if if_exists && database.corpus(&name).is_err() {
+            if if_exists && session.corpus(&name).is_err() {
                 return Ok(Rows::none());
             }
-            database.drop_corpus_until(&name, interrupt)?;
+            session.drop_corpus_until(&name, interrupt)?;
             Ok(Rows::none())
         }
         Plan::CopyFrom {
@@ -88,7 +91,7 @@ fn execute_until(
                 PlanOnError::Stop => OnError::Stop,
                 PlanOnError::Skip => OnError::Skip,
             };
-            let corpus = database.corpus(&corpus)?;
+            let corpus = session.corpus(&corpus)?;
             let report = copy_from(&corpus, path.as_ref(), on_error, progress, interrupt)?;
             for skipped in report.unreadable {
                 tracing::warn!("skipped {}: {}", skipped.path.display(), skipped.reason);
@@ -96,22 +99,22 @@ fn execute_until(
             Ok(Rows::none())
         }
         Plan::CopyTo { corpus, directory } => {
-            let corpus = database.corpus(&corpus)?;
+            let corpus = session.corpus(&corpus)?;
             copy_to(&corpus, directory.as_ref(), progress, interrupt)?;
             Ok(Rows::none())
         }
         Plan::Check { corpus } => {
-            let corpus = database.corpus(&corpus)?;
+            let corpus = session.corpus(&corpus)?;
             Ok(check::rows(check(&corpus, progress, interrupt)?))
         }
-        Plan::Query(query) => select::select(database, query, interrupt),
-        Plan::Explain { query, analyze } => select::explain(database, &query, analyze, interrupt),
+        Plan::Query(query) => select::select(session, query, interrupt),
+        Plan::Explain { query, analyze } => select::explain(session, &query, analyze, interrupt),
         Plan::AlterCorpus {
             corpus,
             segment_size,
             recompress_threshold,
         } => {
-            let corpus = database.corpus(&corpus)?;
+            let corpus = session.corpus(&corpus)?;
             if let Some(size) = segment_size {
                 corpus.set_segment_size_until(size, interrupt)?;
             }
@@ -125,9 +128,9 @@ fn execute_until(
             path,
             format,
         } => {
-            let shared = database.shared();
+            let shared = session.shared();
             let target = export::Target::open(path.as_ref(), shared.directory(), interrupt)?;
-            let rows = select::select(database, query, interrupt)?;
+            let rows = select::select(session, query, interrupt)?;
             export::export(rows, target, format)?;
             Ok(Rows::none())
         }
@@ -137,7 +140,7 @@ fn execute_until(
             query,
             replace,
         } => edit::insert(
-            database,
+            session,
             edit::Insert {
                 corpus,
                 columns,
@@ -146,30 +149,30 @@ fn execute_until(
             },
             interrupt,
         ),
-        Plan::Delete { corpus, query } => edit::delete(database, &corpus, query, interrupt),
+        Plan::Delete { corpus, query } => edit::delete(session, &corpus, query, interrupt),
         Plan::Begin => {
-            database.begin_session(interrupt)?;
+            session.begin(interrupt)?;
             Ok(Rows::none())
         }
         Plan::Commit => {
-            database.end_session("COMMIT")?.commit_until(interrupt)?;
+            session.end("COMMIT")?.commit_until(interrupt)?;
             Ok(Rows::none())
         }
         Plan::Rollback => {
-            database.end_session("ROLLBACK")?.rollback();
+            session.end("ROLLBACK")?.rollback();
             Ok(Rows::none())
         }
         Plan::Recompress { corpus } => {
-            recompress(&database.corpus(&corpus)?, progress, interrupt)?;
+            recompress(&session.corpus(&corpus)?, progress, interrupt)?;
             Ok(Rows::none())
         }
         Plan::Set(setting) => {
-            let shared = database.shared();
-            let mut settings = shared.settings.lock();
+            let shared = session.shared();
+            let mut settings = shared.runtime.settings.lock();
             let mut changed = *settings;
             changed.set(setting);
-            (shared.devices).want(changed.device, changed.gpu_memory_limit)?;
-            shared.gathered.set_window(changed.batch_window);
+            (shared.runtime.devices).want(changed.device, changed.gpu_memory_limit)?;
+            shared.runtime.gathered.set_window(changed.batch_window);
             *settings = changed;
             Ok(Rows::none())
         }

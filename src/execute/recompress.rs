@@ -1,8 +1,8 @@
 //! RECOMPRESS: all edits and segments of a corpus become new segments now.
 
 use crate::corpus::Corpus;
-use crate::interrupt::Interrupt;
 use crate::recompress::{self, Recompression, Scope};
+use crate::runtime::interrupt::Interrupt;
 use crate::{Progress, Result};
 
 /// Merges everything of a corpus; none if there is nothing to merge.
@@ -16,7 +16,7 @@ pub(crate) fn recompress(
     let done = interrupt.attend(|stop| {
         recompress::recompress(
             shared,
-            &shared.pool,
+            &shared.runtime.pool,
             corpus.name(),
             Scope::All,
             progress,

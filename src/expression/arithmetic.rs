@@ -6,7 +6,7 @@ use zipfdb_sql::query::BinaryOperator;
 
 use super::convert::{to_integer, to_number, to_real};
 use super::text::concat;
-use crate::memory::ValueMemory;
+use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
 /// `left operator right` for all operators but AND and OR, which are the evaluator's.

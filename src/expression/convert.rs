@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use zipfdb_sql::query::Affinity;
 
 use super::number::{integer_prefix, number_prefix, real_prefix, real_to_text};
-use crate::memory::ValueMemory;
+use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
 /// The bytes of a value's text; none of NULL.

@@ -16,8 +16,8 @@ use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
 use super::function::call;
 use super::pattern::{Element, Pattern};
 use super::program::{ConstantList, Node, Program};
-use crate::interrupt::Pace;
-use crate::memory::{self, Held, ValueMemory};
+use crate::runtime::interrupt::Pace;
+use crate::runtime::memory::{self, Held, ValueMemory};
 use crate::{Result, Value};
 
 /// Evaluates the expressions of a program.

@@ -14,8 +14,8 @@ use zipfdb_sql::query::{BinaryOperator, Collation, Comparison, Expression, Expre
 use super::pattern::Pattern;
 use super::program::{Layout, Program, operands};
 use super::{Evaluator, to_bytes};
-use crate::interrupt::Interrupt;
-use crate::memory::ValueMemory;
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
 /// WHERE, taken apart.

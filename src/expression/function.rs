@@ -12,8 +12,8 @@ use super::compare::compare;
 use super::convert::{from_count, text_or_blob, to_bytes, to_integer, to_real};
 use super::number::{number_prefix, real_to_literal, round};
 use super::text::{self, Case};
-use crate::interrupt::Pace;
-use crate::memory::ValueMemory;
+use crate::runtime::interrupt::Pace;
+use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
 
 /// The value of `function(arguments)`; `binding` is the number of the parameter set.

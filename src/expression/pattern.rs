@@ -11,7 +11,7 @@ use zipfdb_sql::query::Matcher;
 use self::regexp::Regexp;
 use self::runs::Runs;
 use super::convert::to_bytes;
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 use crate::{Error, Result, Value};
 
 /// Most bytes of a pattern of LIKE or GLOB, as in SQLite.
@@ -280,7 +280,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::interrupt::Interrupt;
+    use crate::runtime::interrupt::Interrupt;
 
     fn is_match(matcher: Matcher, pattern: &[u8], text: &[u8]) -> bool {
         let pattern = Value::Blob(pattern.to_vec());

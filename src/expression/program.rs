@@ -11,8 +11,8 @@ use super::Evaluator;
 use super::compare::compare;
 use super::evaluator::check_pattern;
 use super::pattern::Pattern;
-use crate::interrupt::Interrupt;
-use crate::memory::{self, ValueMemory};
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::{self, ValueMemory};
 use crate::{Error, Result, Value};
 
 /// Expressions, ready to be evaluated.

@@ -7,8 +7,8 @@ use zipfdb_sql::query::{
 };
 
 use super::*;
-use crate::interrupt::Interrupt;
-use crate::memory::{self, ValueMemory};
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::{self, ValueMemory};
 use crate::{Error, Result, Value};
 
 fn id(index: usize) -> ExpressionId {

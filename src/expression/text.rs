@@ -8,8 +8,8 @@ use memchr::memmem::Finder;
 use zipfdb_sql::substr_range;
 
 use super::convert::{from_count, text_or_blob, to_bytes, to_integer};
-use crate::interrupt::Pace;
-use crate::memory::ValueMemory;
+use crate::runtime::interrupt::Pace;
+use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
 /// Bytes that are worked on between two looks whether to go on, at least.

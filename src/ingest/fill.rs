@@ -8,7 +8,7 @@ use super::OnError;
 use super::draft::{Draft, Drafts, Limits, Piece, TokenizedChunk};
 use super::read::{Chunk, Failure, Reader, read_file};
 use super::texts::Texts;
-use crate::interrupt::check;
+use crate::runtime::interrupt::check;
 use crate::sources::Unreadable;
 use crate::tokenize::{Interner, LocalDictionary, tokenize};
 use crate::{Error, Progress, Result};

@@ -4,7 +4,7 @@
 //! depends on the files alone: on their order, sizes and bytes, never on where they come from ([`Texts`]).
 
 use super::texts::{OpenText, Texts, changed};
-use crate::interrupt::{NEVER, check};
+use crate::runtime::interrupt::{NEVER, check};
 use crate::sources::SIZE_UNKNOWN;
 use crate::tokenize::chunk_end;
 use std::io::{self, Read};

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::NoProgress;
-use crate::interrupt::NEVER;
+use crate::runtime::interrupt::NEVER;
 use crate::sources::list_sources;
 use crate::tokenize::{Sink, tokenize};
 use parking_lot::Mutex;

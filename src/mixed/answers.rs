@@ -11,7 +11,7 @@ use super::file::{Base, File};
 use super::stretches::{Moment, Part, Source};
 use super::{Answer, Operation, Target, Texts};
 use crate::Result;
-use crate::interrupt::check;
+use crate::runtime::interrupt::check;
 use crate::snapshot::{EditedText, Found, extract_pieces};
 
 /// Operations on a file that one thread looks at; before them it goes through all stretches of the file.

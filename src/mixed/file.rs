@@ -11,6 +11,7 @@ use super::stretches::Stretches;
 use super::{Operation, Target, Texts, at};
 use crate::overlay::{EditedFile, FileState, Piece, check_name};
 use crate::snapshot::{Found, ask_stored};
+use crate::strategy::insert_costs;
 use crate::{Error, Result};
 
 /// What a file is before the batch.
@@ -203,7 +204,7 @@ impl Target<'_> {
         let count = edited.iter().map(|file| file.edits.len()).sum();
         let devices = self.stored.devices();
         let threads = rayon::current_num_threads();
-        let Some(device) = devices.for_inserts(count, threads) else {
+        let Some(device) = devices.for_work(insert_costs(count, threads)) else {
             edited
                 .par_iter_mut()
                 .for_each(|file| file.place(operations));

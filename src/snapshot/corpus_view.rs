@@ -18,8 +18,8 @@ use super::stored_view::StoredView;
 use super::tasks::CountedNgrams;
 use super::vocabulary::Vocabulary;
 use super::{FileOffsets, FileSummary};
-use crate::device::Run;
 use crate::overlay::Overlay;
+use crate::runtime::device::Run;
 use crate::{Error, Result};
 
 /// A corpus as it is at one moment.

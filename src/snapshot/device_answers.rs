@@ -19,7 +19,7 @@ use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles
 use super::found::FoundPart;
 use super::segment_view::SegmentView;
 use super::tasks::{Ngrams, add_up, edge_words, join, merge_all, rows};
-use crate::device::{OnDevice, ResidentWords};
+use crate::runtime::device::{OnDevice, ResidentWords};
 use crate::{Error, Result};
 
 impl SegmentView {

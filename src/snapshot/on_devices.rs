@@ -15,9 +15,10 @@ use super::found::Found;
 use super::kept_ngrams;
 use super::segment_view::{SegmentView, Unit};
 use super::stored_view::{Lookup, StoredView};
-use crate::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
+use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
+use crate::runtime::interrupt;
 use crate::strategy::{Size, Task};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// For each segment the device that answers; none for the CPU.
 type Places<'a> = Vec<Option<&'a Device>>;
@@ -505,7 +506,7 @@ mod tests {
 
     use super::super::device_answers::in_batches;
     use super::super::tasks::rows;
-    use crate::device::{Kind, Log, OnDevice, Run};
+    use crate::runtime::device::{Kind, Log, OnDevice, Run};
     use crate::strategy::Task;
     use crate::{CopyOptions, Corpus, Database, Error};
 
@@ -553,7 +554,7 @@ mod tests {
         let segments = stored.segments().len();
         assert!(segments > 2);
         assert_eq!(ask().unwrap(), vec!["cpu"; segments]);
-        let devices = &database.shared().devices;
+        let devices = &database.inner().shared().runtime.devices;
         let failures: u64 = devices.all().iter().map(|device| device.failures()).sum();
         assert_eq!(failures, segments as u64);
         assert!(log.line().unwrap().starts_with("ran on: cpu"));
@@ -589,7 +590,10 @@ mod tests {
         assert!(matches!(answer, Err(Error::Interrupted)));
         assert_eq!(begun.into_inner(), 1);
         // The CPU does not go on instead.
-        assert_eq!(database.shared().devices.all()[0].failures(), 0);
+        assert_eq!(
+            database.inner().shared().runtime.devices.all()[0].failures(),
+            0
+        );
         assert_eq!(snapshot.ngram_counts(2).unwrap().len(), 10);
     }
 
@@ -598,7 +602,7 @@ mod tests {
         let Some(database) = pets() else { return };
         database.execute("SET device = 'cuda'").unwrap();
         let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
-        let devices = database.shared().devices.all();
+        let devices = database.inner().shared().runtime.devices.all();
         snapshot.ngram_counts(2).unwrap();
         let held = |device: usize| devices[device].segments();
         let all: u64 = (0..devices.len()).map(held).sum();
@@ -617,7 +621,7 @@ mod tests {
         let Some(database) = pets() else { return };
         database.execute("SET device = 'cuda:0'").unwrap();
         let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
-        let device = &database.shared().devices.all()[0];
+        let device = &database.inner().shared().runtime.devices.all()[0];
         let segments = snapshot.view().segments();
         let never = Arc::default();
         let use_segment = |index: usize| segments[index].totals_on(&device.until(&never)).unwrap();
@@ -682,7 +686,7 @@ mod tests {
             })
         });
         let ranges: Vec<Extract> = ranges.collect();
-        let device = &database.shared().devices.all()[0];
+        let device = &database.inner().shared().runtime.devices.all()[0];
         let by_count = FileOrder::Count;
         type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
         let asks: [Ask<'_>; 9] = [
@@ -778,7 +782,7 @@ mod tests {
     #[test]
     fn grammars_are_built_on_devices() {
         let Some(database) = pets() else { return };
-        let device = &database.shared().devices.all()[0];
+        let device = &database.inner().shared().runtime.devices.all()[0];
         assert_eq!(device.take_memory_used_max(), 0);
         database.execute("SET device = 'cuda'").unwrap();
         database.execute("RECOMPRESS pets").unwrap();

@@ -27,7 +27,7 @@ use super::kept_ngrams::{self, KeptNgrams, NgramSource};
 use super::one_file::{Misfit, OneFile};
 use super::spent::{Kept, Spent};
 use super::word_order::{WordIndex, order_fault};
-use crate::device::{Kind, Residence};
+use crate::runtime::device::{Kind, Residence};
 use crate::strategy::{PLACES_BUILD_COST, Task};
 use crate::{Error, Result, tokenize};
 

@@ -18,9 +18,9 @@ use super::tasks::edge_words;
 use super::vocabulary::Vocabulary;
 use super::word_numbers::WordNumbers;
 use super::{FileOffsets, FileSummary};
-use crate::device::{Devices, Run};
-use crate::interrupt::check;
 use crate::overlay::StoredFiles;
+use crate::runtime::device::{Devices, Run};
+use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
 /// The segments of a corpus and where each of its files lies in them. Files are

@@ -18,7 +18,7 @@ use super::file_index::Part;
 use super::segment_view::SegmentView;
 use super::stored_view::StoredView;
 use super::vocabulary::Vocabulary;
-use crate::device::Run;
+use crate::runtime::device::Run;
 use crate::strategy::Task;
 use crate::{Error, Result};
 

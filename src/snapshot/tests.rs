@@ -12,10 +12,10 @@ use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer
 use rayon::prelude::*;
 
 use super::*;
-use crate::device::Devices;
 use crate::ingest::{NewSegment, OnError, ingest};
-use crate::interrupt::NEVER;
 use crate::overlay::Overlay;
+use crate::runtime::device::Devices;
+use crate::runtime::interrupt::NEVER;
 use crate::sources::list_sources;
 use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Database, NoProgress};
@@ -178,7 +178,7 @@ pub(super) fn snapshot_of(threads: usize, view: CorpusView) -> Snapshot {
     let database = database.open(directory.path().join("d")).unwrap();
     // The threads are those of a corpus on disk.
     let other = database.create_corpus("other", CorpusSettings::default());
-    Snapshot::new(other.unwrap().shared().clone(), Arc::new(view))
+    Snapshot::new(other.unwrap().shared().runtime.clone(), Arc::new(view))
 }
 
 fn snapshot(segments: Vec<NewSegment>) -> Snapshot {

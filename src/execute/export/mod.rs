@@ -75,8 +75,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::interrupt::Interrupts;
     use crate::rows::{Column, Row};
+    use crate::runtime::interrupt::Interrupts;
     use crate::{Error, Value};
 
     fn export_to(path: &Path, rows: Rows, format: CopyFormat) -> Result<u64> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::execute::copy_to::refuse_database;
-use crate::interrupt::Interrupt;
+use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result, paths, streams};
 
 /// What rows are written to.

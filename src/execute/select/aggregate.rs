@@ -13,7 +13,7 @@ use super::key::{KeyOrder, add_key};
 use super::row::{Input, Operator, WeightedRow};
 use super::spill::{Merge, Record, Runs, spill_error_in};
 use crate::expression::{Evaluator, Program};
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 use crate::{Result, Value};
 
 /// What stays allocated of a key from one row to the next.

@@ -3,15 +3,19 @@
 //! Invariant: what is known beforehand is what the scan of a set would look up in the same snapshot. A set whose question is of
 //! another kind is answered as if there were no others.
 
+use std::sync::Arc;
+
 use zipfdb_sql::query::{FilesColumn, Query, Relation, Source, WordsColumn};
 use zipfdb_sql::substr_range;
 
 use super::context::Context;
 use super::scan::{ScanColumn, ScanRequest, request};
-use crate::device::Run;
 use crate::expression::ColumnFilter;
+use crate::runtime::device::Run;
+use crate::session::Session;
 use crate::snapshot::{Known, Snapshot};
-use crate::{Database, Result, Value};
+use crate::strategy::{Size, Task};
+use crate::{Result, Value};
 
 /// Sets that are answered together, at most.
 pub(super) const SETS_MAX: usize = 1 << 14;
@@ -63,18 +67,20 @@ struct Questions {
 /// If a corpus is gone or damaged, a device fails that was asked for, a constant pattern is not valid, or the query has to
 /// end.
 pub(super) fn batch(
-    database: &Database,
+    session: &Arc<Session>,
     queries: &[Query],
     context: &Context,
 ) -> Result<Option<Batch>> {
-    let devices = &database.shared().devices;
+    let devices = &session.shared().runtime.devices;
     let Some(corpus) = queries.first().and_then(corpus_of) else {
         return Ok(None);
     };
-    if queries.len() < SETS_MIN || !devices.may_take_lookups(queries.len() as u64) {
+    let lookups = Task::Lookups(queries.len() as u64);
+    let on_cpu = lookups.cpu_cost(Size::default(), devices.threads());
+    if queries.len() < SETS_MIN || !devices.may_take(on_cpu) {
         return Ok(None);
     }
-    let snapshot = database.snapshot(corpus)?;
+    let snapshot = session.snapshot(corpus)?;
     let mut questions = Questions::default();
     for (number, query) in (context.binding..).zip(queries) {
         if let [block] = &query.blocks[..]
@@ -100,7 +106,7 @@ pub(super) fn batch(
     }
     let view = snapshot.view();
     let interrupt = &context.interrupt;
-    let occurrences = interrupt.watch(&snapshot, |stop| {
+    let occurrences = interrupt.watch(snapshot.pool(), |stop| {
         view.count_many(&questions.searches, Run::until(stop))
     })?;
     let memory = context.memory / MEMORY_SHARE;
@@ -112,7 +118,7 @@ pub(super) fn batch(
         extracts,
         ..
     } = questions;
-    let (counted, found, extracted) = interrupt.watch(&snapshot, |stop| {
+    let (counted, found, extracted) = interrupt.watch(snapshot.pool(), |stop| {
         let run = Run::until(stop);
         let counted = view.count_many(&counts, run)?;
         let found = view.search_many(&searches, run)?;

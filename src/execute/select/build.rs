@@ -23,18 +23,19 @@ use super::scan::{self, Fetch, Nothing, Properties, Scan, Sourced};
 use super::sort::Sort;
 use super::values::Values;
 use crate::expression::{Layout, Program, truth};
-use crate::{Database, Error, Result};
+use crate::session::Session;
+use crate::{Error, Result};
 
 /// Builds the operators of a query.
 pub(super) struct Builder<'a> {
-    pub(super) database: &'a Database,
+    pub(super) session: &'a Arc<Session>,
     pub(super) context: Context,
     pub(super) plan: Plan,
     /// Opens scans; tests give their own.
     pub(super) open: OpenScan,
 }
 
-pub(super) type OpenScan = fn(&Database, scan::ScanRequest, &Context) -> Result<Box<dyn Scan>>;
+pub(super) type OpenScan = fn(&Arc<Session>, scan::ScanRequest, &Context) -> Result<Box<dyn Scan>>;
 
 /// What a block reads, ready.
 struct Ready {
@@ -161,7 +162,7 @@ impl Builder<'_> {
         let filters = request.filters.iter_mut();
         filters.for_each(|filter| filter.count_in(&self.context.values));
         let width = request.columns.len();
-        let scan = (self.open)(self.database, request, &self.context)?;
+        let scan = (self.open)(self.session, request, &self.context)?;
         let (properties, fetch, about) = (scan.properties(), scan.fetch(), scan.description());
         Ok(Ready {
             input: self.plan.add(scan.into_operator(), about),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::spill::SpillDirectory;
-use crate::interrupt::{Interrupt, Pace};
-use crate::memory::ValueMemory;
-use crate::settings::Settings;
+use crate::Result;
+use crate::runtime::interrupt::{Interrupt, Pace};
+use crate::runtime::memory::ValueMemory;
+use crate::runtime::settings::Settings;
+use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::{Database, Result};
 
 /// What all operators of one query share.
 #[derive(Debug, Clone)]
@@ -31,23 +32,23 @@ pub(crate) struct Context {
 
 impl Context {
     /// For a statement and its first parameter set.
-    pub(crate) fn new(database: &Database, interrupt: &Interrupt) -> Context {
-        let settings = *database.shared().settings.lock();
+    pub(crate) fn new(session: &Arc<Session>, interrupt: &Interrupt) -> Context {
+        let settings = *session.shared().runtime.settings.lock();
         Context {
             interrupt: interrupt.clone(),
             settings,
             binding: 0,
             batch: None,
-            spill: SpillDirectory::beside(database.path().as_deref()),
+            spill: SpillDirectory::beside(session.path().as_deref()),
             memory: usize::try_from(settings.memory_limit).unwrap_or(usize::MAX),
             values: ValueMemory::new(&settings),
         }
     }
 
     /// What the query sees of a corpus.
-    pub(super) fn snapshot(&self, database: &Database, corpus: &str) -> Result<Snapshot> {
+    pub(super) fn snapshot(&self, session: &Arc<Session>, corpus: &str) -> Result<Snapshot> {
         let known = self.batch.as_ref().and_then(|batch| batch.snapshot(corpus));
-        known.map_or_else(|| database.snapshot(corpus), Ok)
+        known.map_or_else(|| session.snapshot(corpus), Ok)
     }
 
     pub(crate) fn pace(&self) -> Pace {

@@ -14,7 +14,7 @@ use super::row::{Input, Operator, WeightedRow};
 use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
 use crate::Result;
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 
 /// What a key in the set takes besides its bytes.
 const KEY_BYTES: usize = 80;

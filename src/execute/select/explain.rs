@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::row::{Input, Operator, WeightedRow};
 use crate::Result;
-use crate::device::Log;
+use crate::runtime::device::Log;
 
 /// Says what an operator or a scan does.
 pub(crate) trait Describe: Send + Sync {

@@ -9,7 +9,7 @@ use zipfdb_sql::query::ExpressionId;
 use super::row::{Input, Operator, WeightedRow};
 use crate::Result;
 use crate::expression::{Evaluator, Program};
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 
 pub(super) struct Filter {
     input: Input,

@@ -13,8 +13,8 @@ use super::accumulate::{Accumulator, tie, value_size};
 use super::codec::{Decoder, Encoder, damaged};
 use super::key::{KeyOrder, add_key};
 use super::spill::{Record, RunWriter};
-use crate::interrupt::Pace;
-use crate::memory::ValueMemory;
+use crate::runtime::interrupt::Pace;
+use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
 /// What an allocation takes beside its bytes.
@@ -301,7 +301,7 @@ mod tests {
 
     use super::super::spill::{Runs, SpillDirectory};
     use super::*;
-    use crate::interrupt::Interrupts;
+    use crate::runtime::interrupt::Interrupts;
 
     /// `GROUP BY x` with `COUNT(DISTINCT x)`, `SUM(DISTINCT x)` and `MAX(x)`.
     fn aggregation() -> Aggregation {

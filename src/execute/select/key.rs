@@ -6,7 +6,7 @@
 
 use zipfdb_sql::query::Collation;
 
-use crate::memory::{self, ValueMemory};
+use crate::runtime::memory::{self, ValueMemory};
 use crate::tokenize::fold;
 use crate::{Error, Result, Value};
 

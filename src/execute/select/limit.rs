@@ -5,7 +5,7 @@
 
 use super::row::{Input, Operator, WeightedRow};
 use crate::Result;
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 
 pub(super) struct Limit {
     input: Input,

@@ -36,16 +36,17 @@ use self::build::{Builder, OpenScan};
 use self::context::Context;
 use self::explain::Plan;
 use self::row::Input;
-use crate::interrupt::{Interrupt, Pace};
 use crate::rows::{Column, Row, Rows};
-use crate::{Database, Result, Value};
+use crate::runtime::interrupt::{Interrupt, Pace};
+use crate::session::Session;
+use crate::{Result, Value};
 
 /// Answers a query.
 ///
 /// # Errors
 /// If a corpus is gone or damaged, or a constant pattern is not valid. Rows can fail later.
-pub(crate) fn select(database: &Database, query: Query, interrupt: &Interrupt) -> Result<Rows> {
-    select_from(database, vec![query], scan::open, interrupt)
+pub(crate) fn select(session: &Arc<Session>, query: Query, interrupt: &Interrupt) -> Result<Rows> {
+    select_from(session, vec![query], scan::open, interrupt)
 }
 
 /// Answers the queries of one statement with many parameter sets, in their order, as one statement: it has one timeout and is
@@ -54,27 +55,27 @@ pub(crate) fn select(database: &Database, query: Query, interrupt: &Interrupt) -
 /// # Errors
 /// As `select`, for the first query.
 pub(crate) fn select_many(
-    database: &Database,
+    session: &Arc<Session>,
     queries: Vec<Query>,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    select_from(database, queries, scan::open, interrupt)
+    select_from(session, queries, scan::open, interrupt)
 }
 
 fn select_from(
-    database: &Database,
+    session: &Arc<Session>,
     queries: Vec<Query>,
     open: OpenScan,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    let context = Context::new(database, interrupt);
+    let context = Context::new(session, interrupt);
     let handle = context.interrupt.handle();
     let Some(first) = queries.first() else {
         return Ok(Rows::none());
     };
     let columns = first.columns().map(Column::new).collect();
     let mut answers = Answers {
-        database: database.clone(),
+        session: session.clone(),
         pace: context.pace(),
         context,
         open,
@@ -93,24 +94,24 @@ fn select_from(
 /// # Errors
 /// As `select`, and with `analyze` all that its rows can fail with.
 pub(crate) fn explain(
-    database: &Database,
+    session: &Arc<Session>,
     query: &Query,
     analyze: bool,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    explain_from(database, query, analyze, scan::open, interrupt)
+    explain_from(session, query, analyze, scan::open, interrupt)
 }
 
 fn explain_from(
-    database: &Database,
+    session: &Arc<Session>,
     query: &Query,
     analyze: bool,
     open: OpenScan,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
     let mut builder = Builder {
-        database,
-        context: Context::new(database, interrupt),
+        session,
+        context: Context::new(session, interrupt),
         plan: Plan::new(analyze),
         open,
     };
@@ -125,7 +126,7 @@ fn explain_from(
 
 /// The rows of one query after the other, each as often as it occurs.
 struct Answers {
-    database: Database,
+    session: Arc<Session>,
     /// For the next query; its binding is the number of that query.
     context: Context,
     open: OpenScan,
@@ -148,7 +149,7 @@ impl Answers {
             let next = &queries[..queries.len().min(batch::SETS_MAX)];
             // What is known is dropped before more is.
             self.context.batch = None;
-            let batch = batch::batch(&self.database, next, &self.context)?;
+            let batch = batch::batch(&self.session, next, &self.context)?;
             self.batch_end += batch.as_ref().map_or(batch::SETS_MAX as u64, Batch::sets);
             self.context.batch = batch.map(Arc::new);
         }
@@ -156,7 +157,7 @@ impl Answers {
             return Ok(false);
         };
         let mut builder = Builder {
-            database: &self.database,
+            session: &self.session,
             context: self.context.clone(),
             plan: Plan::new(false),
             open: self.open,

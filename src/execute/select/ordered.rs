@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::Result;
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 
 /// Items that are sorted at once.
 const PART: usize = 1 << 18;
@@ -56,7 +56,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::Error;
-    use crate::interrupt::Interrupt;
+    use crate::runtime::interrupt::Interrupt;
 
     #[test]
     fn parts_are_merged_to_the_order_of_a_stable_sort() {

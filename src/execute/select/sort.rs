@@ -15,7 +15,7 @@ use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
 use crate::Result;
 use crate::expression::{Evaluator, Program};
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 
 /// What stays allocated from one row to the next.
 const KEPT_BYTES_MAX: usize = 64 << 10;

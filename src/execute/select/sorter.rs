@@ -7,7 +7,7 @@
 
 use super::ordered::sort_until;
 use super::spill::{Merge, Record, Runs, SpillDirectory};
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 use crate::{Error, Result};
 
 /// Takes records in any order.
@@ -245,7 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::interrupt::Interrupts;
+    use crate::runtime::interrupt::Interrupts;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::codec::damaged;
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 use crate::{Error, Result};
 
 /// How many runs are read at a time, at least and at most; more are merged into fewer first.
@@ -461,7 +461,7 @@ impl Merge {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::interrupt::{Interrupt, Interrupts};
+    use crate::runtime::interrupt::{Interrupt, Interrupts};
 
     fn interrupt() -> Interrupt {
         Interrupts::default().begin(0)

@@ -9,7 +9,7 @@ use zipfdb_sql::query::ExpressionId;
 use super::row::{Operator, WeightedRow};
 use crate::Result;
 use crate::expression::{Evaluator, Program};
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 
 pub(super) struct Values {
     evaluator: Evaluator<Arc<Program>>,
@@ -54,7 +54,6 @@ mod tests {
     use zipfdb_sql::Plan;
 
     use super::super::select;
-    use crate::database::Names;
     use crate::{CorpusSettings, Database, Value};
 
     #[test]
@@ -65,11 +64,16 @@ mod tests {
             .unwrap();
         let sql = "INSERT INTO c (file, offset, content) VALUES ('a', 1 + 1, 'a'), (lower('B'), 0, X'00')";
         let statement = zipfdb_sql::parse(sql).unwrap().remove(0);
-        let plan = zipfdb_sql::bind(&statement, &Names(&database), &[]).unwrap();
+        let plan = zipfdb_sql::bind(&statement, &**database.inner(), &[]).unwrap();
         let Plan::Insert { query, .. } = plan else {
             panic!("{plan:?}")
         };
-        let rows = select(&database, query, &database.shared().interrupt()).unwrap();
+        let rows = select(
+            database.inner(),
+            query,
+            &database.inner().shared().runtime.interrupt(),
+        )
+        .unwrap();
         let rows: Vec<Vec<Value>> = rows.map(|row| row.unwrap().into_values()).collect();
         let expected = [
             vec![Value::from("a"), Value::Integer(2), Value::from("a")],

@@ -12,7 +12,7 @@ use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchError};
 
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 use crate::{Error, Result};
 
 /// Texts from here on are searched step by step. The regex crate needs some milliseconds for less, at its slowest.
@@ -125,7 +125,7 @@ fn start(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::interrupt::Interrupt;
+    use crate::runtime::interrupt::Interrupt;
 
     #[test]
     fn a_long_text_matches_as_the_regex_crate_says() {

@@ -12,7 +12,7 @@ use memchr::memmem::Finder;
 
 use super::{Element, STRAY_BYTES, first_character, last_character, push_code};
 use crate::Result;
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 
 /// A pattern as runs.
 #[derive(Debug, Clone)]

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use zipfdb_kernels::CountTable;
 
 use super::{NONE, PendingView};
-use crate::device::Run;
 use crate::overlay::add_up;
+use crate::runtime::device::Run;
 use crate::{Error, Result};
 
 impl PendingView {

@@ -10,8 +10,8 @@ use zipfdb_kernels::{CountTable, FileOrder, NGRAM_WORDS_MAX, NgramFiles};
 use super::counts::{correct_few, corrected};
 use super::{Edit, NONE, PendingView};
 use crate::bisect::gallop;
-use crate::device::Run;
 use crate::overlay::{Region, RegionWord};
+use crate::runtime::device::Run;
 use crate::snapshot::tasks::{CountedNgrams, Counts};
 use crate::{Error, Result};
 

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 
 use super::{Edit, NONE, Numbering, PendingView};
 use crate::Result;
-use crate::device::Run;
 use crate::overlay::Piece;
+use crate::runtime::device::Run;
 use crate::snapshot::FileOffsets;
 use crate::snapshot::edited_text::{ask_stored, joined};
 use crate::snapshot::segment_view::Unit;

@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::device::{Devices, Run};
 use crate::overlay::{Batch, Insertion};
+use crate::runtime::device::{Devices, Run};
 use crate::snapshot::CorpusView;
 use crate::snapshot::tests::{
     Numbers, TOKENIZERS, Texts, check, segments_of, snapshot_of, stored, text, texts,

@@ -13,9 +13,10 @@ use super::super::row::{Operator, WeightedRow};
 use super::{Scan, ScanColumn, ScanRequest, passes};
 use crate::corpus::Corpus;
 use crate::expression::from_count;
-use crate::settings::{Settings, value_text};
+use crate::runtime::settings::{Settings, value_text};
+use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::{Database, Result, Value};
+use crate::{Result, Value};
 
 /// Gives rows that are there already.
 pub(super) struct RowsScan {
@@ -72,7 +73,7 @@ impl Scan for RowsScan {
 
 /// The scan of `corpora()`.
 pub(super) fn corpora(
-    database: &Database,
+    session: &Arc<Session>,
     request: ScanRequest,
     context: &Context,
 ) -> Result<RowsScan> {
@@ -86,12 +87,12 @@ pub(super) fn corpora(
         recompress_error: Option<String>,
     }
     let mut items = Vec::new();
-    for name in database.corpora() {
+    for name in session.corpora() {
         context.interrupt.check()?;
-        let corpus = database.corpus(&name)?;
+        let corpus = session.corpus(&name)?;
         items.push(Item {
             tokenizer: corpus.settings()?.tokenizer.name(),
-            snapshot: database.snapshot(&name)?,
+            snapshot: session.snapshot(&name)?,
             name,
             segments: corpus.segments()?,
             pending: corpus.pending_bytes()?,
@@ -130,7 +131,7 @@ pub(super) fn segments(
 ) -> Result<RowsScan> {
     let segments = corpus.segments()?;
     let shares = segments.iter().map(|segment| {
-        let underway = &corpus.shared().underway;
+        let underway = &corpus.shared().runtime.underway;
         underway.of_segment(segment.segment_id)
     });
     let shares: Vec<Option<f64>> = shares.collect();
@@ -166,11 +167,11 @@ pub(super) fn segments(
 
 /// The scan of `devices()`.
 pub(super) fn devices(
-    database: &Database,
+    session: &Arc<Session>,
     request: ScanRequest,
     context: &Context,
 ) -> Result<RowsScan> {
-    let devices = database.shared().devices.all();
+    let devices = session.shared().runtime.devices.all();
     RowsScan::new(
         "devices",
         &request,

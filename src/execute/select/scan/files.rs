@@ -14,8 +14,8 @@ use super::{ColumnOrder, Fetch, Properties, RequestedColumn, Scan, ScanColumn, S
 use crate::Result;
 use crate::Value;
 use crate::expression::{ColumnFilter, from_count};
-use crate::interrupt::Interrupt;
-use crate::memory::{Held, ValueMemory};
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::{Held, ValueMemory};
 use crate::snapshot::{FileSummary, Snapshot};
 
 pub(super) struct FilesScan {

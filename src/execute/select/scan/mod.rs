@@ -25,7 +25,8 @@ use super::context::Context;
 use super::explain::Describe;
 use super::row::Operator;
 use crate::expression::ColumnFilter;
-use crate::{Database, Result, Value};
+use crate::session::Session;
+use crate::{Result, Value};
 
 pub(crate) use nothing::Nothing;
 pub(super) use request::{Sourced, column_order, request};
@@ -110,34 +111,34 @@ pub(crate) trait Fetch: Send {
 
 /// Starts the scan of a relation.
 pub(super) fn open(
-    database: &Database,
+    session: &Arc<Session>,
     request: ScanRequest,
     context: &Context,
 ) -> Result<Box<dyn Scan>> {
     Ok(match &request.relation {
         Relation::Files { corpus } => {
-            let snapshot = context.snapshot(database, corpus)?;
+            let snapshot = context.snapshot(session, corpus)?;
             Box::new(files::FilesScan::new(snapshot, request, context)?)
         }
-        Relation::Corpora => Box::new(catalog::corpora(database, request, context)?),
+        Relation::Corpora => Box::new(catalog::corpora(session, request, context)?),
         Relation::Segments { corpus } => {
-            let corpus = database.corpus(corpus)?;
+            let corpus = session.corpus(corpus)?;
             Box::new(catalog::segments(&corpus, request, context)?)
         }
-        Relation::Devices => Box::new(catalog::devices(database, request, context)?),
+        Relation::Devices => Box::new(catalog::devices(session, request, context)?),
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::Words { corpus } => {
-            let snapshot = context.snapshot(database, corpus)?;
+            let snapshot = context.snapshot(session, corpus)?;
             Box::new(words::WordsScan::new(snapshot, request, context)?)
         }
         Relation::TermVectors { corpus, k } => {
-            let (snapshot, k) = (database.snapshot(corpus)?, *k);
+            let (snapshot, k) = (session.snapshot(corpus)?, *k);
             Box::new(term_vectors::TermVectorsScan::new(
                 snapshot, k, request, context,
             )?)
         }
         Relation::Ngrams { corpus, n } => {
-            let (snapshot, n) = (database.snapshot(corpus)?, *n);
+            let (snapshot, n) = (session.snapshot(corpus)?, *n);
             Box::new(ngrams::NgramsScan::new(snapshot, n, request, context)?)
         }
     })

@@ -19,7 +19,7 @@ use super::selection::{FileSelection, WordSelection};
 use super::words::{Grain, describe_strategy, size_of_segments};
 use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
-use crate::interrupt::Interrupt;
+use crate::runtime::interrupt::Interrupt;
 use crate::snapshot::{CountedNgrams, Ngram, Occurrence, Snapshot, WordStream};
 use crate::strategy::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::{Result, Value};
@@ -372,7 +372,9 @@ impl Task {
     fn table(&self, interrupt: &Interrupt) -> Result<Vec<CountedNgrams>> {
         let view = self.snapshot.view();
         let log = &self.description.log;
-        interrupt.watch(&self.snapshot, |stop| view.ngrams(self.n, log.until(stop)))
+        interrupt.watch(self.snapshot.pool(), |stop| {
+            view.ngrams(self.n, log.until(stop))
+        })
     }
 
     fn weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
@@ -397,7 +399,7 @@ impl Task {
         let view = self.snapshot.view();
         let by_file = FileOrder::File;
         let log = &self.description.log;
-        interrupt.watch(&self.snapshot, |stop| {
+        interrupt.watch(self.snapshot.pool(), |stop| {
             view.ngram_files(self.n, by_file, log.until(stop))
         })
     }
@@ -525,7 +527,7 @@ impl Task {
             let mut counted = Vec::new();
             for words in named {
                 let times =
-                    interrupt.watch(&self.snapshot, |stop| view.ngram_count(&words, stop))?;
+                    interrupt.watch(self.snapshot.pool(), |stop| view.ngram_count(&words, stop))?;
                 counted.push(Counted {
                     words,
                     file: 0,
@@ -538,8 +540,9 @@ impl Task {
         let wanted = self.files.numbers();
         let mut found = Vec::new();
         for words in named {
-            let places =
-                interrupt.watch(&self.snapshot, |stop| view.ngram_positions(&words, stop))?;
+            let places = interrupt.watch(self.snapshot.pool(), |stop| {
+                view.ngram_positions(&words, stop)
+            })?;
             let places = places.into_iter();
             let places = places
                 .filter(|place| self.files.is_all() || wanted.binary_search(&place.0).is_ok());

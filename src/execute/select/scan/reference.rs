@@ -15,7 +15,7 @@ use super::super::row::{Operator, WeightedRow};
 use super::{Scan, ScanColumn, ScanRequest, passes};
 use crate::corpus::Corpus;
 use crate::expression::{from_count, text_or_blob};
-use crate::interrupt::Interrupt;
+use crate::runtime::interrupt::Interrupt;
 use crate::snapshot::Snapshot;
 use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Result, Value};

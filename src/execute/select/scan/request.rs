@@ -13,7 +13,7 @@ use super::{ColumnOrder, RequestedColumn, ScanColumn, ScanRequest};
 use crate::Result;
 use crate::Value;
 use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};
-use crate::interrupt::Interrupt;
+use crate::runtime::interrupt::Interrupt;
 
 /// A block whose relation has been asked for.
 pub(in super::super) struct Sourced {

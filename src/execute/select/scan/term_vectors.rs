@@ -16,7 +16,7 @@ use super::selection::FileSelection;
 use super::words::{describe_strategy, size_of_segments, table_bytes};
 use super::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
-use crate::interrupt::Interrupt;
+use crate::runtime::interrupt::Interrupt;
 use crate::snapshot::Snapshot;
 use crate::strategy::{Candidate, Task as Work, choose};
 use crate::{Result, Value};
@@ -89,7 +89,7 @@ impl TermVectorsScan {
             None => self.snapshot.install(|| view.totals_of(file as usize))?,
             Some(table) => {
                 if table.rows() == 0 {
-                    *table = self.interrupt.watch(&self.snapshot, |stop| {
+                    *table = self.interrupt.watch(self.snapshot.pool(), |stop| {
                         view.file_words(self.description.log.until(stop))
                     })?;
                 }

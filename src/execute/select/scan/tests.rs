@@ -10,11 +10,12 @@ use zipfdb_sql::setting::{Setting, Strategy};
 
 use super::super::select_from;
 use super::*;
+use crate::Database;
 use crate::{CopyOptions, CorpusSettings, Rows, Tokenizer};
 
 /// The scan that expands every file.
 fn open_plain(
-    database: &Database,
+    session: &Arc<Session>,
     request: ScanRequest,
     context: &Context,
 ) -> Result<Box<dyn Scan>> {
@@ -22,12 +23,12 @@ fn open_plain(
         Relation::Words { corpus }
         | Relation::Ngrams { corpus, .. }
         | Relation::TermVectors { corpus, .. } => {
-            let corpus = database.corpus(corpus)?;
+            let corpus = session.corpus(corpus)?;
             Ok(Box::new(reference::ReferenceScan::new(
                 &corpus, request, context,
             )?))
         }
-        _ => open(database, request, context),
+        _ => open(session, request, context),
     }
 }
 
@@ -90,7 +91,7 @@ fn database(tokenizer: Tokenizer, segment_size: u64, sizes: &[usize]) -> Databas
 
 fn plan(database: &Database, sql: &str) -> Query {
     let statement = zipfdb_sql::parse(sql).unwrap().remove(0);
-    match zipfdb_sql::bind(&statement, &crate::database::Names(database), &[]) {
+    match zipfdb_sql::bind(&statement, &**database.inner(), &[]) {
         Ok(Plan::Query(query)) => query,
         other => panic!("{sql}: {other:?}"),
     }
@@ -109,14 +110,14 @@ fn sorted(mut rows: Vec<Vec<Value>>) -> Vec<String> {
 /// Compares the answers of all strategies; how many could answer.
 fn check(database: &Database, sql: &str) -> usize {
     let query = plan(database, sql);
-    let settings = &database.shared().settings;
+    let settings = &database.inner().shared().runtime.settings;
     settings.lock().set(Setting::Strategy(None));
     let expected = values(
         select_from(
-            database,
+            database.inner(),
             vec![query.clone()],
             open_plain,
-            &database.shared().interrupt(),
+            &database.inner().shared().runtime.interrupt(),
         )
         .unwrap(),
     );
@@ -130,10 +131,10 @@ fn check(database: &Database, sql: &str) -> usize {
     for strategy in std::iter::once(None).chain(Strategy::ALL.map(Some)) {
         settings.lock().set(Setting::Strategy(strategy));
         let rows = match select_from(
-            database,
+            database.inner(),
             vec![query.clone()],
             open,
-            &database.shared().interrupt(),
+            &database.inner().shared().runtime.interrupt(),
         ) {
             Ok(rows) => rows,
             Err(error) => {
@@ -332,7 +333,7 @@ fn explain_says_when_places_are_kept() {
     };
     let all_columns = ["offset", "position, offset"];
     let without = all_columns.map(explained);
-    let snapshot = database.snapshot("c").unwrap();
+    let snapshot = database.inner().snapshot("c").unwrap();
     snapshot.view().stored().build_places().unwrap();
     for (columns, (plan, rows)) in all_columns.into_iter().zip(without) {
         assert!(!plan.contains("places: kept"), "{plan}");

@@ -15,9 +15,9 @@ use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::selection::{FileSelection, WordSelection, is_text};
 use super::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
-use crate::device::Log;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
-use crate::interrupt::Interrupt;
+use crate::runtime::device::Log;
+use crate::runtime::interrupt::Interrupt;
 use crate::snapshot::{Occurrence, Snapshot, Unit, WordStream};
 use crate::strategy::{Candidate, Size, Task as Work, choose};
 use crate::{Result, Value};
@@ -467,7 +467,7 @@ impl Task {
         log: &Log,
     ) -> Result<Vec<Counted>> {
         let view = self.snapshot.view();
-        let totals = interrupt.watch(&self.snapshot, |stop| view.totals(log.until(stop)))?;
+        let totals = interrupt.watch(self.snapshot.pool(), |stop| view.totals(log.until(stop)))?;
         let count = |word: u32| Counted {
             file: 0,
             word,
@@ -523,7 +523,9 @@ impl Task {
         let is_wanted = |word: u32| (marked.as_ref()).is_none_or(|marked| marked[word as usize]);
         let mut counted = Vec::new();
         if self.files.is_all() && files.len() > 1 {
-            let table = interrupt.watch(&self.snapshot, |stop| view.file_words(log.until(stop)))?;
+            let table = interrupt.watch(self.snapshot.pool(), |stop| {
+                view.file_words(log.until(stop))
+            })?;
             for file in 0..table.rows() {
                 let row = table.row(file).iter().filter(|entry| is_wanted(entry.0));
                 counted.extend(row.map(|&(word, times)| Counted {

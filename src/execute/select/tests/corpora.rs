@@ -7,7 +7,8 @@ use zipfdb_sql::setting::{Device, Setting};
 
 use super::super::scan::{RequestedColumn, ScanColumn, request};
 use super::*;
-use crate::interrupt::Interrupt;
+use crate::Database;
+use crate::runtime::interrupt::Interrupt;
 use crate::{CopyOptions, CorpusSettings};
 
 const A: &str = "The cat and the dog. The end.";
@@ -40,7 +41,7 @@ fn files() -> Relation {
 }
 
 fn answer(query: &Query) -> Vec<Vec<Value>> {
-    values(select(&pets(), query.clone(), &Interrupt::never()).unwrap())
+    values(select(pets().inner(), query.clone(), &Interrupt::never()).unwrap())
 }
 
 /// `SELECT columns FROM relation`.
@@ -257,11 +258,12 @@ fn sizes_and_settings_are_relations() {
     let database = pets();
     database
         .shared()
+        .runtime
         .settings
         .lock()
         .set(Setting::Device(Device::Cpu));
     let run = |block: BlockBuilder| {
-        values(select(&database, block.query(), &Interrupt::never()).unwrap())
+        values(select(database.inner(), block.query(), &Interrupt::never()).unwrap())
     };
     assert_eq!(
         run(columns(Relation::Corpora, &[0, 1, 2, 3, 4, 5])),
@@ -318,7 +320,7 @@ fn each_parameter_set_knows_its_number() {
         block.filter(1, Comparison::Equal, Value::from(word));
         block.query()
     });
-    let found = values(select_many(&database, queries.into(), &Interrupt::never()).unwrap());
+    let found = values(select_many(database.inner(), queries.into(), &Interrupt::never()).unwrap());
     let expected = [[16, 0], [2, 0], [12, 0], [0, 2], [21, 2]];
     assert_eq!(found, expected.map(|row| row.map(Value::Integer)));
 }

@@ -3,7 +3,6 @@
 //! The scan interrupts the query by itself after some rows, or never ends, so nothing depends on the clock.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use zipfdb_sql::query::{BinaryOperator, Collation, Comparison, Expression, Query, Relation};
 use zipfdb_sql::setting::Setting;
@@ -13,7 +12,8 @@ use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::super::scan::{Scan, ScanRequest};
 use super::*;
-use crate::interrupt::InterruptHandle;
+use crate::Database;
+use crate::runtime::interrupt::InterruptHandle;
 
 thread_local! {
     /// Rows until the scan interrupts its query, and rows in all.
@@ -55,7 +55,7 @@ impl Scan for Counting {
     }
 }
 
-fn open(_: &Database, request: ScanRequest, context: &Context) -> Result<Box<dyn Scan>> {
+fn open(_: &Arc<Session>, request: ScanRequest, context: &Context) -> Result<Box<dyn Scan>> {
     Ok(Box::new(Counting {
         next: 0,
         width: request.columns.len(),
@@ -135,10 +135,10 @@ fn blocks() -> Vec<(&'static str, Query)> {
 fn failure(database: &Database, query: &Query) -> (usize, Error) {
     let mut count = 0;
     for row in select_from(
-        database,
+        database.inner(),
         vec![query.clone()],
         open,
-        &database.shared().interrupt(),
+        &database.inner().shared().runtime.interrupt(),
     )
     .unwrap()
     {
@@ -154,7 +154,7 @@ fn failure(database: &Database, query: &Query) -> (usize, Error) {
 fn every_operator_ends_soon_after_an_interrupt() {
     for memory in [1 << 30, 2000] {
         let database = Database::in_memory().unwrap();
-        let mut settings = database.shared().settings.lock();
+        let mut settings = database.inner().shared().runtime.settings.lock();
         settings.set(Setting::MemoryLimit(memory));
         drop(settings);
         for (name, query) in blocks() {
@@ -171,7 +171,7 @@ fn every_operator_ends_soon_after_an_interrupt() {
 fn an_interrupt_ends_what_is_given_after_sorting_and_grouping() {
     for memory in [1 << 30, 20_000] {
         let database = Database::in_memory().unwrap();
-        let mut settings = database.shared().settings.lock();
+        let mut settings = database.inner().shared().runtime.settings.lock();
         settings.set(Setting::MemoryLimit(memory));
         drop(settings);
         for (name, query) in blocks() {
@@ -180,10 +180,10 @@ fn an_interrupt_ends_what_is_given_after_sorting_and_grouping() {
             }
             SCRIPT.set((u64::MAX, 5000));
             let mut rows = select_from(
-                &database,
+                database.inner(),
                 vec![query.clone()],
                 open,
-                &database.shared().interrupt(),
+                &database.inner().shared().runtime.interrupt(),
             )
             .unwrap();
             let handle = rows.interrupt_handle().unwrap();
@@ -198,7 +198,7 @@ fn an_interrupt_ends_what_is_given_after_sorting_and_grouping() {
 #[test]
 fn a_statement_ends_when_its_time_is_up() {
     let database = Database::in_memory().unwrap();
-    let mut settings = database.shared().settings.lock();
+    let mut settings = database.inner().shared().runtime.settings.lock();
     settings.set(Setting::StatementTimeout(1));
     drop(settings);
     for (name, query) in blocks() {
@@ -215,26 +215,26 @@ fn the_database_interrupts_all_that_runs() {
     SCRIPT.set((u64::MAX, u64::MAX));
     let query = block().query();
     let mut one = select_from(
-        &database,
+        database.inner(),
         vec![query.clone()],
         open,
-        &database.shared().interrupt(),
+        &database.inner().shared().runtime.interrupt(),
     )
     .unwrap();
     let mut other = select_from(
-        &database,
+        database.inner(),
         vec![query.clone()],
         open,
-        &database.shared().interrupt(),
+        &database.inner().shared().runtime.interrupt(),
     )
     .unwrap();
     assert!(one.next().unwrap().is_ok());
     database.interrupt_handle().interrupt();
     let mut later = select_from(
-        &database,
+        database.inner(),
         vec![query.clone()],
         open,
-        &database.shared().interrupt(),
+        &database.inner().shared().runtime.interrupt(),
     )
     .unwrap();
     assert!(one.any(|row| matches!(row, Err(Error::Interrupted))));

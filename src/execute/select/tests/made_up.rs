@@ -3,7 +3,6 @@
 //! The scan takes its rows and its promises from the thread, so that it may be a plain function.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use zipfdb_sql::query::{
@@ -17,6 +16,7 @@ use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::super::scan::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::*;
+use crate::Database;
 
 thread_local! {
     /// Rows of (text or NULL, small number, any number), with how often they occur.
@@ -48,7 +48,7 @@ impl Scan for MadeUp {
     }
 }
 
-fn open(_: &Database, request: ScanRequest, _: &Context) -> Result<Box<dyn Scan>> {
+fn open(_: &Arc<Session>, request: ScanRequest, _: &Context) -> Result<Box<dyn Scan>> {
     let mut rows = Vec::new();
     for (row, times) in ROWS.with_borrow(Clone::clone) {
         let mut passes = true;
@@ -84,14 +84,15 @@ fn answer(query: &Query, memory: u64) -> Result<Rows> {
     let database = Database::in_memory()?;
     database
         .shared()
+        .runtime
         .settings
         .lock()
         .set(Setting::MemoryLimit(memory));
     select_from(
-        &database,
+        database.inner(),
         vec![query.clone()],
         open,
-        &database.shared().interrupt(),
+        &database.inner().shared().runtime.interrupt(),
     )
 }
 
@@ -372,7 +373,8 @@ fn what_a_scan_promises_is_not_done_again() {
     let query = ordered_block();
     let expected = values(answer(&query, 1 << 20).unwrap());
     let database = Database::in_memory().unwrap();
-    let before = lines(explain_from(&database, &query, false, open, &Interrupt::never()).unwrap());
+    let before =
+        lines(explain_from(database.inner(), &query, false, open, &Interrupt::never()).unwrap());
     assert_eq!(
         before,
         [
@@ -390,7 +392,8 @@ fn what_a_scan_promises_is_not_done_again() {
         }],
         is_unique: true,
     });
-    let after = lines(explain_from(&database, &query, false, open, &Interrupt::never()).unwrap());
+    let after =
+        lines(explain_from(database.inner(), &query, false, open, &Interrupt::never()).unwrap());
     assert_eq!(
         after,
         [
@@ -409,7 +412,8 @@ fn what_a_scan_promises_is_not_done_again() {
 fn explain_analyze_counts_rows_and_time() {
     let query = ordered_block();
     let database = Database::in_memory().unwrap();
-    let lines = lines(explain_from(&database, &query, true, open, &Interrupt::never()).unwrap());
+    let lines =
+        lines(explain_from(database.inner(), &query, true, open, &Interrupt::never()).unwrap());
     assert!(
         lines[0].starts_with("project: 2 columns (3 rows in "),
         "{lines:?}"
@@ -469,7 +473,8 @@ fn a_constant_condition_that_fails_reads_nothing() {
     let found = values(answer(&query, 1 << 20).unwrap());
     assert_eq!(found, [[Value::Integer(0)]]);
     let database = Database::in_memory().unwrap();
-    let lines = lines(explain_from(&database, &query, true, open, &Interrupt::never()).unwrap());
+    let lines =
+        lines(explain_from(database.inner(), &query, true, open, &Interrupt::never()).unwrap());
     assert!(
         lines[2].starts_with("    filter: nothing passes (0 rows"),
         "{lines:?}"

@@ -8,7 +8,7 @@ use zipfdb_sql::query::{AggregateFunction, Block, Collation, ExpressionId};
 
 use crate::Value;
 use crate::expression::{Evaluator, Layout, Program, compare, to_real};
-use crate::interrupt::Interrupt;
+use crate::runtime::interrupt::Interrupt;
 
 type Row = Vec<Value>;
 

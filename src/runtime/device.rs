@@ -23,7 +23,6 @@ use zipfdb_kernels::gpu::{
 };
 use zipfdb_sql::setting::Device as Setting;
 
-use crate::strategy::{Size, Task, construction_costs, insert_costs};
 use crate::{Error, Result};
 
 /// What a database computes with: the threads of the CPU and the GPUs.
@@ -270,27 +269,30 @@ impl Devices {
         }
     }
 
-    /// Whether there may be a device that answers so many look-ups at once.
-    pub(crate) fn may_take_lookups(&self, count: u64) -> bool {
-        let on_cpu = Task::Lookups(count).cpu_cost(Size::default(), self.threads());
-        !matches!(self.candidates(on_cpu), Candidates::None)
+    /// Whether there may be a device for work that takes so many nanoseconds on the CPU.
+    pub(crate) fn may_take(&self, cpu_cost: f64) -> bool {
+        !matches!(self.candidates(cpu_cost), Candidates::None)
     }
 
-    /// The device that builds a grammar of so many tokens; none if the CPU is to, or no device has the memory.
-    pub(crate) fn for_construction(&self, tokens: usize, threads: usize) -> Option<&Arc<Device>> {
+    /// The device that builds a grammar of so many tokens, which costs so much on the CPU and on a device; none if the CPU is
+    /// to, or no device has the memory.
+    pub(crate) fn for_construction(
+        &self,
+        tokens: usize,
+        costs: (f64, f64),
+    ) -> Option<&Arc<Device>> {
         /// What construction takes at its peak.
         const TOKEN_BYTES: u64 = 64;
-        let devices = self.cheaper(construction_costs(tokens, threads));
+        let devices = self.cheaper(costs);
         // A segment has less than 2^32 tokens.
         let bytes = tokens as u64 * TOKEN_BYTES;
         let mut fitting = devices.into_iter();
         fitting.find(|device| tokens < gpu::TOKENS_MAX && bytes <= device.memory_limit())
     }
 
-    /// The device that places so many inserts; none if the CPU is to.
-    pub(crate) fn for_inserts(&self, inserts: usize, threads: usize) -> Option<&Arc<Device>> {
-        let devices = self.cheaper(insert_costs(inserts, threads));
-        devices.into_iter().next()
+    /// The device for work that costs so much on the CPU and on a device; none if the CPU is to do it.
+    pub(crate) fn for_work(&self, costs: (f64, f64)) -> Option<&Arc<Device>> {
+        self.cheaper(costs).into_iter().next()
     }
 
     /// The devices for work that costs so much on the CPU and on a device; none if the CPU is to do it.

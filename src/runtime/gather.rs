@@ -3,15 +3,15 @@
 //! Invariant: whoever asks gets the answer of the view that he asked. The first to ask waits for a while and answers for all
 //! who came meanwhile; if that fails, each of the others asks alone.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{ptr, thread};
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::Result;
-use crate::snapshot::CorpusView;
 
 /// A file, by its place in order of name, and a word.
 pub(crate) type WordInFile = (usize, Vec<u8>);
@@ -49,9 +49,15 @@ pub(crate) struct Gatherer<Q, A> {
 
 /// Look-ups of one view.
 struct Group<Q, A> {
-    view: Arc<CorpusView>,
+    view: Arc<dyn Any + Send + Sync>,
     state: Mutex<State<Q, A>>,
     is_answered: Condvar,
+}
+
+impl<Q, A> Group<Q, A> {
+    fn is_of(&self, view: &Arc<impl Any>) -> bool {
+        ptr::addr_eq(Arc::as_ptr(&self.view), Arc::as_ptr(view))
+    }
 }
 
 enum State<Q, A> {
@@ -76,7 +82,7 @@ impl<Q: Clone, A> Gatherer<Q, A> {
     /// What `one`, `all` or `go_on` fail with.
     pub(crate) fn ask(
         &self,
-        view: &Arc<CorpusView>,
+        view: &Arc<impl Any + Send + Sync>,
         question: Q,
         window: Duration,
         go_on: impl Fn() -> Result<()>,
@@ -85,7 +91,7 @@ impl<Q: Clone, A> Gatherer<Q, A> {
     ) -> Result<A> {
         let mut waiting = self.waiting.lock();
         let mut groups = waiting.iter();
-        if let Some(group) = groups.find(|group| Arc::ptr_eq(&group.view, view)).cloned() {
+        if let Some(group) = groups.find(|group| group.is_of(view)).cloned() {
             let mut state = group.state.lock();
             if let State::Asked(questions) = &mut *state {
                 let place = questions.len();

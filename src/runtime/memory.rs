@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::settings::Settings;
+use crate::runtime::settings::Settings;
 use crate::{Error, Result, Value};
 
 /// Values of fewer bytes are not counted.

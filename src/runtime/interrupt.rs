@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use rayon::ThreadPool;
 
 use crate::error::no_threads;
-use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
 /// Interrupts statements from another thread; made by [`crate::Rows::interrupt_handle`] for one query, and by
@@ -114,23 +113,11 @@ impl Interrupt {
         }
     }
 
-    /// Runs parallel work on the threads of a snapshot's database, and sets the flag it is given when the query has to end.
+    /// Runs parallel work on the threads of a pool, and sets the flag it is given when the query has to end.
     ///
     /// # Errors
     /// As the work, and as `check`.
     pub(crate) fn watch<A: Send>(
-        &self,
-        snapshot: &Snapshot,
-        work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send,
-    ) -> Result<A> {
-        self.watch_on(snapshot.pool(), work)
-    }
-
-    /// As `watch`, on the threads of a pool.
-    ///
-    /// # Errors
-    /// As `watch`.
-    pub(crate) fn watch_on<A: Send>(
         &self,
         pool: &ThreadPool,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send,
