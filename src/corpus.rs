@@ -4,19 +4,14 @@
 //! corpus; calls then fail with "no such corpus".
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use zipfdb_storage::{CorpusRecord, CorpusSettings, Segment, SegmentInfo};
 
 use crate::Result;
-use crate::execute;
-use crate::ingest::{OnError, Report};
 use crate::mixed::{Answer, Operation};
 use crate::overlay::Overlay;
-use crate::recompress::Recompression;
 use crate::runtime::interrupt::Interrupt;
-use crate::runtime::progress::{NoProgress, Progress};
 use crate::shared::Shared;
 use crate::snapshot::{CorpusView, FileSummary, Snapshot, StoredView};
 use crate::transaction::Transaction;
@@ -27,48 +22,6 @@ use crate::transaction::Transaction;
 pub struct Corpus {
     shared: Arc<Shared>,
     name: String,
-}
-
-/// How to import files.
-#[derive(Clone, Copy)]
-pub struct CopyOptions<'a> {
-    /// What to do about paths that cannot be read.
-    pub on_error: OnError,
-    /// Told how far the import is.
-    pub progress: &'a dyn Progress,
-}
-
-impl Default for CopyOptions<'_> {
-    fn default() -> Self {
-        CopyOptions {
-            on_error: OnError::Stop,
-            progress: &NoProgress,
-        }
-    }
-}
-
-impl fmt::Debug for CopyOptions<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("CopyOptions")
-            .field("on_error", &self.on_error)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What CHECK found in one segment, or in the record log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SegmentCheck {
-    /// The segment's number; `None` for the record log, which has no entry unless there is something to tell.
-    pub segment: Option<u64>,
-    /// Files in it, or parts of files.
-    pub files: u64,
-    /// Bytes of text in it.
-    pub bytes: u64,
-    /// What is damaged; `None` if all is well.
-    pub problem: Option<String>,
-    /// What was dropped and may be as it should: commits that are not known to have been durable.
-    pub note: Option<String>,
 }
 
 impl Corpus {
@@ -214,26 +167,6 @@ impl Corpus {
         Ok(self.snapshot()?.files().to_vec())
     }
 
-    /// Imports a file, a directory with all below it, or the files of a glob.
-    ///
-    /// Names are paths relative to the directory (to the fixed front of the
-    /// glob), with `/`. All files are added in one step or none is. Memory is
-    /// bounded by the corpus' segment size, not by the text.
-    ///
-    /// # Errors
-    /// If a path cannot be read (unless skipped), a name is already there, the
-    /// disk is full, or the database is read-only. Nothing is added then.
-    pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
-        let interrupt = self.shared.runtime.interrupt();
-        execute::copy_from(
-            self,
-            path.as_ref(),
-            options.on_error,
-            options.progress,
-            &interrupt,
-        )
-    }
-
     /// Appends texts to files, in one step: pairs of a name and a text. A file that is not there is created.
     ///
     /// # Errors
@@ -279,18 +212,6 @@ impl Corpus {
         self.edit(|edits| edits.delete_many(&self.name, files))
     }
 
-    /// Merges all edits and segments into new segments: those that one import of the current files would make. None if they
-    /// are so already.
-    ///
-    /// Readers and writers go on meanwhile.
-    ///
-    /// # Errors
-    /// If the corpus has been dropped, a segment is damaged, the disk is full or the database cannot be written. Nothing has
-    /// changed then.
-    pub fn recompress(&self, progress: &dyn Progress) -> Result<Option<Recompression>> {
-        execute::recompress(self, progress, &self.shared.runtime.interrupt())
-    }
-
     /// Answers questions and makes edits in one step, in order: each operation sees what the edits before it did, and no
     /// others that are made meanwhile.
     ///
@@ -313,29 +234,6 @@ impl Corpus {
     fn begin(&self) -> Result<Transaction> {
         let record = self.shared.store.corpus(&self.name)?;
         Transaction::begin(&self.shared, [record], &self.shared.runtime.interrupt())
-    }
-
-    /// Writes every file, byte for byte, below `directory`, which is created if
-    /// needed. Returns how many were written.
-    ///
-    /// # Errors
-    /// If a file of that name exists already, or cannot be written. Files
-    /// written before stay.
-    pub fn copy_to(&self, directory: impl AsRef<Path>, progress: &dyn Progress) -> Result<u64> {
-        execute::copy_to(
-            self,
-            directory.as_ref(),
-            progress,
-            &self.shared.runtime.interrupt(),
-        )
-    }
-
-    /// Verifies every checksum and every invariant of the corpus, down to the content of each file.
-    ///
-    /// # Errors
-    /// If the corpus has been dropped. Damage is not an error here, it is what is reported.
-    pub fn check(&self, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
-        execute::check(self, progress, &self.shared.runtime.interrupt())
     }
 }
 

@@ -14,7 +14,7 @@ mod texts;
 
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
-use crate::sources::{Listing, SIZE_UNKNOWN, Unreadable};
+use crate::sources::{Listing, OnError, SIZE_UNKNOWN, Unreadable};
 use crate::strategy::construction_costs;
 use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
@@ -56,16 +56,6 @@ impl<'a> From<&'a AtomicBool> for Means<'a> {
             devices: None,
         }
     }
-}
-
-/// What to do about files that cannot be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// Copy nothing.
-    #[default]
-    Stop,
-    /// Leave them out and report them.
-    Skip,
 }
 
 /// Everything that a segment file is written from.

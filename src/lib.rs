@@ -54,10 +54,11 @@ mod streams;
 mod tokenize;
 mod transaction;
 
-pub use corpus::{CopyOptions, Corpus, SegmentCheck};
+pub use corpus::Corpus;
 pub use database::{Database, DatabaseOptions};
 pub use error::{Error, Result};
-pub use ingest::{OnError, Report, Times};
+pub use execute::{CopyOptions, SegmentCheck};
+pub use ingest::{Report, Times};
 pub use mixed::{Answer, Operation};
 pub use recompress::Recompression;
 pub use repair::{RepairReport, repair};
@@ -67,7 +68,7 @@ pub use runtime::progress::{NoProgress, Progress};
 pub use snapshot::{
     FileCounts, FileSummary, Ngram, NgramCounts, Snapshot, TermVectors, WordCounts,
 };
-pub use sources::Unreadable;
+pub use sources::{OnError, Unreadable};
 pub use statement::Statement;
 pub use transaction::Transaction;
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};

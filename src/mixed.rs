@@ -10,116 +10,22 @@
 mod answers;
 mod changes;
 mod file;
+mod operation;
 mod stretches;
+mod texts;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
 use rayon::prelude::*;
-use zipfdb_storage::Tokenizer;
 
-use crate::overlay::{Batch, EditedFile, Insertion, Overlay, rows_by_file};
-use crate::runtime::device::Run;
-use crate::snapshot::StoredView;
-use crate::{Error, Result};
+use crate::Result;
+use crate::overlay::{Batch, EditedFile, Insertion, rows_by_file};
 use answers::{Asked, Known, Stored, tasks};
 use changes::Words;
 use file::{Base, File};
-
-/// One of many operations; see [`crate::Corpus::mixed_many`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation<'a> {
-    /// How often does a word occur in a file?
-    Count {
-        /// The file.
-        file: &'a str,
-        /// The word.
-        word: &'a [u8],
-    },
-    /// Where does a word occur in a file?
-    Search {
-        /// The file.
-        file: &'a str,
-        /// The word.
-        word: &'a [u8],
-    },
-    /// What are some bytes of a file?
-    Extract {
-        /// The file.
-        file: &'a str,
-        /// The first of them, from 0.
-        offset: u64,
-        /// How many, as far as the file goes.
-        length: u64,
-    },
-    /// Inserts text into a file.
-    Insert {
-        /// The file.
-        file: &'a str,
-        /// Before which of its bytes as it is then.
-        offset: u64,
-        /// What to insert.
-        text: &'a [u8],
-    },
-    /// Appends text to a file, which is created if it is not there.
-    Append {
-        /// The file.
-        file: &'a str,
-        /// What to append.
-        text: &'a [u8],
-    },
-}
-
-/// What an [`Operation`] gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Of [`Operation::Count`].
-    Count(u64),
-    /// Of [`Operation::Search`]: the offsets of the word's first bytes, ascending.
-    Offsets(Vec<u64>),
-    /// Of [`Operation::Extract`].
-    Bytes(Vec<u8>),
-    /// Of an edit.
-    Edited,
-}
-
-impl<'a> Operation<'a> {
-    fn file(&self) -> &'a str {
-        match *self {
-            Operation::Count { file, .. }
-            | Operation::Search { file, .. }
-            | Operation::Extract { file, .. }
-            | Operation::Insert { file, .. }
-            | Operation::Append { file, .. } => file,
-        }
-    }
-
-    fn is_edit(&self) -> bool {
-        matches!(self, Operation::Insert { .. } | Operation::Append { .. })
-    }
-
-    fn is_append(&self) -> bool {
-        matches!(self, Operation::Append { .. })
-    }
-
-    /// What an edit adds; nothing for a question.
-    fn text(&self) -> &'a [u8] {
-        match *self {
-            Operation::Insert { text, .. } | Operation::Append { text, .. } => text,
-            _ => &[],
-        }
-    }
-}
-
-/// A corpus that operations run on.
-pub(crate) struct Target<'a> {
-    pub(crate) stored: &'a Arc<StoredView>,
-    pub(crate) overlay: &'a mut Overlay,
-    pub(crate) tokenizer: Tokenizer,
-    /// Until when.
-    pub(crate) run: Run<'a>,
-}
+pub(crate) use operation::Target;
+pub use operation::{Answer, Operation};
+use texts::Texts;
 
 impl Target<'_> {
     /// Runs operations: their answers, and the edits in batches that make the same of the texts.
@@ -220,55 +126,6 @@ impl Used<'_> {
     }
 }
 
-/// What operations insert, in memory of its own.
-struct Texts {
-    /// Texts of [`PART_OPERATIONS`] each, one after the other.
-    parts: Vec<Bytes>,
-    /// For each part where the text of each operation ends.
-    ends: Vec<Vec<usize>>,
-}
-
-/// Operations whose texts lie together.
-const PART_OPERATIONS: usize = 1024;
-
-impl Texts {
-    fn new(operations: &[Operation<'_>]) -> Texts {
-        let of_parts = operations.par_chunks(PART_OPERATIONS).map(|operations| {
-            let texts = operations.iter().map(Operation::text);
-            let mut part = BytesMut::with_capacity(texts.map(<[u8]>::len).sum());
-            let mut ends = Vec::with_capacity(operations.len());
-            for operation in operations {
-                part.extend_from_slice(operation.text());
-                ends.push(part.len());
-            }
-            (part.freeze(), ends)
-        });
-        let (parts, ends) = of_parts.unzip();
-        Texts { parts, ends }
-    }
-
-    fn part(&self, operation: usize) -> (&Bytes, usize) {
-        let (part, place) = (operation / PART_OPERATIONS, operation % PART_OPERATIONS);
-        let ends = &self.ends[part];
-        (
-            &self.parts[part],
-            place.checked_sub(1).map_or(0, |before| ends[before]),
-        )
-    }
-
-    /// Some bytes of the text of an operation.
-    fn get(&self, operation: usize, range: Range<usize>) -> &[u8] {
-        let (part, start) = self.part(operation);
-        &part[start + range.start..start + range.end]
-    }
-
-    /// Likewise, to be kept.
-    fn slice(&self, operation: usize, range: Range<usize>) -> Bytes {
-        let (part, start) = self.part(operation);
-        part.slice(start + range.start..start + range.end)
-    }
-}
-
 /// Answers by operation, which come in an order of operations.
 fn in_order(parts: Vec<Vec<Answer>>, order: &[usize]) -> Vec<Answer> {
     let mut answers = Vec::with_capacity(order.len());
@@ -317,11 +174,4 @@ fn batches(of_files: &[&[usize]], operations: &[Operation<'_>], texts: &Texts) -
         batches.push(Batch::Insert(rows));
     }
     batches
-}
-
-fn at(operation: usize, error: Error) -> Error {
-    Error::Invalid {
-        subject: format!("operation {}", operation + 1),
-        reason: error.to_string(),
-    }
 }

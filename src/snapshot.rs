@@ -10,6 +10,7 @@
 
 mod corpus_view;
 mod device_answers;
+mod edge_words;
 mod edited_text;
 mod file_index;
 mod found;

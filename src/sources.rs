@@ -31,6 +31,16 @@ pub struct Source {
 /// hold more than their size of 0 says.
 pub const SIZE_UNKNOWN: u64 = u64::MAX;
 
+/// What to do about files that cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Copy nothing.
+    #[default]
+    Stop,
+    /// Leave them out and report them.
+    Skip,
+}
+
 /// A path that cannot be copied into a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {

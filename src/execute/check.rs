@@ -2,11 +2,36 @@
 //!
 //! A damaged segment does not hide the state of the others: each gets a row.
 
-use crate::corpus::{Corpus, SegmentCheck};
+use crate::corpus::Corpus;
 use crate::error::with_causes;
 use crate::rows::{Column, Row, Rows};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result, Value};
+
+/// What CHECK found in one segment, or in the record log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentCheck {
+    /// The segment's number; `None` for the record log, which has no entry unless there is something to tell.
+    pub segment: Option<u64>,
+    /// Files in it, or parts of files.
+    pub files: u64,
+    /// Bytes of text in it.
+    pub bytes: u64,
+    /// What is damaged; `None` if all is well.
+    pub problem: Option<String>,
+    /// What was dropped and may be as it should: commits that are not known to have been durable.
+    pub note: Option<String>,
+}
+
+impl Corpus {
+    /// Verifies every checksum and every invariant of the corpus, down to the content of each file.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped. Damage is not an error here, it is what is reported.
+    pub fn check(&self, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
+        check(self, progress, &self.shared().runtime.interrupt())
+    }
+}
 
 /// Checks every segment of a corpus, in order of id, and the record log, which all corpora share.
 pub(crate) fn check(

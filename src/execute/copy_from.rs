@@ -3,16 +3,66 @@
 //! All or nothing: segments are written beside the live ones and published in
 //! one step at the end; on any error they are removed again.
 
+use std::fmt;
 use std::path::Path;
 
 use zipfdb_storage::LogPosition;
 
 use crate::corpus::Corpus;
-use crate::ingest::{Means, OnError, Report, ingest};
+use crate::ingest::{Means, Report, ingest};
 use crate::recompress::{Scope, recompress, write};
 use crate::runtime::interrupt::Interrupt;
-use crate::sources::{Listing, Source, list_sources};
-use crate::{Error, Progress, Result};
+use crate::sources::{Listing, OnError, Source, list_sources};
+use crate::{Error, NoProgress, Progress, Result};
+
+/// How to import files.
+#[derive(Clone, Copy)]
+pub struct CopyOptions<'a> {
+    /// What to do about paths that cannot be read.
+    pub on_error: OnError,
+    /// Told how far the import is.
+    pub progress: &'a dyn Progress,
+}
+
+impl Default for CopyOptions<'_> {
+    fn default() -> Self {
+        CopyOptions {
+            on_error: OnError::Stop,
+            progress: &NoProgress,
+        }
+    }
+}
+
+impl fmt::Debug for CopyOptions<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CopyOptions")
+            .field("on_error", &self.on_error)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Corpus {
+    /// Imports a file, a directory with all below it, or the files of a glob.
+    ///
+    /// Names are paths relative to the directory (to the fixed front of the
+    /// glob), with `/`. All files are added in one step or none is. Memory is
+    /// bounded by the corpus' segment size, not by the text.
+    ///
+    /// # Errors
+    /// If a path cannot be read (unless skipped), a name is already there, the
+    /// disk is full, or the database is read-only. Nothing is added then.
+    pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
+        let interrupt = self.shared().runtime.interrupt();
+        copy_from(
+            self,
+            path.as_ref(),
+            options.on_error,
+            options.progress,
+            &interrupt,
+        )
+    }
+}
 
 /// Imports what `path` means.
 pub(crate) fn copy_from(

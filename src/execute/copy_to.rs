@@ -16,6 +16,23 @@ use crate::execute::below::{Below, NewFile};
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::{Error, Progress, Result, paths, renamed};
 
+impl Corpus {
+    /// Writes every file, byte for byte, below `directory`, which is created if
+    /// needed. Returns how many were written.
+    ///
+    /// # Errors
+    /// If a file of that name exists already, or cannot be written. Files
+    /// written before stay.
+    pub fn copy_to(&self, directory: impl AsRef<Path>, progress: &dyn Progress) -> Result<u64> {
+        copy_to(
+            self,
+            directory.as_ref(),
+            progress,
+            &self.shared().runtime.interrupt(),
+        )
+    }
+}
+
 /// Writes all files and returns how many there are.
 pub(crate) fn copy_to(
     corpus: &Corpus,

@@ -21,17 +21,19 @@ use zipfdb_sql::Plan;
 use zipfdb_sql::plan::OnError as PlanOnError;
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
-use crate::ingest::OnError;
 use crate::rows::Rows;
 use crate::runtime::interrupt::Interrupt;
 use crate::session::Session;
+use crate::sources::OnError;
 use crate::{Error, Progress, Result};
 
-pub(crate) use check::check;
+pub use check::SegmentCheck;
+use check::check;
+pub use copy_from::CopyOptions;
 pub(crate) use copy_from::copy_from;
 pub(crate) use copy_to::copy_to;
 pub(crate) use many::execute_many;
-pub(crate) use recompress::recompress;
+use recompress::recompress;
 
 /// Carries out a plan.
 pub(crate) fn execute(session: &Arc<Session>, plan: Plan, progress: &dyn Progress) -> Result<Rows> {

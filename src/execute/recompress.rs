@@ -5,6 +5,20 @@ use crate::recompress::{self, Recompression, Scope};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Progress, Result};
 
+impl Corpus {
+    /// Merges all edits and segments into new segments: those that one import of the current files would make. None if they
+    /// are so already.
+    ///
+    /// Readers and writers go on meanwhile.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped, a segment is damaged, the disk is full or the database cannot be written. Nothing has
+    /// changed then.
+    pub fn recompress(&self, progress: &dyn Progress) -> Result<Option<Recompression>> {
+        recompress(self, progress, &self.shared().runtime.interrupt())
+    }
+}
+
 /// Merges everything of a corpus; none if there is nothing to merge.
 pub(crate) fn recompress(
     corpus: &Corpus,

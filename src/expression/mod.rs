@@ -12,6 +12,7 @@ mod filter;
 mod function;
 mod number;
 mod pattern;
+mod prepare;
 mod program;
 mod text;
 

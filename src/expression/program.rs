@@ -5,22 +5,19 @@
 
 use std::collections::HashMap;
 
-use zipfdb_sql::query::{Collation, Expression, ExpressionId, Matcher};
+use zipfdb_sql::query::{Collation, Expression, ExpressionId};
 
-use super::Evaluator;
-use super::compare::compare;
-use super::evaluator::check_pattern;
 use super::pattern::Pattern;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::{self, ValueMemory};
-use crate::{Error, Result, Value};
+use crate::{Result, Value};
 
 /// Expressions, ready to be evaluated.
 #[derive(Debug)]
 pub(crate) struct Program {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     /// Where an evaluator keeps the value of each node; of no meaning for constants and values of the row.
-    slots: Vec<usize>,
+    pub(super) slots: Vec<usize>,
     pub(super) slot_count: usize,
     /// Number of the parameter set.
     pub(super) binding: u64,
@@ -29,11 +26,8 @@ pub(crate) struct Program {
     /// What values may take where the program is evaluated.
     pub(super) memory: ValueMemory,
     /// Bytes of values that have been computed.
-    folded_bytes: u64,
+    pub(super) folded_bytes: u64,
 }
-
-/// What computed constants of a program take at most. Others are computed for each row, where they count.
-const FOLDED_BYTES_MAX: u64 = 64 << 10;
 
 /// An expression, or what it was made into.
 #[derive(Debug, Clone)]
@@ -87,35 +81,6 @@ impl Layout {
 }
 
 impl Program {
-    /// Prepares expressions.
-    ///
-    /// # Errors
-    /// If a constant pattern is not valid, or the statement has to end.
-    pub(crate) fn new(
-        expressions: &[Expression],
-        layout: &Layout,
-        binding: u64,
-        interrupt: &Interrupt,
-    ) -> Result<Program> {
-        let mut program = Program {
-            nodes: Vec::with_capacity(expressions.len()),
-            slots: Vec::with_capacity(expressions.len()),
-            slot_count: 0,
-            binding,
-            interrupt: interrupt.clone(),
-            memory: ValueMemory::default(),
-            folded_bytes: 0,
-        };
-        for expression in expressions {
-            let node = program.prepare(expression, layout)?;
-            let is_leaf = matches!(node, Node::Constant(_) | Node::Row(_));
-            program.nodes.push(node);
-            program.slots.push(program.slot_count);
-            program.slot_count += usize::from(!is_leaf);
-        }
-        Ok(program)
-    }
-
     /// The same, its values counted with those of a statement.
     ///
     /// # Errors
@@ -156,123 +121,6 @@ impl Program {
 
     pub(super) fn slot(&self, id: ExpressionId) -> usize {
         self.slots[id.0 as usize]
-    }
-
-    fn prepare(&mut self, expression: &Expression, layout: &Layout) -> Result<Node> {
-        match expression {
-            Expression::Value(value) => return Ok(Node::Constant(value.clone())),
-            // A column without a place is in no expression that is evaluated.
-            Expression::Column(column) => {
-                let place = layout.columns.get(column);
-                return Ok(place.map_or(Node::Constant(Value::Null), |&place| Node::Row(place)));
-            }
-            Expression::Key(key) => return Ok(Node::Row(*key)),
-            Expression::Aggregate(aggregate) => return Ok(Node::Row(layout.keys + aggregate)),
-            _ => {}
-        }
-        let mut is_constant = true;
-        operands(expression, |id| is_constant &= self.constant(id).is_some());
-        if is_constant && let Some(value) = self.folded(expression)? {
-            return Ok(Node::Constant(value));
-        }
-        Ok(match expression {
-            Expression::In {
-                operand,
-                list,
-                negated,
-                collation,
-            } => match self.constant_list(list, *collation) {
-                Some(list) => Node::InConstants {
-                    operand: *operand,
-                    list,
-                    negated: *negated,
-                    collation: *collation,
-                },
-                None => Node::Other(expression.clone()),
-            },
-            Expression::Match {
-                matcher,
-                text,
-                pattern,
-                escape,
-                negated,
-            } => match self.constant_pattern(*matcher, *pattern, *escape)? {
-                Some(pattern) => Node::MatchConstant {
-                    text: *text,
-                    pattern,
-                    negated: *negated,
-                },
-                None => Node::Other(expression.clone()),
-            },
-            _ => Node::Other(expression.clone()),
-        })
-    }
-
-    /// The value of an expression of constants; none if it fails, so that it fails only where it is evaluated.
-    ///
-    /// # Errors
-    /// If a constant pattern is not valid, or the statement has to end.
-    fn folded(&mut self, expression: &Expression) -> Result<Option<Value>> {
-        if let Expression::Match {
-            matcher,
-            pattern,
-            escape,
-            ..
-        } = expression
-        {
-            self.constant_pattern(*matcher, *pattern, *escape)?;
-        }
-        // For as long as it takes, the expression is a node and the only one that needs a slot.
-        let id = ExpressionId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
-        let slot_count = std::mem::replace(&mut self.slot_count, 1);
-        self.nodes.push(Node::Other(expression.clone()));
-        self.slots.push(0);
-        let left = FOLDED_BYTES_MAX.saturating_sub(self.folded_bytes);
-        let memory = std::mem::replace(&mut self.memory, ValueMemory::of(left));
-        let value = Evaluator::of(&*self).take(&[], id);
-        self.memory = memory;
-        self.nodes.pop();
-        self.slots.pop();
-        self.slot_count = slot_count;
-        if let Err(error @ (Error::Interrupted | Error::Timeout { .. })) = value {
-            return Err(error);
-        }
-        let value = value.ok();
-        self.folded_bytes += value.as_ref().map_or(0, memory::size);
-        Ok(value)
-    }
-
-    fn constant_list(&self, list: &[ExpressionId], collation: Collation) -> Option<ConstantList> {
-        let values: Option<Vec<&Value>> = list.iter().map(|&id| self.constant(id)).collect();
-        let (nulls, values): (Vec<&Value>, Vec<&Value>) = values?
-            .into_iter()
-            .partition(|value| matches!(value, Value::Null));
-        let mut sorted: Vec<Value> = values.into_iter().cloned().collect();
-        sorted.sort_by(|a, b| compare(a, b, collation));
-        Some(ConstantList {
-            sorted,
-            has_null: !nulls.is_empty(),
-        })
-    }
-
-    /// The pattern, if it and its escape are constant.
-    fn constant_pattern(
-        &self,
-        matcher: Matcher,
-        pattern: ExpressionId,
-        escape: Option<ExpressionId>,
-    ) -> Result<Option<Option<Pattern>>> {
-        let escape = escape.map(|escape| self.constant(escape));
-        if let Some(pattern) = self.constant(pattern) {
-            check_pattern(pattern, &self.memory)?;
-        }
-        match (self.constant(pattern), escape) {
-            (Some(pattern), None) => Pattern::new(matcher, pattern, None).map(Some),
-            (Some(pattern), Some(Some(escape))) => {
-                Pattern::new(matcher, pattern, Some(escape)).map(Some)
-            }
-            _ => Ok(None),
-        }
     }
 }
 

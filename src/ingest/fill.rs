@@ -4,12 +4,11 @@
 //! reach [`Drafts`] in the order they were handed out, so threads decide only who does what. A draft that is full ends
 //! the work until the next is asked for; the few chunks after it are kept for that.
 
-use super::OnError;
 use super::draft::{Draft, Drafts, Limits, Piece, TokenizedChunk};
 use super::read::{Chunk, Failure, Reader, read_file};
 use super::texts::Texts;
 use crate::runtime::interrupt::check;
-use crate::sources::Unreadable;
+use crate::sources::{OnError, Unreadable};
 use crate::tokenize::{Interner, LocalDictionary, tokenize};
 use crate::{Error, Progress, Result};
 use parking_lot::{Condvar, Mutex};

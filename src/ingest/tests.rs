@@ -5,7 +5,7 @@
 use super::*;
 use crate::NoProgress;
 use crate::runtime::interrupt::NEVER;
-use crate::sources::list_sources;
+use crate::sources::{OnError, list_sources};
 use crate::tokenize::{Sink, tokenize};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -8,8 +8,9 @@ use zipfdb_kernels::gpu::{ExtractedBytes, SearchResults};
 
 use super::changes::{AROUND_BYTES, Change, Changes, Teller, Words};
 use super::file::{Base, File};
+use super::operation::{Answer, Operation, Target};
 use super::stretches::{Moment, Part, Source};
-use super::{Answer, Operation, Target, Texts};
+use super::texts::Texts;
 use crate::Result;
 use crate::runtime::interrupt::check;
 use crate::snapshot::{EditedText, Found, extract_pieces};

@@ -10,7 +10,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
-use super::Operation;
+use super::operation::Operation;
 use super::stretches::{Moment, Part, Source, Stretches};
 use crate::Result;
 use crate::bisect::gallop;

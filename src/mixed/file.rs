@@ -7,8 +7,9 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceInserts, ExtractedBytes, GpuError};
 use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 
+use super::operation::{Operation, Target, at};
 use super::stretches::Stretches;
-use super::{Operation, Target, Texts, at};
+use super::texts::Texts;
 use crate::overlay::{EditedFile, FileState, Piece, check_name};
 use crate::snapshot::{Found, ask_stored};
 use crate::strategy::insert_costs;

@@ -16,9 +16,10 @@ use zipfdb_kernels::gpu::{
 };
 use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles};
 
+use super::edge_words::edge_words;
 use super::found::FoundPart;
 use super::segment_view::SegmentView;
-use super::tasks::{Ngrams, add_up, edge_words, join, merge_all, rows};
+use super::tasks::{Ngrams, add_up, join, merge_all, rows};
 use crate::runtime::device::{OnDevice, ResidentWords};
 use crate::{Error, Result};
 

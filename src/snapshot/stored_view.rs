@@ -11,10 +11,10 @@ use rayon::prelude::*;
 use zipfdb_kernels::WordTerminals;
 use zipfdb_kernels::gpu::{ExtractedBytes, SearchResults};
 
+use super::edge_words::edge_words;
 use super::file_index::{FileIndex, Part};
 use super::found::{Found, FoundPart};
 use super::segment_view::{SegmentView, Unit};
-use super::tasks::edge_words;
 use super::vocabulary::Vocabulary;
 use super::word_numbers::WordNumbers;
 use super::{FileOffsets, FileSummary};

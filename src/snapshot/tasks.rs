@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{
-    CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, word_set_counts,
-};
+use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles, word_set_counts};
 
+use super::edge_words::edge_words;
 use super::file_index::Part;
 use super::segment_view::SegmentView;
 use super::stored_view::StoredView;
@@ -474,39 +473,6 @@ impl From<zipfdb_kernels::Stopped> for Error {
     fn from(_: zipfdb_kernels::Stopped) -> Error {
         Error::Interrupted
     }
-}
-
-/// The first `count` words of a file, or with `from_end` the last ones; in order of the text.
-pub(super) fn edge_words(
-    view: GrammarView<'_>,
-    file: u32,
-    count: usize,
-    from_end: bool,
-) -> Vec<u32> {
-    let mut words = Vec::with_capacity(count.min(64));
-    let mut stack = vec![view.file_root(file)];
-    while let Some(symbols) = stack.last_mut() {
-        if words.len() == count {
-            break;
-        }
-        let next = match from_end {
-            true => symbols.split_last(),
-            false => symbols.split_first(),
-        };
-        let Some((&symbol, rest)) = next else {
-            stack.pop();
-            continue;
-        };
-        *symbols = rest;
-        match view.rule(symbol) {
-            None => words.push(symbol),
-            Some(rule) => stack.push(view.body(rule)),
-        }
-    }
-    if from_end {
-        words.reverse();
-    }
-    words
 }
 
 /// Gives the columns of a table the numbers of the corpus, which ascend as the columns do.

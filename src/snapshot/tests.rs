@@ -12,11 +12,11 @@ use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer
 use rayon::prelude::*;
 
 use super::*;
-use crate::ingest::{NewSegment, OnError, ingest};
+use crate::ingest::{NewSegment, ingest};
 use crate::overlay::Overlay;
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::NEVER;
-use crate::sources::list_sources;
+use crate::sources::{OnError, list_sources};
 use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Database, NoProgress};
 

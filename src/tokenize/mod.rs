@@ -9,6 +9,7 @@
 
 mod block;
 mod chunk;
+mod cutter;
 mod dictionary;
 mod fold;
 mod fold_table;
@@ -17,29 +18,19 @@ mod runs;
 mod unicode;
 
 pub use chunk::{chunk_end, is_word_edge};
+pub use cutter::{GAP_BYTES_MAX, Sink};
 pub use dictionary::merge;
 pub use fold::fold;
 pub use interner::{Interner, LocalDictionary};
 
+use cutter::Cutter;
 use zipfdb_storage::Tokenizer;
-
-/// Longest gap token; a longer gap becomes several.
-pub const GAP_BYTES_MAX: usize = 64;
 
 /// The version of Unicode that decides what a word is, whichever the tokenizer.
 ///
 /// The boundaries are those of `unicode_segmentation`, the classes of the other tokenizers those of the standard
 /// library. A test holds the two together.
 pub const UNICODE_VERSION: (u8, u8, u8) = char::UNICODE_VERSION;
-
-/// Takes the tokens of a text, in order.
-pub trait Sink {
-    /// Takes the word token `text[start..end]`, its space included.
-    fn word(&mut self, text: &[u8], start: usize, end: usize);
-
-    /// Takes the gap token `text[start..end]`.
-    fn gap(&mut self, text: &[u8], start: usize, end: usize);
-}
 
 /// Whether a word token of this tokenizer starts with a space that was glued to its word.
 pub fn has_glued_space(tokenizer: Tokenizer, token: &[u8]) -> bool {
@@ -62,44 +53,6 @@ pub fn tokenize(tokenizer: Tokenizer, text: &[u8], sink: &mut impl Sink) {
         Tokenizer::Whitespace => runs::words::<runs::NotWhitespace>(&mut cutter),
     }
     cutter.gap_to(text.len());
-}
-
-/// Turns the words that a tokenizer finds into tokens: decides about spaces and fills the gaps.
-struct Cutter<'a, S> {
-    text: &'a [u8],
-    /// Where the last token ended.
-    cursor: usize,
-    sink: &'a mut S,
-}
-
-impl<S: Sink> Cutter<'_, S> {
-    /// Takes the word `text[start..end]`, which is not empty and starts at or after the last one's end.
-    #[inline(always)]
-    fn word(&mut self, start: usize, end: usize) {
-        let mut start = start;
-        if start > self.cursor {
-            start -= usize::from(self.text[start - 1] == b' ');
-            if start > self.cursor {
-                self.gap_to(start);
-            }
-        }
-        self.sink.word(self.text, start, end);
-        self.cursor = end;
-    }
-
-    /// Makes gap tokens of everything up to `end`.
-    #[inline(always)]
-    fn gap_to(&mut self, end: usize) {
-        while end - self.cursor > GAP_BYTES_MAX {
-            self.sink
-                .gap(self.text, self.cursor, self.cursor + GAP_BYTES_MAX);
-            self.cursor += GAP_BYTES_MAX;
-        }
-        if end > self.cursor {
-            self.sink.gap(self.text, self.cursor, end);
-            self.cursor = end;
-        }
-    }
 }
 
 #[cfg(test)]

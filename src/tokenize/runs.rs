@@ -4,7 +4,7 @@
 //! found a block at a time, those of other characters one by one. Bytes that are not UTF-8 count as a character each.
 
 use super::block::{BLOCK_BYTES, Block, Runs, low_bits};
-use super::{Cutter, Sink};
+use super::cutter::{Cutter, Sink};
 
 /// A class of characters whose maximal runs are words.
 pub trait Class {

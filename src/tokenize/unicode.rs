@@ -9,7 +9,7 @@
 //! own. No other space is ever glued to its front, since spaces join.
 
 use super::block::{BLOCK_BYTES, Block, Runs, low_bits};
-use super::{Cutter, Sink};
+use super::cutter::{Cutter, Sink};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Whether an ASCII byte may join the characters around it without being part of a word by itself.

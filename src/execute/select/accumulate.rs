@@ -9,6 +9,7 @@ use std::io;
 use zipfdb_sql::query::{Aggregate, AggregateFunction, Collation};
 
 use super::codec::{Decoder, Encoder};
+use super::row::value_size;
 use crate::expression::{compare, from_count, from_real, to_real, whole_number};
 use crate::{Error, Result, Value};
 
@@ -185,15 +186,6 @@ impl Accumulator {
                 Accumulator::Extreme(value) => value_size(value),
                 _ => 0,
             }
-    }
-}
-
-/// Bytes that a value keeps outside of itself.
-pub(super) fn value_size(value: &Value) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::Blob(bytes) => bytes.len(),
-        _ => 0,
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zipfdb_sql::query::{FilesColumn, Query, Relation, Source, WordsColumn};
 use zipfdb_sql::substr_range;
 
-use super::context::Context;
+use super::context::{Batch, Context};
 use super::scan::{ScanColumn, ScanRequest, request};
 use crate::expression::ColumnFilter;
 use crate::runtime::device::Run;
@@ -28,27 +28,6 @@ const MEMORY_SHARE: usize = 4;
 
 /// Bytes of an occurrence that is known beforehand.
 const OCCURRENCE_BYTES: u64 = size_of::<u64>() as u64;
-
-/// A snapshot of a corpus that knows the answers to look-ups.
-#[derive(Debug, Clone)]
-pub(crate) struct Batch {
-    corpus: String,
-    snapshot: Snapshot,
-    /// For so many sets.
-    sets: u64,
-}
-
-impl Batch {
-    /// For how many sets, from the first, answers are known.
-    pub(super) fn sets(&self) -> u64 {
-        self.sets
-    }
-
-    /// The snapshot, if it is of this corpus.
-    pub(super) fn snapshot(&self, corpus: &str) -> Option<Snapshot> {
-        (self.corpus == corpus).then(|| self.snapshot.clone())
-    }
-}
 
 /// What sets ask for: names of files, and words or ranges.
 #[derive(Default)]

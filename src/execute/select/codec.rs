@@ -5,8 +5,8 @@
 
 use std::io;
 
-use super::accumulate::value_size;
 use super::row::WeightedRow;
+use super::row::value_size;
 use crate::Value;
 
 /// Writes numbers, bytes and values one after the other.

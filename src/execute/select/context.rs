@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use super::batch::Batch;
 use super::spill::SpillDirectory;
 use crate::Result;
 use crate::runtime::interrupt::{Interrupt, Pace};
@@ -53,5 +52,26 @@ impl Context {
 
     pub(crate) fn pace(&self) -> Pace {
         self.interrupt.pace()
+    }
+}
+
+/// A snapshot of a corpus that knows the answers to look-ups.
+#[derive(Debug, Clone)]
+pub(crate) struct Batch {
+    pub(super) corpus: String,
+    pub(super) snapshot: Snapshot,
+    /// For so many sets.
+    pub(super) sets: u64,
+}
+
+impl Batch {
+    /// For how many sets, from the first, answers are known.
+    pub(super) fn sets(&self) -> u64 {
+        self.sets
+    }
+
+    /// The snapshot, if it is of this corpus.
+    pub(super) fn snapshot(&self, corpus: &str) -> Option<Snapshot> {
+        (self.corpus == corpus).then(|| self.snapshot.clone())
     }
 }

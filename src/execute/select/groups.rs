@@ -9,9 +9,10 @@ use std::io;
 
 use zipfdb_sql::query::{AggregateFunction, Aggregation};
 
-use super::accumulate::{Accumulator, tie, value_size};
+use super::accumulate::{Accumulator, tie};
 use super::codec::{Decoder, Encoder, damaged};
 use super::key::{KeyOrder, add_key};
+use super::row::value_size;
 use super::spill::{Record, RunWriter};
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;

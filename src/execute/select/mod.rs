@@ -31,9 +31,8 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::Query;
 
-use self::batch::Batch;
 use self::build::{Builder, OpenScan};
-use self::context::Context;
+use self::context::{Batch, Context};
 use self::explain::Plan;
 use self::row::Input;
 use crate::rows::{Column, Row, Rows};

@@ -20,3 +20,12 @@ pub(crate) trait Operator: Send {
 
 /// Where an operator takes its rows from.
 pub(super) type Input = Box<dyn Operator>;
+
+/// Bytes that a value keeps outside of itself.
+pub(super) fn value_size(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Blob(bytes) => bytes.len(),
+        _ => 0,
+    }
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-use super::{Element, STRAY_BYTES, first_character, last_character, push_code};
+use super::element::{Element, STRAY_BYTES, first_character, last_character, push_code};
 use crate::Result;
 use crate::runtime::interrupt::Pace;
 

@@ -14,6 +14,7 @@ mod numbering;
 mod places;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -28,8 +29,8 @@ use super::stored_view::StoredView;
 use crate::overlay::{FileState, Overlay, Regions};
 use crate::{Error, Result};
 
-use ngrams::WindowChanges;
 pub(super) use numbering::{Numbering, Source};
+use windows::WindowChanges;
 
 /// No file: one that is not stored, or that is gone.
 const NONE: u32 = u32::MAX;

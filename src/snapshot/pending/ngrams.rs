@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{CountTable, FileOrder, NGRAM_WORDS_MAX, NgramFiles};
+use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 
 use super::counts::{correct_few, corrected};
+use super::windows::{Window, WindowChanges};
 use super::{Edit, NONE, PendingView};
 use crate::bisect::gallop;
 use crate::overlay::{Region, RegionWord};
@@ -17,17 +18,6 @@ use crate::{Error, Result};
 
 /// Changes of n-grams in so few files are looked for one by one.
 const FEW_FILES: usize = 32;
-
-/// Up to eight words; zeros behind the last.
-type Window = [u32; NGRAM_WORDS_MAX];
-
-/// How much more or less often n-grams occur in edited files than in the stored ones.
-pub(super) struct WindowChanges {
-    /// N-gram, file, change: ascending, each n-gram and file once, no change is 0.
-    changes: Vec<(Window, u32, i64)>,
-    /// N-gram, file, number of its first word: ascending, for each window that an edit made.
-    places: Vec<(Window, u32, u64)>,
-}
 
 fn window_of(words: impl Iterator<Item = u32>) -> Window {
     let mut window = Window::default();

@@ -10,7 +10,7 @@ use zipfdb_storage::SegmentInfo;
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
-use super::{Scan, ScanColumn, ScanRequest, passes};
+use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
 use crate::corpus::Corpus;
 use crate::expression::from_count;
 use crate::runtime::settings::{Settings, value_text};

@@ -10,7 +10,9 @@ use zipfdb_sql::substr_range;
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
-use super::{ColumnOrder, Fetch, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
+use super::boundary::{
+    ColumnOrder, Fetch, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest,
+};
 use crate::Result;
 use crate::Value;
 use crate::expression::{ColumnFilter, from_count};

@@ -12,7 +12,7 @@ use zipfdb_storage::Tokenizer;
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
-use super::{Scan, ScanColumn, ScanRequest, passes};
+use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
 use crate::corpus::Corpus;
 use crate::expression::{from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;

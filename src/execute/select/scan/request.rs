@@ -9,7 +9,7 @@ use zipfdb_sql::query::{
     Block, Expression, ExpressionId, FilesColumn, Function, Relation, SortKey,
 };
 
-use super::{ColumnOrder, RequestedColumn, ScanColumn, ScanRequest};
+use super::boundary::{ColumnOrder, RequestedColumn, ScanColumn, ScanRequest};
 use crate::Result;
 use crate::Value;
 use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};

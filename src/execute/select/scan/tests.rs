@@ -11,6 +11,7 @@ use zipfdb_sql::setting::{Setting, Strategy};
 use super::super::select_from;
 use super::*;
 use crate::Database;
+use crate::Value;
 use crate::{CopyOptions, CorpusSettings, Rows, Tokenizer};
 
 /// The scan that expands every file.

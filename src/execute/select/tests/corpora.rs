@@ -5,7 +5,8 @@ use zipfdb_sql::query::{
 };
 use zipfdb_sql::setting::{Device, Setting};
 
-use super::super::scan::{RequestedColumn, ScanColumn, request};
+use super::super::scan::boundary::RequestedColumn;
+use super::super::scan::{ScanColumn, request};
 use super::*;
 use crate::Database;
 use crate::runtime::interrupt::Interrupt;

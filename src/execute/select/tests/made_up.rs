@@ -14,7 +14,8 @@ use zipfdb_sql::setting::Setting;
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
-use super::super::scan::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
+use super::super::scan::boundary::ColumnOrder;
+use super::super::scan::{Properties, Scan, ScanColumn, ScanRequest};
 use super::*;
 use crate::Database;
 
