@@ -8,6 +8,7 @@
 
 mod bits;
 mod construct;
+mod constructed;
 mod count_table;
 mod expand;
 mod extract;
@@ -23,6 +24,7 @@ mod ngrams;
 mod occurrences;
 mod offsets;
 mod pair_rounds;
+mod pairs;
 mod phrases;
 mod prune;
 mod renumber;
@@ -38,9 +40,8 @@ mod windows;
 mod word_grammar;
 mod word_places;
 
-pub use construct::{
-    Constructed, Parameters, Round, Stage, TOKENS_MAX, construct, construct_observed,
-};
+pub use construct::{TOKENS_MAX, construct, construct_observed};
+pub use constructed::{Constructed, Parameters, Round, Stage};
 pub use count_table::{CountTable, SharedRows};
 pub use expand::{Expander, Expansions};
 pub use extract::{Content, SymbolText, expand_file, extract};
@@ -51,9 +52,7 @@ pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
 pub use ngram_table::NgramTable;
-pub use ngrams::{
-    FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, ngram_counts, ngram_file_counts,
-};
+pub use ngrams::{FileOrder, NgramCounts, NgramFiles, ngram_counts, ngram_file_counts};
 pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
 };
@@ -62,5 +61,6 @@ pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 pub use stop::Stopped;
 pub use suffixes::WordSuffixes;
 pub use weights::{file_weights, weights};
+pub use windows::NGRAM_WORDS_MAX;
 pub use word_grammar::{GAP, WordGrammar};
 pub use word_places::WordPlaces;

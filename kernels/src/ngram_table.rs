@@ -19,10 +19,9 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use crate::file_counts::{FileLists, Tally, rank};
-use crate::ngrams::{
-    FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, ngram_count_parts, ngram_file_parts,
-};
+use crate::ngrams::{FileOrder, NgramCounts, NgramFiles, ngram_count_parts, ngram_file_parts};
 use crate::stop::{Stopped, check};
+use crate::windows::NGRAM_WORDS_MAX;
 use crate::{CountTable, GrammarView, SharedRows, WordUses};
 
 /// Words of a row, but at the ends of files.

@@ -25,11 +25,8 @@ use crate::key_sort::{Bucketed, Buckets, Scratch, sort_keys};
 use crate::offsets::split_mut;
 use crate::stop::{Stopped, check};
 use crate::window_keys::{Key, Wide};
-use crate::windows::{Shape, Windows};
+use crate::windows::{NGRAM_WORDS_MAX, Shape, Windows};
 use crate::{CountTable, FileCounting, GrammarView, SharedRows, WordUses, word_file_counts};
-
-/// The longest n-gram.
-pub const NGRAM_WORDS_MAX: usize = 8;
 
 /// Windows of a bucket, about.
 const BUCKET_WINDOWS: usize = 1 << 13;

@@ -48,7 +48,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use rayon::prelude::*;
 
 use crate::bits::{Bits, bits_of};
-use crate::construct::{Parameters, Round};
+use crate::constructed::{Parameters, Round};
+use crate::pairs::{DEPTH_MAX, LAST, Paired, SEPARATOR, WEAK, pair_at};
 use crate::stop::{self, Stopped};
 
 use chunked::Chunked;
@@ -60,46 +61,8 @@ mod replace;
 mod select;
 mod square;
 
-/// Ends a file in the sequence. In no pair, and no symbol.
-pub(crate) const SEPARATOR: u32 = u32::MAX;
-
-/// Depth of a rule above which priorities are the mix alone.
-pub(crate) const DEPTH_MAX: u16 = 64;
-
-/// At the lowest threshold, a round that shortens by less than one symbol in so many is the last.
-pub(crate) const LAST: usize = 200;
-
-/// A round that shortens by less than one symbol in so many halves the threshold.
-pub(crate) const WEAK: usize = 1000;
-
-/// Flag in a number: the position is at an odd offset in a run, no candidate.
-const ODD: u32 = 1 << 31;
-
 /// Numbers that may be out of use before they are handed out anew.
 const UNUSED_NUMBERS_MIN: usize = 1 << 16;
-
-/// What the rounds leave: rule `terminal_count + r` is `pairs[r]`.
-pub(crate) struct Paired {
-    /// Left symbol in the upper half.
-    pub(crate) pairs: Vec<u64>,
-    /// The files' symbols, a [`SEPARATOR`] after each file.
-    pub(crate) sequence: Vec<u32>,
-    pub(crate) rounds: u32,
-}
-
-/// Mixes a pair: the finaliser of splitmix64, which maps no two values to one.
-#[inline(always)]
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-/// The pair at a position, left symbol in the upper half.
-#[inline(always)]
-fn pair_at(symbols: &[u32], i: usize) -> u64 {
-    u64::from(symbols[i]) << 32 | u64::from(symbols[i + 1])
-}
 
 /// Puts a [`SEPARATOR`] behind each file.
 pub(crate) fn insert_separators(tokens: &mut Vec<u32>, file_offsets: &[u32]) {

@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rayon::prelude::*;
 
 use crate::offsets::{offsets_of, split_mut};
-use crate::pair_rounds::{Paired, SEPARATOR};
+use crate::pairs::{Paired, SEPARATOR};
 
 /// Symbols or rules that a thread takes at a time.
 const SHARE: usize = 1 << 14;

@@ -9,7 +9,7 @@
 
 use rayon::prelude::*;
 
-use crate::construct::Constructed;
+use crate::constructed::Constructed;
 use crate::offsets::offsets_of;
 use crate::prune::Pruned;
 

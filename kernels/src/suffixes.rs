@@ -20,9 +20,10 @@ use crate::bits::{Bits, count_bits, for_each_bit};
 use crate::file_counts::rank;
 use crate::huge_pages::on_huge_pages;
 use crate::key_sort::{Bucketed, Buckets, Scratch, sort_keys};
-use crate::ngrams::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
+use crate::ngrams::{FileOrder, NgramCounts, NgramFiles};
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
+use crate::windows::NGRAM_WORDS_MAX;
 use crate::{CountTable, Expander, Expansions, GrammarView};
 
 /// Places are in order of so many words.

@@ -18,6 +18,9 @@ use crate::GrammarView;
 use crate::huge_pages::on_huge_pages;
 use crate::window_keys::Key;
 
+/// The longest n-gram.
+pub const NGRAM_WORDS_MAX: usize = 8;
+
 /// The number of words of an [`Ends`] takes so many bits.
 const LENGTH_BITS: u32 = 4;
 
@@ -28,7 +31,7 @@ const SHARE_RULES: usize = 1 << 9;
 const BLOCK_SYMBOLS: usize = 1 << 8;
 
 /// Their windows, and room for what is written over.
-const BLOCK_WINDOWS: usize = (BLOCK_SYMBOLS + 1) * (crate::NGRAM_WORDS_MAX - 1);
+const BLOCK_WINDOWS: usize = (BLOCK_SYMBOLS + 1) * (NGRAM_WORDS_MAX - 1);
 
 /// How words make keys.
 #[derive(Clone, Copy)]

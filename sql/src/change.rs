@@ -9,7 +9,7 @@ use crate::error::{Error, Hint, Result};
 use crate::lex::{self, TokenKind};
 use crate::limits;
 use crate::mistake;
-use crate::parse::{expression, query};
+use crate::parse_query::{expression, query};
 use crate::syntax::{
     Insert, InsertSource, Item, Name, NodeId, NodeKind, Nodes, OperandKind, Select, StatementKind,
 };

@@ -7,11 +7,10 @@ use sqlparser::ast::{CastKind, Expr, Ident, ObjectName, UnaryOperator};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 
 use crate::cursor::{is_alias, is_callable, is_reserved};
 use crate::lex;
-use crate::translate;
 
 /// Everything that sqlparser takes for a keyword. Other words are names to it, so that the syntax of other databases
 /// ends a query, and is refused where it stands.
@@ -76,6 +75,14 @@ const SIGN: u8 = 11;
 /// Operators that sqlparser reads as any other database's: by name.
 pub(crate) const CUSTOM_IS: &str = "IS";
 pub(crate) const CUSTOM_COLLATE: &str = "COLLATE";
+
+/// Whether the token stands between BETWEEN and its AND, and not within anything there.
+fn is_in_bound(span: Span) -> bool {
+    span.end.line == BOUND_LINE
+}
+
+/// Where the tokens end for which `is_in_bound` holds. The others end on line 1.
+pub(crate) const BOUND_LINE: u64 = 2;
 
 /// A word as sqlparser is to see it.
 pub(crate) fn word(text: &str) -> Word {
@@ -153,7 +160,7 @@ impl Dialect for ZipfDialect {
         let token = parser.peek_token_ref();
         // sqlparser ends both bounds of BETWEEN at any operator that binds no tighter. In the lower one nothing else
         // could be meant than an operand, unless it has an upper bound itself.
-        let (equality, between) = if translate::is_in_bound(token.span) {
+        let (equality, between) = if is_in_bound(token.span) {
             (BOUND_EQUALITY, self.prec_unknown())
         } else {
             (EQUALITY, EQUALITY)

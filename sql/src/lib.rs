@@ -39,6 +39,7 @@ pub mod limits;
 mod lower;
 mod mistake;
 mod parse;
+mod parse_query;
 pub mod plan;
 pub mod query;
 pub mod setting;

@@ -9,6 +9,7 @@
 
 mod expression;
 mod from;
+mod lowering;
 mod query;
 
 use sqlparser::ast;
@@ -16,6 +17,7 @@ use sqlparser::ast;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::syntax::{NodeId, Nodes, Select};
+use lowering::Lowering;
 
 /// Turns a query into `Select`s, from the innermost outwards; the cursor goes from its first token to its end.
 pub(crate) fn query(cursor: &mut Cursor<'_>, query: &ast::Query) -> Result<Vec<Select>> {
@@ -37,10 +39,4 @@ pub(crate) fn expression(
     let root = lowering.expression(expression);
     *nodes = lowering.nodes;
     root
-}
-
-/// The lowering of one SELECT.
-struct Lowering<'c, 'a> {
-    cursor: &'c mut Cursor<'a>,
-    nodes: Nodes,
 }

@@ -9,7 +9,7 @@ use crate::cursor::{Cursor, is_one_of};
 use crate::error::{Error, Hint, Result, quote};
 use crate::lex::{Source, Token, TokenKind};
 use crate::mistake;
-use crate::parse::query;
+use crate::parse_query::query;
 use crate::suggest;
 use crate::syntax::{Insert, InsertSource, OptionSetting, Select, StatementKind};
 

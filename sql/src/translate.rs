@@ -8,7 +8,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Word};
 
 use crate::cursor::{Cursor, is_one_of, is_reserved};
-use crate::dialect::{self, CUSTOM_COLLATE, CUSTOM_IS};
+use crate::dialect::{self, BOUND_LINE, CUSTOM_COLLATE, CUSTOM_IS};
 use crate::error::{Error, Hint, Result};
 use crate::lex::TokenKind;
 use crate::limits::NESTING_MAX;
@@ -18,14 +18,6 @@ pub(crate) fn index_of(location: Location) -> Option<usize> {
     // A statement has at most TOKENS_MAX tokens, so the cast loses nothing.
     location.column.checked_sub(1).map(|index| index as usize)
 }
-
-/// Whether the token stands between BETWEEN and its AND, and not within anything there.
-pub(crate) fn is_in_bound(span: Span) -> bool {
-    span.end.line == BOUND_LINE
-}
-
-/// Where the tokens end for which `is_in_bound` holds. The others end on line 1.
-const BOUND_LINE: u64 = 2;
 
 /// The tokens from the cursor on.
 pub(crate) fn tokens(cursor: &Cursor<'_>) -> Result<Vec<TokenWithSpan>> {

@@ -24,20 +24,20 @@ use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 
+mod fault;
 mod files;
 mod guard;
 pub(crate) mod record;
 
+pub(crate) use fault::Fault;
 pub(crate) use files::Files;
 pub use record::CorpusRecord;
 
+use files::SLED_SEGMENT_SIZE;
 use guard::Guarded;
 
 /// All corpora by their number.
 pub(crate) type Corpora = BTreeMap<u64, CorpusRecord>;
-
-/// sled's unit of allocation, and so the size of a small catalog. 4 KiB would send full nodes to files of their own.
-const SLED_SEGMENT_SIZE: usize = 8 << 10;
 
 /// More than a catalog of ten thousand segments needs.
 const SLED_CACHE_SIZE: u64 = 1 << 20;
@@ -61,19 +61,6 @@ const MANIFEST_KEY: &[u8] = b"manifest";
 
 /// Keys and values as sled has them.
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// Why manifest or catalog could not be read or written.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// There is none, or an empty one: nothing was ever stored.
-    Missing,
-    /// There is one and it cannot be trusted. What is wrong, in words.
-    Damaged(String),
-    /// Values of a version of a later release: not damage, and not to be replaced.
-    Version(u8),
-    /// The operating system refused; the file itself may well be good.
-    Io(io::Error),
-}
 
 /// The catalog of a database that is open for writing.
 pub(crate) struct Catalog {

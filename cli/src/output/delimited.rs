@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use zipfdb::Value;
 
-use super::RowWriter;
+use super::row_writer::RowWriter;
 use super::value::plain;
 
 /// RFC 4180, but lines end in LF alone, as Unix tools and other databases write them.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use zipfdb::Value;
 
-use super::RowWriter;
+use super::row_writer::RowWriter;
 use super::value::{plain, visible};
 
 /// Prints the first value of each row.

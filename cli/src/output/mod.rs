@@ -7,10 +7,12 @@ mod delimited;
 mod json;
 mod lines;
 mod markdown;
+mod row_writer;
 mod table;
 mod value;
 
 pub use lines::LinesWriter;
+pub use row_writer::RowWriter;
 pub use value::visible;
 
 use std::io::{self, Write};
@@ -33,15 +35,6 @@ pub enum Format {
     Jsonl,
     /// A pipe table
     Markdown,
-}
-
-/// Prints the rows of one result.
-pub trait RowWriter {
-    /// Prints one row, or keeps it for a moment. `values` has one value for each column.
-    fn row(&mut self, values: &[Value]) -> io::Result<()>;
-
-    /// Prints what is kept and whatever closes the result. Not called if a row could not be read.
-    fn finish(&mut self) -> io::Result<()>;
 }
 
 impl Format {

@@ -12,7 +12,7 @@ use comfy_table::{
 };
 use zipfdb::Value;
 
-use super::RowWriter;
+use super::row_writer::RowWriter;
 use super::value::{plain, visible};
 
 /// Rows that are laid out together.

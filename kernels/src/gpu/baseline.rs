@@ -6,12 +6,13 @@
 //! for the rest. Nothing of the database uses it; only benchmarks have it.
 
 use super::device::{Buffer, Gpu, arguments};
+use super::device_words::COLUMNS_MAX;
+use super::device_words::DeviceWords;
 use super::driver::{Source, THREADS};
 use super::error::GpuError;
 use super::file_words::KeyShape;
 use super::tables::{self, DeviceTable};
-use super::traversal::DeviceWords;
-use super::weights::{COLUMNS_MAX, root_counts};
+use super::weights::root_counts;
 use super::{file_words, ngrams, primitives};
 use crate::GrammarView;
 

@@ -12,32 +12,11 @@ use super::grammar::DeviceGrammar;
 use super::pair_rounds;
 use super::prune;
 use super::renumber;
-use crate::construct::{Constructed, Parameters, Stage};
-use crate::stop;
+use super::step::{Step, check_stop};
+use crate::constructed::{Constructed, Parameters, Stage};
 
 /// Tokens and files that [`construct`] takes at most, together.
 pub const TOKENS_MAX: usize = 1 << 29;
-
-/// The parts of construction that are timed apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// All pairs are counted for the first time.
-    Count,
-    /// Positions are taken.
-    Select,
-    /// Pairs that were taken again become rules.
-    Name,
-    /// The next sequence is written and new pairs are counted.
-    Replace,
-    /// New pairs are numbered.
-    Number,
-    /// Rules that do not pay are inlined.
-    Prune,
-    /// Rules are sorted.
-    Renumber,
-    /// Roots are written.
-    Root,
-}
 
 /// A grammar on a device.
 #[derive(Debug)]
@@ -177,11 +156,6 @@ fn check_size(tokens: usize, files: usize) -> Result<(), GpuError> {
             limit: TOKENS_MAX as u64,
         }),
     }
-}
-
-/// `Err` once the flag is set.
-pub(super) fn check_stop(stop: &AtomicBool) -> Result<(), GpuError> {
-    stop::check(stop).map_err(GpuError::Stopped)
 }
 
 #[cfg(test)]

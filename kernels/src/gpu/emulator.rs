@@ -17,11 +17,12 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::mem;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use build::Toolchain;
+pub(crate) use build::Check;
+use build::{Toolchain, lock};
 
 use super::device::{DeviceFacts, Gpu};
 use super::driver::{Argument, Driver, Kernel, Launch};
@@ -53,16 +54,6 @@ static BEGIN: OnceLock<Instant> = OnceLock::new();
 
 /// Processes that nobody uses. Starting one takes longer than most tests.
 static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
-
-/// What kernels are compiled to find, besides barriers and masks that are
-/// wrong, which are always found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Check {
-    /// Bad accesses to memory and undefined operations.
-    Memory,
-    /// Accesses of two threads to the same memory that nothing orders.
-    Races,
-}
 
 /// What emulated devices are asked for, if somebody wants to know.
 static ASKED: Mutex<Option<Vec<Asked>>> = Mutex::new(None);
@@ -526,9 +517,4 @@ impl Process {
         self.answers.read_exact(&mut bytes)?;
         Ok(u64::from_ne_bytes(bytes))
     }
-}
-
-/// A panic elsewhere leaves nothing half done here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

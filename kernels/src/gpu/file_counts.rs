@@ -11,13 +11,14 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::device::{Buffer, Gpu, arguments};
+use super::device_words::COLUMNS_MAX;
+use super::device_words::DeviceWords;
 use super::error::GpuError;
 use super::file_words::FileWords;
 use super::merge::{self, Lists, MergePlan};
 use super::primitives;
 use super::tables::{self, DeviceTable};
-use super::traversal::DeviceWords;
-use super::weights::{COLUMNS_MAX, file_cells, weights, words_by_count};
+use super::weights::{file_cells, weights, words_by_count};
 
 /// What counts by file are found from: where each symbol is used, and in which order lists are merged, or words counted by
 /// file. Nothing with few files.

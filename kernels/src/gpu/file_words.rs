@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 
 use super::codes;
 use super::device::{Buffer, Gpu, arguments};
+use super::device_words::DeviceWords;
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 use super::primitives::{self, LookBack, SORT_MAX};
 use super::tables::DeviceTable;
-use super::traversal::DeviceWords;
 
 /// Keys of a tile of runs.
 const TILE: usize = 4096;

@@ -9,6 +9,8 @@ use std::iter;
 use std::ops::Range;
 
 use super::device::{Buffer, Gpu, arguments};
+use super::device_words::COLUMNS_MAX;
+use super::device_words::DeviceWords;
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
@@ -16,8 +18,7 @@ use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, MergePlan};
 use super::primitives;
 use super::tables::DeviceTable;
-use super::traversal::DeviceWords;
-use super::weights::{COLUMNS_MAX, weights};
+use super::weights::weights;
 
 /// Items of a piece.
 const TILE: u32 = 2048;

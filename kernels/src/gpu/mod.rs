@@ -18,6 +18,7 @@ mod compile;
 mod construct;
 mod cuda;
 mod device;
+mod device_words;
 mod driver;
 #[cfg(any(test, feature = "emulator"))]
 mod emulator;
@@ -40,6 +41,7 @@ mod profile;
 mod prune;
 mod renumber;
 mod splices;
+mod step;
 mod structures;
 mod tables;
 #[cfg(test)]
@@ -47,9 +49,10 @@ mod test_devices;
 mod traversal;
 mod weights;
 
-pub use construct::{DeviceConstructed, Step, TOKENS_MAX, construct, construct_resident};
+pub use construct::{DeviceConstructed, TOKENS_MAX, construct, construct_resident};
 pub use cuda::Absence;
 pub use device::{Buffer, DeviceFacts, Gpu};
+pub use device_words::DeviceWords;
 #[cfg(feature = "emulator")]
 pub use emulator::{Asked, emulate, record_asked, take_asked};
 pub use error::GpuError;
@@ -64,9 +67,9 @@ pub use ngrams::{
 #[cfg(any(test, feature = "measure"))]
 pub use profile::{KernelTime, Profile};
 pub use splices::{DeviceInserts, DeviceSplices};
+pub use step::Step;
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
 pub use tables::DeviceTable;
-pub use traversal::DeviceWords;
 pub use weights::{weights, weights_with_root, words_by_count};
 
 use driver::Source;

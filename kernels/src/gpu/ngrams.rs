@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use super::codes;
 use super::device::{Buffer, Gpu, arguments};
+use super::device_words::COLUMNS_MAX;
+use super::device_words::DeviceWords;
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
@@ -19,8 +21,7 @@ use super::levels::{STATE_ITEMS, Walk};
 use super::merge::{self, Lists, MergePlan};
 use super::primitives::{self, LookBack};
 use super::tables::DeviceTable;
-use super::traversal::DeviceWords;
-use super::weights::{COLUMNS_MAX, file_cells};
+use super::weights::file_cells;
 use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
 
 /// Rules of a piece.

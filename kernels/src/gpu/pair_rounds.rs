@@ -8,13 +8,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::construct::{Step, check_stop};
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::merge_sort::Items;
-use crate::construct::Parameters;
-use crate::pair_rounds::{DEPTH_MAX, LAST, WEAK};
+use super::step::{Step, check_stop};
+use crate::constructed::Parameters;
+use crate::pairs::{DEPTH_MAX, LAST, WEAK};
 
 /// Positions, numbers or slots that a block takes.
 const TILE: usize = 2048;

@@ -3,20 +3,17 @@
 //! The invariant: counts are those of [`crate::weights`], bit for bit.
 
 use super::device::{Buffer, Gpu, arguments};
+use super::device_words::{COLUMNS_MAX, DeviceWords, HOT_SLOTS};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
 use super::primitives;
-use super::traversal::{DeviceWords, HOT_SLOTS};
 
 /// Root symbols that a block counts at a time.
 const TILE: usize = 2048;
 
 /// Blocks of a multiprocessor.
 const RESIDENT: u32 = 4;
-
-/// Counters a symbol at most: a group of lanes has one a lane.
-pub(crate) const COLUMNS_MAX: usize = 32;
 
 pub(crate) static SOURCE: Source = Source {
     name: "weights.cu",

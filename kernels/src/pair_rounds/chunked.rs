@@ -19,9 +19,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::SEPARATOR;
 use crate::huge_pages::on_huge_pages;
 use crate::offsets::split_mut;
+use crate::pairs::SEPARATOR;
 
 /// Positions before a chunk that can influence what is taken inside.
 pub(super) const BEFORE: usize = 3;

@@ -18,8 +18,8 @@ use rayon::prelude::*;
 
 use super::chunked::{Chunked, Parts};
 use super::square::Square;
-use super::{ODD, SEPARATOR, mix, pair_at};
 use crate::bits::{Bits, count_bits, for_each_bit};
+use crate::pairs::{ODD, SEPARATOR, mix, pair_at};
 
 /// Pairs a bucket should hold.
 const BUCKET_PAIRS: usize = 1 << 14;

@@ -18,11 +18,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::ODD;
 use super::chunked::{Chunk, Chunked};
 use super::number::Fresh;
 use super::select::Taken;
 use crate::bits::Bits;
+use crate::pairs::ODD;
 
 /// Flag of an event: one more, not one less.
 const MORE: u32 = 1 << 31;

@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use rayon::prelude::*;
 
 use super::chunked::{BEFORE, Chunk, Chunked};
-use super::{mix, pair_at};
 use crate::bits::{Bits, bits_of, count_bits, for_each_bit};
+use crate::pairs::{mix, pair_at};
 
 /// Flag in `uses`: the pair was taken more than once.
 pub(super) const AGAIN: u32 = 1 << 31;

@@ -9,7 +9,7 @@ use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 use crate::dialect::{CUSTOM_COLLATE, CUSTOM_IS};
 use crate::error::{Hint, Result};
 use crate::functions;
-use crate::lower::Lowering;
+use crate::lower::lowering::Lowering;
 use crate::mistake;
 use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Matcher};
 use crate::syntax::{NodeId, NodeKind, OperandKind};

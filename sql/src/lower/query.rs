@@ -8,7 +8,7 @@ use sqlparser::ast::{Expr, SelectItem, SetExpr};
 
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::lower::Lowering;
+use crate::lower::lowering::Lowering;
 use crate::mistake;
 use crate::syntax::{Item, Name, NodeId, Nodes, Operand, OrderTerm, Select};
 

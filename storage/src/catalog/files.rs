@@ -11,7 +11,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::backend::Backend;
-use crate::catalog::{Fault, SLED_SEGMENT_SIZE};
+use crate::catalog::fault::Fault;
+
+/// sled's unit of allocation, and so the size of a small catalog. 4 KiB would send full nodes to files of their own.
+pub(super) const SLED_SEGMENT_SIZE: usize = 8 << 10;
 
 /// The name of the mark of a clean close.
 const CLOSED_NAME: &str = "CLOSED";

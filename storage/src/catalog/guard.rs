@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_chan
 use std::thread;
 use std::time::Duration;
 
-use crate::catalog::Fault;
+use crate::catalog::fault::Fault;
 
 /// How long a call may take. It covers a few syncs of a small file.
 #[cfg(not(test))]

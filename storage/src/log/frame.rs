@@ -3,7 +3,7 @@
 //! Invariant: a frame is taken only where it was written. Its checksum covers the number of the file and its place in
 //! it, so what an older file left on the disk, or a record in another place, is no record.
 
-use crate::log::LogPosition;
+use crate::log::position::LogPosition;
 use crate::segment::Fault;
 
 /// Starts a log file.

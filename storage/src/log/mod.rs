@@ -33,6 +33,7 @@ use crate::backend::Backend;
 use crate::{Error, Result};
 
 mod frame;
+mod position;
 mod record;
 mod remains;
 mod scan;
@@ -52,44 +53,12 @@ pub(crate) use remains::Remains;
 pub(crate) use scan::{LogFile, Scan, list, path_of};
 pub(crate) use writer::{KeepExtent, Log};
 
+pub(crate) use position::LogExtent;
+pub use position::LogPosition;
 use scan::ReplayFile;
 
 /// The name of the log's directory in that of the database.
 pub(crate) const LOG_NAME: &str = "log";
-
-/// A place between two commits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogPosition {
-    /// The number of the log file.
-    pub file: u64,
-    /// The byte in it.
-    pub offset: u64,
-}
-
-impl LogPosition {
-    /// Before every commit.
-    pub const START: LogPosition = LogPosition { file: 0, offset: 0 };
-}
-
-/// What the log holds at least, as something outside of it remembers.
-///
-/// Damage to the newest commits, and files that are missing at either end, leave no trace in the log itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogExtent {
-    /// Files from this number on may be needed: none of them was removed.
-    pub(crate) oldest: u64,
-    /// The file is there, and all commits up to here are durable.
-    pub(crate) end: LogPosition,
-}
-
-impl LogExtent {
-    /// Takes that the log is durable up to `position`, unless that is in another file than its end.
-    pub(crate) fn raise(&mut self, position: LogPosition) {
-        if position.file == self.end.file {
-            self.end = self.end.max(position);
-        }
-    }
-}
 
 /// What an acknowledged commit outlives. Each implies those below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, Bytes};
 use crate::log::frame::{self, COMMIT, Commit, Frame, HEADER_SIZE, HeaderFault, MERGED, Merge};
+use crate::log::position::{LogExtent, LogPosition};
+use crate::log::record::LogRecord;
 use crate::log::record::{EditKind, Edits};
-use crate::log::{LogExtent, LogPosition, LogRecord};
 use crate::segment::Fault;
 use crate::settings::ID_MAX;
 use crate::{Error, Result};

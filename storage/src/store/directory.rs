@@ -22,6 +22,9 @@ use crate::catalog::CorpusRecord;
 use crate::settings::ID_MAX;
 use crate::{Error, Result};
 
+/// The name of the directory of segments in that of the database.
+pub(super) const SEGMENTS_NAME: &str = "segments";
+
 /// Starts a marker; the last byte is its version.
 const MARKER_MAGIC: &[u8; 8] = b"ZIPFCOR\x01";
 

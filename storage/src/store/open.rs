@@ -21,10 +21,10 @@ use crate::log::{self, LOG_NAME, Scan};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
 use crate::reserve::{RESERVE_NAME, Reserve, ReserveBackend};
 use crate::segment::{SegmentHeader, SegmentReader};
-use crate::store::directory::{Listing, SegmentDirectory};
+use crate::store::directory::{Listing, SEGMENTS_NAME, SegmentDirectory};
 use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
 use crate::store::registry::{CATALOG_NAME, FoundRegistry, later_version};
-use crate::store::{SEGMENTS_NAME, Shared};
+use crate::store::shared::Shared;
 use crate::{Error, Result};
 
 /// How often a read-only open starts over because a writer changed the directory under it.

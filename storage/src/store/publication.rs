@@ -13,7 +13,7 @@ use crate::error::io_error;
 use crate::log::{LogPosition, Merge};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::temporary;
-use crate::store::{Shared, store_corpora};
+use crate::store::shared::{Shared, store_corpora};
 use crate::{Error, Result};
 
 /// New segments of a corpus that are not visible yet. Dropped without [`Publication::commit`], its files are removed.

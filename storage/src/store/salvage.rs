@@ -14,11 +14,10 @@ use crate::log::{LOG_NAME, LogPosition, LogRecord, Remains};
 use crate::manifest::ManifestFile;
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::settings::CorpusSettings;
-use crate::store::SEGMENTS_NAME;
-use crate::store::directory::{SegmentDirectory, temporary};
+use crate::store::directory::{SEGMENTS_NAME, SegmentDirectory, temporary};
 use crate::store::open::{FileFacts, had_manifest};
 use crate::store::recovery::{Facts, Unfinished, recover};
-use crate::store::target::refuse_unfinished;
+use crate::store::unfinished::refuse_unfinished;
 use crate::{Error, Result};
 
 /// What is left of a database that may be damaged. Nobody should have it open for writing.

@@ -9,19 +9,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::Result;
 use crate::backend::{Backend, FileBackend};
 use crate::error::io_error;
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::LOG_NAME;
 use crate::manifest::MANIFEST_NAME;
 use crate::reserve::RESERVE_NAME;
+use crate::store::Store;
+use crate::store::directory::SEGMENTS_NAME;
 use crate::store::open::{self, parent, sync_directory};
 use crate::store::registry::CATALOG_NAME;
-use crate::store::{SEGMENTS_NAME, Store};
-use crate::{Error, Result};
-
-/// The name of the file. Its content is the path of the damaged database, for messages.
-const REPAIR_NAME: &str = "REPAIR";
+use crate::store::unfinished::REPAIR_NAME;
 
 /// A directory that a repair builds a new database in.
 #[derive(Debug)]
@@ -97,22 +96,6 @@ impl RepairTarget {
         let marker = self.path.join(REPAIR_NAME);
         fs::remove_file(&marker).map_err(io_error(&marker, "remove"))?;
         sync_directory(&FileBackend, &self.path)
-    }
-}
-
-/// Refuses a database that a repair has not finished.
-///
-/// # Errors
-/// [`Error::UnfinishedRepair`], [`Error::Io`].
-pub(super) fn refuse_unfinished(backend: &dyn Backend, path: &Path) -> Result<()> {
-    let marker = path.join(REPAIR_NAME);
-    match backend.read(&marker) {
-        Ok(source) => Err(Error::UnfinishedRepair {
-            path: path.to_path_buf(),
-            damaged: String::from_utf8_lossy(&source).into_owned(),
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(io_error(&marker, "read")(error)),
     }
 }
 

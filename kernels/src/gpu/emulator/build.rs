@@ -11,10 +11,19 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::super::driver::Source;
-use super::{Check, lock};
+
+/// What kernels are compiled to find, besides barriers and masks that are
+/// wrong, which are always found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Check {
+    /// Bad accesses to memory and undefined operations.
+    Memory,
+    /// Accesses of two threads to the same memory that nothing orders.
+    Races,
+}
 
 /// Where headers of kernels lie.
 const INCLUDE: [&str; 3] = [
@@ -277,4 +286,9 @@ fn in_parentheses(text: &str) -> (&str, &str) {
         }
     }
     (BLOCK_THREADS_MAX, "")
+}
+
+/// A panic elsewhere leaves nothing half done here.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,6 +8,7 @@
 //! Invariant: a block of [`BLOCK_TOKENS`] tokens depends on nothing but the spelling model, so blocks decode in
 //! parallel, each into its own part of the result.
 
+mod context;
 mod entry;
 mod spelling;
 

@@ -1,6 +1,6 @@
 //! The spelling model of a dictionary section: which byte follows which, and the tables for everything else.
 
-use super::entry::Context;
+use super::context::Context;
 use crate::segment::coding::Fault;
 use crate::segment::coding::adaptive::{Bit, BitTree, Coder, Decoder, Encoder};
 use crate::segment::coding::cluster::{Groups, Rows};

@@ -1,0 +1,73 @@
+//! A grammar over words in device memory, with what traversals of it need.
+
+use std::iter;
+use std::ops::Deref;
+
+use super::device::Buffer;
+use super::fan_in::{FanIn, PullState};
+use super::grammar::DeviceGrammar;
+use super::levels::Walk;
+
+/// Slots of the table of frequent symbols.
+pub(crate) const HOT_SLOTS: usize = 1024;
+
+/// Counters a symbol at most: a group of lanes has one a lane.
+pub(crate) const COLUMNS_MAX: usize = 32;
+
+/// A [`DeviceGrammar`] over words, ready to be traversed.
+#[derive(Debug)]
+pub struct DeviceWords {
+    pub(super) grammar: DeviceGrammar,
+    /// `[symbols of bodies]`: the rule in whose body each lies.
+    pub(crate) owners: Buffer<u32>,
+    /// `[symbols of the root]`: the file of each.
+    pub(crate) root_files: Buffer<u32>,
+    /// `[HOT_SLOTS]`: symbols that are frequent in the root, each in its slot or the one beside it.
+    pub(crate) hot: Buffer<u32>,
+    /// Where weights come from.
+    pub(crate) fan_in: FanIn,
+    /// How often each symbol occurs in the root itself, and in that of each file if there are a few.
+    pub(crate) whole: RootCounts,
+    pub(crate) by_file: Option<RootCounts>,
+    /// Walks over all levels, from the lowest.
+    pub(crate) lengths_walk: Walk,
+    pub(crate) ends_walk: Walk,
+}
+
+/// Counts of the root, and what is kept between launches that begin with them.
+#[derive(Debug)]
+pub(crate) struct RootCounts {
+    pub(crate) counts: Buffer<u32>,
+    pub(crate) state: PullState,
+}
+
+impl RootCounts {
+    /// Bytes on the device.
+    fn bytes(&self) -> u64 {
+        (self.counts.len() * size_of::<u32>()) as u64 + self.state.bytes()
+    }
+}
+
+impl DeviceWords {
+    /// Bytes of device memory, those of the grammar included.
+    pub fn bytes(&self) -> u64 {
+        let items = self.owners.len() + self.root_files.len() + self.hot.len();
+        let counts = iter::once(&self.whole).chain(&self.by_file);
+        let counts: u64 = counts.map(RootCounts::bytes).sum();
+        let items = (items * size_of::<u32>()) as u64;
+        self.grammar.bytes() + items + self.fan_in.bytes() + counts
+    }
+
+    /// Number of symbols of bodies and of the root.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.symbols.len(), self.root.len())
+    }
+}
+
+impl Deref for DeviceWords {
+    type Target = DeviceGrammar;
+
+    fn deref(&self) -> &DeviceGrammar {
+        &self.grammar
+    }
+}
