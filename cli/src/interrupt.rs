@@ -17,11 +17,11 @@ const STILL_RUNNING: &str = "\nstill running: this step cannot be stopped halfwa
 /// Passes Ctrl-C on to the statement that runs.
 #[derive(Debug, Clone, Default)]
 pub struct CtrlC {
-    state: Arc<State>,
+    state: Arc<InterruptState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InterruptState {
     running: Mutex<Option<InterruptHandle>>,
     /// Since the statement began.
     presses: AtomicU32,

@@ -62,11 +62,11 @@ pub struct Screen<W> {
     pager: Vec<String>,
     is_enabled: bool,
     height: fn() -> Option<u16>,
-    state: State,
+    state: ScreenState,
     waited: Duration,
 }
 
-enum State {
+enum ScreenState {
     /// The beginning of a result, and how many lines it has.
     Held { text: Vec<u8>, lines: usize },
     /// The rest of a result that no pager shows.
@@ -75,7 +75,7 @@ enum State {
     Paged { pager: Child },
 }
 
-const EMPTY: State = State::Held {
+const EMPTY: ScreenState = ScreenState::Held {
     text: Vec::new(),
     lines: 0,
 };
@@ -99,14 +99,14 @@ impl<W: Write> Screen<W> {
     }
 
     /// Starts the pager, or goes on without one.
-    fn open(&mut self) -> State {
+    fn open(&mut self) -> ScreenState {
         let begun = Instant::now();
         let Some((program, arguments)) = self.pager.split_first().filter(|_| self.is_enabled)
         else {
-            return State::Direct;
+            return ScreenState::Direct;
         };
         if (self.height)().is_none() || self.terminal.flush().is_err() {
-            return State::Direct;
+            return ScreenState::Direct;
         }
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped());
@@ -117,14 +117,14 @@ impl<W: Write> Screen<W> {
         let started = command.spawn();
         self.waited += begun.elapsed();
         match started {
-            Ok(pager) => State::Paged { pager },
+            Ok(pager) => ScreenState::Paged { pager },
             Err(error) => {
                 if self.pager != PAGER {
                     tracing::warn!("cannot start the pager `{program}`: {error}");
                 }
                 // Trying again and again would not help.
                 self.is_enabled = false;
-                State::Direct
+                ScreenState::Direct
             }
         }
     }
@@ -139,7 +139,7 @@ fn page(pager: &mut Child, text: &[u8]) -> io::Result<()> {
 
 impl<W: Write> Write for Screen<W> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        if let State::Held { text, lines } = &mut self.state {
+        if let ScreenState::Held { text, lines } = &mut self.state {
             text.extend_from_slice(buffer);
             *lines += buffer.iter().filter(|byte| **byte == b'\n').count();
             let height = (self.height)().map_or(0, usize::from);
@@ -152,7 +152,7 @@ impl<W: Write> Write for Screen<W> {
             return Ok(buffer.len());
         }
         match &mut self.state {
-            State::Paged { pager } => {
+            ScreenState::Paged { pager } => {
                 let begun = Instant::now();
                 let written = page(pager, buffer);
                 self.waited += begun.elapsed();
@@ -164,9 +164,9 @@ impl<W: Write> Write for Screen<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.state {
-            State::Held { .. } => Ok(()),
-            State::Direct => self.terminal.flush(),
-            State::Paged { pager } => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
+            ScreenState::Held { .. } => Ok(()),
+            ScreenState::Direct => self.terminal.flush(),
+            ScreenState::Paged { pager } => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
         }
     }
 }
@@ -174,9 +174,9 @@ impl<W: Write> Write for Screen<W> {
 impl<W: Write> Output for Screen<W> {
     fn end(&mut self) -> io::Result<Duration> {
         match std::mem::replace(&mut self.state, EMPTY) {
-            State::Held { text, .. } => self.terminal.write_all(&text)?,
-            State::Direct => {}
-            State::Paged { mut pager } => {
+            ScreenState::Held { text, .. } => self.terminal.write_all(&text)?,
+            ScreenState::Direct => {}
+            ScreenState::Paged { mut pager } => {
                 let begun = Instant::now();
                 drop(pager.stdin.take());
                 pager.wait()?;

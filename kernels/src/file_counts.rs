@@ -170,7 +170,7 @@ pub fn word_file_counts(
 ) -> Result<CountTable, Stopped> {
     let parts = count_files(view, counting, stop)?;
     check(stop)?;
-    let rows: Vec<&[(u32, u32)]> = parts.iter().flat_map(Part::rows).collect();
+    let rows: Vec<&[(u32, u32)]> = parts.iter().flat_map(TablePart::rows).collect();
     Ok(transposed(&rows, view.terminal_count as usize))
 }
 
@@ -206,7 +206,7 @@ fn count_files(
     view: GrammarView<'_>,
     counting: FileCounting,
     stop: &AtomicBool,
-) -> Result<Vec<Part>, Stopped> {
+) -> Result<Vec<TablePart>, Stopped> {
     if counting == FileCounting::Words {
         return count_expansions(view, stop);
     }
@@ -225,13 +225,13 @@ fn count_files(
 fn count_batches<const FILES: usize>(
     view: GrammarView<'_>,
     stop: &AtomicBool,
-) -> Result<Vec<Part>, Stopped> {
+) -> Result<Vec<TablePart>, Stopped> {
     let files: Vec<u32> = (0..view.files() as u32).collect();
     let workers = rayon::current_num_threads().min(BATCHES_FILES_MAX / FILES);
     let share = files.len().div_ceil(workers).max(1);
     let count = |files: &[u32]| {
         let mut rows = vec![[0; FILES]; view.symbol_count()];
-        let mut part = Part::default();
+        let mut part = TablePart::default();
         for files in files.chunks(FILES) {
             count_batch(view, files, &mut rows, stop)?;
             let rows = &mut rows[..view.terminal_count as usize];
@@ -277,7 +277,7 @@ fn count_batch<const FILES: usize>(
 }
 
 /// Counts the words of each file's expansion.
-fn count_expansions(view: GrammarView<'_>, stop: &AtomicBool) -> Result<Vec<Part>, Stopped> {
+fn count_expansions(view: GrammarView<'_>, stop: &AtomicBool) -> Result<Vec<TablePart>, Stopped> {
     let kept = Expansions::new(view);
     let share = view.root.len() / (rayon::current_num_threads() * 8) + 1;
     let mut tasks = Vec::new();
@@ -289,8 +289,8 @@ fn count_expansions(view: GrammarView<'_>, stop: &AtomicBool) -> Result<Vec<Part
             (first, size) = (file + 1, 0);
         }
     }
-    let count = |(expander, counter): &mut (Expander<'_>, Counter), files: Range<u32>| {
-        let mut part = Part::default();
+    let count = |(expander, counter): &mut (Expander<'_>, FileWordCounter), files: Range<u32>| {
+        let mut part = TablePart::default();
         for file in files {
             let root = view.root_range(file);
             for start in root.clone().step_by(STOP_SYMBOLS) {
@@ -304,13 +304,13 @@ fn count_expansions(view: GrammarView<'_>, stop: &AtomicBool) -> Result<Vec<Part
     };
     let state = || {
         let words = view.terminal_count as usize;
-        (Expander::new(view, &kept), Counter::new(words))
+        (Expander::new(view, &kept), FileWordCounter::new(words))
     };
     tasks.into_par_iter().map_init(state, count).collect()
 }
 
 /// Counts the words of a file.
-struct Counter {
+struct FileWordCounter {
     counts: Vec<u32>,
     /// The different words of the file so far, and room for one more.
     words: Vec<u32>,
@@ -319,9 +319,9 @@ struct Counter {
     seen: Vec<u64>,
 }
 
-impl Counter {
-    fn new(words: usize) -> Counter {
-        Counter {
+impl FileWordCounter {
+    fn new(words: usize) -> FileWordCounter {
+        FileWordCounter {
             counts: vec![0; words],
             words: vec![0; words + 1],
             different: 0,
@@ -343,7 +343,7 @@ impl Counter {
     }
 
     /// Moves the counts to a row of `part`.
-    fn take(&mut self, part: &mut Part) {
+    fn take(&mut self, part: &mut TablePart) {
         for &word in &self.words[..self.different] {
             self.seen[word as usize / 64] |= 1 << (word % 64);
         }
@@ -367,13 +367,13 @@ fn take_counts(counts: &mut [u32], seen: &mut [u64], first: u32, target: &mut Ve
 
 /// Some rows of a table.
 #[derive(Default)]
-struct Part {
+struct TablePart {
     /// Where each row ends in `entries`.
     ends: Vec<usize>,
     entries: Vec<(u32, u32)>,
 }
 
-impl Part {
+impl TablePart {
     /// Adds a row, of the words whose counts are not 0.
     fn push(&mut self, counts: impl ExactSizeIterator<Item = u32>) {
         let mut end = self.entries.len();
@@ -394,7 +394,7 @@ impl Part {
     }
 }
 
-fn join(parts: Vec<Part>) -> CountTable {
+fn join(parts: Vec<TablePart>) -> CountTable {
     let cuts = offsets_of(parts.iter().map(|part| part.entries.len()));
     let mut offsets = vec![0];
     for (part, start) in parts.iter().zip(&cuts) {
@@ -417,7 +417,7 @@ pub(crate) trait FileLists {
 }
 
 /// The lists of all rules whose level is done.
-pub(crate) struct Lists {
+pub(crate) struct RuleLists {
     parts: Vec<Vec<(u32, u32)>>,
     /// By rule: the index of its part, where in it, how long.
     places: Vec<(u32, u32, u32)>,
@@ -425,7 +425,7 @@ pub(crate) struct Lists {
     ranked: bool,
 }
 
-impl FileLists for Lists {
+impl FileLists for RuleLists {
     #[inline]
     fn list(&self, rule: u32) -> &[(u32, u32)] {
         let (part, start, length) = self.places[rule as usize];
@@ -437,7 +437,7 @@ impl FileLists for Lists {
     }
 }
 
-impl Lists {
+impl RuleLists {
     /// Puts the lists of some rules on the way into the cache: memory answers
     /// slowly but many questions at a time.
     pub(crate) fn look_ahead(&self, rules: impl Iterator<Item = u32>) {
@@ -605,9 +605,9 @@ pub(crate) fn rule_lists(
     view: GrammarView<'_>,
     uses: &WordUses,
     stop: &AtomicBool,
-) -> Result<Lists, Stopped> {
+) -> Result<RuleLists, Stopped> {
     let words = view.terminal_count as usize;
-    let mut lists = Lists {
+    let mut lists = RuleLists {
         parts: Vec::new(),
         places: vec![(0, 0, 0); view.rules()],
         ranked: false,
@@ -634,13 +634,13 @@ pub(crate) fn rule_lists(
 fn gather_parts(
     view: GrammarView<'_>,
     uses: &WordUses,
-    lists: &Lists,
+    lists: &RuleLists,
     symbols: Range<usize>,
     stop: &AtomicBool,
-) -> Result<Vec<Part>, Stopped> {
+) -> Result<Vec<TablePart>, Stopped> {
     let gather = |tally: &mut Tally, symbols: Range<usize>| {
         check(stop)?;
-        let mut part = Part {
+        let mut part = TablePart {
             ends: Vec::with_capacity(symbols.len()),
             entries: Vec::with_capacity(2 * TASK_USES),
         };

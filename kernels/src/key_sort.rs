@@ -6,7 +6,7 @@
 //! bucket means is its owner's business.
 
 use crate::huge_pages::on_huge_pages;
-use crate::window_keys::Key;
+use crate::window_keys::WindowKey;
 
 /// Items of a bucket that lie together.
 const BLOCK_ITEMS: usize = 64;
@@ -108,7 +108,11 @@ pub(crate) struct Scratch<T> {
 }
 
 /// Sorts by all bits but the lowest `value_bits`, stably: by digits of the bits in which items differ, the lowest first.
-pub(crate) fn sort_keys<K: Key>(items: &mut Vec<K>, value_bits: u32, scratch: &mut Scratch<K>) {
+pub(crate) fn sort_keys<K: WindowKey>(
+    items: &mut Vec<K>,
+    value_bits: u32,
+    scratch: &mut Scratch<K>,
+) {
     if items.len() < COMPARED_ITEMS {
         items.sort_by_key(|item| item.shr(value_bits));
         return;
@@ -161,7 +165,7 @@ mod tests {
     use crate::test_grammars::Numbers;
     use crate::window_keys::Wide;
 
-    fn check<K: Key>(make: impl Fn(u64) -> K) {
+    fn check<K: WindowKey>(make: impl Fn(u64) -> K) {
         let mut scratch = Scratch::default();
         for count in [0, 1, 2, 95, 96, 500, 3_000, 20_000] {
             for limit in [1, 3, 1 << 9, 1 << 24, u64::MAX] {

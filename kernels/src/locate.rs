@@ -223,7 +223,7 @@ pub fn locate(
         return Vec::new();
     }
     let Structures { view, lengths, .. } = structures;
-    let source = Source {
+    let source = SearchedSegment {
         view,
         lengths,
         word,
@@ -258,15 +258,15 @@ pub fn locate_in_file(
 
 /// A segment and the word looked for.
 #[derive(Clone, Copy)]
-struct Source<'a> {
+struct SearchedSegment<'a> {
     view: GrammarView<'a>,
     lengths: &'a Lengths,
     word: WordTerminals,
 }
 
-impl Source<'_> {
+impl SearchedSegment<'_> {
     fn by_scan(&self, signatures: &Signatures, positions: &Range<usize>) -> Vec<u64> {
-        let Source {
+        let SearchedSegment {
             view,
             lengths,
             word,
@@ -296,8 +296,8 @@ impl Source<'_> {
         positions: &Range<usize>,
         budget: u64,
     ) -> Option<Vec<u64>> {
-        let Source { view, word, .. } = *self;
-        let mut walk = Walk::new(view, parents, budget);
+        let SearchedSegment { view, word, .. } = *self;
+        let mut walk = Ascent::new(view, parents, budget);
         for terminal in word.first..word.end {
             walk.rise(terminal, word.link(terminal))?;
         }
@@ -338,7 +338,7 @@ impl Source<'_> {
     }
 
     fn by_table(&self, positions: &Range<usize>) -> Vec<u64> {
-        let Source { view, word, .. } = *self;
+        let SearchedSegment { view, word, .. } = *self;
         let terminals = view.terminal_count as usize;
         // Apart, because for most symbols only the target is looked at.
         let mut targets = vec![NONE; view.symbol_count()];
@@ -405,7 +405,7 @@ impl Source<'_> {
     /// The links of `places` in the body of `rule`, ascending by index, each
     /// moved to count from the start of the rule.
     fn measure(&self, rule: u32, places: &[(u32, Link)]) -> impl Iterator<Item = Link> {
-        let Source { view, lengths, .. } = *self;
+        let SearchedSegment { view, lengths, .. } = *self;
         let body = view.body(rule);
         let (mut at, mut start) = (0, 0u64);
         places.iter().map(move |&(index, link)| {
@@ -486,7 +486,7 @@ struct Place {
 }
 
 /// A climb that keeps the places it came through.
-struct Walk<'a> {
+struct Ascent<'a> {
     view: GrammarView<'a>,
     parents: &'a Parents,
     budget: u64,
@@ -500,9 +500,9 @@ struct Walk<'a> {
     reached: Vec<(u32, Link)>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Ascent<'a> {
     fn new(view: GrammarView<'a>, parents: &'a Parents, budget: u64) -> Self {
-        Walk {
+        Ascent {
             view,
             parents,
             budget,
@@ -560,7 +560,7 @@ mod tests {
         let lengths = &grammar.lengths();
         let (parents, signatures) = (&Parents::new(view), &grammar.signatures());
         for word in grammar.words() {
-            let source = Source {
+            let source = SearchedSegment {
                 view,
                 lengths,
                 word,
@@ -632,7 +632,7 @@ mod tests {
             let view = grammar.view();
             let (lengths, parents) = (&grammar.lengths(), &Parents::new(view));
             for word in grammar.words().into_iter().take(4) {
-                let source = Source {
+                let source = SearchedSegment {
                     view,
                     lengths,
                     word,

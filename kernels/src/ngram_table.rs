@@ -35,12 +35,12 @@ const SAMPLE_ROWS: usize = 64;
 pub struct NgramTable {
     files: usize,
     /// By the words that their rows begin with.
-    parts: Vec<Part>,
+    parts: Vec<RowRange>,
 }
 
 /// The rows that begin with some words.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Part {
+struct RowRange {
     /// The first of those words.
     first: u32,
     /// `[rows]`: how many words a row has, in the high half, and how many it shares with the row before, in the low one.
@@ -49,7 +49,7 @@ struct Part {
     words: Vec<u32>,
     /// `[rows]`: how often a row occurs in the only file, else which of `lists` it has.
     values: Vec<u32>,
-    lists: Lists,
+    lists: RowLists,
     samples: Vec<Sample>,
 }
 
@@ -63,7 +63,7 @@ struct Sample {
 
 /// Lists of files with counts.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Lists {
+struct RowLists {
     /// Ascending by file.
     table: Arc<CountTable>,
     /// The same lists by count, the largest first; the same table where that is the same order.
@@ -72,7 +72,7 @@ struct Lists {
     totals: Vec<u32>,
 }
 
-impl FileLists for Lists {
+impl FileLists for RowLists {
     fn list(&self, number: u32) -> &[(u32, u32)] {
         self.table.row(number as usize)
     }
@@ -132,7 +132,7 @@ impl NgramTable {
     /// If it is stopped.
     pub fn ngram_counts(&self, n: usize, stop: &AtomicBool) -> Result<Vec<NgramCounts>, Stopped> {
         assert!((1..=DEPTH).contains(&n));
-        let part = |part: &Part| {
+        let part = |part: &RowRange| {
             check(stop)?;
             // To copy as many words as is known is faster.
             Ok(match n {
@@ -158,7 +158,7 @@ impl NgramTable {
         stop: &AtomicBool,
     ) -> Result<Vec<NgramFiles>, Stopped> {
         assert!((1..=DEPTH).contains(&n));
-        let part = |tally: &mut Tally, part: &Part| {
+        let part = |tally: &mut Tally, part: &RowRange| {
             check(stop)?;
             Ok(match (self.files, n) {
                 (1, n) => part.ngram_counts(n, 1).of_one_file(),
@@ -183,7 +183,7 @@ impl NgramTable {
     }
 }
 
-impl Part {
+impl RowRange {
     fn length(&self, row: usize) -> usize {
         usize::from(self.lengths[row] >> 4)
     }
@@ -307,7 +307,7 @@ impl Part {
 
 /// A part while its rows are written.
 struct PartWriter {
-    part: Part,
+    part: RowRange,
     lists: CountTable,
     /// The row before.
     last: Vec<u32>,
@@ -317,9 +317,9 @@ struct PartWriter {
 
 impl PartWriter {
     fn new(first: u32, rows: usize, has_lists: bool) -> PartWriter {
-        let mut part = Part {
+        let mut part = RowRange {
             first,
-            ..Part::default()
+            ..RowRange::default()
         };
         part.lengths.reserve(rows);
         part.values.reserve(rows);
@@ -384,7 +384,7 @@ impl PartWriter {
         self.last.extend_from_slice(words);
     }
 
-    fn finish(self) -> Part {
+    fn finish(self) -> RowRange {
         let mut part = self.part;
         part.words.extend([0; DEPTH]);
         part.words.shrink_to_fit();

@@ -19,12 +19,12 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::file_counts::{Lists, Tally, rank, rule_lists};
+use crate::file_counts::{RuleLists, Tally, rank, rule_lists};
 use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::key_sort::{Bucketed, Buckets, Scratch, sort_keys};
 use crate::offsets::split_mut;
 use crate::stop::{Stopped, check};
-use crate::window_keys::{Key, Wide};
+use crate::window_keys::{Wide, WindowKey};
 use crate::windows::{NGRAM_WORDS_MAX, Shape, Windows};
 use crate::{CountTable, FileCounting, GrammarView, SharedRows, WordUses, word_file_counts};
 
@@ -215,12 +215,12 @@ pub(crate) fn ngram_file_parts<P: Send>(
 
 impl Shape {
     /// Whether windows with values of so many bits are one integer.
-    fn fits<K: Key>(self, value_bits: u32) -> bool {
+    fn fits<K: WindowKey>(self, value_bits: u32) -> bool {
         self.first_bits::<K>(value_bits) + CUT_BITS.min(self.bits - 1) >= self.bits
     }
 
     /// The bits of a first word that there is room for beside the other words and a value.
-    fn first_bits<K: Key>(self, value_bits: u32) -> u32 {
+    fn first_bits<K: WindowKey>(self, value_bits: u32) -> u32 {
         let taken = (self.n - 1) * self.bits + value_bits;
         K::BITS.saturating_sub(taken).min(self.bits)
     }
@@ -243,7 +243,7 @@ impl Search<'_> {
     /// Finds and sorts the windows of every bucket and lets `merge` make a part of them, from the items of the bucket and
     /// the words that they begin with. `of_file` and `of_rule` say which value a window has, `of_rule` also how many items with the
     /// largest value it has in addition; none if the rule is not used.
-    fn parts<K: Key, S, P: Send>(
+    fn parts<K: WindowKey, S, P: Send>(
         self,
         of_file: impl Fn(u32) -> u32 + Sync,
         of_rule: impl Fn(u32) -> Option<(u32, u32)> + Sync,
@@ -251,7 +251,7 @@ impl Search<'_> {
         merge: impl Fn(&mut S, &[K], Range<u32>) -> P + Sync + Send,
     ) -> Result<Vec<P>, Stopped> {
         let windows = Windows::<K>::new(self.view, self.shape);
-        let plan = Plan::new::<K>(self);
+        let plan = BucketPlan::new::<K>(self);
         let mut parts = Vec::with_capacity(plan.first_words.len());
         for round in &plan.rounds {
             let finder = Finder {
@@ -280,13 +280,13 @@ impl Search<'_> {
 
     /// The value of an item.
     #[inline(always)]
-    fn value<K: Key>(self, item: K) -> u32 {
+    fn value<K: WindowKey>(self, item: K) -> u32 {
         // Masked to as many bits as a value has.
         (item.low() & ((1 << self.value_bits) - 1)) as u32
     }
 
     /// How many different n-grams sorted items have.
-    fn distinct<K: Key>(self, items: &[K]) -> usize {
+    fn distinct<K: WindowKey>(self, items: &[K]) -> usize {
         let key = |item: &K| item.shr(self.value_bits);
         let next = items.iter().skip(1);
         let changes = items
@@ -298,7 +298,7 @@ impl Search<'_> {
 
     /// Writes the words of an item of the bucket that begins at word `first`.
     #[inline(always)]
-    fn unpack<K: Key>(self, item: K, first: u32, words: &mut [u32]) {
+    fn unpack<K: WindowKey>(self, item: K, first: u32, words: &mut [u32]) {
         let Shape { n, bits } = self.shape;
         let mask = u32::MAX >> (u32::BITS - bits);
         let key = item.shr(self.value_bits);
@@ -314,7 +314,7 @@ impl Search<'_> {
 }
 
 /// Which bucket takes the windows that begin with a word.
-struct Plan {
+struct BucketPlan {
     /// By word; ascending.
     bucket_of: Vec<u16>,
     /// By bucket.
@@ -323,9 +323,9 @@ struct Plan {
     rounds: Vec<Range<usize>>,
 }
 
-impl Plan {
+impl BucketPlan {
     /// Cuts the words into buckets of about equally many windows, and the buckets into rounds.
-    fn new<K: Key>(search: Search<'_>) -> Plan {
+    fn new<K: WindowKey>(search: Search<'_>) -> BucketPlan {
         let (view, shape) = (search.view, search.shape);
         let weights = &search.weights[..view.terminal_count as usize];
         let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
@@ -364,7 +364,7 @@ impl Plan {
             weight += more;
         }
         rounds.push(start..bucket_weights.len());
-        Plan {
+        BucketPlan {
             bucket_of,
             first_words,
             rounds,
@@ -389,7 +389,7 @@ struct Sink<'a, K> {
     buckets: Buckets<K>,
 }
 
-impl<K: Key> Sink<'_, K> {
+impl<K: WindowKey> Sink<'_, K> {
     #[inline(always)]
     fn push(&mut self, key: K, value: u32) {
         let first = key.shr(self.shift).low() as usize;
@@ -406,11 +406,11 @@ impl<K: Key> Sink<'_, K> {
 struct Finder<'a, K> {
     search: Search<'a>,
     windows: &'a Windows<'a, K>,
-    plan: &'a Plan,
+    plan: &'a BucketPlan,
     round: Range<usize>,
 }
 
-impl<K: Key> Finder<'_, K> {
+impl<K: WindowKey> Finder<'_, K> {
     /// The windows of all roots.
     fn roots(&self, of_file: impl Fn(u32) -> u32 + Sync) -> Result<Vec<Bucketed<K>>, Stopped> {
         let view = self.search.view;
@@ -484,7 +484,7 @@ impl<K: Key> Finder<'_, K> {
     }
 }
 
-fn count<K: Key, P: Send>(
+fn count<K: WindowKey, P: Send>(
     search: Search<'_>,
     make: impl Fn(Range<u32>, NgramCounts) -> P + Sync + Send,
 ) -> Result<Vec<P>, Stopped> {
@@ -507,7 +507,7 @@ fn count<K: Key, P: Send>(
 
 /// Counts of sorted windows, each of which occurs as often as its value and once more.
 #[inline(always)]
-fn merge_counts<K: Key>(n: u32, search: Search<'_>, items: &[K], first: u32) -> NgramCounts {
+fn merge_counts<K: WindowKey>(n: u32, search: Search<'_>, items: &[K], first: u32) -> NgramCounts {
     let n = n as usize;
     let distinct = search.distinct(items);
     let (mut words, mut counts) = (vec![0; distinct * n], vec![0u32; distinct]);
@@ -528,9 +528,9 @@ fn merge_counts<K: Key>(n: u32, search: Search<'_>, items: &[K], first: u32) -> 
     NgramCounts { words, counts }
 }
 
-fn count_files<K: Key, P: Send>(
+fn count_files<K: WindowKey, P: Send>(
     search: Search<'_>,
-    lists: &Lists,
+    lists: &RuleLists,
     order: FileOrder,
     make: impl Fn(Range<u32>, NgramFiles) -> P + Sync + Send,
 ) -> Result<Vec<P>, Stopped> {
@@ -560,7 +560,7 @@ fn count_files<K: Key, P: Send>(
 /// Adds up the files of windows.
 struct FileMerger<'a> {
     search: Search<'a>,
-    lists: &'a Lists,
+    lists: &'a RuleLists,
     order: FileOrder,
     tally: Tally,
     files: Vec<u32>,
@@ -570,7 +570,7 @@ struct FileMerger<'a> {
 impl FileMerger<'_> {
     /// The files of sorted windows, whose values are a file or, above the files, a rule, in order.
     #[inline(always)]
-    fn merge<K: Key>(&mut self, n: u32, items: &[K], first: u32) -> NgramFiles {
+    fn merge<K: WindowKey>(&mut self, n: u32, items: &[K], first: u32) -> NgramFiles {
         let (search, n) = (self.search, n as usize);
         let file_count = search.view.files() as u32;
         let distinct = search.distinct(items);
@@ -604,7 +604,7 @@ impl FileMerger<'_> {
 
     /// Appends the files of equal windows.
     #[inline(always)]
-    fn gather<K: Key>(&mut self, items: &[K], entries: &mut Vec<(u32, u32)>) {
+    fn gather<K: WindowKey>(&mut self, items: &[K], entries: &mut Vec<(u32, u32)>) {
         let (search, start) = (self.search, entries.len());
         // Files are u32.
         let file_count = search.view.files() as u32;

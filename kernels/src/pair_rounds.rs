@@ -248,6 +248,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::pairs::mix;
 
     fn rounds(files: &[&[u32]], chunk_min: usize) -> (Vec<u64>, Vec<u32>) {
         let mut sequence = Vec::new();

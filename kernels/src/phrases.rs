@@ -62,8 +62,8 @@ pub fn ngram_count(
     let mut count = 0;
     find(view, uses, ends, words, stop, |found| {
         count += match found {
-            Found::InSymbol { symbol, .. } => u64::from(weights[symbol as usize]),
-            Found::InRoot { .. } => 1,
+            Holder::InSymbol { symbol, .. } => u64::from(weights[symbol as usize]),
+            Holder::InRoot { .. } => 1,
         };
     })?;
     Ok(count)
@@ -85,16 +85,16 @@ pub fn ngram_positions(
     let mut waiting = Vec::new();
     let length = |symbol: u32| lengths.symbols[symbol as usize];
     // From where a symbol begins to where the n-gram does.
-    let shift = |at: u64, symbol: u32, part: Part| match part.from {
+    let shift = |at: u64, symbol: u32, part: Infix| match part.from {
         0 => at + length(symbol) - part.to as u64,
         from => at - from as u64,
     };
     find(view, uses, ends, words, stop, |found| match found {
-        Found::InSymbol {
+        Holder::InSymbol {
             symbol,
             place: None,
         } => waiting.push((symbol, 0)),
-        Found::InSymbol {
+        Holder::InSymbol {
             symbol,
             place: Some((index, part)),
         } => {
@@ -102,7 +102,7 @@ pub fn ngram_positions(
             let at = lengths.body_start(view, rule, index);
             waiting.push((symbol, shift(at, view.body(rule)[index], part)));
         }
-        Found::InRoot { position, part } => {
+        Holder::InRoot { position, part } => {
             let at = lengths.root_start(view, position);
             starts.push(shift(at, view.root[position], part));
         }
@@ -140,21 +140,21 @@ pub fn ngram_positions(
 /// Words `from..to` of the n-gram. What holds a part begins with it unless `from`
 /// is 0, and ends with it unless `to` is n.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Infix {
     from: usize,
     to: usize,
 }
 
 /// A symbol or root that holds the n-gram.
-enum Found {
+enum Holder {
     /// `symbol` is a rule, which holds it around `index` of its body, whose
     /// symbol holds a part; or the only word of it.
     InSymbol {
         symbol: u32,
-        place: Option<(usize, Part)>,
+        place: Option<(usize, Infix)>,
     },
     /// A root holds it around `position`, whose symbol holds a part.
-    InRoot { position: usize, part: Part },
+    InRoot { position: usize, part: Infix },
 }
 
 /// Calls `visit` for every rule and root where the n-gram crosses symbols.
@@ -164,7 +164,7 @@ fn find(
     ends: &RuleEnds,
     words: &[u32],
     stop: &AtomicBool,
-    mut visit: impl FnMut(Found),
+    mut visit: impl FnMut(Holder),
 ) -> Result<(), Stopped> {
     if words.iter().any(|&word| word >= view.terminal_count) {
         return Ok(());
@@ -175,20 +175,20 @@ fn find(
         return Ok(());
     };
     if let &[word] = words {
-        visit(Found::InSymbol {
+        visit(Holder::InSymbol {
             symbol: word,
             place: None,
         });
         return Ok(());
     }
-    let mut search = Search {
+    let mut search = PhraseSearch {
         view,
         ends,
         words,
         stack: Vec::new(),
     };
-    let complete = |part: Part| part.from == 0 && part.to == words.len();
-    let first = Part {
+    let complete = |part: Infix| part.from == 0 && part.to == words.len();
+    let first = Infix {
         from: rarest,
         to: rarest + 1,
     };
@@ -204,7 +204,7 @@ fn find(
             let index = uses.parents.indexes[place] as usize;
             let holder = view.terminal_count + rule;
             match search.extend(view.body(rule), index, part) {
-                Some(whole) if complete(whole) => visit(Found::InSymbol {
+                Some(whole) if complete(whole) => visit(Holder::InSymbol {
                     symbol: holder,
                     place: Some((index, part)),
                 }),
@@ -224,14 +224,14 @@ fn find(
                 .extend(&view.root[range], index, part)
                 .is_some_and(complete)
             {
-                visit(Found::InRoot { position, part });
+                visit(Holder::InRoot { position, part });
             }
         }
     }
     Ok(())
 }
 
-struct Search<'a> {
+struct PhraseSearch<'a> {
     view: GrammarView<'a>,
     ends: &'a RuleEnds,
     words: &'a [u32],
@@ -239,11 +239,11 @@ struct Search<'a> {
     stack: Vec<&'a [u32]>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PhraseSearch<'a> {
     /// The part of the n-gram around the part that `sequence[index]` holds;
     /// `None` if other words stand there.
-    fn extend(&mut self, sequence: &[u32], index: usize, part: Part) -> Option<Part> {
-        let Part { mut from, mut to } = part;
+    fn extend(&mut self, sequence: &[u32], index: usize, part: Infix) -> Option<Infix> {
+        let Infix { mut from, mut to } = part;
         for &symbol in sequence[..index].iter().rev() {
             if from == 0 {
                 break;
@@ -256,7 +256,7 @@ impl<'a> Search<'a> {
             }
             to += self.matched::<true>(symbol, &self.words[to..])?;
         }
-        Some(Part { from, to })
+        Some(Infix { from, to })
     }
 
     /// How many of `words`, not none, stand at the border of `symbol`: all, or

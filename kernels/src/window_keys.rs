@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 /// An unsigned integer of a fixed width.
-pub(crate) trait Key: Copy + Default + Ord + Debug + Send + Sync {
+pub(crate) trait WindowKey: Copy + Default + Ord + Debug + Send + Sync {
     const BITS: u32;
     fn from_word(word: u32) -> Self;
     /// The low 64 bits.
@@ -31,7 +31,7 @@ pub(crate) trait Key: Copy + Default + Ord + Debug + Send + Sync {
 
 macro_rules! primitive_key {
     ($type:ty) => {
-        impl Key for $type {
+        impl WindowKey for $type {
             const BITS: u32 = <$type>::BITS;
             #[inline(always)]
             fn from_word(word: u32) -> $type {
@@ -76,7 +76,7 @@ primitive_key!(u128);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wide(u128, u128);
 
-impl Key for Wide {
+impl WindowKey for Wide {
     const BITS: u32 = 256;
     fn from_word(word: u32) -> Wide {
         Wide(0, u128::from(word))
@@ -119,7 +119,7 @@ impl Key for Wide {
 mod tests {
     use super::*;
 
-    fn check<K: Key>(words: &[u32], bits: u32) {
+    fn check<K: WindowKey>(words: &[u32], bits: u32) {
         let key = words.iter().fold(K::default(), |key, &word| {
             key.shl(bits).or(K::from_word(word))
         });

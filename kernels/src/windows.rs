@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use crate::GrammarView;
 use crate::huge_pages::on_huge_pages;
-use crate::window_keys::Key;
+use crate::window_keys::WindowKey;
 
 /// The longest n-gram.
 pub const NGRAM_WORDS_MAX: usize = 8;
@@ -84,7 +84,7 @@ pub(crate) struct Windows<'a, K> {
     mask: K,
 }
 
-impl<'a, K: Key> Windows<'a, K> {
+impl<'a, K: WindowKey> Windows<'a, K> {
     /// Finds the ends of all rules, level by level.
     pub(crate) fn new(view: GrammarView<'a>, shape: Shape) -> Windows<'a, K> {
         let mut windows = Windows {

@@ -40,43 +40,43 @@ pub struct WordPlaces {
     roots: Vec<u32>,
     /// `[nodes + 1]` into `links`.
     nodes: Vec<u32>,
-    links: Vec<Step>,
+    links: Vec<LinkEnd>,
 }
 
 /// Where a link leads: `start` inside begins an occurrence if the target is [`HIT`], else the expansion that the node
 /// `target` belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct LinkEnd {
     start: u32,
     target: u32,
 }
 
 /// What a symbol contains: one for each of its words, ascending.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct WordNode {
     word: u32,
-    step: Step,
+    step: LinkEnd,
 }
 
 /// Rules of one level, in order, with what they contain. The numbers of nodes count from the first of these.
 #[derive(Default)]
-struct Part {
+struct LevelPart {
     /// For each rule where its places end.
     ends: Vec<usize>,
-    places: Vec<Place>,
+    places: Vec<WordNode>,
     /// For each node where its links end.
     nodes: Vec<usize>,
-    links: Vec<Step>,
+    links: Vec<LinkEnd>,
 }
 
 /// What the rules below a level contain.
-struct Lists<'a, W> {
+struct LevelLists<'a, W> {
     view: GrammarView<'a>,
     lengths: &'a Lengths,
     word_of: W,
     /// `[rules + 1]` into `places`.
     offsets: Vec<usize>,
-    places: Vec<Place>,
+    places: Vec<WordNode>,
 }
 
 impl WordPlaces {
@@ -105,7 +105,7 @@ impl WordPlaces {
         }
         let symbols = view.symbols.len() + view.root.len();
         let mut left = (symbols * SYMBOL_ENTRIES_MAX).max(ENTRIES_MIN);
-        let mut lists = Lists {
+        let mut lists = LevelLists {
             view,
             lengths,
             word_of,
@@ -116,7 +116,7 @@ impl WordPlaces {
         for level in 0..view.levels() {
             let rules = view.level_rules(level);
             let tasks = rules.len().div_ceil(TASK_RULES);
-            let parts: Vec<Part> = (0..tasks)
+            let parts: Vec<LevelPart> = (0..tasks)
                 .into_par_iter()
                 .map(|task| {
                     check(stop)?;
@@ -159,7 +159,7 @@ impl WordPlaces {
             (self.nodes[node], self.nodes[node + 1])
         };
         let link = |at: u32| {
-            let Step { start, target } = self.links[at as usize];
+            let LinkEnd { start, target } = self.links[at as usize];
             let bytes = u64::from(start);
             Link { bytes, target }
         };
@@ -207,10 +207,10 @@ fn first_not_before(roots: &[u32], offset: u64) -> usize {
     from
 }
 
-impl<W: Fn(u32) -> (u32, u32) + Sync> Lists<'_, W> {
+impl<W: Fn(u32) -> (u32, u32) + Sync> LevelLists<'_, W> {
     /// Calls `take` with what `symbol` contains.
     #[inline]
-    fn of(&self, symbol: u32, mut take: impl FnMut(Place)) {
+    fn of(&self, symbol: u32, mut take: impl FnMut(WordNode)) {
         match self.view.rule(symbol) {
             Some(rule) => {
                 let rule = rule as usize;
@@ -221,26 +221,26 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> Lists<'_, W> {
                 let (word, start) = (self.word_of)(symbol);
                 if word != GAP {
                     let target = HIT;
-                    let step = Step { start, target };
-                    take(Place { word, step });
+                    let step = LinkEnd { start, target };
+                    take(WordNode { word, step });
                 }
             }
         }
     }
 
     /// What rules of the next level contain; ends early once that is more than `left` entries.
-    fn part(&self, rules: Range<usize>, left: usize) -> Part {
-        let mut part = Part::default();
-        let mut found: Vec<Place> = Vec::new();
+    fn part(&self, rules: Range<usize>, left: usize) -> LevelPart {
+        let mut part = LevelPart::default();
+        let mut found: Vec<WordNode> = Vec::new();
         for rule in rules {
             let mut before = 0u32;
             // Rules are counted by a u32, and no expansion is longer than 31 bits tell.
             for &symbol in self.view.body(rule as u32) {
-                self.of(symbol, |Place { word, step }| {
+                self.of(symbol, |WordNode { word, step }| {
                     let start = before + step.start;
-                    found.push(Place {
+                    found.push(WordNode {
                         word,
-                        step: Step { start, ..step },
+                        step: LinkEnd { start, ..step },
                     });
                 });
                 before += self.lengths.symbols[symbol as usize] as u32;
@@ -254,8 +254,8 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> Lists<'_, W> {
                         let target = NODE | part.nodes.len() as u32;
                         part.links.extend(same.iter().map(|place| place.step));
                         part.nodes.push(part.links.len());
-                        let step = Step { start: 0, target };
-                        Place { step, ..same[0] }
+                        let step = LinkEnd { start: 0, target };
+                        WordNode { step, ..same[0] }
                     }
                 });
             }
@@ -269,7 +269,7 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> Lists<'_, W> {
     }
 
     /// Appends what the next rules contain, whose nodes count from `first_node`.
-    fn append(&mut self, ends: Vec<usize>, places: Vec<Place>, first_node: u32) {
+    fn append(&mut self, ends: Vec<usize>, places: Vec<WordNode>, first_node: u32) {
         let before = self.places.len();
         self.offsets.extend(ends.iter().map(|end| before + end));
         self.places.extend(places.into_iter().map(|mut place| {
@@ -340,7 +340,7 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> Lists<'_, W> {
                 for symbols in root[part].chunks(STOP_SYMBOLS) {
                     check(stop)?;
                     for &symbol in symbols {
-                        self.of(symbol, |Place { word, step }| {
+                        self.of(symbol, |WordNode { word, step }| {
                             let cursor = &mut cursors[word as usize];
                             let mut put = |entry| {
                                 roots[*cursor as usize].store(entry, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! of corpora and columns, no more: whether a file exists is found when the plan is carried out.
 
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
-use crate::lex::Source;
+use crate::lex::SourceText;
 use crate::plan::Plan;
 use crate::suggest::did_you_mean;
 use crate::syntax::{Operand, OperandKind, Statement, StatementKind};
@@ -121,7 +121,7 @@ pub fn is_corpus_name(name: &str) -> bool {
 }
 
 struct Binder<'a> {
-    source: &'a Source,
+    source: &'a SourceText,
     schema: &'a dyn Schema,
     parameters: &'a [Value],
 }

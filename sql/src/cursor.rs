@@ -3,7 +3,7 @@
 //! Invariant: it never moves past the end, and every syntax error names the token that stands at its place.
 
 use crate::error::{Error, Hint, Result, shorten};
-use crate::lex::{Source, Token, TokenKind};
+use crate::lex::{SourceText, Token, TokenKind};
 use crate::suggest;
 use crate::syntax::{Name, Operand, OperandKind};
 use crate::value::Value;
@@ -54,13 +54,13 @@ pub(crate) fn special_words() -> impl Iterator<Item = &'static str> {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
-    pub(crate) source: &'a Source,
+    pub(crate) source: &'a SourceText,
     tokens: &'a [Token],
     next: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(source: &'a Source, tokens: &'a [Token]) -> Cursor<'a> {
+    pub(crate) fn new(source: &'a SourceText, tokens: &'a [Token]) -> Cursor<'a> {
         Cursor {
             source,
             tokens,
@@ -360,7 +360,12 @@ impl<'a> Cursor<'a> {
 }
 
 /// The value of a number: an integer if it is written as one.
-pub(crate) fn number(source: &Source, at: usize, digits: &str, negative: bool) -> Result<Value> {
+pub(crate) fn number(
+    source: &SourceText,
+    at: usize,
+    digits: &str,
+    negative: bool,
+) -> Result<Value> {
     let sign = if negative { "-" } else { "" };
     let text = format!("{sign}{digits}");
     let out_of_range = |bounds: &str| Error::OutOfRange {

@@ -11,13 +11,13 @@ use crate::limits;
 
 /// The text of one statement and where it came from.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Source {
+pub(crate) struct SourceText {
     pub(crate) text: String,
     /// Position of the text's first character within the whole input.
     pub(crate) start: Position,
 }
 
-impl Source {
+impl SourceText {
     /// The place of a byte of the text, for an error.
     pub(crate) fn at(&self, byte: usize) -> Place {
         Place::new(&self.text, self.start, byte)
@@ -76,7 +76,7 @@ pub(crate) struct Tokens {
 }
 
 /// Cuts a statement into tokens, or says what is wrong with it or which limit it exceeds.
-pub(crate) fn lex(source: &Source) -> Result<Tokens> {
+pub(crate) fn lex(source: &SourceText) -> Result<Tokens> {
     if source.text.len() > limits::STATEMENT_BYTES_MAX {
         return Err(too_large(
             source,
@@ -116,7 +116,7 @@ pub(crate) fn lex(source: &Source) -> Result<Tokens> {
     Ok(Tokens { tokens, parameters })
 }
 
-fn too_large(source: &Source, byte: usize, what: &'static str, limit: usize) -> Error {
+fn too_large(source: &SourceText, byte: usize, what: &'static str, limit: usize) -> Error {
     Error::TooLarge {
         at: source.at(byte),
         what,
@@ -126,7 +126,7 @@ fn too_large(source: &Source, byte: usize, what: &'static str, limit: usize) -> 
 }
 
 /// Counts the tokens outside of flat lists: see `CHAIN_TOKENS_MAX`.
-pub(crate) fn check_chain(source: &Source, tokens: &[Token]) -> Result<()> {
+pub(crate) fn check_chain(source: &SourceText, tokens: &[Token]) -> Result<()> {
     if tokens.len() <= limits::CHAIN_TOKENS_MAX {
         return Ok(());
     }
@@ -152,7 +152,7 @@ pub(crate) fn check_chain(source: &Source, tokens: &[Token]) -> Result<()> {
 }
 
 struct Lexer<'a> {
-    source: &'a Source,
+    source: &'a SourceText,
     text: &'a str,
     at: usize,
     parameters: usize,
@@ -462,7 +462,7 @@ mod tests {
     use super::*;
 
     fn lexed(text: &str) -> Tokens {
-        let source = Source {
+        let source = SourceText {
             text: text.to_owned(),
             start: Position::START,
         };
@@ -520,7 +520,7 @@ mod tests {
     fn items_of_lists_do_not_count_as_a_chain() {
         let list = vec!["1"; limits::TOKENS_MAX / 2 - 10].join(",");
         lexed(&format!("a IN ({list})"));
-        let source = Source {
+        let source = SourceText {
             text: vec!["- 1"; limits::CHAIN_TOKENS_MAX].join(","),
             start: Position::START,
         };

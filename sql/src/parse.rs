@@ -3,7 +3,7 @@
 //! Invariant: no text makes this panic, overflow a stack or run long.
 
 use crate::error::{Position, Result};
-use crate::lex::{self, Source};
+use crate::lex::{self, SourceText};
 use crate::split::{StatementStream, StatementText};
 use crate::statement;
 use crate::syntax::Statement;
@@ -33,7 +33,7 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
 /// # Errors
 /// As `parse`.
 pub fn parse_statement(text: StatementText) -> Result<Statement> {
-    let source = Source {
+    let source = SourceText {
         text: text.text,
         start: text.start,
     };

@@ -267,7 +267,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::error::Position;
-    use crate::lex::Source;
+    use crate::lex::SourceText;
     use crate::parse::parse;
 
     /// Beginnings of everything that sqlparser parses by recursion.
@@ -324,8 +324,8 @@ mod tests {
         "SELECT a FROM b GROUP BY ROLLUP (",
     ];
 
-    fn source(text: &str) -> Source {
-        Source {
+    fn source(text: &str) -> SourceText {
+        SourceText {
             text: text.to_owned(),
             start: Position::START,
         }

@@ -7,7 +7,7 @@
 use crate::change;
 use crate::cursor::{Cursor, is_one_of};
 use crate::error::{Error, Hint, Result, quote};
-use crate::lex::{Source, Token, TokenKind};
+use crate::lex::{SourceText, Token, TokenKind};
 use crate::mistake;
 use crate::parse_query::query;
 use crate::suggest;
@@ -43,7 +43,7 @@ const FOREIGN_OBJECTS: &str = "\
     UNIQUE VIEW VIRTUAL";
 
 /// Parses a statement.
-pub(crate) fn parse(source: &Source, tokens: &[Token]) -> Result<StatementKind> {
+pub(crate) fn parse(source: &SourceText, tokens: &[Token]) -> Result<StatementKind> {
     let mut parser = Parser {
         cursor: Cursor::new(source, tokens),
     };

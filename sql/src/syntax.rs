@@ -7,14 +7,14 @@ use std::ops::Range;
 
 use crate::error::Position;
 use crate::functions::Named;
-use crate::lex::Source;
+use crate::lex::SourceText;
 use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Matcher};
 use crate::value::Value;
 
 /// One parsed statement. Bind it to get a plan; it can be bound many times, with different parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
-    pub(crate) source: Source,
+    pub(crate) source: SourceText,
     pub(crate) parameters: usize,
     pub(crate) kind: StatementKind,
 }

@@ -181,12 +181,12 @@ struct Pace {
 
 /// Two pieces of pinned memory that take turns.
 struct Staging {
-    pieces: [Piece; 2],
+    pieces: [StagedPiece; 2],
     /// The piece that was used last.
     turn: usize,
 }
 
-struct Piece {
+struct StagedPiece {
     memory: *mut u8,
     /// When its last copy is done.
     done: sys::CUevent,
@@ -308,7 +308,7 @@ impl Cuda {
     fn staged(
         &self,
         bytes: usize,
-        mut copy: impl FnMut(usize, usize, &Piece) -> Result<(), GpuError>,
+        mut copy: impl FnMut(usize, usize, &StagedPiece) -> Result<(), GpuError>,
     ) -> Result<(), GpuError> {
         let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
         let staging = match &mut *staging {
@@ -332,7 +332,7 @@ impl Cuda {
             let done = self.call("cuEventCreate", || {
                 result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
             })?;
-            Ok(Piece {
+            Ok(StagedPiece {
                 memory: memory.cast(),
                 done,
             })

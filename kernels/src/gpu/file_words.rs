@@ -95,16 +95,16 @@ impl KeyShape {
 }
 
 /// The words of rules, each with room for those of all below it.
-struct Expansions {
+struct RuleWords {
     /// Records, and behind them words of rules that have more.
     flat: Buffer<u32>,
     /// Words behind records; words of rules in the root; keys with counts.
     totals: Buffer<u64>,
 }
 
-impl Expansions {
+impl RuleWords {
     /// `None` where records have no room.
-    fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<Expansions>, GpuError> {
+    fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<RuleWords>, GpuError> {
         let (bodies, roots) = grammar.sizes();
         let size = grammar.rules() * RECORD + bodies + roots;
         let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
@@ -132,7 +132,7 @@ impl Expansions {
             let kernel = SOURCE.kernel("level_records_kernel");
             gpu.launch_looping(kernel, range.len(), arguments)?;
         }
-        Ok(Some(Expansions { flat, totals }))
+        Ok(Some(RuleWords { flat, totals }))
     }
 }
 
@@ -148,7 +148,7 @@ impl FileWords {
         let Some(shape) = shape else {
             return Ok(None);
         };
-        let Some(Expansions { flat, totals }) = Expansions::new(gpu, grammar)? else {
+        let Some(RuleWords { flat, totals }) = RuleWords::new(gpu, grammar)? else {
             return Ok(None);
         };
         let words_max = (WORDS_MAX * (bodies + roots)).min(SORT_MAX);
@@ -209,7 +209,7 @@ impl FileWords {
     /// Decodes all files; `None` without room for what that takes.
     fn decode(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<Buffer<u32>>, GpuError> {
         let (_, roots) = grammar.sizes();
-        let Some(Expansions { flat, .. }) = Expansions::new(gpu, grammar)? else {
+        let Some(RuleWords { flat, .. }) = RuleWords::new(gpu, grammar)? else {
             return Ok(None);
         };
         let sizes = gpu.allocate::<u32>(roots)?;

@@ -75,15 +75,15 @@ pub struct SearchResults {
 }
 
 /// What a step of a search goes on with.
-struct Items {
+struct Frontier {
     queries: Buffer<u32>,
     symbols: Buffer<u32>,
     offsets: Buffer<u64>,
 }
 
-impl Items {
-    fn new(gpu: &Gpu, count: usize) -> Result<Items, GpuError> {
-        Ok(Items {
+impl Frontier {
+    fn new(gpu: &Gpu, count: usize) -> Result<Frontier, GpuError> {
+        Ok(Frontier {
             queries: gpu.allocate(count)?,
             symbols: gpu.allocate(count)?,
             offsets: gpu.allocate(count)?,
@@ -219,8 +219,8 @@ impl DeviceStructures {
         // Memory of items is bounded by what u32 counts.
         let limit = u32::try_from(items_max).unwrap_or(u32::MAX);
         let results_max = u32::try_from(results).unwrap_or(u32::MAX);
-        let mut items = Items::new(gpu, items_max)?;
-        let mut next = Items::new(gpu, items_max)?;
+        let mut items = Frontier::new(gpu, items_max)?;
+        let mut next = Frontier::new(gpu, items_max)?;
         // Items of the next step, results.
         let state = gpu.zeroed::<u32>(2)?;
         gpu.launch(

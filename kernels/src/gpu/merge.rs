@@ -215,7 +215,7 @@ impl MergePlan {
         Ok(self.lists(target))
     }
 
-    fn target(&self, gpu: &Gpu) -> Result<Target, GpuError> {
+    fn target(&self, gpu: &Gpu) -> Result<ListBuffers, GpuError> {
         let starts = gpu.allocate(self.starts.len())?;
         gpu.copy(&starts, 0, &self.starts, self.starts.len())?;
         Ok((
@@ -225,7 +225,7 @@ impl MergePlan {
         ))
     }
 
-    fn lists(&self, (starts, lengths, entries): Target) -> Lists {
+    fn lists(&self, (starts, lengths, entries): ListBuffers) -> Lists {
         Lists {
             starts,
             lengths,
@@ -237,7 +237,7 @@ impl MergePlan {
         &self,
         gpu: &Gpu,
         lists: [Argument; 3],
-        (starts, lengths, entries): &Target,
+        (starts, lengths, entries): &ListBuffers,
         by_count: bool,
     ) -> Result<(), GpuError> {
         // A counter for each file, behind those of all rows one for pieces, and those of the walk.
@@ -277,7 +277,7 @@ impl MergePlan {
 }
 
 /// Starts, lengths and entries of lists.
-type Target = (Buffer<u32>, Buffer<u32>, Buffer<u64>);
+type ListBuffers = (Buffer<u32>, Buffer<u32>, Buffer<u64>);
 
 impl Lists {
     /// The table of the first `rows` lists.

@@ -156,7 +156,7 @@ pub fn each_ngram_counts(
         let [words, counts, _] = used_words(gpu, grammar, weights, None)?;
         return take(DeviceNgrams { words, counts });
     }
-    let search = Search::new(gpu, grammar, weights, n, false)?;
+    let search = DeviceSearch::new(gpu, grammar, weights, n, false)?;
     let mut parts = search.parts(gpu, memory)?.into_iter();
     parts.try_for_each(|first_words: Range<u32>| {
         let found = search.find(gpu, &first_words)?;
@@ -255,7 +255,7 @@ pub fn each_ngram_file_counts(
         Some(lists) => HolderFiles::Lists(lists),
         None => HolderFiles::Cells(file_cells(gpu, grammar)?),
     };
-    let search = Search::new(gpu, grammar, weights, n, true)?;
+    let search = DeviceSearch::new(gpu, grammar, weights, n, true)?;
     let mut parts = search.parts(gpu, memory)?.into_iter();
     parts.try_for_each(|first_words| take(search.files(gpu, &files, order, &first_words)?))
 }
@@ -371,7 +371,7 @@ pub(crate) fn ends_walk(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Walk, GpuE
 
 /// How words make keys.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct DeviceShape {
     n: u32,
     /// Bits of a word.
     bits: u32,
@@ -385,16 +385,16 @@ struct Shape {
     coded: Option<u32>,
 }
 
-impl Shape {
+impl DeviceShape {
     /// With `holder_bits` values are holders of so many bits.
-    fn new(word_count: u32, n: usize, holder_bits: Option<u32>) -> Shape {
+    fn new(word_count: u32, n: usize, holder_bits: Option<u32>) -> DeviceShape {
         assert!((2..=NGRAM_WORDS_MAX).contains(&n), "n-grams of {n} words");
         let bits = (u32::BITS - word_count.saturating_sub(1).leading_zeros()).max(1);
         // At most `NGRAM_WORDS_MAX`.
-        Shape::of_bits(n as u32, bits, holder_bits)
+        DeviceShape::of_bits(n as u32, bits, holder_bits)
     }
 
-    fn of_bits(n: u32, bits: u32, holder_bits: Option<u32>) -> Shape {
+    fn of_bits(n: u32, bits: u32, holder_bits: Option<u32>) -> DeviceShape {
         let parts = n.div_ceil(u64::BITS / bits);
         let free = u64::BITS.saturating_sub(n * bits);
         let value_bits = match holder_bits {
@@ -402,7 +402,7 @@ impl Shape {
             None if free >= VALUE_BITS.start => free.min(VALUE_BITS.end),
             _ => 0,
         };
-        Shape {
+        DeviceShape {
             n,
             bits,
             parts,
@@ -413,10 +413,10 @@ impl Shape {
     }
 
     /// The same with codes, if records have room for holders of so many bits.
-    fn coded(self, holder_bits: u32) -> Option<Shape> {
+    fn coded(self, holder_bits: u32) -> Option<DeviceShape> {
         let has_room = self.parts == 2 && self.part_bits(1) + holder_bits <= u64::BITS;
         codes::rest_bits(self.n, self.bits)?;
-        has_room.then_some(Shape {
+        has_room.then_some(DeviceShape {
             value_bits: 0,
             coded: Some(holder_bits),
             ..self
@@ -438,10 +438,10 @@ enum HolderFiles {
 }
 
 /// What is searched for, and in what.
-struct Search<'a> {
+struct DeviceSearch<'a> {
     grammar: &'a DeviceWords,
     weights: &'a Buffer<u32>,
-    shape: Shape,
+    shape: DeviceShape,
     with_holders: bool,
     /// The first and last words of rules.
     ends: Buffer<u32>,
@@ -450,7 +450,7 @@ struct Search<'a> {
 }
 
 /// Windows, sorted.
-struct Found {
+struct SortedWindows {
     /// `[parts * stride]`, or codes, or records of two.
     keys: Buffer<u64>,
     /// `[windows]`, if values lie apart, or the numbers of records.
@@ -477,38 +477,38 @@ fn halves(counted: u64) -> (usize, usize) {
 }
 
 /// Where windows go.
-struct Target<'a> {
+struct WindowTarget<'a> {
     first_words: Option<&'a Buffer<u32>>,
-    keys: Option<&'a Found>,
+    keys: Option<&'a SortedWindows>,
     cursor: &'a Buffer<u64>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> DeviceSearch<'a> {
     fn new(
         gpu: &Gpu,
         grammar: &'a DeviceWords,
         weights: &'a Buffer<u32>,
         n: usize,
         with_holders: bool,
-    ) -> Result<Search<'a>, GpuError> {
+    ) -> Result<DeviceSearch<'a>, GpuError> {
         let holders = grammar.files() + grammar.rules();
         let holder_bits = usize::BITS - holders.saturating_sub(1).leading_zeros();
-        let shape = Shape::new(
+        let shape = DeviceShape::new(
             grammar.terminal_count,
             n,
             with_holders.then_some(holder_bits),
         );
         let shape = shape.coded(holder_bits).unwrap_or(shape);
-        Search::of_shape(gpu, grammar, weights, shape, with_holders)
+        DeviceSearch::of_shape(gpu, grammar, weights, shape, with_holders)
     }
 
     fn of_shape(
         gpu: &Gpu,
         grammar: &'a DeviceWords,
         weights: &'a Buffer<u32>,
-        shape: Shape,
+        shape: DeviceShape,
         with_holders: bool,
-    ) -> Result<Search<'a>, GpuError> {
+    ) -> Result<DeviceSearch<'a>, GpuError> {
         assert!(
             weights.len() == grammar.symbol_count(),
             "a weight for each symbol"
@@ -541,7 +541,7 @@ impl<'a> Search<'a> {
             }
             None => None,
         };
-        Ok(Search {
+        Ok(DeviceSearch {
             grammar,
             weights,
             shape,
@@ -589,7 +589,7 @@ impl<'a> Search<'a> {
         }
         let cursor = gpu.zeroed::<u64>(1)?;
         let first_words = gpu.zeroed::<u32>(words as usize)?;
-        let target = Target {
+        let target = WindowTarget {
             first_words: Some(&first_words),
             keys: None,
             cursor: &cursor,
@@ -612,13 +612,13 @@ impl<'a> Search<'a> {
     }
 
     /// Finds and sorts the windows that begin with some words.
-    fn find(&self, gpu: &Gpu, first_words: &Range<u32>) -> Result<Found, GpuError> {
+    fn find(&self, gpu: &Gpu, first_words: &Range<u32>) -> Result<SortedWindows, GpuError> {
         let shape = self.shape;
         let cursor = gpu.zeroed::<u64>(1)?;
         // All at once are bounded well enough; some are counted first.
         let mut room = self.most();
         if *first_words != (0..self.grammar.terminal_count) {
-            let target = Target {
+            let target = WindowTarget {
                 first_words: None,
                 keys: None,
                 cursor: &cursor,
@@ -631,14 +631,14 @@ impl<'a> Search<'a> {
             return self.find_coded(gpu, first_words, room.0, (holder_bits, parts), &cursor);
         }
         let values_apart = if shape.value_bits > 0 { 0 } else { room.0 };
-        let mut found = Found {
+        let mut found = SortedWindows {
             keys: gpu.allocate(room.0 * shape.parts as usize)?,
             values: gpu.allocate(values_apart)?,
             over: (gpu.allocate(room.1)?, gpu.allocate(room.1)?),
             stride: room.0,
             count: room.0,
         };
-        let target = Target {
+        let target = WindowTarget {
             first_words: None,
             keys: Some(&found),
             cursor: &cursor,
@@ -663,7 +663,7 @@ impl<'a> Search<'a> {
         room: usize,
         (holder_bits, parts): (u32, &Buffer<u64>),
         cursor: &Buffer<u64>,
-    ) -> Result<Found, GpuError> {
+    ) -> Result<SortedWindows, GpuError> {
         let (grammar, shape) = (self.grammar, self.shape);
         let mut codes = gpu.allocate::<u64>(room)?;
         let records = gpu.allocate::<u64>(2 * room)?;
@@ -732,7 +732,7 @@ impl<'a> Search<'a> {
         let kernel = SOURCE.kernel("record_codes_kernel");
         gpu.launch_looping(kernel.moving(count * 4 + inexact * 28), count, arguments)?;
         let (_, values) = primitives::sort_pairs(gpu, codes, numbers, 0..u64::BITS)?;
-        Ok(Found {
+        Ok(SortedWindows {
             keys: records,
             values,
             over: (gpu.allocate(0)?, gpu.allocate(0)?),
@@ -755,7 +755,7 @@ impl<'a> Search<'a> {
         &self,
         gpu: &Gpu,
         first_words: &Range<u32>,
-        target: &Target<'_>,
+        target: &WindowTarget<'_>,
     ) -> Result<(), GpuError> {
         let (grammar, shape) = (self.grammar, self.shape);
         let none = || Argument::U64(0);
@@ -801,18 +801,18 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn sort(&self, gpu: &Gpu, found: Found) -> Result<Found, GpuError> {
+    fn sort(&self, gpu: &Gpu, found: SortedWindows) -> Result<SortedWindows, GpuError> {
         let shape = self.shape;
         let count = found.count;
         if shape.value_bits > 0 {
             let end = shape.value_bits + shape.part_bits(0);
             let keys = primitives::sort_keys(gpu, found.keys, shape.value_bits..end)?;
-            return Ok(Found { keys, ..found });
+            return Ok(SortedWindows { keys, ..found });
         }
         if shape.parts == 1 {
             let bits = 0..shape.part_bits(0);
             let (keys, values) = primitives::sort_pairs(gpu, found.keys, found.values, bits)?;
-            return Ok(Found {
+            return Ok(SortedWindows {
                 keys,
                 values,
                 ..found
@@ -848,7 +848,7 @@ impl<'a> Search<'a> {
             count,
             arguments,
         )?;
-        Ok(Found {
+        Ok(SortedWindows {
             keys,
             values,
             stride: count,
@@ -873,7 +873,7 @@ impl<'a> Search<'a> {
         } = self.rows(gpu, &found)?;
         let rows = counts.len();
         let holders = match self.shape {
-            Shape {
+            DeviceShape {
                 value_bits: 0,
                 coded: None,
                 ..
@@ -934,7 +934,7 @@ impl<'a> Search<'a> {
     }
 
     /// The distinct n-grams of sorted windows, with the sums of their weights.
-    fn rows(&self, gpu: &Gpu, found: &Found) -> Result<Rows, GpuError> {
+    fn rows(&self, gpu: &Gpu, found: &SortedWindows) -> Result<Rows, GpuError> {
         let (grammar, shape, count) = (self.grammar, self.shape, found.count);
         let holders_in_keys = self.with_holders && (shape.value_bits > 0 || shape.coded.is_some());
         let mut rows = Rows {
@@ -1169,7 +1169,7 @@ mod tests {
                 assert_eq!(parts[0].download(gpu)?, twin, "n = {n}");
             }
             let (device, weights) = (&fixture.device, &fixture.weights);
-            let counts = |search: Search<'_>| {
+            let counts = |search: DeviceSearch<'_>| {
                 let all = 0..device.terminal_count;
                 let found = search.find(gpu, &all)?;
                 let Rows { words, counts, .. } = search.rows(gpu, &found)?;
@@ -1185,9 +1185,9 @@ mod tests {
                 let order = FileOrder::File;
                 let twin =
                     ngram_file_counts(gpu, device, weights, uses, n as usize, order, 1 << 30)?;
-                let shape = Shape::of_bits(n, bits, Some(12));
+                let shape = DeviceShape::of_bits(n, bits, Some(12));
                 assert_eq!(shape.value_bits, 0);
-                let search = Search::of_shape(gpu, device, weights, shape, true)?;
+                let search = DeviceSearch::of_shape(gpu, device, weights, shape, true)?;
                 let found = search.files(gpu, &lists, order, &(0..device.terminal_count))?;
                 assert_eq!(found.download(gpu)?, twin[0].download(gpu)?, "{n} {bits}");
             }
@@ -1195,21 +1195,23 @@ mod tests {
             for (n, bits) in [(3, 22), (5, 17), (6, 15), (7, 12), (8, 10)] {
                 let twin = ngram_counts(gpu, device, weights, n as usize, usize::MAX)?;
                 let twin = twin[0].download(gpu)?;
-                let shape = Shape::of_bits(n, bits, None).coded(12).expect("has room");
-                let search = Search::of_shape(gpu, device, weights, shape, false)?;
+                let shape = DeviceShape::of_bits(n, bits, None)
+                    .coded(12)
+                    .expect("has room");
+                let search = DeviceSearch::of_shape(gpu, device, weights, shape, false)?;
                 assert_eq!(counts(search)?, twin, "{n} {bits}");
                 let order = FileOrder::File;
                 let twin =
                     ngram_file_counts(gpu, device, weights, uses, n as usize, order, 1 << 30)?;
-                let search = Search::of_shape(gpu, device, weights, shape, true)?;
+                let search = DeviceSearch::of_shape(gpu, device, weights, shape, true)?;
                 let found = search.files(gpu, &lists, order, &(0..device.terminal_count))?;
                 assert_eq!(found.download(gpu)?, twin[0].download(gpu)?, "{n} {bits}");
             }
             for (n, bits) in [(2, 29), (3, 21), (5, 17), (8, 32)] {
                 let twin = ngram_counts(gpu, device, weights, n as usize, usize::MAX)?;
                 let twin = twin[0].download(gpu)?;
-                let shape = Shape::of_bits(n, bits, None);
-                let search = Search::of_shape(gpu, device, weights, shape, false)?;
+                let shape = DeviceShape::of_bits(n, bits, None);
+                let search = DeviceSearch::of_shape(gpu, device, weights, shape, false)?;
                 assert_eq!(counts(search)?, twin, "{n} {bits}");
             }
             Ok(())

@@ -72,17 +72,17 @@ pub(crate) static SOURCE: Source = Source {
 };
 
 /// What the rounds leave: rule `terminal_count + r` is `pairs[r]`.
-pub(super) struct Paired {
-    /// Left symbol in the upper half; the first [`Paired::rules`] of them.
+pub(super) struct DevicePaired {
+    /// Left symbol in the upper half; the first [`DevicePaired::rules`] of them.
     pub(super) pairs: Buffer<u64>,
     /// By round: how many rules there are after it.
     pub(super) round_ends: Vec<usize>,
-    /// The files' symbols, a separator after each file; the first [`Paired::length`] of them.
+    /// The files' symbols, a separator after each file; the first [`DevicePaired::length`] of them.
     pub(super) sequence: Buffer<u32>,
     pub(super) length: usize,
 }
 
-impl Paired {
+impl DevicePaired {
     pub(super) fn rules(&self) -> usize {
         self.round_ends.last().copied().unwrap_or(0)
     }
@@ -244,7 +244,7 @@ pub(super) fn pair_rounds(
     parameters: &Parameters,
     on_step: &mut dyn FnMut(Step),
     stop: &AtomicBool,
-) -> Result<Paired, GpuError> {
+) -> Result<DevicePaired, GpuError> {
     let files = file_offsets.len() - 1;
     on_step(Step::Count);
     let mut rounds = Rounds::new(gpu, tokens, file_offsets, terminal_count)?;
@@ -273,7 +273,7 @@ pub(super) fn pair_rounds(
         on_step(Step::Replace);
         rounds.replace(&state, on_step)?;
     }
-    Ok(Paired {
+    Ok(DevicePaired {
         pairs: rounds.pairs,
         round_ends,
         sequence: rounds.now.symbols,

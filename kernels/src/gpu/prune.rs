@@ -8,7 +8,7 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::levels::{STATE_ITEMS, Walk};
-use super::pair_rounds::Paired;
+use super::pair_rounds::DevicePaired;
 use super::primitives::{self, LookBack};
 
 /// Positions that a block takes.
@@ -33,8 +33,8 @@ pub(crate) static SOURCE: Source = Source {
 };
 
 /// The rules that pay and their bodies, and what the roots come from.
-pub(super) struct Pruned {
-    paired: Paired,
+pub(super) struct DevicePruned {
+    paired: DevicePaired,
     terminal_count: u32,
     /// By old rule: length, height and whether it stays.
     shapes: Buffer<u64>,
@@ -59,10 +59,10 @@ pub(super) struct Pruned {
 /// Prunes the grammar that the rounds left.
 pub(super) fn prune(
     gpu: &Gpu,
-    paired: Paired,
+    paired: DevicePaired,
     files: usize,
     terminal_count: u32,
-) -> Result<Pruned, GpuError> {
+) -> Result<DevicePruned, GpuError> {
     let rules = paired.rules();
     let shapes = find_shapes(gpu, &paired, terminal_count)?;
     let (position_offsets, root_offsets) =
@@ -127,7 +127,7 @@ pub(super) fn prune(
             as_u32(symbol_count)
         ],
     )?;
-    Ok(Pruned {
+    Ok(DevicePruned {
         paired,
         terminal_count,
         shapes,
@@ -143,7 +143,7 @@ pub(super) fn prune(
     })
 }
 
-impl Pruned {
+impl DevicePruned {
     /// Old rules, also those that do not stay.
     pub(super) fn rules(&self) -> usize {
         self.paired.rules()
@@ -175,7 +175,11 @@ impl Pruned {
 }
 
 /// By rule: length, height and whether it stays.
-fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer<u64>, GpuError> {
+fn find_shapes(
+    gpu: &Gpu,
+    paired: &DevicePaired,
+    terminal_count: u32,
+) -> Result<Buffer<u64>, GpuError> {
     let rules = paired.rules();
     // The counters of the walk lie behind.
     let uses = gpu.zeroed::<u32>(rules + STATE_ITEMS)?;
@@ -216,7 +220,7 @@ fn find_shapes(gpu: &Gpu, paired: &Paired, terminal_count: u32) -> Result<Buffer
 /// Where the symbols of each position begin in the root, and those of each file.
 fn find_root_offsets(
     gpu: &Gpu,
-    paired: &Paired,
+    paired: &DevicePaired,
     shapes: &Buffer<u64>,
     files: usize,
     terminal_count: u32,

@@ -8,7 +8,7 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::merge_sort::{Bodies, Items};
-use super::prune::Pruned;
+use super::prune::DevicePruned;
 
 /// Symbols or rules that a block takes: few, as each waits for several loads, one after the other.
 const TILE: usize = 512;
@@ -47,7 +47,7 @@ pub(super) struct Renumbered {
 /// Puts the rules in order.
 pub(super) fn renumber(
     gpu: &Gpu,
-    pruned: &Pruned,
+    pruned: &DevicePruned,
     terminal_count: u32,
 ) -> Result<Renumbered, GpuError> {
     // The first level with a body is 1; those behind the last one are empty.

@@ -70,7 +70,7 @@ struct Runs {
 }
 
 /// What is composed with what, as one array on the device.
-struct Plan {
+struct Composition {
     items: Vec<u32>,
     /// `[leaves + 1]`: the first insert of each leaf.
     leaves: Range<usize>,
@@ -251,7 +251,7 @@ impl DeviceInserts {
             arguments![order(), count, &self.lengths, &lengths],
         )?;
         let grown: Buffer<u64> = scan(gpu, &lengths)?;
-        let plan = Plan::new(&self.counts);
+        let plan = Composition::new(&self.counts);
         let planned = gpu.upload(&plan.items)?;
         let leaves = plan.leaves.len() - 1;
         let tiles = Launch::tiles(room + 1, LEAF_THREADS as usize);
@@ -330,8 +330,8 @@ fn order_argument(order: Option<&Buffer<u32>>) -> Argument<'_> {
     order.map_or(Argument::U64(0), Argument::from)
 }
 
-impl Plan {
-    fn new(counts: &[u32]) -> Plan {
+impl Composition {
+    fn new(counts: &[u32]) -> Composition {
         let mut items = Vec::new();
         // Runs of each file that has any, at first its leaves.
         let mut runs = Vec::new();
@@ -362,7 +362,7 @@ impl Plan {
             items.push(first);
             levels.push(begin..items.len());
         }
-        Plan {
+        Composition {
             items,
             leaves,
             file_runs,

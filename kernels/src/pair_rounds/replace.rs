@@ -110,7 +110,7 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn write(&mut self, live: &Bits, events: &mut Events, shift: u32) {
-        let mut writer = Writer {
+        let mut writer = ChunkWriter {
             symbols: self.symbols,
             numbers: self.numbers,
             filled: 0,
@@ -126,7 +126,7 @@ impl Job<'_> {
 }
 
 /// Writes a chunk over itself: nothing is written before it was read.
-struct Writer<'a> {
+struct ChunkWriter<'a> {
     /// The chunk, and what is behind it.
     symbols: &'a mut [u32],
     numbers: &'a mut [u32],
@@ -140,7 +140,7 @@ struct Writer<'a> {
     fresh: Fresh,
 }
 
-impl Writer<'_> {
+impl ChunkWriter<'_> {
     /// Writes the chunk, of which the positions of `range` are left;
     /// `next_is_new`: so is the symbol behind it.
     fn write(&mut self, range: Range<usize>, taken: &Taken, next_is_new: bool) {
