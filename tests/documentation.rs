@@ -1,6 +1,7 @@
-//! docs/SQL.md runs: every statement of the page, one after the other, in one database.
+//! What pages show runs: every statement of README.md and docs/SQL.md, one after the other, in a database for each page.
 //!
-//! What the statements are checked for beforehand, without a database, is in the tests of the SQL crate.
+//! What the statements of docs/SQL.md are checked for beforehand, without a database, is in the tests of the SQL crate. The Rust of
+//! README.md is lines of an example, which every build of the tests compiles.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,27 +10,44 @@ use std::fs;
 
 use zipfdb::{Database, StatementStream, Value};
 
-const PAGE: &str = include_str!("../docs/SQL.md");
+const README: &str = include_str!("../README.md");
+const SQL_PAGE: &str = include_str!("../docs/SQL.md");
+const EXAMPLE: &str = include_str!("../examples/embed.rs");
 
-/// The only test of this file, since it changes the directory that relative paths start from.
+/// Where the speeches are that pages copy from.
+const SAMPLE: &str = "cli/sample/speeches";
+
+/// The code blocks of a page in this language.
+fn blocks<'a>(page: &'a str, language: &str) -> impl Iterator<Item = &'a str> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    blocks.filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
+}
+
 #[test]
-fn every_statement_of_the_page_runs() {
-    let sample = env::current_dir().unwrap().join("cli/sample/speeches");
+fn the_rust_of_the_readme_is_in_the_example() {
+    let lines: Vec<&str> = blocks(README, "rust").flat_map(str::lines).collect();
+    assert!(lines.len() > 5, "{lines:?}");
+    for line in lines {
+        let is_there = EXAMPLE.lines().any(|other| other.trim() == line.trim());
+        assert!(is_there, "not in examples/embed.rs: {line}");
+    }
+}
+
+/// The only test of this file that uses files, since it changes the directory that relative paths start from.
+#[test]
+fn every_statement_of_the_pages_runs() {
+    let sample = env::current_dir().unwrap().join(SAMPLE);
     let folder = tempfile::tempdir().unwrap();
     env::set_current_dir(folder.path()).unwrap();
-    for directory in ["speeches", "archive/old", "mail/may"] {
+    for directory in [SAMPLE, "speeches", "archive/old", "mail/may"] {
         fs::create_dir_all(directory).unwrap();
     }
     for entry in fs::read_dir(sample).unwrap().take(20) {
         let path = entry.unwrap().path();
-        fs::copy(
-            &path,
-            folder
-                .path()
-                .join("speeches")
-                .join(path.file_name().unwrap()),
-        )
-        .unwrap();
+        for directory in [SAMPLE, "speeches"] {
+            let target = folder.path().join(directory);
+            fs::copy(&path, target.join(path.file_name().unwrap())).unwrap();
+        }
     }
     fs::write(
         "speeches/1941.txt",
@@ -40,10 +58,15 @@ fn every_statement_of_the_page_runs() {
     fs::write("archive/old/one.txt", "one old letter").unwrap();
     fs::write("mail/may/1.eml", "Subject: May").unwrap();
 
+    assert!(run_statements(README) > 10);
+    assert!(run_statements(SQL_PAGE) > 50);
+}
+
+/// Runs the SQL of a page in a database of its own; how many statements that is.
+fn run_statements(page: &str) -> usize {
     let database = Database::in_memory().unwrap();
     let mut count = 0;
-    let blocks = PAGE.split("```").skip(1).step_by(2);
-    for block in blocks.filter_map(|block| block.strip_prefix("sql\n")) {
+    for block in blocks(page, "sql") {
         let mut stream = StatementStream::new();
         stream.feed(block);
         let mut statements = Vec::new();
@@ -63,5 +86,5 @@ fn every_statement_of_the_page_runs() {
             count += 1;
         }
     }
-    assert!(count > 50, "{count}");
+    count
 }
