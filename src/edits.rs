@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use zipfdb_storage::{Edit, LogPosition, LogRecord, Store};
+use zipfdb_storage::{Durability, Edit, LogPosition, LogRecord, Store};
 
 use super::runtime::sync::Mutex;
 use super::runtime::turns::Turn;
@@ -33,6 +33,42 @@ struct CorpusEdits {
     visible_at: LogPosition,
     /// What the overlays were made of: what is to be done again when what they rest on is replaced.
     batches: Vec<(LogPosition, Arc<Batch>)>,
+    asked: Asked,
+}
+
+/// The last commits that are to survive something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    /// A power cut.
+    full: LogPosition,
+    /// The end of the process.
+    normal: LogPosition,
+}
+
+impl Asked {
+    /// With a commit at `position` as well.
+    fn and(self, position: LogPosition, durability: Durability) -> Asked {
+        let Asked { full, normal } = self;
+        match durability {
+            Durability::Full => Asked {
+                full: position,
+                normal,
+            },
+            Durability::Normal => Asked {
+                full,
+                normal: position,
+            },
+            Durability::Off => self,
+        }
+    }
+
+    /// What either asks for.
+    fn or(self, other: Asked) -> Asked {
+        Asked {
+            full: self.full.max(other.full),
+            normal: self.normal.max(other.normal),
+        }
+    }
 }
 
 /// What a commit does to a corpus.
@@ -79,8 +115,10 @@ impl Edits {
             .collect()
     }
 
-    /// Makes a commit: `append` puts it into the log and says where it stands, `ensure` returns when it is as durable as its
-    /// committer asked, with all before it. Others may write while it waits for that.
+    /// Makes a commit: `append` puts it into the log and says where it stands, `ensure` returns when the log up to a position
+    /// is as durable as it is told. Others may write while it waits for that.
+    ///
+    /// It also waits for what committers before it asked for in the same corpora: readers see their edits with its own.
     ///
     /// # Errors
     /// Those of the two.
@@ -88,26 +126,38 @@ impl Edits {
         &self,
         turn: Turn,
         commits: Vec<CorpusCommit>,
+        durability: Durability,
         append: impl FnOnce() -> Result<LogPosition>,
-        ensure: impl FnOnce(LogPosition) -> Result<()>,
+        ensure: impl Fn(LogPosition, Durability) -> Result<()>,
     ) -> Result<()> {
         let position = append()?;
-        self.append(position, &commits);
+        let asked = self.append(position, durability, &commits);
         drop(turn);
-        ensure(position)?;
+        ensure(asked.full, Durability::Full)?;
+        ensure(asked.normal, Durability::Normal)?;
+        ensure(position, durability)?;
         self.publish(position, commits);
         Ok(())
     }
 
-    /// Adds a commit, which stands in the log at `position`, to the tips.
-    fn append(&self, position: LogPosition, commits: &[CorpusCommit]) {
+    /// Adds a commit, which stands in the log at `position`, to the tips. Returns what was asked for in its corpora.
+    fn append(
+        &self,
+        position: LogPosition,
+        durability: Durability,
+        commits: &[CorpusCommit],
+    ) -> Asked {
         let mut corpora = self.corpora.lock();
+        let mut asked = Asked::default();
         for commit in commits {
             let edits = corpora.entry(commit.corpus).or_default();
             edits.tip = commit.overlay.clone();
             let batches = commit.batches.iter().cloned();
             edits.batches.extend(batches.map(|batch| (position, batch)));
+            edits.asked = edits.asked.and(position, durability);
+            asked = asked.or(edits.asked);
         }
+        asked
     }
 
     /// Shows a commit to readers, with all before it.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shuttle::thread;
-use zipfdb_storage::LogPosition;
+use zipfdb_storage::{Durability, LogPosition};
 
 use crate::overlay::{Batch, FileState, Insertion, Overlay, StoredFiles};
 use crate::{Error, Result};
@@ -249,25 +249,42 @@ fn who_waits_may_give_up_and_a_close_ends_what_is_to_be_tried_again() {
     });
 }
 
-/// A log without bytes: how many commits were appended, and how many the disk has.
+/// A log without bytes: the commits that were appended, and how many of them the disk has.
 #[derive(Default)]
 struct Commits {
-    appended: Mutex<u64>,
+    appended: Mutex<Vec<Durability>>,
     durable: Mutex<u64>,
 }
 
 impl Commits {
-    fn append(&self) -> LogPosition {
-        let mut appended = self.appended.lock();
-        *appended += 1;
-        at(*appended)
+    fn append(&self, durability: Durability) -> LogPosition {
+        self.appended.lock().push(durability);
+        self.end()
+    }
+
+    fn end(&self) -> LogPosition {
+        at(self.appended.lock().len() as u64)
     }
 
     fn sync(&self) {
-        let end = *self.appended.lock();
+        let end = self.end().offset;
         thread::yield_now();
         let mut durable = self.durable.lock();
         *durable = end.max(*durable);
+    }
+
+    /// Makes commits up to a position durable, of which only full ones ask for it.
+    fn ensure(&self, position: LogPosition, durability: Durability) {
+        if durability == Durability::Full && *self.durable.lock() < position.offset {
+            self.sync();
+        }
+    }
+
+    /// Whether the first commits, so many, are as durable as was asked.
+    fn is_durable(&self, commits: u64) -> bool {
+        let appended = self.appended.lock();
+        let full = (appended[..commits as usize].iter()).rposition(|it| *it == Durability::Full);
+        full.is_none_or(|last| (last as u64) < *self.durable.lock())
     }
 }
 
@@ -318,7 +335,7 @@ impl Database {
     }
 
     /// As `Transaction::commit`.
-    fn commit(&self) -> Result<()> {
+    fn commit(&self, durability: Durability) -> Result<()> {
         let turn = self.writing.wait();
         let (live, mut overlay) = self.tip();
         let batch = Batch::Insert(vec![Insertion {
@@ -332,11 +349,12 @@ impl Database {
             overlay,
             batches: vec![Arc::new(batch)],
         };
-        let ensure = |_| {
-            self.log.sync();
+        let append = || Ok(self.log.append(durability));
+        let ensure = |position, durability| {
+            self.log.ensure(position, durability);
             Ok(())
         };
-        (self.edits).commit(turn, vec![commit], || Ok(self.log.append()), ensure)
+        (self.edits).commit(turn, vec![commit], durability, append, ensure)
     }
 
     /// As `recompress::recompress`.
@@ -344,7 +362,7 @@ impl Database {
         let (live, overlay, merged) = {
             let _turn = self.writing.wait();
             let (live, overlay) = self.tip();
-            (live, overlay, at(*self.log.appended.lock()))
+            (live, overlay, self.log.end())
         };
         thread::yield_now();
         let new = Segment {
@@ -355,7 +373,7 @@ impl Database {
         (self.edits).rebase(&turn, CORPUS, merged, [new.id].into(), &new, || {
             self.log.sync();
             *self.live.lock() = new;
-            Ok(at(*self.log.appended.lock()))
+            Ok(self.log.end())
         })
     }
 
@@ -386,8 +404,8 @@ fn readers_see_all_that_was_acknowledged_and_nothing_that_is_not_durable() {
         for _ in 0..3 {
             let (database, acknowledged) = (database.clone(), acknowledged.clone());
             threads.push(thread::spawn(move || {
-                for _ in 0..2 {
-                    database.commit().unwrap();
+                for durability in [Durability::Full, Durability::Off] {
+                    database.commit(durability).unwrap();
                     *acknowledged.lock() += 1;
                 }
             }));
@@ -406,7 +424,7 @@ fn readers_see_all_that_was_acknowledged_and_nothing_that_is_not_durable() {
             let seen = database.snapshot();
             assert!(seen >= least, "{seen} of {least}");
             assert!(seen >= last, "{seen} after {last}");
-            assert!(seen <= *database.log.durable.lock());
+            assert!(database.log.is_durable(seen), "{seen}");
             last = seen;
         }
         for thread in threads {

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 use crate::snapshot::CorpusView;
-use crate::{Error, Result};
+use crate::Result;
 
 /// What the handles of one open database share. When the last of them goes, recompression in the background ends.
 pub(crate) struct Shared {
@@ -52,11 +52,7 @@ impl Shared {
         corpora: impl IntoIterator<Item = CorpusRecord>,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        if self.store.is_read_only() {
-            return Err(Error::Storage(zipfdb_storage::Error::ReadOnly {
-                path: self.store.path().to_path_buf(),
-            }));
-        }
+        self.store.check_writable()?;
         for record in corpora {
             self.background.hold(&self.core, &record, interrupt)?;
         }

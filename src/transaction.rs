@@ -86,7 +86,8 @@ impl Transaction {
         })
     }
 
-    /// What the edits are to outlive once they are committed; if nobody says otherwise, what `SET durability` says.
+    /// What the edits are to outlive once they are committed; if nobody says otherwise, what `SET durability` says. A commit
+    /// waits for those before it in the same corpora all the same, as they asked.
     pub fn set_durability(&mut self, durability: Durability) {
         self.durability = durability;
     }
@@ -253,8 +254,9 @@ impl Transaction {
         let shared = &self.shared;
         let corpora: Vec<u64> = commits.iter().map(|commit| commit.corpus).collect();
         let append = || Ok(shared.store.append(&records)?);
-        let ensure = |position| Ok(shared.store.ensure_durable(position, self.durability)?);
-        (shared.edits).commit(self.turn, commits, append, ensure)?;
+        let ensure =
+            |position, durability| Ok(shared.store.ensure_durable(position, durability)?);
+        (shared.edits).commit(self.turn, commits, self.durability, append, ensure)?;
         for corpus in corpora {
             shared.recompress_if_due(corpus, interrupt);
         }
@@ -291,7 +293,11 @@ impl Transaction {
     }
 
     /// The place of a corpus among those that are edited.
+    ///
+    /// # Errors
+    /// If there is none, or a commit has failed: the tip holds it, and readers do not see it.
     fn corpus(&mut self, name: &str) -> Result<usize> {
+        self.shared.store.check_writable()?;
         let id = self.shared.store.corpus(name)?.id;
         if let Some(at) = (self.corpora.iter()).position(|edited| edited.record.id == id) {
             return Ok(at);

@@ -318,8 +318,12 @@ fn fail_one_call(changes: &[Change], mode: Mode, call: i64) -> bool {
                 // Nothing has happened and it may be tried again, or nothing is written any more.
                 result = change.perform(database, folder.path());
             }
-            if result.is_err() {
+            if let Err(error) = result {
                 assert_eq!(observe(database).unwrap(), state, "{context}: {change:?}");
+                let error = error.to_string();
+                let is_explained = error.contains("an earlier write failed")
+                    || error.contains("takes no more text");
+                assert!(is_explained, "{context}: {change:?}: {error}");
                 let refused = Change::Create("Other").perform(database, folder.path());
                 let refused = refused.unwrap_err().to_string();
                 assert!(refused.contains("an earlier write failed") || refused.contains("exists"));
@@ -401,4 +405,59 @@ fn after_a_failed_sync_writes_are_refused_and_reads_go_on() {
     let database = options().open(&path).unwrap();
     assert_eq!(observe(&database).unwrap(), state);
     append("again").perform(&database, folder.path()).unwrap();
+}
+
+#[test]
+fn a_commit_that_fails_is_not_seen_and_statements_after_it_say_so() {
+    for durability in ["full", "normal"] {
+        let mut call = 0;
+        loop {
+            let folder = scratch();
+            let path = folder.path().join("d.zdb");
+            let faults = Faulty::new(Mode::Done, i64::MAX);
+            let options = Database::options().threads(1);
+            let database = options
+                .backend(Arc::new(faults.clone()) as Arc<dyn Backend>)
+                .open(&path)
+                .unwrap();
+            let created = Change::Create("plain");
+            created.perform(&database, folder.path()).unwrap();
+            let prepare = "INSERT INTO plain (file, content) VALUES ('f', 'cat '), ('g', 'dog ')";
+            database.execute(prepare).unwrap();
+            database
+                .execute(&format!("SET durability = '{durability}'"))
+                .unwrap();
+            let before = observe(&database).unwrap();
+
+            let delete = "DELETE FROM plain WHERE file = 'f'";
+            faults.left.store(call, Ordering::Relaxed);
+            let result = database.execute(delete);
+            faults.left.store(i64::MAX, Ordering::Relaxed);
+            if result.is_ok() {
+                break;
+            }
+            for statement in [
+                delete,
+                "DELETE FROM plain WHERE file = 'none'",
+                "INSERT INTO plain (file, content) VALUES ('f', 'more ')",
+                "INSERT INTO plain (file, offset, content) VALUES ('f', 2, 'more ')",
+                "BEGIN",
+            ] {
+                assert_eq!(observe(&database).unwrap(), before, "call {call}");
+                let error = database.execute(statement).unwrap_err().to_string();
+                assert!(
+                    error.contains("an earlier write failed"),
+                    "call {call}: {statement}: {error}"
+                );
+            }
+            drop(database);
+            let mut after = before.clone();
+            let edit = Edit::Delete(vec!["f".to_owned()]);
+            Change::Commit(Durability::Full, vec![("plain", edit)]).apply(&mut after);
+            let found = reopen(&path);
+            assert!(found == before || found == after, "call {call}: {found:?}");
+            call += 1;
+        }
+        assert!(call >= 1, "{durability}: no call can fail");
+    }
 }

@@ -261,6 +261,14 @@ impl Store {
         Ok(())
     }
 
+    /// Whether anything may be changed.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::Poisoned`] once a change has failed half way.
+    pub fn check_writable(&self) -> Result<()> {
+        self.shared.check_writable()
+    }
+
     /// Starts publishing segments to a corpus. Nothing is visible before [`Publication::commit`].
     ///
     /// # Errors

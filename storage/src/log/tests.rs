@@ -712,14 +712,17 @@ fn a_failed_sync_fails_all_that_wait_and_every_later_commit() {
         let leader = scope.spawn(move || ensure(position));
         starts.recv().unwrap();
         let waiting = scope.spawn(move || ensure(position));
+        let unwritten = log.append(&[insert(1, "b")], |_| true).unwrap();
         open.send(false).unwrap();
         assert!(matches!(leader.join().unwrap(), Err(Error::Io { .. })));
         assert!(matches!(
             waiting.join().unwrap(),
             Err(Error::Poisoned { .. })
         ));
+        let ensured = log.ensure(unwritten, Durability::Off);
+        assert!(matches!(ensured, Err(Error::Poisoned { .. })));
     });
-    let later = log.append(&[insert(1, "b")], |_| true);
+    let later = log.append(&[insert(1, "c")], |_| true);
     assert!(matches!(later, Err(Error::Poisoned { .. })));
     assert_eq!(replay(&log).len(), 1, "what was acknowledged can be read");
 }

@@ -191,7 +191,8 @@ impl Log {
                 Durability::Full => state.synced >= position,
                 Durability::Normal => state.written >= position,
                 Durability::Off => {
-                    state.written >= position || state.buffer.len() < LOG_BUFFER_SIZE
+                    let is_small = state.buffer.len() < LOG_BUFFER_SIZE;
+                    state.written >= position || (is_small && !state.failed)
                 }
             };
             if done {

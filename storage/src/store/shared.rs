@@ -142,15 +142,20 @@ impl Shared {
         Ok(())
     }
 
-    /// The right to change something.
-    pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>> {
+    pub(super) fn check_writable(&self) -> Result<()> {
         self.refuse_reader()?;
-        let writer = self.writer.lock();
         if self.poisoned.load(Ordering::Acquire) {
             return Err(Error::Poisoned {
                 path: self.path.clone(),
             });
         }
+        Ok(())
+    }
+
+    /// The right to change something.
+    pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>> {
+        let writer = self.writer.lock();
+        self.check_writable()?;
         Ok(writer)
     }
 
