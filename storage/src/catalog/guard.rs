@@ -2,7 +2,8 @@
 //!
 //! Invariant: nothing that this code does reaches the caller but as a [`Fault`]: a panic is caught and prints nothing, a
 //! call that does not return is given up after [`CALL_TIME_MAX`], and what was in use at that moment is leaked instead
-//! of dropped. Where a panic ends the process (`panic = "abort"`) only the second and third hold.
+//! of dropped. Where a panic ends the process (`panic = "abort"`) only the second and third hold; the catalog leaks there
+//! what may panic when it is dropped.
 
 use std::cell::Cell;
 use std::io;
