@@ -93,6 +93,16 @@ pub enum Error {
         /// The newest version this build reads.
         supported: u32,
     },
+    /// The system has no memory for what was read or handed in. Nothing has happened.
+    #[error(
+        "cannot allocate {bytes} bytes for {what}; hint: the system gives this process no more memory"
+    )]
+    NoMemory {
+        /// What they were for.
+        what: String,
+        /// How many.
+        bytes: u64,
+    },
     /// A grammar, dictionary or file table handed in that breaks a rule of its type.
     #[error("invalid {what}: {fault}")]
     Invalid {

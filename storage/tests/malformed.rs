@@ -1,8 +1,9 @@
 //! Segment files that are wrong under right checksums: an error or a sound grammar, and no more memory than the size
 //! of the file allows.
 //!
-//! Checksums tell damage, not malice, so decoders must not trust what they let through. An allocator counts, which makes
-//! this a test binary of its own with one test.
+//! Checksums tell damage, not malice, so decoders must not trust what they let through. And sound ones that the system has
+//! no memory for: an error as well. An allocator counts and refuses, which makes this a test binary of its own, whose tests
+//! take turns.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,20 +11,33 @@
 mod samples;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::AtomicUsize;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicIsize, AtomicUsize};
 
 use samples::{Random, Sample, Shape};
+use zipfdb_storage::{Error, Grammar};
 
-/// The system's allocator, counting what is allocated.
+/// The system's allocator, counting what is allocated, which refuses a large allocation if it is told to.
 struct Counting;
+
+/// Allocations of so many bytes may be refused.
+const LARGE_SIZE: usize = 100 << 10;
+
+/// Large allocations before the one that is refused.
+static LEFT: AtomicIsize = AtomicIsize::new(isize::MAX);
+
+static TURN: Mutex<()> = Mutex::new(());
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: both methods do as the system's allocator does, and keep a count.
+// SAFETY: both methods do as the system's allocator does, or as one does that has no memory, and keep a count.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() >= LARGE_SIZE && LEFT.fetch_sub(1, Relaxed) == 0 {
+            return std::ptr::null_mut();
+        }
         let allocated = ALLOCATED.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(allocated, Relaxed);
         // SAFETY: the caller's promises are passed on.
@@ -129,6 +143,7 @@ fn memory_to_read(file: Vec<u8>) -> (usize, bool) {
 
 #[test]
 fn wrong_sections_under_right_checksums_are_errors_within_bounded_memory() {
+    let _turn = TURN.lock().unwrap();
     let shapes = [(40, 3, 12, 120), (0, 0, 0, 0), (300, 5, 60, 3000)];
     for (seed, (tokens, levels, rules_per_level, root_symbols)) in (1..).zip(shapes) {
         let sample = samples::random(Shape {
@@ -162,4 +177,62 @@ fn wrong_sections_under_right_checksums_are_errors_within_bounded_memory() {
             file.len()
         );
     }
+}
+
+/// As many tokens, rules and symbols of the root, and files enough that whatever grows with one of them is a large allocation.
+fn large_sample() -> Sample {
+    const FILES: u32 = LARGE_SIZE as u32 / 20 + 1;
+    const COUNT: u32 = FILES * 20;
+    let words = (0..COUNT).map(|number| format!("w{number:06}").into_bytes());
+    let dictionary = samples::dictionary_of(words.collect(), Vec::new());
+    let grammar = Grammar {
+        terminal_count: COUNT,
+        rule_offsets: (0..=COUNT).map(|rule| 2 * rule).collect(),
+        symbols: (0..2 * COUNT).map(|place| place / 2).collect(),
+        level_offsets: vec![0, COUNT],
+        root_offsets: (0..=FILES).map(|file| file * 20).collect(),
+        // Each word occurs twice: totals are small enough to be stored.
+        root: (COUNT..2 * COUNT).collect(),
+    };
+    let grammar = grammar.check().unwrap();
+    let file = |file| samples::entry(format!("{file:06}"), &grammar, &dictionary, file);
+    Sample {
+        header: samples::header("large"),
+        files: (0..FILES).map(file).collect(),
+        dictionary,
+        grammar,
+    }
+}
+
+#[test]
+fn sections_that_the_system_has_no_memory_for_are_errors() {
+    let _turn = TURN.lock().unwrap();
+    let file = samples::write(&large_sample());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
+    pool.build().unwrap().install(|| {
+        let mut refused = 0;
+        loop {
+            let reader = samples::open(file.clone()).unwrap();
+            LEFT.store(refused, Relaxed);
+            let read = reader
+                .files()
+                .and_then(|_| reader.totals())
+                .and_then(|_| reader.bodies())
+                .and_then(|bodies| reader.root_of(&bodies, 0))
+                .and_then(|_| reader.grammar());
+            LEFT.store(isize::MAX, Relaxed);
+            match read {
+                Ok(_) => break,
+                Err(error) => {
+                    assert!(matches!(error, Error::NoMemory { .. }), "{error}");
+                    assert!(error.to_string().contains("7.seg; hint: "), "{error}");
+                }
+            }
+            refused += 1;
+        }
+        assert!(
+            refused >= 20,
+            "{refused} allocations are too few to believe"
+        );
+    });
 }

@@ -31,13 +31,13 @@ pub fn verify(
 }
 
 /// Expands a file part by part, and compares size, words and checksum. `take` says whether to go on.
-pub fn expand(
+pub fn expand<E: From<Fault>>(
     file: &FileEntry,
     root: &[u32],
     dictionary: &Dictionary,
     grammar: &Grammar,
-    mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    mut take: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     let mut take = |hasher: &mut crc32fast::Hasher, bytes: &[u8]| {
         hasher.update(bytes);
         take(bytes)
@@ -64,7 +64,7 @@ pub fn expand(
                 bytes += token.len() as u64;
                 words += u64::from(symbol < dictionary.word_tokens());
                 if bytes > file.bytes {
-                    return Err(Fault("a file is longer than the file table says"));
+                    return Err(Fault("a file is longer than the file table says").into());
                 }
                 if buffer.len() + token.len() > BUFFER {
                     take(&mut hasher, &buffer)?;
@@ -80,15 +80,14 @@ pub fn expand(
     }
     take(&mut hasher, &buffer)?;
     if bytes != file.bytes {
-        return Err(Fault("a file is shorter than the file table says"));
+        return Err(Fault("a file is shorter than the file table says").into());
     }
     if words != file.words {
-        return Err(Fault("a file has not as many words as the file table says"));
+        return Err(Fault("a file has not as many words as the file table says").into());
     }
     if hasher.finalize() != file.crc32 {
-        return Err(Fault(
-            "the checksum of a file's content is not that of the file table",
-        ));
+        let fault = Fault("the checksum of a file's content is not that of the file table");
+        return Err(fault.into());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Word tokens come first, in dictionary order, then gap tokens in byte order. The order itself is the tokenizer's
 //! business (it needs case folding); here it only decides how well the bytes compress.
 
+use crate::segment::coding::{NoMemory, filled, reserved};
 use rayon::prelude::*;
 
 /// Tokens that one task looks at, at least.
@@ -135,13 +136,26 @@ impl Dictionary {
 
     /// `[words + 1]`: the tokens of word `w` are `word_offsets[w]..word_offsets[w + 1]`. Parallel on the current pool.
     pub fn word_offsets(&self) -> Vec<u32> {
-        let tokens = (0..self.word_tokens).into_par_iter();
-        let is_second: Vec<bool> = (tokens.with_min_len(TASK_TOKENS))
-            .map(|token| self.is_second_token(token))
-            .collect();
-        let firsts = (0..).zip(is_second).filter(|(_, is_second)| !is_second);
-        let firsts = firsts.map(|(token, _)| token);
-        firsts.chain([self.word_tokens]).collect()
+        let mut is_second = vec![false; self.word_tokens as usize];
+        self.find_second_tokens(&mut is_second);
+        first_tokens(&is_second).collect()
+    }
+
+    /// As [`Dictionary::word_offsets`], unless the system has no memory for them.
+    pub(crate) fn try_word_offsets(&self) -> Result<Vec<u32>, NoMemory> {
+        let mut is_second = filled(false, self.word_tokens as usize)?;
+        self.find_second_tokens(&mut is_second);
+        let mut offsets = reserved(first_tokens(&is_second).count())?;
+        offsets.extend(first_tokens(&is_second));
+        Ok(offsets)
+    }
+
+    fn find_second_tokens(&self, is_second: &mut [bool]) {
+        let tokens = (0..self.word_tokens)
+            .into_par_iter()
+            .with_min_len(TASK_TOKENS);
+        (is_second.par_iter_mut().zip(tokens))
+            .for_each(|(is_second, token)| *is_second = self.is_second_token(token));
     }
 
     /// The word tokens, ascending, whose word starts with a space itself.
@@ -155,6 +169,13 @@ impl Dictionary {
             .windows(2)
             .map(|pair| &self.bytes[pair[0] as usize..pair[1] as usize])
     }
+}
+
+/// The first tokens of words, and the number of word tokens.
+fn first_tokens(is_second: &[bool]) -> impl Iterator<Item = u32> {
+    let firsts = (0..).zip(is_second).filter(|(_, is_second)| !**is_second);
+    let firsts = firsts.map(|(token, _)| token);
+    firsts.chain([is_second.len() as u32]) // at most the tokens
 }
 
 #[cfg(test)]

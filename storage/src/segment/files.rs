@@ -1,7 +1,7 @@
 //! The file table: names, sizes and checksums of the files of a segment.
 
 use super::FileEntry;
-use super::coding::{Fault, check_expansion, pad, varint};
+use super::coding::{DecodeError, Fault, check_expansion, pad, reserved, varint};
 
 /// Whether the file ends with this part.
 const LAST_PART: u8 = 1;
@@ -41,27 +41,28 @@ pub fn encode(files: &[FileEntry]) -> Vec<u8> {
 }
 
 /// Decodes a table of `count` files.
-pub fn decode(section: &[u8], count: u32) -> Result<Vec<FileEntry>, Fault> {
+pub fn decode(section: &[u8], count: u32) -> Result<Vec<FileEntry>, DecodeError> {
     // An entry has at least nine bytes.
     if u64::from(count) * 9 > section.len() as u64 {
-        return Err(Fault("it has fewer files than it claims"));
+        return Err(Fault("it has fewer files than it claims").into());
     }
     let mut input = section;
-    let mut files: Vec<FileEntry> = Vec::with_capacity(count as usize);
+    let mut files: Vec<FileEntry> = reserved(count as usize)?;
     let mut decoded = 0;
     for _ in 0..count {
         let previous = files.last().map_or(&[][..], |file| file.name.as_bytes());
         let shared = usize::try_from(varint::read(&mut input)?)
             .ok()
             .and_then(|shared| previous.get(..shared));
-        let mut name = shared
-            .ok_or(Fault("a name shares more than the one before has"))?
-            .to_vec();
+        let shared = shared.ok_or(Fault("a name shares more than the one before has"))?;
         let size =
             usize::try_from(varint::read(&mut input)?).map_err(|_| Fault("a name is too long"))?;
-        name.extend_from_slice(varint::take(&mut input, size)?);
-        decoded += name.len() as u64;
+        let own = varint::take(&mut input, size)?;
+        decoded += (shared.len() + own.len()) as u64;
         check_expansion(section.len(), decoded)?;
+        let mut name = reserved(shared.len() + own.len())?;
+        name.extend_from_slice(shared);
+        name.extend_from_slice(own);
         let name = String::from_utf8(name).map_err(|_| Fault("a name is not UTF-8"))?;
         let flags = varint::take(&mut input, 1)?[0];
         let (first_byte, first_word) = match flags & FIRST_PART {

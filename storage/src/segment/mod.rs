@@ -13,7 +13,7 @@ mod tokens;
 mod totals;
 mod writer;
 
-pub(crate) use coding::{Fault, varint};
+pub(crate) use coding::{Fault, reserved, varint};
 
 pub use dictionary::Dictionary;
 pub use reader::SegmentReader;

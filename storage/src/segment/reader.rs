@@ -6,7 +6,7 @@
 //!
 //! The file stays open. Sections are read into memory to be decoded and dropped when they are.
 
-use super::coding::Fault;
+use super::coding::{DecodeError, Fault, NoMemory, reserve};
 use super::frame::{self, Frame, FrameFault, STORED};
 use super::symbols::{self, Bodies, Coded, Counts, Part};
 use super::{
@@ -117,7 +117,7 @@ impl SegmentReader {
         if self.totals.get().is_none() {
             let section = self.section(Section::Totals)?;
             let decoded = totals::decode(&section, self.dictionary()?)
-                .map_err(|fault| self.corrupt(Section::Totals, fault))?;
+                .map_err(|error| self.failed(Section::Totals, error))?;
             let _ = self.totals.set(decoded); // another thread was first: the same
         }
         Ok(self.totals.get().expect("it is set").as_deref())
@@ -170,7 +170,7 @@ impl SegmentReader {
         let coded = self.read(Section::Root, bodies.root_extent(&positions))?;
         bodies
             .decode_root(&coded, positions)
-            .map_err(|fault| self.corrupt(Section::Root, fault))
+            .map_err(|error| self.failed(Section::Root, error))
     }
 
     /// Checks everything: all checksums, all sections, and that the grammar expands to files of the sizes, word counts
@@ -189,7 +189,7 @@ impl SegmentReader {
     pub fn verify_until(&self, stop: &AtomicBool) -> Result<()> {
         if read_frame(&self.path, &*self.file)? != self.frame {
             let fault = Fault("it is not what it was when the file was opened");
-            return Err(self.corrupt(Section::Frame, fault));
+            return Err(self.failed(Section::Frame, fault));
         }
         for section in STORED {
             if stop.load(Ordering::Relaxed) {
@@ -202,10 +202,10 @@ impl SegmentReader {
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        verified.map_err(|fault| self.corrupt(Section::Root, fault))?;
+        verified.map_err(|error| self.failed(Section::Root, error))?;
         match self.totals()? {
             Some(totals) => totals::verify(totals, dictionary, grammar)
-                .map_err(|fault| self.corrupt(Section::Totals, fault)),
+                .map_err(|error| self.failed(Section::Totals, error)),
             None => Ok(()),
         }
     }
@@ -224,17 +224,22 @@ impl SegmentReader {
         // Files are numbered by u32.
         let root = grammar.root_of(file as u32);
         content::expand(&files[file], root, self.dictionary()?, grammar, |bytes| {
+            // Grows with what there is: the size that the file table claims may be any.
+            if content.try_reserve(bytes.len()).is_err() {
+                let bytes = files[file].bytes;
+                return Err(DecodeError::NoMemory(NoMemory { bytes }));
+            }
             content.extend_from_slice(bytes);
             Ok(())
         })
-        .map_err(|fault| self.corrupt(Section::Root, fault))?;
+        .map_err(|error| self.failed(Section::Root, error))?;
         Ok(content)
     }
 
     fn decode_files(&self) -> Result<Vec<FileEntry>> {
-        let corrupt = |fault| self.corrupt(Section::Files, fault);
+        let failed = |error| self.failed(Section::Files, error);
         let files =
-            files::decode(&self.section(Section::Files)?, self.info().files).map_err(corrupt)?;
+            files::decode(&self.section(Section::Files)?, self.info().files).map_err(failed)?;
         let sum = |of: fn(&FileEntry) -> u64| {
             files
                 .iter()
@@ -243,7 +248,7 @@ impl SegmentReader {
         if sum(|file| file.bytes) != Some(self.info().bytes)
             || sum(|file| file.words) != Some(self.info().words)
         {
-            return Err(corrupt(Fault("sizes of files do not add up")));
+            return Err(failed(Fault("sizes of files do not add up").into()));
         }
         Ok(files)
     }
@@ -253,9 +258,9 @@ impl SegmentReader {
             (self.section(Section::Words)?, self.section(Section::Gaps)?);
         let mut word_section = &*word_section;
         let own_spaces = tokens::decode_ids(&mut word_section, self.info().tokens)
-            .map_err(|fault| self.corrupt(Section::Words, fault))?;
+            .map_err(|error| self.failed(Section::Words, error))?;
         let decode =
-            |section, bytes| tokens::decode(bytes).map_err(|fault| self.corrupt(section, fault));
+            |section, bytes| tokens::decode(bytes).map_err(|error| self.failed(section, error));
         let (words, gaps) = rayon::join(
             || decode(Section::Words, word_section),
             || decode(Section::Gaps, &gap_section),
@@ -263,7 +268,7 @@ impl SegmentReader {
         let (mut words, gaps) = (words?, gaps?);
         let word_tokens = words.offsets.len() - 1;
         if (word_tokens + gaps.offsets.len() - 1) as u64 != u64::from(self.info().tokens) {
-            return Err(self.corrupt(
+            return Err(self.failed(
                 Section::Words,
                 Fault("it has not as many tokens as it claims"),
             ));
@@ -273,9 +278,12 @@ impl SegmentReader {
             offsets.is_some_and(|range| words.bytes[range[0] as usize] == b' ')
         };
         if !own_spaces.iter().all(starts_with_space) {
-            return Err(self.corrupt(Section::Words, Fault("a space belongs to no word")));
+            return Err(self.failed(Section::Words, Fault("a space belongs to no word")));
         }
         let end = words.bytes.len() as u64;
+        reserve(&mut words.bytes, gaps.bytes.len())
+            .and_then(|()| reserve(&mut words.offsets, gaps.offsets.len() - 1))
+            .map_err(|error| self.failed(Section::Gaps, error))?;
         words.bytes.extend_from_slice(&gaps.bytes);
         words
             .offsets
@@ -299,14 +307,14 @@ impl SegmentReader {
             root_symbols: info.root_symbols,
             files: info.files,
         };
-        let corrupt = |(part, fault)| {
+        let failed = |(part, error): (Part, DecodeError)| {
             let section = match part {
                 Part::Rules => Section::Rules,
                 Part::Model => Section::Model,
                 Part::Bodies => Section::Bodies,
                 Part::Root => Section::Root,
             };
-            self.corrupt(section, fault)
+            self.failed(section, error)
         };
         let (dictionary, parts) = rayon::join(
             || self.dictionary(),
@@ -315,7 +323,7 @@ impl SegmentReader {
                 let bodies = self.section(Section::Bodies)?;
                 let root = self.section(Section::Root)?;
                 let rules = symbols::decode_rules(&self.section(Section::Rules)?, counts);
-                Ok((model, bodies, root, rules.map_err(corrupt)?))
+                Ok((model, bodies, root, rules.map_err(failed)?))
             },
         );
         let (dictionary, (model, bodies, root, rules)) = (dictionary?, parts?);
@@ -324,7 +332,7 @@ impl SegmentReader {
             bodies: &bodies,
             root: &root,
         };
-        let bodies = symbols::decode(&coded, counts, rules, dictionary).map_err(corrupt)?;
+        let bodies = symbols::decode(&coded, counts, rules, dictionary).map_err(failed)?;
         Ok((bodies, root))
     }
 
@@ -343,7 +351,7 @@ impl SegmentReader {
             Some(section) => bodies.into_grammar(&section[extent]),
             None => bodies.into_grammar(&self.read(Section::Root, extent)?),
         };
-        decoded.map_err(|fault| self.corrupt(Section::Root, fault))
+        decoded.map_err(|error| self.failed(Section::Root, error))
     }
 
     /// The bytes of a section, verified.
@@ -390,11 +398,12 @@ impl SegmentReader {
         self.frame.extents[index.expect("the frame is never asked for")]
     }
 
-    fn corrupt(&self, section: Section, fault: Fault) -> Error {
-        Error::Corrupt {
-            path: self.path.clone(),
-            part: section.name(),
-            fault: fault.0,
+    /// Why a section was not decoded.
+    fn failed(&self, section: Section, error: impl Into<DecodeError>) -> Error {
+        let (path, part) = (self.path.clone(), section.name());
+        match error.into() {
+            DecodeError::Fault(Fault(fault)) => Error::Corrupt { path, part, fault },
+            DecodeError::NoMemory(error) => error.of(format!("{part} of {}", path.display())),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: totals follow from dictionary and grammar. What is stored is believed because of its checksum; `verify`
 //! counts again. A word whose total does not fit 32 bits leaves the section empty, and nothing is stored.
 
-use super::coding::{Fault, numbers};
+use super::coding::{DecodeError, Fault, filled, numbers};
 use crate::{Dictionary, Grammar};
 use rayon::prelude::*;
 
@@ -18,19 +18,22 @@ pub fn encode(dictionary: &Dictionary, grammar: &Grammar) -> Vec<u8> {
     let Some(totals) = count(dictionary, grammar) else {
         return Vec::new();
     };
-    let rows = rows(dictionary);
+    let mut rows = vec![0; totals.len()];
+    set_rows(&mut rows, dictionary, &dictionary.word_offsets());
     let mut out = Vec::new();
     numbers::write(&mut out, &totals, ROWS, |word| usize::from(rows[word]));
     out
 }
 
 /// Decodes a section; none if nothing is stored.
-pub fn decode(section: &[u8], dictionary: &Dictionary) -> Result<Option<Vec<u32>>, Fault> {
+pub fn decode(section: &[u8], dictionary: &Dictionary) -> Result<Option<Vec<u32>>, DecodeError> {
     if section.is_empty() {
         return Ok(None);
     }
     let mut input = section;
-    let rows = rows(dictionary);
+    let offsets = dictionary.try_word_offsets()?;
+    let mut rows = filled(0, offsets.len() - 1)?;
+    set_rows(&mut rows, dictionary, &offsets);
     let row = |word: usize| usize::from(rows[word]);
     numbers::read(&mut input, rows.len(), ROWS, row).map(Some)
 }
@@ -43,9 +46,9 @@ pub fn verify(stored: &[u32], dictionary: &Dictionary, grammar: &Grammar) -> Res
     }
 }
 
-/// For each word its table: how long it is, and which of its two tokens it has. Short ones are frequent, and those that
+/// Sets for each word its table: how long it is, and which of its two tokens it has. Short ones are frequent, and those that
 /// have both occur twice at least.
-fn rows(dictionary: &Dictionary) -> Vec<u8> {
+fn set_rows(rows: &mut [u8], dictionary: &Dictionary, offsets: &[u32]) {
     let row = |tokens: &[u32]| {
         let kind = match tokens[1] - tokens[0] {
             1 => usize::from(dictionary.has_glued_space(tokens[0])),
@@ -54,9 +57,8 @@ fn rows(dictionary: &Dictionary) -> Vec<u8> {
         let size = dictionary.word(tokens[0]).len().min(SIZE_MAX);
         (kind * (SIZE_MAX + 1) + size) as u8 // below ROWS
     };
-    let offsets = dictionary.word_offsets();
     let words = offsets.par_windows(2).with_min_len(TASK_WORDS);
-    words.map(row).collect()
+    (rows.par_iter_mut().zip(words)).for_each(|(of, tokens)| *of = row(tokens));
 }
 
 /// Words that one task looks at, at least.

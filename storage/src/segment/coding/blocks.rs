@@ -1,6 +1,6 @@
 //! Independent blocks one after the other, with their sizes in front, so that each can be found and decoded alone.
 
-use super::{Fault, varint};
+use super::{DecodeError, Fault, reserved, varint};
 
 /// Appends the sizes of all blocks, then the blocks.
 pub fn write(out: &mut Vec<u8>, blocks: &[Vec<u8>]) {
@@ -13,20 +13,25 @@ pub fn write(out: &mut Vec<u8>, blocks: &[Vec<u8>]) {
 }
 
 /// Takes `count` blocks off the front of `input`.
-pub fn read<'a>(input: &mut &'a [u8], count: usize) -> Result<Vec<&'a [u8]>, Fault> {
-    read_sizes(input, count)?
-        .into_iter()
-        .map(|size| varint::take(input, size))
-        .collect()
+pub fn read<'a>(input: &mut &'a [u8], count: usize) -> Result<Vec<&'a [u8]>, DecodeError> {
+    let sizes = read_sizes(input, count)?;
+    let mut blocks = reserved(count)?;
+    for size in sizes {
+        blocks.push(varint::take(input, size)?);
+    }
+    Ok(blocks)
 }
 
 /// Takes the sizes of `count` blocks, which follow them, off the front of `input`.
-pub fn read_sizes(input: &mut &[u8], count: usize) -> Result<Vec<usize>, Fault> {
+pub fn read_sizes(input: &mut &[u8], count: usize) -> Result<Vec<usize>, DecodeError> {
     if count > input.len() {
-        return Err(Fault("it has fewer blocks than it claims"));
+        return Err(Fault("it has fewer blocks than it claims").into());
     }
-    let sizes = (0..count).map(|_| Ok(varint::read_u32(input)? as usize));
-    sizes.collect()
+    let mut sizes = reserved(count)?;
+    for _ in 0..count {
+        sizes.push(varint::read_u32(input)? as usize);
+    }
+    Ok(sizes)
 }
 
 /// Appends a part with its size in front.

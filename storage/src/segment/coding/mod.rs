@@ -13,9 +13,70 @@ pub mod rans;
 pub mod tables;
 pub mod varint;
 
+use crate::Error;
+
 /// What a decoder says of bytes that no encoder wrote; the reader adds the file and the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault(pub &'static str);
+
+/// Why bytes were not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// No encoder wrote them.
+    Fault(Fault),
+    /// The system has no memory for what they stand for.
+    NoMemory(NoMemory),
+}
+
+impl From<Fault> for DecodeError {
+    fn from(fault: Fault) -> DecodeError {
+        DecodeError::Fault(fault)
+    }
+}
+
+impl From<NoMemory> for DecodeError {
+    fn from(error: NoMemory) -> DecodeError {
+        DecodeError::NoMemory(error)
+    }
+}
+
+/// So many bytes are more than the system gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory {
+    /// How many.
+    pub bytes: u64,
+}
+
+impl NoMemory {
+    /// The error that says what they were for.
+    pub fn of(self, what: impl Into<String>) -> Error {
+        Error::NoMemory {
+            what: what.into(),
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// Makes room for so many items more, and not for others.
+pub fn reserve<T>(items: &mut Vec<T>, count: usize) -> Result<(), NoMemory> {
+    items.try_reserve_exact(count).map_err(|_| NoMemory {
+        bytes: (count as u64).saturating_mul(size_of::<T>() as u64),
+    })
+}
+
+/// Room for so many items, and no item.
+pub fn reserved<T>(count: usize) -> Result<Vec<T>, NoMemory> {
+    let mut items = Vec::new();
+    reserve(&mut items, count)?;
+    Ok(items)
+}
+
+/// So many times the same.
+pub fn filled<T: Clone>(item: T, count: usize) -> Result<Vec<T>, NoMemory> {
+    let mut items = reserved(count)?;
+    items.resize(count, item);
+    Ok(items)
+}
 
 /// Most bytes of memory that one byte of a file may stand for, per decoded array.
 ///
@@ -37,4 +98,18 @@ pub fn check_expansion(coded: usize, decoded: u64) -> Result<(), Fault> {
         return Err(Fault("it claims to hold more than its size allows"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_no_system_has_is_an_error() {
+        let bytes = (usize::MAX / 2) as u64;
+        assert_eq!(reserved::<u8>(usize::MAX / 2), Err(NoMemory { bytes }));
+        assert_eq!(filled(0u8, usize::MAX / 2), Err(NoMemory { bytes }));
+        let error = filled(0u64, usize::MAX / 16);
+        assert_eq!(error.unwrap_err().bytes, (usize::MAX / 16 * 8) as u64);
+    }
 }

@@ -6,7 +6,7 @@
 
 use super::adaptive::{Decoder, Encoder};
 use super::tables::Tables;
-use super::{Fault, blocks, check_expansion, pad, rans};
+use super::{DecodeError, blocks, check_expansion, filled, pad, rans};
 use rayon::prelude::*;
 
 /// Numbers of a block; the last one may have fewer.
@@ -58,15 +58,15 @@ pub fn read(
     count: usize,
     rows: usize,
     row_of: impl Fn(usize) -> usize + Sync,
-) -> Result<Vec<u32>, Fault> {
+) -> Result<Vec<u32>, DecodeError> {
     let mut part = blocks::read_part(input)?;
     check_expansion(part.len(), count as u64 * SIZE)?;
     let mut coder = Decoder::new(blocks::read_part(&mut part)?);
     let tables = Tables::read(&mut coder, rows, SYMBOLS, |row| row.checked_sub(1))?;
     coder.finish()?;
-    let lookup = tables.lookup();
+    let lookup = tables.lookup()?;
     let coded = blocks::read(&mut part, count.div_ceil(BLOCK_NUMBERS))?;
-    let mut values = vec![0; count];
+    let mut values = filled(0, count)?;
     values
         .par_chunks_mut(BLOCK_NUMBERS)
         .zip(coded)

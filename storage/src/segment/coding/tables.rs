@@ -3,9 +3,9 @@
 //! Counts are rounded to two bits after their leading one before anything uses them, so that a table costs a few bits
 //! an entry; writer and reader make the same shares from the same rounded counts.
 
-use super::Fault;
 use super::adaptive::{Bit, Coder, Decoder, Number};
 use super::rans::{PROBABILITY_BITS, Share};
+use super::{DecodeError, Fault, NoMemory, filled};
 
 /// Most symbols of a table.
 pub const SYMBOLS_MAX: usize = 256;
@@ -81,13 +81,13 @@ impl Tables {
         rows: usize,
         symbols: usize,
         parent: impl Fn(usize) -> Option<usize>,
-    ) -> Result<Tables, Fault> {
+    ) -> Result<Tables, DecodeError> {
         let mut model = TableModel::default();
-        let mut steps = vec![0; rows * symbols];
+        let mut steps = filled(0, rows * symbols)?;
         for row in 0..rows {
             model.code_row(coder, &mut steps, symbols, row, parent(row));
             if coder.is_overrun() {
-                return Err(Fault("the tables are cut off"));
+                return Err(Fault("the tables are cut off").into());
             }
         }
         Ok(Tables { symbols, steps })
@@ -103,34 +103,30 @@ impl Tables {
         let mut frequencies = Vec::with_capacity(self.symbols);
         for row in self.steps.chunks_exact(self.symbols.max(1)) {
             normalise(row, &mut frequencies);
-            let mut start = 0;
-            for &frequency in &frequencies {
-                shares.push(Share::new(start, frequency));
-                start += frequency;
-            }
+            shares.extend(shares_of(&frequencies));
         }
         shares
     }
 
     /// The form for decoding. In a row without counts every slot means symbol 0.
-    pub fn lookup(&self) -> Lookup {
+    pub fn lookup(&self) -> Result<Lookup, NoMemory> {
         let symbols = self.symbols.max(1);
         let stride = symbols + WINDOW + 1;
         let mut lookup = Lookup {
             symbols,
             stride,
-            starts: vec![SLOTS as i16; self.rows() * stride],
-            names: vec![0; self.rows() * symbols],
-            guesses: vec![0; self.rows() * WINDOWS],
+            starts: filled(SLOTS as i16, self.rows() * stride)?,
+            names: filled(0, self.rows() * symbols)?,
+            guesses: filled(0, self.rows() * WINDOWS)?,
         };
-        let shares = self.shares();
-        for (row, shares) in shares.chunks_exact(symbols).enumerate() {
+        let mut frequencies = Vec::with_capacity(symbols);
+        for (row, steps) in self.steps.chunks_exact(symbols).enumerate() {
+            normalise(steps, &mut frequencies);
             let starts = &mut lookup.starts[row * stride..][..stride];
             let names = &mut lookup.names[row * symbols..][..symbols];
             let guesses = &mut lookup.guesses[row * WINDOWS..][..WINDOWS];
             starts[0] = 0;
-            let possible = shares
-                .iter()
+            let possible = shares_of(&frequencies)
                 .enumerate()
                 .filter(|(_, share)| share.frequency() > 0);
             for ((symbol, share), (start, name)) in possible.zip(starts.iter_mut().zip(names)) {
@@ -145,7 +141,7 @@ impl Tables {
                 *guess = guessed as u8; // below SYMBOLS_MAX
             }
         }
-        lookup
+        Ok(lookup)
     }
 }
 
@@ -185,6 +181,15 @@ impl Lookup {
         decoder.advance(Share::new(start as u32, (end - start) as u32)); // 0 <= start <= end
         usize::from(self.names[row * self.symbols + guess + further])
     }
+}
+
+/// The shares of symbols that are so frequent.
+fn shares_of(frequencies: &[u32]) -> impl Iterator<Item = Share> {
+    let mut end = 0;
+    frequencies.iter().map(move |&frequency| {
+        end += frequency;
+        Share::new(end - frequency, frequency)
+    })
 }
 
 /// Shares `1 << PROBABILITY_BITS` out in proportion to the counts of `steps`; at least 1 for each that is not 0.

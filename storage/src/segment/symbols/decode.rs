@@ -6,13 +6,15 @@ use super::contexts::Contexts;
 use super::history::{History, REPEATS, distance_bits};
 use super::model::{
     ACTIONS, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, Ranking, Shapes, StoredClasses,
-    action_parent, action_row, action_rows, class_parent, class_row, frequency_row, level_rows,
+    action_parent, action_row, action_rows, class_parent, class_row, frequency_row, set_level_rows,
 };
 use crate::grammar::LEVELS_MAX;
 use crate::segment::coding::adaptive::Decoder;
 use crate::segment::coding::rans::{self, Below};
 use crate::segment::coding::tables::{Lookup, Tables};
-use crate::segment::coding::{Fault, blocks, check_expansion, numbers, varint};
+use crate::segment::coding::{
+    DecodeError, Fault, blocks, check_expansion, filled, numbers, reserved, varint,
+};
 use crate::{Dictionary, Grammar};
 use rayon::prelude::*;
 use std::fmt;
@@ -84,11 +86,11 @@ pub fn decode(
     counts: Counts,
     rules: Rules,
     dictionary: &Dictionary,
-) -> Result<Bodies, (Part, Fault)> {
+) -> Result<Bodies, (Part, DecodeError)> {
     check_expansion(coded.bodies.len(), counts.symbols.saturating_mul(4))
-        .map_err(|fault| (Part::Bodies, fault))?;
+        .map_err(|fault| (Part::Bodies, fault.into()))?;
     check_expansion(coded.root.len(), counts.root_symbols.saturating_mul(4))
-        .map_err(|fault| (Part::Root, fault))?;
+        .map_err(|fault| (Part::Root, fault.into()))?;
     let mut model =
         decode_model(coded.model, &rules, dictionary).map_err(|fault| (Part::Model, fault))?;
     let symbols =
@@ -104,7 +106,7 @@ pub fn decode(
         root: Vec::new(),
     };
     match rules.fault() {
-        Some(fault) => Err((Part::Bodies, Fault(fault))),
+        Some(fault) => Err((Part::Bodies, Fault(fault).into())),
         None => Ok(Bodies {
             rules,
             root_offsets,
@@ -143,35 +145,34 @@ impl Bodies {
         &self,
         coded: &[u8],
         positions: Range<usize>,
-    ) -> Result<Vec<u32>, Fault> {
+    ) -> Result<Vec<u32>, DecodeError> {
         let chunks = chunks::of_positions(&positions);
         let start = chunks.start * chunks::CHUNK_SYMBOLS;
         let size = self.root_size().min(chunks.end * chunks::CHUNK_SYMBOLS);
-        let mut root = vec![0u32; size.saturating_sub(start)];
+        let mut root = filled(0u32, size.saturating_sub(start))?;
         let first_byte = self.root_extent(&positions).start;
-        let lanes = (root.chunks_mut(chunks::CHUNK_SYMBOLS))
-            .zip(&self.root_chunks[chunks])
-            .map(|(target, chunk)| {
-                let coded = &coded[chunk.range.start - first_byte..chunk.range.end - first_byte];
-                match crc32fast::hash(coded) == chunk.crc32 {
-                    true => Ok((None, target, coded)),
-                    false => Err(Fault("it is not what it was when it was verified")),
-                }
-            })
-            .collect::<Result<_, _>>()?;
+        let mut lanes = reserved(chunks.len())?;
+        let targets = root.chunks_mut(chunks::CHUNK_SYMBOLS);
+        for (target, chunk) in targets.zip(&self.root_chunks[chunks]) {
+            let coded = &coded[chunk.range.start - first_byte..chunk.range.end - first_byte];
+            if crc32fast::hash(coded) != chunk.crc32 {
+                return Err(Fault("it is not what it was when it was verified").into());
+            }
+            lanes.push((None, target, coded));
+        }
         decode_chunks(lanes, &self.model, 1)?;
         root.truncate(positions.end - start);
         root.drain(..positions.start - start);
         let symbols = self.rules.terminal_count + self.rules.rule_count();
         if root.iter().any(|&symbol| symbol >= symbols) {
-            return Err(Fault("it uses a symbol that does not exist"));
+            return Err(Fault("it uses a symbol that does not exist").into());
         }
         Ok(root)
     }
 
     /// The whole grammar; `coded` are the bytes of the section of the root at [`Bodies::root_extent`] of
     /// [`Bodies::whole_root`].
-    pub(crate) fn into_grammar(self, coded: &[u8]) -> Result<Grammar, Fault> {
+    pub(crate) fn into_grammar(self, coded: &[u8]) -> Result<Grammar, DecodeError> {
         let root = self.decode_root(coded, self.whole_root())?;
         Ok(Grammar {
             root_offsets: self.root_offsets,
@@ -213,19 +214,19 @@ pub struct Rules {
 }
 
 /// Decodes the section of rules, which needs no other.
-pub fn decode_rules(section: &[u8], counts: Counts) -> Result<Rules, (Part, Fault)> {
-    read_rules(section, counts).map_err(|fault| (Part::Rules, fault))
+pub fn decode_rules(section: &[u8], counts: Counts) -> Result<Rules, (Part, DecodeError)> {
+    read_rules(section, counts).map_err(|error| (Part::Rules, error))
 }
 
-fn read_rules(mut input: &[u8], counts: Counts) -> Result<Rules, Fault> {
+fn read_rules(mut input: &[u8], counts: Counts) -> Result<Rules, DecodeError> {
     let terminals = counts.tokens;
     let rules = counts.rules as usize;
     check_expansion(input.len(), rules as u64 * 4)?;
     if u64::from(terminals) + rules as u64 >= 1 << 31 {
-        return Err(Fault("it has too many symbols"));
+        return Err(Fault("it has too many symbols").into());
     }
     if counts.levels as usize > input.len().min(LEVELS_MAX) {
-        return Err(Fault("it has fewer levels than it claims, or too many"));
+        return Err(Fault("it has fewer levels than it claims, or too many").into());
     }
     let mut level_offsets = vec![0u32];
     for _ in 0..counts.levels {
@@ -236,12 +237,13 @@ fn read_rules(mut input: &[u8], counts: Counts) -> Result<Rules, Fault> {
         level_offsets.push(next.ok_or(Fault("a level has no rules or too many"))?);
     }
     if level_offsets[level_offsets.len() - 1] != counts.rules {
-        return Err(Fault("levels do not hold all rules"));
+        return Err(Fault("levels do not hold all rules").into());
     }
-    let levels = level_rows(&level_offsets);
+    let mut levels = filled(0, rules)?;
+    set_level_rows(&mut levels, &level_offsets);
     let row = |rule: usize| usize::from(levels[rule]);
     let lengths = numbers::read(&mut input, rules, LEVEL_ROWS, row)?;
-    let mut offsets = Vec::with_capacity(rules + 1);
+    let mut offsets = reserved(rules + 1)?;
     offsets.push(0u32);
     for length in lengths {
         let next = length
@@ -250,7 +252,7 @@ fn read_rules(mut input: &[u8], counts: Counts) -> Result<Rules, Fault> {
         offsets.push(next.ok_or(Fault("bodies are too long"))?);
     }
     if u64::from(offsets[rules]) != counts.symbols {
-        return Err(Fault("lengths of bodies do not add up"));
+        return Err(Fault("lengths of bodies do not add up").into());
     }
     let mut first = numbers::read(&mut input, rules, LEVEL_ROWS, row)?;
     for level in level_offsets.windows(2) {
@@ -258,9 +260,8 @@ fn read_rules(mut input: &[u8], counts: Counts) -> Result<Rules, Fault> {
         for first in &mut first[level[0] as usize..level[1] as usize] {
             last = last.wrapping_add(*first);
             if last >= terminals + level[0] {
-                return Err(Fault(
-                    "a body begins with a rule that is not of a lower level",
-                ));
+                let fault = Fault("a body begins with a rule that is not of a lower level");
+                return Err(fault.into());
             }
             *first = last;
         }
@@ -336,26 +337,29 @@ impl Model {
     }
 }
 
-fn decode_model(mut input: &[u8], rules: &Rules, dictionary: &Dictionary) -> Result<Model, Fault> {
+fn decode_model(
+    mut input: &[u8],
+    rules: &Rules,
+    dictionary: &Dictionary,
+) -> Result<Model, DecodeError> {
     let symbols = rules.terminals + rules.first.len();
     let row = |symbol| frequency_row(symbol, dictionary, &rules.offsets);
-    let frequencies = numbers::read(&mut input, symbols, FREQUENCY_ROWS, row)?
-        .into_iter()
-        .map(|value| {
-            u8::try_from(value)
-                .ok()
-                .filter(|&frequency| usize::from(frequency) <= FREQUENCIES)
-        })
-        .collect::<Option<Vec<u8>>>()
-        .ok_or(Fault("a frequency class does not exist"))?;
+    let mut frequencies = reserved(symbols)?;
+    for value in numbers::read(&mut input, symbols, FREQUENCY_ROWS, row)? {
+        match u8::try_from(value) {
+            Ok(frequency) if usize::from(frequency) <= FREQUENCIES => frequencies.push(frequency),
+            _ => return Err(Fault("a frequency class does not exist").into()),
+        }
+    }
     let mut coder = Decoder::new(blocks::read_part(&mut input)?);
     let mut stored = StoredClasses::default();
     let ends = stored.code(
         &mut coder,
-        &Shapes::new(dictionary),
+        &Shapes::new(dictionary, filled(0, rules.terminals)?),
         &frequencies,
         &rules.first,
         None,
+        reserved(symbols)?,
     )?;
     let classes = stored.classes;
     let contexts = Contexts::code(&mut coder, classes, None)?;
@@ -388,20 +392,24 @@ fn decode_model(mut input: &[u8], rules: &Rules, dictionary: &Dictionary) -> Res
         frequencies,
         ends,
         contexts,
-        class_lookup: class_tables.lookup(),
-        action_lookup: action_tables.lookup(),
+        class_lookup: class_tables.lookup()?,
+        action_lookup: action_tables.lookup()?,
         buckets,
-        ranked_ends: vec![RankedEnds::default(); ranked as usize + RANKED_SPARE],
-        ranked: vec![0; ranked as usize + RANKED_SPARE],
+        ranked_ends: filled(RankedEnds::default(), ranked as usize + RANKED_SPARE)?,
+        ranked: filled(0, ranked as usize + RANKED_SPARE)?,
     };
     model.admit(0..rules.terminals);
     Ok(model)
 }
 
-fn decode_bodies(mut input: &[u8], rules: &Rules, model: &mut Model) -> Result<Vec<u32>, Fault> {
+fn decode_bodies(
+    mut input: &[u8],
+    rules: &Rules,
+    model: &mut Model,
+) -> Result<Vec<u32>, DecodeError> {
     let chunks = chunks::of_bodies(&rules.offsets, &rules.level_offsets);
     let coded = blocks::read(&mut input, chunks.len())?;
-    let mut symbols = vec![0u32; rules.offsets[rules.offsets.len() - 1] as usize];
+    let mut symbols = filled(0u32, rules.offsets[rules.offsets.len() - 1] as usize)?;
     let mut next_chunk = 0;
     for (level, level_rules) in rules.level_offsets.windows(2).enumerate() {
         let level_rules = level_rules[0] as usize..level_rules[1] as usize;
@@ -411,7 +419,7 @@ fn decode_bodies(mut input: &[u8], rules: &Rules, model: &mut Model) -> Result<V
             .count();
         let level_chunks = next_chunk..next_chunk + level_chunks;
         next_chunk = level_chunks.end;
-        let mut lanes = Vec::with_capacity(level_chunks.len());
+        let mut lanes = reserved(level_chunks.len())?;
         let mut rest = &mut symbols[rules.offsets[level_rules.start] as usize..];
         for (chunk, coded) in chunks[level_chunks.clone()]
             .iter()
@@ -456,10 +464,10 @@ fn decode_bodies(mut input: &[u8], rules: &Rules, model: &mut Model) -> Result<V
 fn decode_root_extents(
     section: &[u8],
     counts: Counts,
-) -> Result<(Vec<u32>, Vec<RootChunk>), Fault> {
+) -> Result<(Vec<u32>, Vec<RootChunk>), DecodeError> {
     let mut input = section;
     let lengths = numbers::read(&mut input, counts.files as usize, 1, |_| 0)?;
-    let mut offsets = Vec::with_capacity(lengths.len() + 1);
+    let mut offsets = reserved(lengths.len() + 1)?;
     offsets.push(0u32);
     for length in lengths {
         let next = offsets[offsets.len() - 1].checked_add(length);
@@ -467,24 +475,25 @@ fn decode_root_extents(
     }
     let root_size = offsets[offsets.len() - 1];
     if u64::from(root_size) != counts.root_symbols {
-        return Err(Fault("lengths of roots do not add up"));
+        return Err(Fault("lengths of roots do not add up").into());
     }
     let chunk_count = chunks::of_root(root_size as usize).len();
     let sizes = blocks::read_sizes(&mut input, chunk_count)?;
     let mut end = section.len() - input.len();
-    let chunks = sizes.into_iter().map(|size| {
+    let mut chunks = reserved(chunk_count)?;
+    for size in sizes {
         let start = end;
         // What lies in the section fits.
         end = start
             .checked_add(size)
-            .filter(|&end| end <= section.len())?;
-        Some(RootChunk {
+            .filter(|&end| end <= section.len())
+            .ok_or(Fault("it ends early"))?;
+        chunks.push(RootChunk {
             range: start..end,
             crc32: crc32fast::hash(&section[start..end]),
-        })
-    });
-    let chunks = chunks.collect::<Option<Vec<RootChunk>>>();
-    Ok((offsets, chunks.ok_or(Fault("it ends early"))?))
+        });
+    }
+    Ok((offsets, chunks))
 }
 
 type Work<'a> = (Option<(&'a Rules, Range<usize>)>, &'a mut [u32], &'a [u8]);

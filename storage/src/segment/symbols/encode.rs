@@ -6,7 +6,7 @@ use super::history::{History, REPEATS, split_distance};
 use super::learn::{Learned, Usage, coded_symbols, learn, runs};
 use super::model::{
     ACTIONS, Chunk, CodeTables, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, Ranking, Shapes,
-    action_parent, action_row, action_rows, class_parent, class_row, frequency_row, level_rows,
+    action_parent, action_row, action_rows, class_parent, class_row, frequency_row, set_level_rows,
 };
 use crate::segment::coding::adaptive::Encoder;
 use crate::segment::coding::rans::{self, Share};
@@ -36,7 +36,7 @@ pub fn encode(grammar: &Grammar, dictionary: &Dictionary) -> Encoded {
         &grammar.level_offsets,
         grammar.root.len(),
     );
-    let shapes = Shapes::new(dictionary);
+    let shapes = Shapes::new(dictionary, vec![0; dictionary.len() as usize]);
     let usage = Usage::new(grammar, &chunks);
     let frequencies = usage.frequencies();
     let learned = learn(grammar, &chunks, &shapes, &frequencies);
@@ -101,7 +101,8 @@ fn encode_rules(grammar: &Grammar) -> Vec<u8> {
     for level in grammar.level_offsets.windows(2) {
         varint::write(&mut rules, u64::from(level[1] - level[0]));
     }
-    let levels = level_rows(&grammar.level_offsets);
+    let mut levels = vec![0; grammar.rule_count() as usize];
+    set_level_rows(&mut levels, &grammar.level_offsets);
     let lengths: Vec<u32> = grammar
         .rule_offsets
         .windows(2)
@@ -146,9 +147,17 @@ fn encode_model(
         .collect();
     let mut coder = Encoder::default();
     let known = "writing does not fail";
+    let ends = Vec::with_capacity(frequencies.len());
     learned
         .classes
-        .code(&mut coder, shapes, frequencies, &first, Some(&learned.ends))
+        .code(
+            &mut coder,
+            shapes,
+            frequencies,
+            &first,
+            Some(&learned.ends),
+            ends,
+        )
         .expect(known);
     Contexts::code(&mut coder, learned.classes.classes, Some(&learned.contexts)).expect(known);
     tables.classes.write(&mut coder, class_parent);

@@ -93,18 +93,12 @@ pub const FREQUENCY_ROWS: usize = 8;
 /// Rows of the streams of body lengths and first symbols: one a level, the last for all above.
 pub const LEVEL_ROWS: usize = 24;
 
-/// The level of each rule, from 0, at most `LEVEL_ROWS - 1`.
-pub fn level_rows(level_offsets: &[u32]) -> Vec<u8> {
-    let levels = level_offsets.windows(2).enumerate();
-    levels
-        .flat_map(|(level, rules)| {
-            // LEVEL_ROWS fits.
-            std::iter::repeat_n(
-                level.min(LEVEL_ROWS - 1) as u8,
-                (rules[1] - rules[0]) as usize,
-            )
-        })
-        .collect()
+/// Sets `rows` to the level of each rule, from 0, at most `LEVEL_ROWS - 1`.
+pub fn set_level_rows(rows: &mut [u8], level_offsets: &[u32]) {
+    for (level, rules) in level_offsets.windows(2).enumerate() {
+        // LEVEL_ROWS fits.
+        rows[rules[0] as usize..rules[1] as usize].fill(level.min(LEVEL_ROWS - 1) as u8);
+    }
 }
 
 /// The shapes of all terminals.
@@ -116,22 +110,19 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// Looks at every token.
-    pub fn new(dictionary: &Dictionary) -> Shapes {
+    /// Looks at every token; `of` has a number for each.
+    pub fn new(dictionary: &Dictionary, mut of: Vec<u16>) -> Shapes {
         let words = dictionary.word_tokens();
-        let mut of: Vec<u16> = (0..dictionary.len())
-            .into_par_iter()
-            .with_min_len(4096)
-            .map(|id| {
-                let token = dictionary.token(id);
-                // Below SHAPES.
-                (if id < words {
-                    shape::of_word(token)
-                } else {
-                    shape::of_gap(token)
-                }) as u16
-            })
-            .collect();
+        let tokens = (0..dictionary.len()).into_par_iter().with_min_len(4096);
+        (&mut of).into_par_iter().zip(tokens).for_each(|(of, id)| {
+            let token = dictionary.token(id);
+            // Below SHAPES.
+            *of = (if id < words {
+                shape::of_word(token)
+            } else {
+                shape::of_gap(token)
+            }) as u16;
+        });
         let mut number = vec![0u16; shape::SHAPES];
         for &shape in &of {
             number[usize::from(shape)] = 1;
@@ -164,7 +155,7 @@ pub struct StoredClasses {
 
 impl StoredClasses {
     /// Writes the classes and those in `ends`, or reads them. Returns the ends of all symbols, complete for terminals;
-    /// for rules `before` is unknown, and so is `right` below the threshold.
+    /// for rules `before` is unknown, and so is `right` below the threshold. They go to `result`, which has none yet.
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
@@ -172,6 +163,7 @@ impl StoredClasses {
         frequencies: &[u8],
         first_of_rule: &[u32],
         ends: Option<&[Ends]>,
+        mut result: Vec<Ends>,
     ) -> Result<Vec<Ends>, Fault> {
         let bits = coder.raw(self.classes.max(1).ilog2(), 4);
         if bits > CLASSES_MAX.ilog2() {
@@ -192,7 +184,6 @@ impl StoredClasses {
         }
         let mut left = ClassModel::new(bits);
         let mut right = ClassModel::new(bits);
-        let mut result = Vec::with_capacity(frequencies.len());
         for (symbol, &frequency) in frequencies.iter().enumerate() {
             let mut own = match shapes.of.get(symbol) {
                 Some(&shape) => {

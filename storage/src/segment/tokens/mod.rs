@@ -13,7 +13,9 @@ mod entry;
 mod spelling;
 
 use crate::segment::coding::adaptive::{Decoder, Encoder};
-use crate::segment::coding::{Fault, blocks, check_expansion, pad, rans, varint};
+use crate::segment::coding::{
+    DecodeError, Fault, blocks, check_expansion, filled, pad, rans, reserved, varint,
+};
 use entry::{Entry, Previous};
 use rayon::prelude::*;
 use spelling::{Event, Lookups, Spelling};
@@ -98,13 +100,13 @@ pub fn encode_ids(ids: &[u32]) -> Vec<u8> {
 }
 
 /// Takes ascending ids below `end` off the front of `input`.
-pub fn decode_ids(input: &mut &[u8], end: u32) -> Result<Vec<u32>, Fault> {
+pub fn decode_ids(input: &mut &[u8], end: u32) -> Result<Vec<u32>, DecodeError> {
     let count = varint::read(input)?;
     // Each takes a byte, so this bounds the allocation by what is there.
     if count > input.len() as u64 {
-        return Err(Fault("it has too many spaces"));
+        return Err(Fault("it has too many spaces").into());
     }
-    let mut ids: Vec<u32> = Vec::with_capacity(count as usize);
+    let mut ids: Vec<u32> = reserved(count as usize)?;
     for _ in 0..count {
         let distance = varint::read_u32(input)?;
         let id = ids
@@ -113,23 +115,23 @@ pub fn decode_ids(input: &mut &[u8], end: u32) -> Result<Vec<u32>, Fault> {
         let ascends = ids.is_empty() || distance > 0;
         match id {
             Some(id) if id < end && ascends => ids.push(id),
-            _ => return Err(Fault("a space belongs to no word")),
+            _ => return Err(Fault("a space belongs to no word").into()),
         }
     }
     Ok(ids)
 }
 
 /// Decodes a section.
-pub fn decode(section: &[u8]) -> Result<Tokens, Fault> {
+pub fn decode(section: &[u8]) -> Result<Tokens, DecodeError> {
     let mut input = section;
     let count = varint::read(&mut input)?;
     check_expansion(section.len(), count.saturating_mul(size_of::<u64>() as u64))?;
     let count = usize::try_from(count).map_err(|_| Fault("it has too many tokens"))?;
     let mut coder = Decoder::new(blocks::read_part(&mut input)?);
-    let lookups = Spelling::read(&mut coder)?.lookups();
+    let lookups = Spelling::read(&mut coder)?.lookups()?;
     coder.finish()?;
     let block_count = count.div_ceil(BLOCK_TOKENS);
-    let mut sizes = Vec::with_capacity(block_count);
+    let mut sizes = reserved(block_count)?;
     let mut total = 0u64;
     for _ in 0..block_count {
         let size = varint::read(&mut input)?;
@@ -141,10 +143,10 @@ pub fn decode(section: &[u8]) -> Result<Tokens, Fault> {
     }
     let coded = blocks::read(&mut input, block_count)?;
     let mut tokens = Tokens {
-        offsets: vec![0; count + 1],
-        bytes: vec![0; total as usize], /* checked against the section */
+        offsets: filled(0, count + 1)?,
+        bytes: filled(0, total as usize)?, // checked against the section
     };
-    let mut work = Vec::with_capacity(block_count);
+    let mut work = reserved(block_count)?;
     let mut rest = &mut tokens.bytes[..];
     let mut start = 0;
     for ((&size, coded), ends) in sizes

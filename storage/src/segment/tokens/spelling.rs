@@ -1,11 +1,11 @@
 //! The spelling model of a dictionary section: which byte follows which, and the tables for everything else.
 
 use super::context::Context;
-use crate::segment::coding::Fault;
 use crate::segment::coding::adaptive::{Bit, BitTree, Coder, Decoder, Encoder};
 use crate::segment::coding::cluster::{Groups, Rows};
 use crate::segment::coding::rans::{self, Share};
 use crate::segment::coding::tables::{Lookup, Tables};
+use crate::segment::coding::{DecodeError, Fault, NoMemory};
 use rayon::prelude::*;
 
 /// Shared lengths below this are told directly, this and above with eight bits more.
@@ -240,14 +240,14 @@ impl Spelling {
     }
 
     /// Reads the model.
-    pub fn read(coder: &mut Decoder<'_>) -> Result<Spelling, Fault> {
+    pub fn read(coder: &mut Decoder<'_>) -> Result<Spelling, DecodeError> {
         let mut same = Bit::default();
         let mut used = [false; 256];
         for used in &mut used {
             *used = coder.bit(&mut same);
         }
         if used[usize::from(b'A')..=usize::from(b'Z')].contains(&true) {
-            return Err(Fault("a folded word has a capital"));
+            return Err(Fault("a folded word has a capital").into());
         }
         let alphabet = Alphabet::new(|byte| used[usize::from(byte)]);
         let group_bits = coder.raw(3);
@@ -279,12 +279,13 @@ impl Spelling {
     }
 
     /// The form for decoding.
-    pub fn lookups(self) -> Lookups {
-        Lookups {
-            bytes: self.bytes.lookup(),
-            tables: [0, 1, 2].map(|table| self.tables[table].lookup()),
+    pub fn lookups(self) -> Result<Lookups, NoMemory> {
+        let lookup = |table: usize| self.tables[table].lookup();
+        Ok(Lookups {
+            bytes: self.bytes.lookup()?,
+            tables: [lookup(0)?, lookup(1)?, lookup(2)?],
             spelling: self,
-        }
+        })
     }
 }
 
