@@ -116,10 +116,10 @@ pub enum Error {
         left: u64,
     },
 
-    /// The system has no memory for a value of a query.
+    /// The system has no memory for a value or a text.
     #[error(
         "cannot allocate {bytes} bytes for {what}; hint: the system gives this process no more memory, \
-         `substr` takes a part of a text"
+         shorter texts need less"
     )]
     NoMemory {
         /// What they were for.

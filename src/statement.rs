@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::rows::{Column, Rows};
 use crate::runtime::progress::{NoProgress, Progress};
+use crate::runtime::memory;
 use crate::session::Session;
 use crate::{Result, Value, execute};
 
@@ -90,7 +91,7 @@ impl Statement {
         let Some(parsed) = &self.parsed else {
             return Ok(Rows::none());
         };
-        let plan = zipfdb_sql::bind(parsed, &*self.session, parameters)?;
+        let plan = zipfdb_sql::bind(parsed, &*self.session, &shared(parameters)?)?;
         execute::execute(&self.session, plan, progress)
     }
 
@@ -106,12 +107,17 @@ impl Statement {
         let Some(parsed) = &self.parsed else {
             return Ok(Rows::none());
         };
-        let plans = parameters
-            .iter()
-            .map(|set| Ok(zipfdb_sql::bind(parsed, &*self.session, set)?));
+        let plans = (parameters.iter())
+            .map(|set| Ok(zipfdb_sql::bind(parsed, &*self.session, &shared(set)?)?));
         let interrupt = self.session.shared().runtime.interrupt();
         execute::execute_many(&self.session, plans.collect::<Result<_>>()?, &interrupt)
     }
+}
+
+/// Copies of values, the only ones until a row has them.
+fn shared(values: &[Value]) -> Result<Vec<Arc<Value>>> {
+    let copy = |value| Ok(Arc::new(memory::copy("a parameter", value)?));
+    values.iter().map(copy).collect()
 }
 
 impl fmt::Debug for Statement {

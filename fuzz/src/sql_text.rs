@@ -27,7 +27,7 @@ pub fn run(bytes: &[u8]) {
             for statement in statements {
                 let again = parse(statement.text()).expect("a statement parses from its own text");
                 assert_eq!(again.len(), 1);
-                let parameters = vec![Value::Integer(1); statement.parameter_count()];
+                let parameters = vec![Value::Integer(1).into(); statement.parameter_count()];
                 if let Err(error) = bind(&statement, &TwoCorpora, &parameters) {
                     check_error(&error, &text);
                 }

@@ -3,6 +3,8 @@
 //! Invariant: every "no such ..." error of the SQL front end is made here, with its place and a hint. It knows the names
 //! of corpora and columns, no more: whether a file exists is found when the plan is carried out.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::lex::SourceText;
 use crate::plan::Plan;
@@ -34,11 +36,11 @@ pub trait Schema {
     }
 }
 
-/// Checks a statement against the schema and turns it into a plan. `parameters[0]` is the value of `?1`.
+/// Checks a statement against the schema and turns it into a plan. `parameters[0]` is the value of `?1`, which the plan shares.
 ///
 /// # Errors
 /// Unknown names, values of wrong types, clauses that do not fit together, a wrong number of parameters.
-pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Value]) -> Result<Plan> {
+pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>]) -> Result<Plan> {
     let binder = Binder {
         source: &statement.source,
         schema,
@@ -123,7 +125,7 @@ pub fn is_corpus_name(name: &str) -> bool {
 struct Binder<'a> {
     source: &'a SourceText,
     schema: &'a dyn Schema,
-    parameters: &'a [Value],
+    parameters: &'a [Arc<Value>],
 }
 
 impl Binder<'_> {
@@ -191,7 +193,8 @@ impl Binder<'_> {
 
     /// Parameter numbers begin at 1. Where there are no values, which is so only in `columns`, all are NULL.
     fn parameter(&self, number: usize) -> &Value {
-        self.parameters.get(number - 1).unwrap_or(&Value::Null)
+        let known = self.parameters.get(number - 1);
+        known.map_or(&Value::Null, |value| value)
     }
 
     /// Whether an operand has a value; otherwise it may be any.

@@ -15,7 +15,7 @@
 //! }
 //!
 //! let statements = parse("SELECT COUNT(*) FROM reviews WHERE word = ?")?;
-//! let plan = bind(&statements[0], &OneCorpus, &[Value::from("good")])?;
+//! let plan = bind(&statements[0], &OneCorpus, &[Value::from("good").into()])?;
 //! assert!(matches!(plan, Plan::Query(_)));
 //!
 //! let statements = parse("SELECT COUNT(*) FROM revews")?;

@@ -3,6 +3,8 @@
 //! Invariant: every type is flat. Expressions of a block lie in one array, and each refers only to expressions before it,
 //! so evaluating, cloning and dropping never recurse. What a query means is here; how it is answered is not.
 
+use std::sync::Arc;
+
 use crate::value::Value;
 
 /// A SELECT with the subqueries it reads.
@@ -297,8 +299,8 @@ pub struct ExpressionId(pub u32);
 /// begin with; what compares or tests gives 1, 0 or NULL.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
-    /// A literal, or the value of a parameter.
-    Value(Value),
+    /// A literal, or the value of a parameter. Shared: it may be large, and expressions are copied.
+    Value(Arc<Value>),
     /// A column of the block's source, by index. Not above an aggregation.
     Column(usize),
     /// A key of the aggregation, by index. Only above it: in HAVING, outputs and ORDER BY.

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use zipfdb_sql::{Plan, Schema, Value, bind, parse, substr_range};
 
@@ -36,6 +37,7 @@ fn every_statement_of_the_page_is_a_plan() {
     for block in blocks("sql") {
         for statement in parse(block).unwrap_or_else(|error| panic!("{block}\n{error}")) {
             let parameters: [Value; 3] = ["1941.txt".into(), 101.into(), 64.into()];
+            let parameters = parameters.map(Arc::new);
             let plan = bind(
                 &statement,
                 &corpora,

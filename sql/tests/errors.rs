@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use zipfdb_sql::{
     Error, Result, Schema, StatementStream, Value, bind, limits, parse, parse_statement,
@@ -25,10 +26,11 @@ impl Schema for Corpora {
 const CORPORA: Corpora = Corpora(&["reviews", "books"]);
 
 fn error_of(statement: &str, schema: &Corpora, parameters: &[Value]) -> Error {
+    let parameters: Vec<Arc<Value>> = parameters.iter().cloned().map(Arc::new).collect();
     let plan = parse(statement).and_then(|statements| {
         let plans: Result<Vec<_>> = statements
             .iter()
-            .map(|statement| bind(statement, schema, parameters))
+            .map(|statement| bind(statement, schema, &parameters))
             .collect();
         plans
     });

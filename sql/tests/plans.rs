@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use zipfdb_sql::query::{Expression, ExpressionId, WordsColumn};
 use zipfdb_sql::{Plan, Schema, Value, bind, parse};
@@ -27,6 +28,7 @@ impl Schema for Corpora {
 
 /// Each statement of a script, followed by its plan for the first of the parameters.
 fn plans(script: &str, parameters: &[Value]) -> String {
+    let parameters: Vec<Arc<Value>> = parameters.iter().cloned().map(Arc::new).collect();
     let mut shown = String::new();
     for statement in parse(script).unwrap_or_else(|error| panic!("{error}")) {
         let plan = bind(
@@ -415,10 +417,24 @@ fn names_comments_and_parameters() {
 }
 
 #[test]
+fn a_plan_shares_the_values_of_its_parameters() {
+    let text = "INSERT INTO reviews (file, content) VALUES ('a', ?1), ('b', ?1)";
+    let parameters = [Arc::new(Value::from("large"))];
+    let plan = bind(&parse(text).unwrap()[0], &Corpora, &parameters).unwrap();
+    let Plan::Insert { query, .. } = &plan else {
+        panic!()
+    };
+    let expressions = query.blocks.iter().flat_map(|block| &block.expressions);
+    let is_shared = |expression: &&Expression| matches!(expression, Expression::Value(value) if Arc::ptr_eq(value, &parameters[0]));
+    assert_eq!(expressions.filter(is_shared).count(), 1);
+    assert_eq!(Arc::strong_count(&parameters[0]), 2);
+}
+
+#[test]
 fn conditions_are_columns_and_values_in_the_plan() {
     let text = "SELECT offset FROM reviews WHERE file = ? AND word IN ('a', 1984)";
     let statement = &parse(text).unwrap()[0];
-    let Plan::Query(query) = bind(statement, &Corpora, &["f".into()]).unwrap() else {
+    let Plan::Query(query) = bind(statement, &Corpora, &[Value::from("f").into()]).unwrap() else {
         panic!()
     };
     let [block] = &query.blocks[..] else { panic!() };
@@ -430,7 +446,7 @@ fn conditions_are_columns_and_values_in_the_plan() {
         panic!()
     };
     assert_eq!(*of(*left), Expression::Column(WordsColumn::File as usize));
-    assert_eq!(*of(*right), Expression::Value("f".into()));
+    assert_eq!(*of(*right), Expression::Value(Value::from("f").into()));
     let Expression::In { operand, list, .. } = of(word) else {
         panic!()
     };
@@ -439,7 +455,7 @@ fn conditions_are_columns_and_values_in_the_plan() {
         Expression::Column(WordsColumn::Word as usize)
     );
     let values: Vec<&Expression> = list.iter().map(|id| of(*id)).collect();
-    let expected = ["a", "1984"].map(|text| Expression::Value(text.into()));
+    let expected = ["a", "1984"].map(|text| Expression::Value(Value::from(text).into()));
     assert_eq!(values, expected.iter().collect::<Vec<_>>());
     // Nothing else: every expression is needed, and equal ones are one.
     assert_eq!(block.expressions.len(), 8);

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -48,7 +49,8 @@ fn check(text: &str) -> Result<(), TestCaseError> {
         Value::from(1),
         Value::Null,
         Value::from(1.5),
-    ];
+    ]
+    .map(Arc::new);
     let plans = parse(text).and_then(|statements| {
         for statement in &statements {
             let start = usize::try_from(statement.position().byte).unwrap();
@@ -357,7 +359,7 @@ fn no_mistake_in_a_statement_panics() {
 fn plan(text: &str) -> Plan {
     let statements = parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
     assert_eq!(statements.len(), 1);
-    let parameters = vec![Value::from("p"); statements[0].parameter_count()];
+    let parameters = vec![Value::from("p").into(); statements[0].parameter_count()];
     let mut plan = bind(&statements[0], &Corpora, &parameters)
         .unwrap_or_else(|error| panic!("{text}\n{error}"));
     // Columns without an alias are named by their text, spaces and all.
@@ -785,7 +787,7 @@ fn expression(aggregates: bool) -> impl Strategy<Value = String> {
 fn check_printed(text: &str, plans: &Cell<u32>) -> Result<(), TestCaseError> {
     let of = |text: &str| {
         let statement = &parse(text)?[0];
-        let parameters = vec![Value::from("p"); statement.parameter_count()];
+        let parameters = vec![Value::from("p").into(); statement.parameter_count()];
         bind(statement, &Corpora, &parameters)
     };
     let Ok(Plan::Query(query)) = of(text) else {
@@ -814,7 +816,7 @@ fn check_printed(text: &str, plans: &Cell<u32>) -> Result<(), TestCaseError> {
 fn an_insert_printed_as_sql_is_the_same_plan() {
     let of = |text: &str| {
         let statement = &parse(text)?[0];
-        let parameters = vec![Value::from("p"); statement.parameter_count()];
+        let parameters = vec![Value::from("p").into(); statement.parameter_count()];
         bind(statement, &Corpora, &parameters)
     };
     let count = Cell::new(0);

@@ -397,7 +397,7 @@ mod tests {
     }
 
     fn text(text: &str) -> Expression {
-        Expression::Value(Value::from(text))
+        Expression::Value(Value::from(text).into())
     }
 
     fn or(left: u32, right: u32) -> Expression {
@@ -419,7 +419,7 @@ mod tests {
     fn values_of_equality_in_and_or_are_known() {
         let split = split(|all| {
             all.extend([text("b"), compare(Comparison::Equal, 2, 1), text("a")]);
-            all.push(Expression::Value(Value::Null));
+            all.push(Expression::Value(Value::Null.into()));
             all.push(Expression::In {
                 operand: ExpressionId(1),
                 list: vec![ExpressionId(4), ExpressionId(5), ExpressionId(2)],

@@ -1,5 +1,7 @@
 //! Expressions of a plan to a [`Program`].
 
+use std::sync::Arc;
+
 use zipfdb_sql::query::{Collation, Expression, ExpressionId, Matcher};
 
 use super::compare::compare;
@@ -45,11 +47,14 @@ impl Program {
 
     fn prepare(&mut self, expression: &Expression, layout: &Layout) -> Result<Node> {
         match expression {
-            Expression::Value(value) => return Ok(Node::Constant(value.clone())),
+            Expression::Value(value) => return Ok(Node::Constant(Arc::clone(value))),
             // A column without a place is in no expression that is evaluated.
             Expression::Column(column) => {
                 let place = layout.columns.get(column);
-                return Ok(place.map_or(Node::Constant(Value::Null), |&place| Node::Row(place)));
+                return Ok(match place {
+                    Some(&place) => Node::Row(place),
+                    None => Node::Constant(Arc::new(Value::Null)),
+                });
             }
             Expression::Key(key) => return Ok(Node::Row(*key)),
             Expression::Aggregate(aggregate) => return Ok(Node::Row(layout.keys + aggregate)),
@@ -58,7 +63,7 @@ impl Program {
         let mut is_constant = true;
         operands(expression, |id| is_constant &= self.constant(id).is_some());
         if is_constant && let Some(value) = self.folded(expression)? {
-            return Ok(Node::Constant(value));
+            return Ok(Node::Constant(Arc::new(value)));
         }
         Ok(match expression {
             Expression::In {
@@ -128,11 +133,14 @@ impl Program {
     }
 
     fn constant_list(&self, list: &[ExpressionId], collation: Collation) -> Option<ConstantList> {
-        let values: Option<Vec<&Value>> = list.iter().map(|&id| self.constant(id)).collect();
-        let (nulls, values): (Vec<&Value>, Vec<&Value>) = values?
+        let value = |&id: &ExpressionId| match self.node(id) {
+            Node::Constant(value) => Some(Arc::clone(value)),
+            _ => None,
+        };
+        let values: Option<Vec<Arc<Value>>> = list.iter().map(value).collect();
+        let (nulls, mut sorted): (Vec<_>, Vec<_>) = values?
             .into_iter()
-            .partition(|value| matches!(value, Value::Null));
-        let mut sorted: Vec<Value> = values.into_iter().cloned().collect();
+            .partition(|value| matches!(**value, Value::Null));
         sorted.sort_by(|a, b| compare(a, b, collation));
         Some(ConstantList {
             sorted,

@@ -4,6 +4,7 @@
 //! are compiled and constant IN lists are sorted. Which row is at hand is the evaluator's business.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use zipfdb_sql::query::{Collation, Expression, ExpressionId};
 
@@ -33,7 +34,7 @@ pub(crate) struct Program {
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     /// A constant.
-    Constant(Value),
+    Constant(Arc<Value>),
     /// A value of the row, by index.
     Row(usize),
     /// `IN` a list of constants.
@@ -57,7 +58,7 @@ pub(super) enum Node {
 #[derive(Debug, Clone)]
 pub(super) struct ConstantList {
     /// Sorted by the collation, without NULL.
-    pub(super) sorted: Vec<Value>,
+    pub(super) sorted: Vec<Arc<Value>>,
     pub(super) has_null: bool,
 }
 

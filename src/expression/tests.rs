@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use zipfdb_sql::query::{
     Affinity, BinaryOperator, Collation, Comparison, Expression, ExpressionId, Function, Matcher,
 };
@@ -184,7 +186,9 @@ fn answers_are_those_of_sqlite() {
         };
         let row: Vec<Value> = operands.iter().map(|operand| parse(operand)).collect();
         let columns = (0..row.len()).map(Expression::Column).collect();
-        let constants = row.iter().cloned().map(Expression::Value).collect();
+        let constants = (row.iter().cloned())
+            .map(|value| Expression::Value(value.into()))
+            .collect();
         cases += 1;
         // Once evaluated on a row, once folded.
         for operands in [columns, constants] {
@@ -216,8 +220,8 @@ fn what_is_not_needed_is_not_evaluated() {
                 arguments: vec![id(0)],
                 collation: Collation::Binary,
             },
-            Expression::Value(Value::Integer(0)),
-            Expression::Value(Value::Integer(1)),
+            Expression::Value(Value::Integer(0).into()),
+            Expression::Value(Value::Integer(1).into()),
         ]
     };
     let call = |function, arguments: &[usize]| Expression::Call {
@@ -324,7 +328,7 @@ fn a_regular_expression_matches_anywhere_and_is_checked_before_any_row() {
         ];
         evaluate_on(&expressions, row)
     };
-    let constant = |pattern: &str| Expression::Value(Value::from(pattern));
+    let constant = |pattern: &str| Expression::Value(Value::from(pattern).into());
     assert_eq!(
         matched(constant("b+"), &[Value::from("abbc")]).unwrap(),
         Value::Integer(1)
@@ -491,7 +495,7 @@ fn a_value_is_as_long_as_was_said_before_it_was_made() {
 #[test]
 fn hostile_constants_are_not_computed_before_there_is_a_row() {
     // Each doubles what is before it: 2^60 bytes.
-    let mut all = vec![Expression::Value(Value::from("ab"))];
+    let mut all = vec![Expression::Value(Value::from("ab").into())];
     for _ in 0..60 {
         all.push(Expression::Binary {
             operator: BinaryOperator::Concatenate,
@@ -513,4 +517,24 @@ fn hostile_constants_are_not_computed_before_there_is_a_row() {
     evaluator.next_row();
     assert_eq!(memory.used(), 0);
     assert_eq!(memory::size(evaluator.value(&[], id(17)).unwrap()), 1 << 18);
+}
+
+#[test]
+fn programs_share_the_constants_of_a_plan() {
+    let large = Arc::new(Value::from("large"));
+    let expressions = vec![
+        Expression::Value(Arc::clone(&large)),
+        Expression::Column(0),
+        Expression::In {
+            operand: id(1),
+            list: vec![id(0)],
+            negated: false,
+            collation: Collation::Binary,
+        },
+    ];
+    let layout = Layout::whole(1, 0);
+    let program = Program::new(&expressions, &layout, 0, &Interrupt::never()).unwrap();
+    assert!(std::ptr::eq(program.constant(id(0)).unwrap(), &*large));
+    // Here, in the plan, as a constant and in the list.
+    assert_eq!(Arc::strong_count(&large), 4);
 }

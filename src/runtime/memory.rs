@@ -1,4 +1,5 @@
-//! `ValueMemory`: how large a value may be, and what the values of one statement take together.
+//! `ValueMemory`: how large a value may be, and what the values of one statement take together. Memory that the system may
+//! refuse.
 //!
 //! Who makes a value says its length before anything is allocated. Invariant: values of `COUNTED_BYTES_MIN` and more are
 //! counted from when they are made until their row is done; smaller ones are not, there are only as many of them as the
@@ -107,17 +108,7 @@ impl ValueMemory {
     /// As `check`, and if the system has no such memory.
     pub(crate) fn buffer(&self, what: &str, bytes: u64) -> Result<Vec<u8>> {
         self.check(what, bytes)?;
-        let mut buffer = Vec::new();
-        let reserved = usize::try_from(bytes)
-            .ok()
-            .and_then(|bytes| buffer.try_reserve_exact(bytes).ok());
-        match reserved {
-            Some(()) => Ok(buffer),
-            None => Err(Error::NoMemory {
-                what: what.to_owned(),
-                bytes,
-            }),
-        }
+        reserved(what, usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// A copy of a value.
@@ -130,24 +121,8 @@ impl ValueMemory {
             return Ok(value.clone());
         }
         let what = "a copy of a value";
-        Ok(match value {
-            Value::Text(text) => {
-                self.check(what, bytes)?;
-                let mut copy = String::new();
-                if copy.try_reserve_exact(text.len()).is_err() {
-                    let what = what.to_owned();
-                    return Err(Error::NoMemory { what, bytes });
-                }
-                copy.push_str(text);
-                Value::Text(copy)
-            }
-            Value::Blob(blob) => {
-                let mut copy = self.buffer(what, bytes)?;
-                copy.extend_from_slice(blob);
-                Value::Blob(copy)
-            }
-            other => other.clone(),
-        })
+        self.check(what, bytes)?;
+        copy(what, value)
     }
 
     /// Something that counts values until it is dropped.
@@ -163,6 +138,47 @@ impl ValueMemory {
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
+}
+
+/// Room for so many items, and no item; `what` names them in the error.
+///
+/// # Errors
+/// If the system has no such memory.
+pub(crate) fn reserved<T>(what: &str, count: usize) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    match items.try_reserve_exact(count) {
+        Ok(()) => Ok(items),
+        Err(_) => Err(Error::NoMemory {
+            what: what.to_owned(),
+            bytes: (count as u64).saturating_mul(size_of::<T>() as u64),
+        }),
+    }
+}
+
+/// A copy of a value, which counts nowhere.
+///
+/// # Errors
+/// As `reserved`.
+pub(crate) fn copy(what: &str, value: &Value) -> Result<Value> {
+    Ok(match value {
+        Value::Text(text) => {
+            let mut copy = String::new();
+            if copy.try_reserve_exact(text.len()).is_err() {
+                return Err(Error::NoMemory {
+                    what: what.to_owned(),
+                    bytes: size(value),
+                });
+            }
+            copy.push_str(text);
+            Value::Text(copy)
+        }
+        Value::Blob(blob) => {
+            let mut copy = reserved(what, blob.len())?;
+            copy.extend_from_slice(blob);
+            Value::Blob(copy)
+        }
+        Value::Null | Value::Integer(_) | Value::Real(_) => value.clone(),
+    })
 }
 
 /// Bytes that a value keeps outside of itself.

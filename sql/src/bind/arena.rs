@@ -149,9 +149,10 @@ fn for_each_operand(expression: &mut Expression, mut f: impl FnMut(&mut Expressi
 /// Equality that tells `0.0` from `-0.0`.
 fn is_same(a: &Expression, b: &Expression) -> bool {
     match (a, b) {
-        (Expression::Value(Value::Real(a)), Expression::Value(Value::Real(b))) => {
-            a.to_bits() == b.to_bits()
-        }
+        (Expression::Value(a), Expression::Value(b)) => match (&**a, &**b) {
+            (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits(),
+            (a, b) => a == b,
+        },
         _ => a == b,
     }
 }
@@ -163,8 +164,8 @@ fn fingerprint(expression: &Expression) -> u64 {
     discriminant(expression).hash(state);
     match expression {
         Expression::Value(value) => {
-            discriminant(value).hash(state);
-            match value {
+            discriminant(&**value).hash(state);
+            match &**value {
                 Value::Null => {}
                 Value::Integer(value) => value.hash(state),
                 Value::Real(value) => value.to_bits().hash(state),

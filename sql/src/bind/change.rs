@@ -105,7 +105,7 @@ impl Binder<'_> {
                     at: expressions.start(*value),
                     kind: match nodes.node(*value).kind {
                         NodeKind::Parameter(number) => OperandKind::Parameter(number),
-                        _ => OperandKind::Literal(constant.clone()),
+                        _ => OperandKind::Literal(constant.as_ref().clone()),
                     },
                 };
                 self.check_value(constant, operand, *column)?;

@@ -3,6 +3,8 @@
 //! Invariant: comparisons carry SQLite's affinities and collations (datatype3.html, sections 4 and 7), so that whoever
 //! evaluates them need not know where operands come from. Names and numbers of arguments have been checked.
 
+use std::sync::Arc;
+
 use super::expression::Expressions;
 use crate::functions::Named;
 use crate::query::{
@@ -13,7 +15,14 @@ use crate::value::Value;
 
 impl Expressions<'_> {
     fn value(&mut self, value: Value) -> ExpressionId {
-        self.arena.add(Expression::Value(value))
+        self.arena.add(Expression::Value(Arc::new(value)))
+    }
+
+    fn constant(&self, id: ExpressionId) -> Option<&Value> {
+        match self.arena.get(id) {
+            Expression::Value(value) => Some(value),
+            _ => None,
+        }
     }
 
     /// The expression of a node whose operands are in `self.operands`.
@@ -28,9 +37,10 @@ impl Expressions<'_> {
         let nodes = self.nodes;
         let operands = nodes.operands(id);
         let expression = match &nodes.node(id).kind {
-            NodeKind::Literal(value) => Expression::Value(value.clone()),
+            NodeKind::Literal(value) => Expression::Value(Arc::new(value.clone())),
             NodeKind::Parameter(number) => {
-                Expression::Value(self.binder.parameter(*number).clone())
+                let known = self.binder.parameters.get(*number - 1);
+                Expression::Value(known.cloned().unwrap_or_else(|| Arc::new(Value::Null)))
             }
             NodeKind::Column { .. } => unreachable!("names have no operands to make them of"),
             NodeKind::Plus | NodeKind::Collate(_) => return ids[0],
@@ -167,7 +177,7 @@ impl Expressions<'_> {
         (right_node, right): (NodeId, ExpressionId),
     ) -> ExpressionId {
         if let Comparison::Is | Comparison::IsNot = comparison {
-            let is_null = |id| *self.arena.get(id) == Expression::Value(Value::Null);
+            let is_null = |id| matches!(self.constant(id), Some(Value::Null));
             let operand = match (is_null(left), is_null(right)) {
                 (_, true) => Some(left),
                 (true, false) => Some(right),
@@ -219,11 +229,11 @@ impl Expressions<'_> {
             Affinity::Integer | Affinity::Real => Affinity::Integer,
             Affinity::Text => Affinity::Text,
         };
-        match (self.arena.get(operand), affinity) {
-            (Expression::Value(Value::Null | Value::Blob(_)), _)
-            | (Expression::Value(Value::Text(_)), Affinity::Text)
-            | (Expression::Value(Value::Integer(_) | Value::Real(_)), Affinity::Integer) => operand,
-            (Expression::Value(Value::Integer(value)), Affinity::Text) => {
+        match (self.constant(operand), affinity) {
+            (Some(Value::Null | Value::Blob(_)), _)
+            | (Some(Value::Text(_)), Affinity::Text)
+            | (Some(Value::Integer(_) | Value::Real(_)), Affinity::Integer) => operand,
+            (Some(Value::Integer(value)), Affinity::Text) => {
                 let text = value.to_string();
                 self.value(Value::Text(text))
             }

@@ -89,9 +89,8 @@ pub(in super::super) fn request(
         .map(|(expression, column)| match column {
             None => expression.clone(),
             // What is not needed is in no expression that is evaluated.
-            Some(column) => {
-                place(*column).map_or(Expression::Value(Value::Null), Expression::Column)
-            }
+            Some(column) => place(*column)
+                .map_or_else(|| Expression::Value(Value::Null.into()), Expression::Column),
         })
         .collect();
     let wanted_order = wanted_order(block, &expressions);

@@ -42,7 +42,7 @@ impl BlockBuilder {
     }
 
     pub(super) fn value(&mut self, value: impl Into<Value>) -> ExpressionId {
-        self.add(Expression::Value(value.into()))
+        self.add(Expression::Value(value.into().into()))
     }
 
     pub(super) fn compare(
