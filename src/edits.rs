@@ -8,12 +8,13 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use zipfdb_storage::{Durability, Edit, LogPosition, LogRecord, Store};
 
 use super::runtime::sync::Mutex;
 use super::runtime::turns::Turn;
 use crate::Result;
+use crate::memory::reserved;
 use crate::overlay::{Batch, Insertion, Overlay, StoredFiles, rows_by_file};
 use crate::snapshot::StoredView;
 
@@ -262,7 +263,7 @@ impl Edits {
                     entry.insert(view)
                 }
             };
-            let batch = decode(&record);
+            let batch = decode(&record)?;
             edits.tip.apply(&batch, &**view)?;
             edits.visible_at = position;
             edits.batches.push((position, Arc::new(batch)));
@@ -304,32 +305,37 @@ pub(crate) fn encode(corpus: u64, batch: &Batch) -> Result<LogRecord<'static>> {
 }
 
 /// The batch that a record keeps.
-pub(crate) fn decode(record: &LogRecord<'_>) -> Batch {
+///
+/// # Errors
+/// If the system has no memory for it.
+pub(crate) fn decode(record: &LogRecord<'_>) -> Result<Batch> {
     let mut names = Names::default();
     let mut inserted = Vec::new();
     let mut replaced = Vec::new();
     let mut deleted = Vec::new();
-    for edit in record.edits() {
+    let texts = shared_texts(record.edits().map(|edit| match edit {
+        Edit::Insert { text, .. } | Edit::Replace { text, .. } => text,
+        Edit::Delete { .. } => &[],
+    }))?;
+    for (edit, text) in record.edits().zip(texts) {
         match edit {
-            Edit::Insert { file, offset, text } => inserted.push(Insertion {
+            Edit::Insert { file, offset, .. } => inserted.push(Insertion {
                 file: names.shared(file),
                 offset,
-                text: Bytes::copy_from_slice(text),
+                text,
             }),
-            Edit::Replace { file, text } => {
-                replaced.push((names.shared(file), Bytes::copy_from_slice(text)));
-            }
+            Edit::Replace { file, .. } => replaced.push((names.shared(file), text)),
             Edit::Delete { file } => deleted.push(names.shared(file)),
         }
     }
     // A record has edits of one kind.
-    if !replaced.is_empty() {
+    Ok(if !replaced.is_empty() {
         Batch::Replace(replaced)
     } else if !deleted.is_empty() {
         Batch::Delete(deleted)
     } else {
         Batch::Insert(inserted)
-    }
+    })
 }
 
 /// Names of files, each kept once.
@@ -352,14 +358,17 @@ impl Names {
 
 /// What appends do, a name and a text each: a row a file with all its texts, in order of the files' first rows, and the first
 /// row of each.
-pub(crate) fn appends_by_file<F, T>(rows: &[(F, T)]) -> Vec<(Insertion, usize)>
+///
+/// # Errors
+/// If the system has no memory for them.
+pub(crate) fn appends_by_file<F, T>(rows: &[(F, T)]) -> Result<Vec<(Insertion, usize)>>
 where
     F: AsRef<str>,
     T: AsRef<[u8]>,
 {
     let (ranges, by_file) = rows_by_file(rows.iter().map(|(file, _)| file.as_ref()));
     let size = rows.iter().map(|(_, text)| text.as_ref().len()).sum();
-    let mut texts = Vec::with_capacity(size);
+    let mut texts = reserved("texts", size)?;
     let mut ends = Vec::with_capacity(ranges.len());
     ends.push(0);
     for range in ranges.windows(2) {
@@ -378,16 +387,21 @@ where
         };
         (insertion, first)
     };
-    ranges.iter().zip(ends.windows(2)).map(of_file).collect()
+    Ok(ranges.iter().zip(ends.windows(2)).map(of_file).collect())
 }
 
 /// Copies of texts that share one allocation.
-pub(crate) fn shared_texts<'a>(texts: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Bytes> {
-    let mut all = BytesMut::with_capacity(texts.clone().map(<[u8]>::len).sum());
+///
+/// # Errors
+/// If the system has no memory for them.
+pub(crate) fn shared_texts<'a>(
+    texts: impl Iterator<Item = &'a [u8]> + Clone,
+) -> Result<Vec<Bytes>> {
+    let mut all = reserved("texts", texts.clone().map(<[u8]>::len).sum())?;
     for text in texts.clone() {
         all.extend_from_slice(text);
     }
-    let all = all.freeze();
+    let all = Bytes::from(all);
     let mut start = 0;
     let slices = texts.map(|text| {
         let end = start + text.len();
@@ -395,5 +409,5 @@ pub(crate) fn shared_texts<'a>(texts: impl Iterator<Item = &'a [u8]> + Clone) ->
         start = end;
         slice
     });
-    slices.collect()
+    Ok(slices.collect())
 }

@@ -14,6 +14,7 @@ mod texts;
 
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
+use crate::runtime::memory::reserved;
 use crate::sources::{Listing, OnError, SIZE_UNKNOWN, Unreadable};
 use crate::strategy::construction_costs;
 use crate::tokenize::{LocalDictionary, merge};
@@ -274,7 +275,7 @@ fn build(
     let bytes = bytes_of(&files);
     progress.begin("dictionary", bytes);
     let start = Instant::now();
-    let (dictionary, tokens) = renumber(settings.tokenizer, draft);
+    let (dictionary, tokens) = renumber(settings.tokenizer, draft)?;
     report.tokens += tokens.len() as u64;
     report.times.dictionary += start.elapsed();
     progress.advance(bytes);
@@ -376,7 +377,7 @@ fn construct(
 }
 
 /// The dictionary of a draft, and the tokens of all its files numbered by it.
-fn renumber(tokenizer: Tokenizer, draft: Draft) -> (Dictionary, Vec<u32>) {
+fn renumber(tokenizer: Tokenizer, draft: Draft) -> Result<(Dictionary, Vec<u32>)> {
     let mut locals: Vec<LocalDictionary> = Vec::with_capacity(draft.chunks.len());
     let mut chunks: Vec<Vec<u32>> = Vec::with_capacity(draft.chunks.len());
     for chunk in draft.chunks {
@@ -385,7 +386,9 @@ fn renumber(tokenizer: Tokenizer, draft: Draft) -> (Dictionary, Vec<u32>) {
     }
     let merged = merge(tokenizer, &locals);
     drop(locals);
-    let mut tokens = vec![0; chunks.iter().map(Vec::len).sum()];
+    let count = chunks.iter().map(Vec::len).sum();
+    let mut tokens = reserved("the tokens of a segment", count)?;
+    tokens.resize(count, 0);
     let mut ranges = Vec::with_capacity(chunks.len());
     let mut rest = &mut tokens[..];
     for chunk in &chunks {
@@ -402,7 +405,7 @@ fn renumber(tokenizer: Tokenizer, draft: Draft) -> (Dictionary, Vec<u32>) {
                 *token = ids[id as usize];
             }
         });
-    (merged.dictionary, tokens)
+    Ok((merged.dictionary, tokens))
 }
 
 /// Makes the file entries of one draft after the other.

@@ -91,7 +91,7 @@ fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Re
     salvage.replay(|record| {
         let rescue = rescues.iter_mut().find(|(id, _)| *id == record.corpus());
         if let (Some((_, rescue)), true) = (rescue, failed.is_ok()) {
-            failed = rescue.edit(&decode(&record));
+            failed = decode(&record).and_then(|batch| rescue.edit(&batch));
         }
     });
     failed?;

@@ -101,7 +101,7 @@ impl Transaction {
         F: AsRef<str>,
         T: AsRef<[u8]>,
     {
-        let rows = appends_by_file(rows);
+        let rows = appends_by_file(rows)?;
         for (append, row) in &rows {
             if check_name(&append.file).is_err() {
                 // It is an error unless there is such a file.
@@ -123,7 +123,7 @@ impl Transaction {
         T: AsRef<[u8]>,
     {
         let mut names = Names::default();
-        let texts = shared_texts(rows.iter().map(|(_, _, text)| text.as_ref()));
+        let texts = shared_texts(rows.iter().map(|(_, _, text)| text.as_ref()))?;
         let rows = (rows.iter().zip(texts)).map(|((file, offset, _), text)| Insertion {
             file: names.shared(file.as_ref()),
             offset: Some(*offset),
@@ -143,7 +143,7 @@ impl Transaction {
         F: AsRef<str>,
         T: AsRef<[u8]>,
     {
-        let texts = shared_texts(rows.iter().map(|(_, text)| text.as_ref()));
+        let texts = shared_texts(rows.iter().map(|(_, text)| text.as_ref()))?;
         let rows = (rows.iter().zip(texts)).map(|((file, _), text)| (file.as_ref().into(), text));
         let rows = rows.collect();
         self.edit(corpus, Batch::Replace(rows))

@@ -138,6 +138,7 @@ impl Large<'_> {
         chunk_bytes: usize,
         stop: &AtomicBool,
     ) -> io::Result<Chunk> {
+        text.try_reserve(self.rest.len())?;
         text.append(&mut self.rest);
         let first_byte = self.first_byte;
         let source = self.source;
@@ -151,6 +152,7 @@ impl Large<'_> {
             }
             let end = chunk_end(tokenizer, text).or((size >= UNCUT_BYTES_MAX).then_some(size));
             if let Some(end) = end {
+                self.rest.try_reserve(text.len() - end)?;
                 self.rest.extend_from_slice(&text[end..]);
                 text.truncate(end);
                 break false;
@@ -192,7 +194,7 @@ impl<'a> Opened<'a> {
     /// Appends the next `bytes` bytes, or all that are left, to `text`.
     fn read(&mut self, text: &mut Vec<u8>, bytes: usize, stop: &AtomicBool) -> io::Result<()> {
         let bytes = self.bytes_left.min(bytes as u64);
-        text.reserve(bytes as usize);
+        text.try_reserve(bytes as usize)?;
         let size = text.len() as u64 + bytes;
         loop {
             let missing = size - text.len() as u64;
@@ -280,6 +282,49 @@ mod tests {
             assert!(failure.is_partly_read);
             assert_eq!(failure.error.to_string(), "it changed while it was read");
         }
+    }
+
+    /// A text that is larger than any memory.
+    struct Huge;
+
+    impl Texts for Huge {
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn name(&self, _text: usize) -> &str {
+            "huge"
+        }
+
+        fn bytes(&self, _text: usize) -> u64 {
+            1 << 60
+        }
+
+        fn path(&self, _text: usize) -> PathBuf {
+            "huge".into()
+        }
+
+        fn open(&self, _text: usize) -> io::Result<Box<dyn OpenText + '_>> {
+            Ok(Box::new(Huge))
+        }
+    }
+
+    impl Read for Huge {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            Ok(buffer.len())
+        }
+    }
+
+    impl OpenText for Huge {
+        fn finish(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_text_that_memory_cannot_hold_is_an_error() {
+        let error = read_file(&Huge, 0, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::segment::{Fault, varint};
+use crate::segment::{Fault, reserved, varint};
 use crate::{Error, Result};
 
 /// Most bytes that one record takes. A commit may have many.
@@ -70,7 +70,8 @@ impl LogRecord<'static> {
     /// Costs one copy of the bytes. Rows of one file that follow one another share its name.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes, or for an offset of 2^64 - 1.
+    /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes, or for an offset of 2^64 - 1;
+    /// [`Error::NoMemory`].
     pub fn insert<'e>(
         corpus: u64,
         rows: impl IntoIterator<Item = (&'e str, Option<u64>, &'e [u8]), IntoIter: Clone>,
@@ -82,7 +83,7 @@ impl LogRecord<'static> {
     /// Deletes files.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes.
+    /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes; [`Error::NoMemory`].
     pub fn delete<'e>(
         corpus: u64,
         files: impl IntoIterator<Item = &'e str, IntoIter: Clone>,
@@ -94,7 +95,7 @@ impl LogRecord<'static> {
     /// Replaces the text of files: name, text.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes.
+    /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes; [`Error::NoMemory`].
     pub fn replace<'e>(
         corpus: u64,
         rows: impl IntoIterator<Item = (&'e str, &'e [u8]), IntoIter: Clone>,
@@ -249,7 +250,8 @@ fn encode<'e>(
         Edit::Delete { file } => file.len(),
     };
     let sizes = edits.clone().map(|edit| size(edit) + EDIT_HEAD_SIZE);
-    let mut payload = Vec::with_capacity((4 + sizes.sum::<usize>()).min(RECORD_SIZE_MAX));
+    let size = (4 + sizes.sum::<usize>()).min(RECORD_SIZE_MAX);
+    let mut payload = reserved(size).map_err(|error| error.of("a record"))?;
     payload.extend([0; 4]);
     let mut count = 0_u32; // an edit takes a byte, so the limit on bytes keeps it from running over
     let mut last = None;

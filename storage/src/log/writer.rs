@@ -157,7 +157,7 @@ impl Log {
                 corpus: format!("number {}", record.corpus()),
             });
         }
-        state.append(prepared);
+        state.append(prepared)?;
         let end = state.end;
         let file = state.files.back_mut().expect("it was just appended to");
         for record in records {
@@ -175,7 +175,7 @@ impl Log {
         let parts = [(MERGED, merge.corpus, &payload[..])];
         let prepared = Prepared::new(&parts)?;
         let mut state = self.state_to_append()?;
-        state.append(prepared);
+        state.append(prepared)?;
         let end = state.end;
         let file = state.files.back_mut().expect("it was just appended to");
         file.replaced.extend(&merge.replaced);
@@ -483,7 +483,8 @@ impl Prepared<'_> {
 }
 
 impl State {
-    fn append(&mut self, prepared: Prepared<'_>) {
+    /// Takes a commit, or nothing of it.
+    fn append(&mut self, prepared: Prepared<'_>) -> Result<()> {
         let durable = match self.synced.file == self.end.file {
             true => self.synced.offset,
             false => HEADER_SIZE as u64,
@@ -495,8 +496,11 @@ impl State {
         .encode();
         let sizes = prepared.parts.iter().map(|(_, _, payload)| payload.len());
         let heads = (prepared.parts.len() + 1) * frame::HEAD_SIZE;
-        self.buffer
-            .reserve(sizes.sum::<usize>() + heads + commit.len());
+        let size = sizes.sum::<usize>() + heads + commit.len();
+        self.buffer.try_reserve(size).map_err(|_| Error::NoMemory {
+            what: "a commit".into(),
+            bytes: size as u64,
+        })?;
         for (&part, sum) in prepared.parts.iter().zip(prepared.sums) {
             frame::write(&mut self.buffer, &mut self.end, part, sum);
         }
@@ -510,6 +514,7 @@ impl State {
         if let Some(file) = self.files.back_mut() {
             file.end = self.end.offset;
         }
+        Ok(())
     }
 }
 
