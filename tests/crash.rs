@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use support::faulty::{Faulty, Mode};
 use support::harness::{Random, child_argument, contents, scratch, start_child};
+use support::killed::{change_until_killed, check_commits, commit_until_killed, random_changes};
 use support::power_cut::{PowerCut, PowerCutBackend};
 use support::{Change, Edit, State, check, observe, possible};
 use zipfdb::{Database, Durability};
@@ -42,16 +43,10 @@ fn reopen(path: &Path) -> State {
     state
 }
 
-fn random_changes(seed: u64, count: usize) -> Vec<Change> {
-    let mut random = Random::new(seed);
-    let mut state = State::new();
-    let mut changes = Vec::new();
-    for _ in 0..count {
-        let change = Change::random(&mut random, &state);
-        change.apply(&mut state);
-        changes.push(change);
-    }
-    changes
+/// Tells a line to whoever kills this process, in one piece, so that no kill leaves half of it.
+fn tell(line: &str) {
+    let line = format!("{line}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// Not a test of its own: changes a database until it is killed, telling each change that is done.
@@ -61,18 +56,10 @@ fn child_that_changes_a_database_until_it_is_killed() {
         return;
     };
     let (seed, folder) = argument.split_once(' ').unwrap();
-    let mut random = Random::new(seed.parse().unwrap());
     let folder = Path::new(folder);
     let options = Database::options().threads(2);
     let database = options.open(folder.join("d.zdb")).unwrap();
-    let mut state = observe(&database).unwrap();
-    eprintln!("open");
-    loop {
-        let change = Change::random(&mut random, &state);
-        change.perform(&database, folder).unwrap();
-        change.apply(&mut state);
-        eprintln!("done");
-    }
+    change_until_killed(&database, seed.parse().unwrap(), folder, tell);
 }
 
 #[test]
@@ -133,22 +120,6 @@ fn a_killed_process_leaves_what_it_acknowledged_and_whole_changes() {
     );
 }
 
-/// Threads of a child that commit at once. Each durability has one; without any a commit may be lost.
-const COMMITTERS: [Durability; 3] = [Durability::Full, Durability::Normal, Durability::Off];
-
-/// The word that a commit of a thread appends, which tells both and its place.
-fn word(thread: usize, number: usize) -> String {
-    format!("{thread}.{number} ")
-}
-
-/// The words in a file; none if there is no such file.
-fn words_of(database: &Database, file: &str) -> Vec<String> {
-    let snapshot = database.corpus("plain").unwrap().snapshot().unwrap();
-    let text = snapshot.extract(file, 0, u64::MAX).unwrap_or_default();
-    let text = String::from_utf8(text).unwrap();
-    text.split_inclusive(' ').map(str::to_owned).collect()
-}
-
 /// Not a test of its own: commits from several threads until it is killed, telling each commit that is acknowledged.
 #[test]
 fn child_whose_threads_commit_until_it_is_killed() {
@@ -156,31 +127,7 @@ fn child_whose_threads_commit_until_it_is_killed() {
         return;
     };
     let database = Database::options().threads(2).open(path).unwrap();
-    if database.corpora().is_empty() {
-        Change::Create("plain")
-            .perform(&database, Path::new(""))
-            .unwrap();
-    }
-    eprintln!("open");
-    std::thread::scope(|scope| {
-        for (thread, durability) in COMMITTERS.into_iter().enumerate() {
-            let database = &database;
-            let begun = words_of(database, &format!("t{thread}")).len();
-            scope.spawn(move || {
-                for number in begun.. {
-                    let mut transaction = database.begin().unwrap();
-                    transaction.set_durability(durability);
-                    let word = word(thread, number);
-                    let rows = [("all", &word), (&format!("t{thread}")[..], &word)];
-                    transaction.append_many("plain", &rows).unwrap();
-                    transaction.commit().unwrap();
-                    // In one piece, so that no kill leaves half of it.
-                    let line = format!("{thread} {number}\n");
-                    std::io::stderr().write_all(line.as_bytes()).unwrap();
-                }
-            });
-        }
-    });
+    commit_until_killed(&database, tell);
 }
 
 #[test]
@@ -198,39 +145,10 @@ fn threads_of_a_killed_process_leave_what_was_acknowledged_and_whole_commits() {
         std::thread::sleep(Duration::from_micros(random.below(60_000) as u64));
         child.kill().unwrap();
         child.wait().unwrap();
-        let mut acknowledged = [0; COMMITTERS.len()];
-        for line in lines {
-            let line = line.unwrap();
-            let (thread, number) = line.split_once(' ').unwrap();
-            let thread: usize = thread.parse().unwrap();
-            acknowledged[thread] = number.parse::<usize>().unwrap() + 1;
-        }
-
+        let told: Vec<String> = lines.map(Result::unwrap).collect();
         let database = Database::options().threads(1).open(&path).unwrap();
-        let found = words_of(&database, "all");
-        assert!(found.starts_with(&all), "round {round}");
-        for thread in 0..COMMITTERS.len() {
-            let own = words_of(&database, &format!("t{thread}"));
-            let expected: Vec<String> = (0..own.len()).map(|number| word(thread, number)).collect();
-            assert_eq!(own, expected, "round {round}");
-            let prefix = format!("{thread}.");
-            let in_all: Vec<&String> = found
-                .iter()
-                .filter(|word| word.starts_with(&prefix))
-                .collect();
-            assert!(
-                in_all.into_iter().eq(&own),
-                "round {round}: half of a commit"
-            );
-            if COMMITTERS[thread] != Durability::Off {
-                let acknowledged = acknowledged[thread];
-                assert!(
-                    own.len() >= acknowledged,
-                    "round {round}: {acknowledged} lost"
-                );
-            }
-        }
-        all = found;
+        all = check_commits(&database, told.iter().map(String::as_str), &all)
+            .unwrap_or_else(|problem| panic!("round {round}: {problem}"));
     }
     println!("{rounds} kills, {} commits", all.len());
     assert!(all.len() > rounds);

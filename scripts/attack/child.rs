@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use zipfdb::{CopyOptions, Database, Durability, NoProgress, repair};
 
 use crate::campaign::Outcome;
-use crate::support::harness::Random;
+use crate::support::killed::{change_until_killed, commit_until_killed, random_changes};
 use crate::support::{self, Change, Edit, State, Texts, check_counts, observe};
 use crate::{damage, hostile, limits};
 
@@ -159,7 +159,7 @@ pub fn main(arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["changes", seed, folder] => changes(seed.parse().unwrap(), Path::new(folder)),
-        ["committers", path] => committers(Path::new(path)),
+        ["committers", path] => commit_until_killed(&open(Path::new(path)).unwrap(), tell),
         ["one", what, folder] => one(what, Path::new(folder)),
         ["reader", path] => read_until_told(Path::new(path)),
         ["examine", mode, path] => examine(mode, Path::new(path)),
@@ -207,59 +207,8 @@ fn open(path: &Path) -> zipfdb::Result<Database> {
 
 /// Changes a database until it is killed.
 fn changes(seed: u64, folder: &Path) {
-    let mut random = Random::new(seed);
     let database = open(&folder.join("d.zdb")).unwrap();
-    let mut state = observe(&database).unwrap();
-    tell("open");
-    loop {
-        let change = Change::random(&mut random, &state);
-        change.perform(&database, folder).unwrap();
-        change.apply(&mut state);
-        tell("done");
-    }
-}
-
-/// Threads that commit at once. Each durability has one; without any a commit may be lost.
-pub const COMMITTERS: [Durability; 3] = [Durability::Full, Durability::Normal, Durability::Off];
-
-/// The word that a commit of a thread appends, which tells both and its place.
-pub fn word(thread: usize, number: usize) -> String {
-    format!("{thread}.{number} ")
-}
-
-/// The words in a file; none if there is no such file.
-pub fn words_of(database: &Database, file: &str) -> Vec<String> {
-    let snapshot = database.corpus("plain").unwrap().snapshot().unwrap();
-    let text = snapshot.extract(file, 0, u64::MAX).unwrap_or_default();
-    let text = String::from_utf8(text).unwrap();
-    text.split_inclusive(' ').map(str::to_owned).collect()
-}
-
-/// Commits from several threads until it is killed.
-fn committers(path: &Path) {
-    let database = open(path).unwrap();
-    if database.corpora().is_empty() {
-        let create = Change::Create("plain");
-        create.perform(&database, Path::new("")).unwrap();
-    }
-    tell("open");
-    std::thread::scope(|scope| {
-        for (thread, durability) in COMMITTERS.into_iter().enumerate() {
-            let database = &database;
-            let begun = words_of(database, &format!("t{thread}")).len();
-            scope.spawn(move || {
-                for number in begun.. {
-                    let mut transaction = database.begin().unwrap();
-                    transaction.set_durability(durability);
-                    let word = word(thread, number);
-                    let rows = [("all", &word), (&format!("t{thread}")[..], &word)];
-                    transaction.append_many("plain", &rows).unwrap();
-                    transaction.commit().unwrap();
-                    tell(&format!("{thread} {number}"));
-                }
-            });
-        }
-    });
+    change_until_killed(&database, seed, folder, tell);
 }
 
 /// Files for one large COPY.
@@ -482,19 +431,6 @@ fn run_repair(source: &Path, target: &Path) {
         }
         Err(error) => tell(&format!("error {error}")),
     }
-}
-
-/// Changes that are possible one after the other.
-pub fn random_changes(seed: u64, count: usize) -> Vec<Change> {
-    let mut random = Random::new(seed);
-    let mut state = State::new();
-    let mut changes = Vec::new();
-    for _ in 0..count {
-        let change = Change::random(&mut random, &state);
-        change.apply(&mut state);
-        changes.push(change);
-    }
-    changes
 }
 
 /// Makes changes, each twice if it fails once, and tells how they go. Then the database is closed, or left open.

@@ -10,8 +10,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
-use crate::child::{Ended, Running, command, random_changes, run};
+use crate::child::{Ended, Running, command, run};
 use crate::damage::{View, examine};
+use crate::support::killed::random_changes;
 use crate::support::{State, possible};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/attack/fail_call.c");

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use zipfdb::Database;
 
 use crate::campaign::{Campaign, Outcome, Trial, copy_anew, ensure};
-use crate::child::{
-    COMMITTERS, Ended, Running, change_of, command, fingerprint, prepare, run, word, words_of,
-};
+use crate::child::{Ended, Running, change_of, command, fingerprint, prepare, run};
 use crate::support::harness::{Random, contents};
+use crate::support::killed::check_commits;
 use crate::support::{Change, State, check, observe, possible};
 
 /// Kills on the same directory, one after the other.
@@ -154,24 +153,7 @@ fn threads(trial: &Trial) -> Outcome {
         }
         let database = Database::options().threads(1).open(&path);
         let database = database.map_err(|error| error.to_string())?;
-        let found = words_of(&database, "all");
-        ensure(found.starts_with(&all), || "less than before".to_owned())?;
-        for (thread, durability) in COMMITTERS.into_iter().enumerate() {
-            let own = words_of(&database, &format!("t{thread}"));
-            let expected: Vec<String> = (0..own.len()).map(|number| word(thread, number)).collect();
-            ensure(own == expected, || format!("{own:?}"))?;
-            let prefix = format!("{thread}.");
-            let in_all = found.iter().filter(|word| word.starts_with(&prefix));
-            ensure(in_all.eq(&own), || "half of a commit".to_owned())?;
-            let thread = thread.to_string();
-            let numbers = ended.lines(&thread).map(|line| line.parse().unwrap());
-            let acknowledged = numbers.max().map_or(0, |number: usize| number + 1);
-            let is_there = own.len() >= acknowledged || durability == zipfdb::Durability::Off;
-            ensure(is_there, || {
-                format!("{durability:?}: {} of {acknowledged}", own.len())
-            })?;
-        }
-        all = found;
+        all = check_commits(&database, ended.output.lines(), &all)?;
         trial.passed("as acknowledged");
     }
     Ok(())

@@ -11,9 +11,10 @@ use std::sync::OnceLock;
 use zipfdb::{CopyOptions, CorpusSettings, Database};
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
-use crate::child::{random_changes, run, tell};
+use crate::child::{run, tell};
 use crate::damage::{View, examine};
 use crate::support::harness::Random;
+use crate::support::killed::random_changes;
 use crate::support::{State, possible};
 
 /// Changes before the queries.

@@ -185,6 +185,12 @@ mod tests {
         fn end(&self) {}
     }
 
+    /// As a statement does it.
+    fn copy(corpus: &Corpus, path: &Path, progress: &dyn Progress) -> Result<Report> {
+        let interrupt = corpus.shared().runtime.interrupt();
+        copy_from(corpus, path, OnError::Stop, progress, &interrupt)
+    }
+
     fn segment_files(database: &Database) -> usize {
         let segments = database.path().unwrap().join("segments");
         let names = segments.read_dir().unwrap();
@@ -203,41 +209,20 @@ mod tests {
             .unwrap();
         for stage in STAGES {
             let at = At(stage, database.interrupt_handle());
-            let error = copy_from(
-                &corpus,
-                &text,
-                OnError::Stop,
-                &at,
-                &database.inner().shared().runtime.interrupt(),
-            )
-            .unwrap_err();
+            let error = copy(&corpus, &text, &at).unwrap_err();
             assert!(matches!(error, Error::Interrupted), "{stage}: {error}");
             assert_eq!(corpus.files().unwrap().len(), 0, "{stage}");
             assert_eq!(segment_files(&database), 0, "{stage}");
         }
         database.execute("SET statement_timeout = 1").unwrap();
-        let error = copy_from(
-            &corpus,
-            &text,
-            OnError::Stop,
-            &Slow,
-            &database.inner().shared().runtime.interrupt(),
-        )
-        .unwrap_err();
+        let error = copy(&corpus, &text, &Slow).unwrap_err();
         assert!(
             matches!(error, Error::Timeout { milliseconds: 1 }),
             "{error}"
         );
         assert_eq!(segment_files(&database), 0);
         database.execute("RESET statement_timeout").unwrap();
-        copy_from(
-            &corpus,
-            &text,
-            OnError::Stop,
-            &Slow,
-            &database.inner().shared().runtime.interrupt(),
-        )
-        .unwrap();
+        copy(&corpus, &text, &Slow).unwrap();
         assert_eq!(corpus.files().unwrap().len(), 1);
     }
 
@@ -250,14 +235,7 @@ mod tests {
         let corpus = database
             .create_corpus("pets", CorpusSettings::default())
             .unwrap();
-        copy_from(
-            &corpus,
-            &text,
-            OnError::Stop,
-            &Slow,
-            &database.inner().shared().runtime.interrupt(),
-        )
-        .unwrap();
+        copy(&corpus, &text, &Slow).unwrap();
         let out = folder.path().join("out");
         let at = At("write", database.interrupt_handle());
         let error = crate::execute::copy_to(
@@ -284,13 +262,9 @@ mod tests {
             ..CorpusSettings::default()
         };
         let corpus = database.create_corpus("c", settings).unwrap();
-        let copy = |path: &Path| {
-            let interrupt = database.inner().shared().runtime.interrupt();
-            copy_from(&corpus, path, OnError::Stop, &Slow, &interrupt)
-        };
         // Nobody writes.
         database.execute("SET statement_timeout = 100").unwrap();
-        let error = copy(&pipe).unwrap_err();
+        let error = copy(&corpus, &pipe, &Slow).unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
         database.execute("RESET statement_timeout").unwrap();
 
@@ -305,11 +279,11 @@ mod tests {
             std::thread::sleep(Duration::from_millis(100));
             target.write_all(second.as_bytes()).unwrap();
         });
-        copy(&pipe).unwrap();
+        copy(&corpus, &pipe, &Slow).unwrap();
         writer.join().unwrap();
         let version = Path::new("/proc/version");
         assert_eq!(std::fs::metadata(version).unwrap().len(), 0);
-        copy(version).unwrap();
+        copy(&corpus, version, &Slow).unwrap();
 
         let snapshot = corpus.snapshot().unwrap();
         let content = |file: &str| snapshot.extract(file, 0, u64::MAX).unwrap();

@@ -16,6 +16,8 @@ use zipfdb::{
 
 use harness::Random;
 
+pub mod killed;
+
 #[path = "../../storage/tests/scenario/faulty.rs"]
 pub mod faulty;
 #[path = "../../storage/tests/scenario/harness.rs"]

@@ -1,0 +1,110 @@
+//! What processes do until they are killed, and what must be left of it.
+//!
+//! The invariant: who kills knows from the seed and from the lines that it was told what may be there.
+
+use std::path::Path;
+
+use zipfdb::{Database, Durability};
+
+use super::harness::Random;
+use super::{Change, State, observe};
+
+/// Changes that are possible one after the other.
+pub fn random_changes(seed: u64, count: usize) -> Vec<Change> {
+    let mut random = Random::new(seed);
+    let mut state = State::new();
+    let mut changes = Vec::new();
+    for _ in 0..count {
+        let change = Change::random(&mut random, &state);
+        change.apply(&mut state);
+        changes.push(change);
+    }
+    changes
+}
+
+/// Changes a database for ever, and tells each change that is done.
+pub fn change_until_killed(database: &Database, seed: u64, folder: &Path, tell: impl Fn(&str)) {
+    let mut random = Random::new(seed);
+    let mut state = observe(database).unwrap();
+    tell("open");
+    loop {
+        let change = Change::random(&mut random, &state);
+        change.perform(database, folder).unwrap();
+        change.apply(&mut state);
+        tell("done");
+    }
+}
+
+/// Threads that commit at once. Each durability has one; without any a commit may be lost.
+const COMMITTERS: [Durability; 3] = [Durability::Full, Durability::Normal, Durability::Off];
+
+/// The word that a commit of a thread appends, which tells both and its place.
+fn word(thread: usize, number: usize) -> String {
+    format!("{thread}.{number} ")
+}
+
+/// The words in a file; none if there is no such file.
+fn words_of(database: &Database, file: &str) -> Vec<String> {
+    let snapshot = database.corpus("plain").unwrap().snapshot().unwrap();
+    let text = snapshot.extract(file, 0, u64::MAX).unwrap_or_default();
+    let text = String::from_utf8(text).unwrap();
+    text.split_inclusive(' ').map(str::to_owned).collect()
+}
+
+/// Commits from several threads for ever, and tells each commit that is acknowledged: its thread and its number.
+pub fn commit_until_killed(database: &Database, tell: impl Fn(&str) + Sync) {
+    if database.corpora().is_empty() {
+        let create = Change::Create("plain");
+        create.perform(database, Path::new("")).unwrap();
+    }
+    tell("open");
+    std::thread::scope(|scope| {
+        for (thread, durability) in COMMITTERS.into_iter().enumerate() {
+            let begun = words_of(database, &format!("t{thread}")).len();
+            let tell = &tell;
+            scope.spawn(move || {
+                for number in begun.. {
+                    let mut transaction = database.begin().unwrap();
+                    transaction.set_durability(durability);
+                    let word = word(thread, number);
+                    let rows = [("all", &word), (&format!("t{thread}")[..], &word)];
+                    transaction.append_many("plain", &rows).unwrap();
+                    transaction.commit().unwrap();
+                    tell(&format!("{thread} {number}"));
+                }
+            });
+        }
+    });
+}
+
+/// Checks what [`commit_until_killed`] has left, after the lines that it told. `before` is what this returned the last time.
+pub fn check_commits<'a>(
+    database: &Database,
+    told: impl Iterator<Item = &'a str> + Clone,
+    before: &[String],
+) -> Result<Vec<String>, String> {
+    let found = words_of(database, "all");
+    if !found.starts_with(before) {
+        return Err("less than before".to_owned());
+    }
+    for (thread, durability) in COMMITTERS.into_iter().enumerate() {
+        let own = words_of(database, &format!("t{thread}"));
+        let expected: Vec<String> = (0..own.len()).map(|number| word(thread, number)).collect();
+        if own != expected {
+            return Err(format!("{own:?}"));
+        }
+        let prefix = format!("{thread}.");
+        let in_all = found.iter().filter(|word| word.starts_with(&prefix));
+        if !in_all.eq(&own) {
+            return Err("half of a commit".to_owned());
+        }
+        let prefix = format!("{thread} ");
+        let numbers = told.clone().filter_map(|line| line.strip_prefix(&prefix));
+        let numbers = numbers.map(|number| number.parse::<usize>().unwrap());
+        let acknowledged = numbers.max().map_or(0, |number| number + 1);
+        if own.len() < acknowledged && durability != Durability::Off {
+            return Err(format!("{durability:?}: {} of {acknowledged}", own.len()));
+        }
+    }
+    Ok(found)
+}
