@@ -181,7 +181,8 @@ impl Database {
     /// itself.
     ///
     /// # Errors
-    /// If the database is open for reading only, or the wait is interrupted or longer than a statement may take.
+    /// If the database is open for reading only, an earlier write has failed, or the wait is interrupted or longer than a
+    /// statement may take.
     pub fn begin(&self) -> Result<Transaction> {
         self.session.transaction(&self.shared().runtime.interrupt())
     }

@@ -87,7 +87,7 @@ impl SegmentReader {
     /// The files, in order of their ids.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
     pub fn files(&self) -> Result<&[FileEntry]> {
         if self.files.get().is_none() {
             let decoded = self.decode_files()?;
@@ -99,7 +99,7 @@ impl SegmentReader {
     /// The tokens.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
     pub fn dictionary(&self) -> Result<&Dictionary> {
         if self.dictionary.get().is_none() {
             let decoded = self.decode_dictionary()?;
@@ -108,11 +108,12 @@ impl SegmentReader {
         Ok(self.dictionary.get().expect("it is set"))
     }
 
-    /// How often each word occurs in the files, in order of [`Dictionary::word_offsets`]; none if the file does not say. Decodes
+    /// How often each word occurs in the files, in order of [`Dictionary::word_offsets`]; none if the file does not
+    /// say. Decodes
     /// the dictionary too, but no grammar; only [`SegmentReader::verify`] compares with that.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
     pub fn totals(&self) -> Result<Option<&[u32]>> {
         if self.totals.get().is_none() {
             let section = self.section(Section::Totals)?;
@@ -126,7 +127,7 @@ impl SegmentReader {
     /// The grammar, checked. Decodes the dictionary too.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
     pub fn grammar(&self) -> Result<&Grammar> {
         if self.grammar.get().is_none() {
             let decoded = self.decode_grammar()?;
@@ -144,7 +145,7 @@ impl SegmentReader {
     /// The grammar without its roots, checked. Decodes the dictionary too. It is kept until the grammar is decoded.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
     pub fn bodies(&self) -> Result<Arc<Bodies>> {
         if let Some(bodies) = &*self.bodies.lock() {
             return Ok(Arc::clone(bodies));
@@ -177,7 +178,7 @@ impl SegmentReader {
     /// and checksums in the file table. Costs about as much as writing all files.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] with the first thing found wrong.
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] with the first thing found wrong.
     pub fn verify(&self) -> Result<()> {
         self.verify_until(&AtomicBool::new(false))
     }
@@ -213,7 +214,8 @@ impl SegmentReader {
     /// The content of a file, or of the part of one that is here.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Checksum`] or [`Error::Corrupt`] if the segment cannot be decoded or the content is not what the file table
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if the segment cannot be decoded
+    /// or the content is not what the file table
     /// says.
     ///
     /// # Panics

@@ -109,7 +109,7 @@ mod tests {
         let bytes = (usize::MAX / 2) as u64;
         assert_eq!(reserved::<u8>(usize::MAX / 2), Err(NoMemory { bytes }));
         assert_eq!(filled(0u8, usize::MAX / 2), Err(NoMemory { bytes }));
-        let error = filled(0u64, usize::MAX / 16);
-        assert_eq!(error.unwrap_err().bytes, (usize::MAX / 16 * 8) as u64);
+        let bytes = (usize::MAX / 16 * 8) as u64;
+        assert_eq!(filled(0u64, usize::MAX / 16), Err(NoMemory { bytes }));
     }
 }
