@@ -11,7 +11,7 @@ use std::ops::Deref;
 use zipfdb_sql::query::{BinaryOperator, Collation, Expression, ExpressionId, Function, Matcher};
 
 use super::arithmetic::binary;
-use super::compare::{compare, holds};
+use super::compare::{compare, compare_until, holds};
 use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
 use super::function::call;
 use super::pattern::{Element, Pattern};
@@ -236,7 +236,8 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 collation,
             } => {
                 let (left, right) = (need!(*left), need!(*right));
-                from_truth(holds(*comparison, left, right, *collation))
+                let mut pace = self.pace.borrow_mut();
+                from_truth(holds(*comparison, left, right, *collation, &mut pace)?)
             }
             Expression::In {
                 operand,
@@ -254,7 +255,9 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 let is_null = |value: &Value| matches!(value, Value::Null);
                 for (index, &item) in list.iter().enumerate().skip(progress) {
                     let item = need!(item, index);
-                    if !is_null(item) && compare(wanted, item, *collation).is_eq() {
+                    let mut pace = self.pace.borrow_mut();
+                    if !is_null(item) && compare_until(wanted, item, *collation, &mut pace)?.is_eq()
+                    {
                         return Ok(Step::Done(from_truth(Some(!negated))));
                     }
                 }

@@ -8,10 +8,10 @@ use std::cmp::Ordering;
 use zipfdb_sql::query::{Collation, Function};
 use zipfdb_sql::substr_range;
 
-use super::compare::compare;
+use super::compare::compare_until;
 use super::convert::{from_count, text_or_blob, to_bytes, to_integer, to_real};
 use super::number::{number_prefix, real_to_literal, round};
-use super::text::{self, Case};
+use super::text::{self, Case, PART};
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
@@ -47,13 +47,14 @@ pub(crate) fn call(
             let bytes = to_bytes(first).unwrap_or_default();
             let length = (bytes.len() as u64).saturating_mul(2);
             let mut digits = memory.buffer("the result of hex", length)?;
-            push_hex(&bytes, &mut digits);
+            push_hex_until(&bytes, &mut digits, pace)?;
             text_or_blob(digits)
         }
-        Function::Quote => quote(first, memory)?,
+        Function::Quote => quote(first, memory, pace)?,
         Function::TypeOf => Value::Text(first.type_name().to_ascii_lowercase()),
         Function::NullIf => {
-            match second.is_some_and(|second| compare(first, second, collation).is_eq()) {
+            let second = second.unwrap_or(&Value::Null);
+            match compare_until(first, second, collation, pace)?.is_eq() {
                 true => Value::Null,
                 false => memory.copy(first)?,
             }
@@ -72,8 +73,8 @@ pub(crate) fn call(
         Function::RightTrim => text::trim(first, second, (false, true), memory, pace)?,
         Function::Trim => text::trim(first, second, (true, true), memory, pace)?,
         // Of equal ones `max` takes the first and `min` the last.
-        Function::Max => memory.copy(extreme(arguments, collation, Ordering::is_lt))?,
-        Function::Min => memory.copy(extreme(arguments, collation, Ordering::is_ge))?,
+        Function::Max => memory.copy(extreme(arguments, collation, Ordering::is_lt, pace)?)?,
+        Function::Min => memory.copy(extreme(arguments, collation, Ordering::is_ge, pace)?)?,
         Function::Round => Value::Real(round(to_real(first), second.map_or(0, to_integer))),
         Function::Sign => sign(first),
         Function::Substr => substr(first, arguments, memory)?,
@@ -101,14 +102,16 @@ fn extreme<'a>(
     arguments: &[&'a Value],
     collation: Collation,
     replaces: fn(Ordering) -> bool,
-) -> &'a Value {
-    let best = arguments.iter().copied().reduce(|best, next| {
-        match replaces(compare(best, next, collation)) {
-            true => next,
-            false => best,
+    pace: &mut Pace,
+) -> Result<&'a Value> {
+    let mut arguments = arguments.iter().copied();
+    let mut best = arguments.next().unwrap_or(&Value::Null);
+    for next in arguments {
+        if replaces(compare_until(best, next, collation, pace)?) {
+            best = next;
         }
-    });
-    best.unwrap_or(&Value::Null)
+    }
+    Ok(best)
 }
 
 fn sign(value: &Value) -> Value {
@@ -154,7 +157,19 @@ fn push_hex(bytes: &[u8], digits: &mut Vec<u8>) {
     pairs.for_each(|pair| digits.extend(pair.map(|digit| DIGITS[usize::from(digit)])));
 }
 
-fn quote(value: &Value, memory: &ValueMemory) -> Result<Value> {
+/// As `push_hex`, in parts.
+///
+/// # Errors
+/// If the statement has to end.
+fn push_hex_until(bytes: &[u8], digits: &mut Vec<u8>, pace: &mut Pace) -> Result<()> {
+    for part in bytes.chunks(PART) {
+        pace.work(part.len())?;
+        push_hex(part, digits);
+    }
+    Ok(())
+}
+
+fn quote(value: &Value, memory: &ValueMemory, pace: &mut Pace) -> Result<Value> {
     const WHAT: &str = "the result of quote";
     let mut quoted;
     match value {
@@ -164,13 +179,14 @@ fn quote(value: &Value, memory: &ValueMemory) -> Result<Value> {
             let length = (bytes.len() as u64).saturating_mul(2).saturating_add(3);
             quoted = memory.buffer(WHAT, length)?;
             quoted.extend_from_slice(b"X'");
-            push_hex(bytes, &mut quoted);
+            push_hex_until(bytes, &mut quoted, pace)?;
         }
         Value::Text(text) => {
             let quotes = text.bytes().filter(|&byte| byte == b'\'').count();
             quoted = memory.buffer(WHAT, (text.len() + quotes + 2) as u64)?;
             quoted.push(b'\'');
             for (index, part) in text.split('\'').enumerate() {
+                pace.work(part.len() + 1)?;
                 if index > 0 {
                     quoted.extend_from_slice(b"''");
                 }

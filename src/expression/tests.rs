@@ -8,6 +8,8 @@ use zipfdb_sql::query::{
     Affinity, BinaryOperator, Collation, Comparison, Expression, ExpressionId, Function, Matcher,
 };
 
+use super::compare::compare;
+use super::function::call;
 use super::*;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::{self, ValueMemory};
@@ -374,7 +376,7 @@ fn functions_on_a_large_text_end_with_an_interrupt() {
         (Function::RightTrim, vec![&text, &set]),
     ] {
         let (memory, mut pace) = (ValueMemory::default(), interrupt.pace());
-        let answer = function::call(
+        let answer = call(
             function,
             &arguments,
             Collation::Binary,
@@ -397,7 +399,7 @@ fn parts_of_a_large_text_do_not_show_in_its_case() {
         (Function::Upper, str::to_uppercase),
     ] {
         let value = Value::Text(text.clone());
-        let changed = function::call(
+        let changed = call(
             function,
             &[&value],
             Collation::Binary,
@@ -537,4 +539,46 @@ fn programs_share_the_constants_of_a_plan() {
     assert!(std::ptr::eq(program.constant(id(0)).unwrap(), &*large));
     // Here, in the plan, as a constant and in the list.
     assert_eq!(Arc::strong_count(&large), 4);
+}
+
+#[test]
+fn work_on_large_values_can_be_interrupted() {
+    let interrupt = Interrupt::never();
+    interrupt.handle().interrupt();
+    let large = Value::Text("'\u{e4}".repeat(1 << 20));
+    let blob = Value::Blob(vec![0; 1 << 20]);
+    let memory = ValueMemory::default();
+    for (function, value) in [
+        (Function::Hex, &large),
+        (Function::Quote, &large),
+        (Function::Quote, &blob),
+        (Function::NullIf, &large),
+        (Function::Max, &large),
+        (Function::Min, &large),
+    ] {
+        let (arguments, pace) = ([value, &large], &mut interrupt.pace());
+        let result = call(function, &arguments, Collation::NoCase, 0, &memory, pace);
+        assert!(
+            matches!(result, Err(Error::Interrupted)),
+            "{function:?}: {:?}",
+            result.map(drop)
+        );
+    }
+}
+
+#[test]
+fn texts_of_any_size_compare_by_their_foldings() {
+    let part = "a".repeat(1 << 16);
+    let text = |end: &str| Value::Text(part.clone() + end);
+    let compare = |left: &Value, right: &Value| compare(left, right, Collation::NoCase);
+    // What follows stands at the border of a part and behind it.
+    for front in ["", "b", "\u{e4}"] {
+        let text = |end: &str| text(&format!("{front}{end}"));
+        assert!(compare(&text("\u{c4}X"), &text("\u{e4}x")).is_eq());
+        assert!(compare(&text("A"), &text("a")).is_eq());
+        assert!(compare(&text(""), &text("a")).is_lt());
+        assert!(compare(&text("a"), &text("")).is_gt());
+        assert!(compare(&text("B"), &text("a")).is_gt());
+        assert!(compare(&text("A"), &text("\u{c4}")).is_lt());
+    }
 }

@@ -13,7 +13,7 @@ use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
 /// Bytes that are worked on between two looks whether to go on, at least.
-const PART: usize = 1 << 18;
+pub(super) const PART: usize = 1 << 18;
 
 /// Where each character begins.
 fn character_starts(text: &[u8]) -> impl DoubleEndedIterator<Item = usize> + '_ {

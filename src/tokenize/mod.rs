@@ -20,7 +20,7 @@ mod unicode;
 pub use chunk::{chunk_end, is_word_edge};
 pub use cutter::{GAP_BYTES_MAX, Sink};
 pub use dictionary::merge;
-pub use fold::fold;
+pub use fold::{fold, fold_character};
 pub use interner::{Interner, LocalDictionary};
 
 use cutter::Cutter;
