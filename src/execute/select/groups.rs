@@ -13,6 +13,7 @@ use super::accumulate::{Accumulator, tie};
 use super::codec::{Decoder, Encoder, damaged};
 use super::key::{KeyOrder, add_key};
 use super::row::value_size;
+use super::ordered::sort_until;
 use super::spill::{Record, RunWriter};
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
@@ -220,15 +221,15 @@ impl Groups {
             ..
         } = std::mem::take(self);
         let mut keys: Vec<(Vec<u8>, usize)> = by_key.into_iter().collect();
-        keys.sort_unstable();
+        sort_until(&mut keys, pace, Ord::cmp)?;
         let mut taken: Vec<(Argument, Value)> = taken.into_iter().collect();
         let mut places = vec![0; keys.len()];
         for (place, (_, group)) in keys.iter().enumerate() {
             places[*group] = place;
         }
-        taken.sort_unstable_by(|(a, _), (b, _)| {
+        sort_until(&mut taken, pace, |(a, _), (b, _)| {
             (places[a.0], a.1, &a.2).cmp(&(places[b.0], b.1, &b.2))
-        });
+        })?;
         let mut taken = taken.into_iter().peekable();
         let mut encoder = Encoder::default();
         for (key, number) in keys {

@@ -4,6 +4,7 @@
 //! `sort_by`; between two looks whether to go on lies the work on one part at most.
 
 use std::cmp::Ordering;
+use std::mem;
 
 use crate::Result;
 use crate::runtime::interrupt::Pace;
@@ -14,41 +15,63 @@ const PART: usize = 1 << 18;
 /// Sorts as `sort_by` does.
 ///
 /// # Errors
-/// If the statement has to end; the items are in any order then.
-pub(super) fn sort_until<T: Copy>(
+/// If the statement has to end; there are no items then.
+pub(super) fn sort_until<T>(
     items: &mut Vec<T>,
     pace: &mut Pace,
     order: impl Fn(&T, &T) -> Ordering,
 ) -> Result<()> {
-    for part in items.chunks_mut(PART) {
+    let mut rest = mem::take(items);
+    let mut parts = Vec::with_capacity(rest.len() / PART + 1);
+    while rest.len() > PART {
+        parts.push(rest.split_off((rest.len() - 1) / PART * PART));
+    }
+    rest.shrink_to_fit();
+    parts.push(rest);
+    parts.reverse();
+    for part in &mut parts {
         // Comparisons of a part read some hundred bytes an item.
         pace.work(part.len() * 256)?;
         part.sort_by(&order);
     }
-    let mut size = PART;
-    let mut merged = Vec::new();
-    while size < items.len() {
-        merged.clear();
-        merged.reserve(items.len());
-        for pair in items.chunks(2 * size) {
-            let (mut left, mut right) = pair.split_at(size.min(pair.len()));
-            while let (Some(first), Some(second)) = (left.first(), right.first()) {
-                pace.step()?;
-                // Of equal ones that on the left came first.
-                let side = match order(first, second).is_le() {
-                    true => &mut left,
-                    false => &mut right,
-                };
-                merged.push(side[0]);
-                *side = &side[1..];
-            }
-            merged.extend_from_slice(left);
-            merged.extend_from_slice(right);
+    while parts.len() > 1 {
+        let mut pairs = mem::take(&mut parts).into_iter();
+        while let Some(left) = pairs.next() {
+            parts.push(match pairs.next() {
+                Some(right) => merged(left, right, pace, &order)?,
+                None => left,
+            });
         }
-        std::mem::swap(items, &mut merged);
-        size *= 2;
     }
+    *items = parts.pop().unwrap_or_default();
     Ok(())
+}
+
+/// Merges two parts that are sorted; neither is empty.
+fn merged<T>(
+    mut left: Vec<T>,
+    right: Vec<T>,
+    pace: &mut Pace,
+    order: impl Fn(&T, &T) -> Ordering,
+) -> Result<Vec<T>> {
+    if order(&left[left.len() - 1], &right[0]).is_le() {
+        left.extend(right);
+        return Ok(left);
+    }
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
+        pace.step()?;
+        // Of equal ones that on the left came first.
+        let side = match order(first, second).is_le() {
+            true => &mut left,
+            false => &mut right,
+        };
+        merged.extend(side.next());
+    }
+    merged.extend(left);
+    merged.extend(right);
+    Ok(merged)
 }
 
 #[cfg(test)]
