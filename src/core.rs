@@ -64,8 +64,8 @@ impl Core {
         });
         let (name, views) = (record.name.clone(), views.collect());
         let devices = self.runtime.devices.clone();
-        let stored = (self.runtime.pool).install(|| StoredView::new(name, views, devices))?;
-        let stored = Arc::new(stored);
+        // Nothing in it is parallel, so it need not wait for the pool.
+        let stored = Arc::new(StoredView::new(name, views, devices)?);
         let mut newest = self.stored.lock();
         if let Some(other) = newest.get(&record.name) {
             let ids = other.segments().iter().map(|segment| segment.id());

@@ -127,8 +127,14 @@ impl Corpus {
     /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.
     ///
     /// # Errors
-    /// If the corpus has been dropped, or a segment file cannot be opened or its file table is damaged.
+    /// If the corpus has been dropped, a segment file cannot be opened or its file table is damaged, or it is interrupted while
+    /// it looks at edits that nobody has looked at before.
     pub fn snapshot(&self) -> Result<Snapshot> {
+        self.snapshot_until(&self.shared.runtime.interrupts.begin(0))
+    }
+
+    /// As `snapshot`, for a statement.
+    pub(crate) fn snapshot_until(&self, interrupt: &Interrupt) -> Result<Snapshot> {
         let (record, stored, overlay) = self.current()?;
         let known = self.shared.views.lock().get(&record.name).cloned();
         if let Some(known) = known
@@ -138,8 +144,9 @@ impl Corpus {
             return Ok(Snapshot::new(self.shared.runtime.clone(), known));
         }
         let tokenizer = record.settings.tokenizer;
-        let pool = &self.shared.runtime.pool;
-        let view = pool.install(|| CorpusView::new(stored, overlay, tokenizer))?;
+        let view = interrupt.apart(&self.shared.runtime.pool, move |stop| {
+            CorpusView::new(stored, overlay, tokenizer, stop)
+        })?;
         let view = Arc::new(view);
         self.shared.views.lock().insert(record.name, view.clone());
         Ok(Snapshot::new(self.shared.runtime.clone(), view))

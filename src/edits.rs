@@ -14,8 +14,9 @@ use zipfdb_storage::{Durability, Edit, LogPosition, LogRecord, Store};
 use super::runtime::sync::Mutex;
 use super::runtime::turns::Turn;
 use crate::Result;
-use crate::memory::reserved;
 use crate::overlay::{Batch, Insertion, Overlay, StoredFiles, rows_by_file};
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::reserved;
 use crate::snapshot::StoredView;
 
 /// The edits of all corpora, by the numbers of these.
@@ -180,34 +181,27 @@ impl Edits {
         self.corpora.lock().remove(&corpus);
     }
 
-    /// Puts edits of a corpus on other segments: those that stand in the log after `merged`, where `stored` holds what the
-    /// others did. `publish` makes the segments `base` live and all edits before durable, and says where the log ends.
+    /// Puts edits of a corpus on other segments: those that stand in the log after `merged`, where `base` holds what the
+    /// others did. `publish` makes its segments live and all edits before durable, and says where the log ends.
     ///
     /// # Errors
-    /// Those of `publish`; nothing has changed then.
+    /// Those of `base.go_on` and of `publish`; nothing has changed then.
     pub(crate) fn rebase(
         &self,
         _turn: &Turn,
         corpus: u64,
         merged: LogPosition,
-        base: Arc<[u64]>,
-        stored: &dyn StoredFiles,
+        base: Base<'_>,
         publish: impl FnOnce() -> Result<LogPosition>,
     ) -> Result<()> {
-        let rebased = self.rebased(corpus, merged, base, stored)?;
+        let rebased = self.rebased(corpus, merged, base)?;
         let position = publish()?;
         self.replace(rebased, position);
         Ok(())
     }
 
-    /// The batches of a corpus that stand in the log after `merged`, on other stored files: what they make of these.
-    fn rebased(
-        &self,
-        corpus: u64,
-        merged: LogPosition,
-        base: Arc<[u64]>,
-        stored: &dyn StoredFiles,
-    ) -> Result<Rebased> {
+    /// The batches of a corpus that stand in the log after `merged`, on other segments: what they make of these.
+    fn rebased(&self, corpus: u64, merged: LogPosition, base: Base<'_>) -> Result<Rebased> {
         let batches = {
             let corpora = self.corpora.lock();
             let batches = corpora.get(&corpus).map(|edits| &edits.batches[..]);
@@ -221,11 +215,13 @@ impl Edits {
         };
         let mut rebased = Rebased {
             corpus,
-            overlay: Overlay::new(base),
+            overlay: Overlay::new(base.segments),
             batches,
         };
         for (_, batch) in &rebased.batches {
-            rebased.overlay.apply(batch, stored)?;
+            rebased
+                .overlay
+                .apply(batch, base.files, &mut || (base.go_on)())?;
         }
         Ok(rebased)
     }
@@ -264,7 +260,7 @@ impl Edits {
                 }
             };
             let batch = decode(&record)?;
-            edits.tip.apply(&batch, &**view)?;
+            edits.tip.apply(&batch, &**view, &mut || Ok(()))?;
             edits.visible_at = position;
             edits.batches.push((position, Arc::new(batch)));
             Ok::<(), crate::Error>(())
@@ -277,6 +273,16 @@ impl Edits {
     }
 }
 
+/// What edits are put on.
+pub(crate) struct Base<'a> {
+    /// Ascending.
+    pub(crate) segments: Arc<[u64]>,
+    /// Those of the segments.
+    pub(crate) files: &'a dyn StoredFiles,
+    /// Whether to go on; asked at each row.
+    pub(crate) go_on: &'a dyn Fn() -> Result<()>,
+}
+
 /// Edits on other stored files than those they were made on.
 struct Rebased {
     corpus: u64,
@@ -287,21 +293,45 @@ struct Rebased {
 /// What the log keeps of a batch.
 ///
 /// # Errors
-/// If it is too large.
-pub(crate) fn encode(corpus: u64, batch: &Batch) -> Result<LogRecord<'static>> {
-    Ok(match batch {
+/// If it is too large, or the statement has to end.
+pub(crate) fn encode(
+    corpus: u64,
+    batch: &Batch,
+    interrupt: &Interrupt,
+) -> Result<LogRecord<'static>> {
+    let record = match batch {
         Batch::Insert(rows) => {
-            let rows = rows.iter();
+            let rows = until(rows, |row| row.text.len(), interrupt);
             LogRecord::insert(
                 corpus,
                 rows.map(|row| (&*row.file, row.offset, &row.text[..])),
-            )?
+            )
         }
         Batch::Replace(rows) => {
-            LogRecord::replace(corpus, rows.iter().map(|(file, text)| (&**file, &text[..])))?
+            let rows = until(rows, |(_, text)| text.len(), interrupt);
+            LogRecord::replace(corpus, rows.map(|(file, text)| (&**file, &text[..])))
         }
-        Batch::Delete(files) => LogRecord::delete(corpus, files.iter().map(|file| &**file))?,
-    })
+        Batch::Delete(files) => {
+            let files = until(files, |_| 0, interrupt);
+            LogRecord::delete(corpus, files.map(|file| &**file))
+        }
+    };
+    // What lacks rows is not taken.
+    interrupt.check()?;
+    Ok(record?)
+}
+
+/// Rows of so many bytes, and no more of them once the statement has to end.
+fn until<'a, T>(
+    rows: &'a [T],
+    bytes: impl Fn(&T) -> usize + Clone,
+    interrupt: &Interrupt,
+) -> impl Iterator<Item = &'a T> + Clone {
+    /// Bytes of text that take as long as all else of a row.
+    const ROW_BYTES: usize = 1 << 8;
+    let mut pace = interrupt.pace();
+    let mut goes_on = move |row: &&T| pace.work(bytes(row) + ROW_BYTES).is_ok();
+    rows.iter().take_while(move |row| goes_on(row))
 }
 
 /// The batch that a record keeps.

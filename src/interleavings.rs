@@ -34,7 +34,7 @@ mod runtime {
     pub(super) mod turns;
 }
 
-use edits::{CorpusCommit, Edits};
+use edits::{Base, CorpusCommit, Edits};
 use queue::Queue;
 use runtime::sync::{self, AtomicBool, Mutex, Ordering};
 use runtime::turns::Turns;
@@ -343,7 +343,7 @@ impl Database {
             offset: None,
             text: "x".into(),
         }]);
-        overlay.apply(&batch, &live)?;
+        overlay.apply(&batch, &live, &mut || Ok(()))?;
         let commit = CorpusCommit {
             corpus: CORPUS,
             overlay,
@@ -370,7 +370,12 @@ impl Database {
             bytes: bytes(live, &overlay),
         };
         let turn = self.writing.wait();
-        (self.edits).rebase(&turn, CORPUS, merged, [new.id].into(), &new, || {
+        let base = Base {
+            segments: [new.id].into(),
+            files: &new,
+            go_on: &|| Ok(()),
+        };
+        (self.edits).rebase(&turn, CORPUS, merged, base, || {
             self.log.sync();
             *self.live.lock() = new;
             Ok(self.log.end())

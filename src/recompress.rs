@@ -16,6 +16,7 @@ use rayon::ThreadPool;
 use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
 
 use crate::core::Core;
+use crate::edits::Base;
 use crate::ingest::{Means, NewSegment, ViewTexts, ingest_texts};
 use crate::overlay::{Overlay, StoredFiles};
 use crate::snapshot::{CorpusView, StoredView};
@@ -94,7 +95,7 @@ pub(crate) fn recompress(
     };
     let is_edited = !overlay.is_empty();
     let tokenizer = record.settings.tokenizer;
-    let view = pool.install(|| CorpusView::new(stored.clone(), overlay, tokenizer))?;
+    let view = pool.install(|| CorpusView::new(stored.clone(), overlay, tokenizer, stop))?;
     let view = Arc::new(view);
     let replaced: Vec<u64> = match scope {
         Scope::All if !is_edited && is_one_copy(&record, &stored) => Vec::new(),
@@ -106,7 +107,7 @@ pub(crate) fn recompress(
         return Ok(None);
     }
     let files = files_of(&view, &replaced)?;
-    let texts = pool.install(|| ViewTexts::new(view.clone(), files))?;
+    let texts = pool.install(|| ViewTexts::new(view.clone(), files, stop))?;
     let mut publication = core
         .store
         .begin_recompression(corpus, &replaced, position)?;
@@ -137,7 +138,12 @@ pub(crate) fn recompress(
     let turn = core.runtime.writing.wait_while(go_on)?;
     go_on()?;
     let files = ViewFiles(&view);
-    (core.edits).rebase(&turn, record.id, position, base.into(), &files, || {
+    let base = Base {
+        segments: base.into(),
+        files: &files,
+        go_on,
+    };
+    (core.edits).rebase(&turn, record.id, position, base, || {
         publication.commit()?;
         Ok(core.store.log_position())
     })?;

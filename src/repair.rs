@@ -230,6 +230,7 @@ impl<'a> Rescue<'a> {
 
     /// Makes the edits of a record, file by file, where the files are whole.
     fn edit(&mut self, batch: &Batch) -> Result<()> {
+        let interrupt = self.database.shared().runtime.interrupt();
         let mut edits = self.begin()?;
         for (file, batch) in by_file(batch) {
             match batch {
@@ -251,7 +252,7 @@ impl<'a> Rescue<'a> {
             if is_deleted && !self.present.remove(&*file) {
                 continue; // it was lost
             }
-            match edits.edit(&self.corpus.name, batch) {
+            match edits.edit(&self.corpus.name, batch, &interrupt) {
                 Ok(()) if is_deleted => {}
                 Ok(()) => drop(self.present.insert(file.to_string())),
                 // Offsets were made for another text than the one that is left.

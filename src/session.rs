@@ -119,19 +119,19 @@ impl Session {
     /// Makes edits in the session's transaction, or in one of their own.
     pub(crate) fn edit(&self, corpus: &str, batch: Batch, interrupt: &Interrupt) -> Result<()> {
         if let Some(transaction) = &mut *self.transaction.lock() {
-            return transaction.edit(corpus, batch);
+            return transaction.edit(corpus, batch, interrupt);
         }
         let record = self.shared.store.corpus(corpus)?;
         let mut edits = Transaction::begin(&self.shared, [record], interrupt)?;
-        edits.edit(corpus, batch)?;
+        edits.edit(corpus, batch, interrupt)?;
         edits.commit_until(interrupt)
     }
 
     /// What statements see of a corpus.
-    pub(crate) fn snapshot(&self, corpus: &str) -> Result<Snapshot> {
+    pub(crate) fn snapshot(&self, corpus: &str, interrupt: &Interrupt) -> Result<Snapshot> {
         match &mut *self.transaction.lock() {
-            Some(transaction) => transaction.snapshot(corpus),
-            None => self.corpus(corpus)?.snapshot(),
+            Some(transaction) => transaction.snapshot_until(corpus, interrupt),
+            None => self.corpus(corpus)?.snapshot_until(interrupt),
         }
     }
 }

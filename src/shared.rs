@@ -8,12 +8,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use zipfdb_storage::CorpusRecord;
 
+use crate::Result;
 use crate::background::Background;
 use crate::core::Core;
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 use crate::snapshot::CorpusView;
-use crate::Result;
 
 /// What the handles of one open database share. When the last of them goes, recompression in the background ends.
 pub(crate) struct Shared {

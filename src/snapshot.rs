@@ -148,7 +148,8 @@ impl Snapshot {
         match known.and_then(|words| words.get(self.view.word(word))) {
             Some(offsets) => Ok(offsets.clone()),
             None => {
-                let offsets = |stop: &AtomicBool| self.view.offsets_of(file, word, stop);
+                let offsets =
+                    move |view: &CorpusView, stop: &AtomicBool| view.offsets_of(file, word, stop);
                 let one = || self.find_in(file, Unit::Bytes, interrupt, offsets);
                 self.search_with(file, self.view.word(word), interrupt, one)
             }
@@ -162,7 +163,8 @@ impl Snapshot {
         word: u32,
         interrupt: &Interrupt,
     ) -> Result<Vec<u64>> {
-        let positions = |stop: &AtomicBool| self.view.positions_of(file, word, stop);
+        let positions =
+            move |view: &CorpusView, stop: &AtomicBool| view.positions_of(file, word, stop);
         self.find_in(file, Unit::Words, interrupt, positions)
     }
 
@@ -315,7 +317,8 @@ impl Snapshot {
             if self.view.can_count_now(file) {
                 return self.view.count_in(file, word);
             }
-            self.install(|| self.view.count_in(file, word))
+            let word = word.to_vec();
+            self.ask(interrupt, move |view, _| view.count_in(file, &word))
         };
         let gathered = &self.runtime.gathered;
         let Some(window) = gathered.window() else {
@@ -411,9 +414,13 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let (file, word) = (self.view.find(file)?, word.as_ref());
-        let offsets = |stop: &AtomicBool| self.view.search_in(file, word, stop);
         let interrupt = self.runtime.interrupt();
-        let one = || self.find_in(file, Unit::Bytes, &interrupt, offsets);
+        let one = || {
+            let word = word.to_vec();
+            let offsets =
+                move |view: &CorpusView, stop: &AtomicBool| view.search_in(file, &word, stop);
+            self.find_in(file, Unit::Bytes, &interrupt, offsets)
+        };
         self.search_with(file, word, &interrupt, one)
     }
 
@@ -536,7 +543,7 @@ impl Snapshot {
             while at < end {
                 interrupt.check()?;
                 let part = EXTRACT_PART_BYTES.min(end - at);
-                let extracted = self.install(|| self.view.extract(file, at, part))?;
+                let extracted = self.ask(interrupt, move |view, _| view.extract(file, at, part))?;
                 if bytes.is_empty() {
                     bytes = extracted;
                 } else {
@@ -593,6 +600,14 @@ impl Snapshot {
         })
     }
 
+    /// Makes the vocabulary, for a statement.
+    pub(crate) fn prepare_words(&self, interrupt: &Interrupt) -> Result<()> {
+        match self.view.has_vocabulary() {
+            true => Ok(()),
+            false => self.ask(interrupt, |view, _| view.vocabulary().map(drop)),
+        }
+    }
+
     /// Checks the words of a segment that is part of this snapshot.
     pub(crate) fn check_words(&self, segment: u64) -> Result<()> {
         let mut segments = self.view.segments().iter();
@@ -602,9 +617,13 @@ impl Snapshot {
 
     /// Builds what expanding needs of every segment, so that threads that start
     /// to expand together do not each build it.
-    pub(crate) fn prepare_content(&self) -> Result<()> {
-        let mut segments = self.view.segments().iter();
-        segments.try_for_each(|segment| segment.content().map(drop))
+    pub(crate) fn prepare_content(&self, interrupt: &Interrupt) -> Result<()> {
+        self.ask(interrupt, |view, stop| {
+            view.segments().iter().try_for_each(|segment| {
+                check(stop)?;
+                segment.content().map(drop)
+            })
+        })
     }
 
     /// Writes file `index` of [`Snapshot::files`] on the current threads; the inner error is the target's.
@@ -620,6 +639,19 @@ impl Snapshot {
         let files = found.into_iter();
         let files = files.map(|(file, offsets)| (self.files()[file].name.clone(), offsets));
         files.collect()
+    }
+
+    /// Asks the files something, on the threads of the database, as [`Interrupt::apart`].
+    ///
+    /// # Errors
+    /// As `apart`.
+    pub(crate) fn ask<A: Send + 'static>(
+        &self,
+        interrupt: &Interrupt,
+        question: impl FnOnce(&CorpusView, &Arc<AtomicBool>) -> Result<A> + Send + 'static,
+    ) -> Result<A> {
+        let view = self.view.clone();
+        interrupt.apart(self.pool(), move |stop| question(&view, stop))
     }
 
     /// The database's threads.
@@ -639,17 +671,17 @@ impl Snapshot {
     }
 
     /// Finds places in a file: here if they are kept, which is sooner done than the pool is woken and needs no other threads.
-    fn find_in<A: Send>(
+    fn find_in<A: Send + 'static>(
         &self,
         file: usize,
         unit: Unit,
         interrupt: &Interrupt,
-        find: impl Fn(&AtomicBool) -> Result<A> + Sync,
+        find: impl Fn(&CorpusView, &AtomicBool) -> Result<A> + Send + 'static,
     ) -> Result<A> {
         if self.view.has_places(file, unit) {
-            find(Run::to_the_end().stop)
+            find(&self.view, Run::to_the_end().stop)
         } else {
-            interrupt.watch(self.pool(), |stop| find(stop))
+            self.ask(interrupt, move |view, stop| find(view, stop))
         }
     }
 }

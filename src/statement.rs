@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::rows::{Column, Rows};
-use crate::runtime::progress::{NoProgress, Progress};
 use crate::runtime::memory;
+use crate::runtime::progress::{NoProgress, Progress};
 use crate::session::Session;
 use crate::{Result, Value, execute};
 

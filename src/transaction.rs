@@ -95,12 +95,14 @@ impl Transaction {
     /// Appends texts to files: pairs of a name and a text. A file that is not there is created.
     ///
     /// # Errors
-    /// If there is no such corpus, a name cannot be, or the database cannot be written; nothing is appended then.
+    /// If there is no such corpus, a name cannot be, the database cannot be written, or it is interrupted or out of time as a
+    /// statement; nothing is appended then.
     pub fn append_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
     where
         F: AsRef<str>,
         T: AsRef<[u8]>,
     {
+        let interrupt = self.shared.runtime.interrupt();
         let rows = appends_by_file(rows)?;
         for (append, row) in &rows {
             if check_name(&append.file).is_err() {
@@ -109,7 +111,7 @@ impl Transaction {
             }
         }
         let rows = rows.into_iter().map(|(append, _)| append).collect();
-        self.edit(corpus, Batch::Insert(rows))
+        self.edit(corpus, Batch::Insert(rows), &interrupt)
     }
 
     /// Inserts texts into files: a name, the byte of the file before which to insert, and a text. Offsets are those before
@@ -122,6 +124,7 @@ impl Transaction {
         F: AsRef<str>,
         T: AsRef<[u8]>,
     {
+        let interrupt = self.shared.runtime.interrupt();
         let mut names = Names::default();
         let texts = shared_texts(rows.iter().map(|(_, _, text)| text.as_ref()))?;
         let rows = (rows.iter().zip(texts)).map(|((file, offset, _), text)| Insertion {
@@ -130,7 +133,7 @@ impl Transaction {
             text,
         });
         let rows = rows.collect();
-        self.edit(corpus, Batch::Insert(rows))
+        self.edit(corpus, Batch::Insert(rows), &interrupt)
     }
 
     /// Gives files new texts: pairs of a name and a text. A file that is not there is created; of several texts for one file
@@ -143,10 +146,11 @@ impl Transaction {
         F: AsRef<str>,
         T: AsRef<[u8]>,
     {
+        let interrupt = self.shared.runtime.interrupt();
         let texts = shared_texts(rows.iter().map(|(_, text)| text.as_ref()))?;
         let rows = (rows.iter().zip(texts)).map(|((file, _), text)| (file.as_ref().into(), text));
         let rows = rows.collect();
-        self.edit(corpus, Batch::Replace(rows))
+        self.edit(corpus, Batch::Replace(rows), &interrupt)
     }
 
     /// Deletes files.
@@ -155,7 +159,8 @@ impl Transaction {
     /// If there is no such corpus, one of the files is not there, or the database cannot be written; nothing is deleted then.
     pub fn delete_many<F: AsRef<str>>(&mut self, corpus: &str, files: &[F]) -> Result<()> {
         let files = files.iter().map(|file| file.as_ref().into());
-        self.edit(corpus, Batch::Delete(files.collect()))
+        let interrupt = self.shared.runtime.interrupt();
+        self.edit(corpus, Batch::Delete(files.collect()), &interrupt)
     }
 
     /// Answers questions and makes edits in order: each sees what the edits before it did.
@@ -203,8 +208,18 @@ impl Transaction {
     /// The corpus with the edits made so far.
     ///
     /// # Errors
-    /// If there is no such corpus or a segment is damaged.
+    /// If there is no such corpus, a segment is damaged, or it is interrupted.
     pub fn snapshot(&mut self, corpus: &str) -> Result<Snapshot> {
+        let interrupt = self.shared.runtime.interrupts.begin(0);
+        self.snapshot_until(corpus, &interrupt)
+    }
+
+    /// As `snapshot`, for a statement.
+    pub(crate) fn snapshot_until(
+        &mut self,
+        corpus: &str,
+        interrupt: &Interrupt,
+    ) -> Result<Snapshot> {
         let at = self.corpus(corpus)?;
         let edited = &mut self.corpora[at];
         let known = edited.view.take();
@@ -214,8 +229,10 @@ impl Transaction {
             None => {
                 let tokenizer = edited.record.settings.tokenizer;
                 let (stored, overlay) = (edited.stored.clone(), edited.overlay.clone());
-                let pool = &self.shared.runtime.pool;
-                Arc::new(pool.install(|| CorpusView::new(stored, overlay, tokenizer))?)
+                let view = interrupt.apart(&self.shared.runtime.pool, move |stop| {
+                    CorpusView::new(stored, overlay, tokenizer, stop)
+                });
+                Arc::new(view?)
             }
         };
         edited.view = Some(view.clone());
@@ -225,8 +242,8 @@ impl Transaction {
     /// Makes the edits happen: readers see them when it returns, and they are as durable as asked.
     ///
     /// # Errors
-    /// If the log cannot be written. What of the edits reached the disk is seen when the database is opened again; until
-    /// then nothing can be written.
+    /// If it is interrupted or out of time before the log is written: then nothing has happened. If the log cannot be written:
+    /// what of the edits reached the disk is seen when the database is opened again; until then nothing can be written.
     pub fn commit(self) -> Result<()> {
         let interrupt = self.shared.runtime.interrupt();
         self.commit_until(&interrupt)
@@ -238,7 +255,7 @@ impl Transaction {
             return Ok(());
         }
         let records = (self.batches.iter())
-            .map(|(corpus, batch)| encode(self.corpora[*corpus].record.id, batch))
+            .map(|(corpus, batch)| encode(self.corpora[*corpus].record.id, batch, interrupt))
             .collect::<Result<Vec<_>>>()?;
         let mut commits: Vec<CorpusCommit> = (self.corpora.drain(..))
             .map(|edited| CorpusCommit {
@@ -267,7 +284,7 @@ impl Transaction {
     pub fn rollback(self) {}
 
     /// Makes edits, after those before.
-    pub(crate) fn edit(&mut self, corpus: &str, batch: Batch) -> Result<()> {
+    pub(crate) fn edit(&mut self, corpus: &str, batch: Batch, interrupt: &Interrupt) -> Result<()> {
         let at = self.corpus(corpus)?;
         if batch.is_empty() {
             return Ok(());
@@ -277,7 +294,8 @@ impl Transaction {
             self.shared
                 .refuse_if_held(&edited.record, &edited.overlay)?;
         }
-        edited.overlay.apply(&batch, &*edited.stored)?;
+        let mut pace = interrupt.pace();
+        (edited.overlay).apply(&batch, &*edited.stored, &mut || pace.step())?;
         self.batches.push((at, Arc::new(batch)));
         Ok(())
     }

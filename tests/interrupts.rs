@@ -160,15 +160,17 @@ fn a_check_of_one_segment_ends_in_time() {
         .unwrap();
 }
 
-/// The real file system, on which creating a segment takes until it is told to go on.
+/// The real file system, on which creating a segment takes until it is told to go on, and says so.
 #[derive(Debug, Default)]
 struct Slow {
     is_stuck: AtomicBool,
+    is_waiting: AtomicBool,
 }
 
 fn slow() -> Arc<OnCreate<Slow>> {
     OnCreate::new(|disk: &Slow, path| {
         while is_segment(path) && disk.is_stuck.load(Ordering::Relaxed) {
+            disk.is_waiting.store(true, Ordering::Relaxed);
             thread::sleep(Duration::from_millis(1));
         }
         Ok(())
@@ -225,4 +227,70 @@ fn writers_wait_for_a_slow_recompression_no_longer_than_they_may() {
     database.execute("RESET statement_timeout").unwrap();
     corpus.append_many(&[("x", "y")]).unwrap();
     assert_eq!(corpus.snapshot().unwrap().extract("x", 0, 9).unwrap(), b"y");
+}
+
+#[test]
+fn queries_end_in_time_while_others_keep_all_threads_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = slow();
+    let options = Database::options().threads(1).backend(disk.clone());
+    let database = options.open(folder.path().join("d.zdb")).unwrap();
+    let text = "the cat and the dog ".repeat(20_000);
+    for name in ["c", "d", "e"] {
+        let corpus = database
+            .create_corpus(name, CorpusSettings::default())
+            .unwrap();
+        corpus.append_many(&[("a", &text), ("b", &text)]).unwrap();
+        database.execute(&format!("RECOMPRESS {name}")).unwrap();
+    }
+    for name in ["d", "e"] {
+        let sql = format!("INSERT INTO {name} (file, content) VALUES ('a', ' x')");
+        database.execute(&sql).unwrap();
+    }
+    let reader = database.session();
+    disk.state.is_stuck.store(true, Ordering::Relaxed);
+    thread::scope(|scope| {
+        scope.spawn(|| database.execute("RECOMPRESS e").unwrap());
+        while !disk.state.is_waiting.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        reader.execute("SET statement_timeout = '20ms'").unwrap();
+        let statements = [
+            // Edits that nobody has looked at.
+            "SELECT COUNT(*) FROM d",
+            "SELECT word, COUNT(*) FROM c GROUP BY word",
+            "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word",
+            "SELECT file, word, COUNT(*) FROM c GROUP BY file, word",
+            "SELECT word, position FROM c",
+            "SELECT COUNT(*) FROM c WHERE word = 'cat'",
+            "SELECT file, offset FROM c WHERE word = 'cat'",
+            "SELECT * FROM term_vectors('c')",
+            "SELECT ngram, COUNT(*) FROM ngrams('c', 2) GROUP BY ngram",
+            "SELECT * FROM ngrams('c', 2)",
+            "SELECT content FROM files('c')",
+            "CHECK c",
+        ];
+        let results = statements.map(|sql| reader.execute(sql));
+        disk.state.is_stuck.store(false, Ordering::Relaxed);
+        for (sql, result) in statements.iter().zip(results) {
+            assert!(is_timeout(&result), "{sql}: {result:?}");
+        }
+    });
+}
+
+#[test]
+fn a_commit_whose_time_is_up_before_it_is_written_has_done_nothing() {
+    let database = Database::in_memory().unwrap();
+    database.execute("CREATE CORPUS c; BEGIN").unwrap();
+    // Encoding it takes some milliseconds.
+    let text = Value::Text("abcdefg ".repeat(1 << 23));
+    let insert = "INSERT INTO c (file, content) VALUES ('a', ?1)";
+    database
+        .query_with(insert, std::slice::from_ref(&text))
+        .unwrap();
+    database.execute("SET statement_timeout = '1ms'").unwrap();
+    assert!(is_timeout(&database.execute("COMMIT")));
+    database.execute("RESET statement_timeout").unwrap();
+    assert!(database.execute("COMMIT").is_err(), "it has ended");
+    assert_eq!(database.corpus("c").unwrap().files().unwrap().len(), 0);
 }

@@ -41,7 +41,8 @@ pub(crate) fn check(
 ) -> Result<Vec<SegmentCheck>> {
     let readers = corpus.readers()?;
     // What the store cannot see: parts of files that do not fit together, words in an order that is not ours.
-    let snapshot = corpus.snapshot();
+    let snapshot = corpus.snapshot_until(interrupt);
+    interrupt.check()?;
     progress.begin(
         "check",
         readers.iter().map(|reader| reader.info().bytes).sum(),
@@ -50,7 +51,7 @@ pub(crate) fn check(
         interrupt.check()?;
         let info = reader.info().clone();
         let pool = &corpus.shared().runtime.pool;
-        let stored = interrupt.watch(pool, |stop| Ok(reader.verify_until(stop)))?;
+        let stored = interrupt.apart(pool, move |stop| Ok(reader.verify_until(stop)))?;
         interrupt.check()?;
         let problem = match (stored, &snapshot) {
             (Err(error), _) => Some(Error::from(error)),

@@ -9,6 +9,7 @@ use std::path::Path;
 use zipfdb_storage::LogPosition;
 
 use crate::corpus::Corpus;
+use crate::edits::Base;
 use crate::ingest::{Means, Report, ingest};
 use crate::recompress::{Scope, recompress, write};
 use crate::runtime::interrupt::Interrupt;
@@ -73,7 +74,7 @@ pub(crate) fn copy_from(
     interrupt: &Interrupt,
 ) -> Result<Report> {
     let shared = corpus.shared();
-    let snapshot = corpus.snapshot()?;
+    let snapshot = corpus.snapshot_until(interrupt)?;
     let listing = interrupt.watch(snapshot.pool(), |stop| {
         list_sources(path, shared.directory(), stop)
     })?;
@@ -89,7 +90,7 @@ pub(crate) fn copy_from(
             break (recompressing, writing);
         }
         // The log knows files by name: what it says of a file of this name must be over before there is another one.
-        refuse_known(corpus, &listing)?;
+        refuse_known(corpus, &listing, interrupt)?;
         drop((writing, recompressing));
         interrupt.attend(|stop| {
             recompress(
@@ -103,7 +104,7 @@ pub(crate) fn copy_from(
             )
         })?;
     };
-    refuse_known(corpus, &listing)?;
+    refuse_known(corpus, &listing, interrupt)?;
     let mut publication = shared.store.begin_publication(corpus.name())?;
     let settings = publication.corpus().settings.clone();
     let (record, stored) = shared.stored_view(corpus.name())?;
@@ -129,7 +130,12 @@ pub(crate) fn copy_from(
     // What was told of the words around edits knew the words of other segments. No edit is of a new file.
     base.sort_unstable();
     let start = LogPosition::START;
-    (shared.edits).rebase(&writing, record.id, start, base.into(), &*stored, || {
+    let base = Base {
+        segments: base.into(),
+        files: &*stored,
+        go_on: &|| interrupt.check(),
+    };
+    (shared.edits).rebase(&writing, record.id, start, base, || {
         publication.commit()?;
         Ok(shared.store.log_position())
     })?;
@@ -138,8 +144,8 @@ pub(crate) fn copy_from(
 }
 
 /// Makes sure that no source has the name of a file.
-fn refuse_known(corpus: &Corpus, listing: &Listing) -> Result<()> {
-    let snapshot = corpus.snapshot()?;
+fn refuse_known(corpus: &Corpus, listing: &Listing, interrupt: &Interrupt) -> Result<()> {
+    let snapshot = corpus.snapshot_until(interrupt)?;
     let known = |source: &&Source| snapshot.file(&source.name).is_some();
     match listing.sources.iter().find(known) {
         None => Ok(()),

@@ -41,15 +41,15 @@ pub(crate) fn copy_to(
     interrupt: &Interrupt,
 ) -> Result<u64> {
     let shared = corpus.shared();
-    let snapshot = corpus.snapshot()?;
+    let snapshot = corpus.snapshot_until(interrupt)?;
     let files = snapshot.files();
     progress.begin("write", files.iter().map(|file| file.bytes).sum());
     interrupt.check()?;
     refuse_database(directory, shared.directory())?;
     let renamed = renamed::not_paths(files.iter().map(|file| &*file.name));
     let below = Below::open(directory).map_err(io_error("create", directory))?;
+    snapshot.prepare_content(interrupt)?;
     let written: Result<()> = interrupt.watch(snapshot.pool(), |stop| {
-        snapshot.prepare_content()?;
         let target = Target {
             directory,
             below: &below,

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use zipfdb_sql::query::{Collation, Comparison};
 
-use crate::interrupt::Pace;
+use crate::runtime::interrupt::Pace;
 use crate::tokenize::fold_character;
 use crate::{Result, Value};
 

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use crate::snapshot::CorpusView;
@@ -122,10 +123,14 @@ impl ViewTexts {
     /// Some files of a view, ascending.
     ///
     /// # Errors
-    /// If a segment is damaged.
-    pub fn new(view: Arc<CorpusView>, files: Vec<u32>) -> crate::Result<ViewTexts> {
+    /// If a segment is damaged, or `stop` is set.
+    pub fn new(
+        view: Arc<CorpusView>,
+        files: Vec<u32>,
+        stop: &AtomicBool,
+    ) -> crate::Result<ViewTexts> {
         // What extracts need is built here, not by threads that hold a lock while they read.
-        view.stored().prepare_edits()?;
+        view.stored().prepare_edits(stop)?;
         Ok(ViewTexts { view, files })
     }
 

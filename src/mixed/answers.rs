@@ -192,12 +192,12 @@ impl Target<'_> {
         }
         let is_asked = |file: &File<'_>| matches!(file.base, Base::Edited(..)) && file.told > 0;
         if files.iter().any(is_asked) {
-            self.stored.prepare_edits()?;
+            self.stored.prepare_edits(self.run.stop)?;
         }
         let edited = files.par_iter().map(|file| match &file.base {
             Base::Edited(edited, _) if is_asked(file) => {
                 let (view, edited) = (self.stored.clone(), edited.clone());
-                EditedText::new(view, file.name, edited, self.tokenizer).map(Some)
+                EditedText::new(view, file.name, edited, self.tokenizer, self.run.stop).map(Some)
             }
             _ => Ok(None),
         });

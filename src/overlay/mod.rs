@@ -204,22 +204,32 @@ impl Overlay {
         self.pending_bytes
     }
 
-    /// Applies a batch.
+    /// Applies a batch; `go_on` is asked at each row.
     ///
     /// # Errors
-    /// If a row names a file that is not there or a place outside its file; then nothing has happened.
-    pub(crate) fn apply(&mut self, batch: &Batch, stored: &dyn StoredFiles) -> Result<()> {
+    /// If a row names a file that is not there or a place outside its file, and those of `go_on`; then nothing has happened.
+    pub(crate) fn apply(
+        &mut self,
+        batch: &Batch,
+        stored: &dyn StoredFiles,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let mut edited = self.clone();
         match batch {
-            Batch::Insert(rows) => edited.insert(rows, stored)?,
-            Batch::Replace(rows) => edited.replace(rows, stored)?,
-            Batch::Delete(files) => edited.delete(files, stored)?,
+            Batch::Insert(rows) => edited.insert(rows, stored, go_on)?,
+            Batch::Replace(rows) => edited.replace(rows, stored, go_on)?,
+            Batch::Delete(files) => edited.delete(files, stored, go_on)?,
         }
         *self = edited;
         Ok(())
     }
 
-    fn insert(&mut self, rows: &[Insertion], stored: &dyn StoredFiles) -> Result<()> {
+    fn insert(
+        &mut self,
+        rows: &[Insertion],
+        stored: &dyn StoredFiles,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let (ranges, by_file) = rows_by_file(rows.iter().map(|row| &*row.file));
         for range in ranges.windows(2) {
             let of_file = &by_file[range[0]..range[1]];
@@ -233,6 +243,7 @@ impl Overlay {
             let before = file.pieces.bytes();
             let mut places = Vec::with_capacity(of_file.len());
             for &row in of_file {
+                go_on()?;
                 let offset = match rows[row].offset {
                     Some(_) if !is_there => return Err(at_row(row, stored.no_such_file(name))),
                     Some(offset) if offset > before => {
@@ -285,8 +296,14 @@ impl Overlay {
         }
     }
 
-    fn replace(&mut self, rows: &[(Arc<str>, Bytes)], stored: &dyn StoredFiles) -> Result<()> {
+    fn replace(
+        &mut self,
+        rows: &[(Arc<str>, Bytes)],
+        stored: &dyn StoredFiles,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         for (row, (name, text)) in rows.iter().enumerate() {
+            go_on()?;
             check_name(name).map_err(|error| at_row(row, error))?;
             self.pending_bytes += stored.bytes(name).unwrap_or(0) + text.len() as u64 + EDIT_BYTES;
             let mut pieces = Pieces::default();
@@ -298,8 +315,14 @@ impl Overlay {
         Ok(())
     }
 
-    fn delete(&mut self, files: &[Arc<str>], stored: &dyn StoredFiles) -> Result<()> {
+    fn delete(
+        &mut self,
+        files: &[Arc<str>],
+        stored: &dyn StoredFiles,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         for (row, name) in files.iter().enumerate() {
+            go_on()?;
             if !self.has(name, stored) {
                 return Err(at_row(row, stored.no_such_file(name)));
             }

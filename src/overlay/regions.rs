@@ -41,6 +41,8 @@ pub(crate) trait StoredText: Sync {
     fn number(&self, word: &[u8]) -> Result<u32>;
     /// Who gives the numbers.
     fn numbering(&self) -> u64;
+    /// Whether to go on; asked at each part of the work.
+    fn go_on(&self) -> Result<()>;
 }
 
 /// At least so many words at either end of a region are as they were.
@@ -148,7 +150,7 @@ impl Regions {
     /// Work: O(inserted bytes) and for each place of an insert a few extracts, where it is not in `before`.
     ///
     /// # Errors
-    /// If the segment of the file is damaged, or a region has 4 GiB or more.
+    /// If the segment of the file is damaged, a region has 4 GiB or more, or `stored` says not to go on.
     pub(crate) fn new(
         pieces: &Pieces,
         stored: &dyn StoredText,
@@ -158,6 +160,7 @@ impl Regions {
         let known = before.map_or(&[][..], |before| &before.reaches);
         let reaches: Vec<(u64, Range<u64>)> = (inserts.par_iter().with_min_len(TASK_INSERTS))
             .map(|insert| {
+                stored.go_on()?;
                 let found = known.binary_search_by_key(&insert.at, |&(at, _)| at);
                 let reach = match found {
                     Ok(found) => known[found].1.clone(),
@@ -182,6 +185,7 @@ impl Regions {
         let texts = groups.into_par_iter().with_min_len(TASK_INSERTS);
         let texts: Vec<(Range<u64>, Arc<RegionText>)> = texts
             .map(|(range, inserts)| {
+                stored.go_on()?;
                 let found =
                     known.binary_search_by_key(&range.start, |region| region.stored_bytes.start);
                 let same = found.ok().map(|found| &known[found]).filter(|region| {
@@ -222,22 +226,31 @@ impl Regions {
             });
         }
         found.word_count = found.word_count.wrapping_add_signed(words_more);
-        found.count_changes();
+        found.count_changes(stored)?;
         Ok(found)
     }
 
-    fn count_changes(&mut self) {
+    fn count_changes(&mut self, stored: &dyn StoredText) -> Result<()> {
         let mut changes: Vec<(u32, i64)> = Vec::new();
+        let mut summed = 0;
         for region in &self.regions {
             let text = &region.text;
             let now = text.changed(&text.words).iter().map(|word| (word.word, 1));
-            changes.extend(now);
             let before = text.changed(&text.stored).iter();
-            changes.extend(before.map(|word| (word.word, -1)));
+            for change in now.chain(before.map(|word| (word.word, -1))) {
+                changes.push(change);
+                // Most words come many times.
+                if changes.len() == 2 * summed + CHANGES_MIN {
+                    stored.go_on()?;
+                    add_up(&mut changes);
+                    summed = changes.len();
+                }
+            }
         }
         add_up(&mut changes);
         changes.shrink_to_fit();
         self.changes = changes;
+        Ok(())
     }
 
     /// Where a word stands in the regions, ascending.
@@ -354,6 +367,9 @@ pub(crate) fn add_up(changes: &mut Vec<(u32, i64)>) {
     });
     changes.retain(|&(_, change)| change != 0);
 }
+
+/// Changes that are added up at once, at least.
+const CHANGES_MIN: usize = 1 << 20;
 
 /// Inserts that one task looks around at least.
 const TASK_INSERTS: usize = 64;
@@ -513,19 +529,23 @@ fn words_of_large(text: &[u8], stored: &dyn StoredText) -> Result<Vec<RegionWord
     let mut start = 0;
     while start < text.len() {
         // An interner takes less than 2 GiB.
-        let rest = &text[start..];
-        let piece = match rest.len() > PIECE_BYTES {
-            true => (tokenize::chunk_end(tokenizer, &rest[..PIECE_BYTES]))
-                .unwrap_or(rest.len().min(UNCUT_BYTES_MAX)),
-            false => rest.len(),
-        };
         let mut interner = Interner::new();
-        tokenize::tokenize(tokenizer, &rest[..piece], &mut interner);
+        let mut end = start;
+        while end < text.len() && end - start < PIECE_BYTES {
+            stored.go_on()?;
+            let rest = &text[end..];
+            let part = part_of(tokenizer, rest);
+            tokenize::tokenize(tokenizer, &rest[..part], &mut interner);
+            end += part;
+        }
         let (tokens, dictionary) = interner.take();
         // Fewer tokens than bytes.
         let known: Vec<Option<(u32, u32)>> = (0..dictionary.len() as u32)
             .map(|id| {
                 let token = dictionary.token(id);
+                if id.is_multiple_of(LOOKUPS) {
+                    stored.go_on()?;
+                }
                 if !dictionary.is_word(id) {
                     return Ok(None);
                 }
@@ -545,13 +565,30 @@ fn words_of_large(text: &[u8], stored: &dyn StoredText) -> Result<Vec<RegionWord
             }
             offset += dictionary.token(token).len() as u32;
         }
-        start += piece;
+        start = end;
     }
     Ok(words)
+}
+
+/// How much of a text is tokenized at a time: as little as shows where it can be cut.
+fn part_of(tokenizer: Tokenizer, text: &[u8]) -> usize {
+    for bytes in [PART_BYTES, PIECE_BYTES] {
+        if text.len() <= bytes {
+            return text.len();
+        }
+        if let Some(end) = tokenize::chunk_end(tokenizer, &text[..bytes]) {
+            return end;
+        }
+    }
+    text.len().min(UNCUT_BYTES_MAX)
 }
 
 /// A text without any place to cut grows up to this, then it is cut where it is.
 const UNCUT_BYTES_MAX: usize = 1 << 30;
 
-/// A large text is looked through in pieces of this size.
+/// Words of a large text are told apart in pieces of about this size, which are tokenized in parts.
 const PIECE_BYTES: usize = 64 << 20;
+const PART_BYTES: usize = 1 << 20;
+
+/// Words that are looked up between two looks whether to go on.
+const LOOKUPS: u32 = 1 << 12;

@@ -3,6 +3,7 @@
 //! Invariant: `Interrupt::check` never waits and costs two loads and, with a timeout, a look at the clock, so whatever may
 //! take long calls it every few thousand steps. What was interrupted is not resumed.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -145,6 +146,65 @@ impl Interrupt {
         }
     }
 
+    /// Runs work on the threads of a pool and waits for it. When the query has to end, it is left alone: it never begins, as
+    /// where other queries keep the pool busy, or ends by the flag it is given while nobody waits for it.
+    ///
+    /// # Errors
+    /// As the work, and as `check`.
+    pub(crate) fn apart<A: Send + 'static>(
+        &self,
+        pool: &ThreadPool,
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
+    ) -> Result<A> {
+        self.left_alone(work, |work| {
+            pool.spawn(work);
+            Ok(())
+        })
+    }
+
+    /// Waits for the system in a thread of its own, which is left alone when the query has to end.
+    ///
+    /// # Errors
+    /// As the work, and as `check`; if the system refuses a thread.
+    pub(crate) fn apart_from_all<A: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<A> + Send + 'static,
+    ) -> Result<A> {
+        let thread = thread::Builder::new().name("zipfdb-waits".into());
+        let begin = |work| thread.spawn(work).map(drop).map_err(no_threads);
+        self.left_alone(|_| work(), begin)
+    }
+
+    /// Has `begin` run work elsewhere, and waits for it as long as the query goes on.
+    fn left_alone<A: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
+        begin: impl FnOnce(Box<dyn FnOnce() + Send>) -> Result<()>,
+    ) -> Result<A> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (done, is_done) = mpsc::channel();
+        let flag = stop.clone();
+        begin(Box::new(move || {
+            if check(&flag).is_ok() {
+                // Nobody may wait for the answer any more.
+                let _ = done.send(catch_unwind(AssertUnwindSafe(|| work(&flag))));
+            }
+        }))?;
+        loop {
+            match is_done.recv_timeout(Interrupt::WATCH_INTERVAL) {
+                Ok(Ok(Err(Error::Interrupted))) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return self.check().and(Err(Error::Interrupted));
+                }
+                Ok(Ok(answer)) => return answer,
+                Ok(Err(panic)) => resume_unwind(panic),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.check()
+                        .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+                }
+            }
+        }
+    }
+
     /// Runs work on this thread, and sets the flag it is given when the query has to end. For work that waits for others: a
     /// thread of the pool must not, it may be what they need, or hold what they wait for.
     ///
@@ -210,7 +270,7 @@ pub(crate) fn check(stop: &AtomicBool) -> Result<()> {
 pub(crate) static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Counts the steps of a loop and checks for an interrupt now and then, the first time at the first step.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pace {
     interrupt: Interrupt,
     steps: u32,
@@ -253,6 +313,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -271,6 +332,62 @@ mod tests {
         interrupts.handle().interrupt();
         assert!(before.check().is_err());
         assert!(interrupts.begin(0).check().is_ok());
+    }
+
+    #[test]
+    fn work_that_cannot_begin_is_left_alone() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
+        let pool = pool.build().unwrap();
+        let (go_on, is_over) = mpsc::channel::<()>();
+        pool.spawn(move || {
+            let _ = is_over.recv();
+        });
+        let interrupt = Interrupt::never();
+        interrupt.handle().interrupt();
+        let is_done = Arc::new(AtomicBool::new(false));
+        let flag = is_done.clone();
+        let result = interrupt.apart(&pool, move |_| {
+            flag.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        assert!(matches!(result, Err(Error::Interrupted)));
+        // The thread of the pool goes on with what nobody waits for, and then with this.
+        drop(go_on);
+        pool.install(|| ());
+        assert!(!is_done.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn work_that_never_looks_keeps_nobody() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
+        let pool = pool.build().unwrap();
+        let (go_on, is_over) = mpsc::channel::<()>();
+        let (begun, has_begun) = mpsc::channel();
+        let interrupt = Interrupt::never();
+        let handle = interrupt.handle();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                has_begun.recv().unwrap();
+                handle.interrupt();
+            });
+            let result = interrupt.apart(&pool, move |_| {
+                begun.send(()).unwrap();
+                let _ = is_over.recv();
+                Ok(())
+            });
+            assert!(matches!(result, Err(Error::Interrupted)));
+        });
+        drop(go_on);
+    }
+
+    #[test]
+    fn a_panic_of_work_is_passed_on() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
+        let pool = pool.build().unwrap();
+        let work = || Interrupt::never().apart(&pool, |_| -> Result<()> { panic!("of work") });
+        let panic = catch_unwind(AssertUnwindSafe(work)).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"of work"));
+        assert_eq!(Interrupt::never().apart(&pool, |_| Ok(7)).unwrap(), 7);
     }
 
     #[test]

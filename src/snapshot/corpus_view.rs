@@ -86,15 +86,16 @@ impl CorpusView {
     /// What is stored, with edits.
     ///
     /// # Errors
-    /// If there are edits and a segment is damaged.
+    /// If there are edits, and a segment is damaged or `stop` is set.
     pub(crate) fn new(
         stored: Arc<StoredView>,
         overlay: Overlay,
         tokenizer: Tokenizer,
+        stop: &AtomicBool,
     ) -> Result<CorpusView> {
         let pending = match overlay.is_empty() {
             true => None,
-            false => Some(PendingView::new(stored.clone(), &overlay, tokenizer)?),
+            false => Some(PendingView::new(stored.clone(), &overlay, tokenizer, stop)?),
         };
         Ok(CorpusView {
             stored,
@@ -175,6 +176,13 @@ impl CorpusView {
 
     /// All words in order of bytes, and the place of each in it; the vocabulary is there.
     pub(super) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
+        let known = match &self.pending {
+            None => self.stored.known_vocabulary().known_byte_order(),
+            Some(pending) => pending.known_byte_order(),
+        };
+        if let Some(known) = known {
+            return known;
+        }
         self.pool().install(|| match &self.pending {
             None => self.stored.known_vocabulary().byte_order(),
             Some(pending) => pending.byte_order(),
@@ -215,7 +223,7 @@ impl CorpusView {
         /// A row for each word: its files with counts.
         fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>>;
         /// For each file how often words of a set, told by their numbers, occur in it.
-        fn word_set_counts(&self, in_set: &[bool]) -> Result<Vec<u64>>;
+        fn word_set_counts(&self, in_set: &[bool], stop: &AtomicBool) -> Result<Vec<u64>>;
 
         /// How often a word occurs.
         fn count(&self, word: &[u8]) -> Result<u64>;

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use zipfdb_storage::Tokenizer;
 
@@ -15,6 +16,7 @@ use super::stored_view::StoredView;
 use crate::Result;
 use crate::bisect::gallop;
 use crate::overlay::{EditedFile, Piece, RegionPlace, Regions, StoredText};
+use crate::runtime::interrupt::check;
 
 /// Bytes of a stored stretch that are written at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -34,6 +36,7 @@ struct BaseText<'a> {
     name: &'a str,
     tokenizer: Tokenizer,
     stored: Option<usize>,
+    stop: &'a AtomicBool,
 }
 
 impl StoredText for BaseText<'_> {
@@ -75,18 +78,23 @@ impl StoredText for BaseText<'_> {
     fn numbering(&self) -> u64 {
         self.view.word_numbers.id()
     }
+
+    fn go_on(&self) -> Result<()> {
+        check(self.stop)
+    }
 }
 
 impl EditedText {
     /// Finds the words around those edits that nobody has looked at before, nor at any of an earlier state.
     ///
     /// # Errors
-    /// If the segment of the file is damaged.
+    /// If the segment of the file is damaged, or `stop` is set.
     pub(crate) fn new(
         view: Arc<StoredView>,
         name: &str,
         edited: Arc<EditedFile>,
         tokenizer: Tokenizer,
+        stop: &AtomicBool,
     ) -> Result<EditedText> {
         let stored = edited.is_stored.then(|| view.find_file(name)).flatten();
         let text = BaseText {
@@ -94,6 +102,7 @@ impl EditedText {
             name,
             tokenizer,
             stored,
+            stop,
         };
         let regions = edited.regions(&text)?;
         Ok(EditedText {

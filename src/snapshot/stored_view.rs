@@ -426,10 +426,12 @@ impl StoredView {
     }
 
     /// Builds what telling words around edits needs, and moving places.
-    pub(crate) fn prepare_edits(&self) -> Result<()> {
+    pub(crate) fn prepare_edits(&self, stop: &AtomicBool) -> Result<()> {
         self.vocabulary()?;
         for segment in &self.segments {
+            check(stop)?;
             segment.content()?;
+            check(stop)?;
             segment.prepare_offsets()?;
         }
         Ok(())

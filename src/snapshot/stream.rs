@@ -3,13 +3,15 @@
 //! The invariant: every word of the wanted files is given once, in order of file and place; memory is a stack as deep as
 //! the grammar. It skips what comes before a place only by whole parts of files.
 
+use std::mem;
 use std::sync::Arc;
 
 use zipfdb_kernels::GrammarView;
 
-use super::CorpusView;
 use super::stored_view::StoredView;
+use super::{CorpusView, Snapshot};
 use crate::Result;
+use crate::runtime::interrupt::Interrupt;
 
 /// A word where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,24 @@ impl WordStream {
             }
         }
         Ok(true)
+    }
+
+    /// As `fill`, on the threads of the database, for a statement; once that has to end there are no more words.
+    pub(crate) fn fill_until(
+        &mut self,
+        buffer: &mut Vec<Occurrence>,
+        length: usize,
+        snapshot: &Snapshot,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
+        let nothing = WordStream::new(self.view.clone(), Vec::new());
+        let (mut stream, mut words) = (mem::replace(self, nothing), mem::take(buffer));
+        let (stream, words, has_more) = snapshot.ask(interrupt, move |_, _| {
+            let has_more = stream.fill(&mut words, length)?;
+            Ok((stream, words, has_more))
+        })?;
+        (*self, *buffer) = (stream, words);
+        Ok(has_more)
     }
 
     /// Appends words of the file at hand; `false` if it has no more.

@@ -18,6 +18,7 @@ use super::segment_view::SegmentView;
 use super::stored_view::StoredView;
 use super::vocabulary::Vocabulary;
 use crate::runtime::device::Run;
+use crate::runtime::interrupt::check;
 use crate::strategy::Task;
 use crate::{Error, Result};
 
@@ -203,10 +204,11 @@ impl StoredView {
     }
 
     /// For each file how often words of a set, told by their numbers, occur in it.
-    pub(crate) fn word_set_counts(&self, in_set: &[bool]) -> Result<Vec<u64>> {
+    pub(crate) fn word_set_counts(&self, in_set: &[bool], stop: &AtomicBool) -> Result<Vec<u64>> {
         let vocabulary = self.vocabulary()?;
         let mut counts = vec![0u64; self.index.files().len()];
         for (index, segment) in self.segments.iter().enumerate() {
+            check(stop)?;
             let view = segment.word_grammar()?.view();
             let found =
                 word_set_counts(view, |word| in_set[vocabulary.number(index, word) as usize]);

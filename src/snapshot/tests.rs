@@ -167,7 +167,7 @@ pub(super) fn stored(segments: Vec<NewSegment>) -> Result<StoredView> {
 /// A snapshot whose parallel work runs on so many threads.
 fn snapshot_on(threads: usize, segments: Vec<NewSegment>) -> Snapshot {
     let stored = Arc::new(stored(segments).unwrap());
-    let view = CorpusView::new(stored, Overlay::default(), Tokenizer::Unicode);
+    let view = CorpusView::new(stored, Overlay::default(), Tokenizer::Unicode, &NEVER);
     snapshot_of(threads, view.unwrap())
 }
 

@@ -131,6 +131,11 @@ impl Vocabulary {
         Ok(None)
     }
 
+    /// As `byte_order`, if that was asked for before.
+    pub(crate) fn known_byte_order(&self) -> Option<&(Vec<u32>, Vec<u32>)> {
+        self.byte_order.get()
+    }
+
     /// All words in order of their bytes, and the place of each in it.
     pub(crate) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
         if let Some(known) = self.byte_order.get() {

@@ -85,7 +85,7 @@ impl Target {
     /// Makes what was written the content of the file, for good.
     ///
     /// # Errors
-    /// [`Error::Io`]; then the file is as it was before.
+    /// [`Error::Io`], or that the statement has to end; then the file is as it was before.
     pub(super) fn finish(self) -> Result<()> {
         let failed = |action| {
             let path = self.path.clone();
@@ -106,7 +106,10 @@ impl Target {
         if let Some(replaced) = replaced {
             keep_access(file.as_file(), &replaced).map_err(failed("create"))?;
         }
-        file.as_file().sync_all().map_err(failed("sync"))?;
+        // A file that nobody waits for any more is gone.
+        let written = file.as_file().try_clone().map_err(failed("sync"))?;
+        let sync = failed("sync");
+        (self.interrupt).apart_from_all(move || written.sync_all().map_err(sync))?;
         file.persist(&path)
             .map_err(|error| failed("write")(error.error))?;
         // Not every system can open a directory; where one can, the rename is made durable.

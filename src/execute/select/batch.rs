@@ -59,7 +59,7 @@ pub(super) fn batch(
     if queries.len() < SETS_MIN || !devices.may_take(on_cpu) {
         return Ok(None);
     }
-    let snapshot = session.snapshot(corpus)?;
+    let snapshot = session.snapshot(corpus, &context.interrupt)?;
     let mut questions = Questions::default();
     for (number, query) in (context.binding..).zip(queries) {
         if let [block] = &query.blocks[..]

@@ -47,7 +47,7 @@ impl Context {
     /// What the query sees of a corpus.
     pub(super) fn snapshot(&self, session: &Arc<Session>, corpus: &str) -> Result<Snapshot> {
         let known = self.batch.as_ref().and_then(|batch| batch.snapshot(corpus));
-        known.map_or_else(|| session.snapshot(corpus), Ok)
+        known.map_or_else(|| session.snapshot(corpus, &self.interrupt), Ok)
     }
 
     pub(crate) fn pace(&self) -> Pace {

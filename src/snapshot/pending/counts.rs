@@ -1,6 +1,7 @@
 //! Counts of words.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use zipfdb_kernels::CountTable;
@@ -142,14 +143,14 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::word_set_counts`].
-    pub(crate) fn word_set_counts(&self, in_set: &[bool]) -> Result<Vec<u64>> {
+    pub(crate) fn word_set_counts(&self, in_set: &[bool], stop: &AtomicBool) -> Result<Vec<u64>> {
         let found = match self.numbering.numbers() {
-            None => self.stored.word_set_counts(in_set)?,
+            None => self.stored.word_set_counts(in_set, stop)?,
             Some(numbers) => {
                 let stored: Vec<bool> = (numbers.iter())
                     .map(|&number| in_set[number as usize])
                     .collect();
-                self.stored.word_set_counts(&stored)?
+                self.stored.word_set_counts(&stored, stop)?
             }
         };
         let mut counts: Vec<u64> = (0..self.files.len())

@@ -17,6 +17,7 @@ mod tests;
 mod windows;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
@@ -27,6 +28,7 @@ use super::FileSummary;
 use super::edited_text::EditedText;
 use super::stored_view::StoredView;
 use crate::overlay::{FileState, Overlay, Regions};
+use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
 pub(super) use numbering::{Numbering, Source};
@@ -76,25 +78,27 @@ impl PendingView {
     /// Finds the words around all edits that nobody has asked for before, and numbers files and words.
     ///
     /// # Errors
-    /// If a segment is damaged.
+    /// If a segment is damaged, or `stop` is set.
     pub(crate) fn new(
         stored: Arc<StoredView>,
         overlay: &Overlay,
         tokenizer: Tokenizer,
+        stop: &AtomicBool,
     ) -> Result<PendingView> {
         // What regions need is built once, not by each thread.
-        stored.prepare_edits()?;
+        stored.prepare_edits(stop)?;
         let states: Vec<(&Arc<str>, &FileState)> = overlay.files().collect();
         let found: Vec<Option<EditedText>> = (states.par_iter())
             .map(|&(name, state)| match state {
                 FileState::Deleted => Ok(None),
                 FileState::Edited(edited) => {
                     let (stored, edited) = (stored.clone(), edited.clone());
-                    EditedText::new(stored, name, edited, tokenizer).map(Some)
+                    EditedText::new(stored, name, edited, tokenizer, stop).map(Some)
                 }
             })
             .collect::<Result<_>>()?;
 
+        check(stop)?;
         let words = (found.iter().flatten()).flat_map(|text| &text.regions().changes);
         let vocabulary = stored.known_vocabulary();
         let met = stored.word_numbers.ranked(vocabulary);
@@ -179,6 +183,11 @@ impl PendingView {
 
     pub(super) fn numbering(&self) -> &Numbering {
         &self.numbering
+    }
+
+    /// As `byte_order`, if that was asked for before.
+    pub(super) fn known_byte_order(&self) -> Option<&(Vec<u32>, Vec<u32>)> {
+        self.byte_order.get()
     }
 
     /// All words in order of bytes, and the place of each in it.

@@ -13,6 +13,7 @@ use super::{Edit, NONE, PendingView};
 use crate::bisect::gallop;
 use crate::overlay::{Region, RegionWord};
 use crate::runtime::device::Run;
+use crate::runtime::interrupt::check;
 use crate::snapshot::tasks::{CountedNgrams, Counts};
 use crate::{Error, Result};
 
@@ -58,9 +59,9 @@ impl Edit {
 }
 
 impl PendingView {
-    fn windows(&self, n: usize) -> &WindowChanges {
+    fn windows(&self, n: usize, stop: &AtomicBool) -> Result<&WindowChanges> {
         if let Some(known) = self.windows[n].get() {
-            return known;
+            return Ok(known);
         }
         // Without a lock: see `segment_view`.
         let window = |words: &[RegionWord], first: usize| {
@@ -69,6 +70,7 @@ impl PendingView {
         };
         let of_edit = |edit: &Edit| {
             let (mut changes, mut places) = (Vec::new(), Vec::new());
+            check(stop)?;
             for region in &edit.regions().regions {
                 let [(now, words), (before, stored)] = edit.changed_windows(region, n);
                 for first in now {
@@ -80,24 +82,25 @@ impl PendingView {
                     changes.push((window(stored, first), edit.file, -1));
                 }
             }
-            (changes, places)
+            Ok((changes, places))
         };
-        let (changes, places): (Vec<_>, Vec<_>) = self.edits.par_iter().map(of_edit).unzip();
+        let found: Vec<(Vec<_>, Vec<_>)> =
+            (self.edits.par_iter().map(of_edit)).collect::<Result<_>>()?;
+        let (changes, places): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let (mut changes, mut places) = (changes.concat(), places.concat());
+        check(stop)?;
         add_up(&mut changes);
+        check(stop)?;
         places.par_sort_unstable();
         let built = WindowChanges { changes, places };
-        self.windows[n].get_or_init(|| built)
+        Ok(self.windows[n].get_or_init(|| built))
     }
 
     /// The changes of one n-gram.
-    fn windows_of(&self, words: &[u32]) -> &[(Window, u32, i64)] {
+    fn windows_of(&self, words: &[u32], stop: &AtomicBool) -> Result<&[(Window, u32, i64)]> {
         let window = window_of(words.iter().copied());
-        range_of(
-            &self.windows(words.len()).changes,
-            |change| &change.0,
-            window,
-        )
+        let changes = &self.windows(words.len(), stop)?.changes;
+        Ok(range_of(changes, |change| &change.0, window))
     }
 
     /// As [`super::StoredView::ngrams`].
@@ -110,17 +113,20 @@ impl PendingView {
             });
         }
         self.renumber(parts.iter_mut().map(|part| &mut part.words));
-        let mut changes = self.windows(n).changes.clone();
+        let mut changes = self.windows(n, run.stop)?.changes.clone();
         for change in &mut changes {
             change.1 = NONE;
         }
         for &file in &self.gone {
+            check(run.stop)?;
             let words = self.stored.words_of(file as usize)?;
             let words: Vec<u32> = words.iter().map(|&w| self.numbering.number(w)).collect();
             let windows = words.windows(n);
             changes.extend(windows.map(|words| (window_of(words.iter().copied()), NONE, -1)));
         }
+        check(run.stop)?;
         add_up(&mut changes);
+        check(run.stop)?;
         let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, &changes);
         let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
             let changes = &changes[range];
@@ -171,7 +177,7 @@ impl PendingView {
             });
         }
         self.renumber(parts.iter_mut().map(|part| &mut part.words));
-        let changes = &self.windows(n).changes[..];
+        let changes = &self.windows(n, run.stop)?.changes[..];
         let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, changes);
         // Then rows that no edit has changed stay as they are.
         let is_same = (0..).zip(&self.number_of).all(|(file, &now)| file == now);
@@ -243,7 +249,9 @@ impl PendingView {
 
     /// As [`super::StoredView::ngram_count`].
     pub(crate) fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64> {
-        let change: i64 = (self.windows_of(words).iter()).map(|change| change.2).sum();
+        let change: i64 = (self.windows_of(words, stop)?.iter())
+            .map(|change| change.2)
+            .sum();
         let stored = match self.numbering.to_stored(words) {
             None => 0,
             Some(words) if self.gone.is_empty() => self.stored.ngram_count(&words, stop)?,
@@ -280,7 +288,7 @@ impl PendingView {
             }
         }
         let window = window_of(words.iter().copied());
-        let made = range_of(&self.windows(n).places, |place| &place.0, window);
+        let made = range_of(&self.windows(n, stop)?.places, |place| &place.0, window);
         places.extend(made.iter().map(|&(_, file, position)| (file, position)));
         places.sort_unstable();
         Ok(places)

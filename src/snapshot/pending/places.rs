@@ -49,7 +49,7 @@ impl PendingView {
     where
         W: AsRef<[u8]> + Sync,
     {
-        self.stored.prepare_edits()?;
+        self.stored.prepare_edits(stop)?;
         let words = words.par_iter();
         words.map(|word| self.search(word.as_ref(), stop)).collect()
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::*;
 use crate::overlay::{Batch, Insertion};
 use crate::runtime::device::{Devices, Run};
+use crate::runtime::interrupt::NEVER;
 use crate::snapshot::CorpusView;
 use crate::snapshot::tests::{
     Numbers, TOKENIZERS, Texts, check, segments_of, snapshot_of, stored, text, texts,
@@ -138,10 +139,10 @@ fn check_edits(seed: u64, sizes: &[usize], tokenizer: Tokenizer, segment_size: u
     for round in 0..rounds {
         for _ in 0..1 + round * 2 {
             let edits = some_edits(&mut numbers, &texts);
-            overlay.apply(&edits, &*stored).unwrap();
+            overlay.apply(&edits, &*stored, &mut || Ok(())).unwrap();
             edit(&mut texts, &edits);
         }
-        let view = CorpusView::new(stored.clone(), overlay.clone(), tokenizer).unwrap();
+        let view = CorpusView::new(stored.clone(), overlay.clone(), tokenizer, &NEVER).unwrap();
         check(&snapshot_of(2, view), &texts, tokenizer);
     }
 }
@@ -177,9 +178,9 @@ fn a_large_text_that_is_pending_is_answered_exactly() {
         text: text(&mut numbers, 40_000).into(),
     });
     let batch = Batch::Insert(rows.into());
-    overlay.apply(&batch, &*stored).unwrap();
+    overlay.apply(&batch, &*stored, &mut || Ok(())).unwrap();
     edit(&mut texts, &batch);
-    let view = CorpusView::new(stored, overlay, Tokenizer::Unicode).unwrap();
+    let view = CorpusView::new(stored, overlay, Tokenizer::Unicode, &NEVER).unwrap();
     check(&snapshot_of(2, view), &texts, Tokenizer::Unicode);
 }
 
@@ -193,19 +194,78 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
     let mut overlays = [Overlay::default(), Overlay::default()];
     let views = [(); 2]
         .map(|()| Arc::new(StoredView::new("c".into(), Vec::new(), Devices::none()).unwrap()));
-    (overlays[0].apply(&batch("a", "the cat"), &*views[0])).unwrap();
-    (overlays[1].apply(&batch("b", "zebra dog eel"), &*views[0])).unwrap();
+    overlays[0]
+        .apply(&batch("a", "the cat"), &*views[0], &mut || Ok(()))
+        .unwrap();
+    overlays[1]
+        .apply(&batch("b", "zebra dog eel"), &*views[0], &mut || Ok(()))
+        .unwrap();
     // Each view meets other words first.
     for (view, order) in views.into_iter().zip([[0, 1], [1, 0]]) {
         for overlay in order.map(|at| overlays[at].clone()) {
             let is_first = overlay.file("a").is_some();
             let (word, place) = [("dog", 6), ("cat", 4)][usize::from(is_first)];
-            let view = CorpusView::new(view.clone(), overlay, Tokenizer::Unicode).unwrap();
+            let view = CorpusView::new(view.clone(), overlay, Tokenizer::Unicode, &NEVER).unwrap();
             assert_eq!(
                 view.search_in(0, word.as_bytes(), Run::to_the_end().stop)
                     .unwrap(),
                 [place]
             );
         }
+    }
+}
+
+#[test]
+fn what_edits_changed_is_not_looked_for_any_more_once_it_is_interrupted() {
+    let stop = AtomicBool::new(true);
+    let stored = Arc::new(StoredView::new("c".into(), Vec::new(), Devices::none()).unwrap());
+    let batch = Batch::Insert(vec![Insertion {
+        file: "a".into(),
+        offset: None,
+        text: text(&mut Numbers(500), 40_000).into(),
+    }]);
+    let mut overlay = Overlay::default();
+    overlay.apply(&batch, &*stored, &mut || Ok(())).unwrap();
+    let view = |stop: &AtomicBool| {
+        CorpusView::new(stored.clone(), overlay.clone(), Tokenizer::Unicode, stop)
+    };
+    let interrupted = |result: Result<()>| matches!(result, Err(Error::Interrupted));
+    assert!(interrupted(view(&stop).map(drop)));
+    let found = view(&NEVER).unwrap();
+    assert!(interrupted(found.ngram_count(&[0, 1], &stop).map(drop)));
+    assert!(interrupted(found.ngram_positions(&[0, 1], &stop).map(drop)));
+    assert!(found.ngram_count(&[0, 1], &NEVER).is_ok());
+}
+
+#[test]
+fn a_batch_that_is_interrupted_has_done_nothing() {
+    let stored = StoredView::new("c".into(), Vec::new(), Devices::none()).unwrap();
+    let row = |number: u32| Insertion {
+        file: number.to_string().into(),
+        offset: None,
+        text: Bytes::from_static(b"the cat"),
+    };
+    let mut overlay = Overlay::default();
+    let first = Batch::Insert(vec![row(0)]);
+    overlay.apply(&first, &stored, &mut || Ok(())).unwrap();
+    let names = || (0..9u32).map(|number| Arc::from(number.to_string()));
+    for batch in [
+        Batch::Insert((0..9).map(row).collect()),
+        Batch::Replace(names().map(|name| (name, Bytes::new())).collect()),
+        Batch::Delete(names().collect()),
+    ] {
+        let before = overlay.clone();
+        let mut left = 1;
+        let mut go_on = || {
+            left -= 1;
+            if left < 0 {
+                Err(Error::Interrupted)
+            } else {
+                Ok(())
+            }
+        };
+        let result = overlay.apply(&batch, &stored, &mut go_on);
+        assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+        assert!(overlay.is_same(&before));
     }
 }

@@ -92,7 +92,7 @@ pub(super) fn corpora(
         let corpus = session.corpus(&name)?;
         items.push(Item {
             tokenizer: corpus.settings()?.tokenizer.name(),
-            snapshot: session.snapshot(&name)?,
+            snapshot: session.snapshot(&name, &context.interrupt)?,
             name,
             segments: corpus.segments()?,
             pending: corpus.pending_bytes()?,

@@ -4,6 +4,7 @@
 //! by `=` or `IN` are looked up by their words; other conditions are decided once for each distinct n-gram where rows are
 //! merged. Nothing is decoded before the first row is asked for.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -14,13 +15,14 @@ use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
+use super::super::ordered::sort_until;
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection};
 use super::words::{Grain, describe_strategy, size_of_segments};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
-use crate::snapshot::{CountedNgrams, Ngram, Occurrence, Snapshot, WordStream};
+use crate::snapshot::{CorpusView, CountedNgrams, Ngram, Occurrence, Snapshot, WordStream};
 use crate::strategy::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::{Result, Value};
 
@@ -50,6 +52,10 @@ struct Counted {
     words: Arc<[u32]>,
     file: u32,
     times: u64,
+}
+
+fn by_file_and_words(left: &Counted, right: &Counted) -> Ordering {
+    (left.file, &left.words).cmp(&(right.file, &right.words))
 }
 
 /// Where rows come from, once they have begun.
@@ -253,14 +259,17 @@ impl Task {
         if self.strategy == Strategy::Parents {
             return self.look_up(interrupt);
         }
-        if self.strategy == Strategy::Weights && self.grain == Grain::Word && !self.has_spaces()? {
+        if self.strategy == Strategy::Weights
+            && self.grain == Grain::Word
+            && !self.has_spaces(interrupt)?
+        {
             return Ok(Rows::Table {
                 parts: self.table(interrupt)?.into(),
                 next: 0,
             });
         }
         let by_file = self.strategy == Strategy::FileWeights && self.grain == Grain::FileWord;
-        if by_file && self.files.is_all() && !self.has_spaces()? {
+        if by_file && self.files.is_all() && !self.has_spaces(interrupt)? {
             return Ok(Rows::FileTable {
                 parts: self.file_table(interrupt)?.into(),
                 ngram: 0,
@@ -273,7 +282,7 @@ impl Task {
             Strategy::FileWeights => self.file_weights(interrupt)?,
             _ => self.expand(files, interrupt)?,
         };
-        self.fold(&mut counted)?;
+        self.fold(&mut counted, interrupt)?;
         Ok(Rows::Counted(counted.into_iter()))
     }
 
@@ -282,7 +291,8 @@ impl Task {
     }
 
     /// Adds up what rows do not tell apart. Rows of equal words stand next to each other.
-    fn fold(&self, counted: &mut Vec<Counted>) -> Result<()> {
+    fn fold(&self, counted: &mut Vec<Counted>, interrupt: &Interrupt) -> Result<()> {
+        let mut pace = interrupt.pace();
         counted.retain(|row| row.times > 0);
         match self.grain {
             Grain::All => {
@@ -291,7 +301,7 @@ impl Task {
                 counted.iter_mut().for_each(|row| row.times = times);
             }
             Grain::File => {
-                counted.sort_by_key(|row| row.file);
+                sort_until(counted, &mut pace, |left, right| left.file.cmp(&right.file))?;
                 counted.dedup_by(|next, kept| {
                     let same = next.file == kept.file;
                     if same {
@@ -300,30 +310,31 @@ impl Task {
                     same
                 });
             }
-            Grain::Word | Grain::FileWord => self.fold_texts(counted)?,
+            Grain::Word | Grain::FileWord => self.fold_texts(counted, interrupt)?,
             Grain::Occurrence => {}
         }
         Ok(())
     }
 
     /// One row for each text, or for each text and file. Different words make the same text only if one holds a space.
-    fn fold_texts(&self, counted: &mut Vec<Counted>) -> Result<()> {
+    fn fold_texts(&self, counted: &mut Vec<Counted>, interrupt: &Interrupt) -> Result<()> {
+        let mut pace = interrupt.pace();
         if self.grain == Grain::Word {
             counted.iter_mut().for_each(|row| row.file = 0);
         }
-        if self.has_spaces()? {
+        if self.has_spaces(interrupt)? {
             let view = self.snapshot.view();
             let text = |row: &Counted| (Ngram::new(view, &row.words).text(), row.file);
             let mut same: HashMap<(Vec<u8>, u32), Counted> = HashMap::new();
             for row in counted.drain(..) {
+                pace.step()?;
                 let times = row.times;
                 same.entry(text(&row))
                     .and_modify(|kept| kept.times += times)
                     .or_insert(row);
             }
             counted.extend(same.into_values());
-            counted
-                .sort_by(|left, right| (left.file, &left.words).cmp(&(right.file, &right.words)));
+            sort_until(counted, &mut pace, by_file_and_words)?;
         } else {
             counted.dedup_by(|next, kept| {
                 let same = next.file == kept.file && next.words == kept.words;
@@ -337,9 +348,9 @@ impl Task {
     }
 
     /// Whether a word holds a space.
-    fn has_spaces(&self) -> Result<bool> {
-        self.snapshot.install(|| {
-            let vocabulary = self.snapshot.view().vocabulary()?;
+    fn has_spaces(&self, interrupt: &Interrupt) -> Result<bool> {
+        self.snapshot.ask(interrupt, |view, _| {
+            let vocabulary = view.vocabulary()?;
             // Words are numbered by u32.
             let words = (0..vocabulary.len() as u32).into_par_iter();
             Ok(words.any(|word| vocabulary.word(word).contains(&b' ')))
@@ -370,10 +381,9 @@ impl Task {
     }
 
     fn table(&self, interrupt: &Interrupt) -> Result<Vec<CountedNgrams>> {
-        let view = self.snapshot.view();
-        let log = &self.description.log;
-        interrupt.watch(self.snapshot.pool(), |stop| {
-            view.ngrams(self.n, log.until(stop))
+        let (n, description) = (self.n, self.description.clone());
+        self.snapshot.ask(interrupt, move |view, stop| {
+            view.ngrams(n, description.log.until(stop))
         })
     }
 
@@ -396,11 +406,9 @@ impl Task {
     }
 
     fn file_table(&self, interrupt: &Interrupt) -> Result<Vec<NgramFiles>> {
-        let view = self.snapshot.view();
-        let by_file = FileOrder::File;
-        let log = &self.description.log;
-        interrupt.watch(self.snapshot.pool(), |stop| {
-            view.ngram_files(self.n, by_file, log.until(stop))
+        let (n, description) = (self.n, self.description.clone());
+        self.snapshot.ask(interrupt, move |view, stop| {
+            view.ngram_files(n, FileOrder::File, description.log.until(stop))
         })
     }
 
@@ -448,7 +456,7 @@ impl Task {
             while has_more {
                 interrupt.check()?;
                 buffer.clear();
-                has_more = self.snapshot.install(|| stream.fill(&mut buffer, BUFFER))?;
+                has_more = stream.fill_until(&mut buffer, BUFFER, &self.snapshot, interrupt)?;
                 for occurrence in &buffer {
                     if window.len() == self.n {
                         window.pop_front();
@@ -463,54 +471,24 @@ impl Task {
             }
         }
         let mut counted = Vec::with_capacity(counts.len());
+        let mut pace = interrupt.pace();
         for ((words, file), times) in counts {
+            pace.step()?;
             if self.passes(&words)? {
                 counted.push(Counted { words, file, times });
             }
         }
-        counted.sort_by(|left, right| (left.file, &left.words).cmp(&(right.file, &right.words)));
+        sort_until(&mut counted, &mut pace, by_file_and_words)?;
         Ok(counted)
     }
 
-    /// The n-grams that conditions name and whose words the corpus has.
-    fn named(&self) -> Result<Vec<Arc<[u32]>>> {
-        let vocabulary = self.snapshot.view().vocabulary()?;
-        let mut named = Vec::new();
-        for value in WordSelection::values(&self.ngram_filters, NGRAM).unwrap_or_default() {
-            let text = match value {
-                Value::Text(text) => text.as_bytes(),
-                Value::Blob(bytes) => bytes,
-                Value::Null | Value::Integer(_) | Value::Real(_) => continue,
-            };
-            // A word may hold spaces of its own, so a text can be more than one n-gram. What is left of the text, and the
-            // words before it.
-            let mut open: Vec<(&[u8], Vec<u32>)> = vec![(text, Vec::new())];
-            while let Some((rest, words)) = open.pop() {
-                let mut add = |word: &[u8], rest: Option<&'_ [u8]>| -> Result<()> {
-                    let Some(number) = vocabulary.find(word)? else {
-                        return Ok(());
-                    };
-                    let mut words = words.clone();
-                    words.push(number);
-                    match rest {
-                        None if words.len() == self.n => named.push(Arc::from(words)),
-                        // The text lives as long as the filter.
-                        Some(rest) if words.len() < self.n => {
-                            let from = text.len() - rest.len();
-                            open.push((&text[from..], words));
-                        }
-                        _ => {}
-                    }
-                    Ok(())
-                };
-                for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == b' ') {
-                    add(&rest[..at], Some(&rest[at + 1..]))?;
-                }
-                add(rest, None)?;
-            }
-        }
-        named.sort_unstable();
-        named.dedup();
+    /// The n-grams that conditions name and whose words the corpus has, if they pass.
+    fn named(&self, interrupt: &Interrupt) -> Result<Vec<Arc<[u32]>>> {
+        let values = WordSelection::values(&self.ngram_filters, NGRAM).unwrap_or_default();
+        let (values, n) = (values.to_vec(), self.n);
+        let named = self
+            .snapshot
+            .ask(interrupt, move |view, _| named(view, &values, n))?;
         let mut passing = Vec::new();
         for words in named {
             if self.passes(&words)? {
@@ -521,27 +499,29 @@ impl Task {
     }
 
     fn look_up(&self, interrupt: &Interrupt) -> Result<Rows> {
-        let view = self.snapshot.view();
-        let named = self.snapshot.install(|| self.named())?;
+        let named = self.named(interrupt)?;
         if self.files.is_all() && matches!(self.grain, Grain::All | Grain::Word) {
             let mut counted = Vec::new();
             for words in named {
-                let times =
-                    interrupt.watch(self.snapshot.pool(), |stop| view.ngram_count(&words, stop))?;
+                let wanted = words.clone();
+                let times = self
+                    .snapshot
+                    .ask(interrupt, move |view, stop| view.ngram_count(&wanted, stop))?;
                 counted.push(Counted {
                     words,
                     file: 0,
                     times,
                 });
             }
-            self.fold(&mut counted)?;
+            self.fold(&mut counted, interrupt)?;
             return Ok(Rows::Counted(counted.into_iter()));
         }
         let wanted = self.files.numbers();
         let mut found = Vec::new();
         for words in named {
-            let places = interrupt.watch(self.snapshot.pool(), |stop| {
-                view.ngram_positions(&words, stop)
+            let sought = words.clone();
+            let places = self.snapshot.ask(interrupt, move |view, stop| {
+                view.ngram_positions(&sought, stop)
             })?;
             let places = places.into_iter();
             let places = places
@@ -549,7 +529,9 @@ impl Task {
             found.extend(places.map(|(file, position)| (words.clone(), file, position)));
         }
         if self.grain == Grain::Occurrence {
-            found.sort_by_key(|&(_, file, position)| (file, position));
+            sort_until(&mut found, &mut interrupt.pace(), |left, right| {
+                (left.1, left.2).cmp(&(right.1, right.2))
+            })?;
             return Ok(Rows::Found(found.into_iter()));
         }
         let mut counted: Vec<Counted> = Vec::new();
@@ -563,7 +545,7 @@ impl Task {
                 }),
             }
         }
-        self.fold(&mut counted)?;
+        self.fold(&mut counted, interrupt)?;
         Ok(Rows::Counted(counted.into_iter()))
     }
 
@@ -597,6 +579,48 @@ impl Task {
             times,
         }))
     }
+}
+
+/// The n-grams of n words that these values name and whose words the corpus has.
+fn named(view: &CorpusView, values: &[Value], n: usize) -> Result<Vec<Arc<[u32]>>> {
+    let vocabulary = view.vocabulary()?;
+    let mut named = Vec::new();
+    for value in values {
+        let text = match value {
+            Value::Text(text) => text.as_bytes(),
+            Value::Blob(bytes) => bytes,
+            Value::Null | Value::Integer(_) | Value::Real(_) => continue,
+        };
+        // A word may hold spaces of its own, so a text can be more than one n-gram. What is left of the text, and the
+        // words before it.
+        let mut open: Vec<(&[u8], Vec<u32>)> = vec![(text, Vec::new())];
+        while let Some((rest, words)) = open.pop() {
+            let mut add = |word: &[u8], rest: Option<&'_ [u8]>| -> Result<()> {
+                let Some(number) = vocabulary.find(word)? else {
+                    return Ok(());
+                };
+                let mut words = words.clone();
+                words.push(number);
+                match rest {
+                    None if words.len() == n => named.push(Arc::from(words)),
+                    // The text lives as long as the filter.
+                    Some(rest) if words.len() < n => {
+                        let from = text.len() - rest.len();
+                        open.push((&text[from..], words));
+                    }
+                    _ => {}
+                }
+                Ok(())
+            };
+            for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == b' ') {
+                add(&rest[..at], Some(&rest[at + 1..]))?;
+            }
+            add(rest, None)?;
+        }
+    }
+    named.sort_unstable();
+    named.dedup();
+    Ok(named)
 }
 
 impl Operator for NgramsScan {
@@ -672,7 +696,9 @@ impl Operator for NgramsScan {
                     let view = task.snapshot.view();
                     let offset = || match view.can_tell_offsets_now(file as usize) {
                         true => view.offset_of_word(file, position),
-                        false => (task.snapshot).install(|| view.offset_of_word(file, position)),
+                        false => (task.snapshot).ask(&self.interrupt, move |view, _| {
+                            view.offset_of_word(file, position)
+                        }),
                     };
                     if let Some(row) = task.row(&words, file, 1, position, offset)? {
                         return Ok(Some(row));
@@ -692,7 +718,8 @@ impl Operator for NgramsScan {
                         self.interrupt.check()?;
                         buffer.clear();
                         *next = 0;
-                        *has_more = task.snapshot.install(|| stream.fill(buffer, BUFFER))?;
+                        let snapshot = &task.snapshot;
+                        *has_more = stream.fill_until(buffer, BUFFER, snapshot, &self.interrupt)?;
                         continue;
                     };
                     *next += 1;

@@ -2,10 +2,14 @@
 //!
 //! Invariant: what is selected is exactly what passes all filters given.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
 
 use crate::expression::ColumnFilter;
-use crate::snapshot::Snapshot;
+use crate::runtime::interrupt::{Interrupt, NEVER, check};
+use crate::snapshot::{CorpusView, Snapshot};
 use crate::{Result, Value};
 
 /// The files that pass, by number, ascending.
@@ -91,32 +95,38 @@ impl WordSelection {
     /// words are looked up sooner than the pool is woken.
     pub(super) fn numbers(
         snapshot: &Snapshot,
-        filters: &[ColumnFilter],
+        filters: &Arc<[ColumnFilter]>,
         column: usize,
-        value: impl Fn(&[u8], usize) -> Value + Sync + Send,
+        value: impl Fn(&[u8], usize) -> Value + Sync + Send + 'static,
+        interrupt: &Interrupt,
     ) -> Result<Option<Vec<u32>>> {
         if filters.is_empty() {
             return Ok(None);
         }
         let values = WordSelection::values(filters, column);
         let is_few = values.is_some_and(|values| values.len() < TASK_WORDS);
-        match is_few && snapshot.view().has_vocabulary() {
-            true => WordSelection::passing(snapshot, filters, column, values, value),
-            false => snapshot
-                .install(|| WordSelection::passing(snapshot, filters, column, values, value)),
-        }
-        .map(Some)
+        let passing = match is_few && snapshot.view().has_vocabulary() {
+            true => WordSelection::passing(snapshot.view(), filters, column, value, &NEVER),
+            false => {
+                let filters = filters.clone();
+                snapshot.ask(interrupt, move |view, stop| {
+                    WordSelection::passing(view, &filters, column, value, stop)
+                })
+            }
+        };
+        passing.map(Some)
     }
 
     fn passing(
-        snapshot: &Snapshot,
+        view: &CorpusView,
         filters: &[ColumnFilter],
         column: usize,
-        values: Option<&[Value]>,
         value: impl Fn(&[u8], usize) -> Value + Sync,
+        stop: &AtomicBool,
     ) -> Result<Vec<u32>> {
-        let vocabulary = snapshot.view().vocabulary()?;
+        let vocabulary = view.vocabulary()?;
         let passes = |word: u32| -> Result<bool> {
+            check(stop)?;
             let text = vocabulary.word(word);
             // Most words of a dictionary are out of the range of a condition, which costs less to see.
             let out_of_range =
@@ -134,7 +144,7 @@ impl WordSelection {
             Ok(false) => None,
             Err(error) => Some(Err(error)),
         };
-        match values {
+        match WordSelection::values(filters, column) {
             None => {
                 // Words are numbered by u32.
                 let words = (0..vocabulary.len() as u32).into_par_iter();

@@ -86,11 +86,16 @@ impl TermVectorsScan {
     fn count(&mut self, file: u32) -> Result<Vec<(u32, u64)>> {
         let view = self.snapshot.view().clone();
         let mut counts: Vec<(u32, u64)> = match &mut self.table {
-            None => self.snapshot.install(|| view.totals_of(file as usize))?,
+            None => (self.snapshot).ask(&self.interrupt, move |view, _| {
+                view.totals_of(file as usize)
+            })?,
             Some(table) => {
                 if table.rows() == 0 {
-                    *table = self.interrupt.watch(self.snapshot.pool(), |stop| {
-                        view.file_words(self.description.log.until(stop))
+                    let description = self.description.clone();
+                    *table = self.snapshot.ask(&self.interrupt, move |view, stop| {
+                        let table = view.file_words(description.log.until(stop))?;
+                        view.byte_ranks();
+                        Ok(table)
                     })?;
                 }
                 let row = table.row(file as usize).iter();

@@ -12,6 +12,7 @@ use super::super::select_from;
 use super::*;
 use crate::Database;
 use crate::Value;
+use crate::runtime::interrupt::Interrupt;
 use crate::{CopyOptions, CorpusSettings, Rows, Tokenizer};
 
 /// The scan that expands every file.
@@ -334,7 +335,7 @@ fn explain_says_when_places_are_kept() {
     };
     let all_columns = ["offset", "position, offset"];
     let without = all_columns.map(explained);
-    let snapshot = database.inner().snapshot("c").unwrap();
+    let snapshot = database.inner().snapshot("c", &Interrupt::never()).unwrap();
     snapshot.view().stored().build_places().unwrap();
     for (columns, (plan, rows)) in all_columns.into_iter().zip(without) {
         assert!(!plan.contains("places: kept"), "{plan}");

@@ -12,12 +12,12 @@ use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
+use super::super::ordered::sort_until;
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection, is_text};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
-use crate::runtime::device::Log;
-use crate::runtime::interrupt::Interrupt;
+use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::snapshot::{Occurrence, Snapshot, Unit, WordStream};
 use crate::strategy::{Candidate, Size, Task as Work, choose};
 use crate::{Result, Value};
@@ -50,7 +50,7 @@ struct Task {
     strategy: Strategy,
     files: FileSelection,
     /// Conditions on words: on `word` or `length`.
-    word_filters: Vec<ColumnFilter>,
+    word_filters: Arc<[ColumnFilter]>,
     /// Conditions on `position` or `offset`.
     place_filters: Vec<ColumnFilter>,
     /// Whether words come in order of their bytes; else in order of their numbers.
@@ -169,7 +169,7 @@ impl WordsScan {
             grain,
             strategy: chosen.strategy,
             files,
-            word_filters,
+            word_filters: word_filters.into(),
             place_filters,
             by_bytes: by_word_first && !is_large,
             is_large,
@@ -365,16 +365,16 @@ impl Task {
     }
 
     /// The numbers of the words that pass, ascending; none for all.
-    fn words(&self) -> Result<Option<Vec<u32>>> {
+    fn words(&self, interrupt: &Interrupt) -> Result<Option<Vec<u32>>> {
         let value = |word: &[u8], column| match column {
             WORD => text_or_blob(word.to_vec()),
             _ => from_count(word.len() as u64),
         };
-        WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, value)
+        WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, value, interrupt)
     }
 
-    fn start(&self, interrupt: &Interrupt, log: &Log) -> Result<Rows> {
-        let words = self.words()?;
+    fn start(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<Rows> {
+        let words = self.words(interrupt)?;
         let files = self.files.numbers();
         if self.grain == Grain::Occurrence {
             return Ok(match (self.strategy, words) {
@@ -395,18 +395,18 @@ impl Task {
         if self.is_large && self.strategy != Strategy::Parents {
             return Ok(Rows::ByFile {
                 files: files.into_iter(),
-                counting: Counting::new(&self.snapshot, self.marked(words)?)?,
+                counting: Counting::new(&self.snapshot, self.marked(words)?, interrupt)?,
                 rows: Vec::new().into_iter(),
             });
         }
         let mut counted = match self.strategy {
             Strategy::Totals => self.stored_totals(&files),
-            Strategy::Weights => self.weights(words, interrupt, log)?,
-            Strategy::LocalTables => self.local_tables(&files, words)?,
+            Strategy::Weights => self.weights(words, interrupt, description)?,
+            Strategy::LocalTables => self.local_tables(&files, words, interrupt)?,
             Strategy::Parents => self.look_up(&files, words.unwrap_or_default(), interrupt)?,
-            Strategy::FileWeights => self.file_weights(&files, words, interrupt, log)?,
+            Strategy::FileWeights => self.file_weights(&files, words, interrupt, description)?,
             Strategy::RootStream | Strategy::Decode => {
-                let mut counting = Counting::new(&self.snapshot, self.marked(words)?)?;
+                let mut counting = Counting::new(&self.snapshot, self.marked(words)?, interrupt)?;
                 let mut counted = Vec::new();
                 for file in files {
                     counted.append(&mut counting.count(file, interrupt)?);
@@ -414,6 +414,7 @@ impl Task {
                 counted
             }
         };
+        let mut pace = interrupt.pace();
         match self.grain {
             Grain::All => {
                 let times = counted.iter().map(|row| row.times).sum();
@@ -423,21 +424,41 @@ impl Task {
                     times,
                 }];
             }
-            Grain::File => sum_by(&mut counted, |row| row.file),
-            Grain::Word if self.properties().is_unique => sum_by(&mut counted, |row| row.word),
+            Grain::File => sum_by(&mut counted, &mut pace, |row| row.file)?,
+            Grain::Word if self.properties().is_unique => {
+                sum_by(&mut counted, &mut pace, |row| row.word)?;
+            }
             Grain::Word | Grain::FileWord | Grain::Occurrence => {}
         }
         counted.retain(|row| row.times > 0);
         if self.by_bytes {
-            let view = self.snapshot.view();
-            let ranks = view.byte_ranks();
-            counted.sort_by_cached_key(|row| {
-                // What is not text is a BLOB, and comes after all texts.
-                let is_blob = !is_text(view.word(row.word));
-                (is_blob, ranks[row.word as usize], row.file)
-            });
+            self.sort_by_bytes(&mut counted, interrupt)?;
         }
         Ok(Rows::Counted(counted.into_iter()))
+    }
+
+    /// Sorts by the bytes of words, then by file.
+    fn sort_by_bytes(&self, counted: &mut Vec<Counted>, interrupt: &Interrupt) -> Result<()> {
+        let view = self.snapshot.view();
+        self.snapshot.ask(interrupt, |view, _| {
+            view.byte_ranks();
+            Ok(())
+        })?;
+        let ranks = view.byte_ranks();
+        let mut pace = interrupt.pace();
+        // For each word that counts: what is not text is a BLOB, and comes after all texts.
+        let mut places = vec![(false, u32::MAX); ranks.len()];
+        for row in &*counted {
+            pace.step()?;
+            let place = &mut places[row.word as usize];
+            if place.1 == u32::MAX {
+                *place = (!is_text(view.word(row.word)), ranks[row.word as usize]);
+            }
+        }
+        sort_until(counted, &mut pace, |left, right| {
+            let place = |row: &Counted| (places[row.word as usize], row.file);
+            place(left).cmp(&place(right))
+        })
     }
 
     /// For each word whether it is wanted; none if all are.
@@ -464,10 +485,12 @@ impl Task {
         &self,
         words: Option<Vec<u32>>,
         interrupt: &Interrupt,
-        log: &Log,
+        description: &Arc<Answered>,
     ) -> Result<Vec<Counted>> {
-        let view = self.snapshot.view();
-        let totals = interrupt.watch(self.snapshot.pool(), |stop| view.totals(log.until(stop)))?;
+        let description = description.clone();
+        let totals = self.snapshot.ask(interrupt, move |view, stop| {
+            view.totals(description.log.until(stop))
+        })?;
         let count = |word: u32| Counted {
             file: 0,
             word,
@@ -480,12 +503,18 @@ impl Task {
         })
     }
 
-    fn local_tables(&self, files: &[u32], words: Option<Vec<u32>>) -> Result<Vec<Counted>> {
+    fn local_tables(
+        &self,
+        files: &[u32],
+        words: Option<Vec<u32>>,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Counted>> {
         let Some(marked) = self.marked(words)? else {
             return Ok(self.stored_totals(files));
         };
-        let view = self.snapshot.view();
-        let counts = self.snapshot.install(|| view.word_set_counts(&marked))?;
+        let counts = self.snapshot.ask(interrupt, move |view, stop| {
+            view.word_set_counts(&marked, stop)
+        })?;
         let count = |&file: &u32| Counted {
             file,
             word: 0,
@@ -516,17 +545,18 @@ impl Task {
         files: &[u32],
         words: Option<Vec<u32>>,
         interrupt: &Interrupt,
-        log: &Log,
+        description: &Arc<Answered>,
     ) -> Result<Vec<Counted>> {
-        let view = self.snapshot.view();
         let marked = self.marked(words)?;
         let is_wanted = |word: u32| (marked.as_ref()).is_none_or(|marked| marked[word as usize]);
         let mut counted = Vec::new();
         if self.files.is_all() && files.len() > 1 {
-            let table = interrupt.watch(self.snapshot.pool(), |stop| {
-                view.file_words(log.until(stop))
+            let description = description.clone();
+            let table = self.snapshot.ask(interrupt, move |view, stop| {
+                view.file_words(description.log.until(stop))
             })?;
             for file in 0..table.rows() {
+                interrupt.check()?;
                 let row = table.row(file).iter().filter(|entry| is_wanted(entry.0));
                 counted.extend(row.map(|&(word, times)| Counted {
                     // Files are numbered by u32.
@@ -539,7 +569,9 @@ impl Task {
         }
         for &file in files {
             interrupt.check()?;
-            let row = self.snapshot.install(|| view.totals_of(file as usize))?;
+            let row = self
+                .snapshot
+                .ask(interrupt, move |view, _| view.totals_of(file as usize))?;
             let row = row.into_iter().filter(|entry| is_wanted(entry.0));
             counted.extend(row.map(|(word, times)| Counted { file, word, times }));
         }
@@ -611,7 +643,9 @@ impl Task {
                     }),
             );
         }
-        found.sort_unstable_by_key(|occurrence| occurrence.offset);
+        sort_until(&mut found, &mut interrupt.pace(), |left, right| {
+            left.offset.cmp(&right.offset)
+        })?;
         Ok(found)
     }
 }
@@ -626,7 +660,12 @@ struct Counting {
 }
 
 impl Counting {
-    fn new(snapshot: &Snapshot, marked: Option<Vec<bool>>) -> Result<Counting> {
+    fn new(
+        snapshot: &Snapshot,
+        marked: Option<Vec<bool>>,
+        interrupt: &Interrupt,
+    ) -> Result<Counting> {
+        snapshot.prepare_words(interrupt)?;
         Ok(Counting {
             snapshot: snapshot.clone(),
             marked,
@@ -641,7 +680,7 @@ impl Counting {
         while has_more {
             interrupt.check()?;
             buffer.clear();
-            has_more = self.snapshot.install(|| stream.fill(&mut buffer, BUFFER))?;
+            has_more = stream.fill_until(&mut buffer, BUFFER, &self.snapshot, interrupt)?;
             for occurrence in &buffer {
                 let word = occurrence.word as usize;
                 if self.marked.as_ref().is_none_or(|marked| marked[word]) {
@@ -652,7 +691,7 @@ impl Counting {
                 }
             }
         }
-        met.sort_unstable();
+        sort_until(&mut met, &mut interrupt.pace(), u32::cmp)?;
         let counts = &mut self.counts;
         let counted = met.into_iter().map(|word| Counted {
             file,
@@ -664,8 +703,8 @@ impl Counting {
 }
 
 /// Adds up the rows of equal keys.
-fn sum_by(rows: &mut Vec<Counted>, key: impl Fn(&Counted) -> u32) {
-    rows.sort_by_key(&key);
+fn sum_by(rows: &mut Vec<Counted>, pace: &mut Pace, key: impl Fn(&Counted) -> u32) -> Result<()> {
+    sort_until(rows, pace, |left, right| key(left).cmp(&key(right)))?;
     rows.dedup_by(|next, kept| {
         let same = key(next) == key(kept);
         if same {
@@ -673,6 +712,7 @@ fn sum_by(rows: &mut Vec<Counted>, key: impl Fn(&Counted) -> u32) {
         }
         same
     });
+    Ok(())
 }
 
 /// What EXPLAIN says of a choice.
@@ -696,7 +736,7 @@ impl Operator for WordsScan {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
         let rows = match &mut self.rows {
             Some(rows) => rows,
-            none => none.insert(self.task.start(&self.interrupt, &self.description.log)?),
+            none => none.insert(self.task.start(&self.interrupt, &self.description)?),
         };
         loop {
             match rows {
@@ -741,7 +781,7 @@ impl Operator for WordsScan {
                     buffer.clear();
                     *next = 0;
                     let snapshot = &self.task.snapshot;
-                    *has_more = snapshot.install(|| stream.fill(buffer, BUFFER))?;
+                    *has_more = stream.fill_until(buffer, BUFFER, snapshot, &self.interrupt)?;
                 }
                 Rows::Found {
                     words,
