@@ -45,9 +45,12 @@ pub struct Campaign {
     trials: u64,
     asked_trials: Option<u64>,
     seed: u64,
-    jobs: usize,
+    /// Chains at a time.
+    pub jobs: usize,
     only: Option<(String, u64)>,
     keep: Option<PathBuf>,
+    /// Size of the text that `timeouts` works on.
+    pub mebibytes: usize,
     rows: Vec<Row>,
 }
 
@@ -94,6 +97,7 @@ impl Campaign {
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             only: None,
             keep: None,
+            mebibytes: 96,
             rows: Vec::new(),
         }
     }
@@ -109,6 +113,7 @@ impl Campaign {
                 self.only = Some((name.to_owned(), chain.parse().ok()?));
             }
             "--keep" => self.keep = Some(PathBuf::from(value)),
+            "--mebibytes" => self.mebibytes = value.parse().ok().filter(|size| *size > 0)?,
             _ => return None,
         }
         Some(())

@@ -19,7 +19,7 @@ use zipfdb::{CopyOptions, Database, Durability, NoProgress, repair};
 use crate::campaign::Outcome;
 use crate::support::killed::{change_until_killed, commit_until_killed, random_changes};
 use crate::support::{self, Change, Edit, State, Texts, check_counts, observe};
-use crate::{damage, hostile, limits};
+use crate::{damage, hostile, limits, timeouts};
 
 /// No child works for so long.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -197,6 +197,7 @@ pub fn main(arguments: &[String]) {
         }
         ["room", what, folder] => make_room(what, Path::new(folder)),
         ["hostile", number] => hostile::run(number.parse().unwrap()),
+        ["timeouts", group, folder] => timeouts::run(group, Path::new(folder)),
         _ => panic!("{arguments:?}"),
     }
 }

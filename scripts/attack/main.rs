@@ -33,23 +33,26 @@ mod limits;
 mod power;
 #[path = "../../tests/support/mod.rs"]
 mod support;
+#[cfg(target_os = "linux")]
+mod timeouts;
 
 /// An attack and its default number of trials.
 #[cfg(target_os = "linux")]
 type Attack = (&'static str, fn(&mut Campaign), u64);
 
 #[cfg(target_os = "linux")]
-const ATTACKS: [Attack; 6] = [
+const ATTACKS: [Attack; 7] = [
     ("kill", kill::attack, 1000),
     ("power", power::attack, 1000),
     ("damage", damage::attack, 2000),
     ("faults", faults::attack, 1000),
     ("limits", limits::attack, 200),
     ("hostile", hostile::attack, 200),
+    ("timeouts", timeouts::attack, 0),
 ];
 
-const USAGE: &str = "usage: attack all|kill|power|damage|faults|limits|hostile [--trials N] [--seed S] [--jobs N] \
-[--only NAME:CHAIN] [--keep FOLDER]";
+const USAGE: &str = "usage: attack all|kill|power|damage|faults|limits|hostile|timeouts [--trials N] [--seed S] [--jobs N] \
+[--only NAME:CHAIN] [--keep FOLDER] [--mebibytes N]";
 
 #[cfg(not(target_os = "linux"))]
 fn main() -> ExitCode {
@@ -70,7 +73,7 @@ fn main() -> ExitCode {
     };
     let mut chosen = ATTACKS
         .iter()
-        .filter(|(name, _, _)| attack == "all" || attack == name)
+        .filter(|(name, _, _)| attack == name || (attack == "all" && *name != "timeouts"))
         .peekable();
     if chosen.peek().is_none() || options.len() % 2 != 0 {
         eprintln!("{USAGE}");

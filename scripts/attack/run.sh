@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Attacks on a database: `scripts/attack/run.sh all|kill|power|damage|faults|limits|hostile [OPTION VALUE]...`, see README.md
-# beside this file. PROFILE chooses the profile of Cargo, `dev` if it is not set; `abort` ends a process at every panic.
+# Attacks on a database: `scripts/attack/run.sh all|kill|power|damage|faults|limits|hostile|timeouts [OPTION VALUE]...`, see
+# README.md beside this file. PROFILE chooses the profile of Cargo: if it is not set, `release` for `timeouts` and `dev` for all
+# others; `abort` ends a process at every panic.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-profile=${PROFILE:-dev}
+default=dev
+[ "${1:-}" != timeouts ] || default=release
+profile=${PROFILE:-$default}
 folder=$profile
 [ "$profile" != dev ] || folder=debug
 cargo build --quiet --locked --profile "$profile" --example attack
