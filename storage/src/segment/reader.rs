@@ -108,9 +108,8 @@ impl SegmentReader {
         Ok(self.dictionary.get().expect("it is set"))
     }
 
-    /// How often each word occurs in the files, in order of [`Dictionary::word_offsets`]; none if the file does not
-    /// say. Decodes
-    /// the dictionary too, but no grammar; only [`SegmentReader::verify`] compares with that.
+    /// How often each word occurs in the files, in order of [`Dictionary::word_offsets`]; none if the file does not say.
+    /// Decodes the dictionary too, but no grammar; only [`SegmentReader::verify`] compares with that.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
