@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 
 /// The corpora of a database, by number, whose recompression fails.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(Mutex<HashMap<u64, Failure>>);
+pub(crate) struct Failures(Mutex<HashMap<u64, FailedCorpus>>);
 
 #[derive(Debug)]
-struct Failure {
+struct FailedCorpus {
     reason: String,
     /// After which time it is tried again.
     delay: Duration,
@@ -32,7 +32,7 @@ impl Failures {
         let before = failures.remove(&corpus);
         // Files have another number each time.
         let is_digit = |character: char| character.is_ascii_digit();
-        let is_same = |before: &Failure| {
+        let is_same = |before: &FailedCorpus| {
             (before
                 .reason
                 .split(is_digit)
@@ -43,7 +43,7 @@ impl Failures {
             tracing::warn!("cannot recompress corpus `{name}`, its edits stay pending: {reason}");
         }
         let delay = before.map_or(DELAY_MIN, |before| (before.delay * 2).min(DELAY_MAX));
-        failures.insert(corpus, Failure { reason, delay });
+        failures.insert(corpus, FailedCorpus { reason, delay });
         delay
     }
 

@@ -20,12 +20,12 @@ use rayon::prelude::*;
 
 use crate::Result;
 use crate::overlay::{Batch, EditedFile, Insertion, rows_by_file};
-use answers::{Asked, Known, Stored, tasks};
-use changes::Words;
-use file::{Base, File};
+use answers::{AskedOperations, BatchKnowledge, Stored, tasks};
+use changes::AskedWords;
+use file::{File, FileBase};
 pub(crate) use operation::Target;
 pub use operation::{Answer, Operation};
-use texts::Texts;
+use texts::InsertedTexts;
 
 impl Target<'_> {
     /// Runs operations: their answers, and the edits in batches that make the same of the texts.
@@ -35,7 +35,7 @@ impl Target<'_> {
     /// nothing has happened.
     pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<Batch>)> {
         let by_file = || rows_by_file(operations.iter().map(Operation::file));
-        let (texts, (starts, order)) = rayon::join(|| Texts::new(operations), by_file);
+        let (texts, (starts, order)) = rayon::join(|| InsertedTexts::new(operations), by_file);
         let of_files = starts.windows(2).map(|range| &order[range[0]..range[1]]);
         let of_files: Vec<&[usize]> = of_files.collect();
         let (made, batches) = rayon::join(
@@ -63,19 +63,19 @@ impl Target<'_> {
         &self,
         of_files: &[&'a [usize]],
         operations: &[Operation<'a>],
-        texts: &Texts,
+        texts: &InsertedTexts,
     ) -> Result<(Vec<Vec<Answer>>, Vec<(Arc<str>, EditedFile)>, Used<'a>)> {
         let names = of_files.par_iter();
         let names = names.map(|indexes| operations[indexes[0]].file());
-        let bases: Vec<Base> = names.map(|name| self.base(name)).collect();
-        let stored: Vec<Option<usize>> = bases.iter().map(Base::stored).collect();
+        let bases: Vec<FileBase> = names.map(|name| self.base(name)).collect();
+        let stored: Vec<Option<usize>> = bases.iter().map(FileBase::stored).collect();
         let tasks = tasks(of_files);
         let edit = || -> Result<_> {
             let opened = of_files.par_iter().zip(bases);
             let opened = opened.map(|(indexes, base)| self.open(base, indexes, operations));
             let mut files = opened.collect::<Result<Vec<File<'_>>>>()?;
             self.place(&mut files, operations)?;
-            let asked = Asked {
+            let asked = AskedOperations {
                 tasks: &tasks,
                 files: &files,
                 operations,
@@ -91,7 +91,7 @@ impl Target<'_> {
         let (stored, edit) = rayon::join(|| self.ask(&tasks, &stored, operations), edit);
         let (known, words, edited, files) = edit?;
         let stored = stored?;
-        let asked = Asked {
+        let asked = AskedOperations {
             tasks: &tasks,
             files: &files,
             operations,
@@ -111,9 +111,9 @@ impl Target<'_> {
 /// What answers were made with.
 struct Used<'a> {
     files: Vec<File<'a>>,
-    words: Vec<Words<'a>>,
+    words: Vec<AskedWords<'a>>,
     stored: Stored,
-    known: Known,
+    known: BatchKnowledge,
 }
 
 impl Used<'_> {
@@ -144,7 +144,11 @@ fn in_order(parts: Vec<Vec<Answer>>, order: &[usize]) -> Vec<Answer> {
 
 /// The edits among operations, in batches: rows of a batch are of different files, so that it does not matter that they see
 /// the texts before it.
-fn batches(of_files: &[&[usize]], operations: &[Operation<'_>], texts: &Texts) -> Vec<Batch> {
+fn batches(
+    of_files: &[&[usize]],
+    operations: &[Operation<'_>],
+    texts: &InsertedTexts,
+) -> Vec<Batch> {
     let mut file_of = vec![0; operations.len()];
     for (file, indexes) in of_files.iter().enumerate() {
         indexes.iter().for_each(|&index| file_of[index] = file);

@@ -89,8 +89,8 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             refuse_database(path, database)?;
-            walk.directories.push(Directory::top(path)?);
-            walk.run(&Filter::All, stop)?;
+            walk.directories.push(ListedDirectory::top(path)?);
+            walk.run(&NameFilter::All, stop)?;
             walk.listing.restore_names(path);
         }
         Ok(metadata) => {
@@ -109,9 +109,9 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_glob(path.as_os_str()) => {
-            let (top, filter) = Filter::glob(path)?;
+            let (top, filter) = NameFilter::glob(path)?;
             refuse_database(&top, database)?;
-            walk.directories.push(Directory::top(&top)?);
+            walk.directories.push(ListedDirectory::top(&top)?);
             walk.run(&filter, stop)?;
             if walk.listing.sources.is_empty() && walk.listing.unreadable.is_empty() {
                 return Err(invalid_glob(path, "no file matches"));
@@ -221,7 +221,7 @@ fn cannot_open(path: &Path, source: io::Error) -> Error {
 }
 
 /// Which names below the top directory are wanted.
-enum Filter {
+enum NameFilter {
     All,
     /// One pattern for each component, up to and without the first that is `**`, and the pattern for the whole.
     Glob {
@@ -232,9 +232,9 @@ enum Filter {
     },
 }
 
-impl Filter {
+impl NameFilter {
     /// The top directory of a glob and what is wanted below it.
-    fn glob(path: &Path) -> Result<(PathBuf, Filter)> {
+    fn glob(path: &Path) -> Result<(PathBuf, NameFilter)> {
         let parts: Vec<Component> = path.components().collect();
         let fixed = parts
             .iter()
@@ -258,7 +258,7 @@ impl Filter {
         let whole = pattern(&rest.join("/"))?;
         Ok((
             top,
-            Filter::Glob {
+            NameFilter::Glob {
                 components,
                 any_depth,
                 whole,
@@ -268,16 +268,16 @@ impl Filter {
 
     fn wants_file(&self, name: &str) -> bool {
         match self {
-            Filter::All => true,
-            Filter::Glob { whole, .. } => whole.matches_with(name, MATCHING),
+            NameFilter::All => true,
+            NameFilter::Glob { whole, .. } => whole.matches_with(name, MATCHING),
         }
     }
 
     /// Whether files below a directory may be wanted whose name, without those of its parents, is `last`.
     fn wants_directory(&self, depth: usize, last: &str) -> bool {
         match self {
-            Filter::All => true,
-            Filter::Glob {
+            NameFilter::All => true,
+            NameFilter::Glob {
                 components,
                 any_depth,
                 ..
@@ -293,7 +293,7 @@ impl Filter {
 }
 
 /// A directory that is still to be listed.
-struct Directory {
+struct ListedDirectory {
     path: PathBuf,
     /// What the names of its files start with.
     prefix: String,
@@ -307,10 +307,10 @@ struct RealPath {
     parent: Option<Rc<RealPath>>,
 }
 
-impl Directory {
-    fn top(path: &Path) -> Result<Directory> {
+impl ListedDirectory {
+    fn top(path: &Path) -> Result<ListedDirectory> {
         let real = fs::canonicalize(path).map_err(|error| cannot_open(path, error))?;
-        Ok(Directory {
+        Ok(ListedDirectory {
             path: path.to_owned(),
             prefix: String::new(),
             depth: 0,
@@ -346,12 +346,12 @@ struct Walk {
     /// Without symbolic links.
     database: Option<PathBuf>,
     listing: Listing,
-    directories: Vec<Directory>,
+    directories: Vec<ListedDirectory>,
     links: usize,
 }
 
 impl Walk {
-    fn run(&mut self, filter: &Filter, stop: &AtomicBool) -> Result<()> {
+    fn run(&mut self, filter: &NameFilter, stop: &AtomicBool) -> Result<()> {
         while let Some(directory) = self.directories.pop() {
             let entries = match fs::read_dir(&directory.path) {
                 Ok(entries) => entries,
@@ -371,7 +371,7 @@ impl Walk {
         Ok(())
     }
 
-    fn entry(&mut self, directory: &Directory, entry: &fs::DirEntry, filter: &Filter) {
+    fn entry(&mut self, directory: &ListedDirectory, entry: &fs::DirEntry, filter: &NameFilter) {
         let path = entry.path();
         let last = entry.file_name();
         let Some(last) = last.to_str() else {
@@ -420,7 +420,7 @@ impl Walk {
             tracing::warn!("{} is a database: passed over", path.display());
             return;
         }
-        self.directories.push(Directory {
+        self.directories.push(ListedDirectory {
             path,
             prefix: format!("{name}/"),
             depth: directory.depth + 1,

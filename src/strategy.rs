@@ -264,15 +264,15 @@ pub(crate) fn choose(candidates: &[Candidate], forced: Option<Strategy>) -> Resu
         subject: "strategy".into(),
         reason: format!(
             "this query can be answered by {}; hint: SET strategy = 'auto'",
-            Names(candidates)
+            CandidateNames(candidates)
         ),
     })
 }
 
 /// The names of some candidates.
-struct Names<'a>(&'a [Candidate]);
+struct CandidateNames<'a>(&'a [Candidate]);
 
-impl fmt::Display for Names<'_> {
+impl fmt::Display for CandidateNames<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, candidate) in self.0.iter().enumerate() {
             if index > 0 {

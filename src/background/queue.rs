@@ -12,7 +12,7 @@ use super::sync::{AtomicBool, Condvar, Mutex, Ordering};
 /// Corpora, by number, that one thread works on, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Signalled when a corpus is off the queue, or the thread has something to look at.
     changed: Condvar,
     /// What is being worked on is to end.
@@ -20,7 +20,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// The first one is what the thread works on or will next.
     corpora: Vec<u64>,
     /// What is to be tried again, and when.
@@ -34,7 +34,7 @@ struct State {
 /// How often who waits looks whether to go on.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-impl State {
+impl QueueState {
     /// Queues what is due to be tried again.
     fn take_up(&mut self) {
         let now = Instant::now();

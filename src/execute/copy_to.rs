@@ -50,7 +50,7 @@ pub(crate) fn copy_to(
     let below = Below::open(directory).map_err(io_error("create", directory))?;
     snapshot.prepare_content(interrupt)?;
     let written: Result<()> = interrupt.watch(snapshot.pool(), |stop| {
-        let target = Target {
+        let target = ExportDirectory {
             directory,
             below: &below,
             stop,
@@ -93,14 +93,14 @@ pub(super) fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
 }
 
 /// Where files go.
-struct Target<'a> {
+struct ExportDirectory<'a> {
     /// As it was given, for messages.
     directory: &'a Path,
     below: &'a Below,
     stop: &'a AtomicBool,
 }
 
-impl Target<'_> {
+impl ExportDirectory<'_> {
     /// Writes a file of a name that is a path. An error leaves none.
     fn write(
         &self,

@@ -20,7 +20,7 @@ use crate::{Error, Result, Row, Rows, Value};
 const STATEMENT_BYTES_MAX: usize = 1 << 30;
 
 /// Rows of INSERT or REPLACE.
-pub(crate) struct Insert {
+pub(crate) struct InsertRows {
     pub(crate) corpus: String,
     pub(crate) columns: Vec<InsertColumn>,
     pub(crate) query: Query,
@@ -30,7 +30,7 @@ pub(crate) struct Insert {
 /// Carries out INSERT or REPLACE.
 pub(crate) fn insert(
     session: &Arc<Session>,
-    insert: Insert,
+    insert: InsertRows,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
     let place = |wanted| insert.columns.iter().position(|&column| column == wanted);

@@ -131,7 +131,7 @@ fn execute_until(
             format,
         } => {
             let shared = session.shared();
-            let target = export::Target::open(path.as_ref(), shared.directory(), interrupt)?;
+            let target = export::ExportFile::open(path.as_ref(), shared.directory(), interrupt)?;
             let rows = select::select(session, query, interrupt)?;
             export::export(rows, target, format)?;
             Ok(Rows::none())
@@ -143,7 +143,7 @@ fn execute_until(
             replace,
         } => edit::insert(
             session,
-            edit::Insert {
+            edit::InsertRows {
                 corpus,
                 columns,
                 query,

@@ -11,7 +11,7 @@ use zipfdb_sql::query::Matcher;
 
 use self::element::{characters, push_code};
 use self::regexp::Regexp;
-use self::runs::Runs;
+use self::runs::ElementRuns;
 use super::convert::to_bytes;
 use crate::runtime::interrupt::Pace;
 use crate::{Error, Result, Value};
@@ -25,7 +25,7 @@ const PATTERN_BYTES_MAX: usize = 50_000;
 #[derive(Debug, Clone)]
 pub(crate) enum Pattern {
     /// Of LIKE or GLOB.
-    Runs(Runs),
+    Runs(ElementRuns),
     /// Of REGEXP.
     Regexp(Regexp),
 }
@@ -58,8 +58,8 @@ impl Pattern {
             });
         }
         Ok(Some(match matcher {
-            Matcher::Like => Pattern::Runs(Runs::new(&like(&pattern, escape))),
-            Matcher::Glob => Pattern::Runs(Runs::new(&glob(&pattern))),
+            Matcher::Like => Pattern::Runs(ElementRuns::new(&like(&pattern, escape))),
+            Matcher::Glob => Pattern::Runs(ElementRuns::new(&glob(&pattern))),
             Matcher::Regexp => Pattern::Regexp(Regexp::new(&pattern)?),
         }))
     }

@@ -196,7 +196,7 @@ pub(super) fn change_case(
     let text = to_bytes(value).unwrap_or_default();
     let mut bytes = 0;
     for chunk in text.utf8_chunks() {
-        for part in Parts(chunk.valid()) {
+        for part in CasedParts(chunk.valid()) {
             pace.work(part.len())?;
             bytes += case.changed_bytes(part);
         }
@@ -204,7 +204,7 @@ pub(super) fn change_case(
     }
     let mut changed = memory.buffer(what, bytes as u64)?;
     for chunk in text.utf8_chunks() {
-        for part in Parts(chunk.valid()) {
+        for part in CasedParts(chunk.valid()) {
             pace.work(part.len())?;
             changed.extend_from_slice(case.changed(part).as_bytes());
         }
@@ -214,9 +214,9 @@ pub(super) fn change_case(
 }
 
 /// A text, cut where no letter depends on others of its word.
-struct Parts<'a>(&'a str);
+struct CasedParts<'a>(&'a str);
 
-impl<'a> Iterator for Parts<'a> {
+impl<'a> Iterator for CasedParts<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

@@ -22,7 +22,7 @@ pub struct Limits {
 
 /// A file, or a stretch of one, in tokens.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct FileStretch {
     /// The file.
     pub source: usize,
     /// Size of the whole file.
@@ -44,7 +44,7 @@ pub struct Piece {
 /// What became of a chunk of text.
 pub struct TokenizedChunk {
     /// What it holds, in order.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<FileStretch>,
     /// The tokens of all pieces, one piece after the other.
     pub ids: Vec<u32>,
     /// What the ids stand for.
@@ -179,7 +179,7 @@ impl Drafts {
     }
 
     /// Completes the current draft, which `next` does not fit into.
-    fn close(&mut self, next: &Piece) {
+    fn close(&mut self, next: &FileStretch) {
         let mut draft = std::mem::take(&mut self.current);
         let continues = next.first_byte > 0;
         if continues && next.source_bytes <= self.limits.bytes {
@@ -224,7 +224,7 @@ mod tests {
                 tokenize(Tokenizer::Unicode, text.as_bytes(), &mut interner);
                 let first_byte = read[source];
                 read[source] += text.len() as u64;
-                made.push(Piece {
+                made.push(FileStretch {
                     source,
                     source_bytes: files[source].len() as u64,
                     first_byte,

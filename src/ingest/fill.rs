@@ -4,7 +4,7 @@
 //! reach [`Drafts`] in the order they were handed out, so threads decide only who does what. A draft that is full ends
 //! the work until the next is asked for; the few chunks after it are kept for that.
 
-use super::draft::{Draft, Drafts, Limits, Piece, TokenizedChunk};
+use super::draft::{Draft, Drafts, FileStretch, Limits, TokenizedChunk};
 use super::read::{Chunk, Failure, Reader, read_file};
 use super::texts::Texts;
 use crate::runtime::interrupt::check;
@@ -313,7 +313,7 @@ impl MadeChunk {
         tokenize(filling.settings.tokenizer, &worker.text, interner);
         let mut crc32 = crc32fast::Hasher::new();
         crc32.update(&worker.text);
-        self.tokenized.pieces.push(Piece {
+        self.tokenized.pieces.push(FileStretch {
             source,
             source_bytes: filling.texts.bytes(source),
             first_byte,

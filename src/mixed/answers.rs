@@ -6,11 +6,11 @@ use std::ops::Range;
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{ExtractedBytes, SearchResults};
 
-use super::changes::{AROUND_BYTES, Change, Changes, Teller, Words};
-use super::file::{Base, File};
+use super::changes::{AROUND_BYTES, AskedWords, Change, Changes, Teller};
+use super::file::{File, FileBase};
 use super::operation::{Answer, Operation, Target};
-use super::stretches::{Moment, Part, Source};
-use super::texts::Texts;
+use super::stretches::{ByteSource, Moment, StretchPart};
+use super::texts::InsertedTexts;
 use crate::Result;
 use crate::runtime::interrupt::check;
 use crate::snapshot::{EditedText, Found, extract_pieces};
@@ -20,16 +20,16 @@ const TASK_OPERATIONS: usize = 640;
 
 /// A batch whose edits are placed.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) tasks: &'a [Task<'a>],
+pub(super) struct AskedOperations<'a> {
+    pub(super) tasks: &'a [FileTask<'a>],
     pub(super) files: &'a [File<'a>],
     pub(super) operations: &'a [Operation<'a>],
     /// What each operation inserts.
-    pub(super) texts: &'a Texts,
+    pub(super) texts: &'a InsertedTexts,
 }
 
 /// Operations on a file that follow each other.
-pub(super) struct Task<'a> {
+pub(super) struct FileTask<'a> {
     /// The number of the file.
     file: usize,
     operations: &'a [usize],
@@ -46,7 +46,7 @@ pub(super) struct Stored {
 }
 
 /// What the batch says of its files.
-pub(super) struct Known {
+pub(super) struct BatchKnowledge {
     /// The texts of files that were edited before the batch, where somebody asks for words.
     edited: Vec<Option<EditedText>>,
     changes: Vec<Changes>,
@@ -61,7 +61,7 @@ type Ranges = Vec<(u64, u64, usize)>;
 
 /// What was read of stored files.
 struct Read {
-    /// As in [`Known`].
+    /// As in [`BatchKnowledge`].
     extracts: Found<ExtractedBytes>,
     firsts: Vec<usize>,
     /// For each file what is around its edits, and the first question for it.
@@ -86,11 +86,11 @@ impl Around<'_> {
 type WordQuestion<'a> = (usize, &'a [u8]);
 
 /// Operations on files, in parts.
-pub(super) fn tasks<'a>(of_files: &[&'a [usize]]) -> Vec<Task<'a>> {
+pub(super) fn tasks<'a>(of_files: &[&'a [usize]]) -> Vec<FileTask<'a>> {
     let of_file = |(file, operations): (usize, &&'a [usize])| {
         let firsts = (0..).step_by(TASK_OPERATIONS);
         let parts = firsts.zip(operations.chunks(TASK_OPERATIONS));
-        parts.map(move |(first, operations)| Task {
+        parts.map(move |(first, operations)| FileTask {
             file,
             operations,
             first,
@@ -106,11 +106,11 @@ impl Target<'_> {
     /// If a segment is damaged, a device fails, or the run is over.
     pub(super) fn ask(
         &self,
-        tasks: &[Task<'_>],
+        tasks: &[FileTask<'_>],
         stored: &[Option<usize>],
         operations: &[Operation<'_>],
     ) -> Result<Stored> {
-        let of_task = |task: &Task<'_>| {
+        let of_task = |task: &FileTask<'_>| {
             let (mut counts, mut searches) = (Vec::new(), Vec::new());
             if let Some(file) = stored[task.file] {
                 for &operation in task.operations {
@@ -151,14 +151,14 @@ impl Target<'_> {
     /// As [`Target::ask`].
     pub(super) fn look<'a>(
         &self,
-        asked: Asked<'_>,
+        asked: AskedOperations<'_>,
         of_files: &[&[usize]],
         operations: &[Operation<'a>],
-    ) -> Result<(Known, Vec<Words<'a>>)> {
+    ) -> Result<(BatchKnowledge, Vec<AskedWords<'a>>)> {
         let files = asked.files;
-        let words = || -> Vec<Words<'a>> {
+        let words = || -> Vec<AskedWords<'a>> {
             let of_files = of_files.par_iter();
-            let words = of_files.map(|indexes| Words::new(indexes, operations));
+            let words = of_files.map(|indexes| AskedWords::new(indexes, operations));
             words.collect()
         };
         let (read, words) = rayon::join(|| self.read(asked), words);
@@ -190,12 +190,12 @@ impl Target<'_> {
         for (task, changes) in asked.tasks.iter().zip(changes) {
             of_files[task.file].push(changes);
         }
-        let is_asked = |file: &File<'_>| matches!(file.base, Base::Edited(..)) && file.told > 0;
+        let is_asked = |file: &File<'_>| matches!(file.base, FileBase::Edited(..)) && file.told > 0;
         if files.iter().any(is_asked) {
             self.stored.prepare_edits(self.run.stop)?;
         }
         let edited = files.par_iter().map(|file| match &file.base {
-            Base::Edited(edited, _) if is_asked(file) => {
+            FileBase::Edited(edited, _) if is_asked(file) => {
                 let (view, edited) = (self.stored.clone(), edited.clone());
                 EditedText::new(view, file.name, edited, self.tokenizer, self.run.stop).map(Some)
             }
@@ -206,7 +206,7 @@ impl Target<'_> {
         let changes = changes
             .map(|changes| Changes::new(changes.concat()))
             .collect();
-        let known = Known {
+        let known = BatchKnowledge {
             edited,
             changes,
             extracts,
@@ -216,7 +216,7 @@ impl Target<'_> {
     }
 
     /// Reads what is stored around edits and of extracts, all at once.
-    fn read(&self, asked: Asked<'_>) -> Result<Read> {
+    fn read(&self, asked: AskedOperations<'_>) -> Result<Read> {
         let (around, extracts) = rayon::join(
             || -> Vec<(Ranges, Vec<_>)> { asked.files.par_iter().map(around).collect() },
             || -> Vec<Vec<_>> {
@@ -248,22 +248,22 @@ impl Target<'_> {
     /// Tells the words that the edits among some operations make and unmake.
     fn tell(
         &self,
-        task: &Task<'_>,
+        task: &FileTask<'_>,
         around: &Around<'_>,
-        words: &Words<'_>,
-        asked: Asked<'_>,
+        words: &AskedWords<'_>,
+        asked: AskedOperations<'_>,
     ) -> Result<Vec<Change>> {
         let file = &asked.files[task.file];
         let edits = task.edits(file);
         if task.first >= file.told || edits >= file.told_edits {
             return Ok(Vec::new());
         }
-        let read = |part: &Part, text: &mut Vec<u8>| {
+        let read = |part: &StretchPart, text: &mut Vec<u8>| {
             match &part.source {
-                Source::Edit(edit, range) => {
+                ByteSource::Edit(edit, range) => {
                     text.extend_from_slice(asked.texts.get(file.edits[*edit], range.clone()));
                 }
-                Source::Base(range) => match around.get(range.start, part.length) {
+                ByteSource::Base(range) => match around.get(range.start, part.length) {
                     Some(known) => text.extend_from_slice(known),
                     None => {
                         let pieces = file.base.pieces(range.clone());
@@ -300,10 +300,10 @@ impl Target<'_> {
     /// If the run is over.
     pub(super) fn answer(
         &self,
-        asked: Asked<'_>,
-        words: &[Words<'_>],
+        asked: AskedOperations<'_>,
+        words: &[AskedWords<'_>],
         stored: &Stored,
-        known: &Known,
+        known: &BatchKnowledge,
     ) -> Result<Vec<Vec<Answer>>> {
         let tasks = asked.tasks.par_iter().enumerate();
         let answers = tasks.map(|(number, task)| {
@@ -334,14 +334,14 @@ fn around(file: &File<'_>) -> (Ranges, Vec<(usize, u64, u64)>) {
     (ranges, questions)
 }
 
-impl Task<'_> {
+impl FileTask<'_> {
     /// How many edits come before it.
     fn edits(&self, file: &File<'_>) -> usize {
         (file.edits).partition_point(|&edit| edit < self.operations[0])
     }
 
     /// Asks for what is stored of all extracts.
-    fn extracts(&self, asked: Asked<'_>) -> Vec<(usize, u64, u64)> {
+    fn extracts(&self, asked: AskedOperations<'_>) -> Vec<(usize, u64, u64)> {
         let file = &asked.files[self.file];
         let mut now = Now::new(file, self.edits(file));
         let mut questions = Vec::new();
@@ -349,7 +349,7 @@ impl Task<'_> {
             let operation = &asked.operations[operation];
             if let Operation::Extract { offset, length, .. } = *operation {
                 for part in now.moment().parts(offset..offset.saturating_add(length)) {
-                    if let Source::Base(range) = part.source {
+                    if let ByteSource::Base(range) = part.source {
                         file.base.ask(range, &mut questions);
                     }
                 }
@@ -363,10 +363,10 @@ impl Task<'_> {
     fn answers(
         &self,
         number: usize,
-        asked: Asked<'_>,
-        words: &Words<'_>,
+        asked: AskedOperations<'_>,
+        words: &AskedWords<'_>,
         stored: &Stored,
-        known: &Known,
+        known: &BatchKnowledge,
     ) -> Vec<Answer> {
         let file = &asked.files[self.file];
         let (edited, changes) = (&known.edited[self.file], &known.changes[self.file]);
@@ -387,11 +387,11 @@ impl Task<'_> {
                     let mut bytes = Vec::with_capacity(size);
                     for part in now.moment().parts(range) {
                         match part.source {
-                            Source::Base(range) => {
+                            ByteSource::Base(range) => {
                                 let found = &known.extracts;
                                 file.base.read(range, found, &mut extract, &mut bytes);
                             }
-                            Source::Edit(edit, range) => {
+                            ByteSource::Edit(edit, range) => {
                                 bytes.extend_from_slice(asked.texts.get(file.edits[edit], range));
                             }
                         }
@@ -473,7 +473,7 @@ fn read_base<'a>(
     found: &'a Found<ExtractedBytes>,
     mut first: usize,
 ) -> Cow<'a, [u8]> {
-    if matches!(file.base, Base::Stored { .. }) {
+    if matches!(file.base, FileBase::Stored { .. }) {
         let mut parts = found.parts(first);
         if let (Some((_, only)), None) = (parts.next(), parts.next()) {
             return Cow::Borrowed(only);

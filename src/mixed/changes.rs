@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
 use super::operation::Operation;
-use super::stretches::{Moment, Part, Source, Stretches};
+use super::stretches::{ByteSource, Moment, StretchPart, Stretches};
 use crate::Result;
 use crate::bisect::gallop;
 use crate::overlay::CHARACTER_BYTES;
@@ -22,7 +22,7 @@ pub(super) const AROUND_BYTES: u64 = 64;
 
 /// The words that a file is asked for after the first of its edits.
 #[derive(Default)]
-pub(super) struct Words<'a> {
+pub(super) struct AskedWords<'a> {
     numbers: HashMap<&'a [u8], u32>,
     /// For each operation on the file from the first edit on the number of the word that it asks for, if it does.
     asked: Vec<u32>,
@@ -30,12 +30,12 @@ pub(super) struct Words<'a> {
     first: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> AskedWords<'a> {
     /// Those of operations on one file.
-    pub(super) fn new(indexes: &[usize], operations: &[Operation<'a>]) -> Words<'a> {
+    pub(super) fn new(indexes: &[usize], operations: &[Operation<'a>]) -> AskedWords<'a> {
         let is_edit = |&index: &usize| operations[index].is_edit();
         let Some(first) = indexes.iter().position(is_edit) else {
-            return Words::default();
+            return AskedWords::default();
         };
         let mut numbers = HashMap::with_capacity((indexes.len() - first) / 2);
         let asked = indexes[first..]
@@ -48,7 +48,7 @@ impl<'a> Words<'a> {
                 }
                 _ => 0,
             });
-        Words {
+        AskedWords {
             asked: asked.collect(),
             numbers,
             first,
@@ -87,7 +87,7 @@ pub(super) struct Changes {
 /// Tells the words around the edits of a file as they are made.
 pub(super) struct Teller<'a, R> {
     tokenizer: Tokenizer,
-    words: &'a Words<'a>,
+    words: &'a AskedWords<'a>,
     /// Reads a part of the text.
     read: R,
     /// Stretches that came since words were told last, and how many edits there were then.
@@ -123,11 +123,11 @@ struct Pair {
 /// So many bytes are told together.
 const WAITING_BYTES: usize = 16 << 10;
 
-impl<'a, R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
+impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
     /// For a file after so many edits.
     pub(super) fn new(
         tokenizer: Tokenizer,
-        words: &'a Words<'a>,
+        words: &'a AskedWords<'a>,
         edits: usize,
         read: R,
     ) -> Teller<'a, R> {
@@ -209,7 +209,7 @@ impl<'a, R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
         if waiting.pairs.is_empty() {
             return;
         }
-        let mut found = Found {
+        let mut found = WordDifference {
             tokenizer: self.tokenizer,
             words: self.words,
             waiting,
@@ -255,8 +255,8 @@ impl<'a, R: FnMut(&Part, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
         let (first_byte, first_part) = (self.bytes.len(), self.parts.len());
         for part in moment.parts(range.clone()) {
             let edit = match part.source {
-                Source::Edit(edit, _) => Some(edit),
-                Source::Base(_) => None,
+                ByteSource::Edit(edit, _) => Some(edit),
+                ByteSource::Base(_) => None,
             };
             self.parts.push(TextPart {
                 start: self.bytes.len(),
@@ -334,9 +334,9 @@ impl Waiting {
 }
 
 /// Compares the words of texts as they are and as they were before.
-struct Found<'a> {
+struct WordDifference<'a> {
     tokenizer: Tokenizer,
-    words: &'a Words<'a>,
+    words: &'a AskedWords<'a>,
     waiting: &'a Waiting,
     /// Those that words are of now.
     pair: usize,
@@ -347,7 +347,7 @@ struct Found<'a> {
     changes: &'a mut Vec<Change>,
 }
 
-impl Found<'_> {
+impl WordDifference<'_> {
     /// Keeps what the words of a pair differ in, and goes on to the next.
     fn compare(&mut self) {
         let text = |word: &Range<usize>| &self.waiting.bytes[word.clone()];
@@ -384,7 +384,7 @@ impl Found<'_> {
     }
 }
 
-impl Sink for Found<'_> {
+impl Sink for WordDifference<'_> {
     fn word(&mut self, text: &[u8], start: usize, end: usize) {
         let start = start + usize::from(has_glued_space(self.tokenizer, &text[start..end]));
         while self.waiting.pairs[self.pair].before_end <= start {

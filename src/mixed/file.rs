@@ -9,14 +9,14 @@ use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts
 
 use super::operation::{Operation, Target, at};
 use super::stretches::Stretches;
-use super::texts::Texts;
+use super::texts::InsertedTexts;
 use crate::overlay::{EditedFile, FileState, Piece, check_name};
 use crate::snapshot::{Found, ask_stored};
 use crate::strategy::insert_costs;
 use crate::{Error, Result};
 
 /// What a file is before the batch.
-pub(super) enum Base {
+pub(super) enum FileBase {
     Missing,
     /// As stored.
     Stored {
@@ -30,7 +30,7 @@ pub(super) enum Base {
 /// A file that operations are about.
 pub(super) struct File<'a> {
     pub(super) name: &'a str,
-    pub(super) base: Base,
+    pub(super) base: FileBase,
     /// Those of them that insert some text.
     pub(super) edits: Vec<usize>,
     /// How many insert text, if only none, and how many bytes.
@@ -43,29 +43,29 @@ pub(super) struct File<'a> {
     pub(super) stretches: Stretches,
 }
 
-impl Base {
+impl FileBase {
     /// How many bytes it has.
     pub(super) fn bytes(&self) -> u64 {
         match self {
-            Base::Missing => 0,
-            Base::Stored { bytes, .. } => *bytes,
-            Base::Edited(file, _) => file.pieces.bytes(),
+            FileBase::Missing => 0,
+            FileBase::Stored { bytes, .. } => *bytes,
+            FileBase::Edited(file, _) => file.pieces.bytes(),
         }
     }
 
     /// The stored file that it is or rests on.
     pub(super) fn stored(&self) -> Option<usize> {
         match self {
-            Base::Missing => None,
-            Base::Stored { file, .. } => Some(*file),
-            Base::Edited(_, stored) => *stored,
+            FileBase::Missing => None,
+            FileBase::Stored { file, .. } => Some(*file),
+            FileBase::Edited(_, stored) => *stored,
         }
     }
 
     /// The pieces of some of its bytes.
     pub(super) fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
         match self {
-            Base::Edited(file, _) => file.pieces.slice(range),
+            FileBase::Edited(file, _) => file.pieces.slice(range),
             _ if range.is_empty() => Vec::new(),
             _ => vec![Piece::Stored(range)],
         }
@@ -74,16 +74,16 @@ impl Base {
     /// Asks for what of some of its bytes is stored.
     pub(super) fn ask(&self, range: Range<u64>, asked: &mut Vec<(usize, u64, u64)>) {
         match self {
-            Base::Missing => {}
-            Base::Stored { .. } if range.is_empty() => {}
-            Base::Stored { file, .. } => {
+            FileBase::Missing => {}
+            FileBase::Stored { .. } if range.is_empty() => {}
+            FileBase::Stored { file, .. } => {
                 asked.push((*file, range.start, range.end - range.start));
             }
-            Base::Edited(file, stored) => ask_stored(&file.pieces.slice(range), *stored, asked),
+            FileBase::Edited(file, stored) => ask_stored(&file.pieces.slice(range), *stored, asked),
         }
     }
 
-    /// Appends some of its bytes to a text; what [`Base::ask`] has asked for is found from question `next` on.
+    /// Appends some of its bytes to a text; what [`FileBase::ask`] has asked for is found from question `next` on.
     pub(super) fn read(
         &self,
         range: Range<u64>,
@@ -97,10 +97,10 @@ impl Base {
             *next += 1;
         };
         match self {
-            Base::Missing => {}
-            Base::Stored { .. } if range.is_empty() => {}
-            Base::Stored { .. } => append(text),
-            Base::Edited(file, stored) => {
+            FileBase::Missing => {}
+            FileBase::Stored { .. } if range.is_empty() => {}
+            FileBase::Stored { .. } => append(text),
+            FileBase::Edited(file, stored) => {
                 for piece in file.pieces.slice(range) {
                     match piece {
                         Piece::Inserted(more) => text.extend_from_slice(&more),
@@ -115,16 +115,16 @@ impl Base {
 
 impl Target<'_> {
     /// What a file is.
-    pub(super) fn base(&self, name: &str) -> Base {
+    pub(super) fn base(&self, name: &str) -> FileBase {
         match self.overlay.file(name) {
-            Some(FileState::Deleted) => Base::Missing,
+            Some(FileState::Deleted) => FileBase::Missing,
             Some(FileState::Edited(file)) => {
                 let stored = file.is_stored.then(|| self.stored.find_file(name));
-                Base::Edited(file.clone(), stored.flatten())
+                FileBase::Edited(file.clone(), stored.flatten())
             }
             None => match self.stored.find_file(name) {
-                None => Base::Missing,
-                Some(file) => Base::Stored {
+                None => FileBase::Missing,
+                Some(file) => FileBase::Stored {
                     file,
                     bytes: self.stored.files()[file].bytes,
                 },
@@ -138,13 +138,13 @@ impl Target<'_> {
     /// If one cannot be done.
     pub(super) fn open<'a>(
         &self,
-        base: Base,
+        base: FileBase,
         indexes: &'a [usize],
         operations: &[Operation<'a>],
     ) -> Result<File<'a>> {
         let name = operations[indexes[0]].file();
         let mut size = match base {
-            Base::Missing => None,
+            FileBase::Missing => None,
             _ => Some(base.bytes()),
         };
         let (mut edits, mut rows, mut inserted_bytes) = (Vec::new(), 0, 0);
@@ -290,14 +290,14 @@ impl File<'_> {
     }
 
     /// The file with all edits; none if there are none.
-    pub(super) fn edited(&self, texts: &Texts) -> Option<(Arc<str>, EditedFile)> {
+    pub(super) fn edited(&self, texts: &InsertedTexts) -> Option<(Arc<str>, EditedFile)> {
         if self.rows == 0 {
             return None;
         }
         let mut file = match &self.base {
-            Base::Missing => EditedFile::empty(),
-            Base::Stored { bytes, .. } => EditedFile::stored(*bytes),
-            Base::Edited(file, _) => EditedFile::clone(file),
+            FileBase::Missing => EditedFile::empty(),
+            FileBase::Stored { bytes, .. } => EditedFile::stored(*bytes),
+            FileBase::Edited(file, _) => EditedFile::clone(file),
         };
         let inserted = self.stretches.inserted();
         let inserted =

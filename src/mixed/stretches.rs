@@ -36,7 +36,7 @@ pub(super) struct Stretches {
 
 /// Where some bytes come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum ByteSource {
     /// These of the file before the batch.
     Base(Range<u64>),
     /// These of what an edit inserted.
@@ -45,8 +45,8 @@ pub(super) enum Source {
 
 /// A part of a text at a moment.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
-    pub(super) source: Source,
+pub(super) struct StretchPart {
+    pub(super) source: ByteSource,
     /// The place of its first byte in the last text.
     pub(super) place: u64,
     pub(super) length: u64,
@@ -280,7 +280,7 @@ impl Moment<'_> {
     }
 
     /// What some of the bytes are, as far as the text goes.
-    pub(super) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = Part> {
+    pub(super) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = StretchPart> {
         let stretches = self.stretches;
         let count = stretches.len();
         let is_before = move |index: usize, at: u64| {
@@ -307,15 +307,15 @@ impl Moment<'_> {
                 let to = end.min(start + stretches.length(index));
                 let (edit, range) = stretches.edit_range(index, at - start..to - start);
                 let place = stretches.bases[index] + stretches.sums[index] + (at - start);
-                (Source::Edit(edit, range), place, to)
+                (ByteSource::Edit(edit, range), place, to)
             } else {
                 let to = end.min(start);
                 let place = at - sum + stretches.sums[index];
-                (Source::Base(at - sum..to - sum), place, to)
+                (ByteSource::Base(at - sum..to - sum), place, to)
             };
             let length = to - at;
             at = to;
-            Some(Part {
+            Some(StretchPart {
                 source,
                 place,
                 length,
@@ -390,14 +390,14 @@ mod tests {
                 for part in moment.parts(from..from + 70) {
                     let start = found.len();
                     match part.source {
-                        Source::Base(range) => {
+                        ByteSource::Base(range) => {
                             assert_eq!(offset(range.start), at);
                             let base_place = stretches.base_of_place(part.place);
                             assert_eq!(base_place, (range.start, true));
                             found
                                 .extend_from_slice(&base[range.start as usize..range.end as usize]);
                         }
-                        Source::Edit(edit, range) => {
+                        ByteSource::Edit(edit, range) => {
                             assert!(!stretches.base_of_place(part.place).1);
                             found.extend_from_slice(&inserted[edit][range]);
                         }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::operation::Operation;
 
 /// What operations insert, in memory of its own.
-pub(super) struct Texts {
+pub(super) struct InsertedTexts {
     /// Texts of [`PART_OPERATIONS`] each, one after the other.
     parts: Vec<Bytes>,
     /// For each part where the text of each operation ends.
@@ -18,8 +18,8 @@ pub(super) struct Texts {
 /// Operations whose texts lie together.
 const PART_OPERATIONS: usize = 1024;
 
-impl Texts {
-    pub(super) fn new(operations: &[Operation<'_>]) -> Texts {
+impl InsertedTexts {
+    pub(super) fn new(operations: &[Operation<'_>]) -> InsertedTexts {
         let of_parts = operations.par_chunks(PART_OPERATIONS).map(|operations| {
             let texts = operations.iter().map(Operation::text);
             let mut part = BytesMut::with_capacity(texts.map(<[u8]>::len).sum());
@@ -31,7 +31,7 @@ impl Texts {
             (part.freeze(), ends)
         });
         let (parts, ends) = of_parts.unzip();
-        Texts { parts, ends }
+        InsertedTexts { parts, ends }
     }
 
     fn part(&self, operation: usize) -> (&Bytes, usize) {

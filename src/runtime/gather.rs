@@ -44,23 +44,23 @@ impl Gathered {
 
 /// Look-ups of one kind that wait.
 pub(crate) struct Gatherer<Q, A> {
-    waiting: Mutex<Vec<Arc<Group<Q, A>>>>,
+    waiting: Mutex<Vec<Arc<GatheredLookups<Q, A>>>>,
 }
 
 /// Look-ups of one view.
-struct Group<Q, A> {
+struct GatheredLookups<Q, A> {
     view: Arc<dyn Any + Send + Sync>,
-    state: Mutex<State<Q, A>>,
+    state: Mutex<LookupsState<Q, A>>,
     is_answered: Condvar,
 }
 
-impl<Q, A> Group<Q, A> {
+impl<Q, A> GatheredLookups<Q, A> {
     fn is_of(&self, view: &Arc<impl Any>) -> bool {
         ptr::addr_eq(Arc::as_ptr(&self.view), Arc::as_ptr(view))
     }
 }
 
-enum State<Q, A> {
+enum LookupsState<Q, A> {
     Asked(Vec<Q>),
     /// By place of the question; none once it was taken, or if there is no answer.
     Answered(Vec<Option<A>>),
@@ -93,12 +93,12 @@ impl<Q: Clone, A> Gatherer<Q, A> {
         let mut groups = waiting.iter();
         if let Some(group) = groups.find(|group| group.is_of(view)).cloned() {
             let mut state = group.state.lock();
-            if let State::Asked(questions) = &mut *state {
+            if let LookupsState::Asked(questions) = &mut *state {
                 let place = questions.len();
                 questions.push(question.clone());
                 drop(waiting);
                 loop {
-                    if let State::Answered(answers) = &mut *state {
+                    if let LookupsState::Answered(answers) = &mut *state {
                         let answer = answers.get_mut(place).and_then(Option::take);
                         drop(state);
                         return answer.map_or_else(|| one(question), Ok);
@@ -108,9 +108,9 @@ impl<Q: Clone, A> Gatherer<Q, A> {
                 }
             }
         }
-        let group = Arc::new(Group {
+        let group = Arc::new(GatheredLookups {
             view: view.clone(),
-            state: Mutex::new(State::Asked(vec![question.clone()])),
+            state: Mutex::new(LookupsState::Asked(vec![question.clone()])),
             is_answered: Condvar::new(),
         });
         waiting.push(group.clone());
@@ -152,7 +152,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Whoever answers for all: others do not wait any more when it is over, however it ends.
 struct Answering<'a, Q, A> {
     gatherer: &'a Gatherer<Q, A>,
-    group: &'a Arc<Group<Q, A>>,
+    group: &'a Arc<GatheredLookups<Q, A>>,
     answers: Vec<Option<A>>,
 }
 
@@ -162,8 +162,8 @@ impl<Q, A> Answering<'_, Q, A> {
         let mut waiting = self.gatherer.waiting.lock();
         waiting.retain(|group| !Arc::ptr_eq(group, self.group));
         match &mut *self.group.state.lock() {
-            State::Asked(questions) => std::mem::take(questions),
-            State::Answered(_) => Vec::new(),
+            LookupsState::Asked(questions) => std::mem::take(questions),
+            LookupsState::Answered(_) => Vec::new(),
         }
     }
 }
@@ -171,7 +171,7 @@ impl<Q, A> Answering<'_, Q, A> {
 impl<Q, A> Drop for Answering<'_, Q, A> {
     fn drop(&mut self) {
         let answers = std::mem::take(&mut self.answers);
-        *self.group.state.lock() = State::Answered(answers);
+        *self.group.state.lock() = LookupsState::Answered(answers);
         self.group.is_answered.notify_all();
     }
 }

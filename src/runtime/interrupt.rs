@@ -30,11 +30,11 @@ use crate::{Error, Result};
 /// ```
 #[derive(Debug, Clone)]
 pub struct InterruptHandle {
-    target: Target,
+    target: InterruptTarget,
 }
 
 #[derive(Debug, Clone)]
-enum Target {
+enum InterruptTarget {
     Query(Arc<AtomicBool>),
     Database(Arc<AtomicU64>),
 }
@@ -43,8 +43,8 @@ impl InterruptHandle {
     /// Interrupts what the handle was made for.
     pub fn interrupt(&self) {
         match &self.target {
-            Target::Query(is_interrupted) => is_interrupted.store(true, Ordering::Relaxed),
-            Target::Database(interrupts) => {
+            InterruptTarget::Query(is_interrupted) => is_interrupted.store(true, Ordering::Relaxed),
+            InterruptTarget::Database(interrupts) => {
                 interrupts.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -59,7 +59,7 @@ impl Interrupts {
     /// A handle that interrupts all queries which have begun.
     pub(crate) fn handle(&self) -> InterruptHandle {
         InterruptHandle {
-            target: Target::Database(self.0.clone()),
+            target: InterruptTarget::Database(self.0.clone()),
         }
     }
 
@@ -92,7 +92,7 @@ impl Interrupt {
     /// A handle that interrupts this query.
     pub(crate) fn handle(&self) -> InterruptHandle {
         InterruptHandle {
-            target: Target::Query(self.is_interrupted.clone()),
+            target: InterruptTarget::Query(self.is_interrupted.clone()),
         }
     }
 

@@ -12,7 +12,7 @@ use rayon::ThreadPool;
 use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 use zipfdb_storage::Tokenizer;
 
-use super::pending::{PendingView, Source};
+use super::pending::{PendingView, WordSource};
 use super::segment_view::{SegmentView, Unit};
 use super::stored_view::StoredView;
 use super::tasks::CountedNgrams;
@@ -169,8 +169,8 @@ impl CorpusView {
         }
         move |number| match numbering.map(|numbering| numbering.source(number)) {
             None => stored(number),
-            Some(Source::Stored(number)) => stored(number),
-            Some(Source::Fresh(word)) => word,
+            Some(WordSource::Stored(number)) => stored(number),
+            Some(WordSource::Fresh(word)) => word,
         }
     }
 

@@ -22,7 +22,7 @@ const BUILD_MEMORY: usize = 1 << 28;
 
 /// What it is built of.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct NgramOrigin<'a> {
     pub(super) grammar: &'a WordGrammar,
     pub(super) uses: &'a dyn Fn() -> Result<&'a WordUses>,
     pub(super) stop: &'a AtomicBool,
@@ -30,7 +30,7 @@ pub(super) struct Source<'a> {
 
 /// What can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum NgramStructure {
     Suffixes,
     Table,
 }
@@ -42,21 +42,21 @@ pub(super) enum NgramSource<'a> {
     Table(&'a NgramTable),
 }
 
-impl Kind {
+impl NgramStructure {
     /// For EXPLAIN.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Suffixes => "a kept suffix array",
-            Kind::Table => "a kept table",
+            NgramStructure::Suffixes => "a kept suffix array",
+            NgramStructure::Table => "a kept table",
         }
     }
 }
 
 impl NgramSource<'_> {
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> NgramStructure {
         match self {
-            NgramSource::Suffixes(_) => Kind::Suffixes,
-            NgramSource::Table(_) => Kind::Table,
+            NgramSource::Suffixes(_) => NgramStructure::Suffixes,
+            NgramSource::Table(_) => NgramStructure::Table,
         }
     }
 }
@@ -66,7 +66,7 @@ pub(super) struct KeptNgrams {
     suffixes: OnceLock<WordSuffixes>,
     table: OnceLock<NgramTable>,
     /// What will be built, and how many nanoseconds of one thread that takes, about.
-    plan: OnceLock<(Kind, f64)>,
+    plan: OnceLock<(NgramStructure, f64)>,
     /// What queries took that would have gained.
     spent: Spent,
 }
@@ -94,7 +94,7 @@ impl KeptNgrams {
     }
 
     /// Says that a query for n-grams took until now, and builds what it lacked if that is due.
-    pub(super) fn spend(&self, n: usize, begin: Instant, of: Source<'_>) {
+    pub(super) fn spend(&self, n: usize, begin: Instant, of: NgramOrigin<'_>) {
         // Another query may have built it while this one went on without.
         if !(2..=NGRAM_WORDS_MAX).contains(&n) || self.get(n).is_some() {
             return;
@@ -108,21 +108,21 @@ impl KeptNgrams {
     }
 
     /// Likewise of a query for places, which a table does not tell.
-    pub(super) fn spend_on_places(&self, n: usize, begin: Instant, of: Source<'_>) {
-        if self.plan.get_or_init(|| plan_of(of.grammar)).0 == Kind::Suffixes {
+    pub(super) fn spend_on_places(&self, n: usize, begin: Instant, of: NgramOrigin<'_>) {
+        if self.plan.get_or_init(|| plan_of(of.grammar)).0 == NgramStructure::Suffixes {
             self.spend(n, begin, of);
         }
     }
 
     /// Builds it now.
-    pub(super) fn build(&self, kind: Kind, of: Source<'_>) -> Result<()> {
+    pub(super) fn build(&self, kind: NgramStructure, of: NgramOrigin<'_>) -> Result<()> {
         let (view, weights) = (of.grammar.view(), of.grammar.weights());
         match kind {
-            Kind::Suffixes => {
+            NgramStructure::Suffixes => {
                 let built = WordSuffixes::new(view, weights, of.stop)?;
                 drop(self.suffixes.set(built));
             }
-            Kind::Table => {
+            NgramStructure::Table => {
                 let uses = (of.uses)()?;
                 let built = NgramTable::new(view, weights, uses, BUILD_MEMORY, of.stop)?;
                 drop(self.table.set(built));
@@ -133,14 +133,14 @@ impl KeptNgrams {
 }
 
 /// What to build of a grammar, and what it takes.
-fn plan_of(grammar: &WordGrammar) -> (Kind, f64) {
+fn plan_of(grammar: &WordGrammar) -> (NgramStructure, f64) {
     let view = grammar.view();
     let counts = grammar.weights()[..view.terminal_count as usize].iter();
     let words: u64 = counts.map(|&count| u64::from(count)).sum();
     let symbols = (view.symbols.len() + view.root.len()) as u64;
     match words <= symbols * SYMBOL_WORDS_MAX {
-        true => (Kind::Suffixes, words as f64 * SUFFIX_BUILD_COST),
-        false => (Kind::Table, symbols as f64 * TABLE_BUILD_COST),
+        true => (NgramStructure::Suffixes, words as f64 * SUFFIX_BUILD_COST),
+        false => (NgramStructure::Table, symbols as f64 * TABLE_BUILD_COST),
     }
 }
 
@@ -178,11 +178,11 @@ mod tests {
         let now = Instant::now();
         // Text that the grammar shortens is better left in it.
         for (grammar, kind) in [
-            (grammar(10, 2), Kind::Suffixes),
-            (grammar(10, 90), Kind::Table),
+            (grammar(10, 2), NgramStructure::Suffixes),
+            (grammar(10, 90), NgramStructure::Table),
         ] {
             let uses = WordUses::new(grammar.view());
-            let of = Source {
+            let of = NgramOrigin {
                 grammar: &grammar,
                 uses: &|| Ok(&uses),
                 stop: &stop,
@@ -194,7 +194,7 @@ mod tests {
             kept.spend(1, now, of);
             kept.spend(9, now, of);
             assert!(kept.get(2).is_none());
-            let of_stopped = Source {
+            let of_stopped = NgramOrigin {
                 stop: &stopped,
                 ..of
             };
@@ -202,7 +202,7 @@ mod tests {
             assert!(kept.get(2).is_none());
             kept.spent.make_due();
             kept.spend_on_places(2, now, of);
-            assert_eq!(kept.get(2).is_some(), kind == Kind::Suffixes);
+            assert_eq!(kept.get(2).is_some(), kind == NgramStructure::Suffixes);
             kept.spend(3, now, of);
             assert!(kept.get(2).is_some_and(|source| source.kind() == kind));
             assert!(kept.get(1).is_none() && kept.get(9).is_none());

@@ -8,7 +8,7 @@ use std::hash::Hash;
 use super::Snapshot;
 
 /// Answers, and their questions, which begin with a file.
-type Answered<A, Q> = (Vec<A>, Vec<Q>);
+type WithQuestions<A, Q> = (Vec<A>, Vec<Q>);
 
 /// Answers by file, by its place in order of name, and by what was asked of it.
 #[derive(Debug, Default)]
@@ -23,9 +23,9 @@ impl Known {
     /// Answers with their questions, whose files are there.
     pub(crate) fn new(
         snapshot: &Snapshot,
-        (counts, counted): Answered<u64, (String, Vec<u8>)>,
-        (offsets, searched): Answered<Vec<u64>, (String, Vec<u8>)>,
-        (extracts, ranges): Answered<Vec<u8>, (String, u64, u64)>,
+        (counts, counted): WithQuestions<u64, (String, Vec<u8>)>,
+        (offsets, searched): WithQuestions<Vec<u64>, (String, Vec<u8>)>,
+        (extracts, ranges): WithQuestions<Vec<u8>, (String, u64, u64)>,
     ) -> Known {
         let ranges = ranges.into_iter();
         let ranges = ranges.map(|(file, offset, length)| (file, (offset, length)));

@@ -147,7 +147,7 @@ impl StoredView {
 
     /// Lets each segment keep something for n-grams.
     #[cfg(test)]
-    pub(super) fn build_ngrams(&self, kind: kept_ngrams::Kind) -> Result<()> {
+    pub(super) fn build_ngrams(&self, kind: kept_ngrams::NgramStructure) -> Result<()> {
         (self.segments.iter()).try_for_each(|segment| segment.build_ngrams(kind))
     }
 
@@ -165,7 +165,7 @@ impl StoredView {
 
     /// Where n-grams would come from on the CPU, if that is not the grammar.
     pub(crate) fn describe_ngrams(&self) -> Option<String> {
-        let mut sources: BTreeMap<kept_ngrams::Kind, usize> = BTreeMap::new();
+        let mut sources: BTreeMap<kept_ngrams::NgramStructure, usize> = BTreeMap::new();
         for source in self
             .segments
             .iter()
@@ -174,7 +174,7 @@ impl StoredView {
             *sources.entry(source).or_default() += 1;
         }
         let all = self.segments.len();
-        let source = |(source, &count): (&kept_ngrams::Kind, &usize)| {
+        let source = |(source, &count): (&kept_ngrams::NgramStructure, &usize)| {
             let name = source.name();
             match count == all {
                 true => name.to_owned(),
@@ -481,8 +481,12 @@ impl SegmentView {
         match task {
             _ if self.has_answer(task) => 0.0,
             Task::Ngrams | Task::NgramFiles => match self.ngram_source() {
-                Some(kept_ngrams::Kind::Suffixes) => task.suffixes_cost(self.estimates(), threads),
-                Some(kept_ngrams::Kind::Table) => task.table_cost(self.estimates(), threads),
+                Some(kept_ngrams::NgramStructure::Suffixes) => {
+                    task.suffixes_cost(self.estimates(), threads)
+                }
+                Some(kept_ngrams::NgramStructure::Table) => {
+                    task.table_cost(self.estimates(), threads)
+                }
                 None => task.cpu_cost(self.estimates(), threads),
             },
             _ => task.cpu_cost(self.estimates(), threads),

@@ -19,11 +19,11 @@ pub(super) struct OneFile<'a> {
 }
 
 /// What is wrong with a file.
-pub(super) type Misfit = &'static str;
+pub(super) type Mismatch = &'static str;
 
 impl OneFile<'_> {
     /// How often a word occurs.
-    pub(super) fn count(&self, word: WordTerminals) -> Result<u64, Misfit> {
+    pub(super) fn count(&self, word: WordTerminals) -> Result<u64, Mismatch> {
         let tokens = word.first..word.end;
         let mut count = 0;
         self.walk(|_, token| {
@@ -34,7 +34,7 @@ impl OneFile<'_> {
     }
 
     /// The offsets of a word's own first bytes.
-    pub(super) fn locate(&self, word: WordTerminals) -> Result<Vec<u64>, Misfit> {
+    pub(super) fn locate(&self, word: WordTerminals) -> Result<Vec<u64>, Mismatch> {
         let tokens = word.first..word.end;
         let mut offsets = Vec::new();
         self.walk(|offset, token| {
@@ -47,7 +47,7 @@ impl OneFile<'_> {
     }
 
     /// The numbers, counted from 0, of a word's occurrences among all words.
-    pub(super) fn positions(&self, word: WordTerminals) -> Result<Vec<u64>, Misfit> {
+    pub(super) fn positions(&self, word: WordTerminals) -> Result<Vec<u64>, Mismatch> {
         let tokens = word.first..word.end;
         let (mut positions, mut words) = (Vec::new(), 0);
         self.walk(|_, token| {
@@ -61,7 +61,7 @@ impl OneFile<'_> {
     }
 
     /// The words that occur, ascending, and how often; `word_of` has the word of each token.
-    pub(super) fn word_counts(&self, word_of: &[u32]) -> Result<Vec<(u32, u64)>, Misfit> {
+    pub(super) fn word_counts(&self, word_of: &[u32]) -> Result<Vec<(u32, u64)>, Mismatch> {
         let mut words = Vec::new();
         self.walk(|_, token| {
             if token < self.dictionary.word_tokens() {
@@ -75,7 +75,7 @@ impl OneFile<'_> {
     }
 
     /// The bytes from `offset` on, `length` of them or fewer where the file ends.
-    pub(super) fn extract(&self, offset: u64, length: u64) -> Result<Vec<u8>, Misfit> {
+    pub(super) fn extract(&self, offset: u64, length: u64) -> Result<Vec<u8>, Mismatch> {
         let end = offset.saturating_add(length).min(self.entry.bytes);
         let mut bytes = Vec::new();
         self.walk(|start, token| {
@@ -93,7 +93,7 @@ impl OneFile<'_> {
     }
 
     /// Calls `visit` with the offset and number of each token in order, until it wants no more.
-    fn walk(&self, mut visit: impl FnMut(u64, u32) -> ControlFlow<()>) -> Result<(), Misfit> {
+    fn walk(&self, mut visit: impl FnMut(u64, u32) -> ControlFlow<()>) -> Result<(), Mismatch> {
         let rules = self.bodies.rules();
         let (mut bytes, mut words) = (0u64, 0u64);
         let mut stack = vec![&self.root[..]];

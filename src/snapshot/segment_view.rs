@@ -24,7 +24,7 @@ use zipfdb_kernels::{
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
 use super::kept_ngrams::{self, KeptNgrams, NgramSource};
-use super::one_file::{Misfit, OneFile};
+use super::one_file::{Mismatch, OneFile};
 use super::spent::{Kept, Spent};
 use super::word_order::{WordIndex, order_fault};
 use crate::runtime::device::{Kind, Residence};
@@ -431,7 +431,7 @@ impl SegmentView {
     }
 
     /// What is kept that n-grams come from.
-    pub(super) fn ngram_source(&self) -> Option<kept_ngrams::Kind> {
+    pub(super) fn ngram_source(&self) -> Option<kept_ngrams::NgramStructure> {
         self.kept_ngrams.get(2).map(NgramSource::kind)
     }
 
@@ -439,9 +439,9 @@ impl SegmentView {
     fn keep_ngrams<T>(
         &self,
         stop: &AtomicBool,
-        take: impl FnOnce(&KeptNgrams, kept_ngrams::Source<'_>) -> T,
+        take: impl FnOnce(&KeptNgrams, kept_ngrams::NgramOrigin<'_>) -> T,
     ) -> Result<T> {
-        let of = kept_ngrams::Source {
+        let of = kept_ngrams::NgramOrigin {
             grammar: self.word_grammar()?,
             uses: &|| self.word_uses(),
             stop,
@@ -450,7 +450,7 @@ impl SegmentView {
     }
 
     #[cfg(test)]
-    pub(super) fn build_ngrams(&self, kind: kept_ngrams::Kind) -> Result<()> {
+    pub(super) fn build_ngrams(&self, kind: kept_ngrams::NgramStructure) -> Result<()> {
         let stop = AtomicBool::new(false);
         self.keep_ngrams(&stop, |kept, of| kept.build(kind, of))?
     }
@@ -913,7 +913,7 @@ impl SegmentView {
     fn ask_alone<A>(
         &self,
         file: u32,
-        answer: impl FnOnce(OneFile<'_>) -> std::result::Result<A, Misfit>,
+        answer: impl FnOnce(OneFile<'_>) -> std::result::Result<A, Mismatch>,
     ) -> Result<Option<A>> {
         let segment = match &self.parts {
             Parts::Stored(segment) if !segment.has_grammar() => segment,

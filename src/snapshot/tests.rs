@@ -236,7 +236,10 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         .collect();
     check_phrases(snapshot, &places);
     // Once more from each of what segments may keep; a suffix array is preferred to a table.
-    for kind in [kept_ngrams::Kind::Table, kept_ngrams::Kind::Suffixes] {
+    for kind in [
+        kept_ngrams::NgramStructure::Table,
+        kept_ngrams::NgramStructure::Suffixes,
+    ] {
         snapshot.view.stored().build_ngrams(kind).unwrap();
         check_ngrams(snapshot, &names);
         check_phrases(snapshot, &places);

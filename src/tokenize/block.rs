@@ -44,14 +44,14 @@ impl Block {
 
 /// Joins the set bits of consecutive masks to runs.
 #[derive(Default)]
-pub struct Runs {
+pub struct MaskRuns {
     /// 1 while a run reaches the end of the last mask.
     open: u64,
     /// Where the open run started.
     start: usize,
 }
 
-impl Runs {
+impl MaskRuns {
     /// Takes the mask of the block at `base`; hands the start and end of every run that ends in it to `run`.
     #[inline(always)]
     pub fn push(&mut self, mask: u64, base: usize, mut run: impl FnMut(usize, usize)) {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn runs_are_joined_across_masks() {
-        let mut runs = Runs::default();
+        let mut runs = MaskRuns::default();
         let mut found = Vec::new();
         for (index, mask) in [0b0110, 1 << 63, u64::MAX, 0b1011, 0, 1 << 63]
             .into_iter()

@@ -42,15 +42,15 @@ pub fn merge(tokenizer: Tokenizer, locals: &[LocalDictionary]) -> Merged {
         .map(|partition| Partition::new(tokenizer, locals, &partitioned, partition))
         .collect();
 
-    let mut words: Vec<Entry> = Vec::new();
-    let mut gaps: Vec<Entry> = Vec::new();
+    let mut words: Vec<FoldedToken> = Vec::new();
+    let mut gaps: Vec<FoldedToken> = Vec::new();
     let mut bases = Vec::with_capacity(PARTITIONS);
     let mut distinct = 0;
     for partition in &partitions {
         bases.push(distinct);
         distinct += partition.distinct.len() as u32;
     }
-    let entries: Vec<(Vec<Entry>, Vec<Entry>)> = partitions
+    let entries: Vec<(Vec<FoldedToken>, Vec<FoldedToken>)> = partitions
         .par_iter()
         .zip(&bases)
         .map(|(partition, &base)| partition.entries(tokenizer, locals, base))
@@ -59,12 +59,12 @@ pub fn merge(tokenizer: Tokenizer, locals: &[LocalDictionary]) -> Merged {
         words.extend(partition_words);
         gaps.extend(partition_gaps);
     }
-    words.par_sort_unstable_by(Entry::compare);
-    gaps.par_sort_unstable_by(Entry::compare);
+    words.par_sort_unstable_by(FoldedToken::compare);
+    gaps.par_sort_unstable_by(FoldedToken::compare);
 
     let mut ids = vec![0; distinct as usize];
     let mut offsets = Vec::with_capacity(distinct as usize + 1);
-    let mut bytes = Vec::with_capacity(words.iter().chain(&gaps).map(Entry::size).sum());
+    let mut bytes = Vec::with_capacity(words.iter().chain(&gaps).map(FoldedToken::size).sum());
     let mut own_spaces = Vec::new();
     offsets.push(0);
     for (id, entry) in words.iter().chain(&gaps).enumerate() {
@@ -229,7 +229,7 @@ impl Partition {
         tokenizer: Tokenizer,
         locals: &'a [LocalDictionary],
         base: u32,
-    ) -> (Vec<Entry<'a>>, Vec<Entry<'a>>) {
+    ) -> (Vec<FoldedToken<'a>>, Vec<FoldedToken<'a>>) {
         let mut words = Vec::with_capacity(self.distinct.len());
         let mut gaps = Vec::new();
         for (place, &(local, id)) in self.distinct.iter().enumerate() {
@@ -237,21 +237,21 @@ impl Partition {
             let token = local.token(id);
             let distinct = base + place as u32;
             if !local.is_word(id) {
-                gaps.push(Entry::new(token, token, false, distinct));
+                gaps.push(FoldedToken::new(token, token, false, distinct));
                 continue;
             }
             let has_space = has_glued_space(tokenizer, token);
             let word = &token[usize::from(has_space)..];
             let folded = &self.folded[self.folded_offsets[place]..self.folded_offsets[place + 1]];
             let folded = if folded.is_empty() { word } else { folded };
-            words.push(Entry::new(folded, word, has_space, distinct));
+            words.push(FoldedToken::new(folded, word, has_space, distinct));
         }
         (words, gaps)
     }
 }
 
 /// A token to be sorted, with its folding at hand.
-struct Entry<'a> {
+struct FoldedToken<'a> {
     /// The first bytes of `folded`, big-endian, zeros behind its end: settles most comparisons.
     prefix: [u64; 2],
     folded: &'a [u8],
@@ -263,13 +263,13 @@ struct Entry<'a> {
     has_space: bool,
 }
 
-impl<'a> Entry<'a> {
-    fn new(folded: &'a [u8], text: &'a [u8], has_space: bool, distinct: u32) -> Entry<'a> {
+impl<'a> FoldedToken<'a> {
+    fn new(folded: &'a [u8], text: &'a [u8], has_space: bool, distinct: u32) -> FoldedToken<'a> {
         let mut prefix = [0; 16];
         let size = folded.len().min(prefix.len());
         prefix[..size].copy_from_slice(&folded[..size]);
         let prefix = u128::from_be_bytes(prefix);
-        Entry {
+        FoldedToken {
             prefix: [(prefix >> 64) as u64, prefix as u64],
             folded,
             text,
@@ -282,7 +282,7 @@ impl<'a> Entry<'a> {
         self.text.len() + usize::from(self.has_space)
     }
 
-    fn compare(&self, other: &Entry<'_>) -> Ordering {
+    fn compare(&self, other: &FoldedToken<'_>) -> Ordering {
         self.prefix
             .cmp(&other.prefix)
             .then_with(|| self.folded.cmp(other.folded))

@@ -3,7 +3,7 @@
 //! `alnum` and `whitespace` need no context: one bit a byte says whether it belongs to a word. The bits of ASCII are
 //! found a block at a time, those of other characters one by one. Bytes that are not UTF-8 count as a character each.
 
-use super::block::{BLOCK_BYTES, Block, Runs, low_bits};
+use super::block::{BLOCK_BYTES, Block, MaskRuns, low_bits};
 use super::cutter::{Cutter, Sink};
 
 /// A class of characters whose maximal runs are words.
@@ -54,7 +54,7 @@ pub fn words<C: Class>(cutter: &mut Cutter<'_, impl Sink>) {
     // Bits that a character over the end of the last block has decided already, and how many.
     let mut spill = 0;
     let mut spill_count = 0;
-    let mut runs = Runs::default();
+    let mut runs = MaskRuns::default();
     for base in (0..text.len()).step_by(BLOCK_BYTES) {
         let block = Block::load(text, base);
         let other = block.mask(|byte| byte >= 0x80);

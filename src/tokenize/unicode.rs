@@ -8,7 +8,7 @@
 //! UAX #29 glues marks to white space before them, so where such a mark is alphabetic a word starts with spaces of its
 //! own. No other space is ever glued to its front, since spaces join.
 
-use super::block::{BLOCK_BYTES, Block, Runs, low_bits};
+use super::block::{BLOCK_BYTES, Block, MaskRuns, low_bits};
 use super::cutter::{Cutter, Sink};
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -37,7 +37,7 @@ pub fn words(cutter: &mut Cutter<'_, impl Sink>) {
     // The last bit of each mask of the block before.
     let mut letter_before = 0;
     let mut digit_before = 0;
-    let mut runs = Runs::default();
+    let mut runs = MaskRuns::default();
     while base < text.len() {
         let block = Block::load(text, base);
         let next = text.get(base + BLOCK_BYTES).copied().unwrap_or(0);

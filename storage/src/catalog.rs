@@ -1,7 +1,7 @@
 //! The catalog: the content of the manifest once more, in sled. The only module that knows sled.
 //!
 //! Invariant: what [`Catalog::open`] returns is a state that [`Catalog::store`] was given once, whole and unchanged;
-//! anything else is a [`Fault`]. sled alone does not promise that, so every value carries a version and its own CRC32,
+//! anything else is a [`ContentFault`]. sled alone does not promise that, so every value carries a version and its own CRC32,
 //! and one more value, the manifest, covers all of them together, with the sequence number of the file `MANIFEST`.
 //!
 //! Nothing rests on it while `MANIFEST` can be read: a catalog that cannot be written is given up, and replaced when the
@@ -30,7 +30,7 @@ mod files;
 mod guard;
 pub(crate) mod record;
 
-pub(crate) use fault::Fault;
+pub(crate) use fault::ContentFault;
 pub(crate) use files::Files;
 pub use record::CorpusRecord;
 
@@ -67,10 +67,10 @@ type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(crate) struct Catalog {
     backend: Arc<dyn Backend>,
     path: PathBuf,
-    state: State,
+    state: CatalogState,
 }
 
-enum State {
+enum CatalogState {
     /// sled has not been started. Its files are as it left them.
     Closed,
     /// sled has not been started. Its files are to be replaced.
@@ -107,7 +107,7 @@ impl Catalog {
         Catalog {
             backend,
             path: path.to_path_buf(),
-            state: State::Closed,
+            state: CatalogState::Closed,
         }
     }
 
@@ -116,7 +116,7 @@ impl Catalog {
         Catalog {
             backend,
             path: path.to_path_buf(),
-            state: State::Void,
+            state: CatalogState::Void,
         }
     }
 
@@ -124,9 +124,9 @@ impl Catalog {
     pub(crate) fn open(
         backend: Arc<dyn Backend>,
         path: &Path,
-    ) -> Result<(Catalog, Content), Fault> {
+    ) -> Result<(Catalog, Content), ContentFault> {
         if let Files::Missing = Files::read(&*backend, path)? {
-            return Err(Fault::Missing);
+            return Err(ContentFault::Missing);
         }
         files::check_form(&*backend, path)?;
         let running = Running::start(&*backend, path)?;
@@ -134,7 +134,7 @@ impl Catalog {
         let catalog = Catalog {
             backend,
             path: path.to_path_buf(),
-            state: State::Running(running),
+            state: CatalogState::Running(running),
         };
         Ok((catalog, content))
     }
@@ -142,30 +142,34 @@ impl Catalog {
     /// Makes `corpora` the content of the catalog: all of it or, on an error or a crash, what it was before.
     ///
     /// Durable when it returns. After a fault the catalog is given up: sled may hold either state.
-    pub(crate) fn store(&mut self, corpora: &Corpora, sequence: u64) -> Result<(), Fault> {
-        let mut running = match std::mem::replace(&mut self.state, State::GivenUp) {
-            State::Running(running) => running,
-            State::Closed => Running::start(&*self.backend, &self.path)?,
-            State::Void => {
-                clear(&self.path).map_err(Fault::Io)?;
+    pub(crate) fn store(&mut self, corpora: &Corpora, sequence: u64) -> Result<(), ContentFault> {
+        let mut running = match std::mem::replace(&mut self.state, CatalogState::GivenUp) {
+            CatalogState::Running(running) => running,
+            CatalogState::Closed => Running::start(&*self.backend, &self.path)?,
+            CatalogState::Void => {
+                clear(&self.path).map_err(ContentFault::Io)?;
                 (self.backend)
                     .create_directory(&self.path)
-                    .map_err(Fault::Io)?;
+                    .map_err(ContentFault::Io)?;
                 Running::start(&*self.backend, &self.path)?
             }
-            State::GivenUp => return Err(Fault::Damaged("it was given up before".to_owned())),
+            CatalogState::GivenUp => {
+                return Err(ContentFault::Damaged("it was given up before".to_owned()));
+            }
         };
         running.store(corpora, sequence)?;
         (self.backend)
             .sync_file(&self.path.join("db"))
-            .map_err(Fault::Io)?;
-        self.state = State::Running(running);
+            .map_err(ContentFault::Io)?;
+        self.state = CatalogState::Running(running);
         Ok(())
     }
 
     /// Closes sled, if it runs, and marks its files. What fails leaves them to be replaced by the next open.
-    fn close(&mut self) -> Result<(), Fault> {
-        let State::Running(running) = std::mem::replace(&mut self.state, State::GivenUp) else {
+    fn close(&mut self) -> Result<(), ContentFault> {
+        let CatalogState::Running(running) =
+            std::mem::replace(&mut self.state, CatalogState::GivenUp)
+        else {
             return Ok(());
         };
         // Where a panic ends the process, nothing may be dropped that panics if a sync fails: sled is leaked, and its files,
@@ -175,10 +179,10 @@ impl Catalog {
         }
         let db = self.path.join("db");
         // sled syncs it when it is dropped, and panics if that fails.
-        self.backend.sync_file(&db).map_err(Fault::Io)?;
+        self.backend.sync_file(&db).map_err(ContentFault::Io)?;
         running.sled.close()?;
-        wait_until_unlocked(&db).map_err(Fault::Io)?;
-        files::mark_closed(&*self.backend, &self.path, running.sequence).map_err(Fault::Io)
+        wait_until_unlocked(&db).map_err(ContentFault::Io)?;
+        files::mark_closed(&*self.backend, &self.path, running.sequence).map_err(ContentFault::Io)
     }
 }
 
@@ -194,8 +198,8 @@ impl Drop for Catalog {
 }
 
 impl Running {
-    fn start(backend: &dyn Backend, path: &Path) -> Result<Running, Fault> {
-        files::mark_open(backend, path).map_err(Fault::Io)?;
+    fn start(backend: &dyn Backend, path: &Path) -> Result<Running, ContentFault> {
+        files::mark_open(backend, path).map_err(ContentFault::Io)?;
         reserve_address_space()?;
         let directory = path.to_path_buf();
         let sled = Guarded::new(move || open_database(&directory))?;
@@ -206,7 +210,7 @@ impl Running {
             .collect();
         let sequence = match decode(&pairs) {
             Ok(content) => content.sequence,
-            Err(Fault::Missing) => 0,
+            Err(ContentFault::Missing) => 0,
             Err(fault) => return Err(fault),
         };
         Ok(Running {
@@ -216,7 +220,7 @@ impl Running {
         })
     }
 
-    fn store(&mut self, corpora: &Corpora, sequence: u64) -> Result<(), Fault> {
+    fn store(&mut self, corpora: &Corpora, sequence: u64) -> Result<(), ContentFault> {
         let pairs = encode(corpora, sequence);
         if pairs == self.pairs {
             return Ok(());
@@ -240,25 +244,25 @@ impl Running {
     }
 }
 
-impl From<sled::Error> for Fault {
-    fn from(error: sled::Error) -> Fault {
+impl From<sled::Error> for ContentFault {
+    fn from(error: sled::Error) -> ContentFault {
         match error {
             // A file that is too short is reported as an I/O error.
             sled::Error::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-                Fault::Io(error)
+                ContentFault::Io(error)
             }
-            error => Fault::Damaged(error.to_string()),
+            error => ContentFault::Damaged(error.to_string()),
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ContentFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Missing => formatter.write_str("it is missing"),
-            Fault::Damaged(what) => formatter.write_str(what),
-            Fault::Version(version) => write!(formatter, "it has format version {version}"),
-            Fault::Io(error) => error.fmt(formatter),
+            ContentFault::Missing => formatter.write_str("it is missing"),
+            ContentFault::Damaged(what) => formatter.write_str(what),
+            ContentFault::Version(version) => write!(formatter, "it has format version {version}"),
+            ContentFault::Io(error) => error.fmt(formatter),
         }
     }
 }
@@ -272,21 +276,21 @@ fn clear(path: &Path) -> io::Result<()> {
 }
 
 /// Fails where sled would use memory that it did not get.
-fn reserve_address_space() -> Result<(), Fault> {
+fn reserve_address_space() -> Result<(), ContentFault> {
     // Never touched, so it takes no memory. The black box keeps the allocation from being optimized away.
     let mut space = Vec::<u8>::new();
     let reserved = space.try_reserve_exact(SLED_ADDRESS_SPACE);
     std::hint::black_box(&space);
     reserved.map_err(|_| {
         let size = SLED_ADDRESS_SPACE >> 20;
-        Fault::Io(io::Error::new(
+        ContentFault::Io(io::Error::new(
             io::ErrorKind::OutOfMemory,
             format!("out of memory: sled needs {size} MiB of address space"),
         ))
     })
 }
 
-fn open_database(path: &Path) -> Result<sled::Db, Fault> {
+fn open_database(path: &Path) -> Result<sled::Db, ContentFault> {
     let started = Instant::now();
     loop {
         let opened = sled::Config::new()
@@ -372,25 +376,25 @@ fn checksum(key: &[u8], value: &[u8]) -> u32 {
 }
 
 /// The version of a value and its payload.
-fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<(u8, &'a [u8]), Fault> {
-    let damaged = || Fault::Damaged("a value has a wrong checksum".to_owned());
+fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<(u8, &'a [u8]), ContentFault> {
+    let damaged = || ContentFault::Damaged("a value has a wrong checksum".to_owned());
     let (content, crc) = value.split_last_chunk::<4>().ok_or_else(damaged)?;
     if checksum(key, content) != u32::from_le_bytes(*crc) {
         return Err(damaged());
     }
     match content {
         [version @ (1 | VERSION), payload @ ..] => Ok((*version, payload)),
-        [version, ..] => Err(Fault::Version(*version)),
+        [version, ..] => Err(ContentFault::Version(*version)),
         [] => Err(damaged()),
     }
 }
 
 /// The corpora that `pairs` stand for, if they are exactly what [`encode`] made.
-fn decode(pairs: &Pairs) -> Result<Content, Fault> {
+fn decode(pairs: &Pairs) -> Result<Content, ContentFault> {
     if pairs.is_empty() {
-        return Err(Fault::Missing);
+        return Err(ContentFault::Missing);
     }
-    let damaged = |what: &str| Fault::Damaged(what.to_owned());
+    let damaged = |what: &str| ContentFault::Damaged(what.to_owned());
     let mut chunks = pairs.clone();
     let manifest = chunks
         .remove(MANIFEST_KEY)

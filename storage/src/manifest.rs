@@ -2,7 +2,7 @@
 //!
 //! Invariant: `MANIFEST` is replaced as a whole, by a rename, and each content has a larger sequence number than the one
 //! before. What [`ManifestFile::read`] returns is therefore a state that was stored once, whole and unchanged; anything
-//! else is a [`Fault`]. Bytes: `storage/FORMAT.md`.
+//! else is a [`ContentFault`]. Bytes: `storage/FORMAT.md`.
 //!
 //! It knows neither which of its segments have files nor what the record log holds: recovery compares them.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::backend::Backend;
-use crate::catalog::{Corpora, CorpusRecord, Fault};
+use crate::catalog::{ContentFault, Corpora, CorpusRecord};
 use crate::error::io_error;
 use crate::log::{LogExtent, LogPosition};
 use crate::settings::ID_MAX;
@@ -64,8 +64,8 @@ impl Manifest {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> std::result::Result<Manifest, Fault> {
-        let damaged = |what: &str| Fault::Damaged(format!("{MANIFEST_NAME}: {what}"));
+    fn decode(bytes: &[u8]) -> std::result::Result<Manifest, ContentFault> {
+        let damaged = |what: &str| ContentFault::Damaged(format!("{MANIFEST_NAME}: {what}"));
         let (content, crc) = bytes
             .split_last_chunk::<4>()
             .ok_or_else(|| damaged("it is too short"))?;
@@ -79,7 +79,7 @@ impl Manifest {
             return Err(damaged("it does not begin like one"));
         }
         if magic[7] != VERSION {
-            return Err(Fault::Version(magic[7]));
+            return Err(ContentFault::Version(magic[7]));
         }
         Manifest::decode_content(&mut rest)
             .filter(|_| rest.is_empty())
@@ -132,11 +132,11 @@ fn take_number(bytes: &mut &[u8]) -> Option<u64> {
 pub(crate) struct ManifestFile {
     backend: Arc<dyn Backend>,
     database: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<ManifestState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ManifestState {
     content: Manifest,
     /// The file has this content.
     stored: bool,
@@ -149,11 +149,11 @@ impl ManifestFile {
     pub(crate) fn read(
         backend: &dyn Backend,
         database: &Path,
-    ) -> std::result::Result<Manifest, Fault> {
+    ) -> std::result::Result<Manifest, ContentFault> {
         match backend.read(&database.join(MANIFEST_NAME)) {
             Ok(bytes) => Manifest::decode(&bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Fault::Missing),
-            Err(error) => Err(Fault::Io(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ContentFault::Missing),
+            Err(error) => Err(ContentFault::Io(error)),
         }
     }
 
@@ -172,7 +172,7 @@ impl ManifestFile {
         ManifestFile {
             backend,
             database: database.to_path_buf(),
-            state: Mutex::new(State {
+            state: Mutex::new(ManifestState {
                 content,
                 stored: is_stored,
                 failed: false,
@@ -285,7 +285,7 @@ mod tests {
         let backend = memory();
         let path = Path::new(DATABASE);
         let fault = ManifestFile::read(&*backend, path).unwrap_err();
-        assert!(matches!(fault, Fault::Missing));
+        assert!(matches!(fault, ContentFault::Missing));
 
         let file = ManifestFile::new(Arc::clone(&backend) as _, path, None, 6);
         file.store_corpora(&Corpora::new(), LogPosition::START)
@@ -333,12 +333,15 @@ mod tests {
         for at in 0..bytes.len() {
             assert!(matches!(
                 Manifest::decode(&bytes[..at]),
-                Err(Fault::Damaged(_))
+                Err(ContentFault::Damaged(_))
             ));
             for bit in 0..8 {
                 let mut flipped = bytes.clone();
                 flipped[at] ^= 1 << bit;
-                assert!(matches!(Manifest::decode(&flipped), Err(Fault::Damaged(_))));
+                assert!(matches!(
+                    Manifest::decode(&flipped),
+                    Err(ContentFault::Damaged(_))
+                ));
             }
         }
     }
@@ -369,15 +372,15 @@ mod tests {
             &|bytes| bytes[55] = 0xff, // a record larger than all
         ];
         for change in changes {
-            assert!(matches!(sealed(change), Err(Fault::Damaged(_))));
+            assert!(matches!(sealed(change), Err(ContentFault::Damaged(_))));
         }
         let twice = |bytes: &mut Vec<u8>| {
             bytes[40] = 2;
             bytes.extend_from_within(48..);
         };
-        assert!(matches!(sealed(&twice), Err(Fault::Damaged(_))));
+        assert!(matches!(sealed(&twice), Err(ContentFault::Damaged(_))));
         let later = sealed(&|bytes| bytes[7] = VERSION + 1);
-        assert!(matches!(later, Err(Fault::Version(version)) if version == VERSION + 1));
+        assert!(matches!(later, Err(ContentFault::Version(version)) if version == VERSION + 1));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, Write};
 use zipfdb_sql::plan::CopyFormat;
 
 use self::format::Writer;
-pub(crate) use self::target::Target;
+pub(crate) use self::target::ExportFile;
 use crate::Result;
 use crate::rows::Rows;
 
@@ -18,7 +18,7 @@ use crate::rows::Rows;
 ///
 /// # Errors
 /// If a row fails, or the target cannot be written.
-pub(crate) fn export(rows: Rows, target: Target, format: CopyFormat) -> Result<u64> {
+pub(crate) fn export(rows: Rows, target: ExportFile, format: CopyFormat) -> Result<u64> {
     let names: Vec<String> = rows
         .columns()
         .iter()
@@ -81,7 +81,7 @@ mod tests {
 
     fn export_to(path: &Path, rows: Rows, format: CopyFormat) -> Result<u64> {
         let interrupt = Interrupts::default().begin(20_000);
-        export(rows, Target::open(path, None, &interrupt)?, format)
+        export(rows, ExportFile::open(path, None, &interrupt)?, format)
     }
 
     fn rows(values: Vec<Result<Vec<Value>>>) -> Rows {
@@ -243,13 +243,15 @@ mod tests {
         let path = folder.path().join("pipe");
         make_pipe(&path);
         let interrupt = Interrupts::default().begin(100);
-        let error = Target::open(&path, None, &interrupt).map(drop).unwrap_err();
+        let error = ExportFile::open(&path, None, &interrupt)
+            .map(drop)
+            .unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
         // One who reads nothing.
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
         let _reader = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
         let interrupt = Interrupts::default().begin(100);
-        let target = Target::open(&path, None, &interrupt).unwrap();
+        let target = ExportFile::open(&path, None, &interrupt).unwrap();
         let text = "x".repeat(300_000);
         let row = Ok(vec![Value::from(text.as_str()), Value::Null]);
         let error = export(rows(vec![row]), target, CopyFormat::Tsv).unwrap_err();

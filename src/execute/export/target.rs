@@ -15,14 +15,14 @@ use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result, paths, streams};
 
 /// What rows are written to.
-pub(crate) struct Target {
+pub(crate) struct ExportFile {
     /// As it was given.
     path: PathBuf,
-    kind: Kind,
+    kind: TargetKind,
     interrupt: Interrupt,
 }
 
-enum Kind {
+enum TargetKind {
     /// A new file, beside the path that it gets.
     Beside {
         file: NamedTempFile<File>,
@@ -33,12 +33,16 @@ enum Kind {
     Stream(File),
 }
 
-impl Target {
+impl ExportFile {
     /// Opens what `path` means; `own` is the directory of the database, if it has one. Waits for somebody to read a pipe.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be opened, [`Error::Invalid`] if it is inside a database.
-    pub(crate) fn open(path: &Path, own: Option<&Path>, interrupt: &Interrupt) -> Result<Target> {
+    pub(crate) fn open(
+        path: &Path,
+        own: Option<&Path>,
+        interrupt: &Interrupt,
+    ) -> Result<ExportFile> {
         let failed = |source| Error::Io {
             action: "create",
             path: path.to_path_buf(),
@@ -57,7 +61,7 @@ impl Target {
             Some(found) if !found.is_file() || is_descriptor(path) => loop {
                 match streams::open_to_write(path) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => interrupt.check()?,
-                    opened => break Kind::Stream(opened.map_err(failed)?),
+                    opened => break TargetKind::Stream(opened.map_err(failed)?),
                 }
             },
             replaced => {
@@ -68,14 +72,14 @@ impl Target {
                     .prefix(".export-")
                     .make_in(directory, |path| create(path, replaced.as_ref()))
                     .map_err(failed)?;
-                Kind::Beside {
+                TargetKind::Beside {
                     file,
                     path,
                     replaced: replaced.map(Box::new),
                 }
             }
         };
-        Ok(Target {
+        Ok(ExportFile {
             path: path.to_path_buf(),
             kind,
             interrupt: interrupt.clone(),
@@ -95,7 +99,7 @@ impl Target {
                 source,
             }
         };
-        let Kind::Beside {
+        let TargetKind::Beside {
             file,
             path,
             replaced,
@@ -129,11 +133,11 @@ impl Target {
     }
 }
 
-impl Write for &Target {
+impl Write for &ExportFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut file = match &self.kind {
-            Kind::Beside { file, .. } => return file.as_file().write(bytes),
-            Kind::Stream(file) => file,
+            TargetKind::Beside { file, .. } => return file.as_file().write(bytes),
+            TargetKind::Stream(file) => file,
         };
         loop {
             match streams::wait_to_write(file).and_then(|()| file.write(bytes)) {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use zipfdb_sql::query::Aggregation;
 
 use super::context::Context;
-use super::groups::{Group, Groups, Part, read_part};
+use super::groups::{Group, GroupRecord, Groups, read_part};
 use super::key::{KeyOrder, add_key};
 use super::row::{Input, Operator, WeightedRow};
-use super::spill::{Merge, Record, Runs, spill_error_in};
+use super::spill::{Merge, Record, SpilledRuns, spill_error_in};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::interrupt::Pace;
 use crate::{Result, Value};
@@ -20,14 +20,14 @@ use crate::{Result, Value};
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 pub(super) struct Aggregate {
-    state: State,
+    state: AggregateState,
     evaluator: Evaluator<Arc<Program>>,
     aggregation: Aggregation,
     pace: Pace,
     context: Context,
 }
 
-enum State {
+enum AggregateState {
     Taking(Input),
     Kept(std::vec::IntoIter<Group>),
     Merged {
@@ -46,7 +46,7 @@ impl Aggregate {
         context: &Context,
     ) -> Aggregate {
         Aggregate {
-            state: State::Taking(input),
+            state: AggregateState::Taking(input),
             evaluator: Evaluator::of(program),
             aggregation,
             pace: context.pace(),
@@ -54,9 +54,9 @@ impl Aggregate {
         }
     }
 
-    fn take_all(&mut self, mut input: Input) -> Result<State> {
+    fn take_all(&mut self, mut input: Input) -> Result<AggregateState> {
         let mut groups = Groups::default();
-        let mut runs = Runs::new(self.context.memory, &self.context.spill);
+        let mut runs = SpilledRuns::new(self.context.memory, &self.context.spill);
         let mut key = Vec::new();
         while let Some(row) = input.next()? {
             self.pace.step()?;
@@ -89,14 +89,14 @@ impl Aggregate {
             if groups.is_empty() && self.aggregation.keys.is_empty() {
                 groups.push(Group::new(&self.aggregation, Vec::new()));
             }
-            return Ok(State::Kept(groups.into_iter()));
+            return Ok(AggregateState::Kept(groups.into_iter()));
         }
         if !groups.is_empty() {
             self.spill(&mut groups, &mut runs)?;
         }
         let mut merge = runs.merge(&mut self.pace)?;
         let next = merge.next()?;
-        Ok(State::Merged { merge, next })
+        Ok(AggregateState::Merged { merge, next })
     }
 
     /// The group of a row, whose key is `key`.
@@ -117,7 +117,7 @@ impl Aggregate {
         Ok(groups.add(&self.aggregation, key, keys))
     }
 
-    fn spill(&mut self, groups: &mut Groups, runs: &mut Runs) -> Result<()> {
+    fn spill(&mut self, groups: &mut Groups, runs: &mut SpilledRuns) -> Result<()> {
         let (aggregation, pace) = (&self.aggregation, &mut self.pace);
         runs.write(|writer| groups.write(aggregation, writer, pace))
     }
@@ -134,15 +134,17 @@ impl Aggregate {
                 break;
             }
             match (part, &mut group) {
-                (Part::State(other), Some((_, group))) => group.merge(&self.aggregation, other),
-                (Part::State(other), none) => *none = Some((key.to_vec(), other)),
-                (Part::Argument(index, value), Some((_, group))) => {
+                (GroupRecord::State(other), Some((_, group))) => {
+                    group.merge(&self.aggregation, other)
+                }
+                (GroupRecord::State(other), none) => *none = Some((key.to_vec(), other)),
+                (GroupRecord::Argument(index, value), Some((_, group))) => {
                     if before.as_ref() != Some(&found.0) {
                         group.take(&self.aggregation, index, &value, 1);
                     }
                 }
                 // A run begins each group with its state.
-                (Part::Argument(..), None) => {}
+                (GroupRecord::Argument(..), None) => {}
             }
             before = Some(std::mem::take(&mut found.0));
             *record = merge.next()?;
@@ -154,20 +156,20 @@ impl Aggregate {
 
 impl Operator for Aggregate {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let mut state = match std::mem::replace(&mut self.state, State::Done) {
-            State::Taking(input) => self.take_all(input)?,
+        let mut state = match std::mem::replace(&mut self.state, AggregateState::Done) {
+            AggregateState::Taking(input) => self.take_all(input)?,
             state => state,
         };
         let group = match &mut state {
-            State::Kept(groups) => {
+            AggregateState::Kept(groups) => {
                 self.pace.step()?;
                 groups.next()
             }
-            State::Merged { merge, next } => match next {
+            AggregateState::Merged { merge, next } => match next {
                 Some(_) => Some(self.merge_group(merge, next)?),
                 None => None,
             },
-            State::Taking(_) | State::Done => None,
+            AggregateState::Taking(_) | AggregateState::Done => None,
         };
         let Some(group) = group else {
             return Ok(None);

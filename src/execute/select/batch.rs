@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zipfdb_sql::query::{FilesColumn, Query, Relation, Source, WordsColumn};
 use zipfdb_sql::substr_range;
 
-use super::context::{Batch, Context};
+use super::context::{Context, KnownLookups};
 use super::scan::{ScanColumn, ScanRequest, request};
 use crate::expression::ColumnFilter;
 use crate::runtime::device::Run;
@@ -49,7 +49,7 @@ pub(super) fn batch(
     session: &Arc<Session>,
     queries: &[Query],
     context: &Context,
-) -> Result<Option<Batch>> {
+) -> Result<Option<KnownLookups>> {
     let devices = &session.shared().runtime.devices;
     let Some(corpus) = queries.first().and_then(corpus_of) else {
         return Ok(None);
@@ -109,7 +109,7 @@ pub(super) fn batch(
         (found, searches),
         (extracted, extracts),
     );
-    Ok(Some(Batch {
+    Ok(Some(KnownLookups {
         corpus: corpus.to_owned(),
         snapshot: snapshot.knowing(known),
         sets,

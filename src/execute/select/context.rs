@@ -21,7 +21,7 @@ pub(crate) struct Context {
     /// 0-based number of the parameter set.
     pub(crate) binding: u64,
     /// Answers to the look-ups of several parameter sets.
-    pub(super) batch: Option<Arc<Batch>>,
+    pub(super) batch: Option<Arc<KnownLookups>>,
     pub(crate) spill: SpillDirectory,
     /// Bytes that one operator may keep.
     pub(crate) memory: usize,
@@ -57,14 +57,14 @@ impl Context {
 
 /// A snapshot of a corpus that knows the answers to look-ups.
 #[derive(Debug, Clone)]
-pub(crate) struct Batch {
+pub(crate) struct KnownLookups {
     pub(super) corpus: String,
     pub(super) snapshot: Snapshot,
     /// For so many sets.
     pub(super) sets: u64,
 }
 
-impl Batch {
+impl KnownLookups {
     /// For how many sets, from the first, answers are known.
     pub(super) fn sets(&self) -> u64 {
         self.sets

@@ -20,7 +20,7 @@ use crate::runtime::interrupt::Pace;
 const KEY_BYTES: usize = 80;
 
 pub(super) struct Distinct {
-    state: State,
+    state: DistinctState,
     known: HashSet<Vec<u8>>,
     /// Bytes that the set may still take.
     memory: usize,
@@ -40,7 +40,7 @@ impl Operator for Once {
     }
 }
 
-enum State {
+enum DistinctState {
     Taking(Input),
     Giving { rest: Sorted, last: Option<Vec<u8>> },
     Done,
@@ -49,7 +49,7 @@ enum State {
 impl Distinct {
     pub(super) fn new(input: Input, context: &Context) -> Distinct {
         Distinct {
-            state: State::Taking(input),
+            state: DistinctState::Taking(input),
             known: HashSet::new(),
             memory: context.memory / 2,
             rest: None,
@@ -90,10 +90,10 @@ impl Distinct {
 
 impl Operator for Distinct {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let (mut rest, mut last) = match std::mem::replace(&mut self.state, State::Done) {
-            State::Taking(mut input) => {
+        let (mut rest, mut last) = match std::mem::replace(&mut self.state, DistinctState::Done) {
+            DistinctState::Taking(mut input) => {
                 if let Some(row) = self.take(&mut input)? {
-                    self.state = State::Taking(input);
+                    self.state = DistinctState::Taking(input);
                     return Ok(Some(row));
                 }
                 self.known = HashSet::new();
@@ -102,8 +102,8 @@ impl Operator for Distinct {
                     Some(rest) => (rest.finish()?, None),
                 }
             }
-            State::Giving { rest, last } => (rest, last),
-            State::Done => return Ok(None),
+            DistinctState::Giving { rest, last } => (rest, last),
+            DistinctState::Done => return Ok(None),
         };
         while let Some((key, payload)) = rest.next()? {
             self.pace.step()?;
@@ -111,7 +111,7 @@ impl Operator for Distinct {
                 continue;
             }
             last = Some(key);
-            self.state = State::Giving { rest, last };
+            self.state = DistinctState::Giving { rest, last };
             let row = Decoder { bytes: &payload }.row();
             let error = |error| spill_error_in(&self.context.spill, error);
             return row.map(Some).map_err(error);

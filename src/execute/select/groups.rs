@@ -269,7 +269,7 @@ fn number_of(aggregate: usize) -> [u8; 4] {
 }
 
 /// A record of a run, read.
-pub(super) enum Part {
+pub(super) enum GroupRecord {
     State(Group),
     /// The argument of an aggregate, by index.
     Argument(usize, Value),
@@ -279,7 +279,7 @@ pub(super) enum Part {
 pub(super) fn read_part<'a>(
     aggregation: &Aggregation,
     record: &'a Record,
-) -> io::Result<(&'a [u8], Part)> {
+) -> io::Result<(&'a [u8], GroupRecord)> {
     let mut decoder = Decoder { bytes: &record.1 };
     let length = usize::try_from(decoder.number()?).map_err(|_| damaged())?;
     let (group, rest) = record.0.split_at_checked(length).ok_or_else(damaged)?;
@@ -287,9 +287,9 @@ pub(super) fn read_part<'a>(
     // 32 bits fit.
     let number = u32::from_be_bytes(*number) as usize;
     let part = match number.checked_sub(1) {
-        None => Part::State(Group::decode(aggregation, &mut decoder)?),
+        None => GroupRecord::State(Group::decode(aggregation, &mut decoder)?),
         Some(index) if index < aggregation.aggregates.len() => {
-            Part::Argument(index, decoder.value()?)
+            GroupRecord::Argument(index, decoder.value()?)
         }
         Some(_) => return Err(damaged()),
     };
@@ -301,7 +301,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use zipfdb_sql::query::{Aggregate, Collation, ExpressionId, GroupKey};
 
-    use super::super::spill::{Runs, SpillDirectory};
+    use super::super::spill::{SpillDirectory, SpilledRuns};
     use super::*;
     use crate::runtime::interrupt::Interrupts;
 
@@ -333,7 +333,7 @@ mod tests {
         let memory = ValueMemory::default();
         let mut pace = Interrupts::default().begin(0).pace();
         let mut groups = Groups::default();
-        let mut runs = Runs::new(1 << 20, &SpillDirectory::beside(None));
+        let mut runs = SpilledRuns::new(1 << 20, &SpillDirectory::beside(None));
         const LENGTH: usize = 50_000;
         // Every group comes in two runs.
         for number in (0..40).chain(0..40) {
@@ -364,7 +364,7 @@ mod tests {
             records += 1;
             let (key, part) = read_part(&aggregation, &record).unwrap();
             assert_eq!(key.len(), LENGTH);
-            if let Part::State(group) = part {
+            if let GroupRecord::State(group) = part {
                 assert!(matches!(&group.keys[0], Value::Text(text) if text.len() == LENGTH));
             }
         }

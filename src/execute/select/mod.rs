@@ -32,7 +32,7 @@ use std::sync::Arc;
 use zipfdb_sql::query::Query;
 
 use self::build::{Builder, OpenScan};
-use self::context::{Batch, Context};
+use self::context::{Context, KnownLookups};
 use self::explain::Plan;
 use self::row::Input;
 use crate::rows::{Column, Row, Rows};
@@ -73,7 +73,7 @@ fn select_from(
         return Ok(Rows::none());
     };
     let columns = first.columns().map(Column::new).collect();
-    let mut answers = Answers {
+    let mut answers = QueryRows {
         session: session.clone(),
         pace: context.pace(),
         context,
@@ -124,7 +124,7 @@ fn explain_from(
 }
 
 /// The rows of one query after the other, each as often as it occurs.
-struct Answers {
+struct QueryRows {
     session: Arc<Session>,
     /// For the next query; its binding is the number of that query.
     context: Context,
@@ -140,7 +140,7 @@ struct Answers {
     pace: Pace,
 }
 
-impl Answers {
+impl QueryRows {
     /// Begins the next query; says whether there is one.
     fn begin(&mut self) -> Result<bool> {
         if self.context.binding == self.batch_end {
@@ -149,7 +149,9 @@ impl Answers {
             // What is known is dropped before more is.
             self.context.batch = None;
             let batch = batch::batch(&self.session, next, &self.context)?;
-            self.batch_end += batch.as_ref().map_or(batch::SETS_MAX as u64, Batch::sets);
+            self.batch_end += batch
+                .as_ref()
+                .map_or(batch::SETS_MAX as u64, KnownLookups::sets);
             self.context.batch = batch.map(Arc::new);
         }
         let Some(query) = self.queries.next() else {
@@ -190,7 +192,7 @@ impl Answers {
     }
 }
 
-impl Iterator for Answers {
+impl Iterator for QueryRows {
     type Item = Result<Row>;
 
     fn next(&mut self) -> Option<Result<Row>> {

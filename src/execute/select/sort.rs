@@ -21,14 +21,14 @@ use crate::runtime::interrupt::Pace;
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 pub(super) struct Sort {
-    state: State,
+    state: SortState,
     evaluator: Evaluator<Arc<Program>>,
     keys: Vec<SortKey>,
     pace: Pace,
     context: Context,
 }
 
-enum State {
+enum SortState {
     Taking(Input, Sorter),
     Giving(Sorted),
     Done,
@@ -45,7 +45,7 @@ impl Sort {
     ) -> Sort {
         let sorter = Sorter::new(context.memory, &context.spill, context.pace(), limit);
         Sort {
-            state: State::Taking(input, sorter),
+            state: SortState::Taking(input, sorter),
             evaluator: Evaluator::of(program),
             keys,
             pace: context.pace(),
@@ -79,16 +79,16 @@ impl Sort {
 
 impl Operator for Sort {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let mut sorted = match std::mem::replace(&mut self.state, State::Done) {
-            State::Taking(input, sorter) => self.take_all(input, sorter)?,
-            State::Giving(sorted) => sorted,
-            State::Done => return Ok(None),
+        let mut sorted = match std::mem::replace(&mut self.state, SortState::Done) {
+            SortState::Taking(input, sorter) => self.take_all(input, sorter)?,
+            SortState::Giving(sorted) => sorted,
+            SortState::Done => return Ok(None),
         };
         self.pace.step()?;
         let Some((_, payload)) = sorted.next()? else {
             return Ok(None);
         };
-        self.state = State::Giving(sorted);
+        self.state = SortState::Giving(sorted);
         let row = Decoder { bytes: &payload }.row();
         Ok(Some(row.map_err(|error| {
             spill_error_in(&self.context.spill, error)

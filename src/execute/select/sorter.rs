@@ -6,7 +6,7 @@
 //! more than memory.
 
 use super::ordered::sort_until;
-use super::spill::{Merge, Record, Runs, SpillDirectory};
+use super::spill::{Merge, Record, SpillDirectory, SpilledRuns};
 use crate::runtime::interrupt::Pace;
 use crate::{Error, Result};
 
@@ -17,27 +17,27 @@ pub(super) struct Sorter {
     /// How many records are asked for.
     limit: Option<usize>,
     buffer: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<RecordEntry>,
     /// With a limit, keys from here on are not among the first.
     bound: Option<Vec<u8>>,
-    runs: Runs,
+    runs: SpilledRuns,
 }
 
 /// What an entry takes, and what sorting takes for it beside.
-const ENTRY_BYTES: usize = size_of::<Entry>() * 3 / 2;
+const ENTRY_BYTES: usize = size_of::<RecordEntry>() * 3 / 2;
 
 /// The buffer has room for so many bytes when it has room for any.
 const BUFFER_BYTES_MIN: usize = 1 << 10;
 
 /// Where a record is in the buffer.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct RecordEntry {
     start: usize,
     key_end: usize,
     end: usize,
 }
 
-impl Entry {
+impl RecordEntry {
     fn key(self, buffer: &[u8]) -> &[u8] {
         &buffer[self.start..self.key_end]
     }
@@ -62,7 +62,7 @@ impl Sorter {
             buffer: Vec::new(),
             entries: Vec::new(),
             bound: None,
-            runs: Runs::new(memory, directory),
+            runs: SpilledRuns::new(memory, directory),
         }
     }
 
@@ -86,7 +86,7 @@ impl Sorter {
         self.buffer.extend_from_slice(key);
         let key_end = self.buffer.len();
         self.buffer.extend_from_slice(payload);
-        self.entries.push(Entry {
+        self.entries.push(RecordEntry {
             start,
             key_end,
             end: self.buffer.len(),
@@ -173,7 +173,7 @@ impl Sorter {
         };
         let buffer = &self.buffer;
         // Records came in by ascending start, which makes the order total.
-        let order = |entry: &Entry| (entry.key(buffer), entry.start);
+        let order = |entry: &RecordEntry| (entry.key(buffer), entry.start);
         let (kept, last, _) = self
             .entries
             .select_nth_unstable_by(limit, |a, b| order(a).cmp(&order(b)));
@@ -185,7 +185,7 @@ impl Sorter {
             self.buffer.copy_within(entry.start..entry.end, end);
             let start = end;
             end += entry.end - entry.start;
-            *entry = Entry {
+            *entry = RecordEntry {
                 start,
                 key_end: start + (entry.key_end - entry.start),
                 end,
@@ -223,7 +223,7 @@ impl Sorter {
 pub(super) enum Sorted {
     Kept {
         buffer: Vec<u8>,
-        entries: std::vec::IntoIter<Entry>,
+        entries: std::vec::IntoIter<RecordEntry>,
     },
     Merged(Merge),
 }

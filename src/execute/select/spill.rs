@@ -110,7 +110,7 @@ pub(super) type Record = (Vec<u8>, Vec<u8>);
 
 /// A run that has been written.
 #[derive(Debug)]
-struct Run {
+struct SpilledRun {
     file: SpillFile,
     /// Where in the file it begins and ends.
     start: u64,
@@ -122,7 +122,7 @@ struct Run {
 /// Writes a run behind the others of its file.
 pub(super) struct RunWriter {
     target: BufWriter<Section>,
-    run: Run,
+    run: SpilledRun,
 }
 
 impl RunWriter {
@@ -134,7 +134,7 @@ impl RunWriter {
         };
         RunWriter {
             target: BufWriter::with_capacity(BUFFER_BYTES_MAX, section),
-            run: Run {
+            run: SpilledRun {
                 file,
                 start,
                 end: start,
@@ -168,7 +168,7 @@ impl RunWriter {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Run> {
+    fn finish(mut self) -> Result<SpilledRun> {
         self.target.flush().map_err(self.run.file.failed())?;
         Ok(self.run)
     }
@@ -223,7 +223,7 @@ struct RunReader {
 }
 
 impl RunReader {
-    fn new(run: Run, buffer_bytes: usize) -> RunReader {
+    fn new(run: SpilledRun, buffer_bytes: usize) -> RunReader {
         let section = Section {
             position: run.start,
             end: run.end,
@@ -293,18 +293,18 @@ impl RunReader {
 
 /// The runs of one operator, the oldest first.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct SpilledRuns {
     directory: SpillDirectory,
     /// What a merge may keep.
     memory: usize,
     /// The newest runs are in level 0; those of each further level are merged from those of the level before, and older.
-    levels: Vec<Vec<Run>>,
+    levels: Vec<Vec<SpilledRun>>,
 }
 
-impl Runs {
+impl SpilledRuns {
     /// None yet. Merging them takes at most about half of `memory`, unless two keys are longer than that.
-    pub(super) fn new(memory: usize, directory: &SpillDirectory) -> Runs {
-        Runs {
+    pub(super) fn new(memory: usize, directory: &SpillDirectory) -> SpilledRuns {
+        SpilledRuns {
             directory: directory.clone(),
             memory,
             levels: Vec::new(),
@@ -342,7 +342,7 @@ impl Runs {
         self.levels.first().is_some_and(|runs| self.are_full(runs))
     }
 
-    fn are_full(&self, runs: &[Run]) -> bool {
+    fn are_full(&self, runs: &[SpilledRun]) -> bool {
         runs.len() >= self.fan_in() || runs.len() > 1 && !self.fit(runs)
     }
 
@@ -351,7 +351,7 @@ impl Runs {
     }
 
     /// Whether their keys fit into memory while they are merged.
-    fn fit(&self, runs: &[Run]) -> bool {
+    fn fit(&self, runs: &[SpilledRun]) -> bool {
         let keys = runs.iter().map(|run| run.longest_key);
         keys.fold(0, usize::saturating_add) <= self.memory / KEYS_SHARE
     }
@@ -371,7 +371,7 @@ impl Runs {
     /// All records, by key.
     pub(super) fn merge(mut self, pace: &mut Pace) -> Result<Merge> {
         let levels = std::mem::take(&mut self.levels);
-        let mut runs: Vec<Run> = levels.into_iter().rev().flatten().collect();
+        let mut runs: Vec<SpilledRun> = levels.into_iter().rev().flatten().collect();
         let fan_in = self.fan_in();
         while runs.len() > 2 && (runs.len() > fan_in || !self.fit(&runs)) {
             // The newest are the shortest, and one takes their place, so the order of equal keys stays.
@@ -389,7 +389,7 @@ impl Runs {
         self.merge_of(runs)
     }
 
-    fn merge_of(&self, runs: Vec<Run>) -> Result<Merge> {
+    fn merge_of(&self, runs: Vec<SpilledRun>) -> Result<Merge> {
         let share = self.memory / BUFFERS_SHARE / runs.len().max(1);
         let buffer_bytes = share.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
         let readers = runs
@@ -480,7 +480,7 @@ mod tests {
             // Two keys are more than fit.
             (32 << 10, 12, 12, 9 << 10),
         ] {
-            let mut runs = Runs::new(memory, &SpillDirectory::beside(None));
+            let mut runs = SpilledRuns::new(memory, &SpillDirectory::beside(None));
             let count = 1100 / (1 + key_bytes / 1000) as u32;
             for index in 0..count {
                 let write = |writer: &mut RunWriter| {
@@ -504,7 +504,7 @@ mod tests {
     fn a_merge_ends_when_its_query_does() {
         let interrupt = interrupt();
         let mut pace = interrupt.pace();
-        let mut runs = Runs::new(0, &SpillDirectory::beside(None));
+        let mut runs = SpilledRuns::new(0, &SpillDirectory::beside(None));
         let push = |writer: &mut RunWriter| writer.push(&[b"key"], b"");
         (0..FAN_IN_MIN).for_each(|_| runs.write(push).unwrap());
         assert!(runs.is_full());
@@ -516,7 +516,7 @@ mod tests {
     fn a_damaged_run_is_an_error() {
         let directory = SpillDirectory::beside(None);
         for index in 0..34 {
-            let mut runs = Runs::new(0, &directory);
+            let mut runs = SpilledRuns::new(0, &directory);
             let push = |writer: &mut RunWriter| writer.push(&[b"k", b"ey"], b"payload");
             runs.write(push).unwrap();
             let mut file = &*runs.levels[0][0].file.file;
@@ -538,7 +538,7 @@ mod tests {
     #[test]
     fn a_directory_that_cannot_be_written_is_an_error_that_names_it() {
         let missing = Path::new("no-such-directory-anywhere");
-        let mut runs = Runs::new(0, &SpillDirectory::only(missing));
+        let mut runs = SpilledRuns::new(0, &SpillDirectory::only(missing));
         let error = runs.write(|_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("no-such-directory"), "{error}");
         assert!(error.contains("TMPDIR"), "{error}");

@@ -16,16 +16,16 @@ use crate::runtime::interrupt::Pace;
 
 /// A pattern as runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Runs {
+pub(crate) struct ElementRuns {
     first: Vec<Element>,
-    between: Vec<Run>,
+    between: Vec<ElementRun>,
     /// None if the first run is all there is.
     last: Option<Vec<Element>>,
 }
 
 /// A run between others, of at least one element.
 #[derive(Debug, Clone)]
-struct Run {
+struct ElementRun {
     elements: Vec<Element>,
     search: Search,
 }
@@ -55,8 +55,8 @@ const PART: usize = 1 << 16;
 /// Elements whose places are kept at once.
 const STEPS: usize = u64::BITS as usize;
 
-impl Runs {
-    pub(super) fn new(elements: &[Element]) -> Runs {
+impl ElementRuns {
+    pub(super) fn new(elements: &[Element]) -> ElementRuns {
         let mut runs: Vec<&[Element]> = elements
             .split(|element| *element == Element::Many)
             .collect();
@@ -65,9 +65,9 @@ impl Runs {
             _ => runs.pop(),
         };
         let between = runs[1..].iter().filter(|run| !run.is_empty());
-        Runs {
+        ElementRuns {
             first: runs[0].to_vec(),
-            between: between.map(|run| Run::new(run)).collect(),
+            between: between.map(|run| ElementRun::new(run)).collect(),
             last: last.map(<[Element]>::to_vec),
         }
     }
@@ -137,9 +137,9 @@ fn start_of(elements: &[Element], text: &[u8], pace: &mut Pace) -> Result<Option
     Ok(Some(end))
 }
 
-impl Run {
-    fn new(elements: &[Element]) -> Run {
-        Run {
+impl ElementRun {
+    fn new(elements: &[Element]) -> ElementRun {
+        ElementRun {
             elements: elements.to_vec(),
             search: Search::new(elements),
         }

@@ -120,8 +120,8 @@ impl PendingView {
         let words = (0..self.numbering.len() as u32).into_par_iter();
         let rows = words.map(|word| {
             let row = match self.numbering.source(word) {
-                super::Source::Fresh(_) => &[][..],
-                super::Source::Stored(stored_word) => stored.row(stored_word as usize),
+                super::WordSource::Fresh(_) => &[][..],
+                super::WordSource::Stored(stored_word) => stored.row(stored_word as usize),
             };
             let row: Vec<(u32, u32)> = self.files_now(row).collect();
             let from = changes.partition_point(|&(changed, ..)| changed < word);

@@ -31,7 +31,7 @@ use crate::overlay::{FileState, Overlay, Regions};
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
-pub(super) use numbering::{Numbering, Source};
+pub(super) use numbering::{Numbering, WordSource};
 use windows::WindowChanges;
 
 /// No file: one that is not stored, or that is gone.
@@ -204,8 +204,8 @@ impl PendingView {
     /// The word with a number.
     pub(super) fn word(&self, number: u32) -> &[u8] {
         match self.numbering.source(number) {
-            Source::Fresh(word) => word,
-            Source::Stored(word) => self.stored.known_vocabulary().word(word),
+            WordSource::Fresh(word) => word,
+            WordSource::Stored(word) => self.stored.known_vocabulary().word(word),
         }
     }
 

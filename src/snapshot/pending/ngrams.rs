@@ -137,11 +137,11 @@ impl PendingView {
             let mut counts = Vec::with_capacity(part.len() + changes.len());
             merge(&part.words, n, changes, |step| {
                 match step {
-                    Step::Same(rows) => {
+                    MergeStep::Same(rows) => {
                         words.extend_from_slice(&part.words[rows.start * n..rows.end * n]);
                         part.counts.append_to(rows, &mut counts);
                     }
-                    Step::Changed(ngram, row, changes) => {
+                    MergeStep::Changed(ngram, row, changes) => {
                         let change: i64 = changes.iter().map(|change| change.2).sum();
                         let before = row.map_or(0, |row| part.counts.get(row));
                         let count = before.saturating_add_signed(change);
@@ -194,14 +194,14 @@ impl PendingView {
             let mut few = Vec::with_capacity(FEW_FILES);
             merge(&part.words, n, &changes[range], |step| {
                 match step {
-                    Step::Same(rows) if is_same => found.keep(n, rows),
-                    Step::Same(rows) => {
+                    MergeStep::Same(rows) if is_same => found.keep(n, rows),
+                    MergeStep::Same(rows) => {
                         for row in rows {
                             let ngram = &part.words[row * n..][..n];
                             found.push(ngram, self.files_now(part.files.row(row)));
                         }
                     }
-                    Step::Changed(ngram, row, changes) => {
+                    MergeStep::Changed(ngram, row, changes) => {
                         let stored = row.map_or(&[][..], |row| part.files.row(row));
                         let of_files = changes.iter().map(|&(_, file, change)| (file, change));
                         if stored.len() + changes.len() <= FEW_FILES {
@@ -432,7 +432,7 @@ impl EditedRows<'_> {
 }
 
 /// A step through stored n-grams and changes, in order.
-enum Step<'a> {
+enum MergeStep<'a> {
     /// Stored n-grams that no change is of, by their rows.
     Same(Range<usize>),
     /// An n-gram, its row if it is stored, and its changes.
@@ -444,21 +444,21 @@ fn merge(
     words: &[u32],
     n: usize,
     changes: &[(Window, u32, i64)],
-    mut visit: impl FnMut(Step<'_>) -> Result<()>,
+    mut visit: impl FnMut(MergeStep<'_>) -> Result<()>,
 ) -> Result<()> {
     let (mut row, rows) = (0, words.len() / n);
     for changes in changes.chunk_by(|left, right| left.0 == right.0) {
         let ngram = &changes[0].0[..n];
         let end = row + smaller(&words[row * n..], n, ngram);
         if row < end {
-            visit(Step::Same(row..end))?;
+            visit(MergeStep::Same(row..end))?;
         }
         let is_stored = words.get(end * n..(end + 1) * n) == Some(ngram);
-        visit(Step::Changed(ngram, is_stored.then_some(end), changes))?;
+        visit(MergeStep::Changed(ngram, is_stored.then_some(end), changes))?;
         row = end + usize::from(is_stored);
     }
     match row < rows {
-        true => visit(Step::Same(row..rows)),
+        true => visit(MergeStep::Same(row..rows)),
         false => Ok(()),
     }
 }

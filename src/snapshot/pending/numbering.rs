@@ -32,7 +32,7 @@ pub(crate) struct Numbering {
 const FRESH: u32 = 1 << 31;
 
 /// Where a word comes from.
-pub(crate) enum Source<'a> {
+pub(crate) enum WordSource<'a> {
     /// The stored word with a number.
     Stored(u32),
     /// A new word.
@@ -111,10 +111,10 @@ impl Numbering {
     }
 
     /// Where the word with a number comes from.
-    pub(crate) fn source(&self, number: u32) -> Source<'_> {
+    pub(crate) fn source(&self, number: u32) -> WordSource<'_> {
         match self.place(number) {
-            Ok(place) => Source::Fresh(&self.fresh[place]),
-            Err(stored) => Source::Stored(stored),
+            Ok(place) => WordSource::Fresh(&self.fresh[place]),
+            Err(stored) => WordSource::Stored(stored),
         }
     }
 
@@ -216,8 +216,8 @@ impl Numbering {
             return Some(Cow::Borrowed(words));
         }
         let stored = words.iter().map(|&word| match self.source(word) {
-            Source::Stored(word) => Some(word),
-            Source::Fresh(_) => None,
+            WordSource::Stored(word) => Some(word),
+            WordSource::Fresh(_) => None,
         });
         stored.collect::<Option<Vec<u32>>>().map(Cow::Owned)
     }

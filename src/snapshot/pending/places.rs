@@ -107,7 +107,7 @@ impl PendingView {
         stop: &AtomicBool,
     ) -> Result<Vec<u64>> {
         let stored = match (self.stored_file(file), self.numbering.source(word)) {
-            (Some(stored), super::Source::Stored(word)) => {
+            (Some(stored), super::WordSource::Stored(word)) => {
                 self.stored.positions_of(stored, word, stop)?
             }
             _ => Vec::new(),

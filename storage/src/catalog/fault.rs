@@ -4,7 +4,7 @@ use std::io;
 
 /// Why manifest or catalog could not be read or written.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum ContentFault {
     /// There is none, or an empty one: nothing was ever stored.
     Missing,
     /// There is one and it cannot be trusted. What is wrong, in words.

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::backend::Backend;
-use crate::catalog::fault::Fault;
+use crate::catalog::fault::ContentFault;
 
 /// sled's unit of allocation, and so the size of a small catalog. 4 KiB would send full nodes to files of their own.
 pub(super) const SLED_SEGMENT_SIZE: usize = 8 << 10;
@@ -49,11 +49,11 @@ pub(crate) enum Files {
 
 impl Files {
     /// Looks at the directory `path`.
-    pub(crate) fn read(backend: &dyn Backend, path: &Path) -> Result<Files, Fault> {
+    pub(crate) fn read(backend: &dyn Backend, path: &Path) -> Result<Files, ContentFault> {
         let names = match backend.list(path) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Files::Missing),
-            Err(error) => return Err(Fault::Io(error)),
+            Err(error) => return Err(ContentFault::Io(error)),
         };
         let names = names_of_files(names);
         if names.is_empty() {
@@ -62,7 +62,7 @@ impl Files {
         let mark = match backend.read(&path.join(CLOSED_NAME)) {
             Ok(mark) => mark,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Files::Open),
-            Err(error) => return Err(Fault::Io(error)),
+            Err(error) => return Err(ContentFault::Io(error)),
         };
         let damaged = |name: &str, what: &str| Ok(Files::Damaged(format!("{name}: {what}")));
         let Some((content, crc)) = mark.split_last_chunk::<4>() else {
@@ -75,7 +75,7 @@ impl Files {
             .first_chunk::<8>()
             .is_some_and(|magic| magic[..7] == MAGIC[..7] && magic[7] != MAGIC[7])
         {
-            return Err(Fault::Version(content[7]));
+            return Err(ContentFault::Version(content[7]));
         }
         let Some((sequence, sums)) = decode(content) else {
             return damaged(CLOSED_NAME, "it makes no sense");
@@ -92,7 +92,7 @@ impl Files {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return damaged(name, "it is missing");
                 }
-                Err(error) => return Err(Fault::Io(error)),
+                Err(error) => return Err(ContentFault::Io(error)),
             }
         }
         let known: BTreeSet<&str> = sums.iter().map(|(name, ..)| name.as_str()).collect();
@@ -149,14 +149,14 @@ pub(super) fn mark_open(backend: &dyn Backend, path: &Path) -> io::Result<()> {
 
 /// Refuses files that sled would panic at: another configuration, a `db` without a segment, segments with damaged
 /// headers or with one number.
-pub(super) fn check_form(backend: &dyn Backend, path: &Path) -> Result<(), Fault> {
-    let damaged = |what: &str| Err(Fault::Damaged(what.to_owned()));
+pub(super) fn check_form(backend: &dyn Backend, path: &Path) -> Result<(), ContentFault> {
+    let damaged = |what: &str| Err(ContentFault::Damaged(what.to_owned()));
     let read = |name: &str| match backend.read(&path.join(name)) {
         Ok(bytes) => Ok(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(Fault::Damaged(format!("{name}: it is missing")))
+            Err(ContentFault::Damaged(format!("{name}: it is missing")))
         }
-        Err(error) => Err(Fault::Io(error)),
+        Err(error) => Err(ContentFault::Io(error)),
     };
     let mut configuration = CONFIGURATION.as_bytes().to_vec();
     configuration.extend(crc32fast::hash(&configuration).to_le_bytes());
@@ -195,9 +195,9 @@ fn names_of_files(names: Vec<OsString>) -> Vec<OsString> {
     names.into_iter().filter(is_file).collect()
 }
 
-type Sum = (String, u64, u32);
+type FileSum = (String, u64, u32);
 
-fn decode(content: &[u8]) -> Option<(u64, Vec<Sum>)> {
+fn decode(content: &[u8]) -> Option<(u64, Vec<FileSum>)> {
     let mut rest = content.strip_prefix(MAGIC)?;
     let sequence = u64::from_le_bytes(take(&mut rest)?);
     let mut sums = Vec::new();

@@ -1,6 +1,6 @@
 //! A thread for code that may panic, hang or do so when it is dropped.
 //!
-//! Invariant: nothing that this code does reaches the caller but as a [`Fault`]: a panic is caught and prints nothing, a
+//! Invariant: nothing that this code does reaches the caller but as a [`ContentFault`]: a panic is caught and prints nothing, a
 //! call that does not return is given up after [`CALL_TIME_MAX`], and what was in use at that moment is leaked instead
 //! of dropped. Where a panic ends the process (`panic = "abort"`) only the second and third hold; the catalog leaks there
 //! what may panic when it is dropped.
@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_chan
 use std::thread;
 use std::time::Duration;
 
-use crate::catalog::fault::Fault;
+use crate::catalog::fault::ContentFault;
 
 /// How long a call may take. It covers a few syncs of a small file.
 #[cfg(not(test))]
@@ -30,14 +30,14 @@ enum Job<V> {
     /// Uses the value; false if it must not be used any more.
     Use(Box<dyn FnOnce(&V) -> bool + Send>),
     /// Drops the value.
-    Close(SyncSender<Result<(), Fault>>),
+    Close(SyncSender<Result<(), ContentFault>>),
 }
 
 impl<V: 'static> Guarded<V> {
     /// Makes a value on a new thread.
     pub(super) fn new(
-        make: impl FnOnce() -> Result<V, Fault> + Send + 'static,
-    ) -> Result<Guarded<V>, Fault> {
+        make: impl FnOnce() -> Result<V, ContentFault> + Send + 'static,
+    ) -> Result<Guarded<V>, ContentFault> {
         let (jobs, received) = channel();
         let (sender, made) = sync_channel(1);
         install_hook();
@@ -53,7 +53,7 @@ impl<V: 'static> Guarded<V> {
                     Err(fault) => drop(sender.send(Err(fault))),
                 }
             })
-            .map_err(Fault::Io)?;
+            .map_err(ContentFault::Io)?;
         wait(&made)?;
         Ok(Guarded { jobs })
     }
@@ -61,8 +61,8 @@ impl<V: 'static> Guarded<V> {
     /// Uses the value. After a fault it must not be used again.
     pub(super) fn call<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&V) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
+        run: impl FnOnce(&V) -> Result<T, ContentFault> + Send + 'static,
+    ) -> Result<T, ContentFault> {
         let (sender, done) = sync_channel(1);
         let job = move |value: &V| {
             let result = guarded(|| run(value));
@@ -76,7 +76,7 @@ impl<V: 'static> Guarded<V> {
     }
 
     /// Drops the value.
-    pub(super) fn close(self) -> Result<(), Fault> {
+    pub(super) fn close(self) -> Result<(), ContentFault> {
         let (sender, done) = sync_channel(1);
         let _ = self.jobs.send(Job::Close(sender));
         wait(&done)
@@ -103,26 +103,26 @@ fn work<V>(value: V, jobs: &Receiver<Job<V>>) {
     }
 }
 
-fn wait<T>(answer: &Receiver<Result<T, Fault>>) -> Result<T, Fault> {
+fn wait<T>(answer: &Receiver<Result<T, ContentFault>>) -> Result<T, ContentFault> {
     match answer.recv_timeout(CALL_TIME_MAX) {
         Ok(result) => result,
-        Err(RecvTimeoutError::Timeout) => Err(Fault::Io(io::Error::new(
+        Err(RecvTimeoutError::Timeout) => Err(ContentFault::Io(io::Error::new(
             io::ErrorKind::TimedOut,
             "sled does not answer",
         ))),
         Err(RecvTimeoutError::Disconnected) => {
-            Err(Fault::Damaged("sled was given up before".to_owned()))
+            Err(ContentFault::Damaged("sled was given up before".to_owned()))
         }
     }
 }
 
 /// Runs something of sled's. A panic, which its code answers damage with in places, is a fault like others.
-fn guarded<T>(run: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+fn guarded<T>(run: impl FnOnce() -> Result<T, ContentFault>) -> Result<T, ContentFault> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         let message = (payload.downcast_ref::<String>().map(String::as_str))
             .or_else(|| payload.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
-        let fault = Fault::Damaged(format!("sled panicked: {message}"));
+        let fault = ContentFault::Damaged(format!("sled panicked: {message}"));
         // Dropping the payload may panic as well.
         std::mem::forget(payload);
         Err(fault)
@@ -174,7 +174,7 @@ mod tests {
         let bomb = Bomb(Arc::clone(&drops));
         let guarded = Guarded::new(|| Ok(bomb)).unwrap();
         guarded.call(|_| Ok(())).unwrap();
-        let fault = guarded.call(|_| -> Result<(), Fault> { panic!("five {}", 5) });
+        let fault = guarded.call(|_| -> Result<(), ContentFault> { panic!("five {}", 5) });
         assert_eq!(fault.unwrap_err().to_string(), "sled panicked: five 5");
         guarded.call(|_| Ok(())).unwrap_err();
         guarded.close().unwrap_err();
@@ -194,7 +194,7 @@ mod tests {
         let bomb = Bomb(Arc::clone(&drops));
         let fault = Guarded::new(|| Ok(()))
             .unwrap()
-            .call(|()| -> Result<(), Fault> { panic::panic_any(bomb) });
+            .call(|()| -> Result<(), ContentFault> { panic::panic_any(bomb) });
         assert_eq!(
             fault.unwrap_err().to_string(),
             "sled panicked: no message",
@@ -205,12 +205,14 @@ mod tests {
     #[test]
     fn a_call_that_does_not_return_is_given_up() {
         let guarded = Guarded::new(|| Ok(())).unwrap();
-        let fault = guarded.call(|()| -> Result<(), Fault> {
+        let fault = guarded.call(|()| -> Result<(), ContentFault> {
             loop {
                 thread::park();
             }
         });
-        assert!(matches!(fault, Err(Fault::Io(error)) if error.kind() == io::ErrorKind::TimedOut));
+        assert!(
+            matches!(fault, Err(ContentFault::Io(error)) if error.kind() == io::ErrorKind::TimedOut)
+        );
     }
 
     #[test]
@@ -228,7 +230,7 @@ mod tests {
         }));
         let fault = Guarded::new(|| Ok(()))
             .unwrap()
-            .call(|()| -> Result<(), Fault> { panic!("quiet") });
+            .call(|()| -> Result<(), ContentFault> { panic!("quiet") });
         assert!(fault.is_err());
         thread::spawn(|| panic::panic_any(MARK)).join().unwrap_err();
         assert_eq!(SEEN.load(Ordering::SeqCst), 1);

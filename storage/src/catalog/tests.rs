@@ -46,7 +46,7 @@ fn corpora_come_back_from_their_pairs() {
         let content = decode(&encode(&state, 7)).unwrap();
         assert_eq!((content.corpora, content.sequence), (state, 7));
     }
-    assert!(matches!(decode(&Pairs::new()), Err(Fault::Missing)));
+    assert!(matches!(decode(&Pairs::new()), Err(ContentFault::Missing)));
 }
 
 #[test]
@@ -55,12 +55,12 @@ fn pairs_that_are_changed_lost_or_older_are_damage() {
     for key in pairs.keys() {
         let mut lost = pairs.clone();
         lost.remove(key);
-        assert!(matches!(decode(&lost), Err(Fault::Damaged(_))));
+        assert!(matches!(decode(&lost), Err(ContentFault::Damaged(_))));
 
         for at in 0..pairs[key].len() {
             let mut changed = pairs.clone();
             changed.get_mut(key).unwrap()[at] ^= 0x10;
-            assert!(matches!(decode(&changed), Err(Fault::Damaged(_))));
+            assert!(matches!(decode(&changed), Err(ContentFault::Damaged(_))));
         }
     }
     let older = encode(&corpora([corpus(2, &"long".repeat(60), 3..39)]), 7);
@@ -68,7 +68,7 @@ fn pairs_that_are_changed_lost_or_older_are_damage() {
     for (key, value) in older {
         mixed.insert(key.clone(), value);
         let whole = mixed == pairs;
-        assert!(whole || matches!(decode(&mixed), Err(Fault::Damaged(_))));
+        assert!(whole || matches!(decode(&mixed), Err(ContentFault::Damaged(_))));
     }
 }
 
@@ -80,7 +80,7 @@ fn values_of_a_later_version_are_not_taken_for_damage() {
     let content = manifest.len() - 4;
     let crc = checksum(MANIFEST_KEY, &manifest[..content]);
     manifest[content..].copy_from_slice(&crc.to_le_bytes());
-    assert!(matches!(decode(&pairs), Err(Fault::Version(3))));
+    assert!(matches!(decode(&pairs), Err(ContentFault::Version(3))));
 }
 
 /// The pairs of a catalog of version 1.
@@ -141,7 +141,7 @@ fn a_state_is_read_back_after_reopening() {
     let path = directory.path().join("catalog");
     assert!(matches!(
         Catalog::open(backend(), &path),
-        Err(Fault::Missing)
+        Err(ContentFault::Missing)
     ));
     assert!(matches!(
         Files::read(&FileBackend, &path),
@@ -181,13 +181,13 @@ fn a_catalog_that_was_given_up_can_be_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("catalog");
     let mut catalog = create(&path, &Corpora::new());
-    let State::Running(running) = &catalog.state else {
+    let CatalogState::Running(running) = &catalog.state else {
         panic!("it was just used");
     };
     let fault = running
         .sled
-        .call(|_| -> Result<(), Fault> { panic!("as sled does") });
-    assert!(matches!(fault, Err(Fault::Damaged(_))));
+        .call(|_| -> Result<(), ContentFault> { panic!("as sled does") });
+    assert!(matches!(fault, Err(ContentFault::Damaged(_))));
     catalog.store(&three(), 2).unwrap_err();
     catalog.store(&three(), 3).unwrap_err();
     drop(catalog);
@@ -347,7 +347,7 @@ fn files_that_sled_panics_at_are_refused_without_it() {
         fs::write(path.join(name), bytes).unwrap();
         let fault = files::check_form(&FileBackend, &path);
         fs::write(path.join(name), &files[Path::new(name)]).unwrap();
-        assert!(matches!(fault, Err(Fault::Damaged(_))), "{fault:?}");
+        assert!(matches!(fault, Err(ContentFault::Damaged(_))), "{fault:?}");
     };
     files::check_form(&FileBackend, &path).unwrap();
     for at in 0..files[Path::new("conf")].len() {

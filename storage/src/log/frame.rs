@@ -75,7 +75,7 @@ pub(crate) fn read_header(file: &[u8], number: u64) -> Result<LogPosition, Heade
 
 /// A record in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct LogFrame<'a> {
     pub(crate) kind: u8,
     pub(crate) corpus: u64,
     pub(crate) payload: &'a [u8],
@@ -83,7 +83,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) offset: u64,
 }
 
-impl Frame<'_> {
+impl LogFrame<'_> {
     /// The byte after it.
     pub(crate) fn end(&self) -> u64 {
         self.offset + (HEAD_SIZE + self.payload.len()) as u64
@@ -127,7 +127,7 @@ pub(crate) fn write(
 }
 
 /// The record at byte `offset` of file `number`, whose bytes `file` are.
-pub(crate) fn read(file: &[u8], number: u64, offset: usize) -> Result<Frame<'_>, Fault> {
+pub(crate) fn read(file: &[u8], number: u64, offset: usize) -> Result<LogFrame<'_>, Fault> {
     let rest = file.get(offset..).unwrap_or_default();
     let Some((mut head, rest)) = rest.split_at_checked(HEAD_SIZE) else {
         return Err(Fault("a record is cut off"));
@@ -145,7 +145,7 @@ pub(crate) fn read(file: &[u8], number: u64, offset: usize) -> Result<Frame<'_>,
     if Sum::new(kind, corpus, payload).at(place) != crc32 {
         return Err(Fault("the checksum of a record is wrong"));
     }
-    Ok(Frame {
+    Ok(LogFrame {
         kind,
         corpus,
         payload,

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, Bytes};
-use crate::log::frame::{self, COMMIT, Commit, Frame, HEADER_SIZE, HeaderFault, MERGED, Merge};
+use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, HeaderFault, LogFrame, MERGED, Merge};
 use crate::log::position::{LogExtent, LogPosition};
 use crate::log::record::LogRecord;
 use crate::log::record::{EditKind, Edits};
@@ -262,7 +262,7 @@ impl Scan {
 
     pub(super) fn read_frame(
         &mut self,
-        frame: &Frame<'_>,
+        frame: &LogFrame<'_>,
         commit_end: u64,
         file: &mut LogFile,
     ) -> std::result::Result<(), Fault> {
@@ -428,7 +428,7 @@ pub(super) struct Commits<'a> {
     file: &'a [u8],
     number: u64,
     /// Records of the commit that [`Commits::advance`] came to.
-    pub(super) frames: Vec<Frame<'a>>,
+    pub(super) frames: Vec<LogFrame<'a>>,
     /// The byte after that commit.
     pub(super) end: u64,
 }

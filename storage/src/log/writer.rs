@@ -39,12 +39,12 @@ pub(crate) struct Log {
     keep_extent: KeepExtent,
     /// Shared with the store: whatever fails, nothing more is written.
     poisoned: Arc<AtomicBool>,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     /// The leader is done.
     done: Condvar,
 }
 
-struct State {
+struct LogState {
     /// All files, rising. The last one is written to if `file` or `leading` says so.
     files: VecDeque<LogFile>,
     /// The newest file, if this process created one; away while somebody leads.
@@ -93,7 +93,7 @@ impl Log {
             directory: database.join(LOG_NAME),
             keep_extent,
             poisoned,
-            state: Mutex::new(State {
+            state: Mutex::new(LogState {
                 extent: found.extent(),
                 files: found.files,
                 file: None,
@@ -312,7 +312,7 @@ impl Log {
     }
 
     /// The state, with a file that takes one more commit.
-    fn state_to_append(&self) -> Result<MutexGuard<'_, State>> {
+    fn state_to_append(&self) -> Result<MutexGuard<'_, LogState>> {
         let mut state = self.state.lock();
         loop {
             if state.failed || self.poisoned.load(Ordering::Acquire) {
@@ -331,7 +331,7 @@ impl Log {
     }
 
     /// Writes what has gathered, and syncs it. Others may append meanwhile.
-    fn lead(&self, state: &mut MutexGuard<'_, State>, sync: bool) -> Result<()> {
+    fn lead(&self, state: &mut MutexGuard<'_, LogState>, sync: bool) -> Result<()> {
         let mut file = state
             .file
             .take()
@@ -366,7 +366,7 @@ impl Log {
     }
 
     /// Completes the newest file and creates the next one. Nobody leads.
-    fn roll(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
+    fn roll(&self, state: &mut MutexGuard<'_, LogState>) -> Result<()> {
         if state.synced < state.end {
             self.lead(state, true)?;
         }
@@ -436,7 +436,7 @@ impl Log {
     }
 
     /// Remembers a failure.
-    fn note<T>(&self, state: &mut State, result: Result<T>) -> Result<T> {
+    fn note<T>(&self, state: &mut LogState, result: Result<T>) -> Result<T> {
         if result.is_err() {
             state.failed = true;
             self.poisoned.store(true, Ordering::Release);
@@ -482,7 +482,7 @@ impl Prepared<'_> {
     }
 }
 
-impl State {
+impl LogState {
     /// Takes a commit, or nothing of it.
     fn append(&mut self, prepared: Prepared<'_>) -> Result<()> {
         let durable = match self.synced.file == self.end.file {

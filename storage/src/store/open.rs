@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::backend::{Backend, ReadOnlyBackend};
-use crate::catalog::{CorpusRecord, Fault, Files};
+use crate::catalog::{ContentFault, CorpusRecord, Files};
 use crate::error::io_error;
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::{self, LOG_NAME, Scan};
@@ -235,7 +235,7 @@ fn read_state(
     backend: &ReadOnlyBackend,
     path: &Path,
     directory: &SegmentDirectory,
-    manifest: std::result::Result<Manifest, Fault>,
+    manifest: std::result::Result<Manifest, ContentFault>,
 ) -> Result<(Listing, Scan, Recovered, Vec<String>)> {
     let mut extent = None;
     let (known, damage) = match manifest {
@@ -243,11 +243,11 @@ fn read_state(
             extent = manifest.log;
             (Some(manifest.corpora), None)
         }
-        Err(Fault::Version(found)) => {
+        Err(ContentFault::Version(found)) => {
             return Err(later_version(path, MANIFEST_NAME, found, manifest::VERSION));
         }
         // A database of an older release, or one that is being created. The files tell all but that one of them was lost.
-        Err(Fault::Missing) if !had_manifest(backend, path)? => (None, None),
+        Err(ContentFault::Missing) if !had_manifest(backend, path)? => (None, None),
         Err(fault) => (None, Some(fault)),
     };
     let listing = directory.list_at_rest(backend)?;
@@ -302,7 +302,7 @@ pub(super) fn had_manifest(backend: &dyn Backend, path: &Path) -> Result<bool> {
     }
     let catalog = path.join(CATALOG_NAME);
     match Files::read(backend, &catalog) {
-        Err(Fault::Io(error)) => Err(io_error(&catalog, "read")(error)),
+        Err(ContentFault::Io(error)) => Err(io_error(&catalog, "read")(error)),
         files => Ok(matches!(files, Ok(Files::Closed(_) | Files::Damaged(_)))),
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::backend::Backend;
-use crate::catalog::{self, Catalog, Corpora, Fault, Files};
+use crate::catalog::{self, Catalog, ContentFault, Corpora, Files};
 use crate::error::io_error;
 use crate::log::{KeepExtent, LogExtent, LogPosition};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
@@ -47,7 +47,7 @@ impl Registry {
 pub(super) struct FoundRegistry {
     /// What the database holds according to them.
     pub(super) known: Option<Corpora>,
-    manifest: std::result::Result<Manifest, Fault>,
+    manifest: std::result::Result<Manifest, ContentFault>,
     /// That of the newest of both.
     sequence: u64,
     catalog: FoundCatalog,
@@ -61,17 +61,17 @@ enum FoundCatalog {
     /// It has to be replaced; that is no surprise after a crash.
     Stale,
     /// It has to be replaced, and there is something wrong with it.
-    Faulty(Fault),
+    Faulty(ContentFault),
 }
 
 impl FoundRegistry {
     /// Reads both. sled is started only if the manifest does not tell what there is.
     pub(super) fn read(backend: &Arc<dyn Backend>, path: &Path) -> Result<FoundRegistry> {
         let manifest = match ManifestFile::read(&**backend, path) {
-            Err(Fault::Version(found)) => {
+            Err(ContentFault::Version(found)) => {
                 return Err(later_version(path, MANIFEST_NAME, found, manifest::VERSION));
             }
-            Err(Fault::Io(error)) => {
+            Err(ContentFault::Io(error)) => {
                 return Err(io_error(&path.join(MANIFEST_NAME), "read")(error));
             }
             manifest => manifest,
@@ -102,13 +102,13 @@ impl FoundRegistry {
         let path = database.join(CATALOG_NAME);
         let can_do_without = self.known.is_some();
         let refused = |fault| match fault {
-            Fault::Version(found) => Err(later_version(
+            ContentFault::Version(found) => Err(later_version(
                 database,
                 CATALOG_NAME,
                 found,
                 catalog::VERSION,
             )),
-            Fault::Io(error) if !can_do_without => Err(io_error(&path, "open")(error)),
+            ContentFault::Io(error) if !can_do_without => Err(io_error(&path, "open")(error)),
             fault => Ok(FoundCatalog::Faulty(fault)),
         };
         let files = match Files::read(&**backend, &path) {
@@ -119,8 +119,8 @@ impl FoundRegistry {
             }
         };
         self.catalog = match files {
-            Files::Missing => FoundCatalog::Faulty(Fault::Missing),
-            Files::Damaged(what) => FoundCatalog::Faulty(Fault::Damaged(what)),
+            Files::Missing => FoundCatalog::Faulty(ContentFault::Missing),
+            Files::Damaged(what) => FoundCatalog::Faulty(ContentFault::Damaged(what)),
             Files::Closed(sequence) if can_do_without && sequence <= self.sequence => {
                 FoundCatalog::Usable(Catalog::closed(Arc::clone(backend), &path))
             }
@@ -163,7 +163,7 @@ impl FoundRegistry {
                 (Some(catalog), false)
             }
             FoundCatalog::Faulty(fault) => {
-                if !anew && !matches!(fault, Fault::Missing) {
+                if !anew && !matches!(fault, ContentFault::Missing) {
                     set_aside(&**backend, path, warnings)?;
                 }
                 let catalog = Catalog::void(Arc::clone(backend), &catalog_path);
@@ -180,7 +180,7 @@ impl FoundRegistry {
                 synced
                     .into_iter()
                     .collect::<std::io::Result<()>>()
-                    .map_err(Fault::Io)
+                    .map_err(ContentFault::Io)
             });
             if let Err(fault) = stored {
                 warnings.push(format!(
@@ -205,11 +205,13 @@ impl FoundRegistry {
             }
             (Ok(_), _) => return None,
             // A database of an older release has no manifest, and a catalog without a sequence number.
-            (Err(Fault::Missing), FoundCatalog::Usable(_)) if self.sequence == 0 => return None,
+            (Err(ContentFault::Missing), FoundCatalog::Usable(_)) if self.sequence == 0 => {
+                return None;
+            }
             (Err(fault), FoundCatalog::Usable(_)) => {
                 format!("the manifest was rebuilt from the catalog: {fault}")
             }
-            (Err(Fault::Missing), FoundCatalog::Faulty(fault)) => {
+            (Err(ContentFault::Missing), FoundCatalog::Faulty(fault)) => {
                 format!("the catalog was rebuilt from the segment files: {fault}")
             }
             (Err(fault), FoundCatalog::Faulty(other)) => {

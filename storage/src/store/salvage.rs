@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, FileBackend};
-use crate::catalog::{CorpusRecord, Fault};
+use crate::catalog::{ContentFault, CorpusRecord};
 use crate::log::{LOG_NAME, LogPosition, LogRecord, Remains};
 use crate::manifest::ManifestFile;
 use crate::segment::{SegmentHeader, SegmentReader};
@@ -55,7 +55,7 @@ impl Salvage {
         let mut notes = Vec::new();
         let manifest = match ManifestFile::read(backend, path) {
             Ok(manifest) => Some(manifest),
-            Err(Fault::Missing) if !had_manifest(backend, path)? => {
+            Err(ContentFault::Missing) if !had_manifest(backend, path)? => {
                 notes.push("there is no manifest: an older release wrote the database".to_owned());
                 None
             }

@@ -27,13 +27,13 @@ use crate::strategy::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::{Result, Value};
 
 pub(super) struct NgramsScan {
-    task: Task,
-    rows: Option<Rows>,
+    task: NgramTask,
+    rows: Option<NgramRows>,
     interrupt: Interrupt,
 }
 
 /// What is asked, and how it is answered.
-struct Task {
+struct NgramTask {
     snapshot: Snapshot,
     n: usize,
     columns: Vec<NgramsColumn>,
@@ -48,19 +48,19 @@ struct Task {
 }
 
 /// N-grams with what rows tell of them.
-struct Counted {
+struct CountedNgram {
     words: Arc<[u32]>,
     file: u32,
     times: u64,
 }
 
-fn by_file_and_words(left: &Counted, right: &Counted) -> Ordering {
+fn by_file_and_words(left: &CountedNgram, right: &CountedNgram) -> Ordering {
     (left.file, &left.words).cmp(&(right.file, &right.words))
 }
 
 /// Where rows come from, once they have begun.
-enum Rows {
-    Counted(std::vec::IntoIter<Counted>),
+enum NgramRows {
+    Counted(std::vec::IntoIter<CountedNgram>),
     /// A table of distinct n-grams with counts, in parts, and the next row of the first of these.
     Table {
         parts: VecDeque<CountedNgrams>,
@@ -156,7 +156,7 @@ impl NgramsScan {
             description.lines.extend(stored.describe_ngrams());
         }
         Ok(NgramsScan {
-            task: Task {
+            task: NgramTask {
                 snapshot,
                 // 1 to 8.
                 n: n as usize,
@@ -193,11 +193,11 @@ fn table_bytes(snapshot: &Snapshot, grain: Grain, files: &FileSelection, n: u64)
         }
         Grain::All => (
             distinct,
-            2 * entry + (size_of::<u64>() + size_of::<Counted>()) as u64,
+            2 * entry + (size_of::<u64>() + size_of::<CountedNgram>()) as u64,
         ),
         _ => (
             places,
-            2 * entry + (size_of::<u64>() + size_of::<Counted>()) as u64,
+            2 * entry + (size_of::<u64>() + size_of::<CountedNgram>()) as u64,
         ),
     };
     rows.saturating_mul(row)
@@ -244,11 +244,11 @@ fn candidates(
     candidates
 }
 
-impl Task {
-    fn start(&self, interrupt: &Interrupt) -> Result<Rows> {
+impl NgramTask {
+    fn start(&self, interrupt: &Interrupt) -> Result<NgramRows> {
         let files = self.files.numbers();
         if self.grain == Grain::Occurrence && self.strategy != Strategy::Parents {
-            return Ok(Rows::Stream {
+            return Ok(NgramRows::Stream {
                 stream: self.stream(files),
                 buffer: Vec::with_capacity(BUFFER),
                 next: 0,
@@ -263,14 +263,14 @@ impl Task {
             && self.grain == Grain::Word
             && !self.has_spaces(interrupt)?
         {
-            return Ok(Rows::Table {
+            return Ok(NgramRows::Table {
                 parts: self.table(interrupt)?.into(),
                 next: 0,
             });
         }
         let by_file = self.strategy == Strategy::FileWeights && self.grain == Grain::FileWord;
         if by_file && self.files.is_all() && !self.has_spaces(interrupt)? {
-            return Ok(Rows::FileTable {
+            return Ok(NgramRows::FileTable {
                 parts: self.file_table(interrupt)?.into(),
                 ngram: 0,
                 entry: 0,
@@ -283,7 +283,7 @@ impl Task {
             _ => self.expand(files, interrupt)?,
         };
         self.fold(&mut counted, interrupt)?;
-        Ok(Rows::Counted(counted.into_iter()))
+        Ok(NgramRows::Counted(counted.into_iter()))
     }
 
     fn stream(&self, files: Vec<u32>) -> WordStream {
@@ -291,7 +291,7 @@ impl Task {
     }
 
     /// Adds up what rows do not tell apart. Rows of equal words stand next to each other.
-    fn fold(&self, counted: &mut Vec<Counted>, interrupt: &Interrupt) -> Result<()> {
+    fn fold(&self, counted: &mut Vec<CountedNgram>, interrupt: &Interrupt) -> Result<()> {
         let mut pace = interrupt.pace();
         counted.retain(|row| row.times > 0);
         match self.grain {
@@ -317,15 +317,15 @@ impl Task {
     }
 
     /// One row for each text, or for each text and file. Different words make the same text only if one holds a space.
-    fn fold_texts(&self, counted: &mut Vec<Counted>, interrupt: &Interrupt) -> Result<()> {
+    fn fold_texts(&self, counted: &mut Vec<CountedNgram>, interrupt: &Interrupt) -> Result<()> {
         let mut pace = interrupt.pace();
         if self.grain == Grain::Word {
             counted.iter_mut().for_each(|row| row.file = 0);
         }
         if self.has_spaces(interrupt)? {
             let view = self.snapshot.view();
-            let text = |row: &Counted| (Ngram::new(view, &row.words).text(), row.file);
-            let mut same: HashMap<(Vec<u8>, u32), Counted> = HashMap::new();
+            let text = |row: &CountedNgram| (Ngram::new(view, &row.words).text(), row.file);
+            let mut same: HashMap<(Vec<u8>, u32), CountedNgram> = HashMap::new();
             for row in counted.drain(..) {
                 pace.step()?;
                 let times = row.times;
@@ -370,9 +370,9 @@ impl Task {
         filters.try_fold(true, |passes, filter| Ok(passes && filter.matches(&text)?))
     }
 
-    fn stored_totals(&self, files: &[u32]) -> Vec<Counted> {
+    fn stored_totals(&self, files: &[u32]) -> Vec<CountedNgram> {
         let nothing: Arc<[u32]> = Arc::default();
-        let count = |&file: &u32| Counted {
+        let count = |&file: &u32| CountedNgram {
             words: nothing.clone(),
             file,
             times: (self.snapshot.files()[file as usize].words + 1).saturating_sub(self.n as u64),
@@ -387,14 +387,14 @@ impl Task {
         })
     }
 
-    fn weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+    fn weights(&self, interrupt: &Interrupt) -> Result<Vec<CountedNgram>> {
         let mut counted = Vec::new();
         let mut pace = interrupt.pace();
         for part in self.table(interrupt)? {
             for (words, times) in part.iter(self.n) {
                 pace.step()?;
                 if self.passes(words)? {
-                    counted.push(Counted {
+                    counted.push(CountedNgram {
                         words: words.into(),
                         file: 0,
                         times,
@@ -412,7 +412,7 @@ impl Task {
         })
     }
 
-    fn file_weights(&self, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+    fn file_weights(&self, interrupt: &Interrupt) -> Result<Vec<CountedNgram>> {
         let parts = self.file_table(interrupt)?;
         let wanted = self.files.numbers();
         let is_wanted = |file: u32| self.files.is_all() || wanted.binary_search(&file).is_ok();
@@ -431,22 +431,20 @@ impl Task {
                     continue;
                 }
                 let words: Arc<[u32]> = words.into();
-                counted.extend(
-                    std::iter::once(first)
-                        .chain(files)
-                        .map(|&(file, times)| Counted {
-                            words: words.clone(),
-                            file,
-                            times: u64::from(times),
-                        }),
-                );
+                counted.extend(std::iter::once(first).chain(files).map(|&(file, times)| {
+                    CountedNgram {
+                        words: words.clone(),
+                        file,
+                        times: u64::from(times),
+                    }
+                }));
             }
         }
         Ok(counted)
     }
 
     /// Counts by expanding the files.
-    fn expand(&self, files: Vec<u32>, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+    fn expand(&self, files: Vec<u32>, interrupt: &Interrupt) -> Result<Vec<CountedNgram>> {
         let by_file = matches!(self.grain, Grain::File | Grain::FileWord);
         let mut counts: HashMap<(Arc<[u32]>, u32), u64> = HashMap::new();
         for file in files {
@@ -475,7 +473,7 @@ impl Task {
         for ((words, file), times) in counts {
             pace.step()?;
             if self.passes(&words)? {
-                counted.push(Counted { words, file, times });
+                counted.push(CountedNgram { words, file, times });
             }
         }
         sort_until(&mut counted, &mut pace, by_file_and_words)?;
@@ -498,7 +496,7 @@ impl Task {
         Ok(passing)
     }
 
-    fn look_up(&self, interrupt: &Interrupt) -> Result<Rows> {
+    fn look_up(&self, interrupt: &Interrupt) -> Result<NgramRows> {
         let named = self.named(interrupt)?;
         if self.files.is_all() && matches!(self.grain, Grain::All | Grain::Word) {
             let mut counted = Vec::new();
@@ -507,14 +505,14 @@ impl Task {
                 let times = self
                     .snapshot
                     .ask(interrupt, move |view, stop| view.ngram_count(&wanted, stop))?;
-                counted.push(Counted {
+                counted.push(CountedNgram {
                     words,
                     file: 0,
                     times,
                 });
             }
             self.fold(&mut counted, interrupt)?;
-            return Ok(Rows::Counted(counted.into_iter()));
+            return Ok(NgramRows::Counted(counted.into_iter()));
         }
         let wanted = self.files.numbers();
         let mut found = Vec::new();
@@ -532,13 +530,13 @@ impl Task {
             sort_until(&mut found, &mut interrupt.pace(), |left, right| {
                 (left.1, left.2).cmp(&(right.1, right.2))
             })?;
-            return Ok(Rows::Found(found.into_iter()));
+            return Ok(NgramRows::Found(found.into_iter()));
         }
-        let mut counted: Vec<Counted> = Vec::new();
+        let mut counted: Vec<CountedNgram> = Vec::new();
         for (words, file, _) in found {
             match counted.last_mut() {
                 Some(last) if last.file == file && last.words == words => last.times += 1,
-                _ => counted.push(Counted {
+                _ => counted.push(CountedNgram {
                     words,
                     file,
                     times: 1,
@@ -546,7 +544,7 @@ impl Task {
             }
         }
         self.fold(&mut counted, interrupt)?;
-        Ok(Rows::Counted(counted.into_iter()))
+        Ok(NgramRows::Counted(counted.into_iter()))
     }
 
     /// The row of an n-gram, if its place is wanted. `offset` is worked out only where it is asked for.
@@ -632,13 +630,13 @@ impl Operator for NgramsScan {
         };
         loop {
             match rows {
-                Rows::Counted(rows) => {
-                    let Some(Counted { words, file, times }) = rows.next() else {
+                NgramRows::Counted(rows) => {
+                    let Some(CountedNgram { words, file, times }) = rows.next() else {
                         return Ok(None);
                     };
                     return task.row(&words, file, times, 0, || Ok(0));
                 }
-                Rows::Table { parts, next } => {
+                NgramRows::Table { parts, next } => {
                     let Some(part) = parts.front() else {
                         return Ok(None);
                     };
@@ -660,7 +658,7 @@ impl Operator for NgramsScan {
                         return Ok(Some(row));
                     }
                 }
-                Rows::FileTable {
+                NgramRows::FileTable {
                     parts,
                     ngram,
                     entry,
@@ -689,7 +687,7 @@ impl Operator for NgramsScan {
                         return Ok(Some(row));
                     }
                 }
-                Rows::Found(places) => {
+                NgramRows::Found(places) => {
                     let Some((words, file, position)) = places.next() else {
                         return Ok(None);
                     };
@@ -704,7 +702,7 @@ impl Operator for NgramsScan {
                         return Ok(Some(row));
                     }
                 }
-                Rows::Stream {
+                NgramRows::Stream {
                     stream,
                     buffer,
                     next,

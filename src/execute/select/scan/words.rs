@@ -35,15 +35,15 @@ pub(super) enum Grain {
 }
 
 pub(super) struct WordsScan {
-    task: Task,
+    task: WordTask,
     description: Arc<Answered>,
     properties: Properties,
-    rows: Option<Rows>,
+    rows: Option<WordRows>,
     interrupt: Interrupt,
 }
 
 /// What is asked, and how it is answered.
-struct Task {
+struct WordTask {
     snapshot: Snapshot,
     columns: Vec<WordsColumn>,
     grain: Grain,
@@ -61,20 +61,20 @@ struct Task {
 
 /// A file and a word, by number, and how often; a number that rows do not tell is 0.
 #[derive(Clone, Copy)]
-struct Counted {
+struct CountedWord {
     file: u32,
     word: u32,
     times: u64,
 }
 
 /// Where rows come from, once they have begun.
-enum Rows {
-    Counted(std::vec::IntoIter<Counted>),
+enum WordRows {
+    Counted(std::vec::IntoIter<CountedWord>),
     /// The words of one file after the other.
     ByFile {
         files: std::vec::IntoIter<u32>,
         counting: Counting,
-        rows: std::vec::IntoIter<Counted>,
+        rows: std::vec::IntoIter<CountedWord>,
     },
     /// Occurrences of all words that are wanted, if some are not, in order of place.
     Stream {
@@ -163,7 +163,7 @@ impl WordsScan {
             candidates.retain(|candidate| !is_table(candidate));
             chosen = choose(&candidates, None)?;
         }
-        let mut task = Task {
+        let mut task = WordTask {
             snapshot,
             columns,
             grain,
@@ -260,7 +260,7 @@ fn keeps_places(snapshot: &Snapshot, asks_position: bool) -> bool {
 /// What (file, word) rows take at most, as a table and as rows.
 fn pairs_bytes(snapshot: &Snapshot, files: &FileSelection) -> u64 {
     table_bytes(snapshot, files)
-        .saturating_add(pairs(snapshot, files).saturating_mul(size_of::<Counted>() as u64))
+        .saturating_add(pairs(snapshot, files).saturating_mul(size_of::<CountedWord>() as u64))
 }
 
 /// What (file, word) pairs with their counts take as a table.
@@ -291,7 +291,7 @@ pub(super) fn size_of_segments(snapshot: &Snapshot) -> Size {
     size
 }
 
-impl Task {
+impl WordTask {
     fn properties(&self) -> Properties {
         let place = |wanted| self.columns.iter().position(|&column| column == wanted);
         let ascending = |column: Option<usize>| {
@@ -373,17 +373,17 @@ impl Task {
         WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, value, interrupt)
     }
 
-    fn start(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<Rows> {
+    fn start(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<WordRows> {
         let words = self.words(interrupt)?;
         let files = self.files.numbers();
         if self.grain == Grain::Occurrence {
             return Ok(match (self.strategy, words) {
-                (Strategy::Parents, Some(words)) => Rows::Found {
+                (Strategy::Parents, Some(words)) => WordRows::Found {
                     words,
                     files: files.into_iter(),
                     buffer: Vec::new().into_iter(),
                 },
-                (_, words) => Rows::Stream {
+                (_, words) => WordRows::Stream {
                     stream: WordStream::new(self.snapshot.view().clone(), files),
                     is_wanted: self.marked(words)?,
                     buffer: Vec::with_capacity(BUFFER),
@@ -393,7 +393,7 @@ impl Task {
             });
         }
         if self.is_large && self.strategy != Strategy::Parents {
-            return Ok(Rows::ByFile {
+            return Ok(WordRows::ByFile {
                 files: files.into_iter(),
                 counting: Counting::new(&self.snapshot, self.marked(words)?, interrupt)?,
                 rows: Vec::new().into_iter(),
@@ -418,7 +418,7 @@ impl Task {
         match self.grain {
             Grain::All => {
                 let times = counted.iter().map(|row| row.times).sum();
-                counted = vec![Counted {
+                counted = vec![CountedWord {
                     file: 0,
                     word: 0,
                     times,
@@ -434,11 +434,11 @@ impl Task {
         if self.by_bytes {
             self.sort_by_bytes(&mut counted, interrupt)?;
         }
-        Ok(Rows::Counted(counted.into_iter()))
+        Ok(WordRows::Counted(counted.into_iter()))
     }
 
     /// Sorts by the bytes of words, then by file.
-    fn sort_by_bytes(&self, counted: &mut Vec<Counted>, interrupt: &Interrupt) -> Result<()> {
+    fn sort_by_bytes(&self, counted: &mut Vec<CountedWord>, interrupt: &Interrupt) -> Result<()> {
         let view = self.snapshot.view();
         self.snapshot.ask(interrupt, |view, _| {
             view.byte_ranks();
@@ -456,7 +456,7 @@ impl Task {
             }
         }
         sort_until(counted, &mut pace, |left, right| {
-            let place = |row: &Counted| (places[row.word as usize], row.file);
+            let place = |row: &CountedWord| (places[row.word as usize], row.file);
             place(left).cmp(&place(right))
         })
     }
@@ -471,9 +471,9 @@ impl Task {
         Ok(Some(marked))
     }
 
-    fn stored_totals(&self, files: &[u32]) -> Vec<Counted> {
+    fn stored_totals(&self, files: &[u32]) -> Vec<CountedWord> {
         let all = self.snapshot.files();
-        let count = |&file: &u32| Counted {
+        let count = |&file: &u32| CountedWord {
             file,
             word: 0,
             times: all[file as usize].words,
@@ -486,12 +486,12 @@ impl Task {
         words: Option<Vec<u32>>,
         interrupt: &Interrupt,
         description: &Arc<Answered>,
-    ) -> Result<Vec<Counted>> {
+    ) -> Result<Vec<CountedWord>> {
         let description = description.clone();
         let totals = self.snapshot.ask(interrupt, move |view, stop| {
             view.totals(description.log.until(stop))
         })?;
-        let count = |word: u32| Counted {
+        let count = |word: u32| CountedWord {
             file: 0,
             word,
             times: totals[word as usize],
@@ -508,14 +508,14 @@ impl Task {
         files: &[u32],
         words: Option<Vec<u32>>,
         interrupt: &Interrupt,
-    ) -> Result<Vec<Counted>> {
+    ) -> Result<Vec<CountedWord>> {
         let Some(marked) = self.marked(words)? else {
             return Ok(self.stored_totals(files));
         };
         let counts = self.snapshot.ask(interrupt, move |view, stop| {
             view.word_set_counts(&marked, stop)
         })?;
-        let count = |&file: &u32| Counted {
+        let count = |&file: &u32| CountedWord {
             file,
             word: 0,
             times: counts[file as usize],
@@ -528,13 +528,13 @@ impl Task {
         files: &[u32],
         words: Vec<u32>,
         interrupt: &Interrupt,
-    ) -> Result<Vec<Counted>> {
+    ) -> Result<Vec<CountedWord>> {
         let mut counted = Vec::new();
         for &file in files {
             interrupt.check()?;
             for &word in &words {
                 let times = self.snapshot.count_at(file as usize, word, interrupt)?;
-                counted.push(Counted { file, word, times });
+                counted.push(CountedWord { file, word, times });
             }
         }
         Ok(counted)
@@ -546,7 +546,7 @@ impl Task {
         words: Option<Vec<u32>>,
         interrupt: &Interrupt,
         description: &Arc<Answered>,
-    ) -> Result<Vec<Counted>> {
+    ) -> Result<Vec<CountedWord>> {
         let marked = self.marked(words)?;
         let is_wanted = |word: u32| (marked.as_ref()).is_none_or(|marked| marked[word as usize]);
         let mut counted = Vec::new();
@@ -558,7 +558,7 @@ impl Task {
             for file in 0..table.rows() {
                 interrupt.check()?;
                 let row = table.row(file).iter().filter(|entry| is_wanted(entry.0));
-                counted.extend(row.map(|&(word, times)| Counted {
+                counted.extend(row.map(|&(word, times)| CountedWord {
                     // Files are numbered by u32.
                     file: file as u32,
                     word,
@@ -573,7 +573,7 @@ impl Task {
                 .snapshot
                 .ask(interrupt, move |view, _| view.totals_of(file as usize))?;
             let row = row.into_iter().filter(|entry| is_wanted(entry.0));
-            counted.extend(row.map(|(word, times)| Counted { file, word, times }));
+            counted.extend(row.map(|(word, times)| CountedWord { file, word, times }));
         }
         Ok(counted)
     }
@@ -592,7 +592,7 @@ impl Task {
     }
 
     /// The row of a count.
-    fn counted_row(&self, counted: Counted) -> Result<Option<WeightedRow>> {
+    fn counted_row(&self, counted: CountedWord) -> Result<Option<WeightedRow>> {
         let occurrence = Occurrence {
             file: counted.file,
             word: counted.word,
@@ -674,7 +674,7 @@ impl Counting {
     }
 
     /// The words of a file, ascending.
-    fn count(&mut self, file: u32, interrupt: &Interrupt) -> Result<Vec<Counted>> {
+    fn count(&mut self, file: u32, interrupt: &Interrupt) -> Result<Vec<CountedWord>> {
         let mut stream = WordStream::new(self.snapshot.view().clone(), vec![file]);
         let (mut met, mut buffer, mut has_more) = (Vec::new(), Vec::new(), true);
         while has_more {
@@ -693,7 +693,7 @@ impl Counting {
         }
         sort_until(&mut met, &mut interrupt.pace(), u32::cmp)?;
         let counts = &mut self.counts;
-        let counted = met.into_iter().map(|word| Counted {
+        let counted = met.into_iter().map(|word| CountedWord {
             file,
             word,
             times: std::mem::take(&mut counts[word as usize]),
@@ -703,7 +703,11 @@ impl Counting {
 }
 
 /// Adds up the rows of equal keys.
-fn sum_by(rows: &mut Vec<Counted>, pace: &mut Pace, key: impl Fn(&Counted) -> u32) -> Result<()> {
+fn sum_by(
+    rows: &mut Vec<CountedWord>,
+    pace: &mut Pace,
+    key: impl Fn(&CountedWord) -> u32,
+) -> Result<()> {
     sort_until(rows, pace, |left, right| key(left).cmp(&key(right)))?;
     rows.dedup_by(|next, kept| {
         let same = key(next) == key(kept);
@@ -740,13 +744,13 @@ impl Operator for WordsScan {
         };
         loop {
             match rows {
-                Rows::Counted(rows) => {
+                WordRows::Counted(rows) => {
                     let Some(counted) = rows.next() else {
                         return Ok(None);
                     };
                     return self.task.counted_row(counted);
                 }
-                Rows::ByFile {
+                WordRows::ByFile {
                     files,
                     counting,
                     rows,
@@ -759,7 +763,7 @@ impl Operator for WordsScan {
                     };
                     *rows = counting.count(file, &self.interrupt)?.into_iter();
                 }
-                Rows::Stream {
+                WordRows::Stream {
                     stream,
                     is_wanted,
                     buffer,
@@ -783,7 +787,7 @@ impl Operator for WordsScan {
                     let snapshot = &self.task.snapshot;
                     *has_more = stream.fill_until(buffer, BUFFER, snapshot, &self.interrupt)?;
                 }
-                Rows::Found {
+                WordRows::Found {
                     words,
                     files,
                     buffer,

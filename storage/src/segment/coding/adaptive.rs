@@ -44,7 +44,7 @@ impl Bit {
 }
 
 /// Writes binary decisions.
-pub struct Encoder {
+pub struct BitEncoder {
     low: u64,
     range: u32,
     /// The last byte, held back with `pending - 1` bytes 0xff after it until a carry is settled.
@@ -53,9 +53,9 @@ pub struct Encoder {
     bytes: Vec<u8>,
 }
 
-impl Default for Encoder {
-    fn default() -> Encoder {
-        Encoder {
+impl Default for BitEncoder {
+    fn default() -> BitEncoder {
+        BitEncoder {
             low: 0,
             range: u32::MAX,
             cache: 0,
@@ -65,7 +65,7 @@ impl Default for Encoder {
     }
 }
 
-impl Encoder {
+impl BitEncoder {
     /// Writes a decision.
     pub fn bit(&mut self, model: &mut Bit, bit: bool) {
         let bound = model.bound(self.range);
@@ -121,18 +121,18 @@ impl Encoder {
     }
 }
 
-/// Reads binary decisions. Never fails before [`Decoder::finish`]: past the end it reads zeros.
-pub struct Decoder<'a> {
+/// Reads binary decisions. Never fails before [`BitDecoder::finish`]: past the end it reads zeros.
+pub struct BitDecoder<'a> {
     code: u32,
     range: u32,
     rest: &'a [u8],
     overrun: bool,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> BitDecoder<'a> {
     /// Starts on bytes of which all belong to one encoder.
-    pub fn new(bytes: &'a [u8]) -> Decoder<'a> {
-        let mut decoder = Decoder {
+    pub fn new(bytes: &'a [u8]) -> BitDecoder<'a> {
+        let mut decoder = BitDecoder {
             code: 0,
             range: u32::MAX,
             rest: bytes,
@@ -217,25 +217,25 @@ pub trait Coder {
     fn raw(&mut self, value: u32, bits: u32) -> u32;
 }
 
-impl Coder for Encoder {
+impl Coder for BitEncoder {
     fn bit(&mut self, model: &mut Bit, bit: bool) -> bool {
-        Encoder::bit(self, model, bit);
+        BitEncoder::bit(self, model, bit);
         bit
     }
 
     fn raw(&mut self, value: u32, bits: u32) -> u32 {
-        Encoder::raw(self, value, bits);
+        BitEncoder::raw(self, value, bits);
         value
     }
 }
 
-impl Coder for Decoder<'_> {
+impl Coder for BitDecoder<'_> {
     fn bit(&mut self, model: &mut Bit, _bit: bool) -> bool {
-        Decoder::bit(self, model)
+        BitDecoder::bit(self, model)
     }
 
     fn raw(&mut self, _value: u32, bits: u32) -> u32 {
-        Decoder::raw(self, bits)
+        BitDecoder::raw(self, bits)
     }
 }
 
@@ -329,14 +329,14 @@ mod tests {
             .flat_map(|bit| [1u32 << bit, (1 << bit) - 1, u32::MAX >> bit])
             .chain([0; 300])
             .collect();
-        let mut encoder = Encoder::default();
+        let mut encoder = BitEncoder::default();
         script(&mut encoder, &values);
         let bytes = encoder.finish();
-        let mut decoder = Decoder::new(&bytes);
+        let mut decoder = BitDecoder::new(&bytes);
         assert_eq!(script(&mut decoder, &values), values);
         decoder.finish().unwrap();
         for length in 0..bytes.len() {
-            let mut decoder = Decoder::new(&bytes[..length]);
+            let mut decoder = BitDecoder::new(&bytes[..length]);
             let mut number = Number::default();
             for _ in 0..bytes.len() * 8 {
                 number.code(&mut decoder, 0);
@@ -350,7 +350,7 @@ mod tests {
     fn carries_travel_through_held_back_bytes() {
         // Ones on a model that expects zeros push `low` up against its limit.
         for seed in 0..200u32 {
-            let mut encoder = Encoder::default();
+            let mut encoder = BitEncoder::default();
             let bits: Vec<bool> = (0..400u32)
                 .map(|index| (index * 7 + seed).count_ones() % 3 == 0)
                 .collect();
@@ -360,7 +360,7 @@ mod tests {
                 encoder.raw(0xffff, 16);
             }
             let bytes = encoder.finish();
-            let mut decoder = Decoder::new(&bytes);
+            let mut decoder = BitDecoder::new(&bytes);
             let mut model = Bit::default();
             for &bit in &bits {
                 assert_eq!(decoder.bit(&mut model), bit);

@@ -4,7 +4,7 @@
 //! raw. The table of a number depends on its row, which writer and reader know beforehand. Blocks of
 //! [`BLOCK_NUMBERS`] decode in parallel.
 
-use super::adaptive::{Decoder, Encoder};
+use super::adaptive::{BitDecoder, BitEncoder};
 use super::tables::Tables;
 use super::{DecodeError, blocks, check_expansion, filled, pad, rans};
 use rayon::prelude::*;
@@ -44,7 +44,7 @@ pub fn write(
         })
         .collect();
     let mut part = Vec::new();
-    let mut coder = Encoder::default();
+    let mut coder = BitEncoder::default();
     tables.write(&mut coder, |row| row.checked_sub(1));
     blocks::write_part(&mut part, &coder.finish());
     blocks::write(&mut part, &coded);
@@ -61,7 +61,7 @@ pub fn read(
 ) -> Result<Vec<u32>, DecodeError> {
     let mut part = blocks::read_part(input)?;
     check_expansion(part.len(), count as u64 * SIZE)?;
-    let mut coder = Decoder::new(blocks::read_part(&mut part)?);
+    let mut coder = BitDecoder::new(blocks::read_part(&mut part)?);
     let tables = Tables::read(&mut coder, rows, SYMBOLS, |row| row.checked_sub(1))?;
     coder.finish()?;
     let lookup = tables.lookup()?;

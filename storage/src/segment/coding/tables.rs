@@ -3,7 +3,7 @@
 //! Counts are rounded to two bits after their leading one before anything uses them, so that a table costs a few bits
 //! an entry; writer and reader make the same shares from the same rounded counts.
 
-use super::adaptive::{Bit, Coder, Decoder, Number};
+use super::adaptive::{Bit, BitDecoder, Coder, Number};
 use super::rans::{PROBABILITY_BITS, Share};
 use super::{DecodeError, Fault, NoMemory, filled};
 
@@ -63,7 +63,7 @@ impl Tables {
     /// Writes the tables. `parent(row)` names an earlier row that row `row` is expected to resemble.
     pub fn write(
         &self,
-        coder: &mut super::adaptive::Encoder,
+        coder: &mut super::adaptive::BitEncoder,
         parent: impl Fn(usize) -> Option<usize>,
     ) {
         let mut model = TableModel::default();
@@ -77,7 +77,7 @@ impl Tables {
     ///
     /// The caller bounds `rows * symbols`.
     pub fn read(
-        coder: &mut Decoder<'_>,
+        coder: &mut BitDecoder<'_>,
         rows: usize,
         symbols: usize,
         parent: impl Fn(usize) -> Option<usize>,
@@ -324,7 +324,7 @@ impl TableModel {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::adaptive::Encoder;
+    use super::super::adaptive::BitEncoder;
     use super::*;
 
     #[test]
@@ -357,10 +357,10 @@ mod tests {
                 .collect();
             let tables = Tables::from_counts(symbols, &counts);
             let parent = |row: usize| (row >= 4).then(|| row - 1);
-            let mut encoder = Encoder::default();
+            let mut encoder = BitEncoder::default();
             tables.write(&mut encoder, parent);
             let bytes = encoder.finish();
-            let mut decoder = Decoder::new(&bytes);
+            let mut decoder = BitDecoder::new(&bytes);
             let read = Tables::read(&mut decoder, 9, symbols, parent).unwrap();
             decoder.finish().unwrap();
             assert_eq!(read, tables);
@@ -387,7 +387,7 @@ mod tests {
             let bytes: Vec<u8> = (0..40u32)
                 .map(|index| ((index + seed * 41).wrapping_mul(2_654_435_761) >> 13) as u8)
                 .collect();
-            let mut decoder = Decoder::new(&bytes);
+            let mut decoder = BitDecoder::new(&bytes);
             if let Ok(tables) = Tables::read(&mut decoder, 5, 20, |row| row.checked_sub(1)) {
                 assert!(
                     tables
@@ -405,10 +405,10 @@ mod tests {
             symbols: 4,
             steps: vec![STEP_END - 1, STEP_END, STEP_END, STEP_END],
         };
-        let mut encoder = Encoder::default();
+        let mut encoder = BitEncoder::default();
         made_up.write(&mut encoder, |_| None);
         let bytes = encoder.finish();
-        let read = Tables::read(&mut Decoder::new(&bytes), 1, 4, |_| None).unwrap();
+        let read = Tables::read(&mut BitDecoder::new(&bytes), 1, 4, |_| None).unwrap();
         assert!(read.steps.iter().all(|&step| step < STEP_END));
     }
 }

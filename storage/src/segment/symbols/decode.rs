@@ -9,7 +9,7 @@ use super::model::{
     action_parent, action_row, action_rows, class_parent, class_row, frequency_row, set_level_rows,
 };
 use crate::grammar::LEVELS_MAX;
-use crate::segment::coding::adaptive::Decoder;
+use crate::segment::coding::adaptive::BitDecoder;
 use crate::segment::coding::rans::{self, Below};
 use crate::segment::coding::tables::{Lookup, Tables};
 use crate::segment::coding::{
@@ -351,7 +351,7 @@ fn decode_model(
             _ => return Err(Fault("a frequency class does not exist").into()),
         }
     }
-    let mut coder = Decoder::new(blocks::read_part(&mut input)?);
+    let mut coder = BitDecoder::new(blocks::read_part(&mut input)?);
     let mut stored = StoredClasses::default();
     let ends = stored.code(
         &mut coder,

@@ -8,7 +8,7 @@ use super::model::{
     ACTIONS, Chunk, CodeTables, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, Ranking, Shapes,
     action_parent, action_row, action_rows, class_parent, class_row, frequency_row, set_level_rows,
 };
-use crate::segment::coding::adaptive::Encoder;
+use crate::segment::coding::adaptive::BitEncoder;
 use crate::segment::coding::rans::{self, Share};
 use crate::segment::coding::tables::Tables;
 use crate::segment::coding::{blocks, numbers, pad, varint};
@@ -43,7 +43,7 @@ pub fn encode(grammar: &Grammar, dictionary: &Dictionary) -> Encoded {
     let classes = learned.classes.classes;
     let ranks = Ranks::new(grammar, &learned, &frequencies);
     let contexts = &learned.contexts;
-    let events: Vec<Vec<Event>> = chunks
+    let events: Vec<Vec<SymbolEvent>> = chunks
         .par_iter()
         .zip(&usage.repeats)
         .map(|(chunk, repeats)| events(grammar, chunk, repeats, classes, contexts, &ranks))
@@ -145,7 +145,7 @@ fn encode_model(
     let first: Vec<u32> = (0..grammar.rule_count())
         .map(|rule| grammar.body(rule)[0])
         .collect();
-    let mut coder = Encoder::default();
+    let mut coder = BitEncoder::default();
     let known = "writing does not fail";
     let ends = Vec::with_capacity(frequencies.len());
     learned
@@ -217,7 +217,7 @@ impl Ranks {
 }
 
 /// What is written of one coded symbol.
-struct Event {
+struct SymbolEvent {
     context: u16,
     class: u8,
     action: u8,
@@ -227,7 +227,7 @@ struct Event {
     value: u32,
 }
 
-impl Event {
+impl SymbolEvent {
     fn push(
         &self,
         encoder: &mut rans::Encoder,
@@ -259,7 +259,7 @@ fn events(
     classes: usize,
     contexts: &Contexts,
     ranks: &Ranks,
-) -> Vec<Event> {
+) -> Vec<SymbolEvent> {
     let mut history = History::new(classes);
     let mut events = Vec::with_capacity(coded_symbols(grammar, chunk));
     for (first, symbols) in runs(grammar, chunk) {
@@ -286,7 +286,7 @@ fn events(
                 }
                 None => (REPEATS + usize::from(frequency) - 1, rank),
             };
-            events.push(Event {
+            events.push(SymbolEvent {
                 context: contexts.of(past) as u16, // below CONTEXTS_MAX
                 class: ends.left,
                 action: action as u8,            // below ACTIONS
@@ -301,7 +301,12 @@ fn events(
 }
 
 /// Makes the tables that the events ask for.
-fn count(events: &[Vec<Event>], chunks: &[Chunk], classes: usize, contexts: usize) -> CodeTables {
+fn count(
+    events: &[Vec<SymbolEvent>],
+    chunks: &[Chunk],
+    classes: usize,
+    contexts: usize,
+) -> CodeTables {
     let class_size = class_row(contexts) * classes;
     let size = class_size + action_rows(classes) * ACTIONS;
     let part = events.len().div_ceil(rayon::current_num_threads()).max(1);

@@ -398,13 +398,13 @@ struct Merger {
     /// Groups that occur.
     groups: Vec<usize>,
     /// Best first, until all are one.
-    merges: Vec<Merge>,
+    merges: Vec<ClusterMerge>,
     /// How many of them are made.
     taken: usize,
 }
 
 /// Two rows of counts that become one.
-struct Merge {
+struct ClusterMerge {
     /// Index into [`Merger::groups`] of the row that stays, and of the one that goes.
     rows: (usize, usize),
     /// What is lost in predictions less what is saved in tables; never falls from one merge to the next, so that a
@@ -443,7 +443,7 @@ impl Merger {
             });
             let (least, stays, goes) = pairs.min().expect("two rows are left");
             highest = highest.max(least);
-            merges.push(Merge {
+            merges.push(ClusterMerge {
                 rows: (stays, goes),
                 price: highest,
             });

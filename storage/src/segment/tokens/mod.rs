@@ -12,7 +12,7 @@ mod context;
 mod entry;
 mod spelling;
 
-use crate::segment::coding::adaptive::{Decoder, Encoder};
+use crate::segment::coding::adaptive::{BitDecoder, BitEncoder};
 use crate::segment::coding::{
     DecodeError, Fault, blocks, check_expansion, filled, pad, rans, reserved, varint,
 };
@@ -71,7 +71,7 @@ pub fn encode<'a>(count: usize, spaced: bool, token: impl Fn(usize) -> &'a [u8] 
 
     let mut out = Vec::new();
     varint::write(&mut out, count as u64);
-    let mut coder = Encoder::default();
+    let mut coder = BitEncoder::default();
     spelling.write(&mut coder);
     blocks::write_part(&mut out, &coder.finish());
     let mut total = 0;
@@ -127,7 +127,7 @@ pub fn decode(section: &[u8]) -> Result<Tokens, DecodeError> {
     let count = varint::read(&mut input)?;
     check_expansion(section.len(), count.saturating_mul(size_of::<u64>() as u64))?;
     let count = usize::try_from(count).map_err(|_| Fault("it has too many tokens"))?;
-    let mut coder = Decoder::new(blocks::read_part(&mut input)?);
+    let mut coder = BitDecoder::new(blocks::read_part(&mut input)?);
     let lookups = Spelling::read(&mut coder)?.lookups()?;
     coder.finish()?;
     let block_count = count.div_ceil(BLOCK_TOKENS);

@@ -1,7 +1,7 @@
 //! The spelling model of a dictionary section: which byte follows which, and the tables for everything else.
 
 use super::context::Context;
-use crate::segment::coding::adaptive::{Bit, BitTree, Coder, Decoder, Encoder};
+use crate::segment::coding::adaptive::{Bit, BitDecoder, BitEncoder, BitTree, Coder};
 use crate::segment::coding::cluster::{Groups, Rows};
 use crate::segment::coding::rans::{self, Share};
 use crate::segment::coding::tables::{Lookup, Tables};
@@ -226,7 +226,7 @@ impl Spelling {
     }
 
     /// Writes the model.
-    pub fn write(&self, coder: &mut Encoder) {
+    pub fn write(&self, coder: &mut BitEncoder) {
         let mut same = Bit::default();
         for byte in 0..=255u8 {
             coder.bit(&mut same, self.alphabet.number[usize::from(byte)] > 0);
@@ -240,7 +240,7 @@ impl Spelling {
     }
 
     /// Reads the model.
-    pub fn read(coder: &mut Decoder<'_>) -> Result<Spelling, DecodeError> {
+    pub fn read(coder: &mut BitDecoder<'_>) -> Result<Spelling, DecodeError> {
         let mut same = Bit::default();
         let mut used = [false; 256];
         for used in &mut used {
