@@ -18,7 +18,6 @@ pub use value::visible;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use zipfdb::Value;
 
 /// The way rows are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -77,6 +76,8 @@ impl Format {
 pub mod testing {
     //! What the tests of every format share.
     #![allow(clippy::unwrap_used)]
+    use zipfdb::Value;
+
     use super::*;
 
     /// Values that are hard for one format or another.
