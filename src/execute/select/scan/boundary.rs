@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::Relation;
 
+use super::top::Top;
 use crate::execute::select::explain::Describe;
 use crate::execute::select::row::Operator;
 use crate::expression::ColumnFilter;
@@ -24,6 +25,8 @@ pub(crate) struct ScanRequest {
     /// No more rows than this are used, counted with how often they occur. With a wanted order only a scan that gives its rows
     /// in this order may stop there.
     pub(crate) limit: Option<u64>,
+    /// Only the rows that occur most often, or least, are used. A scan whose rows are unique may leave out the others.
+    pub(crate) top: Option<Top>,
 }
 
 /// A column that a scan is asked for.

@@ -16,6 +16,7 @@ mod selection;
 mod term_vectors;
 #[cfg(test)]
 mod tests;
+mod top;
 mod words;
 
 use std::sync::Arc;

@@ -19,6 +19,7 @@ use super::super::ordered::sort_until;
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection};
+use super::top::Top;
 use super::words::{Grain, describe_strategy, size_of_segments};
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
@@ -44,6 +45,8 @@ struct NgramTask {
     ngram_filters: Vec<ColumnFilter>,
     /// Conditions on `position` or `offset`.
     place_filters: Vec<ColumnFilter>,
+    /// Which rows are used, if not all.
+    top: Option<Top>,
     description: Arc<Answered>,
 }
 
@@ -155,7 +158,7 @@ impl NgramsScan {
         if work.is_some() || chosen.strategy == Strategy::Parents {
             description.lines.extend(stored.describe_ngrams());
         }
-        Ok(NgramsScan {
+        let mut scan = NgramsScan {
             task: NgramTask {
                 snapshot,
                 // 1 to 8.
@@ -166,11 +169,14 @@ impl NgramsScan {
                 files,
                 ngram_filters,
                 place_filters,
+                top: None,
                 description: Answered::new(description),
             },
             rows: None,
             interrupt: context.interrupt.clone(),
-        })
+        };
+        scan.task.top = request.top.filter(|_| scan.properties().is_unique);
+        Ok(scan)
     }
 }
 
@@ -263,17 +269,25 @@ impl NgramTask {
             && self.grain == Grain::Word
             && !self.has_spaces(interrupt)?
         {
-            return Ok(NgramRows::Table {
-                parts: self.table(interrupt)?.into(),
-                next: 0,
+            let parts = self.table(interrupt)?;
+            return Ok(match self.top.filter(|_| self.ngram_filters.is_empty()) {
+                Some(top) => NgramRows::Counted(self.top_of(top, &parts).into_iter()),
+                None => NgramRows::Table {
+                    parts: parts.into(),
+                    next: 0,
+                },
             });
         }
         let by_file = self.strategy == Strategy::FileWeights && self.grain == Grain::FileWord;
         if by_file && self.files.is_all() && !self.has_spaces(interrupt)? {
-            return Ok(NgramRows::FileTable {
-                parts: self.file_table(interrupt)?.into(),
-                ngram: 0,
-                entry: 0,
+            let parts = self.file_table(interrupt)?;
+            return Ok(match self.top.filter(|_| self.ngram_filters.is_empty()) {
+                Some(top) => NgramRows::Counted(self.top_of_files(top, &parts).into_iter()),
+                None => NgramRows::FileTable {
+                    parts: parts.into(),
+                    ngram: 0,
+                    entry: 0,
+                },
             });
         }
         let mut counted = match self.strategy {
@@ -283,7 +297,44 @@ impl NgramTask {
             _ => self.expand(files, interrupt)?,
         };
         self.fold(&mut counted, interrupt)?;
+        if let Some(top) = self.top {
+            top.retain(&mut counted, |row| row.times);
+        }
         Ok(NgramRows::Counted(counted.into_iter()))
+    }
+
+    /// The n-grams of a table that are used.
+    fn top_of(&self, top: Top, parts: &[CountedNgrams]) -> Vec<CountedNgram> {
+        let rows = || parts.iter().flat_map(|part| part.iter(self.n));
+        let last = top.last(rows().map(|(_, times)| times));
+        let used = rows().filter(|&(_, times)| top.is_used(times, last));
+        let used = used.map(|(words, times)| CountedNgram {
+            words: words.into(),
+            file: 0,
+            times,
+        });
+        used.collect()
+    }
+
+    /// The n-grams and files of a table that are used.
+    fn top_of_files(&self, top: Top, parts: &[NgramFiles]) -> Vec<CountedNgram> {
+        let entries = || {
+            parts.iter().flat_map(|part| {
+                let ngrams = part.words.chunks_exact(self.n).enumerate();
+                ngrams.flat_map(|(row, words)| {
+                    let files = part.files.row(row).iter();
+                    files.map(move |&(file, times)| (words, file, u64::from(times)))
+                })
+            })
+        };
+        let last = top.last(entries().map(|(_, _, times)| times));
+        let used = entries().filter(|&(_, _, times)| top.is_used(times, last));
+        let used = used.map(|(words, file, times)| CountedNgram {
+            words: words.into(),
+            file,
+            times,
+        });
+        used.collect()
     }
 
     fn stream(&self, files: Vec<u32>) -> WordStream {

@@ -197,6 +197,22 @@ fn check_all(database: &Database, corpus: &str) {
             ("word, COUNT(*) AS n", "GROUP BY word ORDER BY n DESC, word"),
             ("file, COUNT(*)", "GROUP BY file"),
             ("file, word, COUNT(*)", "GROUP BY file, word"),
+            (
+                "word, COUNT(*) AS n",
+                "GROUP BY word ORDER BY n DESC, word LIMIT 4 OFFSET 1",
+            ),
+            (
+                "word, COUNT(*) AS n",
+                "GROUP BY word HAVING word > 'cat' ORDER BY n DESC, word LIMIT 3",
+            ),
+            (
+                "file, word, COUNT(*) AS n",
+                "GROUP BY file, word ORDER BY n, word, file LIMIT 6",
+            ),
+            (
+                "lower(word) AS l, COUNT(*) AS n",
+                "GROUP BY lower(word) ORDER BY n DESC, l LIMIT 3",
+            ),
             ("word, file", "GROUP BY word, file ORDER BY word, file"),
             ("lower(word), COUNT(*)", "GROUP BY lower(word)"),
             ("DISTINCT length", ""),
@@ -280,6 +296,14 @@ fn ngrams_by_every_strategy_are_those_of_the_plain_text() {
                 for (items, rest) in [
                     ("COUNT(*)", ""),
                     ("ngram, COUNT(*)", "GROUP BY ngram"),
+                    (
+                        "ngram, COUNT(*) AS n",
+                        "GROUP BY ngram ORDER BY n DESC, ngram LIMIT 5 OFFSET 2",
+                    ),
+                    (
+                        "ngram, file, COUNT(*) AS n",
+                        "GROUP BY file, ngram ORDER BY n DESC, file, ngram LIMIT 7",
+                    ),
                     ("file, COUNT(*)", "GROUP BY file"),
                     (
                         "ngram, file, COUNT(*) AS n",

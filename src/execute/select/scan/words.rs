@@ -16,6 +16,7 @@ use super::super::ordered::sort_until;
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection, is_text};
+use super::top::Top;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::snapshot::{Occurrence, Snapshot, Unit, WordStream};
@@ -57,6 +58,8 @@ struct WordTask {
     by_bytes: bool,
     /// Rows of all files would not fit the memory limit: they are made file by file.
     is_large: bool,
+    /// Which rows are used, if not all.
+    top: Option<Top>,
 }
 
 /// A file and a word, by number, and how often; a number that rows do not tell is 0.
@@ -173,8 +176,10 @@ impl WordsScan {
             place_filters,
             by_bytes: by_word_first && !is_large,
             is_large,
+            top: None,
         };
         let properties = task.properties();
+        task.top = request.top.filter(|_| properties.is_unique);
         // Sorting by bytes costs: only where it saves sorting above.
         task.by_bytes &= !properties.order.is_empty();
         let description = Answered::new(task.description(chosen, &candidates));
@@ -431,6 +436,9 @@ impl WordTask {
             Grain::Word | Grain::FileWord | Grain::Occurrence => {}
         }
         counted.retain(|row| row.times > 0);
+        if let Some(top) = self.top {
+            top.retain(&mut counted, |row| row.times);
+        }
         if self.by_bytes {
             self.sort_by_bytes(&mut counted, interrupt)?;
         }
