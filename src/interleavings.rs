@@ -19,10 +19,10 @@ use crate::{Error, Result};
 
 // What others ask of them, and these tests do not.
 #[allow(dead_code, clippy::duplicate_mod)]
-#[path = "edits.rs"]
+#[path = "overlay/edits.rs"]
 mod edits;
 #[allow(dead_code, clippy::duplicate_mod)]
-#[path = "background/queue.rs"]
+#[path = "maintain/background/queue.rs"]
 mod queue;
 
 /// As the crate has it, for those files.

@@ -21,56 +21,40 @@
 //! What SQL there is: `docs/SQL.md`. How it works: `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
 
-mod background;
+mod answer;
+mod api;
 mod bisect;
-mod core;
-mod corpus;
-mod database;
-mod edits;
 mod error;
 mod execute;
 mod expression;
-mod failures;
 #[doc(hidden)]
 pub mod fuzzing;
-mod ingest;
 #[cfg(test)]
 mod interleavings;
-mod mixed;
+mod maintain;
 mod overlay;
 mod paths;
-mod recompress;
-mod renamed;
-mod repair;
-mod rows;
 mod runtime;
-mod session;
-mod shared;
-mod snapshot;
-mod sources;
-mod statement;
+mod segment;
 mod strategy;
-mod streams;
 mod tokenize;
-mod transaction;
 
-pub use corpus::Corpus;
-pub use database::{Database, DatabaseOptions};
+pub use answer::{FileCounts, FileSummary, Ngram, NgramCounts, TermVectors, WordCounts};
+pub use api::corpus::Corpus;
+pub use api::database::{Database, DatabaseOptions};
+pub use api::rows::{Column, Row, Rows};
+pub use api::snapshot::Snapshot;
+pub use api::statement::Statement;
+pub use api::transaction::Transaction;
 pub use error::{Error, Result};
 pub use execute::{CopyOptions, SegmentCheck};
-pub use ingest::{Report, Times};
-pub use mixed::{Answer, Operation};
-pub use recompress::Recompression;
-pub use repair::{RepairReport, repair};
-pub use rows::{Column, Row, Rows};
+pub use maintain::ingest::{Report, Times};
+pub use maintain::recompress::Recompression;
+pub use maintain::repair::{RepairReport, repair};
+pub use overlay::mixed::{Answer, Operation};
+pub use paths::sources::{OnError, Unreadable};
 pub use runtime::interrupt::InterruptHandle;
 pub use runtime::progress::{NoProgress, Progress};
-pub use snapshot::{
-    FileCounts, FileSummary, Ngram, NgramCounts, Snapshot, TermVectors, WordCounts,
-};
-pub use sources::{OnError, Unreadable};
-pub use statement::Statement;
-pub use transaction::Transaction;
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
 pub use zipfdb_storage::{
     CorpusSettings, Durability, Error as StorageError, Section, SegmentInfo, Tokenizer,

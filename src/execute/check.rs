@@ -2,9 +2,9 @@
 //!
 //! A damaged segment does not hide the state of the others: each gets a row.
 
-use crate::corpus::Corpus;
+use crate::api::corpus::Corpus;
+use crate::api::rows::{Column, Row, Rows};
 use crate::error::with_causes;
-use crate::rows::{Column, Row, Rows};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result, Value};
 

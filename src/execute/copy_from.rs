@@ -8,12 +8,12 @@ use std::path::Path;
 
 use zipfdb_storage::LogPosition;
 
-use crate::corpus::Corpus;
-use crate::edits::Base;
-use crate::ingest::{Means, Report, ingest};
-use crate::recompress::{Scope, recompress, write};
+use crate::api::corpus::Corpus;
+use crate::maintain::ingest::{Means, Report, ingest};
+use crate::maintain::recompress::{Scope, recompress, write};
+use crate::overlay::edits::Base;
+use crate::paths::sources::{Listing, OnError, Source, list_sources};
 use crate::runtime::interrupt::Interrupt;
-use crate::sources::{Listing, OnError, Source, list_sources};
 use crate::{Error, NoProgress, Progress, Result};
 
 /// How to import files.

@@ -11,10 +11,11 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::corpus::Corpus;
+use crate::api::corpus::Corpus;
 use crate::execute::below::{Below, NewFile};
+use crate::paths::renamed;
 use crate::runtime::interrupt::{Interrupt, check};
-use crate::{Error, Progress, Result, paths, renamed};
+use crate::{Error, Progress, Result, paths};
 
 impl Corpus {
     /// Writes every file, byte for byte, below `directory`, which is created if

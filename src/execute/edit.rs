@@ -11,9 +11,9 @@ use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::Query;
 
 use super::select::select;
+use crate::api::session::Session;
 use crate::overlay::{Batch, Insertion};
 use crate::runtime::interrupt::Interrupt;
-use crate::session::Session;
 use crate::{Error, Result, Row, Rows, Value};
 
 /// Most bytes of text that one statement may give.
@@ -36,7 +36,7 @@ pub(crate) fn insert(
     let place = |wanted| insert.columns.iter().position(|&column| column == wanted);
     let (file, content) = (place(InsertColumn::File), place(InsertColumn::Content));
     let offset = place(InsertColumn::Offset);
-    let mut names = crate::edits::Names::default();
+    let mut names = crate::overlay::edits::Names::default();
     let mut rows = Vec::new();
     let mut bytes = 0usize;
     for (number, row) in select(session, insert.query, interrupt)?.enumerate() {

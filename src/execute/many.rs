@@ -10,10 +10,10 @@ use zipfdb_sql::Plan;
 use super::execute_until;
 use super::select::select_many;
 use crate::Result;
-use crate::rows::{Row, Rows};
+use crate::api::rows::{Row, Rows};
+use crate::api::session::Session;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::progress::NoProgress;
-use crate::session::Session;
 
 /// Carries out the plans of one statement, each for its parameter set.
 pub(crate) fn execute_many(

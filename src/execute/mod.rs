@@ -21,10 +21,10 @@ use zipfdb_sql::Plan;
 use zipfdb_sql::plan::OnError as PlanOnError;
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
-use crate::rows::Rows;
+use crate::api::rows::Rows;
+use crate::api::session::Session;
+use crate::paths::sources::OnError;
 use crate::runtime::interrupt::Interrupt;
-use crate::session::Session;
-use crate::sources::OnError;
 use crate::{Error, Progress, Result};
 
 pub use check::SegmentCheck;

@@ -1,7 +1,7 @@
 //! RECOMPRESS: all edits and segments of a corpus become new segments now.
 
-use crate::corpus::Corpus;
-use crate::recompress::{self, Recompression, Scope};
+use crate::api::corpus::Corpus;
+use crate::maintain::recompress::{self, Recompression, Scope};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Progress, Result};
 

@@ -7,6 +7,8 @@
 //! [`pieces`] knows texts as bytes only and costs what an edit changes; [`regions`] finds the words around edits when a
 //! query first asks. Neither writes anything: the record log makes edits durable.
 
+pub(crate) mod edits;
+pub(crate) mod mixed;
 mod pieces;
 mod regions;
 
@@ -16,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use imbl::OrdMap;
 
+use crate::runtime;
 use crate::{Error, Result};
 
 pub(crate) use pieces::{Piece, Pieces};

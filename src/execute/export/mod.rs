@@ -12,7 +12,7 @@ use zipfdb_sql::plan::CopyFormat;
 use self::format::Writer;
 pub(crate) use self::target::ExportFile;
 use crate::Result;
-use crate::rows::Rows;
+use crate::api::rows::Rows;
 
 /// Writes all rows, with a line of names before them if the format has one. Returns how many rows there were.
 ///
@@ -75,7 +75,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::rows::{Column, Row};
+    use crate::api::rows::{Column, Row};
     use crate::runtime::interrupt::Interrupts;
     use crate::{Error, Value};
 

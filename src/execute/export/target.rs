@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::execute::copy_to::refuse_database;
+use crate::paths::streams;
 use crate::runtime::interrupt::Interrupt;
-use crate::{Error, Result, paths, streams};
+use crate::{Error, Result, paths};
 
 /// What rows are written to.
 pub(crate) struct ExportFile {

@@ -10,10 +10,11 @@ use zipfdb_sql::substr_range;
 
 use super::context::{Context, KnownLookups};
 use super::scan::{ScanColumn, ScanRequest, request};
+use crate::answer::Known;
+use crate::api::session::Session;
+use crate::api::snapshot::Snapshot;
 use crate::expression::ColumnFilter;
 use crate::runtime::device::Run;
-use crate::session::Session;
-use crate::snapshot::{Known, Snapshot};
 use crate::strategy::{Size, Task};
 use crate::{Result, Value};
 
@@ -104,7 +105,7 @@ pub(super) fn batch(
         Ok((counted, found, view.extract_many(&extracts, run)?))
     })?;
     let known = Known::new(
-        &snapshot,
+        view,
         (counted, counts),
         (found, searches),
         (extracted, extracts),

@@ -22,8 +22,8 @@ use super::row::Input;
 use super::scan::{self, Fetch, Nothing, Properties, Scan, Sourced};
 use super::sort::Sort;
 use super::values::Values;
+use crate::api::session::Session;
 use crate::expression::{Layout, Program, truth};
-use crate::session::Session;
 use crate::{Error, Result};
 
 /// Builds the operators of a query.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::spill::SpillDirectory;
 use crate::Result;
+use crate::api::session::Session;
+use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::runtime::memory::ValueMemory;
 use crate::runtime::settings::Settings;
-use crate::session::Session;
-use crate::snapshot::Snapshot;
 
 /// What all operators of one query share.
 #[derive(Debug, Clone)]

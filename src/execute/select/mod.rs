@@ -35,9 +35,9 @@ use self::build::{Builder, OpenScan};
 use self::context::{Context, KnownLookups};
 use self::explain::Plan;
 use self::row::Input;
-use crate::rows::{Column, Row, Rows};
+use crate::api::rows::{Column, Row, Rows};
+use crate::api::session::Session;
 use crate::runtime::interrupt::{Interrupt, Pace};
-use crate::session::Session;
 use crate::{Result, Value};
 
 /// Answers a query.

@@ -11,11 +11,11 @@ use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
-use crate::corpus::Corpus;
+use crate::api::corpus::Corpus;
+use crate::api::session::Session;
+use crate::api::snapshot::Snapshot;
 use crate::expression::from_count;
 use crate::runtime::settings::{Settings, value_text};
-use crate::session::Session;
-use crate::snapshot::Snapshot;
 use crate::{Result, Value};
 
 /// Gives rows that are there already.

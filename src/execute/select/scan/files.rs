@@ -15,10 +15,11 @@ use super::boundary::{
 };
 use crate::Result;
 use crate::Value;
+use crate::answer::FileSummary;
+use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::{Held, ValueMemory};
-use crate::snapshot::{FileSummary, Snapshot};
 
 pub(super) struct FilesScan {
     content: Arc<Content>,

@@ -25,7 +25,7 @@ use zipfdb_sql::query::Relation;
 
 use super::context::Context;
 use crate::Result;
-use crate::session::Session;
+use crate::api::session::Session;
 
 pub(crate) use boundary::{Fetch, Properties, Scan, ScanColumn, ScanRequest};
 pub(crate) use nothing::Nothing;

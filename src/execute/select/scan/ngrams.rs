@@ -21,9 +21,14 @@ use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection};
 use super::top::Top;
 use super::words::{Grain, describe_strategy, size_of_segments};
+use crate::answer::CorpusView;
+use crate::answer::CountedNgrams;
+use crate::answer::Ngram;
+use crate::answer::Occurrence;
+use crate::answer::WordStream;
+use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
-use crate::snapshot::{CorpusView, CountedNgrams, Ngram, Occurrence, Snapshot, WordStream};
 use crate::strategy::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::{Result, Value};
 

@@ -13,10 +13,10 @@ use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
-use crate::corpus::Corpus;
+use crate::api::corpus::Corpus;
+use crate::api::snapshot::Snapshot;
 use crate::expression::{from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
-use crate::snapshot::Snapshot;
 use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Result, Value};
 

@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use crate::answer::CorpusView;
+use crate::api::snapshot::Snapshot;
 use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::{Interrupt, NEVER, check};
-use crate::snapshot::{CorpusView, Snapshot};
 use crate::{Result, Value};
 
 /// The files that pass, by number, ascending.

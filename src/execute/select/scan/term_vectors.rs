@@ -15,9 +15,9 @@ use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
 use super::selection::FileSelection;
 use super::words::{describe_strategy, size_of_segments, table_bytes};
+use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
-use crate::snapshot::Snapshot;
 use crate::strategy::{Candidate, Task as Work, choose};
 use crate::{Result, Value};
 

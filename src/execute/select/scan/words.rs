@@ -17,9 +17,12 @@ use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection, is_text};
 use super::top::Top;
+use crate::answer::Occurrence;
+use crate::answer::WordStream;
+use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::interrupt::{Interrupt, Pace};
-use crate::snapshot::{Occurrence, Snapshot, Unit, WordStream};
+use crate::segment::Unit;
 use crate::strategy::{Candidate, Size, Task as Work, choose};
 use crate::{Result, Value};
 

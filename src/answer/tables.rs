@@ -1,0 +1,310 @@
+//! Answers about all words or n-grams of a corpus, as tables of numbers.
+//!
+//! The invariant: words and n-grams stand in dictionary order of their words, each once, and files are places in
+//! [`crate::Snapshot::files`]. Words are numbers until their bytes are asked for, which stay in the dictionaries.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+
+use zipfdb_kernels::{CountTable, NgramFiles, SharedRows};
+
+use crate::answer::CorpusView;
+use crate::answer::tasks::CountedNgrams;
+
+/// Fewer words than this part of all are sorted by comparing.
+const FEW_PART: usize = 8;
+
+/// Rows with at least this count are sorted by it.
+const LARGE_COUNT: u64 = 1 << 10;
+
+/// Words with their counts, in dictionary order: by case-folded word, then word.
+#[derive(Clone)]
+pub struct WordCounts {
+    view: Arc<CorpusView>,
+    counts: Vec<(u32, u64)>,
+}
+
+impl WordCounts {
+    pub(crate) fn new(view: Arc<CorpusView>, counts: Vec<(u32, u64)>) -> WordCounts {
+        WordCounts { view, counts }
+    }
+
+    /// How many different words there are.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Whether there is no word.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// Each word with its count. With tokenizer `whitespace` a word may be no UTF-8.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], u64)> {
+        (self.counts.iter()).map(|&(word, count)| (self.view.word(word), count))
+    }
+
+    /// As [`WordCounts::iter`], the most frequent first, equal counts in order of the bytes of the word: TADOC's "sort".
+    ///
+    /// Words are taken in order of their bytes, which is kept and nearly that of the dictionary, and put where their count
+    /// says; only the few with large counts are sorted.
+    pub fn sorted(&self) -> Vec<(&[u8], u64)> {
+        let (order, ranks) = self.view.byte_order();
+        if self.counts.len() < order.len() / FEW_PART {
+            let mut counts = self.counts.clone();
+            counts.sort_unstable_by_key(|&(word, count)| (Reverse(count), ranks[word as usize]));
+            let rows = counts.into_iter();
+            return (rows.map(|(word, count)| (self.view.word(word), count))).collect();
+        }
+        let mut spread = Vec::new();
+        // By word; those that do not occur have no count.
+        let counts = match self.counts.len() == order.len() {
+            true => &self.counts,
+            false => {
+                spread.resize(order.len(), (0, 0));
+                for &(word, count) in &self.counts {
+                    spread[word as usize] = (word, count);
+                }
+                &spread
+            }
+        };
+        // By count; the last one for all larger counts.
+        let mut places = vec![0; LARGE_COUNT as usize + 1];
+        for &(_, count) in &self.counts {
+            places[count.min(LARGE_COUNT) as usize] += 1;
+        }
+        let large = places[LARGE_COUNT as usize];
+        let mut before = 0;
+        for place in places.iter_mut().rev() {
+            (*place, before) = (before, before + *place);
+        }
+        let mut sorted = vec![0; self.counts.len()];
+        for &word in order {
+            let (_, count) = counts[word as usize];
+            if count > 0 {
+                let place = &mut places[count.min(LARGE_COUNT) as usize];
+                sorted[*place] = word;
+                *place += 1;
+            }
+        }
+        sorted[..large].sort_by_key(|&word| Reverse(counts[word as usize].1));
+        let text = self.view.words();
+        let rows = sorted.into_iter();
+        (rows.map(|word: u32| (text(word), counts[word as usize].1))).collect()
+    }
+
+    /// All counts together.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().map(|&(_, count)| count).sum()
+    }
+}
+
+/// The words of each file with their counts.
+#[derive(Clone)]
+pub struct TermVectors {
+    view: Arc<CorpusView>,
+    table: Arc<CountTable>,
+}
+
+impl TermVectors {
+    pub(crate) fn new(view: Arc<CorpusView>, table: Arc<CountTable>) -> TermVectors {
+        TermVectors { view, table }
+    }
+
+    /// How many files there are.
+    pub fn files(&self) -> usize {
+        self.table.rows()
+    }
+
+    /// The words of a file and how often each occurs there, in dictionary order.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn words(&self, file: usize) -> impl ExactSizeIterator<Item = (&[u8], u32)> {
+        let row = self.table.row(file).iter();
+        row.map(|&(word, count)| (self.view.word(word), count))
+    }
+
+    /// For each file its `k` most frequent words, equal counts in order of the bytes of the word.
+    pub fn top(&self, k: usize) -> Vec<Vec<(&[u8], u32)>> {
+        let ranks = self.view.byte_ranks();
+        let top = || self.table.top(k, |word| ranks[word as usize]);
+        let top = self.view.pool().install(top);
+        let rows = top.into_iter().map(|row| {
+            let row = row.into_iter();
+            row.map(|(word, count)| (self.view.word(word), count))
+                .collect()
+        });
+        rows.collect()
+    }
+}
+
+/// Words or n-grams, each with the files that it occurs in and how often.
+#[derive(Clone)]
+pub struct FileCounts {
+    view: Arc<CorpusView>,
+    n: usize,
+    parts: Vec<FilesPart>,
+}
+
+/// Some rows of [`FileCounts`].
+#[derive(Clone)]
+struct FilesPart {
+    /// `[rows * n]`.
+    words: Vec<u32>,
+    files: SharedRows,
+    /// Whether the table has a row for every word there is; else it has one for each n-gram of `words`.
+    is_by_word: bool,
+}
+
+impl FileCounts {
+    /// Of n-grams.
+    pub(crate) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramFiles>) -> FileCounts {
+        let parts = parts.into_iter().map(|part| FilesPart {
+            words: part.words,
+            files: part.files,
+            is_by_word: false,
+        });
+        FileCounts {
+            view,
+            n,
+            parts: parts.collect(),
+        }
+    }
+
+    /// Of all words: a row each.
+    pub(crate) fn of_words(view: Arc<CorpusView>, files: Arc<CountTable>) -> FileCounts {
+        // Words are numbered by u32. Edits may have left some without files.
+        let all = 0..files.rows() as u32;
+        let words = all.filter(|&word| !files.row(word as usize).is_empty());
+        let words: Vec<u32> = words.collect();
+        let part = FilesPart {
+            words,
+            files: files.into(),
+            is_by_word: true,
+        };
+        FileCounts {
+            view,
+            n: 1,
+            parts: vec![part],
+        }
+    }
+
+    /// How many different words or n-grams there are.
+    pub fn len(&self) -> usize {
+        self.parts
+            .iter()
+            .map(|part| part.words.len() / self.n)
+            .sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Each word or n-gram with its files, places in [`crate::Snapshot::files`], and how often it occurs in each.
+    pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, &[(u32, u32)])> {
+        self.parts.iter().flat_map(|part| {
+            let ngrams = part.words.chunks_exact(self.n).enumerate();
+            ngrams.map(|(index, words)| {
+                let row = match part.is_by_word {
+                    true => words[0] as usize,
+                    false => index,
+                };
+                (Ngram::new(&self.view, words), part.files.row(row))
+            })
+        })
+    }
+}
+
+/// N-grams with their counts.
+#[derive(Clone)]
+pub struct NgramCounts {
+    view: Arc<CorpusView>,
+    n: usize,
+    parts: Arc<[CountedNgrams]>,
+}
+
+impl NgramCounts {
+    pub(crate) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<CountedNgrams>) -> NgramCounts {
+        NgramCounts {
+            view,
+            n,
+            parts: parts.into(),
+        }
+    }
+
+    /// How many different n-grams there are.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(CountedNgrams::len).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Each n-gram with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, u64)> {
+        let rows = self.parts.iter().flat_map(|part| part.iter(self.n));
+        rows.map(|(words, count)| (Ngram::new(&self.view, words), count))
+    }
+}
+
+/// Some words in a row.
+#[derive(Clone, Copy)]
+pub struct Ngram<'a> {
+    view: &'a CorpusView,
+    words: &'a [u32],
+}
+
+impl<'a> Ngram<'a> {
+    pub(crate) fn new(view: &'a CorpusView, words: &'a [u32]) -> Ngram<'a> {
+        Ngram { view, words }
+    }
+
+    /// The words. With tokenizer `whitespace` a word may be no UTF-8.
+    pub fn words(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let view = self.view;
+        self.words.iter().map(move |&word| view.word(word))
+    }
+
+    /// The words, joined by a space.
+    pub fn text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for (index, word) in self.words().enumerate() {
+            if index > 0 {
+                text.push(b' ');
+            }
+            text.extend_from_slice(word);
+        }
+        text
+    }
+}
+
+impl fmt::Debug for Ngram<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&String::from_utf8_lossy(&self.text()), formatter)
+    }
+}
+
+macro_rules! debug_by_size {
+    ($($name:ident: $size:ident,)*) => {
+        $(impl fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                (formatter.debug_struct(stringify!($name)))
+                    .field(stringify!($size), &self.$size())
+                    .finish_non_exhaustive()
+            }
+        })*
+    };
+}
+
+debug_by_size! {
+    WordCounts: len,
+    TermVectors: files,
+    FileCounts: len,
+    NgramCounts: len,
+}

@@ -1,0 +1,257 @@
+//! `Corpus`: one named collection of files in a database.
+//!
+//! A handle names its corpus and looks it up at each call, so it may outlive the
+//! corpus; calls then fail with "no such corpus".
+
+use std::fmt;
+use std::sync::Arc;
+
+use zipfdb_storage::{CorpusRecord, CorpusSettings, Segment, SegmentInfo};
+
+use crate::Result;
+use crate::answer::CorpusView;
+use crate::answer::FileSummary;
+use crate::answer::StoredView;
+use crate::api::shared::Shared;
+use crate::api::snapshot::Snapshot;
+use crate::api::transaction::Transaction;
+use crate::overlay::Overlay;
+use crate::overlay::mixed::{Answer, Operation};
+use crate::runtime::interrupt::Interrupt;
+
+/// A corpus of a database; made by [`crate::Database::corpus`] or
+/// [`crate::Database::create_corpus`].
+#[derive(Clone)]
+pub struct Corpus {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+impl Corpus {
+    pub(crate) fn new(shared: Arc<Shared>, name: String) -> Corpus {
+        Corpus { shared, name }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The live segments, opened.
+    pub(crate) fn readers(&self) -> Result<Vec<Arc<Segment>>> {
+        Ok(self.shared.store.open_corpus(&self.name)?.1)
+    }
+
+    /// The name as it was given when the corpus was created.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was fixed when the corpus was created.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn settings(&self) -> Result<CorpusSettings> {
+        Ok(self.shared.store.corpus(&self.name)?.settings)
+    }
+
+    /// Changes how much text the segments hold that are made from now on; those that are there stay.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped, the size is 0, the database is read-only or cannot be written.
+    pub fn set_segment_size(&self, bytes: u64) -> Result<()> {
+        self.set_segment_size_until(bytes, &self.shared.runtime.interrupt())
+    }
+
+    /// As `set_segment_size`, for a statement.
+    pub(crate) fn set_segment_size_until(&self, bytes: u64, interrupt: &Interrupt) -> Result<()> {
+        let _writing = self.shared.runtime.turn(interrupt)?;
+        Ok(self.shared.store.set_segment_size(&self.name, bytes)?)
+    }
+
+    /// Changes how many bytes of edits may be pending before they are merged into segments in the background; a twentieth of
+    /// the corpus may be pending in any case.
+    ///
+    /// # Errors
+    /// As [`Corpus::set_segment_size`].
+    pub fn set_recompress_threshold(&self, bytes: u64) -> Result<()> {
+        self.set_recompress_threshold_until(bytes, &self.shared.runtime.interrupt())
+    }
+
+    /// As `set_recompress_threshold`, for a statement.
+    pub(crate) fn set_recompress_threshold_until(
+        &self,
+        bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let _writing = self.shared.runtime.turn(interrupt)?;
+        Ok(self
+            .shared
+            .store
+            .set_recompress_threshold(&self.name, bytes)?)
+    }
+
+    /// The facts of each segment: sizes, rules, and where the bytes are. Decodes nothing.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped or a segment file is damaged.
+    pub fn segments(&self) -> Result<Vec<SegmentInfo>> {
+        let readers = self.readers()?;
+        Ok(readers.iter().map(|reader| reader.info().clone()).collect())
+    }
+
+    /// About how many bytes of edits are not merged into segments yet: texts inserted and deleted, and what keeping them
+    /// costs.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn pending_bytes(&self) -> Result<u64> {
+        let id = self.shared.store.corpus(&self.name)?.id;
+        Ok(self.shared.edits.pending_bytes(id))
+    }
+
+    /// What share of a recompression of the corpus is done, in the background or by RECOMPRESS; none if none runs.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn recompressed_share(&self) -> Result<Option<f64>> {
+        let id = self.shared.store.corpus(&self.name)?.id;
+        Ok(self.shared.runtime.underway.of_corpus(id))
+    }
+
+    /// Why the edits cannot be merged in the background; none if they can, as far as is known. It is tried again by itself.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn recompress_error(&self) -> Result<Option<String>> {
+        let id = self.shared.store.corpus(&self.name)?.id;
+        Ok(self.shared.failures.reason(id))
+    }
+
+    /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped, a segment file cannot be opened or its file table is damaged, or it is interrupted while
+    /// it looks at edits that nobody has looked at before.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.snapshot_until(&self.shared.runtime.interrupts.begin(0))
+    }
+
+    /// As `snapshot`, for a statement.
+    pub(crate) fn snapshot_until(&self, interrupt: &Interrupt) -> Result<Snapshot> {
+        let (record, stored, overlay) = self.current()?;
+        let known = self.shared.views.lock().get(&record.name).cloned();
+        if let Some(known) = known
+            && Arc::ptr_eq(known.stored(), &stored)
+            && known.overlay().is_same(&overlay)
+        {
+            return Ok(Snapshot::new(self.shared.runtime.clone(), known));
+        }
+        let tokenizer = record.settings.tokenizer;
+        let view = interrupt.apart(&self.shared.runtime.pool, move |stop| {
+            CorpusView::new(stored, overlay, tokenizer, stop)
+        })?;
+        let view = Arc::new(view);
+        self.shared.views.lock().insert(record.name, view.clone());
+        Ok(Snapshot::new(self.shared.runtime.clone(), view))
+    }
+
+    /// The segments and edits as they are at one moment.
+    fn current(&self) -> Result<(CorpusRecord, Arc<StoredView>, Overlay)> {
+        loop {
+            let id = self.shared.store.corpus(&self.name)?.id;
+            let overlay = self.shared.edits.visible(id);
+            let (record, stored) = self.shared.stored_view(&self.name)?;
+            if record.id == id && overlay.rests_on(&record.segments) {
+                return Ok((record, stored, overlay));
+            }
+            // Segments have come or were replaced just now, and their edits are about to be.
+            std::thread::yield_now();
+        }
+    }
+
+    /// The names and sizes of all files, in order of name.
+    ///
+    /// # Errors
+    /// As [`Corpus::snapshot`], and if a file table is damaged.
+    pub fn files(&self) -> Result<Vec<FileSummary>> {
+        Ok(self.snapshot()?.files().to_vec())
+    }
+
+    /// Appends texts to files, in one step: pairs of a name and a text. A file that is not there is created.
+    ///
+    /// # Errors
+    /// As [`Transaction::append_many`] and [`Transaction::commit`].
+    pub fn append_many<F, T>(&self, rows: &[(F, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        self.edit(|edits| edits.append_many(&self.name, rows))
+    }
+
+    /// Inserts texts into files, in one step: a name, the byte before which to insert, and a text. Offsets are those before
+    /// the call.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert_many`] and [`Transaction::commit`].
+    pub fn insert_many<F, T>(&self, rows: &[(F, u64, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        self.edit(|edits| edits.insert_many(&self.name, rows))
+    }
+
+    /// Gives files new texts, in one step: pairs of a name and a text.
+    ///
+    /// # Errors
+    /// As [`Transaction::replace_many`] and [`Transaction::commit`].
+    pub fn replace_many<F, T>(&self, rows: &[(F, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        self.edit(|edits| edits.replace_many(&self.name, rows))
+    }
+
+    /// Deletes files, in one step.
+    ///
+    /// # Errors
+    /// As [`Transaction::delete_many`] and [`Transaction::commit`].
+    pub fn delete_many<F: AsRef<str>>(&self, files: &[F]) -> Result<()> {
+        self.edit(|edits| edits.delete_many(&self.name, files))
+    }
+
+    /// Answers questions and makes edits in one step, in order: each operation sees what the edits before it did, and no
+    /// others that are made meanwhile.
+    ///
+    /// # Errors
+    /// As [`Transaction::mixed_many`] and [`Transaction::commit`].
+    pub fn mixed_many(&self, operations: &[Operation<'_>]) -> Result<Vec<Answer>> {
+        let mut edits = self.begin()?;
+        let answers = edits.mixed_many(&self.name, operations)?;
+        edits.commit()?;
+        Ok(answers)
+    }
+
+    fn edit(&self, edit: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {
+        let mut edits = self.begin()?;
+        edit(&mut edits)?;
+        edits.commit()
+    }
+
+    /// Begins edits of this corpus.
+    fn begin(&self) -> Result<Transaction> {
+        let record = self.shared.store.corpus(&self.name)?;
+        Transaction::begin(&self.shared, [record], &self.shared.runtime.interrupt())
+    }
+}
+
+impl fmt::Debug for Corpus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Corpus")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

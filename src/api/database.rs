@@ -1,0 +1,338 @@
+//! `Database`: a directory of corpora, opened.
+//!
+//! Everything a caller holds (corpora, snapshots, rows) shares one store and one
+//! pool of threads, so a clone is cheap and the directory stays locked until the
+//! last of them is dropped. Which rows a statement gives is `execute`'s business.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::ThreadPool;
+use zipfdb_sql::{StatementText, Value};
+use zipfdb_storage::{Backend, CorpusSettings, FileBackend, OpenOptions, Store};
+
+use crate::api::core::Core;
+use crate::api::corpus::Corpus;
+use crate::api::rows::Rows;
+use crate::api::session::Session;
+use crate::api::shared::Shared;
+use crate::api::statement::Statement;
+use crate::api::transaction::Transaction;
+use crate::runtime::interrupt::InterruptHandle;
+use crate::runtime::progress::{NoProgress, Progress};
+use crate::runtime::{Runtime, start_pool};
+use crate::{Error, Result};
+
+/// A database: named corpora of compressed text in one directory.
+///
+/// One process may write to a database at a time, any number may read it. All
+/// methods take `&self`; clones share the same open database.
+///
+/// ```
+/// use zipfdb::{CorpusSettings, Database, Value};
+///
+/// let db = Database::in_memory()?;
+/// db.execute("CREATE CORPUS letters WITH (tokenizer = 'unicode')")?;
+/// let mut rows = db.query("SELECT COUNT(*) FROM letters WHERE word = 'dear'")?;
+/// assert_eq!(rows.next().expect("one row")?[0], Value::Integer(0));
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    session: Arc<Session>,
+}
+
+/// How to open a database; made by [`Database::options`].
+#[derive(Debug, Clone)]
+pub struct DatabaseOptions {
+    read_only: bool,
+    create: bool,
+    threads: Option<usize>,
+    backend: Option<Arc<dyn Backend>>,
+}
+
+impl DatabaseOptions {
+    /// Opens without writing anything: no lock is taken, a database that
+    /// another process writes to can be read, and so can one on a read-only
+    /// file system. Off by default.
+    pub fn read_only(mut self, read_only: bool) -> DatabaseOptions {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Whether a database that does not exist is created. On by default; a
+    /// read-only database is never created.
+    pub fn create(mut self, create: bool) -> DatabaseOptions {
+        self.create = create;
+        self
+    }
+
+    /// How many threads work for this database, 4,096 at most; the number of processors by default.
+    pub fn threads(mut self, threads: usize) -> DatabaseOptions {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// What file operations go through, for tests that watch or fail them.
+    #[doc(hidden)]
+    pub fn backend(mut self, backend: Arc<dyn Backend>) -> DatabaseOptions {
+        self.backend = Some(backend);
+        self
+    }
+
+    /// Opens the database in directory `path`.
+    ///
+    /// # Errors
+    /// If another process has it open for writing, if it does not exist and may
+    /// not be created, or if the directory cannot be read. A damaged catalog is
+    /// no error: it is rebuilt and a warning is left in [`Database::warnings`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
+        let options = OpenOptions {
+            read_only: self.read_only,
+            create: self.create && !self.read_only,
+        };
+        let backend = self.backend.clone();
+        let backend = backend.unwrap_or_else(|| Arc::new(FileBackend));
+        let pool = start_pool(self.threads)?;
+        let path = path.as_ref();
+        let store = pool.install(|| Store::open_with(backend, path, options))?;
+        Database::start(store, pool, false)
+    }
+
+    /// Opens a database that lives in memory; whether it is read-only or created does not matter to it.
+    ///
+    /// # Errors
+    /// If the threads cannot be started.
+    pub fn in_memory(self) -> Result<Database> {
+        let pool = start_pool(self.threads)?;
+        Database::start(Store::in_memory(), pool, true)
+    }
+}
+
+impl Database {
+    pub(crate) fn start(store: Store, pool: ThreadPool, in_memory: bool) -> Result<Database> {
+        let core = Core::new(store, Arc::new(Runtime::new(pool)));
+        core.runtime.pool.install(|| core.replay())?;
+        let shared = Arc::new(Shared::new(core, in_memory));
+        Ok(Database {
+            session: Arc::new(Session::new(shared)),
+        })
+    }
+
+    /// Opens the database in directory `path`, and creates it if there is none.
+    ///
+    /// # Errors
+    /// As [`DatabaseOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Database::options().open(path)
+    }
+
+    /// Options to open a database with.
+    pub fn options() -> DatabaseOptions {
+        DatabaseOptions {
+            read_only: false,
+            create: true,
+            threads: None,
+            backend: None,
+        }
+    }
+
+    /// A database that lives in memory and is gone when its last handle is dropped.
+    ///
+    /// # Errors
+    /// If the threads cannot be started.
+    pub fn in_memory() -> Result<Database> {
+        Database::options().in_memory()
+    }
+
+    /// The directory of the database; `None` if it lives in memory.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.session.path()
+    }
+
+    /// What was repaired or looked wrong while the database was opened and used, oldest first.
+    pub fn warnings(&self) -> Vec<String> {
+        self.shared().store.warnings()
+    }
+
+    /// Creates an empty corpus.
+    ///
+    /// # Errors
+    /// If there is a corpus of this name (in any case) or the name is not valid.
+    pub fn create_corpus(&self, name: &str, settings: CorpusSettings) -> Result<Corpus> {
+        let interrupt = self.shared().runtime.interrupt();
+        self.session.create_corpus_until(name, settings, &interrupt)
+    }
+
+    /// Drops a corpus. Snapshots and rows that read it stay valid; its space is
+    /// given back when the last of them is gone.
+    ///
+    /// # Errors
+    /// If there is no such corpus.
+    pub fn drop_corpus(&self, name: &str) -> Result<()> {
+        let interrupt = self.shared().runtime.interrupt();
+        self.session.drop_corpus_until(name, &interrupt)
+    }
+
+    /// Begins edits that are made together, as soon as all other writers are done.
+    ///
+    /// A thread that has one must not begin another one, nor write otherwise, before the first is over: it would wait for
+    /// itself.
+    ///
+    /// # Errors
+    /// If the database is open for reading only, an earlier write has failed, or the wait is interrupted or longer than a
+    /// statement may take.
+    pub fn begin(&self) -> Result<Transaction> {
+        self.session.transaction(&self.shared().runtime.interrupt())
+    }
+
+    /// A handle of the same open database with transactions of its own: `BEGIN` in SQL affects it and its clones only.
+    pub fn session(&self) -> Database {
+        let session = Session::new(self.shared().clone());
+        Database {
+            session: Arc::new(session),
+        }
+    }
+
+    /// The corpus called `name`, in any case of ASCII letters.
+    ///
+    /// # Errors
+    /// If there is no such corpus.
+    pub fn corpus(&self, name: &str) -> Result<Corpus> {
+        self.session.corpus(name)
+    }
+
+    /// The names of all corpora, sorted.
+    pub fn corpora(&self) -> Vec<String> {
+        self.session.corpora()
+    }
+
+    /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing.
+    ///
+    /// # Errors
+    /// If the text is not valid SQL, or has several statements.
+    pub fn prepare(&self, sql: &str) -> Result<Statement> {
+        let mut statements = zipfdb_sql::parse(sql)?;
+        match statements.len() {
+            0 | 1 => Ok(Statement::new(&self.session, statements.pop())),
+            count => Err(too_many(count)),
+        }
+    }
+
+    /// Runs one statement and returns its rows.
+    ///
+    /// # Errors
+    /// If the text is not exactly one valid statement, or the statement fails. Rows
+    /// can fail later: each one is a `Result`.
+    pub fn query(&self, sql: &str) -> Result<Rows> {
+        self.query_with(sql, &[])
+    }
+
+    /// Runs one statement with values for its parameters (`?`, `?1`, `$1`).
+    ///
+    /// # Errors
+    /// As [`Database::query`], and if the number of parameters is not the
+    /// number of values. [`Database::prepare`] parses once for many runs.
+    pub fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Rows> {
+        self.query_with_progress(sql, parameters, &NoProgress)
+    }
+
+    /// Runs one statement with each of many parameter sets, and returns the rows of all of them, in order of the sets.
+    ///
+    /// `binding()` in the statement is the 0-based number of the set that a row answers. The statement is parsed once. A
+    /// query runs for a set when its first row is asked for; other statements run at once.
+    ///
+    /// ```
+    /// use zipfdb::{CorpusSettings, Database, Value};
+    ///
+    /// let db = Database::in_memory()?;
+    /// db.create_corpus("letters", CorpusSettings::default())?;
+    /// let sets = [vec![Value::from("dear")], vec![Value::from("yours")]];
+    /// let rows = db.query_many("SELECT COUNT(*) FROM letters WHERE word = ?", &sets)?;
+    /// assert_eq!(rows.count(), 2);
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is not exactly one valid statement, or a set does not fit it; nothing has run then. Rows can fail later,
+    /// and end with the first that does.
+    pub fn query_many(&self, sql: &str, parameters: &[Vec<Value>]) -> Result<Rows> {
+        self.prepare(sql)?.query_many(parameters)
+    }
+
+    /// Runs one statement and reports the progress of long work.
+    ///
+    /// # Errors
+    /// As [`Database::query_with`].
+    pub fn query_with_progress(
+        &self,
+        sql: &str,
+        parameters: &[Value],
+        progress: &dyn Progress,
+    ) -> Result<Rows> {
+        self.prepare(sql)?.query_with_progress(parameters, progress)
+    }
+
+    /// Runs one statement that a [`crate::StatementStream`] has cut out of a longer text;
+    /// errors say where in that text.
+    ///
+    /// # Errors
+    /// As [`Database::query_with`].
+    pub fn query_statement(
+        &self,
+        text: StatementText,
+        parameters: &[Value],
+        progress: &dyn Progress,
+    ) -> Result<Rows> {
+        let parsed = zipfdb_sql::parse_statement(text)?;
+        Statement::new(&self.session, Some(parsed)).query_with_progress(parameters, progress)
+    }
+
+    /// Runs all statements of a text, in order, and drops their rows.
+    ///
+    /// # Errors
+    /// Of the first statement that fails; those before it have taken effect.
+    pub fn execute(&self, sql: &str) -> Result<()> {
+        for parsed in zipfdb_sql::parse(sql)? {
+            for row in Statement::new(&self.session, Some(parsed)).query(&[])? {
+                row?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A handle that interrupts, from any thread, all queries of this database that run at that moment: statements, and the
+    /// tasks and batches that snapshots and transactions are asked for.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.shared().runtime.interrupts.handle()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        self.session.shared()
+    }
+
+    /// What statements of this handle run in.
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &Arc<Session> {
+        &self.session
+    }
+}
+
+fn too_many(count: usize) -> Error {
+    Error::Invalid {
+        subject: "query".into(),
+        reason: format!(
+            "{count} statements where one is expected; hint: `Database::execute` runs several"
+        ),
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Database")
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}

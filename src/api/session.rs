@@ -1,0 +1,151 @@
+//! `Session`: an open database as one line of statements sees it, with the transaction that BEGIN has started.
+//!
+//! Invariant: between BEGIN and COMMIT or ROLLBACK every statement of the session reads and edits in its transaction.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use zipfdb_sql::Schema;
+use zipfdb_storage::{CorpusSettings, Section};
+
+use crate::api::corpus::Corpus;
+use crate::api::shared::Shared;
+use crate::api::snapshot::Snapshot;
+use crate::api::transaction::Transaction;
+use crate::overlay::Batch;
+use crate::runtime::interrupt::Interrupt;
+use crate::{Error, Result};
+
+/// What a database handle shares with its clones only.
+pub(crate) struct Session {
+    shared: Arc<Shared>,
+    /// Between BEGIN and COMMIT.
+    transaction: Mutex<Option<Transaction>>,
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>) -> Session {
+        Session {
+            shared,
+            transaction: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// As [`crate::Database::path`].
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        self.shared.directory().map(Path::to_path_buf)
+    }
+
+    /// The names of all corpora, sorted.
+    pub(crate) fn corpora(&self) -> Vec<String> {
+        let records = self.shared.store.corpora();
+        records.into_iter().map(|record| record.name).collect()
+    }
+
+    /// As [`crate::Database::corpus`].
+    pub(crate) fn corpus(&self, name: &str) -> Result<Corpus> {
+        let record = self.shared.store.corpus(name)?;
+        Ok(Corpus::new(self.shared.clone(), record.name))
+    }
+
+    /// As [`crate::Database::create_corpus`].
+    pub(crate) fn create_corpus_until(
+        &self,
+        name: &str,
+        settings: CorpusSettings,
+        interrupt: &Interrupt,
+    ) -> Result<Corpus> {
+        let _writing = self.shared.runtime.turn(interrupt)?;
+        self.shared.store.create_corpus(name, settings)?;
+        Ok(Corpus::new(self.shared.clone(), name.to_owned()))
+    }
+
+    /// As [`crate::Database::drop_corpus`].
+    pub(crate) fn drop_corpus_until(&self, name: &str, interrupt: &Interrupt) -> Result<()> {
+        let _writing = self.shared.runtime.turn(interrupt)?;
+        let record = self.shared.store.corpus(name)?;
+        self.shared.store.drop_corpus(name)?;
+        self.shared.dropped(&record);
+        Ok(())
+    }
+
+    /// Edits that are made together. What they are to edit is not known, so it waits for all corpora.
+    ///
+    /// # Errors
+    /// If the database is open for reading only, and that of `interrupt`.
+    pub(crate) fn transaction(&self, interrupt: &Interrupt) -> Result<Transaction> {
+        let corpora = self.shared.store.corpora();
+        Transaction::begin(&self.shared, corpora, interrupt)
+    }
+
+    /// BEGIN.
+    pub(crate) fn begin(&self, interrupt: &Interrupt) -> Result<()> {
+        let refused = || Error::Invalid {
+            subject: "BEGIN".into(),
+            reason: "there is a transaction already; hint: COMMIT or ROLLBACK ends it".into(),
+        };
+        if self.is_in_transaction() {
+            return Err(refused());
+        }
+        // Other threads of the session go on meanwhile.
+        let begun = self.transaction(interrupt)?;
+        let mut transaction = self.transaction.lock();
+        if transaction.is_some() {
+            return Err(refused());
+        }
+        *transaction = Some(begun);
+        Ok(())
+    }
+
+    /// The transaction of the session, which `statement` ends.
+    pub(crate) fn end(&self, statement: &str) -> Result<Transaction> {
+        let transaction = self.transaction.lock().take();
+        transaction.ok_or_else(|| Error::Invalid {
+            subject: statement.into(),
+            reason: "there is no transaction; hint: BEGIN starts one".into(),
+        })
+    }
+
+    /// Whether statements are part of a transaction of the session.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.transaction.lock().is_some()
+    }
+
+    /// Makes edits in the session's transaction, or in one of their own.
+    pub(crate) fn edit(&self, corpus: &str, batch: Batch, interrupt: &Interrupt) -> Result<()> {
+        if let Some(transaction) = &mut *self.transaction.lock() {
+            return transaction.edit(corpus, batch, interrupt);
+        }
+        let record = self.shared.store.corpus(corpus)?;
+        let mut edits = Transaction::begin(&self.shared, [record], interrupt)?;
+        edits.edit(corpus, batch, interrupt)?;
+        edits.commit_until(interrupt)
+    }
+
+    /// What statements see of a corpus.
+    pub(crate) fn snapshot(&self, corpus: &str, interrupt: &Interrupt) -> Result<Snapshot> {
+        match &mut *self.transaction.lock() {
+            Some(transaction) => transaction.snapshot_until(corpus, interrupt),
+            None => self.corpus(corpus)?.snapshot_until(interrupt),
+        }
+    }
+}
+
+/// The names that statements are checked against.
+impl Schema for Session {
+    fn corpora(&self) -> Vec<String> {
+        Session::corpora(self)
+    }
+
+    fn section_columns(&self) -> Vec<String> {
+        let sections = Section::ALL.iter();
+        sections
+            .map(|section| format!("{}_size", section.name()))
+            .collect()
+    }
+}

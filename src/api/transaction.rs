@@ -1,0 +1,343 @@
+//! `Transaction`: edits of files that happen together or not at all.
+//!
+//! The invariant: a transaction is the only writer while it lives; it sees its own edits, nobody else does before they are
+//! committed. Every edit of the database is made by one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zipfdb_sql::setting::Durability as DurabilitySetting;
+use zipfdb_storage::{CorpusRecord, Durability};
+
+use crate::Result;
+use crate::answer::CorpusView;
+use crate::answer::StoredView;
+use crate::api::shared::Shared;
+use crate::api::snapshot::Snapshot;
+use crate::overlay::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
+use crate::overlay::mixed::{Answer, Operation, Target};
+use crate::overlay::{Batch, Insertion, Overlay, at_row, check_name};
+use crate::runtime::device::Run;
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::turns::Turn;
+
+/// Of a mixed batch of so many operations nobody looks whether it is interrupted: they are done before somebody could.
+const OPERATIONS_UNWATCHED: usize = 256;
+
+/// Edits that are made together; from [`crate::Database::begin`].
+///
+/// Other writers of the database wait until it is committed or dropped, readers do not. Dropped without
+/// [`Transaction::commit`], nothing has happened. The rows of one call see the texts as they were before it ("in batch");
+/// calls see what those before them did ("in sequence").
+///
+/// ```
+/// use zipfdb::{CorpusSettings, Database};
+///
+/// let db = Database::in_memory()?;
+/// db.create_corpus("notes", CorpusSettings::default())?;
+/// let mut edits = db.begin()?;
+/// edits.append_many("notes", &[("a.txt", "the cat"), ("b.txt", "a dog")])?;
+/// edits.insert_many("notes", &[("a.txt", 4, "black "), ("a.txt", 7, " sat")])?;
+/// assert_eq!(edits.snapshot("notes")?.extract("a.txt", 0, 99)?, b"the black cat sat");
+/// assert_eq!(db.corpus("notes")?.files()?.len(), 0);
+/// edits.commit()?;
+/// assert_eq!(db.corpus("notes")?.snapshot()?.count_in("a.txt", "black")?, 1);
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
+pub struct Transaction {
+    shared: Arc<Shared>,
+    turn: Turn,
+    corpora: Vec<EditedCorpus>,
+    /// In the order in which they were made, with the place of their corpus in `corpora`.
+    batches: Vec<(usize, Arc<Batch>)>,
+    durability: Durability,
+}
+
+/// A corpus with edits of a transaction.
+struct EditedCorpus {
+    record: CorpusRecord,
+    stored: Arc<StoredView>,
+    overlay: Overlay,
+    /// The newest view, which may be of a state before the last edits.
+    view: Option<Arc<CorpusView>>,
+}
+
+impl Transaction {
+    /// As [`crate::Database::begin`], for edits of these corpora, until `interrupt` ends the wait.
+    ///
+    /// # Errors
+    /// If the database is open for reading only, and that of `interrupt`.
+    pub(crate) fn begin(
+        shared: &Arc<Shared>,
+        corpora: impl IntoIterator<Item = CorpusRecord>,
+        interrupt: &Interrupt,
+    ) -> Result<Transaction> {
+        shared.hold(corpora, interrupt)?;
+        let turn = shared.runtime.turn(interrupt)?;
+        let durability = match shared.runtime.settings.lock().durability {
+            DurabilitySetting::Full => Durability::Full,
+            DurabilitySetting::Normal => Durability::Normal,
+            DurabilitySetting::Off => Durability::Off,
+        };
+        Ok(Transaction {
+            shared: shared.clone(),
+            turn,
+            corpora: Vec::new(),
+            batches: Vec::new(),
+            durability,
+        })
+    }
+
+    /// What the edits are to outlive once they are committed; if nobody says otherwise, what `SET durability` says. A commit
+    /// waits for those before it in the same corpora all the same, as they asked.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+    }
+
+    /// Appends texts to files: pairs of a name and a text. A file that is not there is created.
+    ///
+    /// # Errors
+    /// If there is no such corpus, a name cannot be, the database cannot be written, or it is interrupted or out of time as a
+    /// statement; nothing is appended then.
+    pub fn append_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        let interrupt = self.shared.runtime.interrupt();
+        let rows = appends_by_file(rows)?;
+        for (append, row) in &rows {
+            if check_name(&append.file).is_err() {
+                // It is an error unless there is such a file.
+                self.check_append(corpus, &append.file, *row)?;
+            }
+        }
+        let rows = rows.into_iter().map(|(append, _)| append).collect();
+        self.edit(corpus, Batch::Insert(rows), &interrupt)
+    }
+
+    /// Inserts texts into files: a name, the byte of the file before which to insert, and a text. Offsets are those before
+    /// the call; texts for one offset keep their order.
+    ///
+    /// # Errors
+    /// As [`Transaction::append_many`], and if there is no such file or an offset lies behind its end.
+    pub fn insert_many<F, T>(&mut self, corpus: &str, rows: &[(F, u64, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        let interrupt = self.shared.runtime.interrupt();
+        let mut names = Names::default();
+        let texts = shared_texts(rows.iter().map(|(_, _, text)| text.as_ref()))?;
+        let rows = (rows.iter().zip(texts)).map(|((file, offset, _), text)| Insertion {
+            file: names.shared(file.as_ref()),
+            offset: Some(*offset),
+            text,
+        });
+        let rows = rows.collect();
+        self.edit(corpus, Batch::Insert(rows), &interrupt)
+    }
+
+    /// Gives files new texts: pairs of a name and a text. A file that is not there is created; of several texts for one file
+    /// the last one counts.
+    ///
+    /// # Errors
+    /// As [`Transaction::append_many`].
+    pub fn replace_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
+    where
+        F: AsRef<str>,
+        T: AsRef<[u8]>,
+    {
+        let interrupt = self.shared.runtime.interrupt();
+        let texts = shared_texts(rows.iter().map(|(_, text)| text.as_ref()))?;
+        let rows = (rows.iter().zip(texts)).map(|((file, _), text)| (file.as_ref().into(), text));
+        let rows = rows.collect();
+        self.edit(corpus, Batch::Replace(rows), &interrupt)
+    }
+
+    /// Deletes files.
+    ///
+    /// # Errors
+    /// If there is no such corpus, one of the files is not there, or the database cannot be written; nothing is deleted then.
+    pub fn delete_many<F: AsRef<str>>(&mut self, corpus: &str, files: &[F]) -> Result<()> {
+        let files = files.iter().map(|file| file.as_ref().into());
+        let interrupt = self.shared.runtime.interrupt();
+        self.edit(corpus, Batch::Delete(files.collect()), &interrupt)
+    }
+
+    /// Answers questions and makes edits in order: each sees what the edits before it did.
+    ///
+    /// # Errors
+    /// If an operation names a file that is not there or an offset behind its end, a name cannot be, a segment is damaged, or
+    /// it is interrupted or out of time as a statement; nothing has happened then.
+    pub fn mixed_many(
+        &mut self,
+        corpus: &str,
+        operations: &[Operation<'_>],
+    ) -> Result<Vec<Answer>> {
+        let at = self.corpus(corpus)?;
+        let edited = &mut self.corpora[at];
+        let adds = |operation: &Operation<'_>| {
+            matches!(
+                operation,
+                Operation::Insert { .. } | Operation::Append { .. }
+            )
+        };
+        if operations.iter().any(adds) {
+            self.shared
+                .refuse_if_held(&edited.record, &edited.overlay)?;
+        }
+        let target = Target {
+            stored: &edited.stored,
+            overlay: &mut edited.overlay,
+            tokenizer: edited.record.settings.tokenizer,
+            run: Run::to_the_end(),
+        };
+        let pool = &self.shared.runtime.pool;
+        // A few are done before another thread would have begun to look.
+        let (answers, batches) = match operations.len() <= OPERATIONS_UNWATCHED {
+            true => pool.install(|| target.run(operations))?,
+            false => self.shared.runtime.interrupt().attend(|stop| {
+                let run = Run::until(stop);
+                pool.install(|| Target { run, ..target }.run(operations))
+            })?,
+        };
+        let batches = batches.into_iter();
+        (self.batches).extend(batches.map(|batch| (at, Arc::new(batch))));
+        Ok(answers)
+    }
+
+    /// The corpus with the edits made so far.
+    ///
+    /// # Errors
+    /// If there is no such corpus, a segment is damaged, or it is interrupted.
+    pub fn snapshot(&mut self, corpus: &str) -> Result<Snapshot> {
+        let interrupt = self.shared.runtime.interrupts.begin(0);
+        self.snapshot_until(corpus, &interrupt)
+    }
+
+    /// As `snapshot`, for a statement.
+    pub(crate) fn snapshot_until(
+        &mut self,
+        corpus: &str,
+        interrupt: &Interrupt,
+    ) -> Result<Snapshot> {
+        let at = self.corpus(corpus)?;
+        let edited = &mut self.corpora[at];
+        let known = edited.view.take();
+        let known = known.filter(|view| view.overlay().is_same(&edited.overlay));
+        let view = match known {
+            Some(view) => view,
+            None => {
+                let tokenizer = edited.record.settings.tokenizer;
+                let (stored, overlay) = (edited.stored.clone(), edited.overlay.clone());
+                let view = interrupt.apart(&self.shared.runtime.pool, move |stop| {
+                    CorpusView::new(stored, overlay, tokenizer, stop)
+                });
+                Arc::new(view?)
+            }
+        };
+        edited.view = Some(view.clone());
+        Ok(Snapshot::new(self.shared.runtime.clone(), view))
+    }
+
+    /// Makes the edits happen: readers see them when it returns, and they are as durable as asked.
+    ///
+    /// # Errors
+    /// If it is interrupted or out of time before the log is written: then nothing has happened. If the log cannot be written:
+    /// what of the edits reached the disk is seen when the database is opened again; until then nothing can be written.
+    pub fn commit(self) -> Result<()> {
+        let interrupt = self.shared.runtime.interrupt();
+        self.commit_until(&interrupt)
+    }
+
+    /// As `commit`; where others have to come first it waits until `interrupt` ends that.
+    pub(crate) fn commit_until(mut self, interrupt: &Interrupt) -> Result<()> {
+        if self.batches.is_empty() {
+            return Ok(());
+        }
+        let records = (self.batches.iter())
+            .map(|(corpus, batch)| encode(self.corpora[*corpus].record.id, batch, interrupt))
+            .collect::<Result<Vec<_>>>()?;
+        let mut commits: Vec<CorpusCommit> = (self.corpora.drain(..))
+            .map(|edited| CorpusCommit {
+                corpus: edited.record.id,
+                overlay: edited.overlay,
+                batches: Vec::new(),
+            })
+            .collect();
+        for (corpus, batch) in self.batches.drain(..) {
+            commits[corpus].batches.push(batch);
+        }
+        commits.retain(|commit| !commit.batches.is_empty());
+        let shared = &self.shared;
+        let corpora: Vec<u64> = commits.iter().map(|commit| commit.corpus).collect();
+        let append = || Ok(shared.store.append(&records)?);
+        let ensure =
+            |position, durability| Ok(shared.store.ensure_durable(position, durability)?);
+        (shared.edits).commit(self.turn, commits, self.durability, append, ensure)?;
+        for corpus in corpora {
+            shared.recompress_if_due(corpus, interrupt);
+        }
+        Ok(())
+    }
+
+    /// Takes the edits back, as dropping it does.
+    pub fn rollback(self) {}
+
+    /// Makes edits, after those before.
+    pub(crate) fn edit(&mut self, corpus: &str, batch: Batch, interrupt: &Interrupt) -> Result<()> {
+        let at = self.corpus(corpus)?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let edited = &mut self.corpora[at];
+        if !matches!(batch, Batch::Delete(_)) {
+            self.shared
+                .refuse_if_held(&edited.record, &edited.overlay)?;
+        }
+        let mut pace = interrupt.pace();
+        (edited.overlay).apply(&batch, &*edited.stored, &mut || pace.step())?;
+        self.batches.push((at, Arc::new(batch)));
+        Ok(())
+    }
+
+    /// Whether text can be appended to a file that is there or else is created.
+    fn check_append(&mut self, corpus: &str, file: &str, row: usize) -> Result<()> {
+        let at = self.corpus(corpus)?;
+        let edited = &self.corpora[at];
+        match edited.overlay.has(file, &*edited.stored) {
+            true => Ok(()),
+            false => check_name(file).map_err(|error| at_row(row, error)),
+        }
+    }
+
+    /// The place of a corpus among those that are edited.
+    ///
+    /// # Errors
+    /// If there is none, or a commit has failed: the tip holds it, and readers do not see it.
+    fn corpus(&mut self, name: &str) -> Result<usize> {
+        self.shared.store.check_writable()?;
+        let id = self.shared.store.corpus(name)?.id;
+        if let Some(at) = (self.corpora.iter()).position(|edited| edited.record.id == id) {
+            return Ok(at);
+        }
+        let (record, stored) = self.shared.stored_view(name)?;
+        let overlay = self.shared.edits.tip(record.id);
+        self.corpora.push(EditedCorpus {
+            overlay: overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into())),
+            record,
+            stored,
+            view: None,
+        });
+        Ok(self.corpora.len() - 1)
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (formatter.debug_struct("Transaction"))
+            .field("batches", &self.batches.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,227 @@
+//! Recompression in the background.
+//!
+//! The invariant: at most one thread recompresses for a database, and it has ended when the database is closed. It works on
+//! half of the threads that there are, so that readers keep the others, and where the system has priorities of threads its own
+//! have a low one, so that a reader who wakes up runs at once. A recompression that fails is tried again by itself, after
+//! longer and longer times; meanwhile edits stay pending, up to a limit beyond which text is refused.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::{self, JoinHandle};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use zipfdb_storage::CorpusRecord;
+
+use crate::api::core::Core;
+use crate::error::{no_threads, with_causes};
+use crate::maintain::recompress::{Scope, recompress};
+use crate::overlay::Overlay;
+use crate::runtime::interrupt::{Interrupt, check};
+use crate::runtime::sync;
+use crate::runtime::sync::Mutex;
+use crate::{Error, NoProgress, Result};
+
+mod queue;
+
+use queue::Queue;
+
+/// A corpus is recompressed when this share of it is pending, if that is more than its threshold.
+const PENDING_SHARE: u64 = 20;
+
+/// Writers wait when so many times the threshold is pending.
+const PENDING_FACTOR_MAX: u64 = 2;
+
+/// No text is taken when so many times the threshold is pending: writers wait before their turn, and are refused while
+/// recompression fails.
+const PENDING_FACTOR_HELD: u64 = 4;
+
+/// Recompresses corpora of a database.
+#[derive(Debug, Default)]
+pub(crate) struct Background {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Background {
+    /// Has a corpus recompressed if much of it is pending, and waits for that if it is far too much, until `interrupt` ends it.
+    pub(crate) fn recompress_if_due(&self, core: &Arc<Core>, corpus: u64, interrupt: &Interrupt) {
+        let Some(record) = core
+            .store
+            .corpora()
+            .into_iter()
+            .find(|record| record.id == corpus)
+        else {
+            return;
+        };
+        let pending = core.edits.pending_bytes(corpus);
+        if pending < record.settings.recompress_threshold {
+            return;
+        }
+        let threshold = threshold(core, &record);
+        if pending < threshold {
+            return;
+        }
+        self.queue.add(corpus, || self.start(core, &record));
+        if pending >= threshold.saturating_mul(PENDING_FACTOR_MAX) {
+            // What was committed stays so: a statement whose time is up has done its work all the same.
+            drop(self.queue.wait(corpus, || interrupt.check()));
+        }
+    }
+
+    /// Waits while far more of a corpus is pending than a writer may leave, as long as somebody works on it.
+    ///
+    /// # Errors
+    /// That of `interrupt`.
+    pub(crate) fn hold(
+        &self,
+        core: &Core,
+        record: &CorpusRecord,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        match is_held(core, record, core.edits.pending_bytes(record.id)) {
+            true => self.queue.wait(record.id, || interrupt.check()),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses text for a corpus if recompressing it fails and more is pending in `overlay` than memory should be left to.
+    ///
+    /// # Errors
+    /// `Held`.
+    pub(crate) fn refuse_if_held(
+        &self,
+        core: &Arc<Core>,
+        record: &CorpusRecord,
+        overlay: &Overlay,
+    ) -> Result<()> {
+        let Some(reason) = core.failures.reason(record.id) else {
+            return Ok(());
+        };
+        let pending = overlay.pending_bytes();
+        if !is_held(core, record, pending) {
+            return Ok(());
+        }
+        // Without a thread nobody else tries again.
+        self.queue.add(record.id, || self.start(core, record));
+        Err(Error::Held {
+            corpus: record.name.clone(),
+            pending,
+            reason,
+        })
+    }
+
+    /// A corpus has been recompressed otherwise: nothing is to be tried again.
+    pub(crate) fn recompressed(&self, core: &Core, corpus: u64) {
+        core.failures.clear(corpus);
+        self.queue.forget(corpus);
+    }
+
+    /// Ends the recompression of a corpus that was dropped.
+    pub(crate) fn cancel(&self, corpus: u64) {
+        self.queue.cancel(corpus);
+    }
+
+    /// Starts a thread where none runs; `false` if the system refuses.
+    fn start(&self, core: &Arc<Core>, record: &CorpusRecord) -> bool {
+        let mut running = self.thread.lock();
+        if let Some(earlier) = running.take() {
+            // It has nothing left to do but to end.
+            let _ = earlier.join();
+        }
+        let (queue, shared) = (self.queue.clone(), core.clone());
+        let thread = thread::Builder::new().name("zipfdb-recompress".into());
+        match thread.spawn(move || run(&queue, &shared)) {
+            Ok(handle) => {
+                *running = Some(handle);
+                true
+            }
+            Err(error) => {
+                let reason = format!("cannot start a thread: {error}");
+                core.failures.add(record.id, &record.name, reason);
+                false
+            }
+        }
+    }
+}
+
+/// How many bytes of a corpus are pending before it is recompressed.
+fn threshold(core: &Core, record: &CorpusRecord) -> u64 {
+    let size = core
+        .stored_view(&record.name)
+        .map_or(0, |(_, stored)| stored.bytes());
+    let threshold = record.settings.recompress_threshold;
+    threshold.max(size / PENDING_SHARE)
+}
+
+/// Whether a corpus takes no text any more while so much is pending.
+fn is_held(core: &Core, record: &CorpusRecord, pending: u64) -> bool {
+    let is_held = |threshold: u64| pending >= threshold.saturating_mul(PENDING_FACTOR_HELD);
+    is_held(record.settings.recompress_threshold) && is_held(threshold(core, record))
+}
+
+fn run(queue: &Queue, core: &Core) {
+    let mut pool = None;
+    queue.run(|corpus, stop| {
+        let mut records = core.store.corpora().into_iter();
+        let record = records.find(|record| record.id == corpus)?;
+        let done = recompress_due(core, &mut pool, &record.name, stop);
+        match done {
+            Ok(()) => core.failures.clear(corpus),
+            Err(Error::Interrupted) => {}
+            Err(error) => {
+                return Some((core.failures).add(corpus, &record.name, with_causes(&error)));
+            }
+        }
+        None
+    });
+}
+
+/// Recompresses what is due of a corpus, in a pool that is started if it is not yet.
+fn recompress_due(
+    core: &Core,
+    pool: &mut Option<ThreadPool>,
+    name: &str,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let pool = match pool {
+        Some(pool) => pool,
+        None => pool.insert(half_of(core.runtime.pool.current_num_threads())?),
+    };
+    let go_on = || check(stop);
+    recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on).map(drop)
+}
+
+fn half_of(threads: usize) -> Result<ThreadPool> {
+    let pool = ThreadPoolBuilder::new()
+        .num_threads((threads / 2).max(1))
+        .thread_name(|index| format!("zipfdb-recompress-{index}"))
+        .start_handler(|_| give_way())
+        .build();
+    pool.map_err(no_threads)
+}
+
+/// How much less of a processor a thread gets than others that want it: a tenth.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 10;
+
+/// Lets threads of others go first, from now on.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::{process::setpriority_process, thread::gettid};
+        // Linux tells threads apart here. What a system refuses costs readers some milliseconds.
+        if let Err(error) = setpriority_process(Some(gettid()), NICENESS) {
+            tracing::debug!("recompression keeps its priority: {error}");
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.lock().take() {
+            // A panic in it has been printed, and left the database as it was.
+            let _ = thread.join();
+        }
+    }
+}

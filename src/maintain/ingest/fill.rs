@@ -1,0 +1,339 @@
+//! All threads at once: chunks of files to drafts, in order.
+//!
+//! Each thread reads a chunk, tokenizes it and puts it where it belongs; nobody is the master. The invariant: chunks
+//! reach [`Drafts`] in the order they were handed out, so threads decide only who does what. A draft that is full ends
+//! the work until the next is asked for; the few chunks after it are kept for that.
+
+use super::draft::{Draft, Drafts, FileStretch, Limits, TokenizedChunk};
+use super::read::{Chunk, Failure, Reader, read_file};
+use super::texts::Texts;
+use crate::paths::sources::{OnError, Unreadable};
+use crate::runtime::interrupt::check;
+use crate::tokenize::{Interner, LocalDictionary, tokenize};
+use crate::{Error, Progress, Result};
+use parking_lot::{Condvar, Mutex};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+use zipfdb_storage::CorpusSettings;
+
+/// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
+const CHUNK_BYTES_MAX: usize = 4 << 20;
+
+/// A part of a file is never smaller, however small segments are to be.
+const CHUNK_BYTES_MIN: usize = 4 << 10;
+
+/// How many chunks, for each thread, may be ahead of the slowest one.
+const CHUNKS_AHEAD: usize = 4;
+
+/// Fills one draft after the other with the chunks of all files.
+pub struct Filling<'a> {
+    texts: &'a dyn Texts,
+    settings: &'a CorpusSettings,
+    on_error: OnError,
+    workers: Vec<Worker>,
+    reading: Mutex<Reading<'a>>,
+    arrivals: Mutex<Arrivals>,
+    /// Signalled when `next` of the arrivals grows or they stop.
+    arrived: Condvar,
+    /// Time passed in [`Filling::fill`], divided in proportion to what the threads spent on reading ...
+    pub read_time: Duration,
+    /// ... and on tokenizing.
+    pub tokenize_time: Duration,
+}
+
+/// What one thread reads and tokenizes with.
+#[derive(Default)]
+struct Worker {
+    text: Vec<u8>,
+    interner: Interner,
+}
+
+struct Reading<'a> {
+    reader: Reader<'a>,
+    /// How many chunks have been handed out.
+    chunks: usize,
+}
+
+/// Puts chunks back in order.
+struct Arrivals {
+    drafts: Drafts,
+    /// How many chunks are in `drafts`.
+    next: usize,
+    /// Those that arrived before an earlier one.
+    early: BTreeMap<usize, TokenizedChunk>,
+    /// Nobody should start another chunk.
+    stop: bool,
+    /// The failure at the earliest chunk.
+    failure: Option<(usize, Error)>,
+    unreadable: Vec<Unreadable>,
+    /// Thread time since the draft before.
+    read: Duration,
+    tokenize: Duration,
+}
+
+impl<'a> Filling<'a> {
+    /// Reads nothing yet.
+    pub fn new(
+        texts: &'a dyn Texts,
+        settings: &'a CorpusSettings,
+        limits: Limits,
+        on_error: OnError,
+    ) -> Filling<'a> {
+        let chunk_bytes = usize::try_from(settings.segment_size)
+            .unwrap_or(CHUNK_BYTES_MAX)
+            .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        Filling {
+            texts,
+            settings,
+            on_error,
+            workers: (0..rayon::current_num_threads())
+                .map(|_| Worker::default())
+                .collect(),
+            reading: Mutex::new(Reading {
+                reader: Reader::new(texts, settings.tokenizer, chunk_bytes),
+                chunks: 0,
+            }),
+            arrivals: Mutex::new(Arrivals {
+                drafts: Drafts::new(limits),
+                next: 0,
+                early: BTreeMap::new(),
+                stop: false,
+                failure: None,
+                unreadable: Vec::new(),
+                read: Duration::ZERO,
+                tokenize: Duration::ZERO,
+            }),
+            arrived: Condvar::new(),
+            read_time: Duration::ZERO,
+            tokenize_time: Duration::ZERO,
+        }
+    }
+
+    /// The next draft and whether it is the last; `None` if there are no files.
+    ///
+    /// Uses the current rayon pool. After an error there is no next draft.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] and [`Error::Io`] for the first file that cannot be read and must not be skipped;
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub fn fill(
+        &mut self,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> Result<Option<(Draft, bool)>> {
+        let start = Instant::now();
+        let mut no_more = false;
+        if !self.arrivals.get_mut().drafts.has_full() {
+            self.arrivals.get_mut().stop = false;
+            let mut workers = mem::take(&mut self.workers);
+            workers.par_iter_mut().for_each(|worker| {
+                let _stop = StopOnPanic(self);
+                self.work(worker, progress, stop);
+            });
+            self.workers = workers;
+            check(stop)?;
+            // Nobody stopped the workers, so they ran out of files.
+            no_more = !self.arrivals.get_mut().stop;
+        }
+        let arrivals = self.arrivals.get_mut();
+        if let Some((_, error)) = arrivals.failure.take() {
+            return Err(error);
+        }
+        let wall = start.elapsed();
+        let read = mem::take(&mut arrivals.read).as_secs_f64();
+        let tokenize = mem::take(&mut arrivals.tokenize).as_secs_f64();
+        let both = read + tokenize;
+        let share = if both > 0.0 { read / both } else { 0.0 };
+        self.read_time += wall.mul_f64(share);
+        self.tokenize_time += wall - wall.mul_f64(share);
+        Ok(arrivals.drafts.pop(no_more))
+    }
+
+    /// The files that were skipped so far.
+    pub fn take_unreadable(&mut self) -> Vec<Unreadable> {
+        mem::take(&mut self.arrivals.get_mut().unreadable)
+    }
+
+    /// Reads and tokenizes chunks until a draft is full or there are no more.
+    fn work(&self, worker: &mut Worker, progress: &dyn Progress, stop: &AtomicBool) {
+        loop {
+            if check(stop).is_err() {
+                return self.stop();
+            }
+            let (number, chunk, read) = {
+                let mut reading = self.reading.lock();
+                if self.arrivals.lock().stop {
+                    return;
+                }
+                let start = Instant::now();
+                match reading.reader.next(&mut worker.text, stop) {
+                    Ok(Some(chunk)) => {
+                        reading.chunks += 1;
+                        (reading.chunks - 1, chunk, start.elapsed())
+                    }
+                    Ok(None) => return,
+                    Err(failure) => {
+                        self.fail(reading.chunks, failure);
+                        continue;
+                    }
+                }
+            };
+            self.wait_for_others(number);
+            let mut made = MadeChunk {
+                tokenized: TokenizedChunk {
+                    pieces: Vec::new(),
+                    ids: Vec::new(),
+                    dictionary: LocalDictionary::default(),
+                },
+                read,
+                tokenize: Duration::ZERO,
+            };
+            match chunk {
+                Chunk::Files(files) => {
+                    for source in files {
+                        if check(stop).is_err() {
+                            return self.stop();
+                        }
+                        let start = Instant::now();
+                        let result = read_file(self.texts, source, &mut worker.text);
+                        made.read += start.elapsed();
+                        match result {
+                            Ok(()) => made.push(self, worker, source, 0, true),
+                            Err(error) => self.fail(
+                                number,
+                                Failure {
+                                    source,
+                                    error,
+                                    is_partly_read: false,
+                                },
+                            ),
+                        }
+                    }
+                }
+                Chunk::Part {
+                    source,
+                    first_byte,
+                    is_last,
+                } => made.push(self, worker, source, first_byte, is_last),
+            }
+            (made.tokenized.ids, made.tokenized.dictionary) = worker.interner.take();
+            made.tokenized.ids.shrink_to_fit();
+            progress.advance(made.tokenized.pieces.iter().map(|piece| piece.bytes).sum());
+            self.arrive(number, made);
+        }
+    }
+
+    /// Lets nobody start another chunk.
+    fn stop(&self) {
+        self.arrivals.lock().stop = true;
+        self.arrived.notify_all();
+    }
+
+    /// Keeps fast threads from piling up chunks behind a slow one.
+    fn wait_for_others(&self, number: usize) {
+        let ahead_max = CHUNKS_AHEAD * rayon::current_num_threads();
+        let mut arrivals = self.arrivals.lock();
+        while number > arrivals.next + ahead_max && !arrivals.stop {
+            self.arrived.wait(&mut arrivals);
+        }
+    }
+
+    fn arrive(&self, number: usize, made: MadeChunk) {
+        let mut arrivals = self.arrivals.lock();
+        let arrivals = &mut *arrivals;
+        arrivals.read += made.read;
+        arrivals.tokenize += made.tokenize;
+        arrivals.early.insert(number, made.tokenized);
+        while let Some(chunk) = arrivals.early.remove(&arrivals.next) {
+            arrivals.next += 1;
+            arrivals.drafts.push(chunk);
+        }
+        arrivals.stop |= arrivals.drafts.has_full();
+        self.arrived.notify_all();
+    }
+
+    /// Notes that a file of chunk `number` cannot be read.
+    fn fail(&self, number: usize, failure: Failure) {
+        let path = self.texts.path(failure.source);
+        let mut arrivals = self.arrivals.lock();
+        if self.on_error == OnError::Skip && !failure.is_partly_read {
+            let reason = failure.error.to_string();
+            arrivals.unreadable.push(Unreadable { path, reason });
+            return;
+        }
+        let error = if failure.is_partly_read {
+            Error::Io {
+                action: "read",
+                path,
+                source: failure.error,
+            }
+        } else {
+            Error::Unreadable {
+                path,
+                reason: failure.error.to_string(),
+                more: 0,
+            }
+        };
+        if arrivals
+            .failure
+            .as_ref()
+            .is_none_or(|(first, _)| number < *first)
+        {
+            arrivals.failure = Some((number, error));
+        }
+        arrivals.stop = true;
+        self.arrived.notify_all();
+    }
+}
+
+/// A tokenized chunk and the time it took.
+struct MadeChunk {
+    tokenized: TokenizedChunk,
+    read: Duration,
+    tokenize: Duration,
+}
+
+impl MadeChunk {
+    /// Tokenizes the worker's text as the next piece.
+    fn push(
+        &mut self,
+        filling: &Filling<'_>,
+        worker: &mut Worker,
+        source: usize,
+        first_byte: u64,
+        is_last: bool,
+    ) {
+        let start = Instant::now();
+        let interner = &mut worker.interner;
+        let (tokens, words) = (interner.tokens(), interner.words());
+        tokenize(filling.settings.tokenizer, &worker.text, interner);
+        let mut crc32 = crc32fast::Hasher::new();
+        crc32.update(&worker.text);
+        self.tokenized.pieces.push(FileStretch {
+            source,
+            source_bytes: filling.texts.bytes(source),
+            first_byte,
+            is_last,
+            bytes: worker.text.len() as u64,
+            tokens: interner.tokens() - tokens,
+            words: interner.words() - words,
+            crc32,
+        });
+        self.tokenize += start.elapsed();
+    }
+}
+
+/// Wakes everybody up if a thread panics, who would wait for its chunk for ever otherwise.
+struct StopOnPanic<'a, 'b>(&'a Filling<'b>);
+
+impl Drop for StopOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Files to chunks of text, in order.
+//!
+//! A chunk is a few small files or a stretch of one large file that ends where [`chunk_end`] allows. Which is which
+//! depends on the files alone: on their order, sizes and bytes, never on where they come from ([`Texts`]).
+
+use super::texts::{OpenText, Texts, changed};
+use crate::paths::sources::SIZE_UNKNOWN;
+use crate::runtime::interrupt::{NEVER, check};
+use crate::tokenize::chunk_end;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use zipfdb_storage::Tokenizer;
+
+/// A stretch of a large file without a place to cut grows up to this, then it is cut where it is, perhaps in a word.
+const UNCUT_BYTES_MAX: usize = 64 << 20;
+
+/// Most files of one chunk.
+const FILES_MAX: usize = 4096;
+
+/// What to read next.
+pub enum Chunk {
+    /// These files, still to be read one by one with [`read_file`].
+    Files(Range<usize>),
+    /// A stretch of one file, in the buffer given to [`Reader::next`].
+    Part {
+        /// The file.
+        source: usize,
+        /// Where in the file the stretch starts.
+        first_byte: u64,
+        /// Whether the file ends with it.
+        is_last: bool,
+    },
+}
+
+/// Hands out the chunks of all files.
+pub struct Reader<'a> {
+    texts: &'a dyn Texts,
+    tokenizer: Tokenizer,
+    chunk_bytes: usize,
+    next_source: usize,
+    /// The large file that is being read.
+    large: Option<Large<'a>>,
+}
+
+/// Why a file could not be read: which, and what happened.
+pub struct Failure {
+    /// The file.
+    pub source: usize,
+    /// What happened.
+    pub error: io::Error,
+    /// Whether chunks of the file have been handed out already.
+    pub is_partly_read: bool,
+}
+
+struct Large<'a> {
+    opened: Opened<'a>,
+    source: usize,
+    /// How much of the file has been handed out.
+    first_byte: u64,
+    /// What has been read and not been handed out.
+    rest: Vec<u8>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `texts` whose chunks have about `chunk_bytes` bytes at most.
+    pub fn new(texts: &'a dyn Texts, tokenizer: Tokenizer, chunk_bytes: usize) -> Reader<'a> {
+        Reader {
+            texts,
+            tokenizer,
+            chunk_bytes,
+            next_source: 0,
+            large: None,
+        }
+    }
+
+    /// The next chunk; `text` is cleared and, for a part of a file, filled.
+    ///
+    /// After a failure the file is skipped: reading can go on with the next one. Waiting for a pipe fails once `stop` is
+    /// set.
+    pub fn next(
+        &mut self,
+        text: &mut Vec<u8>,
+        stop: &AtomicBool,
+    ) -> Result<Option<Chunk>, Failure> {
+        text.clear();
+        if self.large.is_none() {
+            let first = self.next_source;
+            let mut bytes = 0;
+            for text in (first..self.texts.len()).take(FILES_MAX) {
+                bytes = self.texts.bytes(text).saturating_add(bytes);
+                if bytes > self.chunk_bytes as u64 {
+                    break;
+                }
+                self.next_source += 1;
+            }
+            if self.next_source > first {
+                return Ok(Some(Chunk::Files(first..self.next_source)));
+            }
+            if first == self.texts.len() {
+                return Ok(None);
+            }
+            self.next_source += 1;
+            let opened = Opened::open(self.texts, first).map_err(|error| Failure {
+                source: first,
+                error,
+                is_partly_read: false,
+            })?;
+            self.large = Some(Large {
+                opened,
+                source: first,
+                first_byte: 0,
+                rest: Vec::new(),
+            });
+        }
+        let mut large = self.large.take().expect("opened above");
+        match large.next(text, self.tokenizer, self.chunk_bytes, stop) {
+            Ok(chunk) => {
+                if !matches!(chunk, Chunk::Part { is_last: true, .. }) {
+                    self.large = Some(large);
+                }
+                Ok(Some(chunk))
+            }
+            Err(error) => Err(Failure {
+                source: large.source,
+                error,
+                is_partly_read: large.first_byte > 0,
+            }),
+        }
+    }
+}
+
+impl Large<'_> {
+    fn next(
+        &mut self,
+        text: &mut Vec<u8>,
+        tokenizer: Tokenizer,
+        chunk_bytes: usize,
+        stop: &AtomicBool,
+    ) -> io::Result<Chunk> {
+        text.try_reserve(self.rest.len())?;
+        text.append(&mut self.rest);
+        let first_byte = self.first_byte;
+        let source = self.source;
+        let mut size = chunk_bytes;
+        let is_last = loop {
+            let wanted = size.saturating_sub(text.len());
+            self.opened.read(text, wanted, stop)?;
+            if self.opened.bytes_left == 0 {
+                self.opened.text.finish()?;
+                break true;
+            }
+            let end = chunk_end(tokenizer, text).or((size >= UNCUT_BYTES_MAX).then_some(size));
+            if let Some(end) = end {
+                self.rest.try_reserve(text.len() - end)?;
+                self.rest.extend_from_slice(&text[end..]);
+                text.truncate(end);
+                break false;
+            }
+            size *= 2;
+        };
+        self.first_byte += text.len() as u64;
+        Ok(Chunk::Part {
+            source,
+            first_byte,
+            is_last,
+        })
+    }
+}
+
+/// Reads a whole file into `text`, which is cleared before.
+pub fn read_file(texts: &dyn Texts, source: usize, text: &mut Vec<u8>) -> io::Result<()> {
+    text.clear();
+    let mut opened = Opened::open(texts, source)?;
+    // Those whose size is not known are never read whole, and of others no read waits.
+    opened.read(text, usize::MAX, &NEVER)?;
+    opened.text.finish()
+}
+
+/// A file that is read from its start to its end.
+struct Opened<'a> {
+    text: Box<dyn OpenText + 'a>,
+    bytes_left: u64,
+}
+
+impl<'a> Opened<'a> {
+    fn open(texts: &'a dyn Texts, text: usize) -> io::Result<Opened<'a>> {
+        Ok(Opened {
+            text: texts.open(text)?,
+            bytes_left: texts.bytes(text),
+        })
+    }
+
+    /// Appends the next `bytes` bytes, or all that are left, to `text`.
+    fn read(&mut self, text: &mut Vec<u8>, bytes: usize, stop: &AtomicBool) -> io::Result<()> {
+        let bytes = self.bytes_left.min(bytes as u64);
+        text.try_reserve(bytes as usize)?;
+        let size = text.len() as u64 + bytes;
+        loop {
+            let missing = size - text.len() as u64;
+            match (&mut self.text).take(missing).read_to_end(text) {
+                Ok(_) => break,
+                // What was read until then is in `text`.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    check(stop).map_err(io::Error::other)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let is_short = (text.len() as u64) < size;
+        match self.bytes_left {
+            SIZE_UNKNOWN if is_short => self.bytes_left = 0,
+            SIZE_UNKNOWN => {}
+            _ if is_short => return Err(changed()),
+            _ => self.bytes_left -= bytes,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::paths::sources::Source;
+    use std::fs::{self, File};
+    use std::path::PathBuf;
+    use std::time::{Duration, SystemTime};
+    use tempfile::TempDir;
+
+    fn source(top: &TempDir, name: &str, content: &[u8]) -> Source {
+        let path: PathBuf = top.path().join(name);
+        fs::write(&path, content).unwrap();
+        Source {
+            name: name.to_owned(),
+            path,
+            bytes: content.len() as u64,
+        }
+    }
+
+    /// Reads two chunks of a file, changes it, and reads on until it fails.
+    fn failure_after(change: impl Fn(&Source)) -> Failure {
+        let top = TempDir::new().unwrap();
+        let sources = vec![source(&top, "file", &b"some words ".repeat(1000))];
+        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let mut text = Vec::new();
+        for _ in 0..2 {
+            assert!(reader.next(&mut text, &NEVER).is_ok());
+        }
+        change(&sources[0]);
+        let failure = loop {
+            match reader.next(&mut text, &NEVER) {
+                Ok(chunk) => assert!(chunk.is_some()),
+                Err(failure) => break failure,
+            }
+        };
+        assert!(
+            reader
+                .next(&mut text, &NEVER)
+                .is_ok_and(|chunk| chunk.is_none())
+        );
+        failure
+    }
+
+    #[test]
+    fn a_file_that_changes_halfway_is_an_error() {
+        let write = |content: &[u8]| {
+            let content = content.to_vec();
+            move |source: &Source| fs::write(&source.path, &content).unwrap()
+        };
+        let touch = |source: &Source| {
+            let later = SystemTime::now() + Duration::from_secs(5);
+            let file = File::options().write(true).open(&source.path).unwrap();
+            file.set_modified(later).unwrap();
+        };
+        for failure in [
+            failure_after(write(b"shorter")),
+            failure_after(write(&b"longer ".repeat(5000))),
+            failure_after(touch),
+        ] {
+            assert!(failure.is_partly_read);
+            assert_eq!(failure.error.to_string(), "it changed while it was read");
+        }
+    }
+
+    /// A text that is larger than any memory.
+    struct Huge;
+
+    impl Texts for Huge {
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn name(&self, _text: usize) -> &str {
+            "huge"
+        }
+
+        fn bytes(&self, _text: usize) -> u64 {
+            1 << 60
+        }
+
+        fn path(&self, _text: usize) -> PathBuf {
+            "huge".into()
+        }
+
+        fn open(&self, _text: usize) -> io::Result<Box<dyn OpenText + '_>> {
+            Ok(Box::new(Huge))
+        }
+    }
+
+    impl Read for Huge {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            Ok(buffer.len())
+        }
+    }
+
+    impl OpenText for Huge {
+        fn finish(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_text_that_memory_cannot_hold_is_an_error() {
+        let error = read_file(&Huge, 0, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+    }
+
+    #[test]
+    fn small_files_share_a_chunk_and_large_ones_have_several() {
+        let top = TempDir::new().unwrap();
+        let large = b"some words ".repeat(230);
+        let sources = vec![
+            source(&top, "a", b"one"),
+            source(&top, "b", b""),
+            source(&top, "c", &large),
+            source(&top, "d", &b"x".repeat(999)),
+            source(&top, "e", b"yy"),
+        ];
+        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let mut text = Vec::new();
+        let mut chunks = Vec::new();
+        let mut read = Vec::new();
+        while let Ok(Some(chunk)) = reader.next(&mut text, &NEVER) {
+            chunks.push(match chunk {
+                Chunk::Files(files) => format!("{files:?}"),
+                Chunk::Part {
+                    first_byte,
+                    is_last,
+                    ..
+                } => {
+                    assert_eq!(first_byte, read.len() as u64);
+                    read.extend_from_slice(&text);
+                    format!("{} {is_last}", text.len())
+                }
+            });
+        }
+        assert_eq!(
+            chunks,
+            ["0..2", "994 false", "996 false", "540 true", "3..4", "4..5"]
+        );
+        assert_eq!(read, large);
+    }
+
+    #[test]
+    fn a_stretch_without_a_place_to_cut_grows() {
+        let top = TempDir::new().unwrap();
+        let content = [&b"x".repeat(10_000)[..], &b" y".repeat(9000)].concat();
+        let sources = vec![source(&top, "file", &content)];
+        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let mut text = Vec::new();
+        assert!(reader.next(&mut text, &NEVER).is_ok());
+        assert!(text.len() > 10_000 && text.len() < content.len());
+    }
+}

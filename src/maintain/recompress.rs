@@ -1,0 +1,269 @@
+//! Edits and segments to new segments.
+//!
+//! The invariant: texts do not change. All edits that stand in the log when a recompression begins are in its segments;
+//! what is committed meanwhile is applied anew to these. Readers go on with what they have, writers wait only while the new
+//! segments take the place of the old ones.
+//!
+//! A full recompression makes all segments as one COPY of the current files would, so the bytes are the same. One that is
+//! *due* takes the segments that edits touch, and small ones when there are too many of about one size, so that every byte
+//! is written again about once for each fourfold growth of the corpus, beside what edits of its own segment cost.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rayon::ThreadPool;
+use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
+
+use crate::answer::CorpusView;
+use crate::answer::StoredView;
+use crate::api::core::Core;
+use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts};
+use crate::overlay::edits::Base;
+use crate::overlay::{Overlay, StoredFiles};
+use crate::tokenize::UNICODE_VERSION;
+use crate::{Error, Progress, Result};
+
+/// What a recompression did.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Recompression {
+    /// How many segments went.
+    pub replaced: usize,
+    /// The segments that came.
+    pub segments: Vec<SegmentInfo>,
+    /// How many files were written again, and how many bytes they have.
+    pub files: u64,
+    /// Their size.
+    pub bytes: u64,
+}
+
+/// What to recompress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Everything, so that the segments are those of one COPY.
+    All,
+    /// What edits touch, and what has become too small.
+    Due,
+}
+
+/// So many segments that are not much larger than what is to be written are written along.
+const TIER_SEGMENTS_MAX: usize = 4;
+
+/// A segment is much larger from this factor on.
+const TIER_FACTOR: u64 = 4;
+
+/// The sizes of files as they are in a view, which is what new segments will have.
+struct ViewFiles<'a>(&'a CorpusView);
+
+impl StoredFiles for ViewFiles<'_> {
+    fn bytes(&self, file: &str) -> Option<u64> {
+        let files = self.0.files();
+        self.0.find_file(file).map(|file| files[file].bytes)
+    }
+
+    fn no_such_file(&self, file: &str) -> Error {
+        self.0.no_such_file(file)
+    }
+}
+
+/// Merges edits and segments of a corpus; none if there is nothing to do. Parallel work runs in `pool`, of which the caller
+/// is no thread: it waits for its turns.
+///
+/// `go_on` says whether it is to go on, and is asked wherever it waits; `stop` is set when it is not.
+///
+/// # Errors
+/// If a segment is damaged, the disk is full, the corpus was dropped, or that of `go_on`: nothing has changed then.
+pub(crate) fn recompress(
+    core: &Core,
+    pool: &ThreadPool,
+    corpus: &str,
+    scope: Scope,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<Option<Recompression>> {
+    let _one = core.runtime.recompressing.wait_while(go_on)?;
+    // Everything in the log up to here is in the tip.
+    let (record, stored, overlay, position, is_pending) = {
+        let _turn = core.runtime.writing.wait_while(go_on)?;
+        let (record, stored) = core.stored_view(corpus)?;
+        let overlay = core.edits.tip(record.id);
+        let overlay = overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into()));
+        let is_pending = core.edits.is_pending(record.id);
+        let position = core.store.log_position();
+        (record, stored, overlay, position, is_pending)
+    };
+    let is_edited = !overlay.is_empty();
+    let tokenizer = record.settings.tokenizer;
+    let view = pool.install(|| CorpusView::new(stored.clone(), overlay, tokenizer, stop))?;
+    let view = Arc::new(view);
+    let replaced: Vec<u64> = match scope {
+        Scope::All if !is_edited && is_one_copy(&record, &stored) => Vec::new(),
+        Scope::All => record.segments.clone(),
+        Scope::Due => due(&record, &view)?,
+    };
+    // Edits that cancel each other out are merged too: what the log says of their files must be over.
+    if replaced.is_empty() && !is_edited && !is_pending {
+        return Ok(None);
+    }
+    let files = files_of(&view, &replaced)?;
+    let texts = pool.install(|| ViewTexts::new(view.clone(), files, stop))?;
+    let mut publication = core
+        .store
+        .begin_recompression(corpus, &replaced, position)?;
+    if publication.corpus().id != record.id {
+        // Dropped, and another one created that has the name: what was read here is not its.
+        return Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
+            corpus: record.name,
+        }));
+    }
+    let mut segments = Vec::new();
+    let means = Means {
+        stop,
+        devices: Some(&core.runtime.devices),
+    };
+    let bytes = texts.total_bytes();
+    let meter = (core.runtime.underway).begin(record.id, &replaced, bytes, progress);
+    let report = pool.install(|| {
+        ingest_texts(&texts, &record.settings, &meter, means, &mut |segment| {
+            let info = write(core, &mut publication, &segment)?;
+            segments.push(info.segment_id);
+            Ok(info)
+        })
+    })?;
+    let kept = record.segments.iter().filter(|id| !replaced.contains(id));
+    let mut base: Vec<u64> = segments.iter().chain(kept).copied().collect();
+    base.sort_unstable();
+
+    let turn = core.runtime.writing.wait_while(go_on)?;
+    go_on()?;
+    let files = ViewFiles(&view);
+    let base = Base {
+        segments: base.into(),
+        files: &files,
+        go_on,
+    };
+    (core.edits).rebase(&turn, record.id, position, base, || {
+        publication.commit()?;
+        Ok(core.store.log_position())
+    })?;
+    Ok(Some(Recompression {
+        replaced: replaced.len(),
+        segments: report.segments,
+        files: report.files,
+        bytes: report.bytes,
+    }))
+}
+
+/// Writes a segment of a publication.
+pub(crate) fn write(
+    core: &Core,
+    publication: &mut Publication,
+    segment: &NewSegment,
+) -> Result<SegmentInfo> {
+    let (header, path) = publication.next_segment(UNICODE_VERSION, segment.is_last)?;
+    Ok(SegmentWriter::write(
+        core.store.backend(),
+        &path,
+        &header,
+        &segment.files,
+        &segment.dictionary,
+        &segment.grammar,
+    )?)
+}
+
+/// Whether the segments are what one COPY of the files would make.
+fn is_one_copy(record: &CorpusRecord, stored: &StoredView) -> bool {
+    let headers = stored
+        .segments()
+        .iter()
+        .filter_map(|segment| segment.header());
+    let headers: Vec<_> = headers.collect();
+    headers.len() == record.segments.len()
+        && headers
+            .windows(2)
+            .all(|pair| pair[0].publication == pair[1].publication)
+        && (headers.iter()).all(|header| {
+            header.settings.segment_size == record.settings.segment_size
+                && header.unicode_version == UNICODE_VERSION
+        })
+        && (0..)
+            .zip(&headers)
+            .all(|(index, header)| header.publication_index == index)
+        && headers.last().is_none_or(|header| header.publication_last)
+}
+
+/// The segments that are to be replaced.
+fn due(record: &CorpusRecord, view: &CorpusView) -> Result<Vec<u64>> {
+    let stored = view.stored();
+    let sizes: Vec<u64> = (stored.segments().iter())
+        .map(|segment| segment.text_bytes())
+        .collect();
+    let mut chosen: BTreeSet<usize> = BTreeSet::new();
+    // What is to be written again: the edited files, and the others of their segments.
+    let mut bytes = 0;
+    for (name, _) in view.overlay().files() {
+        match stored.find_file(name) {
+            Some(file) => chosen.extend(stored.segments_of(file)),
+            None => {
+                bytes += view
+                    .find_file(name)
+                    .map_or(0, |file| view.files()[file].bytes)
+            }
+        }
+    }
+    loop {
+        close(stored, &mut chosen)?;
+        let written = bytes + chosen.iter().map(|&segment| sizes[segment]).sum::<u64>();
+        let full = record.settings.segment_size / 2;
+        let of_tier = |&segment: &usize| {
+            !chosen.contains(&segment)
+                && sizes[segment] < full
+                && sizes[segment] / TIER_FACTOR < written
+        };
+        let smaller: Vec<usize> = (0..sizes.len()).filter(of_tier).collect();
+        if smaller.len() < TIER_SEGMENTS_MAX {
+            break;
+        }
+        chosen.extend(smaller);
+    }
+    Ok(chosen
+        .into_iter()
+        .map(|segment| record.segments[segment])
+        .collect())
+}
+
+/// Adds the segments that have parts of files of chosen ones.
+fn close(stored: &StoredView, chosen: &mut BTreeSet<usize>) -> Result<()> {
+    let mut rest: Vec<usize> = chosen.iter().copied().collect();
+    while let Some(segment) = rest.pop() {
+        for file in stored.files_in(segment)? {
+            for other in stored.segments_of(file) {
+                if chosen.insert(other) {
+                    rest.push(other);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The files that new segments are to hold: those in the replaced ones, and those that no segment has.
+fn files_of(view: &CorpusView, replaced: &[u64]) -> Result<Vec<u32>> {
+    let stored = view.stored();
+    let mut is_kept = vec![false; view.files().len()];
+    for (index, segment) in stored.segments().iter().enumerate() {
+        if replaced.contains(&segment.id()) {
+            continue;
+        }
+        for file in stored.files_in(index)? {
+            if let Some(file) = view.find_file(&stored.files()[file].name) {
+                is_kept[file] = true;
+            }
+        }
+    }
+    // Files are numbered by u32.
+    let files = (0..is_kept.len() as u32).filter(|&file| !is_kept[file as usize]);
+    Ok(files.collect())
+}

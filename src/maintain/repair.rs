@@ -1,0 +1,299 @@
+//! A new database of what can be read of a damaged one.
+//!
+//! The invariant: the damaged database is only read, and what is not told to be lost is there: texts that have the checksum
+//! they were written with, and the edits of the record log on top of them, up to where something is missing before them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zipfdb_storage::{Durability, RepairTarget, Salvage, SalvagedCorpus, SegmentReader};
+
+use crate::api::database::Database;
+use crate::api::transaction::Transaction;
+use crate::overlay::edits::decode;
+use crate::overlay::{Batch, Insertion};
+use crate::runtime::start_pool;
+use crate::{Error, Progress, Result};
+
+/// What [`repair`] has saved, and what it could not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// How many corpora the new database has.
+    pub corpora: u64,
+    /// How many files they have.
+    pub files: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// What is lost, one line each.
+    pub lost: Vec<String>,
+    /// What was damaged and has harmed nothing.
+    pub notes: Vec<String>,
+}
+
+/// Copies all that can be read of the database `source`, which may be damaged, to a new one in `target`.
+///
+/// Nothing is written to `source`, and nobody should write to it meanwhile. Costs about what importing all files does. Of a
+/// file that spans several segments the parts that are left are saved as files of their own, called `NAME.from-BYTE`; its
+/// beginning keeps the name. Until it is done nobody can open the new database, and if it is cut short it starts over when
+/// it is called again.
+///
+/// # Errors
+/// If there is something else at `target`, `source` is what a repair has not finished or has no segments directory that can be listed, or the new database cannot be
+/// written. Damage is no error: see [`RepairReport::lost`].
+pub fn repair(
+    source: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    progress: &dyn Progress,
+) -> Result<RepairReport> {
+    let (source, target) = (source.as_ref(), target.as_ref());
+    if !RepairTarget::is_free(target)? {
+        return Err(Error::Invalid {
+            subject: target.display().to_string(),
+            reason: "it exists; hint: name a directory for the repaired database that does not"
+                .into(),
+        });
+    }
+    let salvage = Salvage::read(source)?;
+    let target = RepairTarget::begin(target, source)?;
+    let report = save(&salvage, &target, progress)?;
+    target.finish()?;
+    Ok(report)
+}
+
+/// Builds the new database and closes it.
+fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Result<RepairReport> {
+    let pool = start_pool(None)?;
+    let store = pool.install(|| target.open())?;
+    let database = Database::start(store, pool, false)?;
+    let mut report = RepairReport {
+        lost: salvage.lost().to_vec(),
+        notes: salvage.notes().to_vec(),
+        ..RepairReport::default()
+    };
+    progress.begin("copy", 0);
+    let mut rescues = Vec::new();
+    for corpus in salvage.corpora() {
+        database.create_corpus(&corpus.name, corpus.settings.clone())?;
+        let mut rescue = Rescue::new(&database, corpus);
+        for segment in &corpus.segments {
+            match corpus.open_segment(segment) {
+                Ok(reader) => rescue.copy_segment(&reader, progress)?,
+                Err(error) => rescue.lose_segment(&error),
+            }
+        }
+        rescue.end_parts();
+        rescues.push((corpus.id, rescue));
+    }
+    let mut failed = Ok(());
+    salvage.replay(|record| {
+        let rescue = rescues.iter_mut().find(|(id, _)| *id == record.corpus());
+        if let (Some((_, rescue)), true) = (rescue, failed.is_ok()) {
+            failed = decode(&record).and_then(|batch| rescue.edit(&batch));
+        }
+    });
+    failed?;
+    progress.end();
+    for (_, rescue) in rescues {
+        let corpus = database.corpus(&rescue.corpus.name)?;
+        corpus.recompress(progress)?;
+        let files = corpus.files()?;
+        report.corpora += 1;
+        report.files += files.len() as u64;
+        report.bytes += files.iter().map(|file| file.bytes).sum::<u64>();
+        report.lost.extend(rescue.lost);
+        report.lost.extend(rescue.lost_files.into_values());
+    }
+    Ok(report)
+}
+
+/// Bytes that are given to the new database at once.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// A corpus that is copied.
+struct Rescue<'a> {
+    database: &'a Database,
+    corpus: &'a SalvagedCorpus,
+    /// Files that are there, whole or not.
+    present: HashSet<String>,
+    /// Files whose parts are being copied, and how much of them has been.
+    begun: HashMap<String, u64>,
+    /// Files that have later parts under other names.
+    parts: HashMap<String, Vec<String>>,
+    /// Nobody knows the names of some files that are lost.
+    has_unknown: bool,
+    lost: Vec<String>,
+    /// By name, until such a file is replaced or deleted.
+    lost_files: BTreeMap<String, String>,
+}
+
+impl<'a> Rescue<'a> {
+    fn new(database: &'a Database, corpus: &'a SalvagedCorpus) -> Rescue<'a> {
+        Rescue {
+            database,
+            corpus,
+            present: HashSet::new(),
+            begun: HashMap::new(),
+            parts: HashMap::new(),
+            has_unknown: false,
+            lost: Vec::new(),
+            lost_files: BTreeMap::new(),
+        }
+    }
+
+    fn lose_segment(&mut self, error: &dyn std::error::Error) {
+        self.has_unknown = true;
+        let name = &self.corpus.name;
+        self.lost.push(format!(
+            "the files of a segment of corpus \"{name}\", whose names cannot be read: {error}"
+        ));
+    }
+
+    fn lose_file(&mut self, file: &str, what: &str) {
+        let name = &self.corpus.name;
+        let lost = format!("file \"{file}\" of corpus \"{name}\": {what}");
+        self.lost_files.entry(file.to_owned()).or_insert(lost);
+    }
+
+    /// Copies the files of a segment.
+    fn copy_segment(&mut self, reader: &SegmentReader, progress: &dyn Progress) -> Result<()> {
+        let pool = &self.database.shared().runtime.pool;
+        let entries = match pool.install(|| reader.files()) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.lose_segment(&error);
+                return Ok(());
+            }
+        };
+        let mut rows: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut size = 0;
+        for (index, entry) in entries.iter().enumerate() {
+            let file = &entry.name;
+            let content = match pool.install(|| reader.content(index)) {
+                Ok(content) => content,
+                Err(error) => {
+                    let end = entry.first_byte + entry.bytes;
+                    let lost = format!("bytes {} to {end}: {error}", entry.first_byte);
+                    self.lose_file(file, &lost);
+                    continue;
+                }
+            };
+            let end = entry.first_byte + entry.bytes;
+            let begun = self.begun.remove(file);
+            let target = if begun.unwrap_or(0) == entry.first_byte {
+                if !entry.last_part {
+                    self.begun.insert(file.clone(), end);
+                }
+                file.clone()
+            } else {
+                self.lose_file(file, "bytes before some that are saved under another name");
+                let name = format!("{file}.from-{}", entry.first_byte);
+                self.parts
+                    .entry(file.clone())
+                    .or_default()
+                    .push(name.clone());
+                name
+            };
+            self.present.insert(target.clone());
+            size += content.len();
+            progress.advance(entry.bytes);
+            rows.push((target, content));
+            if size >= BATCH_BYTES {
+                self.append(&std::mem::take(&mut rows))?;
+                size = 0;
+            }
+        }
+        self.append(&rows)
+    }
+
+    fn append(&self, rows: &[(String, Vec<u8>)]) -> Result<()> {
+        let mut edits = self.begin()?;
+        edits.append_many(&self.corpus.name, rows)?;
+        edits.commit()
+    }
+
+    /// All is made durable by the recompression at the end.
+    fn begin(&self) -> Result<Transaction> {
+        let mut edits = self.database.begin()?;
+        edits.set_durability(Durability::Off);
+        Ok(edits)
+    }
+
+    /// All segments have been copied.
+    fn end_parts(&mut self) {
+        for (file, end) in std::mem::take(&mut self.begun) {
+            self.lose_file(&file, &format!("what follows byte {end}"));
+        }
+    }
+
+    /// Makes the edits of a record, file by file, where the files are whole.
+    fn edit(&mut self, batch: &Batch) -> Result<()> {
+        let interrupt = self.database.shared().runtime.interrupt();
+        let mut edits = self.begin()?;
+        for (file, batch) in by_file(batch) {
+            match batch {
+                Batch::Insert(_) if self.lost_files.contains_key(&*file) => continue,
+                Batch::Insert(_) if !self.present.contains(&*file) && self.has_unknown => {
+                    self.lost.push(format!(
+                        "file \"{file}\" of corpus \"{}\": perhaps what it had before it was appended to",
+                        self.corpus.name
+                    ));
+                }
+                Batch::Insert(_) => {}
+                Batch::Replace(_) | Batch::Delete(_) => {
+                    self.lost_files.remove(&*file);
+                    let parts = self.parts.remove(&*file).unwrap_or_default();
+                    edits.delete_many(&self.corpus.name, &parts)?;
+                }
+            }
+            let is_deleted = matches!(batch, Batch::Delete(_));
+            if is_deleted && !self.present.remove(&*file) {
+                continue; // it was lost
+            }
+            match edits.edit(&self.corpus.name, batch, &interrupt) {
+                Ok(()) if is_deleted => {}
+                Ok(()) => drop(self.present.insert(file.to_string())),
+                // Offsets were made for another text than the one that is left.
+                Err(error @ (Error::Invalid { .. } | Error::NoSuchFile { .. })) => {
+                    self.lose_file(&file, &format!("a change and those after it: {error}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        edits.commit()
+    }
+}
+
+/// What a batch does to each file, in order of name. Files know nothing of each other.
+fn by_file(batch: &Batch) -> BTreeMap<Arc<str>, Batch> {
+    match batch {
+        Batch::Insert(rows) => {
+            let mut files: BTreeMap<Arc<str>, Vec<Insertion>> = BTreeMap::new();
+            for row in rows {
+                files.entry(row.file.clone()).or_default().push(row.clone());
+            }
+            let files = files.into_iter();
+            files
+                .map(|(file, rows)| (file, Batch::Insert(rows)))
+                .collect()
+        }
+        Batch::Replace(rows) => {
+            let mut files: BTreeMap<Arc<str>, Vec<(Arc<str>, Bytes)>> = BTreeMap::new();
+            for row in rows {
+                files.entry(row.0.clone()).or_default().push(row.clone());
+            }
+            let files = files.into_iter();
+            files
+                .map(|(file, rows)| (file, Batch::Replace(rows)))
+                .collect()
+        }
+        Batch::Delete(files) => {
+            let files = files.iter().cloned();
+            files
+                .map(|file| (file.clone(), Batch::Delete(vec![file])))
+                .collect()
+        }
+    }
+}

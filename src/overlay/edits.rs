@@ -1,0 +1,443 @@
+//! The edits of a database that are not merged yet: what readers see of them, and what the next writer builds on.
+//!
+//! The invariant: what is visible is durable as its committer asked, and so is everything before it; the tip of a corpus
+//! holds every commit in the log. It is a writer's turn until its commit stands in the log and in the tip, so commits have one
+//! order; they wait for the disk after it, together.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zipfdb_storage::{Durability, Edit, LogPosition, LogRecord, Store};
+
+use super::runtime::sync::Mutex;
+use super::runtime::turns::Turn;
+use crate::Result;
+use crate::answer::StoredView;
+use crate::overlay::{Batch, Insertion, Overlay, StoredFiles, rows_by_file};
+use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::reserved;
+
+/// The edits of all corpora, by the numbers of these.
+#[derive(Debug, Default)]
+pub(crate) struct Edits {
+    corpora: Mutex<HashMap<u64, CorpusEdits>>,
+}
+
+/// The edits of a corpus.
+#[derive(Clone, Debug, Default)]
+struct CorpusEdits {
+    /// With every commit in the log.
+    tip: Overlay,
+    /// What readers see, and the position of its last commit.
+    visible: Overlay,
+    visible_at: LogPosition,
+    /// What the overlays were made of: what is to be done again when what they rest on is replaced.
+    batches: Vec<(LogPosition, Arc<Batch>)>,
+    asked: Asked,
+}
+
+/// The last commits that are to survive something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    /// A power cut.
+    full: LogPosition,
+    /// The end of the process.
+    normal: LogPosition,
+}
+
+impl Asked {
+    /// With a commit at `position` as well.
+    fn and(self, position: LogPosition, durability: Durability) -> Asked {
+        let Asked { full, normal } = self;
+        match durability {
+            Durability::Full => Asked {
+                full: position,
+                normal,
+            },
+            Durability::Normal => Asked {
+                full,
+                normal: position,
+            },
+            Durability::Off => self,
+        }
+    }
+
+    /// What either asks for.
+    fn or(self, other: Asked) -> Asked {
+        Asked {
+            full: self.full.max(other.full),
+            normal: self.normal.max(other.normal),
+        }
+    }
+}
+
+/// What a commit does to a corpus.
+#[derive(Debug)]
+pub(crate) struct CorpusCommit {
+    pub(crate) corpus: u64,
+    /// The tip with the edits of the commit.
+    pub(crate) overlay: Overlay,
+    pub(crate) batches: Vec<Arc<Batch>>,
+}
+
+impl Edits {
+    /// What readers see of a corpus.
+    pub(crate) fn visible(&self, corpus: u64) -> Overlay {
+        let corpora = self.corpora.lock();
+        (corpora.get(&corpus)).map_or_else(Overlay::default, |edits| edits.visible.clone())
+    }
+
+    /// What the next commit to a corpus is to add to; none if it has no edits.
+    pub(crate) fn tip(&self, corpus: u64) -> Option<Overlay> {
+        let corpora = self.corpora.lock();
+        corpora.get(&corpus).map(|edits| edits.tip.clone())
+    }
+
+    /// Whether the log has commits to a corpus that are not merged, even if nothing is left of what they did.
+    pub(crate) fn is_pending(&self, corpus: u64) -> bool {
+        let corpora = self.corpora.lock();
+        (corpora.get(&corpus)).is_some_and(|edits| !edits.batches.is_empty())
+    }
+
+    /// About how many bytes of a corpus are pending.
+    pub(crate) fn pending_bytes(&self, corpus: u64) -> u64 {
+        let corpora = self.corpora.lock();
+        (corpora.get(&corpus)).map_or(0, |edits| edits.tip.pending_bytes())
+    }
+
+    /// All files that edits of a corpus name.
+    pub(crate) fn files(&self, corpus: u64) -> HashSet<Arc<str>> {
+        let corpora = self.corpora.lock();
+        let batches = corpora.get(&corpus).map(|edits| &edits.batches[..]);
+        let batches = batches.unwrap_or_default().iter();
+        batches
+            .flat_map(|(_, batch)| batch.files().cloned())
+            .collect()
+    }
+
+    /// Makes a commit: `append` puts it into the log and says where it stands, `ensure` returns when the log up to a position
+    /// is as durable as it is told. Others may write while it waits for that.
+    ///
+    /// It also waits for what committers before it asked for in the same corpora: readers see their edits with its own.
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub(crate) fn commit(
+        &self,
+        turn: Turn,
+        commits: Vec<CorpusCommit>,
+        durability: Durability,
+        append: impl FnOnce() -> Result<LogPosition>,
+        ensure: impl Fn(LogPosition, Durability) -> Result<()>,
+    ) -> Result<()> {
+        let position = append()?;
+        let asked = self.append(position, durability, &commits);
+        drop(turn);
+        ensure(asked.full, Durability::Full)?;
+        ensure(asked.normal, Durability::Normal)?;
+        ensure(position, durability)?;
+        self.publish(position, commits);
+        Ok(())
+    }
+
+    /// Adds a commit, which stands in the log at `position`, to the tips. Returns what was asked for in its corpora.
+    fn append(
+        &self,
+        position: LogPosition,
+        durability: Durability,
+        commits: &[CorpusCommit],
+    ) -> Asked {
+        let mut corpora = self.corpora.lock();
+        let mut asked = Asked::default();
+        for commit in commits {
+            let edits = corpora.entry(commit.corpus).or_default();
+            edits.tip = commit.overlay.clone();
+            let batches = commit.batches.iter().cloned();
+            edits.batches.extend(batches.map(|batch| (position, batch)));
+            edits.asked = edits.asked.and(position, durability);
+            asked = asked.or(edits.asked);
+        }
+        asked
+    }
+
+    /// Shows a commit to readers, with all before it.
+    fn publish(&self, position: LogPosition, commits: Vec<CorpusCommit>) {
+        let mut corpora = self.corpora.lock();
+        for commit in commits {
+            // A later commit may have come to this point before, or what it rests on was replaced, with it in the new tip.
+            if let Some(edits) = corpora.get_mut(&commit.corpus)
+                && edits.visible_at < position
+            {
+                edits.visible = commit.overlay;
+                edits.visible_at = position;
+            }
+        }
+    }
+
+    /// Forgets the edits of a corpus that is gone.
+    pub(crate) fn forget(&self, corpus: u64) {
+        self.corpora.lock().remove(&corpus);
+    }
+
+    /// Puts edits of a corpus on other segments: those that stand in the log after `merged`, where `base` holds what the
+    /// others did. `publish` makes its segments live and all edits before durable, and says where the log ends.
+    ///
+    /// # Errors
+    /// Those of `base.go_on` and of `publish`; nothing has changed then.
+    pub(crate) fn rebase(
+        &self,
+        _turn: &Turn,
+        corpus: u64,
+        merged: LogPosition,
+        base: Base<'_>,
+        publish: impl FnOnce() -> Result<LogPosition>,
+    ) -> Result<()> {
+        let rebased = self.rebased(corpus, merged, base)?;
+        let position = publish()?;
+        self.replace(rebased, position);
+        Ok(())
+    }
+
+    /// The batches of a corpus that stand in the log after `merged`, on other segments: what they make of these.
+    fn rebased(&self, corpus: u64, merged: LogPosition, base: Base<'_>) -> Result<Rebased> {
+        let batches = {
+            let corpora = self.corpora.lock();
+            let batches = corpora.get(&corpus).map(|edits| &edits.batches[..]);
+            let after = |(position, _): &&(LogPosition, _)| *position > merged;
+            batches
+                .unwrap_or_default()
+                .iter()
+                .filter(after)
+                .cloned()
+                .collect()
+        };
+        let mut rebased = Rebased {
+            corpus,
+            overlay: Overlay::new(base.segments),
+            batches,
+        };
+        for (_, batch) in &rebased.batches {
+            rebased
+                .overlay
+                .apply(batch, base.files, &mut || (base.go_on)())?;
+        }
+        Ok(rebased)
+    }
+
+    /// Takes edits that were rebased in the same turn; they are durable, and the log ends at `position`.
+    fn replace(&self, rebased: Rebased, position: LogPosition) {
+        let mut corpora = self.corpora.lock();
+        let edits = corpora.entry(rebased.corpus).or_default();
+        edits.tip = rebased.overlay.clone();
+        edits.visible = rebased.overlay;
+        edits.visible_at = position;
+        edits.batches = rebased.batches;
+    }
+
+    /// Takes up what stands in the log of a store that was just opened. `stored` gives the stored files of a corpus and the
+    /// numbers of their segments.
+    ///
+    /// # Errors
+    /// If the log or the file table of a segment cannot be read, or an edit does not fit the files.
+    pub(crate) fn replay(
+        &self,
+        store: &Store,
+        mut stored: impl FnMut(u64) -> Result<(Arc<StoredView>, Arc<[u64]>)>,
+    ) -> Result<()> {
+        let mut views: HashMap<u64, Arc<StoredView>> = HashMap::new();
+        let mut corpora: HashMap<u64, CorpusEdits> = HashMap::new();
+        store.replay(|position, record| {
+            let corpus = record.corpus();
+            let edits = corpora.entry(corpus).or_default();
+            let view = match views.entry(corpus) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(entry) => {
+                    let (view, base) = stored(corpus)?;
+                    edits.tip = Overlay::new(base);
+                    entry.insert(view)
+                }
+            };
+            let batch = decode(&record)?;
+            edits.tip.apply(&batch, &**view, &mut || Ok(()))?;
+            edits.visible_at = position;
+            edits.batches.push((position, Arc::new(batch)));
+            Ok::<(), crate::Error>(())
+        })?;
+        for edits in corpora.values_mut() {
+            edits.visible = edits.tip.clone();
+        }
+        *self.corpora.lock() = corpora;
+        Ok(())
+    }
+}
+
+/// What edits are put on.
+pub(crate) struct Base<'a> {
+    /// Ascending.
+    pub(crate) segments: Arc<[u64]>,
+    /// Those of the segments.
+    pub(crate) files: &'a dyn StoredFiles,
+    /// Whether to go on; asked at each row.
+    pub(crate) go_on: &'a dyn Fn() -> Result<()>,
+}
+
+/// Edits on other stored files than those they were made on.
+struct Rebased {
+    corpus: u64,
+    overlay: Overlay,
+    batches: Vec<(LogPosition, Arc<Batch>)>,
+}
+
+/// What the log keeps of a batch.
+///
+/// # Errors
+/// If it is too large, or the statement has to end.
+pub(crate) fn encode(
+    corpus: u64,
+    batch: &Batch,
+    interrupt: &Interrupt,
+) -> Result<LogRecord<'static>> {
+    let record = match batch {
+        Batch::Insert(rows) => {
+            let rows = until(rows, |row| row.text.len(), interrupt);
+            LogRecord::insert(
+                corpus,
+                rows.map(|row| (&*row.file, row.offset, &row.text[..])),
+            )
+        }
+        Batch::Replace(rows) => {
+            let rows = until(rows, |(_, text)| text.len(), interrupt);
+            LogRecord::replace(corpus, rows.map(|(file, text)| (&**file, &text[..])))
+        }
+        Batch::Delete(files) => {
+            let files = until(files, |_| 0, interrupt);
+            LogRecord::delete(corpus, files.map(|file| &**file))
+        }
+    };
+    // What lacks rows is not taken.
+    interrupt.check()?;
+    Ok(record?)
+}
+
+/// Rows of so many bytes, and no more of them once the statement has to end.
+fn until<'a, T>(
+    rows: &'a [T],
+    bytes: impl Fn(&T) -> usize + Clone,
+    interrupt: &Interrupt,
+) -> impl Iterator<Item = &'a T> + Clone {
+    /// Bytes of text that take as long as all else of a row.
+    const ROW_BYTES: usize = 1 << 8;
+    let mut pace = interrupt.pace();
+    let mut goes_on = move |row: &&T| pace.work(bytes(row) + ROW_BYTES).is_ok();
+    rows.iter().take_while(move |row| goes_on(row))
+}
+
+/// The batch that a record keeps.
+///
+/// # Errors
+/// If the system has no memory for it.
+pub(crate) fn decode(record: &LogRecord<'_>) -> Result<Batch> {
+    let mut names = Names::default();
+    let mut inserted = Vec::new();
+    let mut replaced = Vec::new();
+    let mut deleted = Vec::new();
+    let texts = shared_texts(record.edits().map(|edit| match edit {
+        Edit::Insert { text, .. } | Edit::Replace { text, .. } => text,
+        Edit::Delete { .. } => &[],
+    }))?;
+    for (edit, text) in record.edits().zip(texts) {
+        match edit {
+            Edit::Insert { file, offset, .. } => inserted.push(Insertion {
+                file: names.shared(file),
+                offset,
+                text,
+            }),
+            Edit::Replace { file, .. } => replaced.push((names.shared(file), text)),
+            Edit::Delete { file } => deleted.push(names.shared(file)),
+        }
+    }
+    // A record has edits of one kind.
+    Ok(if !replaced.is_empty() {
+        Batch::Replace(replaced)
+    } else if !deleted.is_empty() {
+        Batch::Delete(deleted)
+    } else {
+        Batch::Insert(inserted)
+    })
+}
+
+/// Names of files, each kept once.
+#[derive(Default)]
+pub(crate) struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    /// The name, kept.
+    pub(crate) fn shared(&mut self, name: &str) -> Arc<str> {
+        match self.0.get(name) {
+            Some(known) => known.clone(),
+            None => {
+                let name: Arc<str> = name.into();
+                self.0.insert(name.clone());
+                name
+            }
+        }
+    }
+}
+
+/// What appends do, a name and a text each: a row a file with all its texts, in order of the files' first rows, and the first
+/// row of each.
+///
+/// # Errors
+/// If the system has no memory for them.
+pub(crate) fn appends_by_file<F, T>(rows: &[(F, T)]) -> Result<Vec<(Insertion, usize)>>
+where
+    F: AsRef<str>,
+    T: AsRef<[u8]>,
+{
+    let (ranges, by_file) = rows_by_file(rows.iter().map(|(file, _)| file.as_ref()));
+    let size = rows.iter().map(|(_, text)| text.as_ref().len()).sum();
+    let mut texts = reserved("texts", size)?;
+    let mut ends = Vec::with_capacity(ranges.len());
+    ends.push(0);
+    for range in ranges.windows(2) {
+        for &row in &by_file[range[0]..range[1]] {
+            texts.extend_from_slice(rows[row].1.as_ref());
+        }
+        ends.push(texts.len());
+    }
+    let texts = Bytes::from(texts);
+    let of_file = |(&start, text): (&usize, &[usize])| {
+        let first = by_file[start];
+        let insertion = Insertion {
+            file: rows[first].0.as_ref().into(),
+            offset: None,
+            text: texts.slice(text[0]..text[1]),
+        };
+        (insertion, first)
+    };
+    Ok(ranges.iter().zip(ends.windows(2)).map(of_file).collect())
+}
+
+/// Copies of texts that share one allocation.
+///
+/// # Errors
+/// If the system has no memory for them.
+pub(crate) fn shared_texts<'a>(
+    texts: impl Iterator<Item = &'a [u8]> + Clone,
+) -> Result<Vec<Bytes>> {
+    let mut all = reserved("texts", texts.clone().map(<[u8]>::len).sum())?;
+    for text in texts.clone() {
+        all.extend_from_slice(text);
+    }
+    let all = Bytes::from(all);
+    let mut start = 0;
+    let slices = texts.map(|text| {
+        let end = start + text.len();
+        let slice = all.slice(start..end);
+        start = end;
+        slice
+    });
+    Ok(slices.collect())
+}

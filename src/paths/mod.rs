@@ -1,0 +1,128 @@
+//! Paths that users give, as the system sees them, and whether they lead into a database.
+//!
+//! Invariant: nothing here is created, and no file is opened. What is found holds as long as nobody moves directories or
+//! links meanwhile; writing below a directory that others can write to is the business of `execute/below.rs`.
+
+pub(crate) mod renamed;
+pub(crate) mod sources;
+pub(crate) mod streams;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Symbolic links of a path that are followed, as many as Linux follows.
+const LINKS_MAX: usize = 40;
+
+/// A path without symbolic links, `.` and `..`. Components that do not exist stay as they are.
+pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let parts = |path: &Path| -> Vec<OsString> {
+        let parts = path.components().rev();
+        parts.map(|part| part.as_os_str().to_owned()).collect()
+    };
+    let mut rest = parts(&std::path::absolute(path)?);
+    let mut resolved = PathBuf::new();
+    let mut links = 0;
+    while let Some(part) = rest.pop() {
+        if part == "." {
+            continue;
+        }
+        if part == ".." {
+            resolved.pop();
+            continue;
+        }
+        let next = resolved.join(&part); // the root takes the place of everything
+        match fs::symlink_metadata(&next) {
+            Ok(metadata) if metadata.is_symlink() => {
+                links += 1;
+                if links > LINKS_MAX {
+                    return Err(io::Error::other("too many symbolic links"));
+                }
+                rest.extend(parts(&fs::read_link(&next)?));
+            }
+            Ok(_) => resolved = next,
+            Err(error) if is_missing(&error) => resolved = next,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(resolved)
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// The database that a path leads into, `own` or another one: its directory, or a directory above the path that is one.
+pub(crate) fn database_around(path: &Path, own: Option<&Path>) -> io::Result<Option<PathBuf>> {
+    let path = resolve(path)?;
+    let own = own.and_then(|own| fs::canonicalize(own).ok());
+    let mut above = path.ancestors();
+    let found = above.find(|directory| own.as_deref() == Some(directory) || is_database(directory));
+    Ok(found.map(Path::to_owned))
+}
+
+/// Whether a directory holds a database.
+pub(crate) fn is_database(directory: &Path) -> bool {
+    const FILES: [&str; 3] = ["MANIFEST", "catalog/db", "LOCK"];
+    directory.join("segments").is_dir() && FILES.iter().any(|file| directory.join(file).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_to_what_is_not_there_yet() {
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        symlink("a/b/../new", top.join("relative")).unwrap();
+        symlink(top.join("a"), top.join("absolute")).unwrap();
+        symlink("circle", top.join("circle")).unwrap();
+        let resolved = |path: &str| resolve(&top.join(path)).unwrap();
+        assert_eq!(resolved("relative"), top.join("a/new"));
+        assert_eq!(resolved("relative/x/./../y"), top.join("a/new/y"));
+        assert_eq!(resolved("absolute/b/../c"), top.join("a/c"));
+        assert_eq!(resolved("none/../a"), top.join("a"));
+        assert!(resolve(&top.join("circle/x")).is_err());
+        assert!(resolve(Path::new("")).is_err());
+    }
+
+    #[test]
+    fn a_path_into_a_database_is_told_however_it_is_written() {
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        for directory in ["own/x", "other/segments", "other/catalog", "texts/segments"] {
+            fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        fs::write(top.join("other/catalog/db"), "").unwrap();
+        symlink("own", top.join("link")).unwrap();
+        let around = |path: &str| {
+            let found = database_around(&top.join(path), Some(&top.join("texts/../own"))).unwrap();
+            found.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        };
+        for path in [
+            "own",
+            "own/new",
+            "own/x/y/z",
+            "link",
+            "link/x",
+            "texts/../own/x",
+        ] {
+            assert_eq!(around(path).as_deref(), Some("own"), "{path}");
+        }
+        for path in ["other", "other/segments/1.seg", "other/none"] {
+            assert_eq!(around(path).as_deref(), Some("other"), "{path}");
+        }
+        for path in ["texts/segments/1", "owner", "own/../x"] {
+            assert_eq!(around(path), None, "{path}");
+        }
+    }
+}

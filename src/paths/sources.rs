@@ -1,0 +1,677 @@
+//! Which files a path means: a file, a directory with all that is below it, or a glob.
+//!
+//! Nothing is read here but directories, the names of files that COPY wrote under other ones (`renamed.rs`), and a byte of
+//! files that claim to be empty. The invariant: names are UTF-8 with `/` between directories, sorted, and no two are
+//! equal. What cannot become a file of a corpus is reported with its reason, never silently left out.
+
+use crate::paths::renamed;
+use crate::paths::streams;
+use crate::paths::{database_around, is_database};
+use crate::runtime::interrupt::check;
+use crate::{Error, Result};
+use glob::{MatchOptions, Pattern};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+
+/// A file to copy into a corpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its name in the corpus.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size when it was listed, or [`SIZE_UNKNOWN`].
+    pub bytes: u64,
+}
+
+/// The size of a file that is read to its end, wherever that is: of pipes, devices, and of files as in `/proc` that
+/// hold more than their size of 0 says.
+pub const SIZE_UNKNOWN: u64 = u64::MAX;
+
+/// What to do about files that cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Copy nothing.
+    #[default]
+    Stop,
+    /// Leave them out and report them.
+    Skip,
+}
+
+/// A path that cannot be copied into a corpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// What a path means.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The files, by name.
+    pub sources: Vec<Source>,
+    /// What else was there, by path.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// Most symbolic links to directories that one listing follows: links that cross can make a few directories look like
+/// an endless tree.
+const LINKS_MAX: usize = 1 << 16;
+
+/// `*` and `?` match within one name; letter case counts, a leading dot does not.
+const MATCHING: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
+
+/// Lists the files that `path` means.
+///
+/// A file is named by its last component, files of a directory by their path below it, files of a glob by their path
+/// below the components before the first that holds one of `*?[`. A path that exists is never a glob. Directories that
+/// match a glob are not entered unless `**` says so. Symbolic links are followed. Directories of databases, `database`
+/// and others, are passed over: their files are not texts, and change while they are read. A pipe or device is listed if
+/// it is the path itself. Files that COPY wrote to a directory under other names have their own again.
+///
+/// # Errors
+/// [`Error::Io`] if there is nothing at the path, [`Error::Invalid`] for a path into a database, a malformed glob or one
+/// that matches nothing, [`Error::Interrupted`] once `stop` is set.
+pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> Result<Listing> {
+    let mut walk = Walk {
+        database: database.and_then(|path| fs::canonicalize(path).ok()),
+        ..Walk::default()
+    };
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            refuse_database(path, database)?;
+            walk.directories.push(ListedDirectory::top(path)?);
+            walk.run(&NameFilter::All, stop)?;
+            walk.listing.restore_names(path);
+        }
+        Ok(metadata) => {
+            refuse_database(path, database)?;
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            match name.to_str() {
+                Some(name) if streams::is_stream(metadata.file_type()) => {
+                    walk.listing.sources.push(Source {
+                        name: name.to_owned(),
+                        path: path.to_owned(),
+                        bytes: SIZE_UNKNOWN,
+                    });
+                }
+                Some(name) => walk.file(name.to_owned(), path.to_owned(), &metadata),
+                None => walk.refuse(path.to_owned(), NOT_UTF8),
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_glob(path.as_os_str()) => {
+            let (top, filter) = NameFilter::glob(path)?;
+            refuse_database(&top, database)?;
+            walk.directories.push(ListedDirectory::top(&top)?);
+            walk.run(&filter, stop)?;
+            if walk.listing.sources.is_empty() && walk.listing.unreadable.is_empty() {
+                return Err(invalid_glob(path, "no file matches"));
+            }
+        }
+        Err(error) => return Err(cannot_open(path, error)),
+    }
+    let mut listing = walk.listing;
+    listing
+        .sources
+        .sort_by(|left, right| (&left.name, &left.path).cmp(&(&right.name, &right.path)));
+    listing.refuse_equal_names();
+    listing
+        .unreadable
+        .sort_unstable_by(|left, right| left.path.cmp(&right.path));
+    Ok(listing)
+}
+
+impl Listing {
+    /// Gives files that were written under other names below `top` their own again.
+    fn restore_names(&mut self, top: &Path) {
+        let all: HashSet<String> = (self.sources.iter())
+            .map(|source| source.name.clone())
+            .filter(|name| name.starts_with(renamed::DIRECTORY))
+            .collect();
+        let mut names = HashSet::new();
+        let mut refused = Vec::new();
+        self.sources.retain_mut(|source| {
+            let Some(name) = renamed::name_of(&source.name).filter(|name| all.contains(name))
+            else {
+                return true;
+            };
+            let path = top.join(&name);
+            names.insert(name);
+            match renamed::read_name(&path) {
+                Ok(own) => {
+                    source.name = own;
+                    true
+                }
+                Err(error) => {
+                    let reason = format!("its name in {} cannot be used: {error}", path.display());
+                    let path = source.path.clone();
+                    refused.push(Unreadable { path, reason });
+                    false
+                }
+            }
+        });
+        self.sources.retain(|source| !names.contains(&source.name));
+        self.unreadable.append(&mut refused);
+    }
+
+    /// Keeps one of files that have the same name.
+    fn refuse_equal_names(&mut self) {
+        let unreadable = &mut self.unreadable;
+        self.sources.dedup_by(|second, first| {
+            let is_equal = second.name == first.name;
+            if is_equal {
+                let reason = format!(
+                    "it has the name \"{}\", as {} has",
+                    first.name,
+                    first.path.display()
+                );
+                let path = second.path.clone();
+                unreadable.push(Unreadable { path, reason });
+            }
+            is_equal
+        });
+    }
+}
+
+/// Refuses to read what a database consists of.
+fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
+    match database_around(path, own).map_err(|error| cannot_open(path, error))? {
+        None => Ok(()),
+        Some(database) => Err(Error::Invalid {
+            subject: path.display().to_string(),
+            reason: format!(
+                "it belongs to the database {}; hint: open that, and write its texts out with COPY ... TO",
+                database.display()
+            ),
+        }),
+    }
+}
+
+const NOT_UTF8: &str = "its name is not UTF-8";
+
+fn is_glob(component: &OsStr) -> bool {
+    component
+        .as_encoded_bytes()
+        .iter()
+        .any(|byte| b"*?[".contains(byte))
+}
+
+fn invalid_glob(path: &Path, reason: impl Into<String>) -> Error {
+    Error::Invalid {
+        subject: path.display().to_string(),
+        reason: reason.into(),
+    }
+}
+
+fn cannot_open(path: &Path, source: io::Error) -> Error {
+    Error::Io {
+        action: "open",
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Which names below the top directory are wanted.
+enum NameFilter {
+    All,
+    /// One pattern for each component, up to and without the first that is `**`, and the pattern for the whole.
+    Glob {
+        components: Vec<Pattern>,
+        /// Whether there is a `**` after `components`.
+        any_depth: bool,
+        whole: Pattern,
+    },
+}
+
+impl NameFilter {
+    /// The top directory of a glob and what is wanted below it.
+    fn glob(path: &Path) -> Result<(PathBuf, NameFilter)> {
+        let parts: Vec<Component> = path.components().collect();
+        let fixed = parts
+            .iter()
+            .position(|part| is_glob(part.as_os_str()))
+            .unwrap_or(parts.len());
+        let top: PathBuf = parts[..fixed].iter().collect();
+        let top = if fixed == 0 { PathBuf::from(".") } else { top };
+        let rest: Vec<&str> = parts[fixed..]
+            .iter()
+            .map(|part| part.as_os_str().to_str())
+            .collect::<Option<_>>()
+            .ok_or_else(|| invalid_glob(path, "a glob must be UTF-8"))?;
+        let pattern =
+            |part: &str| Pattern::new(part).map_err(|error| invalid_glob(path, error.to_string()));
+        let any_depth = rest.contains(&"**");
+        let components = rest
+            .iter()
+            .take_while(|part| **part != "**")
+            .map(|part| pattern(part))
+            .collect::<Result<_>>()?;
+        let whole = pattern(&rest.join("/"))?;
+        Ok((
+            top,
+            NameFilter::Glob {
+                components,
+                any_depth,
+                whole,
+            },
+        ))
+    }
+
+    fn wants_file(&self, name: &str) -> bool {
+        match self {
+            NameFilter::All => true,
+            NameFilter::Glob { whole, .. } => whole.matches_with(name, MATCHING),
+        }
+    }
+
+    /// Whether files below a directory may be wanted whose name, without those of its parents, is `last`.
+    fn wants_directory(&self, depth: usize, last: &str) -> bool {
+        match self {
+            NameFilter::All => true,
+            NameFilter::Glob {
+                components,
+                any_depth,
+                ..
+            } => match components.get(depth) {
+                Some(component) => {
+                    (*any_depth || depth + 1 < components.len())
+                        && component.matches_with(last, MATCHING)
+                }
+                None => *any_depth,
+            },
+        }
+    }
+}
+
+/// A directory that is still to be listed.
+struct ListedDirectory {
+    path: PathBuf,
+    /// What the names of its files start with.
+    prefix: String,
+    depth: usize,
+    /// It and its parents without symbolic links.
+    real: Rc<RealPath>,
+}
+
+struct RealPath {
+    path: PathBuf,
+    parent: Option<Rc<RealPath>>,
+}
+
+impl ListedDirectory {
+    fn top(path: &Path) -> Result<ListedDirectory> {
+        let real = fs::canonicalize(path).map_err(|error| cannot_open(path, error))?;
+        Ok(ListedDirectory {
+            path: path.to_owned(),
+            prefix: String::new(),
+            depth: 0,
+            real: Rc::new(RealPath {
+                path: real,
+                parent: None,
+            }),
+        })
+    }
+
+    fn is_below(&self, real: &Path) -> bool {
+        let mut parent = Some(&self.real);
+        while let Some(directory) = parent {
+            if directory.path == real {
+                return true;
+            }
+            parent = directory.parent.as_ref();
+        }
+        false
+    }
+}
+
+/// Whether a file that claims to be empty is not. One that cannot be opened says so when it is read.
+fn has_bytes(path: &Path) -> bool {
+    match streams::open_to_read(path).and_then(|mut file| file.read(&mut [0])) {
+        Ok(read) => read > 0,
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
+#[derive(Default)]
+struct Walk {
+    /// Without symbolic links.
+    database: Option<PathBuf>,
+    listing: Listing,
+    directories: Vec<ListedDirectory>,
+    links: usize,
+}
+
+impl Walk {
+    fn run(&mut self, filter: &NameFilter, stop: &AtomicBool) -> Result<()> {
+        while let Some(directory) = self.directories.pop() {
+            let entries = match fs::read_dir(&directory.path) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    self.refuse(directory.path, error.to_string());
+                    continue;
+                }
+            };
+            for entry in entries {
+                check(stop)?;
+                match entry {
+                    Ok(entry) => self.entry(&directory, &entry, filter),
+                    Err(error) => self.refuse(directory.path.clone(), error.to_string()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, directory: &ListedDirectory, entry: &fs::DirEntry, filter: &NameFilter) {
+        let path = entry.path();
+        let last = entry.file_name();
+        let Some(last) = last.to_str() else {
+            return self.refuse(path, NOT_UTF8);
+        };
+        let name = format!("{}{last}", directory.prefix);
+        let wants_file = filter.wants_file(&name);
+        let wants_directory = filter.wants_directory(directory.depth, last);
+        if !wants_file && !wants_directory {
+            return;
+        }
+        // Follows links.
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) => return self.refuse(path, error.to_string()),
+        };
+        if !metadata.is_dir() {
+            if wants_file {
+                self.file(name, path, &metadata);
+            }
+            return;
+        }
+        if !wants_directory {
+            return;
+        }
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let real = if is_link {
+            self.links += 1;
+            if self.links > LINKS_MAX {
+                return self.refuse(path, "too many symbolic links to directories");
+            }
+            match fs::canonicalize(&path) {
+                Ok(real) if directory.is_below(&real) => {
+                    return self.refuse(path, "a symbolic link to a directory that it is in");
+                }
+                Ok(real) => real,
+                Err(error) => return self.refuse(path, error.to_string()),
+            }
+        } else {
+            directory.real.path.join(last)
+        };
+        if self.database.as_ref() == Some(&real) {
+            return;
+        }
+        if is_database(&real) {
+            tracing::warn!("{} is a database: passed over", path.display());
+            return;
+        }
+        self.directories.push(ListedDirectory {
+            path,
+            prefix: format!("{name}/"),
+            depth: directory.depth + 1,
+            real: Rc::new(RealPath {
+                path: real,
+                parent: Some(Rc::clone(&directory.real)),
+            }),
+        });
+    }
+
+    fn file(&mut self, name: String, path: PathBuf, metadata: &fs::Metadata) {
+        if metadata.is_file() {
+            let bytes = match metadata.len() {
+                0 if has_bytes(&path) => SIZE_UNKNOWN,
+                bytes => bytes,
+            };
+            self.listing.sources.push(Source { name, path, bytes });
+        } else {
+            self.refuse(path, "not a regular file");
+        }
+    }
+
+    fn refuse(&mut self, path: PathBuf, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.listing.unreadable.push(Unreadable { path, reason });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::runtime::interrupt::NEVER;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use tempfile::TempDir;
+
+    fn tree(files: &[&str]) -> TempDir {
+        let top = TempDir::new().unwrap();
+        for name in files {
+            let path = top.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, name).unwrap();
+        }
+        top
+    }
+
+    fn names(path: &Path) -> Vec<String> {
+        let listing = list_sources(path, None, &NEVER).unwrap();
+        assert_eq!(listing.unreadable, []);
+        let names = listing.sources.into_iter().map(|source| {
+            let content = fs::read_to_string(&source.path).unwrap();
+            assert_eq!(source.bytes, content.len() as u64);
+            assert!(content.ends_with(&source.name));
+            source.name
+        });
+        names.collect()
+    }
+
+    fn refused(path: &Path) -> Vec<(String, String)> {
+        let listing = list_sources(path, None, &NEVER).unwrap();
+        let refused = listing.unreadable.into_iter().map(|unreadable| {
+            let last = unreadable.path.file_name().unwrap();
+            (last.to_string_lossy().into_owned(), unreadable.reason)
+        });
+        refused.collect()
+    }
+
+    #[test]
+    fn a_file_is_named_by_its_last_component() {
+        let top = tree(&["a/b.txt"]);
+        assert_eq!(names(&top.path().join("a/b.txt")), ["b.txt"]);
+    }
+
+    #[test]
+    fn files_of_a_directory_are_named_by_their_path_below_it_and_sorted() {
+        let top = tree(&["a/z", "a.b", "a/b/c", "B", ".hidden", "a-b/x"]);
+        assert_eq!(
+            names(top.path()),
+            [".hidden", "B", "a-b/x", "a.b", "a/b/c", "a/z"]
+        );
+        assert_eq!(names(&top.path().join("a")), ["b/c", "z"]);
+    }
+
+    #[test]
+    fn files_of_a_glob_are_named_by_their_path_below_its_fixed_part() {
+        let top = tree(&["a/x.txt", "a/y.md", "a/b/z.txt", "b/x.txt", "b/c/d/e.txt"]);
+        let glob = |glob: &str| names(&top.path().join(glob));
+        assert_eq!(glob("a/*.txt"), ["x.txt"]);
+        assert_eq!(glob("a/*"), ["x.txt", "y.md"]);
+        assert_eq!(glob("*/x.txt"), ["a/x.txt", "b/x.txt"]);
+        assert_eq!(glob("b/**/*.txt"), ["c/d/e.txt", "x.txt"]);
+        assert_eq!(glob("b/**"), ["c/d/e.txt", "x.txt"]);
+        assert_eq!(glob("[b]/?/d/*"), ["b/c/d/e.txt"]);
+    }
+
+    #[test]
+    fn the_directory_of_the_database_is_passed_over() {
+        let top = tree(&["a/x", "db.zdb/segments/1.seg", "db.zdb.txt"]);
+        let database = top.path().join("a/../db.zdb");
+        symlink(top.path().join("db.zdb"), top.path().join("a/link")).unwrap();
+        for path in [top.path().to_owned(), top.path().join("**/*")] {
+            let listing = list_sources(&path, Some(&database), &NEVER).unwrap();
+            let names: Vec<_> = listing.sources.iter().map(|source| &source.name).collect();
+            assert_eq!(names, ["a/x", "db.zdb.txt"]);
+            assert_eq!(listing.unreadable, []);
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_a_database_is_refused_and_other_databases_are_passed_over() {
+        let files = [
+            "a/x",
+            "a/other/segments/1.seg",
+            "a/other/LOCK",
+            "own/segments/1.seg",
+        ];
+        let top = tree(&files);
+        let own = top.path().join("own");
+        symlink("own", top.path().join("link")).unwrap();
+        for path in [
+            "own",
+            "link",
+            "own/segments/1.seg",
+            "own/*/*",
+            "a/other",
+            "a/other/LOCK",
+        ] {
+            let error = list_sources(&top.path().join(path), Some(&own), &NEVER).unwrap_err();
+            assert!(
+                error.to_string().contains("belongs to the database"),
+                "{error}"
+            );
+        }
+        for path in ["a", "a/**"] {
+            assert_eq!(names(&top.path().join(path)), ["x"]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_holds_more_than_its_size_says_is_read_to_its_end() {
+        let top = tree(&["a"]);
+        fs::write(top.path().join("empty"), "").unwrap();
+        let listing = list_sources(top.path(), None, &NEVER).unwrap();
+        let sizes: Vec<u64> = listing.sources.iter().map(|source| source.bytes).collect();
+        assert_eq!(sizes, [1, 0]);
+        if cfg!(target_os = "linux") {
+            let listing = list_sources(Path::new("/proc/self/status"), None, &NEVER).unwrap();
+            assert_eq!(listing.sources[0].bytes, SIZE_UNKNOWN);
+        }
+    }
+
+    #[test]
+    fn files_have_the_names_that_are_kept_beside_them() {
+        let top = tree(&["a", "zipfdb-names/7.content", "zipfdb-names/8.content"]);
+        let write = |path: &str, content: &[u8]| {
+            fs::write(top.path().join("zipfdb-names").join(path), content).unwrap();
+        };
+        write("7.name", b"dup/\n");
+        write("9.name", b"alone");
+        write("x.content", b"");
+        let listing = || list_sources(top.path(), None, &NEVER).unwrap();
+        let names = |listing: &Listing| -> Vec<String> {
+            let names = listing.sources.iter().map(|source| source.name.clone());
+            names.collect()
+        };
+        let literal = [
+            "zipfdb-names/8.content",
+            "zipfdb-names/9.name",
+            "zipfdb-names/x.content",
+        ];
+        let found = listing();
+        assert_eq!(found.unreadable, []);
+        assert_eq!(names(&found), [&["a", "dup/\n"][..], &literal].concat());
+        for name in [
+            &b"../x"[..],
+            b"",
+            b"/x",
+            b"\xff",
+            b"x\0",
+            b"a",
+            &[b'x'; 5000],
+        ] {
+            write("7.name", name);
+            let found = listing();
+            assert_eq!(found.unreadable.len(), 1, "{}", name.escape_ascii());
+            assert_eq!(names(&found), [&["a"][..], &literal].concat());
+        }
+    }
+
+    #[test]
+    fn a_path_that_exists_is_not_a_glob() {
+        let top = tree(&["[a]", "a"]);
+        assert_eq!(names(&top.path().join("[a]")), ["[a]"]);
+    }
+
+    #[test]
+    fn a_glob_without_files_and_a_missing_path_are_errors() {
+        let top = tree(&["a"]);
+        let error = list_sources(&top.path().join("*.txt"), None, &NEVER).unwrap_err();
+        assert!(error.to_string().ends_with("*.txt: no file matches"));
+        let error = list_sources(&top.path().join("["), None, &NEVER).unwrap_err();
+        assert!(matches!(error, Error::Invalid { .. }));
+        let error = list_sources(&top.path().join("b"), None, &NEVER).unwrap_err();
+        assert!(error.to_string().starts_with("cannot open "));
+        assert_eq!(names(&top.path().join("a")), ["a"]);
+    }
+
+    #[test]
+    fn links_are_followed_but_not_in_circles() {
+        let top = tree(&["a/b/c", "d"]);
+        symlink("../..", top.path().join("a/b/up")).unwrap();
+        symlink(".", top.path().join("a/self")).unwrap();
+        symlink("a", top.path().join("again")).unwrap();
+        symlink("nowhere", top.path().join("broken")).unwrap();
+        symlink("d", top.path().join("e")).unwrap();
+        let listing = list_sources(top.path(), None, &NEVER).unwrap();
+        let names: Vec<&str> = listing
+            .sources
+            .iter()
+            .map(|source| source.name.as_str())
+            .collect();
+        assert_eq!(names, ["a/b/c", "again/b/c", "d", "e"]);
+        let circle = "a symbolic link to a directory that it is in";
+        let refused = refused(top.path());
+        assert_eq!(refused.len(), 5);
+        for (name, reason) in refused {
+            match &name[..] {
+                "up" | "self" => assert_eq!(reason, circle),
+                _ => assert!(reason.contains("No such file"), "{name} {reason}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_file_with_a_utf8_name_is_reported() {
+        let top = tree(&["a"]);
+        fs::write(top.path().join(OsStr::from_bytes(b"b\xff")), "").unwrap();
+        let _socket = UnixListener::bind(top.path().join("socket")).unwrap();
+        let listing = list_sources(top.path(), None, &NEVER).unwrap();
+        assert_eq!(listing.sources.len(), 1);
+        assert_eq!(
+            refused(top.path()),
+            [
+                ("b\u{fffd}".to_owned(), NOT_UTF8.to_owned()),
+                ("socket".to_owned(), "not a regular file".to_owned()),
+            ]
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! One file of a segment, whose root alone has been decoded: answers the first questions about files, before the roots
+//! of all are worth decoding.
+//!
+//! The invariant: answers are those of the whole segment. A file that is read to its end has the bytes and words that
+//! the file table says, and nothing beyond that is read, however long its grammar goes on. It builds and keeps nothing.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use zipfdb_kernels::WordTerminals;
+use zipfdb_storage::{Bodies, Dictionary, FileEntry};
+
+/// A file by its root.
+pub(crate) struct OneFile<'a> {
+    pub(crate) dictionary: &'a Dictionary,
+    pub(crate) entry: &'a FileEntry,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) root: Vec<u32>,
+}
+
+/// What is wrong with a file.
+pub(crate) type Mismatch = &'static str;
+
+impl OneFile<'_> {
+    /// How often a word occurs.
+    pub(crate) fn count(&self, word: WordTerminals) -> Result<u64, Mismatch> {
+        let tokens = word.first..word.end;
+        let mut count = 0;
+        self.walk(|_, token| {
+            count += u64::from(tokens.contains(&token));
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
+    /// The offsets of a word's own first bytes.
+    pub(crate) fn locate(&self, word: WordTerminals) -> Result<Vec<u64>, Mismatch> {
+        let tokens = word.first..word.end;
+        let mut offsets = Vec::new();
+        self.walk(|offset, token| {
+            if tokens.contains(&token) {
+                offsets.push(offset + u64::from(token >= word.spaced));
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(offsets)
+    }
+
+    /// The numbers, counted from 0, of a word's occurrences among all words.
+    pub(crate) fn positions(&self, word: WordTerminals) -> Result<Vec<u64>, Mismatch> {
+        let tokens = word.first..word.end;
+        let (mut positions, mut words) = (Vec::new(), 0);
+        self.walk(|_, token| {
+            if tokens.contains(&token) {
+                positions.push(words);
+            }
+            words += u64::from(token < self.dictionary.word_tokens());
+            ControlFlow::Continue(())
+        })?;
+        Ok(positions)
+    }
+
+    /// The words that occur, ascending, and how often; `word_of` has the word of each token.
+    pub(crate) fn word_counts(&self, word_of: &[u32]) -> Result<Vec<(u32, u64)>, Mismatch> {
+        let mut words = Vec::new();
+        self.walk(|_, token| {
+            if token < self.dictionary.word_tokens() {
+                words.push(word_of[token as usize]);
+            }
+            ControlFlow::Continue(())
+        })?;
+        words.sort_unstable();
+        let same = words.chunk_by(|left, right| left == right);
+        Ok(same.map(|same| (same[0], same.len() as u64)).collect())
+    }
+
+    /// The bytes from `offset` on, `length` of them or fewer where the file ends.
+    pub(crate) fn extract(&self, offset: u64, length: u64) -> Result<Vec<u8>, Mismatch> {
+        let end = offset.saturating_add(length).min(self.entry.bytes);
+        let mut bytes = Vec::new();
+        self.walk(|start, token| {
+            if start >= end {
+                return ControlFlow::Break(());
+            }
+            let token = self.dictionary.token(token);
+            // What is cut off is less than the token.
+            let from = offset.saturating_sub(start).min(token.len() as u64) as usize;
+            let to = (end - start).min(token.len() as u64) as usize;
+            bytes.extend_from_slice(&token[from.min(to)..to]);
+            ControlFlow::Continue(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// Calls `visit` with the offset and number of each token in order, until it wants no more.
+    fn walk(&self, mut visit: impl FnMut(u64, u32) -> ControlFlow<()>) -> Result<(), Mismatch> {
+        let rules = self.bodies.rules();
+        let (mut bytes, mut words) = (0u64, 0u64);
+        let mut stack = vec![&self.root[..]];
+        while let Some(symbols) = stack.last_mut() {
+            let Some((&symbol, rest)) = symbols.split_first() else {
+                stack.pop();
+                continue;
+            };
+            *symbols = rest;
+            if let Some(rule) = symbol.checked_sub(rules.terminal_count) {
+                stack.push(rules.body(rule));
+                continue;
+            }
+            if visit(bytes, symbol).is_break() {
+                return Ok(());
+            }
+            bytes += self.dictionary.token(symbol).len() as u64;
+            words += u64::from(symbol < self.dictionary.word_tokens());
+            if bytes > self.entry.bytes {
+                break;
+            }
+        }
+        match (bytes, words) == (self.entry.bytes, self.entry.words) {
+            true => Ok(()),
+            false => Err("a file has not as many bytes or words as it says"),
+        }
+    }
+}
