@@ -99,7 +99,7 @@ fn rounds_in_chunks(
     stop: &AtomicBool,
 ) -> Result<Paired, Stopped> {
     let mut rules = Rules::new(terminal_count);
-    let mut counts = number::number_all(&mut chunked, terminal_count);
+    let mut counts = number::number_all(&mut chunked, terminal_count, stop)?;
     chunked.refresh();
     // By number: zeros between rounds, see `select` and `name_rules`.
     let mut uses: Vec<AtomicU32> = Vec::new();
@@ -141,7 +141,7 @@ fn rounds_in_chunks(
         drop(taken);
         stop::check(stop)?;
         chunked.refresh();
-        number::number_fresh(&mut chunked, &fresh, &mut counts);
+        number::number_fresh(&mut chunked, &fresh, &mut counts, stop)?;
         drop(fresh);
         if counts.len() > 2 * live.count() + UNUSED_NUMBERS_MIN {
             number::squeeze(&mut chunked, &mut counts);

@@ -342,6 +342,41 @@ impl WordSuffixes {
         })
     }
 
+    /// How often each n-gram occurs, in parts, in order.
+    ///
+    /// # Panics
+    /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn counts(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Vec<u32>>, Stopped> {
+        let counts = |runs: &[Run], _: &[u32]| runs.iter().map(|run| run.count).collect();
+        self.each_part(n, stop, counts)
+    }
+
+    /// As [`WordSuffixes::ngram_counts`], only those whose counts are wanted. No words of others are looked up.
+    ///
+    /// # Panics
+    /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn ngram_counts_if(
+        &self,
+        n: usize,
+        is_wanted: impl Fn(u32) -> bool + Sync,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramCounts>, Stopped> {
+        self.each_part(n, stop, |runs, places| {
+            let wanted = runs.iter().filter(|run| is_wanted(run.count)).copied();
+            let wanted: Vec<Run> = wanted.collect();
+            NgramCounts {
+                words: self.words_of(n, &wanted, places),
+                counts: wanted.iter().map(|run| run.count).collect(),
+            }
+        })
+    }
+
     /// All n-grams with the files that have them, in parts, in order.
     ///
     /// # Panics

@@ -17,6 +17,7 @@ use crate::answer::FileSummary;
 use crate::answer::found::FileOffsets;
 use crate::answer::stored_view::StoredView;
 use crate::answer::tasks::CountedNgrams;
+use crate::answer::top::Top;
 use crate::answer::vocabulary::Vocabulary;
 use crate::overlay::Overlay;
 use crate::runtime::device::Run;
@@ -198,6 +199,22 @@ impl CorpusView {
     /// For each word its place in order of bytes; the vocabulary is there.
     pub(crate) fn byte_ranks(&self) -> &[u32] {
         &self.byte_order().1
+    }
+
+    /// The n-grams that a query with a limit on their counts uses.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn top_ngrams(
+        &self,
+        n: usize,
+        top: Top,
+        run: Run<'_>,
+    ) -> Result<Vec<CountedNgrams>> {
+        match &self.pending {
+            None => self.stored.top_ngrams(n, top, run),
+            Some(pending) => Ok(top.of_ngrams(pending.ngrams(n, run)?, n)),
+        }
     }
 
     answered! {

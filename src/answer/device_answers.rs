@@ -19,8 +19,7 @@ use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles
 use super::tasks::{Ngrams, add_up, join, merge_all, rows};
 use crate::answer::found::FoundPart;
 use crate::runtime::device::{OnDevice, ResidentWords};
-use crate::segment::SegmentView;
-use crate::segment::edge_words;
+use crate::segment::{SegmentView, edge_words};
 use crate::{Error, Result};
 
 impl SegmentView {

@@ -17,6 +17,7 @@ mod tables;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod top;
 mod vocabulary;
 mod word_numbers;
 
@@ -29,3 +30,4 @@ pub(crate) use stored_view::StoredView;
 pub(crate) use stream::{Occurrence, WordStream};
 pub use tables::{FileCounts, Ngram, NgramCounts, TermVectors, WordCounts};
 pub(crate) use tasks::CountedNgrams;
+pub(crate) use top::Top;

@@ -15,8 +15,7 @@ use super::stored_view::{Lookup, StoredView};
 use crate::answer::found::Found;
 use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
 use crate::runtime::interrupt;
-use crate::segment::kept_ngrams;
-use crate::segment::{SegmentView, Unit};
+use crate::segment::{SegmentView, Unit, kept_ngrams};
 use crate::strategy::{Size, Task};
 use crate::{Error, Result};
 
@@ -24,7 +23,7 @@ use crate::{Error, Result};
 type Places<'a> = Vec<Option<&'a Device>>;
 
 /// What the CPU is called where devices are named.
-const CPU: &str = "cpu";
+pub(super) const CPU: &str = "cpu";
 
 impl Task {
     /// What a device needs for it.

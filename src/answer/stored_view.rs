@@ -20,8 +20,7 @@ use crate::answer::word_numbers::WordNumbers;
 use crate::overlay::StoredFiles;
 use crate::runtime::device::{Devices, Run};
 use crate::runtime::interrupt::check;
-use crate::segment::edge_words;
-use crate::segment::{SegmentView, Unit};
+use crate::segment::{SegmentView, Unit, edge_words};
 use crate::{Error, Result};
 
 /// The segments of a corpus and where each of its files lies in them. Files are

@@ -13,12 +13,13 @@ use rayon::prelude::*;
 use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles, word_set_counts};
 
 use crate::answer::file_index::Part;
+use crate::answer::on_devices::CPU;
 use crate::answer::stored_view::StoredView;
+use crate::answer::top::Top;
 use crate::answer::vocabulary::Vocabulary;
 use crate::runtime::device::Run;
 use crate::runtime::interrupt::check;
-use crate::segment::SegmentView;
-use crate::segment::edge_words;
+use crate::segment::{SegmentView, edge_words};
 use crate::strategy::Task;
 use crate::{Error, Result};
 
@@ -80,6 +81,14 @@ impl CountedNgrams {
     pub(crate) fn iter(&self, n: usize) -> impl Iterator<Item = (&[u32], u64)> {
         let words = self.words.chunks_exact(n);
         words.zip((0..self.len()).map(|index| self.counts.get(index)))
+    }
+}
+
+/// The words of the only segment have the numbers of those of the corpus.
+fn of_segment(part: NgramCounts) -> CountedNgrams {
+    CountedNgrams {
+        words: part.words,
+        counts: Counts::OfSegment(part.counts),
     }
 }
 
@@ -253,11 +262,7 @@ impl StoredView {
         })?;
         if self.segments.len() == 1 {
             let only = answers.pop().unwrap_or_default().into_iter();
-            let parts = only.map(|part| CountedNgrams {
-                words: part.words,
-                counts: Counts::OfSegment(part.counts),
-            });
-            return Ok(parts.collect());
+            return Ok(only.map(of_segment).collect());
         }
         let mut lists = Vec::new();
         for (index, parts) in answers.into_iter().enumerate() {
@@ -279,6 +284,27 @@ impl StoredView {
             words: merged.words,
             counts: Counts::Merged(merged.values),
         }])
+    }
+
+    /// The n-grams that a query with a limit on their counts uses: where they are kept sorted, no others are looked at.
+    pub(crate) fn top_ngrams(
+        &self,
+        n: usize,
+        top: Top,
+        run: Run<'_>,
+    ) -> Result<Vec<CountedNgrams>> {
+        if let [segment] = &self.segments[..]
+            && let Some(suffixes) = segment.kept_suffixes(n)
+        {
+            return run.note(CPU, || {
+                let counts = suffixes.counts(n, run.stop)?;
+                let last = top.last(counts.iter().flatten().map(|&count| u64::from(count)));
+                let is_used = |count: u32| top.is_used(u64::from(count), last);
+                let parts = suffixes.ngram_counts_if(n, is_used, run.stop)?.into_iter();
+                Ok(parts.map(of_segment).collect())
+            });
+        }
+        Ok(top.of_ngrams(self.ngrams(n, run)?, n))
     }
 
     /// All n-grams, and for each a row of files with counts, in parts that follow each other.

@@ -20,8 +20,7 @@ use crate::api::snapshot::{Snapshot, owned};
 use crate::maintain::ingest::{NewSegment, ingest};
 use crate::overlay::Overlay;
 use crate::paths::sources::{OnError, list_sources};
-use crate::runtime::device::Devices;
-use crate::runtime::device::Run;
+use crate::runtime::device::{Devices, Run};
 use crate::runtime::interrupt::NEVER;
 use crate::segment::{SegmentView, kept_ngrams, word_order};
 use crate::tokenize::{Sink, has_glued_space, tokenize};
@@ -406,6 +405,19 @@ fn check_ngrams(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
                 .map(|&(_, count)| u64::from(count))
                 .sum::<u64>();
             assert_eq!(count, sum);
+        }
+        for (limit, descending) in [(1, true), (3, false), (20, true)] {
+            let top = Top { limit, descending };
+            let mut wanted: Vec<(Vec<u8>, u64)> = counts
+                .iter()
+                .map(|(ngram, count)| (ngram.text(), count))
+                .collect();
+            top.retain(&mut wanted, |&(_, count)| count);
+            let view = snapshot.view();
+            let found = view.top_ngrams(n, top, Run::to_the_end()).unwrap();
+            let found = found.iter().flat_map(|part| part.iter(n));
+            let found = found.map(|(words, count)| (Ngram::new(view, words).text(), count));
+            assert_eq!(found.collect::<Vec<_>>(), wanted);
         }
         for (_, files) in &mut expected {
             files.sort_by_key(|&(file, count)| (std::cmp::Reverse(count), file));

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use zipfdb_storage::{CorpusRecord, CorpusSettings, Segment, SegmentInfo};
 
 use crate::Result;
-use crate::answer::CorpusView;
-use crate::answer::FileSummary;
-use crate::answer::StoredView;
+use crate::answer::{CorpusView, FileSummary, StoredView};
 use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
 use crate::api::transaction::Transaction;

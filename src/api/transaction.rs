@@ -10,8 +10,7 @@ use zipfdb_sql::setting::Durability as DurabilitySetting;
 use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::Result;
-use crate::answer::CorpusView;
-use crate::answer::StoredView;
+use crate::answer::{CorpusView, StoredView};
 use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
 use crate::overlay::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};

@@ -15,8 +15,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::ThreadPool;
 use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
 
-use crate::answer::CorpusView;
-use crate::answer::StoredView;
+use crate::answer::{CorpusView, StoredView};
 use crate::api::core::Core;
 use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts};
 use crate::overlay::edits::Base;

@@ -4,9 +4,7 @@
 //! files that claim to be empty. The invariant: names are UTF-8 with `/` between directories, sorted, and no two are
 //! equal. What cannot become a file of a corpus is reported with its reason, never silently left out.
 
-use crate::paths::renamed;
-use crate::paths::streams;
-use crate::paths::{database_around, is_database};
+use crate::paths::{database_around, is_database, renamed, streams};
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 use glob::{MatchOptions, Pattern};

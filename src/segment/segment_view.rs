@@ -17,9 +17,9 @@ use std::time::Instant;
 use zipfdb_kernels::{
     Content, CountTable, FileCounting, FileOrder, GAP, GrammarView, Lengths, NgramCounts,
     NgramFiles, PARENTS_SYMBOL_COST, Parents, RuleEnds, Signatures, Structures, SymbolText,
-    WordGrammar, WordPlaces, WordTerminals, WordUses, cost_without_parents, count_in_file,
-    expand_file, extract, file_weights, file_word_counts, locate, locate_in_file, ngram_count,
-    ngram_counts, ngram_file_counts, ngram_positions, word_file_counts,
+    WordGrammar, WordPlaces, WordSuffixes, WordTerminals, WordUses, cost_without_parents,
+    count_in_file, expand_file, extract, file_weights, file_word_counts, locate, locate_in_file,
+    ngram_count, ngram_counts, ngram_file_counts, ngram_positions, word_file_counts,
 };
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, Segment, SegmentHeader};
 
@@ -453,6 +453,14 @@ impl SegmentView {
     pub(crate) fn build_ngrams(&self, kind: kept_ngrams::NgramStructure) -> Result<()> {
         let stop = AtomicBool::new(false);
         self.keep_ngrams(&stop, |kept, of| kept.build(kind, of))?
+    }
+
+    /// The suffix array, if it is kept and has n-grams of so many words.
+    pub(crate) fn kept_suffixes(&self, n: usize) -> Option<&WordSuffixes> {
+        match self.kept_ngrams.get(n) {
+            Some(NgramSource::Suffixes(suffixes)) => Some(suffixes),
+            _ => None,
+        }
     }
 
     /// All n-grams with their counts, in parts. `memory` bounds the bytes for windows.

@@ -13,6 +13,7 @@
 //! pairs consist of two frequent symbols; those are counted in a [`Square`].
 
 use std::mem;
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
@@ -20,6 +21,7 @@ use super::chunked::{Chunked, Parts};
 use super::square::Square;
 use crate::bits::{Bits, count_bits, for_each_bit};
 use crate::pairs::{ODD, SEPARATOR, mix, pair_at};
+use crate::stop::{self, Stopped};
 
 /// Pairs a bucket should hold.
 const BUCKET_PAIRS: usize = 1 << 14;
@@ -34,7 +36,11 @@ const SLOTS_MIN: usize = 1 << 9;
 pub(super) type Fresh = Vec<u64>;
 
 /// Numbers all pairs of a sequence that has no numbers yet; their counts.
-pub(super) fn number_all(chunked: &mut Chunked, symbols_end: u32) -> Vec<u32> {
+pub(super) fn number_all(
+    chunked: &mut Chunked,
+    symbols_end: u32,
+    stop: &AtomicBool,
+) -> Result<Vec<u32>, Stopped> {
     let Parts {
         symbols,
         numbers,
@@ -44,12 +50,15 @@ pub(super) fn number_all(chunked: &mut Chunked, symbols_end: u32) -> Vec<u32> {
         .into_par_iter()
         .zip(numbers)
         .zip(chunks)
-        .map(|((symbols, numbers), chunk)| find_pairs(symbols, &mut numbers[..chunk.length]))
-        .collect();
+        .map(|((symbols, numbers), chunk)| {
+            stop::check(stop)?;
+            Ok(find_pairs(symbols, &mut numbers[..chunk.length]))
+        })
+        .collect::<Result<_, Stopped>>()?;
     let mut counts = vec![0];
     let square = Square::of(chunked, symbols_end);
-    number(chunked, &fresh, square, &mut counts);
-    counts
+    number(chunked, &fresh, square, &mut counts, stop)?;
+    Ok(counts)
 }
 
 /// Finds all pairs of a chunk, and flags odd offsets in runs. No run begins before the chunk.
@@ -73,14 +82,25 @@ fn find_pairs(symbols: &[u32], numbers: &mut [u32]) -> Fresh {
 ///
 /// All positions of these pairs must be among them; their numbers must be 0, or [`ODD`] at odd
 /// offsets in runs.
-pub(super) fn number_fresh(chunked: &mut Chunked, fresh: &[Fresh], counts: &mut Vec<u32>) {
-    number(chunked, fresh, None, counts);
+pub(super) fn number_fresh(
+    chunked: &mut Chunked,
+    fresh: &[Fresh],
+    counts: &mut Vec<u32>,
+    stop: &AtomicBool,
+) -> Result<(), Stopped> {
+    number(chunked, fresh, None, counts, stop)
 }
 
-fn number(chunked: &mut Chunked, fresh: &[Fresh], square: Option<Square>, counts: &mut Vec<u32>) {
+fn number(
+    chunked: &mut Chunked,
+    fresh: &[Fresh],
+    square: Option<Square>,
+    counts: &mut Vec<u32>,
+    stop: &AtomicBool,
+) -> Result<(), Stopped> {
     let total: usize = fresh.iter().map(|words| count_bits(words)).sum();
     if total == 0 {
-        return;
+        return Ok(());
     }
     let buckets = total.div_ceil(BUCKET_PAIRS).next_power_of_two();
     let buckets = buckets.min(BUCKETS_MAX);
@@ -96,11 +116,12 @@ fn number(chunked: &mut Chunked, fresh: &[Fresh], square: Option<Square>, counts
             let size = fresh.iter().map(|words| count_bits(words)).sum();
             let mut filled = Filled::new(size, buckets, square.as_ref());
             for (i, fresh) in fresh.iter().enumerate() {
+                stop::check(stop)?;
                 filled.fill(symbols[i], numbers[i], fresh, square.as_ref());
             }
-            filled
+            Ok(filled)
         })
-        .collect();
+        .collect::<Result<_, Stopped>>()?;
     let square_numbers = square.as_ref().map(|square| {
         let counted = filled.iter_mut().map(|task| mem::take(&mut task.square));
         square.number(counted.collect(), counts)
@@ -114,8 +135,11 @@ fn number(chunked: &mut Chunked, fresh: &[Fresh], square: Option<Square>, counts
         .collect();
     let numbered: Vec<(Vec<Vec<u32>>, Vec<u32>)> = by_bucket
         .into_par_iter()
-        .map_init(Table::default, |table, lists| table.number(lists))
-        .collect();
+        .map_init(Table::default, |table, lists| {
+            stop::check(stop)?;
+            Ok(table.number(lists))
+        })
+        .collect::<Result<_, Stopped>>()?;
     let mut by_task: Vec<Vec<std::vec::IntoIter<u32>>> = Vec::new();
     by_task.resize_with(filled.len(), || Vec::with_capacity(buckets));
     let mut bases = Vec::with_capacity(buckets);
@@ -132,16 +156,18 @@ fn number(chunked: &mut Chunked, fresh: &[Fresh], square: Option<Square>, counts
 
     let numbers = parts.numbers.par_chunks_mut(share);
     let tasks = numbers.zip(fresh.par_chunks(share)).zip(by_task);
-    tasks.for_each(|((numbers, fresh), ranks)| {
+    tasks.try_for_each(|((numbers, fresh), ranks)| {
         let mut reader = Reader {
             ranks,
             bases: &bases,
             square_numbers: square_numbers.as_deref().unwrap_or_default(),
         };
         for (numbers, fresh) in numbers.iter_mut().zip(fresh) {
+            stop::check(stop)?;
             reader.read(numbers, fresh);
         }
-    });
+        Ok(())
+    })
 }
 
 /// What one task has counted or written to buckets.

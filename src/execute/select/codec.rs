@@ -5,8 +5,7 @@
 
 use std::io;
 
-use super::row::WeightedRow;
-use super::row::value_size;
+use super::row::{WeightedRow, value_size};
 use crate::Value;
 
 /// Writes numbers, bytes and values one after the other.

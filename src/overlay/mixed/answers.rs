@@ -12,9 +12,7 @@ use super::operation::{Answer, Operation, Target};
 use super::stretches::{ByteSource, Moment, StretchPart};
 use super::texts::InsertedTexts;
 use crate::Result;
-use crate::answer::EditedText;
-use crate::answer::Found;
-use crate::answer::extract_pieces;
+use crate::answer::{EditedText, Found, extract_pieces};
 use crate::runtime::interrupt::check;
 
 /// Operations on a file that one thread looks at; before them it goes through all stretches of the file.

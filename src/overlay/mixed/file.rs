@@ -10,8 +10,7 @@ use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts
 use super::operation::{Operation, Target, at};
 use super::stretches::Stretches;
 use super::texts::InsertedTexts;
-use crate::answer::Found;
-use crate::answer::ask_stored;
+use crate::answer::{Found, ask_stored};
 use crate::overlay::{EditedFile, FileState, Piece, check_name};
 use crate::strategy::insert_costs;
 use crate::{Error, Result};

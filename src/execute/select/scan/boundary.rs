@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::Relation;
 
-use super::top::Top;
+use crate::answer::Top;
 use crate::execute::select::explain::Describe;
 use crate::execute::select::row::Operator;
 use crate::expression::ColumnFilter;

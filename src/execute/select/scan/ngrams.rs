@@ -19,13 +19,8 @@ use super::super::ordered::sort_until;
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection};
-use super::top::Top;
 use super::words::{Grain, describe_strategy, size_of_segments};
-use crate::answer::CorpusView;
-use crate::answer::CountedNgrams;
-use crate::answer::Ngram;
-use crate::answer::Occurrence;
-use crate::answer::WordStream;
+use crate::answer::{CorpusView, CountedNgrams, Ngram, Occurrence, Top, WordStream};
 use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
@@ -274,13 +269,11 @@ impl NgramTask {
             && self.grain == Grain::Word
             && !self.has_spaces(interrupt)?
         {
-            let parts = self.table(interrupt)?;
-            return Ok(match self.top.filter(|_| self.ngram_filters.is_empty()) {
-                Some(top) => NgramRows::Counted(self.top_of(top, &parts).into_iter()),
-                None => NgramRows::Table {
-                    parts: parts.into(),
-                    next: 0,
-                },
+            // What passes conditions is known only row by row.
+            let top = self.top.filter(|_| self.ngram_filters.is_empty());
+            return Ok(NgramRows::Table {
+                parts: self.table(top, interrupt)?.into(),
+                next: 0,
             });
         }
         let by_file = self.strategy == Strategy::FileWeights && self.grain == Grain::FileWord;
@@ -306,19 +299,6 @@ impl NgramTask {
             top.retain(&mut counted, |row| row.times);
         }
         Ok(NgramRows::Counted(counted.into_iter()))
-    }
-
-    /// The n-grams of a table that are used.
-    fn top_of(&self, top: Top, parts: &[CountedNgrams]) -> Vec<CountedNgram> {
-        let rows = || parts.iter().flat_map(|part| part.iter(self.n));
-        let last = top.last(rows().map(|(_, times)| times));
-        let used = rows().filter(|&(_, times)| top.is_used(times, last));
-        let used = used.map(|(words, times)| CountedNgram {
-            words: words.into(),
-            file: 0,
-            times,
-        });
-        used.collect()
     }
 
     /// The n-grams and files of a table that are used.
@@ -436,17 +416,19 @@ impl NgramTask {
         files.iter().map(count).collect()
     }
 
-    fn table(&self, interrupt: &Interrupt) -> Result<Vec<CountedNgrams>> {
+    /// All n-grams, or those that are used.
+    fn table(&self, top: Option<Top>, interrupt: &Interrupt) -> Result<Vec<CountedNgrams>> {
         let (n, description) = (self.n, self.description.clone());
-        self.snapshot.ask(interrupt, move |view, stop| {
-            view.ngrams(n, description.log.until(stop))
+        self.snapshot.ask(interrupt, move |view, stop| match top {
+            Some(top) => view.top_ngrams(n, top, description.log.until(stop)),
+            None => view.ngrams(n, description.log.until(stop)),
         })
     }
 
     fn weights(&self, interrupt: &Interrupt) -> Result<Vec<CountedNgram>> {
         let mut counted = Vec::new();
         let mut pace = interrupt.pace();
-        for part in self.table(interrupt)? {
+        for part in self.table(None, interrupt)? {
             for (words, times) in part.iter(self.n) {
                 pace.step()?;
                 if self.passes(words)? {

@@ -10,7 +10,7 @@ use zipfdb_sql::query::{
 };
 
 use super::boundary::{ColumnOrder, RequestedColumn, ScanColumn, ScanRequest};
-use super::top::Top;
+use super::top::top_of;
 use crate::Result;
 use crate::Value;
 use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};
@@ -97,7 +97,7 @@ pub(in super::super) fn request(
     let wanted_order = wanted_order(block, &expressions);
     let is_cut = is_plain && split.rest.is_empty() && wanted_order.len() == block.order_by.len();
     let limit = block.limit.filter(|_| is_cut);
-    let top = Top::of(block, &expressions, columns.len()).filter(|_| split.rest.is_empty());
+    let top = top_of(block, &expressions, columns.len()).filter(|_| split.rest.is_empty());
     Ok(Sourced {
         request: ScanRequest {
             relation: relation.clone(),

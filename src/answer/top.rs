@@ -1,0 +1,124 @@
+//! Rows by how often they occur, of which only the first are used.
+//!
+//! Invariant: at least those rows are kept that any order by count, and by whatever else, puts first.
+
+use super::tasks::{CountedNgrams, Counts};
+
+/// What a query with LIMIT uses of groups that it orders by their counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Top {
+    /// So many rows are used.
+    pub(crate) limit: u64,
+    /// Those that occur most often, else least.
+    pub(crate) descending: bool,
+}
+
+impl Top {
+    /// Leaves out rows that are not used. Rows with the count of the last one that is used stay: what else orders them is not
+    /// known here.
+    pub(crate) fn retain<T>(self, rows: &mut Vec<T>, count: impl Fn(&T) -> u64) {
+        let last = self.last(rows.iter().map(&count));
+        rows.retain(|row| self.is_used(count(row), last));
+    }
+
+    /// The n-grams of n words that are used, of all.
+    pub(crate) fn of_ngrams(self, parts: Vec<CountedNgrams>, n: usize) -> Vec<CountedNgrams> {
+        let counts = parts.iter().flat_map(|part| part.iter(n));
+        let last = self.last(counts.map(|(_, times)| times));
+        let used = parts.into_iter().map(|part| {
+            let rows = part.iter(n).filter(|&(_, times)| self.is_used(times, last));
+            let (mut words, mut counts) = (Vec::new(), Vec::new());
+            for (row, times) in rows {
+                words.extend_from_slice(row);
+                counts.push(times);
+            }
+            CountedNgrams {
+                words,
+                counts: Counts::Merged(counts),
+            }
+        });
+        used.collect()
+    }
+
+    /// What [`Top::is_used`] needs to know of all counts.
+    pub(crate) fn last(self, counts: impl Iterator<Item = u64>) -> u64 {
+        let Ok(limit) = usize::try_from(self.limit) else {
+            return 0;
+        };
+        if limit == 0 {
+            return u64::MAX;
+        }
+        // The best so far, and some that came since they were last looked through.
+        let mut best: Vec<u64> = Vec::new();
+        let mut least = 0;
+        for rank in counts.map(|count| self.rank(count)) {
+            if rank < least {
+                continue;
+            }
+            best.push(rank);
+            if best.len() >= limit.saturating_mul(2).max(LOOK_MIN) {
+                least = least_of(&mut best, limit);
+            }
+        }
+        match best.len() < limit {
+            true => 0,
+            false => least_of(&mut best, limit),
+        }
+    }
+
+    /// Whether a row may be among the first, by its count and what `last` says of all counts.
+    pub(crate) fn is_used(self, count: u64, last: u64) -> bool {
+        self.rank(count) >= last
+    }
+
+    /// Larger the earlier rows with this count come.
+    fn rank(self, count: u64) -> u64 {
+        match self.descending {
+            true => count,
+            false => !count,
+        }
+    }
+}
+
+/// Fewer ranks are not looked through.
+const LOOK_MIN: usize = 1 << 10;
+
+/// Keeps the `limit` greatest ranks and gives the least of them.
+fn least_of(best: &mut Vec<u64>, limit: usize) -> u64 {
+    let (_, least, _) = best.select_nth_unstable_by(limit - 1, |left, right| right.cmp(left));
+    let least = *least;
+    best.truncate(limit);
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_rows_by_count_are_there(
+            counts in proptest::collection::vec(0..40u64, 0..5_000),
+            limit in 0..3_000u64,
+            descending: bool,
+        ) {
+            let top = Top { limit, descending };
+            let mut sorted = counts.clone();
+            sorted.sort_unstable();
+            if descending {
+                sorted.reverse();
+            }
+            let mut kept = counts.clone();
+            top.retain(&mut kept, |&count| count);
+            let last = (limit as usize).checked_sub(1).and_then(|last| sorted.get(last));
+            let expected = counts.into_iter().filter(|&count| match last {
+                None => limit > 0,
+                Some(&last) if descending => count >= last,
+                Some(&last) => count <= last,
+            });
+            prop_assert_eq!(kept, expected.collect::<Vec<_>>());
+        }
+    }
+}
