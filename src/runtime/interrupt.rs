@@ -156,6 +156,10 @@ impl Interrupt {
         pool: &ThreadPool,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
     ) -> Result<A> {
+        if pool.current_thread_index().is_some() {
+            // A thread of the pool would wait for itself, as where a host asks while it is told of progress.
+            return work(&Arc::default());
+        }
         self.left_alone(work, |work| {
             pool.spawn(work);
             Ok(())
@@ -378,6 +382,14 @@ mod tests {
             assert!(matches!(result, Err(Error::Interrupted)));
         });
         drop(go_on);
+    }
+
+    #[test]
+    fn a_thread_of_the_pool_waits_for_nobody() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
+        let pool = pool.build().unwrap();
+        let asked = pool.install(|| Interrupt::never().apart(&pool, |_| Ok(7)));
+        assert_eq!(asked.unwrap(), 7);
     }
 
     #[test]

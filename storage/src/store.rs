@@ -426,7 +426,7 @@ impl Store {
     /// Opens a live segment; all handles of it share what was decoded.
     ///
     /// # Errors
-    /// [`Error::Io`] if it is not live (any more) or its file is lost; those of [`SegmentReader::open`].
+    /// [`Error::Io`] if it is not live (any more) or its file is lost; those of opening it.
     pub fn open_segment(&self, id: u64) -> Result<Arc<Segment>> {
         let mut visible = self.shared.visible.lock();
         let Some(record) =

@@ -43,7 +43,7 @@ impl RepairTarget {
     /// did not finish.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Io`](crate::Error::Io).
     pub fn is_free(path: &Path) -> Result<bool> {
         Ok(find(path)? != Found::Other)
     }
@@ -52,7 +52,7 @@ impl RepairTarget {
     /// there.
     ///
     /// # Errors
-    /// [`Error::Locked`] if a repair is writing there; [`Error::Io`], also if something else is there.
+    /// [`Locked`](crate::Error::Locked) if a repair is writing there; [`Io`](crate::Error::Io), also if something else is there.
     pub fn begin(path: &Path, source: &Path) -> Result<RepairTarget> {
         match find(path)? {
             Found::Nothing => fs::create_dir(path).map_err(io_error(path, "create"))?,
@@ -91,7 +91,7 @@ impl RepairTarget {
     /// Makes the new database one like any other. All of it must be durable.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Io`](crate::Error::Io).
     pub fn finish(self) -> Result<()> {
         let marker = self.path.join(REPAIR_NAME);
         fs::remove_file(&marker).map_err(io_error(&marker, "remove"))?;
