@@ -14,10 +14,10 @@ use crate::support::harness::{Random, scratch};
 use crate::support::power_cut::{PowerCut, PowerCutBackend};
 use crate::support::{Change, State, check, observe, possible};
 
-const STEPS_MAX: usize = 8;
+const STEPS_MAX: usize = 5;
 
 /// Bytes of an imported text, some segments.
-const TEXT_SIZE_MAX: usize = 2000;
+const TEXT_SIZE_MAX: usize = 800;
 
 /// The directory of the database on every disk.
 const ROOT: &str = "disk";

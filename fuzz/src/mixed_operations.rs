@@ -10,7 +10,7 @@ use zipfdb::fuzzing::{Sink, has_glued_space, tokenize};
 use zipfdb::{Answer, Corpus, CorpusSettings, Database, NoProgress, Operation, Tokenizer};
 
 const FILES: [&str; 3] = ["a", "b", "c"];
-const BATCHES_MAX: usize = 3;
+const BATCHES_MAX: usize = 2;
 const OPERATIONS_MAX: usize = 40;
 
 type Texts = BTreeMap<&'static str, Vec<u8>>;

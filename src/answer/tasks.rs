@@ -84,6 +84,27 @@ impl CountedNgrams {
     }
 }
 
+impl Top {
+    /// The n-grams of n words that are used, of all.
+    pub(crate) fn of_ngrams(self, parts: Vec<CountedNgrams>, n: usize) -> Vec<CountedNgrams> {
+        let counts = parts.iter().flat_map(|part| part.iter(n));
+        let last = self.last(counts.map(|(_, times)| times));
+        let used = parts.into_iter().map(|part| {
+            let rows = part.iter(n).filter(|&(_, times)| self.is_used(times, last));
+            let (mut words, mut counts) = (Vec::new(), Vec::new());
+            for (row, times) in rows {
+                words.extend_from_slice(row);
+                counts.push(times);
+            }
+            CountedNgrams {
+                words,
+                counts: Counts::Merged(counts),
+            }
+        });
+        used.collect()
+    }
+}
+
 /// The words of the only segment have the numbers of those of the corpus.
 fn of_segment(part: NgramCounts) -> CountedNgrams {
     CountedNgrams {

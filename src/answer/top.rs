@@ -2,8 +2,6 @@
 //!
 //! Invariant: at least those rows are kept that any order by count, and by whatever else, puts first.
 
-use super::tasks::{CountedNgrams, Counts};
-
 /// What a query with LIMIT uses of groups that it orders by their counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Top {
@@ -19,25 +17,6 @@ impl Top {
     pub(crate) fn retain<T>(self, rows: &mut Vec<T>, count: impl Fn(&T) -> u64) {
         let last = self.last(rows.iter().map(&count));
         rows.retain(|row| self.is_used(count(row), last));
-    }
-
-    /// The n-grams of n words that are used, of all.
-    pub(crate) fn of_ngrams(self, parts: Vec<CountedNgrams>, n: usize) -> Vec<CountedNgrams> {
-        let counts = parts.iter().flat_map(|part| part.iter(n));
-        let last = self.last(counts.map(|(_, times)| times));
-        let used = parts.into_iter().map(|part| {
-            let rows = part.iter(n).filter(|&(_, times)| self.is_used(times, last));
-            let (mut words, mut counts) = (Vec::new(), Vec::new());
-            for (row, times) in rows {
-                words.extend_from_slice(row);
-                counts.push(times);
-            }
-            CountedNgrams {
-                words,
-                counts: Counts::Merged(counts),
-            }
-        });
-        used.collect()
     }
 
     /// What [`Top::is_used`] needs to know of all counts.
