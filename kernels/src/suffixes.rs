@@ -342,32 +342,22 @@ impl WordSuffixes {
         })
     }
 
-    /// How often each n-gram occurs, in parts, in order.
+    /// As [`WordSuffixes::ngram_counts`], only those of each part whose counts are wanted. `choose` is told all counts of a
+    /// part. No words of others are looked up.
     ///
     /// # Panics
     /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
     ///
     /// # Errors
     /// If it is stopped.
-    pub fn counts(&self, n: usize, stop: &AtomicBool) -> Result<Vec<Vec<u32>>, Stopped> {
-        let counts = |runs: &[Run], _: &[u32]| runs.iter().map(|run| run.count).collect();
-        self.each_part(n, stop, counts)
-    }
-
-    /// As [`WordSuffixes::ngram_counts`], only those whose counts are wanted. No words of others are looked up.
-    ///
-    /// # Panics
-    /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
-    ///
-    /// # Errors
-    /// If it is stopped.
-    pub fn ngram_counts_if(
+    pub fn ngram_counts_if<W: Fn(u32) -> bool>(
         &self,
         n: usize,
-        is_wanted: impl Fn(u32) -> bool + Sync,
+        choose: impl Fn(&mut dyn Iterator<Item = u32>) -> W + Sync,
         stop: &AtomicBool,
     ) -> Result<Vec<NgramCounts>, Stopped> {
         self.each_part(n, stop, |runs, places| {
+            let is_wanted = choose(&mut runs.iter().map(|run| run.count));
             let wanted = runs.iter().filter(|run| is_wanted(run.count)).copied();
             let wanted: Vec<Run> = wanted.collect();
             NgramCounts {

@@ -318,11 +318,13 @@ impl StoredView {
             && let Some(suffixes) = segment.kept_suffixes(n)
         {
             return run.note(CPU, || {
-                let counts = suffixes.counts(n, run.stop)?;
-                let last = top.last(counts.iter().flatten().map(|&count| u64::from(count)));
-                let is_used = |count: u32| top.is_used(u64::from(count), last);
-                let parts = suffixes.ngram_counts_if(n, is_used, run.stop)?.into_iter();
-                Ok(parts.map(of_segment).collect())
+                // What is not among the first of its part is not among the first of all.
+                let choose = |counts: &mut dyn Iterator<Item = u32>| {
+                    let last = top.last(counts.map(u64::from));
+                    move |count| top.is_used(u64::from(count), last)
+                };
+                let parts = suffixes.ngram_counts_if(n, choose, run.stop)?.into_iter();
+                Ok(top.of_ngrams(parts.map(of_segment).collect(), n))
             });
         }
         Ok(top.of_ngrams(self.ngrams(n, run)?, n))
