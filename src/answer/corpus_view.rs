@@ -201,20 +201,24 @@ impl CorpusView {
         &self.byte_order().1
     }
 
-    /// The n-grams that a query with a limit on their counts uses.
+    /// N-grams with their counts, in parts that follow each other: all, or those that `top` uses.
     ///
     /// # Errors
     /// If a segment is damaged, or the run is over.
-    pub(crate) fn top_ngrams(
+    pub(crate) fn ngrams(
         &self,
         n: usize,
-        top: Top,
+        top: Option<Top>,
         run: Run<'_>,
     ) -> Result<Vec<CountedNgrams>> {
-        match &self.pending {
-            None => self.stored.top_ngrams(n, top, run),
-            Some(pending) => Ok(top.of_ngrams(pending.ngrams(n, run)?, n)),
-        }
+        let parts = match &self.pending {
+            None => self.stored.ngrams(n, top, run)?,
+            Some(pending) => pending.ngrams(n, run)?,
+        };
+        Ok(match top {
+            None => parts,
+            Some(top) => top.of_ngrams(parts, n),
+        })
     }
 
     answered! {
@@ -252,8 +256,6 @@ impl CorpusView {
         /// How often each word occurs in its file.
         fn count_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<u64>>;
 
-        /// All n-grams with their counts, in parts that follow each other.
-        fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>>;
         /// All n-grams, and for each a row of files with counts, in parts that follow each other.
         fn ngram_files(&self, n: usize, order: FileOrder, run: Run<'_>) -> Result<Vec<NgramFiles>>;
         /// How often an n-gram occurs, told by the numbers of its words.

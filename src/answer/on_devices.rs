@@ -23,7 +23,7 @@ use crate::{Error, Result};
 type Places<'a> = Vec<Option<&'a Device>>;
 
 /// What the CPU is called where devices are named.
-pub(super) const CPU: &str = "cpu";
+const CPU: &str = "cpu";
 
 impl Task {
     /// What a device needs for it.

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles, word_set_counts};
+use zipfdb_kernels::{
+    CountTable, FileOrder, NgramCounts, NgramFiles, Stopped, WordSuffixes, word_set_counts,
+};
 
 use crate::answer::file_index::Part;
-use crate::answer::on_devices::CPU;
 use crate::answer::stored_view::StoredView;
 use crate::answer::top::Top;
 use crate::answer::vocabulary::Vocabulary;
@@ -85,6 +86,20 @@ impl CountedNgrams {
 }
 
 impl Top {
+    /// The n-grams that are among the first of their part of a suffix array: no others are among the first of all.
+    fn of_suffixes(
+        self,
+        suffixes: &WordSuffixes,
+        n: usize,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramCounts>> {
+        let choose = |counts: &mut dyn Iterator<Item = u32>| {
+            let last = self.last(counts.map(u64::from));
+            move |count| self.is_used(u64::from(count), last)
+        };
+        Ok(suffixes.ngram_counts_if(n, choose, stop)?)
+    }
+
     /// The n-grams of n words that are used, of all.
     pub(crate) fn of_ngrams(self, parts: Vec<CountedNgrams>, n: usize) -> Vec<CountedNgrams> {
         let counts = parts.iter().flat_map(|part| part.iter(n));
@@ -274,10 +289,20 @@ impl StoredView {
         Ok(positions)
     }
 
-    /// All n-grams with their counts, in parts that follow each other.
-    pub(crate) fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
-        let counts = |segment: &SegmentView| segment.ngram_counts(n, WINDOW_BYTES, run.stop);
+    /// All n-grams with their counts, in parts that follow each other. Those that `top` does not use may be missing.
+    pub(crate) fn ngrams(
+        &self,
+        n: usize,
+        top: Option<Top>,
+        run: Run<'_>,
+    ) -> Result<Vec<CountedNgrams>> {
         self.vocabulary()?;
+        // With several segments only the sum of their counts tells what is used.
+        let top = top.filter(|_| self.segments.len() == 1);
+        let counts = |segment: &SegmentView| match top.zip(segment.kept_suffixes(n)) {
+            Some((top, suffixes)) => top.of_suffixes(suffixes, n, run.stop),
+            None => segment.ngram_counts(n, WINDOW_BYTES, run.stop),
+        };
         let mut answers = self.each_segment(Task::Ngrams, run, counts, |segment, device| {
             segment.ngrams_on(device, n)
         })?;
@@ -305,29 +330,6 @@ impl StoredView {
             words: merged.words,
             counts: Counts::Merged(merged.values),
         }])
-    }
-
-    /// The n-grams that a query with a limit on their counts uses: where they are kept sorted, no others are looked at.
-    pub(crate) fn top_ngrams(
-        &self,
-        n: usize,
-        top: Top,
-        run: Run<'_>,
-    ) -> Result<Vec<CountedNgrams>> {
-        if let [segment] = &self.segments[..]
-            && let Some(suffixes) = segment.kept_suffixes(n)
-        {
-            return run.note(CPU, || {
-                // What is not among the first of its part is not among the first of all.
-                let choose = |counts: &mut dyn Iterator<Item = u32>| {
-                    let last = top.last(counts.map(u64::from));
-                    move |count| top.is_used(u64::from(count), last)
-                };
-                let parts = suffixes.ngram_counts_if(n, choose, run.stop)?.into_iter();
-                Ok(top.of_ngrams(parts.map(of_segment).collect(), n))
-            });
-        }
-        Ok(top.of_ngrams(self.ngrams(n, run)?, n))
     }
 
     /// All n-grams, and for each a row of files with counts, in parts that follow each other.
@@ -520,8 +522,8 @@ impl StoredView {
     }
 }
 
-impl From<zipfdb_kernels::Stopped> for Error {
-    fn from(_: zipfdb_kernels::Stopped) -> Error {
+impl From<Stopped> for Error {
+    fn from(_: Stopped) -> Error {
         Error::Interrupted
     }
 }

@@ -414,7 +414,7 @@ fn check_ngrams(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
                 .collect();
             top.retain(&mut wanted, |&(_, count)| count);
             let view = snapshot.view();
-            let found = view.top_ngrams(n, top, Run::to_the_end()).unwrap();
+            let found = view.ngrams(n, Some(top), Run::to_the_end()).unwrap();
             let found = found.iter().flat_map(|part| part.iter(n));
             let found = found.map(|(words, count)| (Ngram::new(view, words).text(), count));
             assert_eq!(found.collect::<Vec<_>>(), wanted);

@@ -5,7 +5,7 @@
 /// What a query with LIMIT uses of groups that it orders by their counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Top {
-    /// So many rows are used.
+    /// How many rows are used.
     pub(crate) limit: u64,
     /// Those that occur most often, else least.
     pub(crate) descending: bool,

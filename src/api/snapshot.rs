@@ -64,7 +64,7 @@ type NamedOffsets = (String, Vec<u64>);
 /// the pool would take longer.
 const SMALL_EXTRACT_BYTES: u64 = 1 << 16;
 
-/// Larger extracts are made in parts of so many bytes, between which they can be interrupted.
+/// Bytes of the parts in which larger extracts are made. An interrupt is looked for between parts.
 const EXTRACT_PART_BYTES: u64 = 1 << 24;
 
 impl Snapshot {
@@ -232,7 +232,7 @@ impl Snapshot {
     /// If `n` is not in `1..=8`.
     pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
-        let parts = self.watched(|run| self.view.ngrams(n, run))?;
+        let parts = self.watched(|run| self.view.ngrams(n, None, run))?;
         Ok(NgramCounts::new(self.view.clone(), n, parts))
     }
 

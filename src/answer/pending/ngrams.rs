@@ -105,7 +105,7 @@ impl PendingView {
 
     /// As [`super::StoredView::ngrams`].
     pub(crate) fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
-        let mut parts = self.stored.ngrams(n, run)?;
+        let mut parts = self.stored.ngrams(n, None, run)?;
         if parts.is_empty() {
             parts.push(CountedNgrams {
                 words: Vec::new(),

@@ -419,9 +419,8 @@ impl NgramTask {
     /// All n-grams, or those that are used.
     fn table(&self, top: Option<Top>, interrupt: &Interrupt) -> Result<Vec<CountedNgrams>> {
         let (n, description) = (self.n, self.description.clone());
-        self.snapshot.ask(interrupt, move |view, stop| match top {
-            Some(top) => view.top_ngrams(n, top, description.log.until(stop)),
-            None => view.ngrams(n, description.log.until(stop)),
+        self.snapshot.ask(interrupt, move |view, stop| {
+            view.ngrams(n, top, description.log.until(stop))
         })
     }
 
