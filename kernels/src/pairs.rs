@@ -6,10 +6,10 @@ pub(crate) const SEPARATOR: u32 = u32::MAX;
 /// Depth of a rule above which priorities are the mix alone.
 pub(crate) const DEPTH_MAX: u16 = 64;
 
-/// At the lowest threshold, a round that shortens by less than one symbol in so many is the last.
+/// Construction ends after a round at the lowest threshold that removes less than one of `LAST` symbols.
 pub(crate) const LAST: usize = 200;
 
-/// A round that shortens by less than one symbol in so many halves the threshold.
+/// The threshold is halved after a round that removes less than one of `WEAK` symbols.
 pub(crate) const WEAK: usize = 1000;
 
 /// Flag in a number: the position is at an odd offset in a run, no candidate.

@@ -1,8 +1,8 @@
 //! Queries and expressions, read by sqlparser.
 //!
 //! Invariant: sqlparser is recursive, and so are cloning, printing and dropping what it makes. So it runs on a stack that the
-//! limits on nesting and chains cannot exceed, its tree is turned into our flat types and dropped on that same stack, and
-//! nobody clones or prints it.
+//! limits on nesting and chains cannot exceed. Its tree is turned into our flat types and dropped on that same stack, and is
+//! never cloned or printed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;

@@ -1,6 +1,6 @@
 //! `Core`: one open directory of corpora, what was decoded of its segments, and edits that are not merged yet.
 //!
-//! Invariant: the segments of a corpus are opened once, as long as they are live; whoever asks shares what was derived of them.
+//! Invariant: a live segment is opened once. All queries share what was derived of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Core {
         let names = self.store.corpora().into_iter();
         let names: HashMap<u64, String> = names.map(|record| (record.id, record.name)).collect();
         self.edits.replay(&self.store, |corpus| {
-            // The log gives records of live corpora only, and nobody writes yet.
+            // The log holds records of live corpora only, and no writer has begun.
             let (record, stored) = self.stored_view(&names[&corpus])?;
             Ok((stored, record.segments.into()))
         })

@@ -129,7 +129,7 @@ impl Corpus {
     ///
     /// # Errors
     /// If the corpus has been dropped, a segment file cannot be opened or its file table is damaged, or it is interrupted while
-    /// it looks at edits that nobody has looked at before.
+    /// the words around new edits are found.
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.snapshot_until(&self.shared.runtime.interrupts.begin(0))
     }

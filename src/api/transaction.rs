@@ -87,8 +87,8 @@ impl Transaction {
         })
     }
 
-    /// What the edits are to outlive once they are committed; if nobody says otherwise, what `SET durability` says. A commit
-    /// waits for those before it in the same corpora all the same, as they asked.
+    /// Sets what committed edits outlive: a killed process, a power cut, or neither. The default is that of `SET durability`.
+    /// A commit also waits until earlier commits to the same corpora are as durable as they asked.
     pub fn set_durability(&mut self, durability: Durability) {
         self.durability = durability;
     }
