@@ -16,8 +16,9 @@ pub enum Setting {
     Strategy(Option<Strategy>),
     /// `SET durability = 'full' | 'normal' | 'off'`.
     Durability(Durability),
-    /// `SET memory_limit = '256MiB'`: bytes that sorting, grouping and DISTINCT of one query keep before they spill.
-    MemoryLimit(u64),
+    /// `SET memory_limit = '256MiB'`: bytes that the cache holds, and that sorting, grouping and DISTINCT of one query keep
+    /// before they spill; none for `'auto'`, a quarter of the machine's memory.
+    MemoryLimit(Option<u64>),
     /// `SET statement_timeout = '5s'` or milliseconds: a statement that takes longer ends with an error; 0 for never.
     StatementTimeout(u64),
     /// `SET value_size_limit = '16MiB'`: bytes of the longest TEXT or BLOB that a query makes or reads.
@@ -31,7 +32,7 @@ impl Setting {
         Setting::Device(Device::Auto),
         Setting::Durability(Durability::Full),
         Setting::GpuMemoryLimit(None),
-        Setting::MemoryLimit(1 << 30),
+        Setting::MemoryLimit(None),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
         Setting::ValueSizeLimit(1_000_000_000),

@@ -37,7 +37,7 @@ impl ValueMemory {
     pub(crate) fn new(settings: &Settings) -> ValueMemory {
         ValueMemory {
             value_bytes: settings.value_size_limit,
-            row_bytes: settings.memory_limit.max(ROW_BYTES_MIN),
+            row_bytes: settings.memory_limit().max(ROW_BYTES_MIN),
             used: Arc::default(),
         }
     }
@@ -235,15 +235,15 @@ impl Drop for Held {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use zipfdb_sql::setting::Setting;
+
     use super::*;
 
     #[test]
     fn values_count_until_their_row_is_done() {
-        let settings = Settings {
-            memory_limit: 32 << 20,
-            value_size_limit: 20 << 20,
-            ..Settings::default()
-        };
+        let mut settings = Settings::default();
+        settings.set(Setting::MemoryLimit(Some(32 << 20)));
+        settings.value_size_limit = 20 << 20;
         let memory = ValueMemory::new(&settings);
         let refused = |bytes: u64| memory.check("it", bytes).unwrap_err().to_string();
         let too_long = refused((20 << 20) + 1);

@@ -5,6 +5,7 @@
 pub(crate) mod device;
 pub(crate) mod gather;
 pub(crate) mod interrupt;
+mod machine;
 pub(crate) mod memory;
 pub(crate) mod progress;
 pub(crate) mod settings;

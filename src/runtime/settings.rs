@@ -2,6 +2,7 @@
 //!
 //! Invariant: values are valid, the front end has checked them. They are not stored: a database opens with the defaults.
 
+use crate::runtime::machine::memory_share;
 use zipfdb_sql::setting::{Device, Durability, Setting, Strategy};
 
 /// The settings in force.
@@ -14,8 +15,8 @@ pub(crate) struct Settings {
     /// Bytes of each GPU; none for most of it.
     pub(crate) gpu_memory_limit: Option<u64>,
     pub(crate) strategy: Option<Strategy>,
-    /// Bytes that one query may keep in memory before it spills.
-    pub(crate) memory_limit: u64,
+    /// Bytes; none for a share of the machine's.
+    memory_limit: Option<u64>,
     /// Milliseconds; 0 for none.
     pub(crate) statement_timeout: u64,
     /// Bytes of the longest value.
@@ -30,7 +31,7 @@ impl Default for Settings {
             durability: Durability::Full,
             gpu_memory_limit: None,
             strategy: None,
-            memory_limit: 1 << 30,
+            memory_limit: None,
             statement_timeout: 0,
             value_size_limit: 1_000_000_000,
         }
@@ -50,6 +51,11 @@ impl Settings {
             Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
             Setting::ValueSizeLimit(bytes) => self.value_size_limit = bytes,
         }
+    }
+
+    /// Bytes that the cache may hold, and that one query may keep before it spills.
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.memory_limit.unwrap_or_else(memory_share)
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
@@ -73,7 +79,7 @@ impl Settings {
             ),
             (
                 Setting::MemoryLimit(self.memory_limit),
-                "Memory that sorting, grouping and DISTINCT of one query keep before they spill to disk, and that the values of a row take.",
+                "Memory of decoded parts and derived structures, and what sorting and grouping of a query keep before they use the disk; auto for a quarter of the machine's.",
             ),
             (
                 Setting::StatementTimeout(self.statement_timeout),
@@ -100,10 +106,10 @@ pub(crate) fn value_text(setting: Setting) -> String {
         Setting::Device(Device::Cpu) => "cpu".into(),
         Setting::Device(Device::Cuda(None)) => "cuda".into(),
         Setting::Device(Device::Cuda(Some(number))) => format!("cuda:{number}"),
-        Setting::GpuMemoryLimit(None) => "auto".into(),
+        Setting::GpuMemoryLimit(None) | Setting::MemoryLimit(None) => "auto".into(),
         Setting::Durability(durability) => durability.name().into(),
         Setting::Strategy(strategy) => strategy.map_or("auto", Strategy::name).into(),
-        Setting::MemoryLimit(bytes)
+        Setting::MemoryLimit(Some(bytes))
         | Setting::ValueSizeLimit(bytes)
         | Setting::GpuMemoryLimit(Some(bytes)) => {
             let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -129,7 +135,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.set(Setting::Device(Device::Cuda(Some(1))));
         settings.set(Setting::StatementTimeout(1500));
-        settings.set(Setting::MemoryLimit(1000));
+        settings.set(Setting::MemoryLimit(Some(1000)));
         settings.set(Setting::Strategy(Some(Strategy::RootStream)));
         let list = settings.list();
         assert_eq!(list.map(|(setting, _)| setting.name()), Setting::NAMES);
@@ -156,7 +162,7 @@ mod tests {
                 "auto",
                 "full",
                 "auto",
-                "1GiB",
+                "auto",
                 "0",
                 "auto",
                 "1000000000B"

@@ -3,6 +3,8 @@
 //! Invariant: a setting that is accepted has a value within its bounds. Whether there is such a device is found when the
 //! plan is carried out.
 
+use std::ops::RangeInclusive;
+
 use super::Binder;
 use crate::error::{Error, Hint, NameKind, Result, shorten};
 use crate::plan::Plan;
@@ -35,15 +37,7 @@ impl Binder<'_> {
             Setting::Device(_) => Setting::Device(self.device(value)?),
             Setting::Durability(_) => Setting::Durability(self.durability(value)?),
             Setting::GpuMemoryLimit(_) => Setting::GpuMemoryLimit(self.gpu_memory_limit(value)?),
-            Setting::MemoryLimit(_) => {
-                let bounds = MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
-                Setting::MemoryLimit(self.size(
-                    value,
-                    "memory_limit",
-                    bounds,
-                    "'1MiB'..='1024GiB'",
-                )?)
-            }
+            Setting::MemoryLimit(_) => Setting::MemoryLimit(self.memory_limit(value)?),
             Setting::StatementTimeout(_) => Setting::StatementTimeout(self.timeout(value)?),
             Setting::Strategy(_) => Setting::Strategy(self.strategy(value)?),
             Setting::ValueSizeLimit(_) => {
@@ -89,15 +83,31 @@ impl Binder<'_> {
         })
     }
 
+    fn memory_limit(&self, operand: &Operand) -> Result<Option<u64>> {
+        let bounds = MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
+        let written = "'1MiB'..='1024GiB', or 'auto'";
+        self.size_or_auto(operand, "memory_limit", bounds, written)
+    }
+
     fn gpu_memory_limit(&self, operand: &Operand) -> Result<Option<u64>> {
+        let bounds = GPU_MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
+        let written = "'64KiB'..='1024GiB', or 'auto'";
+        self.size_or_auto(operand, "gpu_memory_limit", bounds, written)
+    }
+
+    /// Bytes; none for `'auto'`.
+    fn size_or_auto(
+        &self,
+        operand: &Operand,
+        name: &'static str,
+        bounds: RangeInclusive<u64>,
+        written: &str,
+    ) -> Result<Option<u64>> {
         let value = self.value(&operand.kind);
         if matches!(value, Value::Text(text) if text.eq_ignore_ascii_case("auto")) {
             return Ok(None);
         }
-        let bounds = GPU_MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX;
-        let written = "'64KiB'..='1024GiB', or 'auto'";
-        let bytes = self.size(operand, "gpu_memory_limit", bounds, written)?;
-        Ok(Some(bytes))
+        self.size(operand, name, bounds, written).map(Some)
     }
 
     fn durability(&self, operand: &Operand) -> Result<Durability> {

@@ -39,7 +39,7 @@ impl Context {
             binding: 0,
             batch: None,
             spill: SpillDirectory::beside(session.path().as_deref()),
-            memory: usize::try_from(settings.memory_limit).unwrap_or(usize::MAX),
+            memory: usize::try_from(settings.memory_limit()).unwrap_or(usize::MAX),
             values: ValueMemory::new(&settings),
         }
     }

@@ -130,7 +130,7 @@ impl NgramsScan {
         let mut options = candidates(&snapshot, grain, &files, &ngram_filters);
         let mut chosen = choose(&options, context.settings.strategy)?;
         let is_table = !matches!(chosen.strategy, Strategy::Totals | Strategy::Parents);
-        let limit = context.settings.memory_limit;
+        let limit = context.settings.memory_limit();
         let is_large = grain != Grain::Occurrence
             && context.settings.strategy.is_none()
             && is_table

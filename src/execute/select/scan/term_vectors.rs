@@ -60,7 +60,7 @@ impl TermVectorsScan {
         let detail = format!("{k} words of each of {} files", files.len());
         let mut description = Description::new("term vectors", detail, Some(rows));
         description.lines = describe_strategy(chosen, &[]);
-        let is_large = table_bytes(&snapshot, &files) > context.settings.memory_limit;
+        let is_large = table_bytes(&snapshot, &files) > context.settings.memory_limit();
         let counts_all = files.is_all() && files.len() > 1 && !is_large;
         let stored = snapshot.view().stored();
         let work = counts_all.then_some(Work::FileCounts);

@@ -161,7 +161,7 @@ impl WordsScan {
         let is_large = grain == Grain::FileWord
             && context.settings.strategy.is_none()
             && chosen.strategy != Strategy::Parents
-            && pairs_bytes(&snapshot, &files) > context.settings.memory_limit;
+            && pairs_bytes(&snapshot, &files) > context.settings.memory_limit();
         if is_large {
             let is_table = |candidate: &Candidate| candidate.strategy == Strategy::FileWeights;
             candidates.retain(|candidate| !is_table(candidate));

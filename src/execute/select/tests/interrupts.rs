@@ -155,7 +155,7 @@ fn every_operator_ends_soon_after_an_interrupt() {
     for memory in [1 << 30, 2000] {
         let database = Database::in_memory().unwrap();
         let mut settings = database.inner().shared().runtime.settings.lock();
-        settings.set(Setting::MemoryLimit(memory));
+        settings.set(Setting::MemoryLimit(Some(memory)));
         drop(settings);
         for (name, query) in blocks() {
             // Without end: an operator that does not notice never returns.
@@ -172,7 +172,7 @@ fn an_interrupt_ends_what_is_given_after_sorting_and_grouping() {
     for memory in [1 << 30, 20_000] {
         let database = Database::in_memory().unwrap();
         let mut settings = database.inner().shared().runtime.settings.lock();
-        settings.set(Setting::MemoryLimit(memory));
+        settings.set(Setting::MemoryLimit(Some(memory)));
         drop(settings);
         for (name, query) in blocks() {
             if !["sort", "groups", "distinct"].contains(&name) {

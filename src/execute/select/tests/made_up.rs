@@ -88,7 +88,7 @@ fn answer(query: &Query, memory: u64) -> Result<Rows> {
         .runtime
         .settings
         .lock()
-        .set(Setting::MemoryLimit(memory));
+        .set(Setting::MemoryLimit(Some(memory)));
     select_from(
         database.inner(),
         vec![query.clone()],
