@@ -172,7 +172,7 @@ impl Binder<'_> {
             "corpora" => Hint::new("the list of corpora is `corpora()`"),
             "devices" => Hint::new("the list of devices is `devices()`"),
             "settings" => Hint::new("the list of settings is `settings()`"),
-            function @ ("segments" | "files" | "term_vectors") => {
+            function @ ("segments" | "caches" | "files" | "term_vectors") => {
                 Hint::new(format!("the table function is `{function}('corpus')`"))
             }
             "ngrams" => Hint::new("the table function is `ngrams('corpus', 2)`"),

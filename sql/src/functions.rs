@@ -6,9 +6,10 @@
 use crate::query::{AggregateFunction, Function, Matcher};
 
 /// Table functions.
-pub(crate) const TABLE: [&str; 7] = [
+pub(crate) const TABLE: [&str; 8] = [
     "corpora",
     "segments",
+    "caches",
     "files",
     "ngrams",
     "term_vectors",

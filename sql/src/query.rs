@@ -103,6 +103,11 @@ pub enum Relation {
         /// The corpus.
         corpus: String,
     },
+    /// One row for each decoded part or derived structure of a segment that is in memory. Columns: [`CachesColumn`].
+    Caches {
+        /// The corpus.
+        corpus: String,
+    },
     /// One row for each GPU. Columns: [`DevicesColumn`].
     Devices,
     /// One row for each setting of SET. Columns: [`SettingsColumn`].
@@ -252,6 +257,22 @@ columns! {
         Ratio = "ratio": Real,
         /// REAL: what share of the recompression is done that is to replace the segment, NULL if none is.
         Recompressed = "recompressed": Real,
+    }
+}
+
+columns! {
+    /// Columns of `caches('corpus')`.
+    CachesColumn {
+        /// INTEGER: id of the segment.
+        Segment = "segment": Integer,
+        /// TEXT: what it is.
+        Kind = "kind": Text,
+        /// INTEGER: bytes of memory that it takes.
+        Bytes = "bytes": Integer,
+        /// REAL: milliseconds that making it took.
+        Price = "price": Real,
+        /// INTEGER: how often work on the segment took it from the cache, and once more for whoever made it.
+        Uses = "uses": Integer,
     }
 }
 

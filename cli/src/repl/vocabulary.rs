@@ -92,6 +92,11 @@ pub struct TableFunction {
 /// All table functions.
 pub const TABLE_FUNCTIONS: &[TableFunction] = &[
     TableFunction {
+        name: "caches",
+        is_of_corpus: true,
+        columns: &["segment", "kind", "bytes", "price", "uses"],
+    },
+    TableFunction {
         name: "corpora",
         is_of_corpus: false,
         columns: &[
@@ -187,7 +192,7 @@ pub const VALUES: &[(&str, &[&str])] = &[
     ("durability", &["full", "normal", "off"]),
     ("format", &["csv", "json", "jsonl", "tsv"]),
     ("gpu_memory_limit", &["auto", "8GiB", "64GiB"]),
-    ("memory_limit", &["256MiB", "1GiB", "4GiB"]),
+    ("memory_limit", &["auto", "256MiB", "1GiB", "4GiB"]),
     ("on_error", &["skip", "stop"]),
     ("recompress_threshold", &["64MiB", "256MiB", "1GiB"]),
     ("segment_size", &["64MiB", "256MiB", "1GiB"]),

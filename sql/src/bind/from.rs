@@ -11,8 +11,8 @@ use super::Binder;
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::functions;
 use crate::query::{
-    Affinity, Collation, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn, Relation,
-    SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    Affinity, CachesColumn, Collation, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn,
+    Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
 };
 use crate::suggest::{did_you_mean, nearest};
 use crate::syntax::{Argument, From, FromKind, Name, Operand};
@@ -165,6 +165,11 @@ impl Binder<'_> {
                 columns.extend(sections.map(|name| Column::new(name, Affinity::Integer)));
                 let corpus = call.corpus(corpus, CORPUS)?;
                 (Relation::Segments { corpus }, columns)
+            }
+            "caches" => {
+                let [corpus] = call.take(["corpus"], CORPUS)?;
+                let corpus = call.corpus(corpus, CORPUS)?;
+                (Relation::Caches { corpus }, columns_of!(CachesColumn))
             }
             "files" => {
                 let [corpus] = call.take(["corpus"], CORPUS)?;

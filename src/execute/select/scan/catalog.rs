@@ -1,10 +1,12 @@
-//! The scans of `corpora()`, `segments('corpus')`, `devices()` and `settings()`: a few rows that are made at once.
+//! The scans of `corpora()`, `segments('corpus')`, `caches('corpus')`, `devices()` and `settings()`: a few rows that are made at once.
 //!
 //! Invariant: nothing of a segment is decoded.
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::{CorporaColumn, DevicesColumn, SegmentsColumn, SettingsColumn};
+use zipfdb_sql::query::{
+    CachesColumn, CorporaColumn, DevicesColumn, SegmentsColumn, SettingsColumn,
+};
 use zipfdb_storage::SegmentInfo;
 
 use super::super::context::Context;
@@ -16,6 +18,7 @@ use crate::api::session::Session;
 use crate::api::snapshot::Snapshot;
 use crate::expression::from_count;
 use crate::runtime::settings::{Settings, value_text};
+use crate::segment::StructureKind;
 use crate::{Result, Value};
 
 /// Gives rows that are there already.
@@ -163,6 +166,32 @@ pub(super) fn segments(
             }
         },
     )
+}
+
+/// The scan of `caches('corpus')`.
+pub(super) fn caches(
+    snapshot: &Snapshot,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<RowsScan> {
+    let segments = snapshot.view().segments().iter();
+    let cached = segments.flat_map(|segment| {
+        let facts = segment.slots().facts().into_iter();
+        facts.map(|facts| (segment.id(), facts))
+    });
+    let cached: Vec<_> = cached.collect();
+    RowsScan::new("caches", &request, context, cached.len(), |row, column| {
+        let (segment, facts) = cached[row];
+        match CachesColumn::ALL.get(column) {
+            Some(CachesColumn::Segment) => from_count(segment),
+            Some(CachesColumn::Kind) => Value::from(StructureKind::ALL[facts.index].name()),
+            Some(CachesColumn::Bytes) => from_count(facts.bytes),
+            // Nanoseconds below 2^53 are exact.
+            Some(CachesColumn::Price) => Value::Real(facts.price as f64 / 1e6),
+            Some(CachesColumn::Uses) => from_count(facts.uses),
+            None => Value::Null,
+        }
+    })
 }
 
 /// The scan of `devices()`.

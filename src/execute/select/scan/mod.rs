@@ -47,6 +47,10 @@ pub(super) fn open(
             let corpus = session.corpus(corpus)?;
             Box::new(catalog::segments(&corpus, request, context)?)
         }
+        Relation::Caches { corpus } => {
+            let snapshot = context.snapshot(session, corpus)?;
+            Box::new(catalog::caches(&snapshot, request, context)?)
+        }
         Relation::Devices => Box::new(catalog::devices(session, request, context)?),
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::Words { corpus } => {
