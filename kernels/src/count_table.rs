@@ -29,6 +29,11 @@ pub struct CountTable {
 }
 
 impl CountTable {
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.offsets[..]) + size_of_val(&self.entries[..])
+    }
+
     /// A table of these rows.
     pub fn of_rows(rows: Vec<Vec<(u32, u32)>>) -> CountTable {
         let mut table = CountTable {

@@ -43,6 +43,11 @@ pub struct SymbolText {
 }
 
 impl SymbolText {
+    /// Size of the arrays.
+    pub fn memory(&self) -> usize {
+        size_of_val(&self.offsets[..]) + self.bytes.len()
+    }
+
     /// Collects all tokens, `token(t)` being that of terminal `t`, and expands
     /// all short rules.
     ///

@@ -88,22 +88,7 @@ impl WordUses {
 
     /// Size of the arrays.
     pub fn bytes(&self) -> usize {
-        let Parents {
-            offsets,
-            rules,
-            indexes,
-            root_offsets,
-            root_positions,
-        } = &self.parents;
-        let arrays = [
-            offsets,
-            rules,
-            indexes,
-            root_offsets,
-            root_positions,
-            &self.root_files,
-        ];
-        arrays.iter().map(|array| size_of_val(&array[..])).sum()
+        self.parents.bytes() + size_of_val(&self.root_files[..])
     }
 
     /// Cuts `symbols` into parts of about [`TASK_USES`] uses.

@@ -92,6 +92,25 @@ pub struct Lengths {
 }
 
 impl Lengths {
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let Lengths {
+            symbols,
+            long_rules,
+            long_offsets,
+            long_samples,
+            root_samples,
+            file_starts,
+        } = self;
+        let wide = [symbols, long_samples, root_samples, file_starts];
+        let narrow = [long_rules, long_offsets];
+        let wide: usize = wide.map(|array| size_of_val(&array[..])).iter().sum();
+        wide + narrow
+            .map(|array| size_of_val(&array[..]))
+            .iter()
+            .sum::<usize>()
+    }
+
     /// Measures all rules, long bodies and roots in the unit of
     /// `terminal_length`.
     ///

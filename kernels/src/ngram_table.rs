@@ -82,6 +82,25 @@ impl FileLists for RowLists {
 type Tails = BTreeMap<Vec<u32>, Vec<(u32, u32)>>;
 
 impl NgramTable {
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let of_part = |part: &RowRange| {
+            let arrays = [&part.words, &part.values, &part.lists.totals];
+            let arrays = arrays.map(|array| size_of_val(&array[..]));
+            let lists = &part.lists;
+            let ranked = match Arc::ptr_eq(&lists.table, &lists.ranked) {
+                true => 0,
+                false => lists.ranked.bytes(),
+            };
+            part.lengths.len()
+                + size_of_val(&part.samples[..])
+                + arrays.iter().sum::<usize>()
+                + lists.table.bytes()
+                + ranked
+        };
+        self.parts.iter().map(of_part).sum()
+    }
+
     /// Sorts all n-grams of the grammar. `weights` tells how often each symbol occurs.
     ///
     /// Work and memory: as [`crate::ngram_file_counts`] of eight words; of a single file as [`crate::ngram_counts`].

@@ -39,6 +39,19 @@ pub struct Parents {
 }
 
 impl Parents {
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let Parents {
+            offsets,
+            rules,
+            indexes,
+            root_offsets,
+            root_positions,
+        } = self;
+        let arrays = [offsets, rules, indexes, root_offsets, root_positions];
+        arrays.map(|array| size_of_val(&array[..])).iter().sum()
+    }
+
     /// Sorts all body and root symbols by symbol.
     ///
     /// Work: O(symbols), parallel on the current rayon pool. Memory: 8 bytes a
@@ -259,6 +272,11 @@ pub struct Signatures {
 }
 
 impl Signatures {
+    /// Size of the array.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.bits[..])
+    }
+
     /// Joins the bits of every expansion. `group` gives the terminals of one
     /// word the same number, so that a word has one bit.
     ///

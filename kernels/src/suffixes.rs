@@ -71,6 +71,24 @@ pub struct WordSuffixes {
 }
 
 impl WordSuffixes {
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let WordSuffixes {
+            text,
+            places,
+            shared,
+            word_offsets,
+            file_offsets,
+            files,
+        } = self;
+        let arrays = [text, places, word_offsets, file_offsets, files];
+        shared.len()
+            + arrays
+                .map(|array| size_of_val(&array[..]))
+                .iter()
+                .sum::<usize>()
+    }
+
     /// Sorts all words of the grammar by what follows. `weights` tells how often each symbol occurs.
     ///
     /// Work: O(words), a few sorts of 16 bytes a word. Memory while it is built: 256 MiB beside the result, or what the

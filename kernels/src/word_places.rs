@@ -80,6 +80,18 @@ struct LevelLists<'a, W> {
 }
 
 impl WordPlaces {
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let WordPlaces {
+            offsets,
+            roots,
+            nodes,
+            links,
+        } = self;
+        let arrays = [offsets, roots, nodes].map(|array| size_of_val(&array[..]));
+        size_of_val(&links[..]) + arrays.iter().sum::<usize>()
+    }
+
     /// Finds all places of `words` words; `word_of` gives each terminal its word, or [`GAP`], and how much of the
     /// terminal, in the unit of `lengths`, lies before it.
     ///

@@ -21,7 +21,7 @@ use crate::answer::top::Top;
 use crate::answer::vocabulary::Vocabulary;
 use crate::overlay::Overlay;
 use crate::runtime::device::Run;
-use crate::segment::{SegmentView, Unit};
+use crate::segment::{LiveSegment, Unit};
 use crate::{Error, Result};
 
 /// A corpus as it is at one moment.
@@ -120,7 +120,7 @@ impl CorpusView {
         self.pending.as_ref()
     }
 
-    pub(crate) fn segments(&self) -> &[Arc<SegmentView>] {
+    pub(crate) fn segments(&self) -> &[Arc<LiveSegment>] {
         self.stored.segments()
     }
 

@@ -8,6 +8,8 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{
@@ -85,6 +87,20 @@ impl SegmentView {
             }
         }
         Ok(CountTable::of_rows(merged))
+    }
+
+    /// As `word_files_on`; the cache holds the table.
+    pub(super) fn word_files_held(&self, device: &OnDevice<'_>) -> Result<Arc<CountTable>> {
+        let begin = Instant::now();
+        let table = self.word_files_on(device)?;
+        Ok(self.hold_word_files(table, begin.elapsed().as_nanos() as u64))
+    }
+
+    /// As `file_words_on`; likewise.
+    pub(super) fn file_words_held(&self, device: &OnDevice<'_>) -> Result<Arc<CountTable>> {
+        let begin = Instant::now();
+        let table = self.file_words_on(device)?;
+        Ok(self.hold_file_words(table, begin.elapsed().as_nanos() as u64))
     }
 
     /// All n-grams with their counts, in parts.
@@ -354,7 +370,7 @@ impl SegmentView {
         if part.files.len() > 1 || is_whole(part.files.start) {
             return Ok(None);
         }
-        let lengths = self.lengths(view)?;
+        let lengths = self.lengths()?;
         let start = lengths.file_range(part.files.start).start;
         let at = |position| lengths.root_start(view, position) - start;
         Ok(Some(at(part.root.start)..at(part.root.end)))
@@ -369,7 +385,7 @@ impl SegmentView {
         part: &RootPart,
         part_bytes: Option<&Range<u64>>,
     ) -> Result<DeviceStructures> {
-        let signatures = self.signatures(self.view()?)?;
+        let signatures = self.signatures()?;
         let dictionary = self.dictionary()?;
         let mut offsets = Vec::with_capacity(dictionary.len() as usize + 1);
         let mut bytes = Vec::new();

@@ -5,6 +5,8 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+#[cfg(test)]
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -15,7 +17,7 @@ use super::stored_view::{Lookup, StoredView};
 use crate::answer::found::Found;
 use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
 use crate::runtime::interrupt;
-use crate::segment::{SegmentView, Unit, kept_ngrams};
+use crate::segment::{LiveSegment, NgramStructure, SegmentView, Unit};
 use crate::strategy::{Size, Task};
 use crate::{Error, Result};
 
@@ -146,34 +148,36 @@ impl StoredView {
 
     /// Lets each segment keep something for n-grams.
     #[cfg(test)]
-    pub(super) fn build_ngrams(&self, kind: kept_ngrams::NgramStructure) -> Result<()> {
-        (self.segments.iter()).try_for_each(|segment| segment.build_ngrams(kind))
+    pub(super) fn build_ngrams(&self, kind: NgramStructure) -> Result<()> {
+        (self.segments.iter()).try_for_each(|segment| {
+            SegmentView::of(segment).build_ngrams(kind, &AtomicBool::new(false))
+        })
     }
 
     /// Whether all segments keep where words are.
     pub(crate) fn keeps_places(&self, unit: Unit) -> bool {
         let mut segments = self.segments.iter();
-        segments.all(|segment| segment.has_places(unit))
+        segments.all(|segment| SegmentView::of(segment).has_places(unit))
     }
 
     /// Lets each segment keep where words are.
     #[cfg(test)]
     pub(crate) fn build_places(&self) -> Result<()> {
-        (self.segments.iter()).try_for_each(|segment| segment.build_places())
+        (self.segments.iter()).try_for_each(|segment| SegmentView::of(segment).build_places())
     }
 
     /// Where n-grams would come from on the CPU, if that is not the grammar.
     pub(crate) fn describe_ngrams(&self) -> Option<String> {
-        let mut sources: BTreeMap<kept_ngrams::NgramStructure, usize> = BTreeMap::new();
+        let mut sources: BTreeMap<NgramStructure, usize> = BTreeMap::new();
         for source in self
             .segments
             .iter()
-            .filter_map(|segment| segment.ngram_source())
+            .filter_map(|segment| segment.ngram_structure())
         {
             *sources.entry(source).or_default() += 1;
         }
         let all = self.segments.len();
-        let source = |(source, &count): (&kept_ngrams::NgramStructure, &usize)| {
+        let source = |(source, &count): (&NgramStructure, &usize)| {
             let name = source.name();
             match count == all {
                 true => name.to_owned(),
@@ -184,20 +188,25 @@ impl StoredView {
         (!parts.is_empty()).then(|| format!("n-grams: from {}", parts.join(", ")))
     }
 
+    /// The segment at a place, to work with.
+    pub(super) fn segment_at(&self, index: usize) -> SegmentView {
+        SegmentView::of(&self.segments[index])
+    }
+
     /// Has each segment answered; see [`StoredView::each`].
-    pub(super) fn each_segment<'a, A: Send>(
-        &'a self,
+    pub(super) fn each_segment<A: Send>(
+        &self,
         task: Task,
         run: Run<'_>,
-        on_cpu: impl Fn(&'a SegmentView) -> Result<A> + Sync,
-        on_device: impl Fn(&'a SegmentView, &OnDevice<'_>) -> Result<A> + Sync,
+        on_cpu: impl Fn(&SegmentView) -> Result<A> + Sync,
+        on_device: impl Fn(&SegmentView, &OnDevice<'_>) -> Result<A> + Sync,
     ) -> Result<Vec<A>> {
         self.each(
             task,
             run,
             |_| true,
-            |index| on_cpu(&self.segments[index]),
-            |index, device| on_device(&self.segments[index], device),
+            |index| on_cpu(&self.segment_at(index)),
+            |index, device| on_device(&self.segment_at(index), device),
         )
     }
 
@@ -282,7 +291,7 @@ impl StoredView {
         let Some(&second) = lane.get(1).filter(|&&index| is_asked(index)) else {
             return (answer(lane[0]), None);
         };
-        let segment = &self.segments[second];
+        let segment = self.segment_at(second);
         let stay: Vec<&Residence> = (lane.iter())
             .map(|&index| self.segments[index].residence())
             .collect();
@@ -360,7 +369,11 @@ impl StoredView {
                     word: lookup.word,
                     file: lookup.part.file,
                 });
-                let found = ask(&self.segments[index], device, &queries.collect::<Vec<_>>())?;
+                let found = ask(
+                    &self.segment_at(index),
+                    device,
+                    &queries.collect::<Vec<_>>(),
+                )?;
                 Ok(Some(lookups.iter().copied().zip(found).collect::<Vec<_>>()))
             },
         )?;
@@ -427,7 +440,7 @@ impl StoredView {
                     let (now, later) = rest.split_at(count);
                     let queries: Vec<Extract> =
                         now.iter().map(|&(_, _, extract)| extract).collect();
-                    let extracts = self.segments[index].extract_on(device, &queries)?;
+                    let extracts = self.segment_at(index).extract_on(device, &queries)?;
                     let places = now.iter().map(|&(question, from, _)| (question, from));
                     found.extend(places.zip(extracts));
                     rest = later;
@@ -462,7 +475,9 @@ impl SegmentView {
             Kind::Lookups => self.view(),
         }
     }
+}
 
+impl LiveSegment {
     /// What is estimated with.
     fn estimates(&self) -> Size {
         let (symbols, tokens) = self.size();
@@ -479,13 +494,9 @@ impl SegmentView {
     fn cpu_cost(&self, task: Task, threads: usize) -> f64 {
         match task {
             _ if self.has_answer(task) => 0.0,
-            Task::Ngrams | Task::NgramFiles => match self.ngram_source() {
-                Some(kept_ngrams::NgramStructure::Suffixes) => {
-                    task.suffixes_cost(self.estimates(), threads)
-                }
-                Some(kept_ngrams::NgramStructure::Table) => {
-                    task.table_cost(self.estimates(), threads)
-                }
+            Task::Ngrams | Task::NgramFiles => match self.ngram_structure() {
+                Some(NgramStructure::Suffixes) => task.suffixes_cost(self.estimates(), threads),
+                Some(NgramStructure::Table) => task.table_cost(self.estimates(), threads),
                 None => task.cpu_cost(self.estimates(), threads),
             },
             _ => task.cpu_cost(self.estimates(), threads),
@@ -510,6 +521,7 @@ mod tests {
     use super::super::device_answers::in_batches;
     use super::super::tasks::rows;
     use crate::runtime::device::{Kind, Log, OnDevice, Run};
+    use crate::segment::SegmentView;
     use crate::strategy::Task;
     use crate::{CopyOptions, Corpus, Database, Error};
 
@@ -577,10 +589,10 @@ mod tests {
         let begun = AtomicUsize::new(0);
         let on_device = |index: usize, device: &OnDevice<'_>| {
             // Work goes well until somebody stops it.
-            stored.segments()[index].totals_on(device).unwrap();
+            stored.segment_at(index).totals_on(device).unwrap();
             begun.fetch_add(1, Ordering::Relaxed);
             stop.store(true, Ordering::Relaxed);
-            stored.segments()[index].ngrams_on(device, 2)
+            stored.segment_at(index).ngrams_on(device, 2)
         };
         let task = Task::Lookups(1 << 40);
         let answer = stored.each(
@@ -627,7 +639,11 @@ mod tests {
         let device = &database.inner().shared().runtime.devices.all()[0];
         let segments = snapshot.view().segments();
         let never = Arc::default();
-        let use_segment = |index: usize| segments[index].totals_on(&device.until(&never)).unwrap();
+        let use_segment = |index: usize| {
+            SegmentView::of(&segments[index])
+                .totals_on(&device.until(&never))
+                .unwrap()
+        };
         (0..segments.len()).for_each(|index| drop(use_segment(index)));
         use_segment(0);
         let used = device.memory_used();
@@ -665,7 +681,7 @@ mod tests {
         let words = ["w1", "w22", "w333", "w44", "w155", "none"];
         database.execute("SET device = 'cuda:0'").unwrap();
         let snapshot = corpus.snapshot().unwrap();
-        let segment = &snapshot.view().segments()[0];
+        let segment = &snapshot.view().stored().segment_at(0);
         let files = 0..segment.files().unwrap().len() as u32;
         let tokens = words.map(|word| segment.find_word(word.as_bytes()).unwrap());
         let queries = files.clone().flat_map(|file| {

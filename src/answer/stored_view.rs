@@ -20,14 +20,14 @@ use crate::answer::word_numbers::WordNumbers;
 use crate::overlay::StoredFiles;
 use crate::runtime::device::{Devices, Run};
 use crate::runtime::interrupt::check;
-use crate::segment::{SegmentView, Unit, edge_words};
+use crate::segment::{LiveSegment, SegmentView, Unit, edge_words};
 use crate::{Error, Result};
 
 /// The segments of a corpus and where each of its files lies in them. Files are
 /// named by their place in order of name; parallel work runs in the current pool.
 pub(crate) struct StoredView {
     name: String,
-    pub(super) segments: Vec<Arc<SegmentView>>,
+    pub(super) segments: Vec<Arc<LiveSegment>>,
     pub(super) index: FileIndex,
     pub(super) vocabulary: OnceLock<Vocabulary>,
     /// Words that edits met.
@@ -58,7 +58,7 @@ impl StoredView {
     /// If one is damaged, or the parts of a file do not fit together.
     pub(crate) fn new(
         name: String,
-        segments: Vec<Arc<SegmentView>>,
+        segments: Vec<Arc<LiveSegment>>,
         devices: Arc<Devices>,
     ) -> Result<StoredView> {
         let tables = segments.iter().map(|segment| segment.files());
@@ -80,7 +80,7 @@ impl StoredView {
         self.index.files()
     }
 
-    pub(crate) fn segments(&self) -> &[Arc<SegmentView>] {
+    pub(crate) fn segments(&self) -> &[Arc<LiveSegment>] {
         &self.segments
     }
 
@@ -88,7 +88,12 @@ impl StoredView {
         &self.devices
     }
 
-    pub(super) fn segment(&self, part: &Part) -> &SegmentView {
+    /// The segment of a part, to work with.
+    pub(super) fn segment(&self, part: &Part) -> SegmentView {
+        SegmentView::of(self.live(part))
+    }
+
+    fn live(&self, part: &Part) -> &Arc<LiveSegment> {
         &self.segments[part.segment as usize]
     }
 
@@ -128,7 +133,7 @@ impl StoredView {
     /// Whether the bytes where words of a file begin are told without building anything first.
     pub(crate) fn can_tell_offsets_now(&self, file: usize) -> bool {
         let mut parts = self.index.parts(file).iter();
-        parts.all(|part| self.segment(part).can_tell_offsets_now())
+        parts.all(|part| self.live(part).can_tell_offsets_now())
     }
 
     /// Whether places of words in a file are kept.
@@ -140,17 +145,17 @@ impl StoredView {
     /// Whether words of a file are counted by a look-up in a table.
     pub(crate) fn can_count_now(&self, file: usize) -> bool {
         let mut parts = self.index.parts(file).iter();
-        parts.all(|part| self.segment(part).can_count_now())
+        parts.all(|part| self.live(part).can_count_now())
     }
 
     pub(crate) fn can_extract_now(&self, file: usize) -> bool {
         let mut parts = self.index.parts(file).iter();
-        parts.all(|part| self.segment(part).can_extract_now())
+        parts.all(|part| self.live(part).can_extract_now())
     }
 
     pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
         let segments = self.segments.par_iter();
-        let counts = segments.map(|segment| segment.count(word));
+        let counts = segments.map(|segment| SegmentView::of(segment).count(word));
         counts.try_reduce(|| 0, |left, right| Ok(left + right))
     }
 
@@ -165,11 +170,12 @@ impl StoredView {
     }
 
     pub(crate) fn count_words<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<Vec<u64>> {
-        for segment in &self.segments {
+        let segments: Vec<SegmentView> = self.segments.iter().map(SegmentView::of).collect();
+        for segment in &segments {
             segment.totals()?;
         }
         let count = |word: &W| {
-            let segments = self.segments.iter();
+            let segments = segments.iter();
             let counts = segments.map(|segment| segment.count(word.as_ref()));
             counts.sum()
         };
@@ -208,11 +214,14 @@ impl StoredView {
             }
             return Ok(counts);
         }
-        self.prepare(lookups, SegmentView::prepare_counts)?;
+        let segments = self.prepare(lookups, SegmentView::prepare_counts)?;
         let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
         let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
         let found: Vec<Vec<u64>> = (parts.par_iter())
-            .map(|lookups| check(run.stop).and_then(|()| self.count_in_part(lookups)))
+            .map(|lookups| {
+                check(run.stop)?;
+                count_in_part(segments.of(&lookups[0].part), lookups)
+            })
             .collect::<Result<_>>()?;
         let mut counts = vec![0; questions];
         for (lookup, count) in lookups.iter().zip(found.iter().flatten()) {
@@ -221,30 +230,13 @@ impl StoredView {
         Ok(counts)
     }
 
-    /// The counts of words in one and the same part.
-    fn count_in_part(&self, lookups: &[Lookup]) -> Result<Vec<u64>> {
-        let part = lookups[0].part;
-        let segment = self.segment(&part);
-        if lookups.len() < COUNTS_AT_ONCE_MIN {
-            return (lookups.iter())
-                .map(|lookup| segment.count_in_file(part.file, lookup.word))
-                .collect();
-        }
-        let counts = segment.word_counts(part.file)?;
-        let count = |lookup: &Lookup| {
-            let Some(word) = segment.number_of(lookup.word)? else {
-                return Ok(0);
-            };
-            let found = counts.binary_search_by_key(&word, |&(word, _)| word);
-            Ok(found.map_or(0, |at| counts[at].1))
-        };
-        lookups.iter().map(count).collect()
-    }
-
     /// The files that have a word, each with its offsets.
     pub(crate) fn search(&self, word: &[u8], stop: &AtomicBool) -> Result<Vec<FileOffsets>> {
         let found: Vec<Vec<(u32, Vec<u64>)>> = (self.segments.par_iter())
-            .map(|segment| segment.locate(segment.find_word(word)?, stop))
+            .map(|segment| {
+                let segment = SegmentView::of(segment);
+                segment.locate(segment.find_word(word)?, stop)
+            })
             .collect::<Result<_>>()?;
         let mut parts: Vec<(usize, u64, Vec<u64>)> = Vec::new();
         for (segment, files) in (0..).zip(found) {
@@ -294,9 +286,9 @@ impl StoredView {
     where
         W: AsRef<[u8]> + Sync,
     {
-        for segment in &self.segments {
-            segment.prepare_offsets()?;
-        }
+        // Pinned until all are found.
+        let segments: Vec<SegmentView> = self.segments.iter().map(SegmentView::of).collect();
+        segments.iter().try_for_each(SegmentView::prepare_offsets)?;
         let words = words.par_iter();
         words.map(|word| self.search(word.as_ref(), stop)).collect()
     }
@@ -335,11 +327,11 @@ impl StoredView {
         let found = match self.on_devices(lookups, run, SegmentView::search_on)? {
             Some(found) => found,
             None => {
-                self.prepare(lookups, SegmentView::prepare_offsets)?;
+                let segments = self.prepare(lookups, SegmentView::prepare_offsets)?;
                 (lookups.par_iter())
                     .map(|lookup| {
                         check(run.stop)?;
-                        let segment = self.segment(&lookup.part);
+                        let segment = segments.of(&lookup.part);
                         let offsets =
                             segment.locate_in_file(lookup.part.file, lookup.word, run.stop)?;
                         Ok((lookup, FoundPart::Own(offsets)))
@@ -353,6 +345,17 @@ impl StoredView {
     }
 
     pub(crate) fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
+        self.extract_of(&SegmentViews::new(self), file, offset, length)
+    }
+
+    /// As `extract`, of segments that are worked with.
+    fn extract_of(
+        &self,
+        segments: &SegmentViews<'_>,
+        file: usize,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>> {
         let end = offset.saturating_add(length);
         let parts = self.index.parts(file);
         let first = parts.partition_point(|part| part.first_byte + part.bytes <= offset);
@@ -361,8 +364,7 @@ impl StoredView {
             .iter()
             .take_while(|part| part.first_byte < end)
         {
-            let from = offset.max(part.first_byte);
-            let segment = self.segment(part);
+            let (from, segment) = (offset.max(part.first_byte), segments.of(part));
             let extracted = segment.extract(part.file, from - part.first_byte, end - from)?;
             if bytes.is_empty() {
                 bytes = extracted;
@@ -403,38 +405,35 @@ impl StoredView {
         if let Some(extracts) = self.extracts_on_devices(ranges, run)? {
             return Ok(extracts);
         }
-        let mut wanted = vec![false; self.segments.len()];
+        let segments = SegmentViews::new(self);
         for &(file, ..) in ranges {
             for part in self.index.parts(file) {
-                wanted[part.segment as usize] = true;
-            }
-        }
-        for (segment, wanted) in self.segments.iter().zip(wanted) {
-            if wanted {
-                segment.content()?;
+                segments.of(part).content()?;
             }
         }
         let tasks = ranges.par_iter().enumerate();
         let tasks = tasks.with_min_len(TASK_QUESTIONS_MIN);
         let extract = |(range, &(file, offset, length)): (usize, &(usize, u64, u64))| {
             check(run.stop)?;
-            let bytes = self.extract(file, offset, length)?;
+            let bytes = self.extract_of(&segments, file, offset, length)?;
             Ok(((range, 0), FoundPart::Own(bytes)))
         };
         let found = tasks.map(extract).collect::<Result<_>>()?;
         Ok(Found::new(ranges.len(), found))
     }
 
-    /// Builds what telling words around edits needs, and moving places.
-    pub(crate) fn prepare_edits(&self, stop: &AtomicBool) -> Result<()> {
+    /// Builds what telling words around edits needs, and moving places; pinned as long as the caller keeps it.
+    pub(crate) fn prepare_edits(&self, stop: &AtomicBool) -> Result<Vec<SegmentView>> {
         self.vocabulary()?;
-        for segment in &self.segments {
+        let prepare = |segment| {
+            let segment = SegmentView::of(segment);
             check(stop)?;
             segment.content()?;
             check(stop)?;
             segment.prepare_offsets()?;
-        }
-        Ok(())
+            Ok(segment)
+        };
+        self.segments.iter().map(prepare).collect()
     }
 
     /// How many bytes of text there are.
@@ -478,7 +477,8 @@ impl StoredView {
         let vocabulary = self.vocabulary()?;
         let mut words = Vec::new();
         for part in self.index.parts(file) {
-            let view = self.segment(part).word_grammar()?.view();
+            let segment = self.segment(part);
+            let view = segment.word_grammar()?.view();
             let found = edge_words(view, part.file, usize::MAX, false).into_iter();
             words.extend(found.map(|word| vocabulary.number(part.segment as usize, word)));
         }
@@ -508,6 +508,7 @@ impl StoredView {
 
     /// Finds the parts of files, and words in them; sorted by segment and file.
     pub(crate) fn look_up(&self, questions: &[(usize, &[u8])]) -> Result<Vec<Lookup>> {
+        let segments = SegmentViews::new(self);
         let tasks = questions.par_chunks(TASK_LOOKUPS).enumerate();
         let lookups = tasks.map(|(task, questions)| {
             let mut lookups = Vec::with_capacity(questions.len());
@@ -515,7 +516,7 @@ impl StoredView {
                 for &part in self.index.parts(file) {
                     lookups.push(Lookup {
                         part,
-                        word: self.segment(&part).find_word(word)?,
+                        word: segments.of(&part).find_word(word)?,
                         question,
                     });
                 }
@@ -529,18 +530,40 @@ impl StoredView {
         Ok(lookups)
     }
 
-    /// Builds what the segments of these look-ups, sorted by segment, need:
-    /// before their tasks start, so that no two of them build the same.
+    /// Builds what the segments of these look-ups need: before their tasks start, so that no two of them build the same.
     fn prepare(
         &self,
         lookups: &[Lookup],
         prepare: impl Fn(&SegmentView) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<SegmentViews<'_>> {
+        let segments = SegmentViews::new(self);
         let same_segment = |left: &Lookup, right: &Lookup| left.part.segment == right.part.segment;
         for lookups in lookups.chunk_by(same_segment) {
-            prepare(self.segment(&lookups[0].part))?;
+            prepare(segments.of(&lookups[0].part))?;
         }
-        Ok(())
+        Ok(segments)
+    }
+}
+
+/// The segments that one piece of work meets, pinned until it is done.
+pub(super) struct SegmentViews<'a> {
+    stored: &'a StoredView,
+    views: Vec<OnceLock<Box<SegmentView>>>,
+}
+
+impl<'a> SegmentViews<'a> {
+    pub(super) fn new(stored: &'a StoredView) -> SegmentViews<'a> {
+        let views = stored.segments.iter().map(|_| OnceLock::new());
+        SegmentViews {
+            stored,
+            views: views.collect(),
+        }
+    }
+
+    /// The segment of a part.
+    pub(super) fn of(&self, part: &Part) -> &SegmentView {
+        let view = &self.views[part.segment as usize];
+        view.get_or_init(|| Box::new(self.stored.segment(part)))
     }
 }
 
@@ -561,6 +584,25 @@ pub(crate) struct Lookup {
     pub(super) word: WordTerminals,
     /// The question of the batch that it belongs to.
     pub(super) question: usize,
+}
+
+/// The counts of words in one and the same part, of this segment.
+fn count_in_part(segment: &SegmentView, lookups: &[Lookup]) -> Result<Vec<u64>> {
+    let part = lookups[0].part;
+    if lookups.len() < COUNTS_AT_ONCE_MIN {
+        return (lookups.iter())
+            .map(|lookup| segment.count_in_file(part.file, lookup.word))
+            .collect();
+    }
+    let counts = segment.word_counts(part.file)?;
+    let count = |lookup: &Lookup| {
+        let Some(word) = segment.number_of(lookup.word)? else {
+            return Ok(0);
+        };
+        let found = counts.binary_search_by_key(&word, |&(word, _)| word);
+        Ok(found.map_or(0, |at| counts[at].1))
+    };
+    lookups.iter().map(count).collect()
 }
 
 /// The most similar of the files' names, if it is probably what was meant.

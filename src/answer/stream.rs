@@ -13,6 +13,7 @@ use crate::answer::CorpusView;
 use crate::answer::stored_view::StoredView;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::Interrupt;
+use crate::segment::SegmentView;
 
 /// A word where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,8 +163,8 @@ struct StoredStream {
     view: Arc<StoredView>,
     /// Files to come, the next one last.
     files: Vec<u32>,
-    /// The file at hand, and which of its parts.
-    current: Option<(u32, usize)>,
+    /// The file at hand, which of its parts, and the segment of that.
+    current: Option<(u32, usize, Arc<SegmentView>)>,
     /// What is left of the root of that part, and of the bodies within: `[start, end)` in root or bodies.
     stack: Vec<(u32, u32)>,
     position: u64,
@@ -189,7 +190,7 @@ impl StoredStream {
         let view = self.view.clone();
         let vocabulary = view.vocabulary()?;
         while buffer.len() < length {
-            let Some((file, part_number)) = self.current else {
+            let Some((file, part_number, segment)) = self.current.clone() else {
                 let Some(file) = self.files.pop() else {
                     return Ok(false);
                 };
@@ -198,7 +199,6 @@ impl StoredStream {
                 continue;
             };
             let part = &view.index.parts(file as usize)[part_number];
-            let segment = view.segment(part);
             let grammar = segment.view()?;
             let dictionary = segment.dictionary()?;
             let words = segment.word_of()?;
@@ -230,8 +230,9 @@ impl StoredStream {
 
     fn enter(&mut self, file: u32, part_number: usize) -> Result<()> {
         let part = &self.view.index.parts(file as usize)[part_number];
-        let root = self.view.segment(part).view()?.root_range(part.file);
-        self.current = Some((file, part_number));
+        let segment = self.view.segment(part);
+        let root = segment.view()?.root_range(part.file);
+        self.current = Some((file, part_number, Arc::new(segment)));
         self.stack.clear();
         // Offsets into the root are u32.
         self.stack.push((root.start as u32, root.end as u32));

@@ -4,7 +4,6 @@
 //! segment answers on its grammar; here numbers of words and files become those of the corpus, tables are merged, and the
 //! n-grams that a cut goes through are added.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -155,8 +154,8 @@ impl StoredView {
         let tables = self.each_segment(
             Task::Totals,
             run,
-            |segment| segment.totals().map(Cow::Borrowed),
-            |segment, device| segment.totals_on(device).map(Cow::Owned),
+            |segment| segment.totals().map(<[u32]>::to_vec),
+            |segment, device| segment.totals_on(device),
         )?;
         for (index, counts) in tables.iter().enumerate() {
             match vocabulary.numbers(index) {
@@ -204,7 +203,7 @@ impl StoredView {
             Task::FileCounts,
             run,
             |segment| segment.file_words(run.stop).cloned(),
-            |segment, device| Ok(segment.keep_file_words(segment.file_words_on(device)?)),
+            |segment, device| Ok(segment.file_words_held(device)?),
         )?;
         if self.segments.len() == 1 {
             return tables.pop().ok_or(Error::Interrupted);
@@ -230,7 +229,7 @@ impl StoredView {
             Task::FileCounts,
             run,
             |segment| segment.word_files(run.stop).cloned(),
-            |segment, device| Ok(segment.keep_word_files(segment.word_files_on(device)?)),
+            |segment, device| Ok(segment.word_files_held(device)?),
         )?;
         if self.segments.len() == 1 {
             // The files of the only segment are those of the corpus, in the same order.
@@ -252,7 +251,7 @@ impl StoredView {
     pub(crate) fn word_set_counts(&self, in_set: &[bool], stop: &AtomicBool) -> Result<Vec<u64>> {
         let vocabulary = self.vocabulary()?;
         let mut counts = vec![0u64; self.index.files().len()];
-        for (index, segment) in self.segments.iter().enumerate() {
+        for (index, segment) in self.segments.iter().map(SegmentView::of).enumerate() {
             check(stop)?;
             let view = segment.word_grammar()?.view();
             let found =
@@ -299,7 +298,7 @@ impl StoredView {
         self.vocabulary()?;
         // With several segments only the sum of their counts tells what is used.
         let top = top.filter(|_| self.segments.len() == 1);
-        let counts = |segment: &SegmentView| match top.zip(segment.kept_suffixes(n)) {
+        let counts = |segment: &SegmentView| match top.zip(segment.suffixes(n)) {
             Some((top, suffixes)) => top.of_suffixes(suffixes, n, run.stop),
             None => segment.ngram_counts(n, WINDOW_BYTES, run.stop),
         };
@@ -391,7 +390,7 @@ impl StoredView {
         let mut count = 0;
         for index in 0..self.segments.len() {
             if let Some(words) = self.segment_words(index, words)? {
-                count += self.segments[index].ngram_count(&words, stop)?;
+                count += self.segment_at(index).ngram_count(&words, stop)?;
             }
         }
         let mut cut = 0;
@@ -411,6 +410,7 @@ impl StoredView {
                 continue;
             };
             let entries = segment.files()?;
+            let segment = SegmentView::of(segment);
             let found = segment.ngram_positions(&words, stop)?.into_iter();
             places.extend(found.map(|(number, position)| {
                 let before = entries[number as usize].first_word;
@@ -476,7 +476,8 @@ impl StoredView {
                 let segment = self.segment(part);
                 end += segment.files()?[part.file as usize].words;
                 let numbers = |part: &Part, from_end| -> Result<Vec<u32>> {
-                    let view = self.segment(part).word_grammar()?.view();
+                    let segment = self.segment(part);
+                    let view = segment.word_grammar()?.view();
                     let words = edge_words(view, part.file, n - 1, from_end).into_iter();
                     let number = |word| vocabulary.number(part.segment as usize, word);
                     Ok(words.map(number).collect())

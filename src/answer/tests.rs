@@ -22,7 +22,7 @@ use crate::overlay::Overlay;
 use crate::paths::sources::{OnError, list_sources};
 use crate::runtime::device::{Devices, Run};
 use crate::runtime::interrupt::NEVER;
-use crate::segment::{SegmentView, kept_ngrams, word_order};
+use crate::segment::{LiveSegment, NgramStructure, SegmentView, word_order};
 use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Database, NoProgress};
 use crate::{Error, Result};
@@ -156,9 +156,9 @@ fn no_info() -> SegmentInfo {
     }
 }
 
-fn view((id, segment): (usize, NewSegment)) -> Arc<SegmentView> {
+fn view((id, segment): (usize, NewSegment)) -> Arc<LiveSegment> {
     let grammar = segment.grammar.check().unwrap();
-    let view = SegmentView::in_memory(id as u64, segment.files, segment.dictionary, grammar);
+    let view = LiveSegment::in_memory(id as u64, segment.files, segment.dictionary, grammar);
     Arc::new(view)
 }
 
@@ -243,10 +243,7 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         .collect();
     check_phrases(snapshot, &places);
     // Once more from each of what segments may keep; a suffix array is preferred to a table.
-    for kind in [
-        kept_ngrams::NgramStructure::Table,
-        kept_ngrams::NgramStructure::Suffixes,
-    ] {
+    for kind in [NgramStructure::Table, NgramStructure::Suffixes] {
         snapshot.view().stored().build_ngrams(kind).unwrap();
         check_ngrams(snapshot, &names);
         check_phrases(snapshot, &places);
@@ -604,7 +601,7 @@ fn answers_stay_the_same_once_parents_are_there() {
     let texts = texts(30, &[40_000, 2_000, 9_000]);
     let segments = segments_of(&texts, Tokenizer::Unicode, 1 << 30);
     let snapshot = snapshot(segments);
-    let segment = &snapshot.view().segments()[0];
+    let segment = &SegmentView::of(&snapshot.view().segments()[0]);
     segment.make_parents_due();
     assert!(!segment.has_parents());
     snapshot.search("york").unwrap();

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use rayon::prelude::*;
 
 use crate::Result;
-use crate::segment::SegmentView;
 use crate::segment::word_order::{compare, key};
+use crate::segment::{LiveSegment, SegmentView};
 
 /// A word as a segment has it.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +22,9 @@ struct Entry {
     word: u32,
 }
 
-/// Words of the segments of a corpus.
+/// Words of the segments of a corpus, whose dictionaries it pins.
 pub(crate) struct Vocabulary {
-    segments: Vec<Arc<SegmentView>>,
+    segments: Vec<SegmentView>,
     /// Each word once, in a segment that has it. Empty if there is at most one segment, whose numbers are then used.
     words: Vec<(u32, u32)>,
     /// For each segment the numbers of its words; empty likewise.
@@ -37,14 +37,14 @@ impl Vocabulary {
     /// Merges the dictionaries of all segments.
     ///
     /// Work: O(words), times the logarithm of the number of segments; parallel. Nothing for one segment.
-    pub(crate) fn new(segments: &[Arc<SegmentView>]) -> Result<Vocabulary> {
+    pub(crate) fn new(segments: &[Arc<LiveSegment>]) -> Result<Vocabulary> {
         let mut vocabulary = Vocabulary {
-            segments: segments.to_vec(),
+            segments: segments.iter().map(SegmentView::of).collect(),
             words: Vec::new(),
             numbers: Vec::new(),
             byte_order: OnceLock::new(),
         };
-        let counts: Vec<u32> = (segments.par_iter())
+        let counts: Vec<u32> = (vocabulary.segments.par_iter())
             .map(|segment| segment.word_count())
             .collect::<Result<_>>()?;
         if segments.len() <= 1 {
@@ -52,7 +52,7 @@ impl Vocabulary {
         }
         let lists = (0..).zip(&counts).collect::<Vec<(u32, _)>>();
         let lists = lists.into_par_iter().map(|(segment, &count)| {
-            let view = &segments[segment as usize];
+            let view = &vocabulary.segments[segment as usize];
             let entry = |word| Entry {
                 key: key(view.word(word)),
                 segment,
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use zipfdb_storage::{Dictionary, Grammar};
 
-    fn segment(tokens: &[&str]) -> Arc<SegmentView> {
+    fn segment(tokens: &[&str]) -> Arc<LiveSegment> {
         let (mut offsets, mut bytes) = (vec![0], Vec::new());
         for token in tokens {
             bytes.extend_from_slice(token.as_bytes());
@@ -233,7 +233,7 @@ mod tests {
             terminal_count: count,
             ..Grammar::default()
         };
-        Arc::new(SegmentView::in_memory(0, Vec::new(), dictionary, grammar))
+        Arc::new(LiveSegment::in_memory(0, Vec::new(), dictionary, grammar))
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
             words.collect::<Vec<_>>(),
             expected.map(str::as_bytes).to_vec()
         );
-        for (index, segment) in segments.iter().enumerate() {
+        for (index, segment) in segments.iter().map(SegmentView::of).enumerate() {
             for word in 0..segment.word_count().unwrap() {
                 let number = vocabulary.number(index, word);
                 assert_eq!(vocabulary.word(number), segment.word(word));
@@ -284,7 +284,7 @@ mod tests {
         let vocabulary = Vocabulary::new(&segments).unwrap();
         for task_words in 1..8 {
             let lists = (0..3u32).map(|segment| {
-                let view = &segments[segment as usize];
+                let view = SegmentView::of(&segments[segment as usize]);
                 (0..view.word_count().unwrap())
                     .map(|word| Entry {
                         key: key(view.word(word)),

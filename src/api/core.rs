@@ -13,7 +13,8 @@ use crate::answer::StoredView;
 use crate::maintain::failures::Failures;
 use crate::overlay::edits::Edits;
 use crate::runtime::Runtime;
-use crate::segment::SegmentView;
+use crate::segment::LiveSegment;
+use crate::segment::cache::Cache;
 
 /// An open database, as far as recompression in the background needs it.
 pub(crate) struct Core {
@@ -24,13 +25,17 @@ pub(crate) struct Core {
     /// The segments of each corpus, by name, with what was decoded of them.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
+    /// What was decoded and derived of segments.
+    pub(crate) cache: Arc<Cache>,
 }
 
 impl Core {
     pub(crate) fn new(store: Store, runtime: Arc<Runtime>) -> Core {
+        let limit = runtime.settings.lock().memory_limit();
         Core {
             store,
             runtime,
+            cache: Arc::new(Cache::new(limit)),
             failures: Failures::default(),
             stored: Mutex::default(),
             edits: Edits::default(),
@@ -48,7 +53,7 @@ impl Core {
     pub(crate) fn stored_view(&self, name: &str) -> Result<(CorpusRecord, Arc<StoredView>)> {
         let (record, segments) = self.store.open_corpus(name)?;
         let known = self.stored.lock().get(&record.name).cloned();
-        let mut kept: HashMap<u64, Arc<SegmentView>> = HashMap::new();
+        let mut kept: HashMap<u64, Arc<LiveSegment>> = HashMap::new();
         if let Some(known) = known {
             let ids = known.segments().iter().map(|segment| segment.id());
             if ids.eq(record.segments.iter().copied()) {
@@ -60,7 +65,11 @@ impl Core {
         let views = segments.into_iter().map(|segment| {
             let known = kept.remove(&segment.id());
             known.unwrap_or_else(|| {
-                Arc::new(SegmentView::new(segment, self.runtime.devices.threads()))
+                Arc::new(LiveSegment::new(
+                    segment,
+                    self.runtime.devices.threads(),
+                    &self.cache,
+                ))
             })
         });
         let (name, views) = (record.name.clone(), views.collect());

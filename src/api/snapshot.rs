@@ -24,7 +24,7 @@ use crate::runtime::Runtime;
 use crate::runtime::device::Run;
 use crate::runtime::gather::WordInFile;
 use crate::runtime::interrupt::{Interrupt, check};
-use crate::segment::Unit;
+use crate::segment::{SegmentView, Unit};
 use crate::{Error, Result};
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
@@ -580,7 +580,9 @@ impl Snapshot {
     pub(crate) fn check_words(&self, segment: u64) -> Result<()> {
         let mut segments = self.view.segments().iter();
         let found = segments.find(|view| view.id() == segment);
-        found.map_or(Ok(()), |view| self.install(|| view.dictionary().map(drop)))
+        found.map_or(Ok(()), |live| {
+            self.install(|| SegmentView::of(live).dictionary().map(drop))
+        })
     }
 
     /// Builds what expanding needs of every segment, so that threads that start
@@ -589,7 +591,7 @@ impl Snapshot {
         self.ask(interrupt, |view, stop| {
             view.segments().iter().try_for_each(|segment| {
                 check(stop)?;
-                segment.content().map(drop)
+                SegmentView::of(segment).content().map(drop)
             })
         })
     }

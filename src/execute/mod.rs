@@ -176,6 +176,8 @@ fn execute_until(
             (shared.runtime.devices).want(changed.device, changed.gpu_memory_limit)?;
             shared.runtime.gathered.set_window(changed.batch_window);
             *settings = changed;
+            drop(settings);
+            shared.cache.set_limit(changed.memory_limit());
             Ok(Rows::none())
         }
     }

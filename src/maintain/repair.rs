@@ -167,6 +167,8 @@ impl<'a> Rescue<'a> {
                 return Ok(());
             }
         };
+        // Decoded once for all files; what fails fails for each of them again.
+        let _decoded = pool.install(|| (reader.dictionary(), reader.grammar()));
         let mut rows: Vec<(String, Vec<u8>)> = Vec::new();
         let mut size = 0;
         for (index, entry) in entries.iter().enumerate() {

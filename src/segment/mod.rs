@@ -1,11 +1,22 @@
-//! One segment, decoded as far as it was asked for, and what was built of it to answer more.
+//! One segment: its decoded parts and what is derived of them, in a cache, and what it answers alone.
 
+mod build_budget;
+pub(crate) mod cache;
+mod content;
+mod count;
+mod data;
+mod derived;
 mod edge_words;
-pub(crate) mod kept_ngrams;
+mod live_segment;
+mod locate;
+mod ngrams;
 mod one_file;
 mod segment_view;
-mod spent;
+mod structure;
 pub(crate) mod word_order;
+mod words;
 
 pub(crate) use edge_words::edge_words;
+pub(crate) use live_segment::LiveSegment;
 pub(crate) use segment_view::{SegmentView, Unit};
+pub(crate) use structure::{NgramStructure, StructureKind};

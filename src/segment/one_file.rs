@@ -5,7 +5,6 @@
 //! the file table says, and nothing beyond that is read, however long its grammar goes on. It builds and keeps nothing.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use zipfdb_kernels::WordTerminals;
 use zipfdb_storage::{Bodies, Dictionary, FileEntry};
@@ -14,7 +13,7 @@ use zipfdb_storage::{Bodies, Dictionary, FileEntry};
 pub(crate) struct OneFile<'a> {
     pub(crate) dictionary: &'a Dictionary,
     pub(crate) entry: &'a FileEntry,
-    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) bodies: &'a Bodies,
     pub(crate) root: Vec<u32>,
 }
 

@@ -95,6 +95,11 @@ pub(crate) struct WordIndex {
 }
 
 impl WordIndex {
+    /// Bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.keys[..])
+    }
+
     /// Work: O(words / 32).
     pub(crate) fn new(dictionary: &Dictionary) -> WordIndex {
         let sampled = (0..dictionary.word_tokens()).step_by(SAMPLE_TOKENS);

@@ -53,6 +53,20 @@ impl Grammar {
         self.level_offsets.len().saturating_sub(1) as u32
     }
 
+    /// Bytes of memory that its arrays take.
+    pub fn bytes(&self) -> usize {
+        let Grammar {
+            terminal_count: _,
+            rule_offsets,
+            symbols,
+            level_offsets,
+            root_offsets,
+            root,
+        } = self;
+        let arrays = [rule_offsets, symbols, level_offsets, root_offsets, root];
+        arrays.map(|array| size_of_val(&array[..])).iter().sum()
+    }
+
     /// The body of rule `rule`.
     ///
     /// # Panics

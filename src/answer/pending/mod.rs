@@ -86,7 +86,7 @@ impl PendingView {
         stop: &AtomicBool,
     ) -> Result<PendingView> {
         // What regions need is built once, not by each thread.
-        stored.prepare_edits(stop)?;
+        let pinned = stored.prepare_edits(stop)?;
         let states: Vec<(&Arc<str>, &FileState)> = overlay.files().collect();
         let found: Vec<Option<EditedText>> = (states.par_iter())
             .map(|&(name, state)| match state {
@@ -97,6 +97,7 @@ impl PendingView {
                 }
             })
             .collect::<Result<_>>()?;
+        drop(pinned);
 
         check(stop)?;
         let words = (found.iter().flatten()).flat_map(|text| &text.regions().changes);

@@ -71,6 +71,11 @@ impl Dictionary {
         }
     }
 
+    /// Bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.offsets) + self.bytes.len() + size_of_val(&*self.own_spaces)
+    }
+
     /// Where each token begins in [`Dictionary::bytes`], and where the last one ends: `[tokens + 1]`.
     pub fn offsets(&self) -> &[u64] {
         &self.offsets

@@ -19,26 +19,50 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Bytes of a section that are read at a time where only its checksum is asked for.
 const PIECE_SIZE: usize = 1 << 20;
 
 /// An open segment file.
 ///
-/// Parts are decoded at first use, in parallel on the current rayon pool, and kept. Threads that ask for the same part
-/// at the same time may each decode it: waiting for one another inside a thread pool could wait for ever.
+/// The file table is decoded at first use and kept. Other parts are decoded, in parallel on the current rayon pool, when
+/// nobody holds them already, and kept as long as the callers hold them. Threads that ask for the same part at the same
+/// time may each decode it: waiting for one another inside a thread pool could wait for ever.
 #[derive(Debug)]
 pub struct SegmentReader {
     path: PathBuf,
     file: Arc<dyn BackendReader>,
     frame: Frame,
     files: OnceLock<Vec<FileEntry>>,
-    dictionary: OnceLock<Dictionary>,
-    totals: OnceLock<Option<Vec<u32>>>,
-    /// The grammar without its roots; none once it has them.
-    bodies: Mutex<Option<Arc<Bodies>>>,
-    grammar: OnceLock<Grammar>,
+    dictionary: Decoded<Dictionary>,
+    bodies: Decoded<Bodies>,
+    grammar: Decoded<Grammar>,
+}
+
+/// A part that is decoded as long as somebody holds it.
+#[derive(Debug)]
+struct Decoded<T>(Mutex<Weak<T>>);
+
+impl<T> Decoded<T> {
+    /// Not decoded yet.
+    fn new() -> Decoded<T> {
+        Decoded(Mutex::new(Weak::new()))
+    }
+
+    /// The part; without a lock while it is decoded, see [`SegmentReader`].
+    fn get_or(&self, decode: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        if let Some(decoded) = self.0.lock().upgrade() {
+            return Ok(decoded);
+        }
+        let decoded = Arc::new(decode()?);
+        let mut newest = self.0.lock();
+        if let Some(other) = newest.upgrade() {
+            return Ok(other); // another thread was first: the same
+        }
+        *newest = Arc::downgrade(&decoded);
+        Ok(decoded)
+    }
 }
 
 impl SegmentReader {
@@ -67,10 +91,9 @@ impl SegmentReader {
             file,
             frame,
             files: OnceLock::new(),
-            dictionary: OnceLock::new(),
-            totals: OnceLock::new(),
-            bodies: Mutex::new(None),
-            grammar: OnceLock::new(),
+            dictionary: Decoded::new(),
+            bodies: Decoded::new(),
+            grammar: Decoded::new(),
         })
     }
 
@@ -100,12 +123,8 @@ impl SegmentReader {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
-    pub fn dictionary(&self) -> Result<&Dictionary> {
-        if self.dictionary.get().is_none() {
-            let decoded = self.decode_dictionary()?;
-            let _ = self.dictionary.set(decoded); // another thread was first: the same
-        }
-        Ok(self.dictionary.get().expect("it is set"))
+    pub fn dictionary(&self) -> Result<Arc<Dictionary>> {
+        self.dictionary.get_or(|| self.decode_dictionary())
     }
 
     /// How often each word occurs in the files, in order of [`Dictionary::word_offsets`]; none if the file does not say.
@@ -113,49 +132,40 @@ impl SegmentReader {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be decoded.
-    pub fn totals(&self) -> Result<Option<&[u32]>> {
-        if self.totals.get().is_none() {
-            let section = self.section(Section::Totals)?;
-            let decoded = totals::decode(&section, self.dictionary()?)
-                .map_err(|error| self.failed(Section::Totals, error))?;
-            let _ = self.totals.set(decoded); // another thread was first: the same
-        }
-        Ok(self.totals.get().expect("it is set").as_deref())
+    pub fn totals(&self) -> Result<Option<Vec<u32>>> {
+        let section = self.section(Section::Totals)?;
+        totals::decode(&section, &*self.dictionary()?)
+            .map_err(|error| self.failed(Section::Totals, error))
     }
 
-    /// The grammar, checked. Decodes the dictionary too.
+    /// The grammar with its roots, checked. Decodes the dictionary too.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
-    pub fn grammar(&self) -> Result<&Grammar> {
-        if self.grammar.get().is_none() {
-            let decoded = self.decode_grammar()?;
-            let _ = self.grammar.set(decoded); // another thread was first: the same
-            *self.bodies.lock() = None;
-        }
-        Ok(self.grammar.get().expect("it is set"))
+    pub fn grammar(&self) -> Result<Arc<Grammar>> {
+        self.grammar.get_or(|| {
+            let (bodies, section) = self.decode_bodies()?;
+            let extent = bodies.root_extent(&bodies.whole_root());
+            bodies
+                .into_grammar(&section[extent])
+                .map_err(|error| self.failed(Section::Root, error))
+        })
     }
 
-    /// Whether [`SegmentReader::grammar`] has nothing to decode.
-    pub fn has_grammar(&self) -> bool {
-        self.grammar.get().is_some()
-    }
-
-    /// The grammar without its roots, checked. Decodes the dictionary too. It is kept until the grammar is decoded.
+    /// The grammar without its roots, checked. Decodes the dictionary too.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
     pub fn bodies(&self) -> Result<Arc<Bodies>> {
-        if let Some(bodies) = &*self.bodies.lock() {
-            return Ok(Arc::clone(bodies));
-        }
-        let (decoded, _) = self.decode_bodies()?;
-        let decoded = Arc::new(decoded);
-        let mut bodies = self.bodies.lock();
-        if !self.has_grammar() {
-            *bodies = Some(Arc::clone(&decoded));
-        }
-        Ok(decoded)
+        self.bodies.get_or(|| Ok(self.decode_bodies()?.0))
+    }
+
+    /// The roots of all files, one after the other, checked; `bodies` are those of this segment.
+    ///
+    /// # Errors
+    /// Those of [`SegmentReader::root_of`].
+    pub fn roots(&self, bodies: &Bodies) -> Result<Vec<u32>> {
+        self.decode_root(bodies, bodies.whole_root())
     }
 
     /// The root of a file, checked; `bodies` are those of this segment. Costs about as much as the file has tokens.
@@ -166,7 +176,10 @@ impl SegmentReader {
     /// # Panics
     /// If there is no file of this number.
     pub fn root_of(&self, bodies: &Bodies, file: u32) -> Result<Vec<u32>> {
-        let positions = bodies.root_range(file);
+        self.decode_root(bodies, bodies.root_range(file))
+    }
+
+    fn decode_root(&self, bodies: &Bodies, positions: Range<usize>) -> Result<Vec<u32>> {
         let coded = self.read(Section::Root, bodies.root_extent(&positions))?;
         bodies
             .decode_root(&coded, positions)
@@ -198,13 +211,13 @@ impl SegmentReader {
             self.verify_section(section)?;
         }
         let (dictionary, grammar) = (self.dictionary()?, self.grammar()?);
-        let verified = content::verify(self.files()?, dictionary, grammar, stop);
+        let verified = content::verify(self.files()?, &dictionary, &grammar, stop);
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
         verified.map_err(|error| self.failed(Section::Root, error))?;
         match self.totals()? {
-            Some(totals) => totals::verify(totals, dictionary, grammar)
+            Some(totals) => totals::verify(&totals, &dictionary, &grammar)
                 .map_err(|error| self.failed(Section::Totals, error)),
             None => Ok(()),
         }
@@ -220,11 +233,11 @@ impl SegmentReader {
     /// # Panics
     /// If there is no file of this number.
     pub fn content(&self, file: usize) -> Result<Vec<u8>> {
-        let (files, grammar) = (self.files()?, self.grammar()?);
+        let (files, dictionary, grammar) = (self.files()?, self.dictionary()?, self.grammar()?);
         let mut content = Vec::new();
         // Files are numbered by u32.
         let root = grammar.root_of(file as u32);
-        content::expand(&files[file], root, self.dictionary()?, grammar, |bytes| {
+        content::expand(&files[file], root, &dictionary, &grammar, |bytes| {
             // Grows with what there is: the size that the file table claims may be any.
             if content.try_reserve(bytes.len()).is_err() {
                 let bytes = files[file].bytes;
@@ -333,26 +346,8 @@ impl SegmentReader {
             bodies: &bodies,
             root: &root,
         };
-        let bodies = symbols::decode(&coded, counts, rules, dictionary).map_err(failed)?;
+        let bodies = symbols::decode(&coded, counts, rules, &dictionary).map_err(failed)?;
         Ok((bodies, root))
-    }
-
-    fn decode_grammar(&self) -> Result<Grammar> {
-        let bodies = self.bodies.lock().take();
-        let (bodies, section) = match bodies.map(Arc::try_unwrap) {
-            Some(Ok(bodies)) => (bodies, None),
-            // Someone is decoding a root; it is not worth waiting.
-            Some(Err(_)) | None => {
-                let (bodies, section) = self.decode_bodies()?;
-                (bodies, Some(section))
-            }
-        };
-        let extent = bodies.root_extent(&bodies.whole_root());
-        let decoded = match section {
-            Some(section) => bodies.into_grammar(&section[extent]),
-            None => bodies.into_grammar(&self.read(Section::Root, extent)?),
-        };
-        decoded.map_err(|error| self.failed(Section::Root, error))
     }
 
     /// The bytes of a section, verified.

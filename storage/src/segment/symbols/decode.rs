@@ -19,6 +19,7 @@ use crate::{Dictionary, Grammar};
 use rayon::prelude::*;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The sections of a grammar, as stored, but the one of rules.
 pub struct Coded<'a> {
@@ -53,7 +54,7 @@ const LANES: usize = 4;
 /// The rules of a grammar, and what it takes to decode roots, all or those of single files.
 pub struct Bodies {
     /// The grammar; it has no files yet.
-    rules: Grammar,
+    rules: Arc<Grammar>,
     /// `[files + 1]`: where the root of each file begins.
     root_offsets: Vec<u32>,
     model: Model,
@@ -108,7 +109,7 @@ pub fn decode(
     match rules.fault() {
         Some(fault) => Err((Part::Bodies, Fault(fault).into())),
         None => Ok(Bodies {
-            rules,
+            rules: Arc::new(rules),
             root_offsets,
             model,
             root_chunks,
@@ -118,8 +119,19 @@ pub fn decode(
 
 impl Bodies {
     /// The grammar without its roots: it has no files.
-    pub fn rules(&self) -> &Grammar {
+    pub fn rules(&self) -> &Arc<Grammar> {
         &self.rules
+    }
+
+    /// Where the root of each file begins in all of them together, and where the last one ends: `[files + 1]`.
+    pub fn root_offsets(&self) -> &[u32] {
+        &self.root_offsets
+    }
+
+    /// Bytes of memory that the rules take, and what decoding roots takes beside them.
+    pub fn memory(&self) -> (usize, usize) {
+        let roots = size_of_val(&*self.root_offsets) + size_of_val(&*self.root_chunks);
+        (self.rules.bytes(), roots + self.model.bytes())
     }
 
     /// Where the root of a file lies in all of them together.
@@ -174,10 +186,12 @@ impl Bodies {
     /// [`Bodies::whole_root`].
     pub(crate) fn into_grammar(self, coded: &[u8]) -> Result<Grammar, DecodeError> {
         let root = self.decode_root(coded, self.whole_root())?;
+        // Nobody else has the bodies yet.
+        let rules = Arc::unwrap_or_clone(self.rules);
         Ok(Grammar {
             root_offsets: self.root_offsets,
             root,
-            ..self.rules
+            ..rules
         })
     }
 
@@ -312,6 +326,15 @@ struct RankedEnds {
 }
 
 impl Model {
+    /// Bytes of memory that grow with the symbols.
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.frequencies)
+            + size_of_val(&*self.ends)
+            + size_of_val(&*self.buckets)
+            + size_of_val(&*self.ranked_ends)
+            + size_of_val(&*self.ranked)
+    }
+
     /// Lets symbols be used from now on.
     fn admit(&mut self, symbols: Range<usize>) {
         for symbol in symbols.filter(|&symbol| self.frequencies[symbol] > 0) {

@@ -1,0 +1,328 @@
+//! `Cache`: decoded parts and derived structures of all segments of a database, within one limit of memory.
+//!
+//! What was least worth keeping makes room: GreedyDual-Size (Cao and Irani, USENIX 1997, section 4), which values a structure
+//! by the time it took to make, a byte, and ages it by what was evicted since its last use. Invariant: what is held takes at
+//! most the limit, beside what views have pinned; a structure that is pinned is never evicted, because that would free
+//! nothing. The cache knows no segment and no structure.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, RwLock};
+
+/// Something that was made and can be made again.
+pub(crate) type Cached = Arc<dyn Any + Send + Sync>;
+
+/// Structures of all owners, within a limit.
+pub(crate) struct Cache {
+    /// Bytes.
+    limit: AtomicU64,
+    /// Bytes of what is held.
+    used: AtomicU64,
+    /// The worth of what was evicted last, as the bits of an f64: what is used now is worth that much more.
+    clock: AtomicU64,
+    entries: Mutex<Vec<CacheEntry>>,
+}
+
+/// A structure that is held.
+struct CacheEntry {
+    owner: Weak<Slots>,
+    index: usize,
+    bytes: u64,
+    /// Nanoseconds that making it took.
+    price: u64,
+}
+
+/// The structures of one owner, by index.
+pub(crate) struct Slots {
+    cache: Arc<Cache>,
+    slots: Box<[Slot]>,
+}
+
+/// A place for one structure.
+#[derive(Default)]
+struct Slot {
+    held: RwLock<Option<Cached>>,
+    /// The clock of the cache at the last use.
+    clock: AtomicU64,
+    uses: AtomicU64,
+}
+
+/// What a cache knows of a structure that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CachedFacts {
+    pub(crate) index: usize,
+    pub(crate) bytes: u64,
+    /// Nanoseconds that making it took.
+    pub(crate) price: u64,
+    pub(crate) uses: u64,
+}
+
+impl Cache {
+    /// An empty cache for so many bytes.
+    pub(crate) fn new(limit: u64) -> Cache {
+        Cache {
+            limit: AtomicU64::new(limit),
+            used: AtomicU64::new(0),
+            clock: AtomicU64::new(0f64.to_bits()),
+            entries: Mutex::default(),
+        }
+    }
+
+    /// Bytes that it may hold.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the limit, and evicts what exceeds it.
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Ordering::Relaxed);
+        self.trim();
+    }
+
+    /// Bytes of what it holds.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Evicts what is worth least until the rest fits, or all that is left is pinned.
+    pub(crate) fn trim(&self) {
+        if self.used() <= self.limit() {
+            return;
+        }
+        let mut evicted = Vec::new();
+        {
+            let mut entries = self.entries.lock();
+            while self.used() > self.limit() {
+                let worths = entries.iter().enumerate();
+                let worths = worths.filter_map(|(place, entry)| Some((place, entry.worth()?)));
+                let Some((place, worth)) =
+                    worths.min_by(|(_, left), (_, right)| left.total_cmp(right))
+                else {
+                    break;
+                };
+                self.clock.store(worth.to_bits(), Ordering::Relaxed);
+                let entry = entries.swap_remove(place);
+                self.used.fetch_sub(entry.bytes, Ordering::Relaxed);
+                evicted.extend(entry.take());
+            }
+        }
+        // Large ones take a while to be freed: without the lock.
+        drop(evicted);
+    }
+}
+
+impl CacheEntry {
+    /// What evicting it costs; none if that frees nothing now.
+    fn worth(&self) -> Option<f64> {
+        let owner = self.owner.upgrade()?;
+        let slot = &owner.slots[self.index];
+        // One is the slot's. A view that comes meanwhile keeps it in memory, no more.
+        let is_pinned = |held: &Cached| Arc::strong_count(held) > 1;
+        if slot.held.read().as_ref().is_none_or(is_pinned) {
+            return None;
+        }
+        let clock = f64::from_bits(slot.clock.load(Ordering::Relaxed));
+        Some(clock + self.price as f64 / self.bytes.max(1) as f64)
+    }
+
+    fn take(&self) -> Option<Cached> {
+        let owner = self.owner.upgrade()?;
+        owner.slots[self.index].held.write().take()
+    }
+}
+
+impl Slots {
+    /// So many empty slots.
+    pub(crate) fn new(cache: Arc<Cache>, count: usize) -> Arc<Slots> {
+        Arc::new(Slots {
+            cache,
+            slots: (0..count).map(|_| Slot::default()).collect(),
+        })
+    }
+
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Whether there is one; that is no use of it.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        self.slots[index].held.read().is_some()
+    }
+
+    /// What is held, pinned as long as the caller keeps it.
+    pub(crate) fn get(&self, index: usize) -> Option<Cached> {
+        let slot = &self.slots[index];
+        let held = slot.held.read().clone()?;
+        slot.uses.fetch_add(1, Ordering::Relaxed);
+        (slot.clock).store(self.cache.clock.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some(held)
+    }
+
+    /// Holds what was made at a price in nanoseconds, and gives what is held: if another thread was first, what that made.
+    pub(crate) fn put(
+        self: &Arc<Slots>,
+        index: usize,
+        made: Cached,
+        bytes: u64,
+        price: u64,
+    ) -> Cached {
+        let slot = &self.slots[index];
+        {
+            let mut held = slot.held.write();
+            if let Some(held) = &*held {
+                return held.clone();
+            }
+            *held = Some(made.clone());
+            slot.uses.store(1, Ordering::Relaxed);
+            (slot.clock).store(self.cache.clock.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.cache.entries.lock().push(CacheEntry {
+            owner: Arc::downgrade(self),
+            index,
+            bytes,
+            price,
+        });
+        self.cache.used.fetch_add(bytes, Ordering::Relaxed);
+        self.cache.trim();
+        made
+    }
+
+    /// Holds one no longer.
+    pub(crate) fn forget(&self, index: usize) {
+        let place = |entries: &[CacheEntry]| {
+            let is_it = |entry: &CacheEntry| entry.index == index && entry.is_of(self);
+            entries.iter().position(is_it)
+        };
+        let mut entries = self.cache.entries.lock();
+        let Some(place) = place(&entries) else { return };
+        let entry = entries.swap_remove(place);
+        self.cache.used.fetch_sub(entry.bytes, Ordering::Relaxed);
+        drop(entries);
+        drop(self.slots[index].held.write().take());
+    }
+
+    /// What is held.
+    pub(crate) fn facts(&self) -> Vec<CachedFacts> {
+        let entries = self.cache.entries.lock();
+        let own = entries.iter().filter(|entry| entry.is_of(self));
+        let mut facts: Vec<CachedFacts> = own
+            .map(|entry| CachedFacts {
+                index: entry.index,
+                bytes: entry.bytes,
+                price: entry.price,
+                uses: self.slots[entry.index].uses.load(Ordering::Relaxed),
+            })
+            .collect();
+        facts.sort_unstable_by_key(|facts| facts.index);
+        facts
+    }
+}
+
+impl CacheEntry {
+    fn is_of(&self, owner: &Slots) -> bool {
+        std::ptr::eq(self.owner.as_ptr(), owner)
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        let mut entries = self.cache.entries.lock();
+        let mut freed = 0;
+        entries.retain(|entry| {
+            let is_own = entry.is_of(self);
+            freed += if is_own { entry.bytes } else { 0 };
+            !is_own
+        });
+        self.cache.used.fetch_sub(freed, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn put(slots: &Arc<Slots>, index: usize, bytes: u64, price: u64) {
+        drop(slots.put(index, Arc::new(index), bytes, price));
+    }
+
+    fn held(slots: &Slots) -> Vec<usize> {
+        slots.facts().iter().map(|facts| facts.index).collect()
+    }
+
+    #[test]
+    fn what_is_cheap_to_make_again_goes_first_and_what_is_not_used_ages() {
+        let cache = Arc::new(Cache::new(100));
+        let slots = Slots::new(cache.clone(), 8);
+        put(&slots, 0, 40, 4000);
+        put(&slots, 1, 40, 400);
+        put(&slots, 2, 20, 1000);
+        assert_eq!((held(&slots), cache.used()), (vec![0, 1, 2], 100));
+        // 10 a byte is the least.
+        put(&slots, 3, 10, 1000);
+        // A place of 30 is left; what is put is used now, so it is worth 10 more than what was used before the eviction.
+        assert_eq!((held(&slots), cache.used()), (vec![0, 2, 3], 70));
+        put(&slots, 4, 40, 1800);
+        assert_eq!(held(&slots), [0, 3, 4]);
+        // Each of them is worth more than slot 0 in the end, unless that is used.
+        for _ in 0..20 {
+            assert!(slots.get(0).is_some());
+            put(&slots, 5, 30, 900);
+            put(&slots, 6, 30, 900);
+        }
+        assert!(slots.has(0) && !slots.has(3) && !slots.has(4));
+        for _ in 0..20 {
+            put(&slots, 1, 30, 900);
+            put(&slots, 2, 30, 900);
+            put(&slots, 5, 30, 900);
+            put(&slots, 6, 30, 900);
+        }
+        assert!(!slots.has(0));
+    }
+
+    #[test]
+    fn what_is_pinned_stays_and_goes_when_it_is_free() {
+        let cache = Arc::new(Cache::new(10));
+        let (first, second) = (Slots::new(cache.clone(), 1), Slots::new(cache.clone(), 1));
+        let pin = first.put(0, Arc::new(1u8), 10, 0);
+        let other = second.put(0, Arc::new(2u8), 10, 9);
+        assert_eq!(cache.used(), 20);
+        drop(pin);
+        cache.trim();
+        assert_eq!(
+            (first.has(0), second.has(0), cache.used()),
+            (false, true, 10)
+        );
+        cache.set_limit(5);
+        assert!(second.has(0));
+        // Another thread was first.
+        let same = second.put(0, Arc::new(3u8), 10, 9);
+        assert_eq!(same.downcast_ref::<u8>(), Some(&2));
+        drop((same, other));
+        cache.trim();
+        assert_eq!((second.has(0), cache.used()), (false, 0));
+    }
+
+    #[test]
+    fn an_owner_that_goes_frees_what_it_has() {
+        let cache = Arc::new(Cache::new(1000));
+        let (first, second) = (Slots::new(cache.clone(), 3), Slots::new(cache.clone(), 3));
+        (0..3).for_each(|index| put(&first, index, 5, 7));
+        put(&second, 1, 3, 9);
+        first.forget(1);
+        first.forget(1);
+        assert!(second.get(1).is_some());
+        let facts = CachedFacts {
+            index: 1,
+            bytes: 3,
+            price: 9,
+            uses: 2,
+        };
+        assert_eq!((held(&first), second.facts()), (vec![0, 2], vec![facts]));
+        assert_eq!(cache.used(), 13);
+        drop(first);
+        assert_eq!(cache.used(), 3);
+    }
+}

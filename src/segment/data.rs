@@ -1,0 +1,202 @@
+//! The decoded parts of a segment: what its file holds.
+//!
+//! Invariant: parts that contradict each other or the file table are an error before anything is derived of them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use zipfdb_kernels::{FileCounting, GrammarView};
+use zipfdb_storage::{Bodies, Dictionary, Grammar};
+
+use super::live_segment::{LiveSegment, Parts};
+use super::segment_view::{SegmentView, Structure};
+use super::structure::StructureKind;
+use super::word_order::order_fault;
+use crate::{Result, tokenize};
+
+/// What a token of a long gap has.
+pub(super) const GAP_BYTES: u64 = tokenize::GAP_BYTES_MAX as u64;
+
+/// How often each word occurs, if the file says so.
+pub(super) struct StoredTotals(Option<Vec<u32>>);
+
+/// The bodies of a grammar and the roots of all files.
+pub(super) struct WholeGrammar {
+    /// What [`Bodies`] has too, once in memory.
+    rules: Arc<Grammar>,
+    root_offsets: Vec<u32>,
+    root: Vec<u32>,
+}
+
+impl Structure for Dictionary {
+    const KIND: StructureKind = StructureKind::Dictionary;
+
+    fn bytes(&self) -> usize {
+        self.memory()
+    }
+
+    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<Dictionary>> {
+        match &segment.parts {
+            Parts::Stored(segment) => Ok(segment.dictionary()?),
+            #[cfg(test)]
+            Parts::Memory(parts) => Ok(parts.dictionary.clone()),
+        }
+    }
+}
+
+impl Structure for StoredTotals {
+    const KIND: StructureKind = StructureKind::Totals;
+
+    fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |totals| size_of_val(&totals[..]))
+    }
+
+    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<StoredTotals>> {
+        let totals = match &segment.parts {
+            Parts::Stored(stored) => {
+                // The store decodes the dictionary too if nobody holds it.
+                segment.pin::<Dictionary>()?;
+                stored.totals()?
+            }
+            #[cfg(test)]
+            Parts::Memory(_) => None,
+        };
+        Ok(Arc::new(StoredTotals(totals)))
+    }
+}
+
+impl Structure for Bodies {
+    const KIND: StructureKind = StructureKind::Bodies;
+
+    fn bytes(&self) -> usize {
+        let (rules, beside) = self.memory();
+        rules + beside
+    }
+
+    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<Bodies>> {
+        match &segment.parts {
+            Parts::Stored(stored) => {
+                // The store decodes the dictionary too if nobody holds it.
+                segment.pin::<Dictionary>()?;
+                Ok(stored.bodies()?)
+            }
+            #[cfg(test)]
+            Parts::Memory(_) => Err(segment.inconsistent("plain data is not coded")),
+        }
+    }
+}
+
+impl Structure for WholeGrammar {
+    const KIND: StructureKind = StructureKind::Grammar;
+
+    fn bytes(&self) -> usize {
+        self.rules.bytes() + size_of_val(&self.root_offsets[..]) + size_of_val(&self.root[..])
+    }
+
+    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<WholeGrammar>> {
+        let whole = match &segment.parts {
+            Parts::Stored(stored) => {
+                let bodies = segment.pin::<Bodies>()?;
+                let root = stored.roots(bodies)?;
+                // Roots of single files are decoded no longer.
+                segment.slots().forget(StructureKind::Bodies as usize);
+                WholeGrammar {
+                    rules: bodies.rules().clone(),
+                    root_offsets: bodies.root_offsets().to_vec(),
+                    root,
+                }
+            }
+            #[cfg(test)]
+            Parts::Memory(parts) => WholeGrammar {
+                rules: parts.grammar.clone(),
+                root_offsets: parts.grammar.root_offsets.clone(),
+                root: parts.grammar.root.clone(),
+            },
+        };
+        Ok(Arc::new(whole))
+    }
+}
+
+impl SegmentView {
+    /// The dictionary, whose words are in order: whoever looks words up relies on it, and the store knows no folding.
+    pub(crate) fn dictionary(&self) -> Result<&Dictionary> {
+        let dictionary = self.pin::<Dictionary>()?;
+        if self.ordered.get().is_none() {
+            if let Some(fault) = order_fault(dictionary) {
+                return Err(self.inconsistent(fault));
+            }
+            self.ordered.get_or_init(|| ());
+        }
+        Ok(dictionary)
+    }
+
+    /// How often each word occurs, if the segment file says so.
+    pub(super) fn stored_totals(&self) -> Result<Option<&[u32]>> {
+        Ok(self.pin::<StoredTotals>()?.0.as_deref())
+    }
+
+    /// The grammar.
+    pub(crate) fn view(&self) -> Result<GrammarView<'_>> {
+        let grammar = self.pin::<WholeGrammar>()?;
+        let (files, rules) = (self.files()?.len(), &*grammar.rules);
+        let roots = grammar.root_offsets.len().saturating_sub(1);
+        if roots != files {
+            return Err(self.inconsistent(format!("{files} files, but roots for {roots}")));
+        }
+        let tokens = self.dictionary()?.len();
+        if rules.terminal_count != tokens {
+            let terminals = rules.terminal_count;
+            return Err(self.inconsistent(format!("{tokens} tokens, but {terminals} terminals")));
+        }
+        Ok(GrammarView {
+            terminal_count: rules.terminal_count,
+            rule_offsets: &rules.rule_offsets,
+            symbols: &rules.symbols,
+            level_offsets: &rules.level_offsets,
+            root_offsets: &grammar.root_offsets,
+            root: &grammar.root,
+        })
+    }
+    /// About how many tokens a file has: its words, or what its size or its root say.
+    pub(super) fn about_tokens(&self, view: GrammarView<'_>, file: u32) -> Result<u64> {
+        let entry = &self.files()?[file as usize];
+        let root = view.root_range(file).len() as u64;
+        Ok(entry.words.max(entry.bytes / GAP_BYTES).max(root))
+    }
+}
+
+impl LiveSegment {
+    /// Whether the roots of all files are decoded.
+    pub(crate) fn has_grammar(&self) -> bool {
+        match &self.parts {
+            Parts::Stored(_) => self.has(StructureKind::Grammar),
+            #[cfg(test)]
+            Parts::Memory(_) => true,
+        }
+    }
+
+    /// How its words would be counted by file; nothing is decoded for it.
+    pub(super) fn counting(&self) -> FileCounting {
+        match &self.parts {
+            Parts::Stored(segment) => {
+                let info = segment.info();
+                let files = u64::from(info.files);
+                FileCounting::cheapest(files, info.symbols, info.root_symbols, info.words)
+            }
+            #[cfg(test)]
+            Parts::Memory(parts) => {
+                let grammar = &parts.grammar;
+                let symbols = (grammar.symbols.len() as u64, grammar.root.len() as u64);
+                let files = self.files().unwrap_or_default();
+                let words = files.iter().map(|file| file.words).sum();
+                FileCounting::cheapest(files.len() as u64, symbols.0, symbols.1, words)
+            }
+        }
+    }
+
+    /// Bytes of all files.
+    pub(super) fn bytes(&self) -> Result<u64> {
+        let sum = (self.files()?.iter()).try_fold(0u64, |sum, file| sum.checked_add(file.bytes));
+        sum.ok_or_else(|| self.inconsistent("its files are too long"))
+    }
+}

@@ -1,0 +1,405 @@
+//! The derived structures of a segment: what is built of its parts to answer more, or faster.
+//!
+//! Invariant: each is a function of the parts alone, so it can be evicted and built again. Those that contradict the file
+//! table are an error.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use zipfdb_kernels::{
+    CountTable, GAP, Lengths, NgramTable, Parents, RuleEnds, Signatures, SymbolText, WordGrammar,
+    WordPlaces, WordSuffixes, WordUses, file_word_counts, word_file_counts,
+};
+use zipfdb_storage::Dictionary;
+
+use super::segment_view::{SegmentView, Structure};
+use super::structure::StructureKind;
+use super::word_order::WordIndex;
+use crate::Result;
+
+/// The words of a dictionary, numbered in its order.
+pub(super) struct WordTable {
+    /// For each token its word, or [`GAP`].
+    pub(super) word_of: Vec<u32>,
+    /// For each word its first token.
+    pub(super) tokens: Vec<u32>,
+    /// For each word where it begins and ends in the dictionary's bytes; empty if 32 bits do not tell.
+    pub(super) spans: Vec<[u32; 2]>,
+}
+
+impl WordTable {
+    fn new(dictionary: &Dictionary) -> WordTable {
+        let mut tokens = dictionary.word_offsets();
+        let mut word_of = vec![GAP; dictionary.len() as usize];
+        for (word, range) in (0..).zip(tokens.windows(2)) {
+            word_of[range[0] as usize..range[1] as usize].fill(word);
+        }
+        tokens.pop();
+        let offsets = dictionary.offsets();
+        let span = |&token: &u32| {
+            let range = [offsets[token as usize], offsets[token as usize + 1]];
+            let start = range[0] + u64::from(dictionary.has_glued_space(token));
+            // All offsets fit, or there are no spans.
+            [start as u32, range[1] as u32]
+        };
+        let spans = match u32::try_from(dictionary.bytes().len()) {
+            Ok(_) => tokens.iter().map(span).collect(),
+            Err(_) => Vec::new(),
+        };
+        WordTable {
+            word_of,
+            tokens,
+            spans,
+        }
+    }
+}
+
+/// Lengths of the grammar over words, in words.
+pub(super) struct WordLengths(pub(super) Lengths);
+
+/// Signatures of the grammar over words.
+pub(super) struct WordSignatures(pub(super) Signatures);
+
+/// Lengths of the grammar over tokens, in words.
+pub(super) struct TokenWords(pub(super) Lengths);
+
+/// Where each word occurs, in bytes from the start of the segment; none where that takes too much.
+pub(super) struct Offsets(pub(super) Option<WordPlaces>);
+
+/// Likewise in words.
+pub(super) struct Positions(pub(super) Option<WordPlaces>);
+
+/// A row for each word: its files with counts.
+pub(super) struct WordFiles(pub(super) Arc<CountTable>);
+
+/// A row for each file: its words with counts.
+pub(super) struct FileWords(pub(super) Arc<CountTable>);
+
+/// Bytes for windows while a table of n-grams is built, about.
+const TABLE_BUILD_MEMORY: usize = 1 << 28;
+
+/// Implements [`Structure`] for a type: its kind, its bytes, and how it is made.
+macro_rules! structure {
+    ($name:ty, $kind:ident, |$structure:ident| $bytes:expr, |$segment:ident, $stop:pat_param| $made:expr) => {
+        impl Structure for $name {
+            const KIND: StructureKind = StructureKind::$kind;
+
+            fn bytes(&self) -> usize {
+                let $structure = self;
+                $bytes
+            }
+
+            fn make($segment: &SegmentView, $stop: &AtomicBool) -> Result<Arc<$name>> {
+                Ok(Arc::new($made))
+            }
+        }
+    };
+}
+
+structure!(
+    WordTable,
+    Words,
+    |table| size_of_val(&table.word_of[..])
+        + size_of_val(&table.tokens[..])
+        + size_of_val(&table.spans[..]),
+    |segment, _| WordTable::new(segment.dictionary()?)
+);
+
+structure!(WordIndex, WordIndex, |index| index.bytes(), |segment, _| {
+    WordIndex::new(segment.dictionary()?)
+});
+
+structure!(
+    WordGrammar,
+    WordGrammar,
+    |grammar| grammar.bytes(),
+    |segment, _| {
+        let (word_of, words) = (segment.word_of()?, segment.word_count()?);
+        let grammar = WordGrammar::new(segment.view()?, word_of, words);
+        match segment.stored_totals()? {
+            Some(totals) if totals != &grammar.weights()[..words as usize] => {
+                return Err(segment.inconsistent("a word does not occur as often as it says"));
+            }
+            _ => grammar,
+        }
+    }
+);
+
+structure!(WordUses, WordUses, |uses| uses.bytes(), |segment, _| {
+    WordUses::new(segment.word_grammar()?.view())
+});
+
+structure!(
+    WordLengths,
+    WordLengths,
+    |lengths| lengths.0.bytes(),
+    |segment, _| WordLengths(Lengths::new(segment.word_grammar()?.view(), |_| 1))
+);
+
+structure!(
+    WordSignatures,
+    WordSignatures,
+    |signatures| signatures.0.bytes(),
+    |segment, _| WordSignatures(Signatures::new(segment.word_grammar()?.view(), |word| word))
+);
+
+structure!(RuleEnds, RuleEnds, |ends| ends.bytes(), |segment, _| {
+    RuleEnds::new(segment.word_grammar()?.view())
+});
+
+structure!(
+    TokenWords,
+    TokenWords,
+    |lengths| lengths.0.bytes(),
+    |segment, _| {
+        let word_tokens = segment.dictionary()?.word_tokens();
+        let words = Lengths::new(segment.view()?, |token| u64::from(token < word_tokens));
+        let starts = words.file_starts.windows(2);
+        let counted = starts.map(|range| range[1] - range[0]);
+        match counted.eq(segment.files()?.iter().map(|file| file.words)) {
+            true => TokenWords(words),
+            false => return Err(segment.inconsistent("a file has not as many words as it says")),
+        }
+    }
+);
+
+structure!(Lengths, Lengths, |lengths| lengths.bytes(), |segment, _| {
+    let dictionary = segment.dictionary()?;
+    let lengths = Lengths::new(segment.view()?, |t| dictionary.token(t).len() as u64);
+    for (number, file) in (0..).zip(segment.files()?) {
+        let range = lengths.file_range(number);
+        // Saturated sums are the end of a range, and no file's length.
+        if range.end == u64::MAX || range.end - range.start != file.bytes {
+            let (name, bytes) = (&file.name, file.bytes);
+            return Err(segment.inconsistent(format!("file \"{name}\" has not {bytes} bytes")));
+        }
+    }
+    lengths
+});
+
+structure!(SymbolText, Text, |text| text.memory(), |segment, _| {
+    let dictionary = segment.dictionary()?;
+    let bytes: u64 = dictionary.iter().map(|token| token.len() as u64).sum();
+    if u32::try_from(bytes).is_err() {
+        return Err(segment.inconsistent("its tokens have 4 GiB or more"));
+    }
+    let view = segment.view()?;
+    SymbolText::new(view, segment.lengths()?, |t| dictionary.token(t))
+});
+
+structure!(
+    Signatures,
+    Signatures,
+    |signatures| signatures.bytes(),
+    |segment, _| {
+        let dictionary = segment.dictionary()?;
+        let words = dictionary.word_tokens();
+        let group = |terminal: u32| {
+            let is_second = terminal < words && dictionary.is_second_token(terminal);
+            terminal - u32::from(is_second)
+        };
+        Signatures::new(segment.view()?, group)
+    }
+);
+
+structure!(Parents, Parents, |parents| parents.bytes(), |segment, _| {
+    Parents::new(segment.view()?)
+});
+
+structure!(
+    Offsets,
+    Offsets,
+    |offsets| offsets.0.as_ref().map_or(0, WordPlaces::bytes),
+    |segment, stop| {
+        let (dictionary, word_of) = (segment.dictionary()?, segment.word_of()?);
+        let word = |token: u32| match word_of[token as usize] {
+            GAP => (GAP, 0),
+            word => (word, u32::from(dictionary.has_glued_space(token))),
+        };
+        let (view, lengths) = (segment.view()?, segment.lengths()?);
+        Offsets(WordPlaces::new(
+            view,
+            lengths,
+            segment.word_count()?,
+            word,
+            stop,
+        )?)
+    }
+);
+
+structure!(
+    Positions,
+    Positions,
+    |positions| positions.0.as_ref().map_or(0, WordPlaces::bytes),
+    |segment, stop| {
+        let (view, lengths) = (segment.word_grammar()?.view(), segment.word_lengths()?);
+        Positions(WordPlaces::new(
+            view,
+            lengths,
+            view.terminal_count,
+            |word| (word, 0),
+            stop,
+        )?)
+    }
+);
+
+structure!(
+    WordSuffixes,
+    Suffixes,
+    |suffixes| suffixes.bytes(),
+    |segment, stop| {
+        let grammar = segment.word_grammar()?;
+        WordSuffixes::new(grammar.view(), grammar.weights(), stop)?
+    }
+);
+
+structure!(
+    NgramTable,
+    NgramTable,
+    |table| table.bytes(),
+    |segment, stop| {
+        let (grammar, uses) = (segment.word_grammar()?, segment.word_uses()?);
+        NgramTable::new(
+            grammar.view(),
+            grammar.weights(),
+            uses,
+            TABLE_BUILD_MEMORY,
+            stop,
+        )?
+    }
+);
+
+structure!(
+    WordFiles,
+    WordFiles,
+    |table| table.0.bytes(),
+    |segment, stop| {
+        let words = segment.totals()?.len();
+        WordFiles(Arc::new(match segment.pinned::<FileWords>() {
+            _ if segment.files()?.len() == 1 => segment.only_file()?.transposed(words),
+            Some(table) => table.0.transposed(words),
+            None => {
+                let view = segment.word_grammar()?.view();
+                word_file_counts(view, segment.counting(), stop)?
+            }
+        }))
+    }
+);
+
+structure!(
+    FileWords,
+    FileWords,
+    |table| table.0.bytes(),
+    |segment, stop| {
+        FileWords(Arc::new(match segment.pinned::<WordFiles>() {
+            Some(table) => table.0.transposed(segment.files()?.len()),
+            None if segment.files()?.len() == 1 => segment.only_file()?,
+            None => {
+                let view = segment.word_grammar()?.view();
+                file_word_counts(view, segment.counting(), stop)?
+            }
+        }))
+    }
+);
+
+impl SegmentView {
+    /// The words of the only file with their counts.
+    fn only_file(&self) -> Result<CountTable> {
+        let counts = (0..).zip(self.totals()?.iter().copied());
+        let entries: Vec<(u32, u32)> = counts.filter(|&(_, count)| count > 0).collect();
+        Ok(CountTable {
+            offsets: vec![0, entries.len()],
+            entries,
+        })
+    }
+
+    pub(super) fn word_table(&self) -> Result<&WordTable> {
+        self.pin()
+    }
+
+    /// For each token its word, or [`GAP`].
+    pub(crate) fn word_of(&self) -> Result<&[u32]> {
+        Ok(&self.word_table()?.word_of)
+    }
+
+    /// How many words the dictionary has. They are numbered in its order.
+    pub(crate) fn word_count(&self) -> Result<u32> {
+        // At most the number of tokens.
+        Ok(self.word_table()?.tokens.len() as u32)
+    }
+
+    /// How often each word occurs in the segment: as its file says, or its grammar, which is compared with that once it is
+    /// there.
+    pub(crate) fn totals(&self) -> Result<&[u32]> {
+        let totals = match self.stored_totals()? {
+            Some(totals) => totals,
+            None => &self.word_grammar()?.weights()[..self.word_count()? as usize],
+        };
+        self.check_totals(totals)?;
+        Ok(totals)
+    }
+
+    /// Checks counts of all words against the file table.
+    pub(crate) fn check_totals(&self, totals: &[u32]) -> Result<()> {
+        if self.counted.get().is_some() {
+            return Ok(());
+        }
+        let words: u64 = totals.iter().map(|&count| u64::from(count)).sum();
+        let mut files = self.files()?.iter();
+        let listed = files.try_fold(0u64, |sum, file| sum.checked_add(file.words));
+        if listed != Some(words) {
+            let fault = "its text has not as many words as its file table says";
+            return Err(self.inconsistent(fault));
+        }
+        self.counted.get_or_init(|| ());
+        Ok(())
+    }
+
+    /// The grammar over words.
+    pub(crate) fn word_grammar(&self) -> Result<&WordGrammar> {
+        self.pin()
+    }
+
+    /// Where each symbol of the grammar over words is used.
+    pub(crate) fn word_uses(&self) -> Result<&WordUses> {
+        self.pin()
+    }
+
+    /// Lengths of the grammar over words, in words.
+    pub(super) fn word_lengths(&self) -> Result<&Lengths> {
+        Ok(&self.pin::<WordLengths>()?.0)
+    }
+
+    /// Lengths in bytes, which are those of the file table.
+    pub(crate) fn lengths(&self) -> Result<&Lengths> {
+        self.pin()
+    }
+
+    pub(crate) fn signatures(&self) -> Result<&Signatures> {
+        self.pin()
+    }
+
+    /// A row for each word: its files with counts. 8 bytes a word and file.
+    pub(crate) fn word_files(&self, stop: &AtomicBool) -> Result<&Arc<CountTable>> {
+        Ok(&self.pin_until::<WordFiles>(stop)?.0)
+    }
+
+    /// A row for each file: its words with counts. 8 bytes a word and file.
+    pub(crate) fn file_words(&self, stop: &AtomicBool) -> Result<&Arc<CountTable>> {
+        Ok(&self.pin_until::<FileWords>(stop)?.0)
+    }
+
+    /// Holds a table that a device has made, in so many nanoseconds.
+    pub(crate) fn hold_word_files(&self, table: CountTable, price: u64) -> Arc<CountTable> {
+        self.hold(Arc::new(WordFiles(Arc::new(table))), price)
+            .0
+            .clone()
+    }
+
+    /// Likewise.
+    pub(crate) fn hold_file_words(&self, table: CountTable, price: u64) -> Arc<CountTable> {
+        self.hold(Arc::new(FileWords(Arc::new(table))), price)
+            .0
+            .clone()
+    }
+}

@@ -1,0 +1,203 @@
+//! `LiveSegment`: a segment as long as it is live.
+//!
+//! Invariant: it holds nothing that grows with the text. What is decoded or derived lies in the database's cache, from
+//! which it may be evicted at any time; whoever works with a segment takes a [`super::SegmentView`], which pins what it uses.
+//! It knows numbers of files and terminals, no names and no other segments.
+
+use std::sync::{Arc, OnceLock};
+
+#[cfg(test)]
+use zipfdb_storage::{Dictionary, Grammar};
+use zipfdb_storage::{FileEntry, Segment, SegmentHeader};
+
+use super::build_budget::BuildBudget;
+use super::cache::{Cache, Slots};
+use super::structure::{NgramPlan, NgramStructure, StructureKind};
+use crate::runtime::device::{Kind, Residence};
+use crate::strategy::Task;
+use crate::{Error, Result};
+
+/// Where a segment's parts come from.
+pub(super) enum Parts {
+    /// A segment of the store.
+    Stored(Arc<Segment>),
+    /// Plain data.
+    #[cfg(test)]
+    Memory(Box<PlainParts>),
+}
+
+#[cfg(test)]
+pub(super) struct PlainParts {
+    id: u64,
+    files: Vec<FileEntry>,
+    pub(super) dictionary: Arc<Dictionary>,
+    pub(super) grammar: Arc<Grammar>,
+}
+
+/// What queries took without each of the structures that they can do without.
+pub(super) struct BuildBudgets {
+    /// Without the roots of all files: answers from the root of one.
+    pub(super) roots: BuildBudget,
+    pub(super) parents: BuildBudget,
+    /// By [`super::Unit`].
+    pub(super) places: [BuildBudget; 2],
+    pub(super) ngrams: BuildBudget,
+    /// Without counts of all words in all files.
+    pub(super) counts: BuildBudget,
+}
+
+/// A live segment of an open database.
+pub(crate) struct LiveSegment {
+    pub(super) parts: Parts,
+    /// How many threads build what is derived.
+    pub(super) threads: usize,
+    /// By [`StructureKind`].
+    pub(super) slots: Arc<Slots>,
+    /// There once the order of the dictionary has been checked.
+    pub(super) ordered: OnceLock<()>,
+    /// There once the weights of words have been checked against the file table.
+    pub(super) counted: OnceLock<()>,
+    pub(super) budgets: BuildBudgets,
+    /// What n-grams will come from.
+    pub(super) ngram_plan: OnceLock<NgramPlan>,
+    residence: Residence,
+}
+
+impl LiveSegment {
+    /// A stored segment, of which nothing is looked at yet, in a database of so many threads.
+    pub(crate) fn new(segment: Arc<Segment>, threads: usize, cache: &Arc<Cache>) -> LiveSegment {
+        LiveSegment::of(Parts::Stored(segment), threads, cache)
+    }
+
+    /// Plain data. The grammar must be a checked one.
+    #[cfg(test)]
+    pub(crate) fn in_memory(
+        id: u64,
+        files: Vec<FileEntry>,
+        dictionary: Dictionary,
+        grammar: Grammar,
+    ) -> LiveSegment {
+        let parts = PlainParts {
+            id,
+            files,
+            dictionary: Arc::new(dictionary),
+            grammar: Arc::new(grammar),
+        };
+        let cache = Arc::new(Cache::new(u64::MAX));
+        LiveSegment::of(Parts::Memory(Box::new(parts)), 1, &cache)
+    }
+
+    fn of(parts: Parts, threads: usize, cache: &Arc<Cache>) -> LiveSegment {
+        LiveSegment {
+            parts,
+            threads,
+            slots: Slots::new(cache.clone(), StructureKind::ALL.len()),
+            ordered: OnceLock::new(),
+            counted: OnceLock::new(),
+            budgets: BuildBudgets {
+                roots: BuildBudget::new(),
+                parents: BuildBudget::new(),
+                places: [BuildBudget::new(), BuildBudget::new()],
+                ngrams: BuildBudget::new(),
+                counts: BuildBudget::new(),
+            },
+            ngram_plan: OnceLock::new(),
+            residence: Residence::new(),
+        }
+    }
+
+    /// The segment's number in its database.
+    pub(crate) fn id(&self) -> u64 {
+        match &self.parts {
+            Parts::Stored(segment) => segment.id(),
+            #[cfg(test)]
+            Parts::Memory(parts) => parts.id,
+        }
+    }
+
+    /// Its place in the memory of devices.
+    pub(crate) fn residence(&self) -> &Residence {
+        &self.residence
+    }
+
+    /// Its structures in the cache.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Whether the cache has a structure.
+    pub(super) fn has(&self, kind: StructureKind) -> bool {
+        self.slots.has(kind as usize)
+    }
+
+    /// Whether the answer to some work is there already.
+    pub(crate) fn has_answer(&self, task: Task) -> bool {
+        let counts = || self.has(StructureKind::WordFiles) || self.has(StructureKind::FileWords);
+        task == Task::FileCounts && counts()
+    }
+
+    /// Whether there is all that a device is given.
+    pub(crate) fn has_grammar_of(&self, kind: Kind) -> bool {
+        self.has(match kind {
+            Kind::Words => StructureKind::WordGrammar,
+            Kind::Lookups => StructureKind::Signatures,
+        })
+    }
+
+    /// The derived structure that n-grams come from; none if they come from the grammar.
+    pub(crate) fn ngram_structure(&self) -> Option<NgramStructure> {
+        let structures = [NgramStructure::Suffixes, NgramStructure::Table];
+        let mut structures = structures.into_iter();
+        structures.find(|structure| self.has(structure.kind()))
+    }
+
+    /// What the segment file says of itself; none of plain data.
+    pub(crate) fn header(&self) -> Option<&SegmentHeader> {
+        match &self.parts {
+            Parts::Stored(segment) => Some(segment.header()),
+            #[cfg(test)]
+            Parts::Memory(_) => None,
+        }
+    }
+
+    /// How many bytes of text it has; nothing is decoded for it.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        match &self.parts {
+            Parts::Stored(segment) => segment.info().bytes,
+            #[cfg(test)]
+            Parts::Memory(parts) => parts.files.iter().map(|file| file.bytes).sum(),
+        }
+    }
+
+    /// Symbols of bodies and root, and tokens; nothing is decoded for it.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        match &self.parts {
+            Parts::Stored(segment) => {
+                let info = segment.info();
+                (info.symbols + info.root_symbols, u64::from(info.tokens))
+            }
+            #[cfg(test)]
+            Parts::Memory(parts) => {
+                let grammar = &parts.grammar;
+                let symbols = grammar.symbols.len() + grammar.root.len();
+                (symbols as u64, u64::from(grammar.terminal_count))
+            }
+        }
+    }
+
+    /// The file table.
+    pub(crate) fn files(&self) -> Result<&[FileEntry]> {
+        match &self.parts {
+            Parts::Stored(segment) => Ok(segment.files()?),
+            #[cfg(test)]
+            Parts::Memory(parts) => Ok(&parts.files),
+        }
+    }
+
+    pub(crate) fn inconsistent(&self, reason: impl Into<String>) -> Error {
+        Error::Inconsistent {
+            segment: self.id(),
+            reason: reason.into(),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What can be decoded or derived of a segment, by name.
+
+/// A decoded part or derived structure of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StructureKind {
+    Dictionary,
+    Totals,
+    Bodies,
+    Grammar,
+    Words,
+    WordIndex,
+    WordGrammar,
+    WordUses,
+    WordLengths,
+    WordSignatures,
+    RuleEnds,
+    TokenWords,
+    Lengths,
+    Text,
+    Signatures,
+    Parents,
+    Offsets,
+    Positions,
+    Suffixes,
+    NgramTable,
+    WordFiles,
+    FileWords,
+}
+
+impl StructureKind {
+    /// In order of their numbers.
+    pub(crate) const ALL: [StructureKind; 22] = {
+        use StructureKind::*;
+        [
+            Dictionary,
+            Totals,
+            Bodies,
+            Grammar,
+            Words,
+            WordIndex,
+            WordGrammar,
+            WordUses,
+            WordLengths,
+            WordSignatures,
+            RuleEnds,
+            TokenWords,
+            Lengths,
+            Text,
+            Signatures,
+            Parents,
+            Offsets,
+            Positions,
+            Suffixes,
+            NgramTable,
+            WordFiles,
+            FileWords,
+        ]
+    };
+
+    /// As `caches('corpus')` shows it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            StructureKind::Dictionary => "dictionary",
+            StructureKind::Totals => "totals",
+            StructureKind::Bodies => "bodies",
+            StructureKind::Grammar => "grammar",
+            StructureKind::Words => "words",
+            StructureKind::WordIndex => "word index",
+            StructureKind::WordGrammar => "word grammar",
+            StructureKind::WordUses => "word users",
+            StructureKind::WordLengths => "word lengths",
+            StructureKind::WordSignatures => "word signatures",
+            StructureKind::RuleEnds => "rule ends",
+            StructureKind::TokenWords => "lengths in words",
+            StructureKind::Lengths => "lengths",
+            StructureKind::Text => "expansions",
+            StructureKind::Signatures => "signatures",
+            StructureKind::Parents => "parents",
+            StructureKind::Offsets => "occurrence lists by offset",
+            StructureKind::Positions => "occurrence lists by position",
+            StructureKind::Suffixes => "suffix array",
+            StructureKind::NgramTable => "n-gram table",
+            StructureKind::WordFiles => "files of words",
+            StructureKind::FileWords => "words of files",
+        }
+    }
+}
+
+/// What n-grams can come from beside the grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NgramStructure {
+    Suffixes,
+    Table,
+}
+
+impl NgramStructure {
+    pub(crate) fn kind(self) -> StructureKind {
+        match self {
+            NgramStructure::Suffixes => StructureKind::Suffixes,
+            NgramStructure::Table => StructureKind::NgramTable,
+        }
+    }
+
+    /// For EXPLAIN.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            NgramStructure::Suffixes => "a kept suffix array",
+            NgramStructure::Table => "a kept table",
+        }
+    }
+}
+
+/// What n-grams will come from once that is due.
+#[derive(Clone, Copy)]
+pub(super) struct NgramPlan {
+    pub(super) structure: NgramStructure,
+    /// Nanoseconds of one thread that building it takes, about.
+    pub(super) price: f64,
+    /// Bytes that it takes, about.
+    pub(super) bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_stand_by_their_numbers() {
+        for (number, kind) in StructureKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Words of a segment: by text, by token and by number.
+
+use zipfdb_kernels::WordTerminals;
+
+use super::derived::WordTable;
+use super::segment_view::SegmentView;
+use super::word_order::WordIndex;
+use crate::Result;
+
+impl SegmentView {
+    /// The tokens of a word; none if the segment does not have it.
+    pub(crate) fn find_word(&self, word: &[u8]) -> Result<WordTerminals> {
+        Ok(self.pin::<WordIndex>()?.find(self.dictionary()?, word))
+    }
+
+    /// The word with a number below [`SegmentView::word_count`], which was asked for before.
+    pub(crate) fn word(&self, number: u32) -> &[u8] {
+        self.texts()(number)
+    }
+
+    /// Gives words by their numbers, as [`SegmentView::word`]; for whoever wants many.
+    pub(crate) fn texts<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
+        let table = self.pinned::<WordTable>().expect("words have been counted");
+        let dictionary = self.dictionary().expect("decoded when words were counted");
+        let bytes = dictionary.bytes();
+        move |number| match table.spans.get(number as usize) {
+            Some(&[start, end]) => &bytes[start as usize..end as usize],
+            None => dictionary.word(table.tokens[number as usize]),
+        }
+    }
+
+    /// The number of a word; none if the segment does not have it.
+    pub(crate) fn word_number(&self, word: &[u8]) -> Result<Option<u32>> {
+        self.number_of(self.find_word(word)?)
+    }
+
+    /// The number of the word with these tokens.
+    pub(crate) fn number_of(&self, tokens: WordTerminals) -> Result<Option<u32>> {
+        if tokens.first == tokens.end {
+            return Ok(None);
+        }
+        Ok(Some(self.word_of()?[tokens.first as usize]))
+    }
+}
