@@ -11,6 +11,7 @@ mod engines;
 mod gpu;
 mod ingest;
 mod lookups;
+mod memory;
 mod report;
 mod scan;
 mod size;
@@ -43,6 +44,8 @@ enum Suite {
     Tasks(Options),
     /// Random questions: latency and throughput of ours, SQLite FTS5 and tantivy.
     Lookups(lookups::LookupOptions),
+    /// Resident memory of tasks, statements and look-ups, by limit.
+    Memory(Options),
     /// Edits a second, queries with edits pending, recompression: ours, plain files, SQLite FTS5 and tantivy.
     Updates(updates::UpdateOptions),
     /// Kernels on a CUDA device: construction, tasks, batches of look-ups, primitives; against the CPU and plain arrays.
@@ -52,6 +55,9 @@ enum Suite {
     /// One engine's run over one corpus; prints its outcome as JSON. The suites start it.
     #[command(hide = true)]
     Child(engines::Job),
+    /// One measurement of memory; prints its outcome as JSON. The suite starts it.
+    #[command(hide = true)]
+    MemoryChild(memory::Job),
     /// One run of all tasks; prints its outcome as JSON. The suite starts it.
     #[command(hide = true)]
     TasksChild(tasks::Job),
@@ -95,6 +101,8 @@ fn main() -> ExitCode {
         Suite::Ingest(options) => ingest::run(&options),
         Suite::Tasks(options) => tasks::run(&options),
         Suite::TasksChild(job) => tasks::run_child(&job),
+        Suite::Memory(options) => memory::run(&options),
+        Suite::MemoryChild(job) => memory::run_child(&job),
         Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Lookups(options) => lookups::run(&options),

@@ -263,7 +263,7 @@ columns! {
 columns! {
     /// Columns of `caches('corpus')`.
     CachesColumn {
-        /// INTEGER: id of the segment.
+        /// INTEGER: id of the segment, NULL of what belongs to all of them.
         Segment = "segment": Integer,
         /// TEXT: what it is.
         Kind = "kind": Text,

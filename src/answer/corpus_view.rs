@@ -95,15 +95,21 @@ impl CorpusView {
         tokenizer: Tokenizer,
         stop: &AtomicBool,
     ) -> Result<CorpusView> {
-        let pending = match overlay.is_empty() {
-            true => None,
-            false => Some(PendingView::new(stored.clone(), &overlay, tokenizer, stop)?),
-        };
-        Ok(CorpusView {
+        let mut view = CorpusView::of_stored(stored, overlay);
+        if !view.overlay.is_empty() {
+            let pending = PendingView::new(view.stored.clone(), &view.overlay, tokenizer, stop)?;
+            view.pending = Some(pending);
+        }
+        Ok(view)
+    }
+
+    /// What is stored, where there are no edits.
+    pub(crate) fn of_stored(stored: Arc<StoredView>, overlay: Overlay) -> CorpusView {
+        CorpusView {
             stored,
             overlay,
-            pending,
-        })
+            pending: None,
+        }
     }
 
     /// The corpus without the edits.

@@ -4,8 +4,10 @@
 //! part begins, extracts go across the borders. It knows nothing of edits that are pending.
 
 use std::io::{self, Write};
+use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::WordTerminals;
@@ -20,19 +22,45 @@ use crate::answer::word_numbers::WordNumbers;
 use crate::overlay::StoredFiles;
 use crate::runtime::device::{Devices, Run};
 use crate::runtime::interrupt::check;
+use crate::segment::cache::{Cache, Cached, CachedFacts, Slots};
 use crate::segment::{LiveSegment, SegmentView, Unit, edge_words};
 use crate::{Error, Result};
 
-/// The segments of a corpus and where each of its files lies in them. Files are
-/// named by their place in order of name; parallel work runs in the current pool.
-pub(crate) struct StoredView {
+/// The segments of a corpus and where each of its files lies in them. Files are named by their place in order of name;
+/// parallel work runs in the current pool.
+pub(crate) struct StoredCorpus {
     name: String,
     pub(super) segments: Vec<Arc<LiveSegment>>,
     pub(super) index: FileIndex,
-    pub(super) vocabulary: OnceLock<Vocabulary>,
+    /// Its vocabulary, in the cache.
+    slots: Arc<Slots>,
     /// Words that edits met.
     pub(super) word_numbers: WordNumbers,
     devices: Arc<Devices>,
+}
+
+/// A stored corpus, and its vocabulary as long as the view is there, if it was needed: numbers of words mean nothing
+/// without it.
+pub(crate) struct StoredView {
+    stored: Arc<StoredCorpus>,
+    vocabulary: OnceLock<Arc<Vocabulary>>,
+}
+
+impl Deref for StoredView {
+    type Target = StoredCorpus;
+
+    fn deref(&self) -> &StoredCorpus {
+        &self.stored
+    }
+}
+
+/// The only slot.
+const VOCABULARY: usize = 0;
+
+/// What the slot holds.
+fn typed(cached: Cached) -> Arc<Vocabulary> {
+    let typed = cached.downcast();
+    typed.expect("the slot holds a vocabulary")
 }
 
 /// With at least so many counts for one file in a batch, all its words are
@@ -60,19 +88,68 @@ impl StoredView {
         name: String,
         segments: Vec<Arc<LiveSegment>>,
         devices: Arc<Devices>,
+        cache: &Arc<Cache>,
     ) -> Result<StoredView> {
         let tables = segments.iter().map(|segment| segment.files());
         let index = FileIndex::new(&tables.collect::<Result<Vec<_>>>()?);
         let index = index
             .map_err(|misfit| segments[misfit.segment as usize].inconsistent(misfit.reason))?;
-        Ok(StoredView {
+        let stored = StoredCorpus {
             name,
             segments,
             index,
-            vocabulary: OnceLock::new(),
+            slots: Slots::new(cache.clone(), 1),
             word_numbers: WordNumbers::new(),
             devices,
-        })
+        };
+        Ok(StoredView::of(Arc::new(stored)))
+    }
+
+    fn of(stored: Arc<StoredCorpus>) -> StoredView {
+        StoredView {
+            stored,
+            vocabulary: OnceLock::new(),
+        }
+    }
+
+    /// Another view of the same, which needs no vocabulary yet.
+    pub(crate) fn again(&self) -> Arc<StoredView> {
+        Arc::new(StoredView::of(self.stored.clone()))
+    }
+
+    /// Whether both are views of the same.
+    pub(crate) fn is_same(&self, other: &StoredView) -> bool {
+        Arc::ptr_eq(&self.stored, &other.stored)
+    }
+
+    /// All words, numbered.
+    pub(crate) fn vocabulary(&self) -> Result<&Vocabulary> {
+        if let Some(vocabulary) = self.pinned_vocabulary() {
+            return Ok(vocabulary);
+        }
+        let begin = Instant::now();
+        let built = Arc::new(Vocabulary::new(&self.segments)?);
+        let (bytes, price) = (built.bytes() as u64, begin.elapsed().as_nanos() as u64);
+        let held = self.slots.put(VOCABULARY, built, bytes, price);
+        Ok(self.vocabulary.get_or_init(|| typed(held)))
+    }
+
+    pub(super) fn has_vocabulary(&self) -> bool {
+        self.pinned_vocabulary().is_some()
+    }
+
+    /// The vocabulary of whoever has numbers of words of this view.
+    pub(super) fn known_vocabulary(&self) -> &Vocabulary {
+        let vocabulary = self.pinned_vocabulary();
+        vocabulary.expect("whoever has numbers of words made the vocabulary")
+    }
+
+    fn pinned_vocabulary(&self) -> Option<&Vocabulary> {
+        if let Some(vocabulary) = self.vocabulary.get() {
+            return Some(vocabulary);
+        }
+        let held = self.slots.get(VOCABULARY)?;
+        Some(self.vocabulary.get_or_init(|| typed(held)))
     }
 
     /// All files, in order of name.
@@ -82,6 +159,15 @@ impl StoredView {
 
     pub(crate) fn segments(&self) -> &[Arc<LiveSegment>] {
         &self.segments
+    }
+
+    /// What the cache knows of the vocabulary, if it holds that.
+    pub(crate) fn cached_vocabulary(&self) -> Option<CachedFacts> {
+        self.slots.facts().pop()
+    }
+
+    pub(super) fn cache(&self) -> &Cache {
+        self.slots.cache()
     }
 
     pub(crate) fn devices(&self) -> &Arc<Devices> {

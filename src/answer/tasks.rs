@@ -16,15 +16,17 @@ use zipfdb_kernels::{
 use crate::answer::file_index::Part;
 use crate::answer::stored_view::StoredView;
 use crate::answer::top::Top;
-use crate::answer::vocabulary::Vocabulary;
 use crate::runtime::device::Run;
 use crate::runtime::interrupt::check;
 use crate::segment::{SegmentView, edge_words};
 use crate::strategy::Task;
 use crate::{Error, Result};
 
-/// Memory for the windows of one segment's n-grams.
-const WINDOW_BYTES: usize = 256 << 20;
+/// Bytes for the windows of one segment's n-grams: this part of what the cache may hold,
+const WINDOW_SHARE: u64 = 4;
+
+/// and at least and at most so many.
+const WINDOW_BYTES: (u64, u64) = (1 << 20, 128 << 20);
 
 /// A sorted table of n-grams.
 pub(super) struct Ngrams<T> {
@@ -128,23 +130,11 @@ fn of_segment(part: NgramCounts) -> CountedNgrams {
 }
 
 impl StoredView {
-    /// All words, numbered.
-    pub(crate) fn vocabulary(&self) -> Result<&Vocabulary> {
-        if let Some(vocabulary) = self.vocabulary.get() {
-            return Ok(vocabulary);
-        }
-        let built = Vocabulary::new(&self.segments)?;
-        Ok(self.vocabulary.get_or_init(|| built))
-    }
-
-    pub(super) fn has_vocabulary(&self) -> bool {
-        self.vocabulary.get().is_some()
-    }
-
-    /// The vocabulary of whoever has numbers of words.
-    pub(super) fn known_vocabulary(&self) -> &Vocabulary {
-        let vocabulary = self.vocabulary.get();
-        vocabulary.expect("whoever has numbers of words made the vocabulary")
+    /// Bytes for the windows of one segment's n-grams.
+    fn window_bytes(&self) -> usize {
+        let (least, most) = WINDOW_BYTES;
+        // At most the second of them.
+        (self.cache().limit() / WINDOW_SHARE).clamp(least, most) as usize
     }
 
     /// How often each word occurs; by its number.
@@ -300,7 +290,7 @@ impl StoredView {
         let top = top.filter(|_| self.segments.len() == 1);
         let counts = |segment: &SegmentView| match top.zip(segment.suffixes(n)) {
             Some((top, suffixes)) => top.of_suffixes(suffixes, n, run.stop),
-            None => segment.ngram_counts(n, WINDOW_BYTES, run.stop),
+            None => segment.ngram_counts(n, self.window_bytes(), run.stop),
         };
         let mut answers = self.each_segment(Task::Ngrams, run, counts, |segment, device| {
             segment.ngrams_on(device, n)
@@ -345,7 +335,7 @@ impl StoredView {
         let mut answers = self.each_segment(
             Task::NgramFiles,
             run,
-            |segment| segment.ngram_files(n, first_order, WINDOW_BYTES, run.stop),
+            |segment| segment.ngram_files(n, first_order, self.window_bytes(), run.stop),
             |segment, device| segment.ngram_files_on(device, n, first_order),
         )?;
         if is_only {

@@ -22,6 +22,7 @@ use crate::overlay::Overlay;
 use crate::paths::sources::{OnError, list_sources};
 use crate::runtime::device::{Devices, Run};
 use crate::runtime::interrupt::NEVER;
+use crate::segment::cache::Cache;
 use crate::segment::{LiveSegment, NgramStructure, SegmentView, word_order};
 use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Database, NoProgress};
@@ -168,6 +169,7 @@ pub(super) fn stored(segments: Vec<NewSegment>) -> Result<StoredView> {
         "c".into(),
         segments.into_iter().enumerate().map(view).collect(),
         Devices::none(),
+        &Arc::new(Cache::new(u64::MAX)),
     )
 }
 

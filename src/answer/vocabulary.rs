@@ -76,6 +76,14 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
+    /// Bytes of memory that it takes, what it pins not counted.
+    pub(crate) fn bytes(&self) -> usize {
+        let numbers = self.numbers.iter().map(|numbers| size_of_val(&numbers[..]));
+        // The order by bytes comes later, if at all.
+        let order = 2 * size_of::<u32>() * self.len();
+        size_of_val(&self.words[..]) + numbers.sum::<usize>() + order
+    }
+
     /// How many words there are.
     pub(crate) fn len(&self) -> usize {
         match &self.segments[..] {

@@ -57,7 +57,7 @@ impl Core {
         if let Some(known) = known {
             let ids = known.segments().iter().map(|segment| segment.id());
             if ids.eq(record.segments.iter().copied()) {
-                return Ok((record, known));
+                return Ok((record, known.again()));
             }
             let views = known.segments().iter();
             kept.extend(views.map(|view| (view.id(), view.clone())));
@@ -75,16 +75,16 @@ impl Core {
         let (name, views) = (record.name.clone(), views.collect());
         let devices = self.runtime.devices.clone();
         // Nothing in it is parallel, so it need not wait for the pool.
-        let stored = Arc::new(StoredView::new(name, views, devices)?);
+        let stored = Arc::new(StoredView::new(name, views, devices, &self.cache)?);
         let mut newest = self.stored.lock();
         if let Some(other) = newest.get(&record.name) {
             let ids = other.segments().iter().map(|segment| segment.id());
             if ids.eq(record.segments.iter().copied()) {
                 // Another thread was first; what is derived serves all.
-                return Ok((record, other.clone()));
+                return Ok((record, other.again()));
             }
         }
-        newest.insert(record.name.clone(), stored.clone());
+        newest.insert(record.name.clone(), stored.again());
         drop(newest);
         Ok((record, stored))
     }

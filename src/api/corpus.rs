@@ -137,9 +137,15 @@ impl Corpus {
     /// As `snapshot`, for a statement.
     pub(crate) fn snapshot_until(&self, interrupt: &Interrupt) -> Result<Snapshot> {
         let (record, stored, overlay) = self.current()?;
+        if overlay.is_empty() {
+            // What edits needed is needed no longer.
+            self.shared.views.lock().remove(&record.name);
+            let view = CorpusView::of_stored(stored, overlay);
+            return Ok(Snapshot::new(self.shared.runtime.clone(), Arc::new(view)));
+        }
         let known = self.shared.views.lock().get(&record.name).cloned();
         if let Some(known) = known
-            && Arc::ptr_eq(known.stored(), &stored)
+            && known.stored().is_same(&stored)
             && known.overlay().is_same(&overlay)
         {
             return Ok(Snapshot::new(self.shared.runtime.clone(), known));

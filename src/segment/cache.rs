@@ -2,8 +2,8 @@
 //!
 //! What was least worth keeping makes room: GreedyDual-Size (Cao and Irani, USENIX 1997, section 4), which values a structure
 //! by the time it took to make, a byte, and ages it by what was evicted since its last use. Invariant: what is held takes at
-//! most the limit, beside what views have pinned; a structure that is pinned is never evicted, because that would free
-//! nothing. The cache knows no segment and no structure.
+//! most the limit, beside what views have pinned and what the last of them used; a structure that is pinned is never evicted,
+//! because that would free nothing. The cache knows no segment and no structure.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +20,13 @@ pub(crate) struct Cache {
     limit: AtomicU64,
     /// Bytes of what is held.
     used: AtomicU64,
+    /// Bytes of the limit that others take.
+    reserved: AtomicU64,
     /// The worth of what was evicted last, as the bits of an f64: what is used now is worth that much more.
     clock: AtomicU64,
     entries: Mutex<Vec<CacheEntry>>,
+    /// What the last work used, while more is held than the limit allows.
+    last_used: Mutex<Vec<Cached>>,
 }
 
 /// A structure that is held.
@@ -65,8 +69,10 @@ impl Cache {
         Cache {
             limit: AtomicU64::new(limit),
             used: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
             clock: AtomicU64::new(0f64.to_bits()),
             entries: Mutex::default(),
+            last_used: Mutex::default(),
         }
     }
 
@@ -86,15 +92,42 @@ impl Cache {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Evicts what is worth least until the rest fits, or all that is left is pinned.
-    pub(crate) fn trim(&self) {
-        if self.used() <= self.limit() {
-            return;
+    /// Bytes that it may hold now.
+    fn room(&self) -> u64 {
+        (self.limit()).saturating_sub(self.reserved.load(Ordering::Relaxed))
+    }
+
+    /// Takes nothing of the limit yet.
+    pub(crate) fn reservation(self: &Arc<Cache>) -> Reservation {
+        Reservation {
+            cache: self.clone(),
+            bytes: 0,
         }
+    }
+
+    /// Makes room: evicts what is worth least until the rest fits, or all that is left is pinned.
+    pub(crate) fn trim(&self) {
+        if self.used() > self.room() {
+            drop(std::mem::take(&mut *self.last_used.lock()));
+            self.evict();
+        }
+    }
+
+    /// Takes what some work has used. If it alone exceeds the limit it stays nevertheless, until other work is done or makes
+    /// something: else a series of small questions would make the same for each of them.
+    pub(crate) fn retire(&self, used: impl Iterator<Item = Cached>) {
+        if self.used() > self.room() {
+            let before = std::mem::replace(&mut *self.last_used.lock(), used.collect());
+            drop(before);
+            self.evict();
+        }
+    }
+
+    fn evict(&self) {
         let mut evicted = Vec::new();
         {
             let mut entries = self.entries.lock();
-            while self.used() > self.limit() {
+            while self.used() > self.room() {
                 let worths = entries.iter().enumerate();
                 let worths = worths.filter_map(|(place, entry)| Some((place, entry.worth()?)));
                 let Some((place, worth)) =
@@ -110,6 +143,31 @@ impl Cache {
         }
         // Large ones take a while to be freed: without the lock.
         drop(evicted);
+    }
+}
+
+/// What something else than the cache takes of its limit, as long as it is there.
+pub(crate) struct Reservation {
+    cache: Arc<Cache>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Takes so many bytes from now on, for which the cache makes room as far as it can.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        let reserved = &self.cache.reserved;
+        match bytes >= self.bytes {
+            true => reserved.fetch_add(bytes - self.bytes, Ordering::Relaxed),
+            false => reserved.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
+        };
+        self.bytes = bytes;
+        self.cache.trim();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 
@@ -303,6 +361,41 @@ mod tests {
         drop((same, other));
         cache.trim();
         assert_eq!((second.has(0), cache.used()), (false, 0));
+    }
+
+    #[test]
+    fn what_was_used_last_stays_until_other_work_is_done() {
+        let cache = Arc::new(Cache::new(10));
+        let slots = Slots::new(cache.clone(), 3);
+        let large: Vec<Cached> = (0..2).map(|i| slots.put(i, Arc::new(i), 20, 1)).collect();
+        assert_eq!(held(&slots), [0, 1]);
+        cache.retire(large.into_iter());
+        assert_eq!((held(&slots), cache.used()), (vec![0, 1], 40));
+        // The next question uses one of them.
+        cache.retire(slots.get(1).into_iter());
+        assert_eq!(held(&slots), [1]);
+        put(&slots, 2, 5, 1);
+        cache.trim();
+        assert_eq!(held(&slots), [2]);
+    }
+
+    #[test]
+    fn what_others_take_is_not_held() {
+        let cache = Arc::new(Cache::new(10));
+        let slots = Slots::new(cache.clone(), 2);
+        put(&slots, 0, 5, 3);
+        put(&slots, 1, 5, 9);
+        let mut reservation = cache.reservation();
+        reservation.set(4);
+        assert_eq!(held(&slots), [1]);
+        reservation.set(100);
+        assert_eq!(cache.used(), 0);
+        reservation.set(5);
+        put(&slots, 0, 5, 3);
+        assert_eq!(held(&slots), [0]);
+        drop(reservation);
+        put(&slots, 1, 5, 9);
+        assert_eq!(held(&slots), [0, 1]);
     }
 
     #[test]

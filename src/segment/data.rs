@@ -9,7 +9,7 @@ use zipfdb_kernels::{FileCounting, GrammarView};
 use zipfdb_storage::{Bodies, Dictionary, Grammar};
 
 use super::live_segment::{LiveSegment, Parts};
-use super::segment_view::{SegmentView, Structure};
+use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_order::order_fault;
 use crate::{Result, tokenize};
@@ -28,7 +28,7 @@ pub(super) struct WholeGrammar {
     root: Vec<u32>,
 }
 
-impl Structure for Dictionary {
+impl SegmentStructure for Dictionary {
     const KIND: StructureKind = StructureKind::Dictionary;
 
     fn bytes(&self) -> usize {
@@ -44,7 +44,7 @@ impl Structure for Dictionary {
     }
 }
 
-impl Structure for StoredTotals {
+impl SegmentStructure for StoredTotals {
     const KIND: StructureKind = StructureKind::Totals;
 
     fn bytes(&self) -> usize {
@@ -65,7 +65,7 @@ impl Structure for StoredTotals {
     }
 }
 
-impl Structure for Bodies {
+impl SegmentStructure for Bodies {
     const KIND: StructureKind = StructureKind::Bodies;
 
     fn bytes(&self) -> usize {
@@ -86,7 +86,7 @@ impl Structure for Bodies {
     }
 }
 
-impl Structure for WholeGrammar {
+impl SegmentStructure for WholeGrammar {
     const KIND: StructureKind = StructureKind::Grammar;
 
     fn bytes(&self) -> usize {

@@ -12,7 +12,7 @@ use zipfdb_kernels::{
 };
 use zipfdb_storage::Dictionary;
 
-use super::segment_view::{SegmentView, Structure};
+use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_order::WordIndex;
 use crate::Result;
@@ -78,10 +78,10 @@ pub(super) struct FileWords(pub(super) Arc<CountTable>);
 /// Bytes for windows while a table of n-grams is built, about.
 const TABLE_BUILD_MEMORY: usize = 1 << 28;
 
-/// Implements [`Structure`] for a type: its kind, its bytes, and how it is made.
+/// Implements [`SegmentStructure`] for a type: its kind, its bytes, and how it is made.
 macro_rules! structure {
     ($name:ty, $kind:ident, |$structure:ident| $bytes:expr, |$segment:ident, $stop:pat_param| $made:expr) => {
-        impl Structure for $name {
+        impl SegmentStructure for $name {
             const KIND: StructureKind = StructureKind::$kind;
 
             fn bytes(&self) -> usize {

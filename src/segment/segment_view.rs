@@ -26,7 +26,7 @@ pub(crate) enum Unit {
 }
 
 /// A decoded part or derived structure of a segment.
-pub(crate) trait Structure: Sized + Send + Sync + 'static {
+pub(crate) trait SegmentStructure: Sized + Send + Sync + 'static {
     const KIND: StructureKind;
 
     /// Bytes of memory that it takes.
@@ -62,12 +62,12 @@ impl SegmentView {
     }
 
     /// A structure, made if it is not there.
-    pub(super) fn pin<S: Structure>(&self) -> Result<&S> {
+    pub(super) fn pin<S: SegmentStructure>(&self) -> Result<&S> {
         self.pin_until(&NEVER)
     }
 
     /// As `pin`, unless `stop` ends it.
-    pub(super) fn pin_until<S: Structure>(&self, stop: &AtomicBool) -> Result<&S> {
+    pub(super) fn pin_until<S: SegmentStructure>(&self, stop: &AtomicBool) -> Result<&S> {
         if let Some(pinned) = self.pinned() {
             return Ok(pinned);
         }
@@ -81,14 +81,14 @@ impl SegmentView {
     }
 
     /// Holds a structure that was made at a price in nanoseconds.
-    pub(super) fn hold<S: Structure>(&self, made: Arc<S>, price: u64) -> &S {
+    pub(super) fn hold<S: SegmentStructure>(&self, made: Arc<S>, price: u64) -> &S {
         let (index, bytes) = (S::KIND as usize, made.bytes() as u64);
         let held = self.live.slots.put(index, made, bytes, price);
         typed(self.pins[index].get_or_init(|| held))
     }
 
     /// A structure, if it is there.
-    pub(super) fn pinned<S: Structure>(&self) -> Option<&S> {
+    pub(super) fn pinned<S: SegmentStructure>(&self) -> Option<&S> {
         let pin = &self.pins[S::KIND as usize];
         if let Some(pinned) = pin.get() {
             return Some(typed(pinned));
@@ -102,7 +102,7 @@ impl SegmentView {
     ///
     /// # Errors
     /// If making it fails.
-    pub(super) fn pin_if_due<S: Structure>(
+    pub(super) fn pin_if_due<S: SegmentStructure>(
         &self,
         budget: &BuildBudget,
         price: u64,
@@ -134,16 +134,13 @@ impl Deref for SegmentView {
 
 impl Drop for SegmentView {
     fn drop(&mut self) {
-        // What was pinned may be evicted now.
-        for pin in &mut self.pins {
-            drop(pin.take());
-        }
-        self.live.slots.cache().trim();
+        let used = self.pins.iter_mut().filter_map(OnceLock::take);
+        self.live.slots.cache().retire(used);
     }
 }
 
 /// What a slot of this kind holds.
-fn typed<S: Structure>(cached: &Cached) -> &S {
+fn typed<S: SegmentStructure>(cached: &Cached) -> &S {
     let typed = cached.downcast_ref();
     typed.expect("a slot holds structures of its kind")
 }

@@ -12,6 +12,7 @@ use crate::answer::tests::{
 use crate::overlay::{Batch, Insertion};
 use crate::runtime::device::{Devices, Run};
 use crate::runtime::interrupt::NEVER;
+use crate::segment::cache::Cache;
 
 /// The same edits on plain texts: rows of one batch see the texts before it.
 fn edit(texts: &mut Texts, batch: &Batch) {
@@ -192,8 +193,17 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
         Batch::Insert(vec![Insertion { file, offset, text }])
     };
     let mut overlays = [Overlay::default(), Overlay::default()];
-    let views = [(); 2]
-        .map(|()| Arc::new(StoredView::new("c".into(), Vec::new(), Devices::none()).unwrap()));
+    let views = [(); 2].map(|()| {
+        Arc::new(
+            StoredView::new(
+                "c".into(),
+                Vec::new(),
+                Devices::none(),
+                &Arc::new(Cache::new(u64::MAX)),
+            )
+            .unwrap(),
+        )
+    });
     overlays[0]
         .apply(&batch("a", "the cat"), &*views[0], &mut || Ok(()))
         .unwrap();
@@ -218,7 +228,15 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
 #[test]
 fn what_edits_changed_is_not_looked_for_any_more_once_it_is_interrupted() {
     let stop = AtomicBool::new(true);
-    let stored = Arc::new(StoredView::new("c".into(), Vec::new(), Devices::none()).unwrap());
+    let stored = Arc::new(
+        StoredView::new(
+            "c".into(),
+            Vec::new(),
+            Devices::none(),
+            &Arc::new(Cache::new(u64::MAX)),
+        )
+        .unwrap(),
+    );
     let batch = Batch::Insert(vec![Insertion {
         file: "a".into(),
         offset: None,
@@ -239,7 +257,13 @@ fn what_edits_changed_is_not_looked_for_any_more_once_it_is_interrupted() {
 
 #[test]
 fn a_batch_that_is_interrupted_has_done_nothing() {
-    let stored = StoredView::new("c".into(), Vec::new(), Devices::none()).unwrap();
+    let stored = StoredView::new(
+        "c".into(),
+        Vec::new(),
+        Devices::none(),
+        &Arc::new(Cache::new(u64::MAX)),
+    )
+    .unwrap();
     let row = |number: u32| Insertion {
         file: number.to_string().into(),
         offset: None,

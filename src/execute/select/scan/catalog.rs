@@ -174,17 +174,25 @@ pub(super) fn caches(
     request: ScanRequest,
     context: &Context,
 ) -> Result<RowsScan> {
-    let segments = snapshot.view().segments().iter();
-    let cached = segments.flat_map(|segment| {
+    let view = snapshot.view();
+    let of_corpus = view.stored().cached_vocabulary().into_iter();
+    let of_corpus = of_corpus.map(|facts| (None, "vocabulary", facts));
+    let of_segments = view.segments().iter().flat_map(|segment| {
         let facts = segment.slots().facts().into_iter();
-        facts.map(|facts| (segment.id(), facts))
+        facts.map(|facts| {
+            (
+                Some(segment.id()),
+                StructureKind::ALL[facts.index].name(),
+                facts,
+            )
+        })
     });
-    let cached: Vec<_> = cached.collect();
+    let cached: Vec<_> = of_corpus.chain(of_segments).collect();
     RowsScan::new("caches", &request, context, cached.len(), |row, column| {
-        let (segment, facts) = cached[row];
+        let (segment, kind, facts) = cached[row];
         match CachesColumn::ALL.get(column) {
-            Some(CachesColumn::Segment) => from_count(segment),
-            Some(CachesColumn::Kind) => Value::from(StructureKind::ALL[facts.index].name()),
+            Some(CachesColumn::Segment) => segment.map_or(Value::Null, from_count),
+            Some(CachesColumn::Kind) => Value::from(kind),
             Some(CachesColumn::Bytes) => from_count(facts.bytes),
             // Nanoseconds below 2^53 are exact.
             Some(CachesColumn::Price) => Value::Real(facts.price as f64 / 1e6),

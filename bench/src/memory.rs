@@ -1,0 +1,380 @@
+//! Suite `memory`: resident memory of the six tasks, of statements and of random look-ups, over the size of the text.
+//!
+//! Every measurement is a process of its own, which opens the database, does one thing once, and says what its largest
+//! resident set was, and what is resident afterwards.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use zipfdb::{Database, Snapshot};
+
+use crate::corpus::Corpus;
+use crate::engines::{self, Engine, Purpose, memory_max, reset_memory_max};
+use crate::report::{self, MEGABYTE, Table};
+use crate::{Options, Result};
+
+/// Words of an n-gram.
+const NGRAM_WORDS: usize = 3;
+
+/// Random look-ups of each kind.
+const LOOKUPS: usize = 25_000;
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Work {
+    WordCount,
+    Sort,
+    InvertedIndex,
+    TermVector,
+    SequenceCount,
+    RankedInvertedIndex,
+    Phrase,
+    Lookups,
+}
+
+/// By what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Interface {
+    Rust,
+    Sql,
+}
+
+impl Work {
+    const ALL: [Work; 8] = [
+        Work::WordCount,
+        Work::Sort,
+        Work::InvertedIndex,
+        Work::TermVector,
+        Work::SequenceCount,
+        Work::RankedInvertedIndex,
+        Work::Phrase,
+        Work::Lookups,
+    ];
+
+    fn title(self) -> &'static str {
+        match self {
+            Work::WordCount => "word count",
+            Work::Sort => "sort",
+            Work::InvertedIndex => "inverted index",
+            Work::TermVector => "term vector",
+            Work::SequenceCount => "sequence count",
+            Work::RankedInvertedIndex => "ranked inverted index",
+            Work::Phrase => "places of a phrase",
+            Work::Lookups => "100,000 look-ups",
+        }
+    }
+
+    /// The statement that does it; none for look-ups.
+    fn sql(self, corpus: &str, phrase: &str) -> Option<String> {
+        let words = format!("FROM \"{corpus}\" GROUP BY word");
+        let ngrams = format!("FROM ngrams('{corpus}', {NGRAM_WORDS})");
+        Some(match self {
+            Work::WordCount => format!("SELECT word, COUNT(*) {words}"),
+            Work::Sort => format!("SELECT word, COUNT(*) {words} ORDER BY word"),
+            Work::InvertedIndex => format!("SELECT word, file, COUNT(*) {words}, file"),
+            Work::TermVector => {
+                format!("SELECT file, word, count FROM term_vectors('{corpus}', 1000000)")
+            }
+            Work::SequenceCount => format!("SELECT ngram, COUNT(*) {ngrams} GROUP BY ngram"),
+            Work::RankedInvertedIndex => {
+                format!("SELECT ngram, file, COUNT(*) {ngrams} GROUP BY ngram, file")
+            }
+            Work::Phrase => format!("SELECT file, offset {ngrams} WHERE ngram = '{phrase}'"),
+            Work::Lookups => return None,
+        })
+    }
+}
+
+/// One measurement.
+#[derive(Args)]
+pub struct Job {
+    #[arg(long)]
+    work: Work,
+    #[arg(long)]
+    interface: Interface,
+    /// Where the database is.
+    #[arg(long)]
+    directory: PathBuf,
+    #[arg(long)]
+    threads: usize,
+    /// As SET memory_limit takes it.
+    #[arg(long)]
+    limit: String,
+}
+
+/// What a measurement found.
+#[derive(Clone, Serialize, Deserialize)]
+struct Outcome {
+    work: Work,
+    interface: Interface,
+    limit: String,
+    /// Rows, entries or hits: the same for each limit.
+    answers: u64,
+    /// Largest resident set.
+    memory_max: u64,
+    /// Resident at the end, the answer dropped.
+    memory: u64,
+    seconds: f64,
+}
+
+/// All measurements of one corpus.
+#[derive(Serialize)]
+struct Outcomes {
+    corpus: String,
+    files: usize,
+    bytes: u64,
+    outcomes: Vec<Outcome>,
+}
+
+/// Measures, compares, prints and writes.
+pub fn run(options: &Options) -> Result<()> {
+    let limits = ["auto", "256MiB", "64MiB"];
+    let mut results = Vec::new();
+    for path in &options.corpus {
+        let corpus = Corpus::open(path)?;
+        let directory = engines::database_directory(options)?;
+        engines::build(
+            Engine::Ours,
+            Purpose::Size,
+            &corpus,
+            directory.path(),
+            options,
+        )?;
+        let mut outcomes: Vec<Outcome> = Vec::new();
+        for work in Work::ALL {
+            for interface in [Interface::Rust, Interface::Sql] {
+                for limit in limits {
+                    if work == Work::Lookups && interface == Interface::Sql {
+                        continue;
+                    }
+                    eprintln!(
+                        "{}: {} by {interface:?}, {limit}",
+                        corpus.name,
+                        work.title()
+                    );
+                    outcomes.push(child(
+                        work,
+                        interface,
+                        limit,
+                        directory.path().as_os_str(),
+                        options,
+                    )?);
+                }
+            }
+        }
+        let same = |left: &Outcome, right: &Outcome| {
+            (left.work, left.interface) == (right.work, right.interface)
+        };
+        for outcomes in outcomes.chunk_by(same) {
+            if outcomes
+                .iter()
+                .any(|outcome| outcome.answers != outcomes[0].answers)
+            {
+                let what = outcomes[0].work.title();
+                return Err(format!("{}: answers to {what} differ by limit", corpus.name).into());
+            }
+        }
+        report::heading(&corpus.name, corpus.size(), corpus.files.len());
+        table(&outcomes, &limits, corpus.size()).print(&[]);
+        results.push(Outcomes {
+            corpus: corpus.name.clone(),
+            files: corpus.files.len(),
+            bytes: corpus.size(),
+            outcomes,
+        });
+    }
+    let notes = [
+        "Largest resident set of a process that opens the database and does one thing once, over the size of the text \
+         (MB in parentheses); of look-ups what is resident after them."
+            .to_owned(),
+    ];
+    report::print_notes(&notes);
+    report::write_json("memory", options, &notes, &results)
+}
+
+fn child(
+    work: Work,
+    interface: Interface,
+    limit: &str,
+    directory: &std::ffi::OsStr,
+    options: &Options,
+) -> Result<Outcome> {
+    let name = |value: Option<clap::builder::PossibleValue>| {
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    };
+    engines::run_self(
+        "memory-child",
+        &[
+            ("--work", name(work.to_possible_value()).as_ref()),
+            ("--interface", name(interface.to_possible_value()).as_ref()),
+            ("--directory", directory),
+            ("--threads", options.threads.to_string().as_ref()),
+            ("--limit", limit.as_ref()),
+        ],
+    )
+}
+
+fn table(outcomes: &[Outcome], limits: &[&str], bytes: u64) -> Table {
+    let mut titles = vec!["memory / text".to_owned()];
+    for interface in ["Rust", "SQL"] {
+        titles.extend(limits.iter().map(|limit| format!("{interface}, {limit}")));
+    }
+    let mut table = Table::new(titles);
+    for work in Work::ALL {
+        let cells = [Interface::Rust, Interface::Sql]
+            .into_iter()
+            .flat_map(|interface| {
+                limits.iter().map(move |&limit| {
+                    let is_it = |outcome: &&Outcome| {
+                        (outcome.work, outcome.interface, &*outcome.limit)
+                            == (work, interface, limit)
+                    };
+                    let Some(outcome) = outcomes.iter().find(is_it) else {
+                        return String::new();
+                    };
+                    let memory = match work {
+                        Work::Lookups => outcome.memory,
+                        _ => outcome.memory_max,
+                    };
+                    let (ratio, megabytes) =
+                        (memory as f64 / bytes as f64, memory as f64 / MEGABYTE);
+                    format!("{ratio:.2} ({megabytes:.0})")
+                })
+            });
+        table.row(work.title(), cells.collect::<Vec<_>>());
+    }
+    table
+}
+
+/// The child's side: does the work and prints what it cost.
+pub fn run_child(job: &Job) -> Result<()> {
+    reset_memory_max();
+    let (database, snapshot) = engines::ours::open(&job.directory, job.threads)?;
+    database.execute(&format!("SET memory_limit = '{}'", job.limit))?;
+    let begin = std::time::Instant::now();
+    let answers = match job.interface {
+        Interface::Rust => by_rust(job.work, &snapshot)?,
+        Interface::Sql => by_sql(job.work, &database, &snapshot)?,
+    };
+    let seconds = begin.elapsed().as_secs_f64();
+    let outcome = Outcome {
+        work: job.work,
+        interface: job.interface,
+        limit: job.limit.clone(),
+        answers,
+        memory_max: memory_max()?,
+        memory: resident()?,
+        seconds,
+    };
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+fn by_rust(work: Work, snapshot: &Snapshot) -> Result<u64> {
+    Ok(match work {
+        Work::WordCount => snapshot.word_counts()?.iter().len() as u64,
+        Work::Sort => snapshot.word_counts()?.sorted().len() as u64,
+        Work::InvertedIndex => snapshot.inverted_index()?.iter().count() as u64,
+        Work::TermVector => {
+            let vectors = snapshot.term_vectors()?;
+            let words = (0..vectors.files()).map(|file| vectors.words(file).count() as u64);
+            words.sum()
+        }
+        Work::SequenceCount => snapshot.ngram_counts(NGRAM_WORDS)?.len() as u64,
+        Work::RankedInvertedIndex => {
+            snapshot.ranked_inverted_index(NGRAM_WORDS)?.iter().count() as u64
+        }
+        Work::Phrase => {
+            let phrase = phrase(snapshot)?;
+            let words: Vec<&str> = phrase.split(' ').collect();
+            snapshot
+                .search_phrase(&words)?
+                .iter()
+                .map(|(_, offsets)| offsets.len() as u64)
+                .sum()
+        }
+        Work::Lookups => lookups(snapshot)?,
+    })
+}
+
+fn by_sql(work: Work, database: &Database, snapshot: &Snapshot) -> Result<u64> {
+    let corpus = database.corpora().into_iter().next().ok_or("no corpus")?;
+    let phrase = match work {
+        Work::Phrase => phrase(snapshot)?,
+        _ => String::new(),
+    };
+    let sql = work.sql(&corpus, &phrase).ok_or("no statement")?;
+    let mut rows = 0;
+    for row in database.query(&sql)? {
+        row?;
+        rows += 1;
+    }
+    Ok(rows)
+}
+
+/// Three words that follow each other in the middle of the first file that has some.
+fn phrase(snapshot: &Snapshot) -> Result<String> {
+    for file in snapshot.files() {
+        let bytes = snapshot.extract(&file.name, file.bytes / 2, 4096)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines =
+            text.split(|character: char| !character.is_ascii_alphabetic() && character != ' ');
+        let found = lines.find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            // What is cut at both ends may be a part of a word.
+            let inner = words.get(1..words.len().saturating_sub(1))?;
+            let mut threes = inner.windows(NGRAM_WORDS);
+            threes
+                .find(|three| three.iter().all(|word| !word.is_empty()))
+                .map(|three| three.join(" "))
+        });
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    Err("no file has three words".into())
+}
+
+/// Counts, searches, extracts and phrases at random places.
+fn lookups(snapshot: &Snapshot) -> Result<u64> {
+    let files = snapshot.files();
+    let mut state = 7u64;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below.max(1)
+    };
+    let mut answers = 0;
+    for _ in 0..LOOKUPS {
+        let file = &files[random(files.len() as u64) as usize];
+        let bytes = snapshot.extract(&file.name, random(file.bytes), 64)?;
+        answers += bytes.len() as u64;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let words = text.split(|character: char| !character.is_ascii_alphanumeric());
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let Some(word) = words.get(words.len() / 2) else {
+            continue;
+        };
+        answers += snapshot.count_in(&file.name, *word)?;
+        answers += snapshot.search_in(&file.name, *word)?.len() as u64;
+        if let Some(two) = words.windows(2).next() {
+            answers += snapshot.count_phrase(two)?;
+        }
+    }
+    Ok(answers)
+}
+
+/// What is resident now.
+fn resident() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let mut lines = status.lines();
+    let kibibytes = lines
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|value| value.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    Ok(kibibytes.ok_or("/proc/self/status: no VmRSS")? * 1024)
+}
