@@ -193,7 +193,7 @@ impl StoredView {
             Task::FileCounts,
             run,
             |segment| segment.file_words(run.stop).cloned(),
-            |segment, device| Ok(segment.file_words_held(device)?),
+            |segment, device| segment.file_words_held(device),
         )?;
         if self.segments.len() == 1 {
             return tables.pop().ok_or(Error::Interrupted);
@@ -219,7 +219,7 @@ impl StoredView {
             Task::FileCounts,
             run,
             |segment| segment.word_files(run.stop).cloned(),
-            |segment, device| Ok(segment.word_files_held(device)?),
+            |segment, device| segment.word_files_held(device),
         )?;
         if self.segments.len() == 1 {
             // The files of the only segment are those of the corpus, in the same order.

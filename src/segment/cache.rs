@@ -14,6 +14,9 @@ use parking_lot::{Mutex, RwLock};
 /// Something that was made and can be made again.
 pub(crate) type Cached = Arc<dyn Any + Send + Sync>;
 
+/// A reservation grows by so many bytes, so that it seldom does.
+const RESERVATION_STEP: u64 = 1 << 18;
+
 /// Structures of all owners, within a limit.
 pub(crate) struct Cache {
     /// Bytes.
@@ -153,6 +156,15 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
+    /// Takes at least so many bytes from now on.
+    pub(crate) fn cover(&mut self, bytes: usize) {
+        // 64 bits are enough.
+        let bytes = bytes as u64;
+        if bytes > self.bytes {
+            self.set(bytes.next_multiple_of(RESERVATION_STEP));
+        }
+    }
+
     /// Takes so many bytes from now on, for which the cache makes room as far as it can.
     pub(crate) fn set(&mut self, bytes: u64) {
         let reserved = &self.cache.reserved;

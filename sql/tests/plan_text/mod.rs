@@ -8,10 +8,10 @@
 
 use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
-    Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, Collation, Comparison,
-    CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn, Function, Matcher,
-    NgramsColumn, Query, Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn,
-    WordsColumn,
+    Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, CachesColumn, Collation,
+    Comparison, CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn, Function,
+    Matcher, NgramsColumn, Query, Relation, SegmentsColumn, SettingsColumn, Source,
+    TermVectorsColumn, WordsColumn,
 };
 
 /// The query as SQL that binds to an equal query.
@@ -119,6 +119,7 @@ fn relation_text(relation: &Relation) -> String {
         Relation::Files { corpus } => format!("files({})", text(corpus)),
         Relation::Corpora => "corpora()".to_owned(),
         Relation::Segments { corpus } => format!("segments({})", text(corpus)),
+        Relation::Caches { corpus } => format!("caches({})", text(corpus)),
         Relation::Devices => "devices()".to_owned(),
         Relation::Settings => "settings()".to_owned(),
     }
@@ -137,6 +138,7 @@ fn columns_of(relation: &Relation) -> Vec<String> {
         Relation::Files { .. } => names!(FilesColumn),
         Relation::Corpora => names!(CorporaColumn),
         Relation::Segments { .. } => names!(SegmentsColumn),
+        Relation::Caches { .. } => names!(CachesColumn),
         Relation::Devices => names!(DevicesColumn),
         Relation::Settings => names!(SettingsColumn),
     };

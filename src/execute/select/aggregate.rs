@@ -14,6 +14,7 @@ use super::row::{Input, Operator, WeightedRow};
 use super::spill::{Merge, Record, SpilledRuns, spill_error_in};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::interrupt::Pace;
+use crate::segment::cache::Reservation;
 use crate::{Result, Value};
 
 /// What stays allocated of a key from one row to the next.
@@ -29,7 +30,10 @@ pub(super) struct Aggregate {
 
 enum AggregateState {
     Taking(Input),
-    Kept(std::vec::IntoIter<Group>),
+    Kept {
+        groups: std::vec::IntoIter<Group>,
+        _reservation: Reservation,
+    },
     Merged {
         merge: Merge,
         /// The first record of the next group.
@@ -56,6 +60,7 @@ impl Aggregate {
 
     fn take_all(&mut self, mut input: Input) -> Result<AggregateState> {
         let mut groups = Groups::default();
+        let mut reservation = self.context.reservation();
         let mut runs = SpilledRuns::new(self.context.memory, &self.context.spill);
         let mut key = Vec::new();
         while let Some(row) = input.next()? {
@@ -79,6 +84,7 @@ impl Aggregate {
                     groups.take(&self.aggregation, place, value, row.times, values)
                 },
             )?;
+            reservation.cover(groups.size.min(self.context.memory));
             if groups.size > self.context.memory {
                 self.spill(&mut groups, &mut runs)?;
                 runs.settle(&mut self.pace)?;
@@ -89,7 +95,10 @@ impl Aggregate {
             if groups.is_empty() && self.aggregation.keys.is_empty() {
                 groups.push(Group::new(&self.aggregation, Vec::new()));
             }
-            return Ok(AggregateState::Kept(groups.into_iter()));
+            return Ok(AggregateState::Kept {
+                groups: groups.into_iter(),
+                _reservation: reservation,
+            });
         }
         if !groups.is_empty() {
             self.spill(&mut groups, &mut runs)?;
@@ -161,7 +170,7 @@ impl Operator for Aggregate {
             state => state,
         };
         let group = match &mut state {
-            AggregateState::Kept(groups) => {
+            AggregateState::Kept { groups, .. } => {
                 self.pace.step()?;
                 groups.next()
             }

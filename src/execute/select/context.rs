@@ -12,9 +12,10 @@ use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::runtime::memory::ValueMemory;
 use crate::runtime::settings::Settings;
+use crate::segment::cache::{Cache, Reservation};
 
 /// What all operators of one query share.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) interrupt: Interrupt,
     pub(crate) settings: Settings,
@@ -25,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) spill: SpillDirectory,
     /// Bytes that one operator may keep.
     pub(crate) memory: usize,
+    /// What operators keep is taken of the memory of this.
+    cache: Arc<Cache>,
     /// What values of rows may take.
     pub(crate) values: ValueMemory,
 }
@@ -39,6 +42,7 @@ impl Context {
             binding: 0,
             batch: None,
             spill: SpillDirectory::beside(session.path().as_deref()),
+            cache: session.shared().cache.clone(),
             memory: usize::try_from(settings.memory_limit()).unwrap_or(usize::MAX),
             values: ValueMemory::new(&settings),
         }
@@ -48,6 +52,11 @@ impl Context {
     pub(super) fn snapshot(&self, session: &Arc<Session>, corpus: &str) -> Result<Snapshot> {
         let known = self.batch.as_ref().and_then(|batch| batch.snapshot(corpus));
         known.map_or_else(|| session.snapshot(corpus, &self.interrupt), Ok)
+    }
+
+    /// For what an operator keeps: nothing yet.
+    pub(super) fn reservation(&self) -> Reservation {
+        self.cache.reservation()
     }
 
     pub(crate) fn pace(&self) -> Pace {

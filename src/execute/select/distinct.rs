@@ -15,6 +15,7 @@ use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
 use crate::Result;
 use crate::runtime::interrupt::Pace;
+use crate::segment::cache::Reservation;
 
 /// What a key in the set takes besides its bytes.
 const KEY_BYTES: usize = 80;
@@ -24,6 +25,8 @@ pub(super) struct Distinct {
     known: HashSet<Vec<u8>>,
     /// Bytes that the set may still take.
     memory: usize,
+    /// Takes what the set does.
+    reservation: Reservation,
     /// Rows whose keys did not fit into the set.
     rest: Option<Sorter>,
     pace: Pace,
@@ -52,6 +55,7 @@ impl Distinct {
             state: DistinctState::Taking(input),
             known: HashSet::new(),
             memory: context.memory / 2,
+            reservation: context.reservation(),
             rest: None,
             pace: context.pace(),
             context: context.clone(),
@@ -75,12 +79,20 @@ impl Distinct {
             if self.rest.is_none() && size <= self.memory {
                 self.memory -= size;
                 self.known.insert(key);
+                self.reservation
+                    .cover(self.context.memory / 2 - self.memory);
                 return Ok(Some(row));
             }
             let context = &self.context;
             let rest = self.rest.get_or_insert_with(|| {
                 let memory = context.memory / 2;
-                Sorter::new(memory, &context.spill, context.pace(), None)
+                Sorter::new(
+                    memory,
+                    context.reservation(),
+                    &context.spill,
+                    context.pace(),
+                    None,
+                )
             });
             rest.push(&key, Encoder::default().row(row))?;
         }
@@ -97,6 +109,7 @@ impl Operator for Distinct {
                     return Ok(Some(row));
                 }
                 self.known = HashSet::new();
+                self.reservation.set(0);
                 match self.rest.take() {
                     None => return Ok(None),
                     Some(rest) => (rest.finish()?, None),

@@ -43,7 +43,13 @@ impl Sort {
         limit: Option<u64>,
         context: &Context,
     ) -> Sort {
-        let sorter = Sorter::new(context.memory, &context.spill, context.pace(), limit);
+        let sorter = Sorter::new(
+            context.memory,
+            context.reservation(),
+            &context.spill,
+            context.pace(),
+            limit,
+        );
         Sort {
             state: SortState::Taking(input, sorter),
             evaluator: Evaluator::of(program),

@@ -3,16 +3,18 @@
 //! Records are kept one behind the other in one buffer. When it is full they are sorted and written as a run; the runs are
 //! merged at the end. A record that is larger than memory is a run of its own. With a limit of records only those are kept that
 //! may still be among the first. Invariants: records with equal keys come out in the order they came in; the buffer takes no
-//! more than memory.
+//! more than memory, and is taken of the memory of caches.
 
 use super::ordered::sort_until;
 use super::spill::{Merge, Record, SpillDirectory, SpilledRuns};
 use crate::runtime::interrupt::Pace;
+use crate::segment::cache::Reservation;
 use crate::{Error, Result};
 
 /// Takes records in any order.
 pub(super) struct Sorter {
     memory: usize,
+    reservation: Reservation,
     pace: Pace,
     /// How many records are asked for.
     limit: Option<usize>,
@@ -50,12 +52,14 @@ impl RecordEntry {
 impl Sorter {
     pub(super) fn new(
         memory: usize,
+        reservation: Reservation,
         directory: &SpillDirectory,
         pace: Pace,
         limit: Option<u64>,
     ) -> Sorter {
         Sorter {
             memory,
+            reservation,
             pace,
             // A limit that is larger than memory is as good as none.
             limit: limit.and_then(|limit| usize::try_from(limit).ok()),
@@ -91,6 +95,7 @@ impl Sorter {
             key_end,
             end: self.buffer.len(),
         });
+        self.reservation.cover(self.used());
         if self
             .limit
             .is_some_and(|limit| self.entries.len() / 2 > limit.max(512))
@@ -161,6 +166,7 @@ impl Sorter {
         if self.runs.is_full() {
             self.buffer = Vec::new();
             self.entries = Vec::new();
+            self.reservation.set(0);
             self.runs.settle(&mut self.pace)?;
         }
         Ok(())
@@ -210,11 +216,13 @@ impl Sorter {
             return Ok(Sorted::Kept {
                 buffer: self.buffer,
                 entries: self.entries.into_iter(),
+                _reservation: self.reservation,
             });
         }
         self.spill()?;
         self.buffer = Vec::new();
         self.entries = Vec::new();
+        self.reservation.set(0);
         Ok(Sorted::Merged(self.runs.merge(&mut self.pace)?))
     }
 }
@@ -224,6 +232,7 @@ pub(super) enum Sorted {
     Kept {
         buffer: Vec<u8>,
         entries: std::vec::IntoIter<RecordEntry>,
+        _reservation: Reservation,
     },
     Merged(Merge),
 }
@@ -231,7 +240,9 @@ pub(super) enum Sorted {
 impl Sorted {
     pub(super) fn next(&mut self) -> Result<Option<Record>> {
         match self {
-            Sorted::Kept { buffer, entries } => Ok(entries
+            Sorted::Kept {
+                buffer, entries, ..
+            } => Ok(entries
                 .next()
                 .map(|entry| (entry.key(buffer).to_vec(), entry.payload(buffer).to_vec()))),
             Sorted::Merged(merge) => merge.next(),
@@ -242,10 +253,17 @@ impl Sorted {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
     use crate::runtime::interrupt::Interrupts;
+    use crate::segment::cache::Cache;
+
+    fn reservation() -> Reservation {
+        Arc::new(Cache::new(0)).reservation()
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
@@ -256,7 +274,7 @@ mod tests {
             limit in proptest::option::of(0u64..40),
         ) {
             let pace = Interrupts::default().begin(0).pace();
-            let mut sorter = Sorter::new(memory, &SpillDirectory::beside(None), pace, limit);
+            let mut sorter = Sorter::new(memory, reservation(), &SpillDirectory::beside(None), pace, limit);
             let mut expected = Vec::new();
             for (index, key) in keys.iter().enumerate() {
                 let record = (key.as_bytes().to_vec(), index.to_string().into_bytes());
@@ -281,6 +299,7 @@ mod tests {
         let memory = 100_000;
         let mut sorter = Sorter::new(
             memory,
+            reservation(),
             &SpillDirectory::beside(None),
             Interrupts::default().begin(0).pace(),
             None,
@@ -306,7 +325,7 @@ mod tests {
     fn a_small_limit_needs_no_run() {
         let pace = Interrupts::default().begin(0).pace();
         let missing = SpillDirectory::only(std::path::Path::new("no-such-directory-anywhere"));
-        let mut sorter = Sorter::new(100_000, &missing, pace, Some(3));
+        let mut sorter = Sorter::new(100_000, reservation(), &missing, pace, Some(3));
         for index in (0..100_000u32).rev() {
             sorter.push(&index.to_be_bytes(), b"payload").unwrap();
         }

@@ -68,7 +68,7 @@ fn totals_that_are_not_those_of_the_text_fail_the_check() {
             let Ok(found) = reader.totals() else {
                 continue;
             };
-            let is_right = found == Some(&totals[..]);
+            let is_right = found.as_deref() == Some(&totals[..]);
             differing += usize::from(!is_right);
             assert_eq!(reader.verify().is_ok(), is_right, "byte {at} by {flip:#x}");
         }

@@ -237,7 +237,7 @@ pub fn read(bytes: Vec<u8>) -> zipfdb_storage::Result<Sample> {
     Ok(Sample {
         header: reader.header().clone(),
         files: reader.files()?.to_vec(),
-        dictionary: reader.dictionary()?.clone(),
-        grammar: reader.grammar()?.clone(),
+        dictionary: (*reader.dictionary()?).clone(),
+        grammar: (*reader.grammar()?).clone(),
     })
 }
