@@ -52,7 +52,7 @@ pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
 pub use ngram_table::NgramTable;
-pub use ngrams::{FileOrder, NgramCounts, NgramFiles, ngram_counts, ngram_file_counts};
+pub use ngrams::{FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_counts, ngram_file_counts};
 pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
 };

@@ -19,7 +19,9 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use crate::file_counts::{FileLists, Tally, rank};
-use crate::ngrams::{FileOrder, NgramCounts, NgramFiles, ngram_count_parts, ngram_file_parts};
+use crate::ngrams::{
+    FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_count_parts, ngram_file_parts,
+};
 use crate::stop::{Stopped, check};
 use crate::windows::NGRAM_WORDS_MAX;
 use crate::{CountTable, GrammarView, SharedRows, WordUses};
@@ -124,7 +126,7 @@ impl NgramTable {
                 part.push_all(rows, tails_of(&words));
                 part.finish()
             };
-            ngram_count_parts(view, weights, DEPTH, memory, stop, part)?
+            ngram_count_parts(view, weights, &DEPTH.into(), memory, stop, part)?
         } else {
             let part = |words: Range<u32>, ngrams: NgramFiles| {
                 let rows = ngrams.words.chunks_exact(DEPTH).enumerate();
@@ -133,8 +135,8 @@ impl NgramTable {
                 part.push_all(rows, tails_of(&words));
                 part.finish()
             };
-            let order = FileOrder::File;
-            ngram_file_parts(view, weights, uses, DEPTH, order, memory, stop, part)?
+            let (set, order) = (DEPTH.into(), FileOrder::File);
+            ngram_file_parts(view, weights, uses, &set, order, memory, stop, part)?
         };
         Ok(NgramTable {
             files: view.files(),
@@ -142,28 +144,43 @@ impl NgramTable {
         })
     }
 
-    /// All n-grams with their counts, in parts, in order.
+    /// N-grams with their counts, in parts, in order.
     ///
     /// # Panics
     /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
     ///
     /// # Errors
     /// If it is stopped.
-    pub fn ngram_counts(&self, n: usize, stop: &AtomicBool) -> Result<Vec<NgramCounts>, Stopped> {
-        assert!((1..=DEPTH).contains(&n));
+    pub fn ngram_counts(
+        &self,
+        set: impl Into<NgramSet>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramCounts>, Stopped> {
+        let set = set.into();
+        assert!((1..=DEPTH).contains(&set.n));
         let part = |part: &RowRange| {
             check(stop)?;
             // To copy as many words as is known is faster.
-            Ok(match n {
+            let found = match set.n {
                 2 => part.ngram_counts(2, self.files),
                 3 => part.ngram_counts(3, self.files),
                 n => part.ngram_counts(n, self.files),
-            })
+            };
+            Ok(found.of_set(&set))
         };
-        self.parts.par_iter().map(part).collect()
+        self.parts_of(&set).par_iter().map(part).collect()
     }
 
-    /// All n-grams with the files that have them, in parts, in order.
+    /// The parts that have rows of a set.
+    fn parts_of(&self, set: &NgramSet) -> &[RowRange] {
+        let Range { start, end } = set.first_words;
+        let first = self.parts.partition_point(|part| part.first <= start);
+        let end = self.parts.partition_point(|part| part.first < end);
+        let first = first.saturating_sub(1);
+        &self.parts[first..end.max(first)]
+    }
+
+    /// N-grams with the files that have them, in parts, in order.
     ///
     /// # Panics
     /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
@@ -172,21 +189,23 @@ impl NgramTable {
     /// If it is stopped.
     pub fn ngram_file_counts(
         &self,
-        n: usize,
+        set: impl Into<NgramSet>,
         order: FileOrder,
         stop: &AtomicBool,
     ) -> Result<Vec<NgramFiles>, Stopped> {
-        assert!((1..=DEPTH).contains(&n));
+        let set = set.into();
+        assert!((1..=DEPTH).contains(&set.n));
         let part = |tally: &mut Tally, part: &RowRange| {
             check(stop)?;
-            Ok(match (self.files, n) {
+            let found = match (self.files, set.n) {
                 (1, n) => part.ngram_counts(n, 1).of_one_file(),
                 (_, 2) => part.ngram_files(2, order, tally),
                 (_, 3) => part.ngram_files(3, order, tally),
                 (_, n) => part.ngram_files(n, order, tally),
-            })
+            };
+            Ok(found.of_set(&set))
         };
-        (self.parts.par_iter())
+        (self.parts_of(&set).par_iter())
             .map_init(|| Tally::new(self.files), part)
             .collect()
     }
@@ -480,6 +499,21 @@ mod tests {
         for memory in [1, usize::MAX] {
             let found = table(&words, memory);
             for n in 1..=DEPTH {
+                let first_words = view.terminal_count / 3..view.terminal_count / 3 * 2;
+                let some = NgramSet { n, first_words };
+                let by_grammar = ngram_counts(view, weights, some.clone(), usize::MAX, &GO);
+                assert_eq!(
+                    words_and_counts(found.ngram_counts(some.clone(), &GO).expect("not stopped")),
+                    words_and_counts(by_grammar.expect("not stopped"))
+                );
+                let order = FileOrder::Count;
+                let by_grammar =
+                    ngram_file_counts(view, weights, &uses, some.clone(), order, 1, &GO);
+                let by_table = found.ngram_file_counts(some, order, &GO);
+                assert_eq!(
+                    words_and_rows(n, by_table.expect("not stopped")),
+                    words_and_rows(n, by_grammar.expect("not stopped"))
+                );
                 let all = ngram_counts(view, weights, n, usize::MAX, &GO).expect("not stopped");
                 let (keys, counts) = words_and_counts(all);
                 let read = found.ngram_counts(n, &GO).expect("not stopped");

@@ -1,6 +1,6 @@
 //! All n-grams with their counts, in the whole or file by file.
 //!
-//! In   a grammar over words, n from 1 to [`NGRAM_WORDS_MAX`]; memory for windows
+//! In   a grammar over words, n from 1 to [`NGRAM_WORDS_MAX`], which words come first; memory for windows
 //! Out  every distinct n-gram, ordered by its words, with its count ([`NgramCounts`]), or with a count for each
 //!      file that it occurs in ([`NgramFiles`])
 //! Work O(body and root symbols * n) windows, sorted by their words
@@ -44,6 +44,58 @@ const TASK_SYMBOLS_MIN: usize = 1 << 13;
 /// A stop is noticed after so many symbols.
 const STOP_SYMBOLS: usize = 1 << 16;
 
+/// The bucket of words that no n-gram is to begin with; there are fewer.
+const NO_BUCKET: u16 = u16::MAX;
+
+/// The n-grams of so many words that begin with some words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NgramSet {
+    /// From 1 to [`NGRAM_WORDS_MAX`].
+    pub n: usize,
+    /// The first words: those of the grammar in this range.
+    pub first_words: Range<u32>,
+}
+
+impl NgramSet {
+    /// Whether they may begin with any word.
+    pub fn is_all(&self) -> bool {
+        self.first_words == (0..u32::MAX)
+    }
+
+    /// The first words of a grammar with so many.
+    pub(crate) fn first_words_of(&self, word_count: u32) -> Range<u32> {
+        let start = self.first_words.start.min(word_count);
+        start..self.first_words.end.clamp(start, word_count)
+    }
+
+    /// The rows of n-grams, sorted, that belong to it.
+    pub(crate) fn rows_of(&self, words: &[u32]) -> Range<usize> {
+        let rows = words.len() / self.n;
+        let [start, end] = [self.first_words.start, self.first_words.end].map(|first| {
+            let (mut below, mut end) = (0, rows);
+            while below < end {
+                let middle = below.midpoint(end);
+                match words[middle * self.n] < first {
+                    true => below = middle + 1,
+                    false => end = middle,
+                }
+            }
+            below
+        });
+        start..end
+    }
+}
+
+/// All n-grams of so many words.
+impl From<usize> for NgramSet {
+    fn from(n: usize) -> NgramSet {
+        NgramSet {
+            n,
+            first_words: 0..u32::MAX,
+        }
+    }
+}
+
 /// Distinct n-grams with counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NgramCounts {
@@ -54,6 +106,17 @@ pub struct NgramCounts {
 }
 
 impl NgramCounts {
+    /// Those of a set.
+    #[must_use]
+    pub fn of_set(mut self, set: &NgramSet) -> NgramCounts {
+        let rows = set.rows_of(&self.words);
+        if rows != (0..self.counts.len()) {
+            self.words = self.words[rows.start * set.n..rows.end * set.n].to_vec();
+            self.counts = self.counts[rows].to_vec();
+        }
+        self
+    }
+
     /// Likewise where there is only one file.
     pub(crate) fn of_one_file(self) -> NgramFiles {
         NgramFiles {
@@ -75,6 +138,20 @@ pub struct NgramFiles {
     pub files: SharedRows,
 }
 
+impl NgramFiles {
+    /// Those of a set.
+    #[must_use]
+    pub fn of_set(mut self, set: &NgramSet) -> NgramFiles {
+        let rows = set.rows_of(&self.words);
+        if rows != (0..self.files.rows()) {
+            self.words = self.words[rows.start * set.n..rows.end * set.n].to_vec();
+            let rows = rows.map(|row| self.files.row(row).to_vec());
+            self.files = CountTable::of_rows(rows.collect()).into();
+        }
+        self
+    }
+}
+
 /// How the files of an n-gram are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOrder {
@@ -84,7 +161,7 @@ pub enum FileOrder {
     Count,
 }
 
-/// Counts all n-grams of the files. The result comes in parts, in order.
+/// Counts n-grams of the files. The result comes in parts, in order.
 ///
 /// `weights` tells how often each symbol occurs. `memory` bounds the bytes for
 /// windows: 8 each as long as the words of an n-gram fit into about 62 bits,
@@ -97,26 +174,27 @@ pub enum FileOrder {
 pub fn ngram_counts(
     view: GrammarView<'_>,
     weights: &[u32],
-    n: usize,
+    set: impl Into<NgramSet>,
     memory: usize,
     stop: &AtomicBool,
 ) -> Result<Vec<NgramCounts>, Stopped> {
-    assert!((1..=NGRAM_WORDS_MAX).contains(&n));
-    if n == 1 {
-        let words = &weights[..view.terminal_count as usize];
-        let found = (0..).zip(words).filter(|&(_, &weight)| weight > 0);
-        let (words, counts) = found.map(|(word, &weight)| (word, weight)).unzip();
+    let set = set.into();
+    assert!((1..=NGRAM_WORDS_MAX).contains(&set.n));
+    if set.n == 1 {
+        let words = set.first_words_of(view.terminal_count);
+        let found = words.map(|word| (word, weights[word as usize]));
+        let (words, counts) = found.filter(|&(_, weight)| weight > 0).unzip();
         return Ok(vec![NgramCounts { words, counts }]);
     }
-    ngram_count_parts(view, weights, n, memory, stop, |_, part| part)
+    ngram_count_parts(view, weights, &set, memory, stop, |_, part| part)
 }
 
-/// What `make` makes of all n-grams of two words or more: of a part with the range of words that its n-grams begin with.
-/// Ranges follow each other and are together all words.
+/// What `make` makes of n-grams of two words or more: of a part with the range of words that its n-grams begin with.
+/// Ranges follow each other and are together all first words.
 pub(crate) fn ngram_count_parts<P: Send>(
     view: GrammarView<'_>,
     weights: &[u32],
-    n: usize,
+    set: &NgramSet,
     memory: usize,
     stop: &AtomicBool,
     make: impl Fn(Range<u32>, NgramCounts) -> P + Sync + Send,
@@ -124,7 +202,8 @@ pub(crate) fn ngram_count_parts<P: Send>(
     let search = Search {
         view,
         weights,
-        shape: Shape::new(view.terminal_count, n),
+        shape: Shape::new(view.terminal_count, set.n),
+        first_words: FirstWords::of(set, view),
         value_bits: WEIGHT_BITS,
         memory,
         stop,
@@ -136,7 +215,7 @@ pub(crate) fn ngram_count_parts<P: Send>(
     }
 }
 
-/// Counts all n-grams in each file. The result comes in parts, in order.
+/// Counts n-grams in each file. The result comes in parts, in order.
 ///
 /// Memory as [`ngram_counts`], and 8 bytes for each rule and file that it occurs in.
 ///
@@ -147,13 +226,14 @@ pub fn ngram_file_counts(
     view: GrammarView<'_>,
     weights: &[u32],
     uses: &WordUses,
-    n: usize,
+    set: impl Into<NgramSet>,
     order: FileOrder,
     memory: usize,
     stop: &AtomicBool,
 ) -> Result<Vec<NgramFiles>, Stopped> {
-    assert!((1..=NGRAM_WORDS_MAX).contains(&n));
-    if n == 1 {
+    let set = set.into();
+    assert!((1..=NGRAM_WORDS_MAX).contains(&set.n));
+    if set.n == 1 {
         let words = &weights[..view.terminal_count as usize];
         let mut files = word_file_counts(view, FileCounting::of(view, words), stop)?;
         let used = |&word: &u32| !files.row(word as usize).is_empty();
@@ -163,26 +243,29 @@ pub fn ngram_file_counts(
             let rows: Vec<&mut [(u32, u32)]> = split_mut(&mut files.entries, &files.offsets);
             rows.into_par_iter().for_each(rank);
         }
-        return Ok(vec![NgramFiles {
+        let all = NgramFiles {
             words,
             files: files.into(),
-        }]);
+        };
+        return Ok(vec![all.of_set(&set)]);
     }
     if view.files() == 1 {
-        let counted = ngram_counts(view, weights, n, memory, stop)?;
+        let counted = ngram_counts(view, weights, set, memory, stop)?;
         let counted = counted.into_par_iter();
         return Ok(counted.map(NgramCounts::of_one_file).collect());
     }
-    ngram_file_parts(view, weights, uses, n, order, memory, stop, |_, part| part)
+    ngram_file_parts(view, weights, uses, &set, order, memory, stop, |_, part| {
+        part
+    })
 }
 
-/// What `make` makes of all n-grams of two words or more, as [`ngram_count_parts`].
+/// What `make` makes of n-grams of two words or more, as [`ngram_count_parts`].
 #[allow(clippy::too_many_arguments)] // What there is to know of a query for n-grams.
 pub(crate) fn ngram_file_parts<P: Send>(
     view: GrammarView<'_>,
     weights: &[u32],
     uses: &WordUses,
-    n: usize,
+    set: &NgramSet,
     order: FileOrder,
     memory: usize,
     stop: &AtomicBool,
@@ -197,7 +280,8 @@ pub(crate) fn ngram_file_parts<P: Send>(
     let search = Search {
         view,
         weights,
-        shape: Shape::new(view.terminal_count, n),
+        shape: Shape::new(view.terminal_count, set.n),
+        first_words: FirstWords::of(set, view),
         value_bits,
         memory,
         stop,
@@ -226,12 +310,27 @@ impl Shape {
     }
 }
 
+/// The words that windows begin with.
+#[derive(Clone, Copy)]
+struct FirstWords {
+    start: u32,
+    end: u32,
+}
+
+impl FirstWords {
+    fn of(set: &NgramSet, view: GrammarView<'_>) -> FirstWords {
+        let Range { start, end } = set.first_words_of(view.terminal_count);
+        FirstWords { start, end }
+    }
+}
+
 /// What is searched for, and in what.
 #[derive(Clone, Copy)]
 struct Search<'a> {
     view: GrammarView<'a>,
     weights: &'a [u32],
     shape: Shape,
+    first_words: FirstWords,
     /// Bits of the value of an item.
     value_bits: u32,
     /// Bytes for windows.
@@ -315,19 +414,22 @@ impl Search<'_> {
 
 /// Which bucket takes the windows that begin with a word.
 struct BucketPlan {
-    /// By word; ascending.
+    /// By word; ascending, and [`NO_BUCKET`] of others than first words.
     bucket_of: Vec<u16>,
     /// By bucket.
     first_words: Vec<u32>,
+    /// Behind the last one's words.
+    end: u32,
     /// Buckets that are processed together.
     rounds: Vec<Range<usize>>,
 }
 
 impl BucketPlan {
-    /// Cuts the words into buckets of about equally many windows, and the buckets into rounds.
+    /// Cuts the first words into buckets of about equally many windows, and the buckets into rounds.
     fn new<K: WindowKey>(search: Search<'_>) -> BucketPlan {
         let (view, shape) = (search.view, search.shape);
-        let weights = &search.weights[..view.terminal_count as usize];
+        let FirstWords { start, end } = search.first_words;
+        let weights = &search.weights[start as usize..end as usize];
         let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         // What can be found is bounded by the words, and by the symbols it crosses to.
         let symbols = (view.symbols.len() + view.root.len()) as u64;
@@ -335,9 +437,9 @@ impl BucketPlan {
         let buckets = (windows / BUCKET_WINDOWS).clamp(1, BUCKETS_MAX - 1) as u64;
         let bucket_weight = total / buckets + 1;
         let cut = shape.first_bits::<K>(search.value_bits);
-        let mut bucket_of = Vec::with_capacity(weights.len());
-        let (mut first_words, mut bucket_weights) = (vec![0], vec![0u64]);
-        for (word, &weight) in (0u32..).zip(weights) {
+        let mut bucket_of = vec![NO_BUCKET; view.terminal_count as usize];
+        let (mut first_words, mut bucket_weights) = (vec![start], vec![0u64]);
+        for (word, &weight) in (start..).zip(weights) {
             let weight = u64::from(weight);
             let last = bucket_weights.len() - 1;
             let is_cut = u64::from(word) >> cut != u64::from(first_words[last]) >> cut;
@@ -351,7 +453,7 @@ impl BucketPlan {
             bucket_weights[last] += weight;
             // Two light neighbours together weigh more than `bucket_weight`, and the words of a segment
             // have too few bits for many cuts.
-            bucket_of.push(last as u16);
+            bucket_of[word as usize] = last as u16;
         }
         let mut rounds = Vec::new();
         let (mut start, mut weight) = (0, 0u64);
@@ -367,6 +469,7 @@ impl BucketPlan {
         BucketPlan {
             bucket_of,
             first_words,
+            end,
             rounds,
         }
     }
@@ -374,8 +477,7 @@ impl BucketPlan {
     /// The words of a bucket.
     fn words(&self, bucket: usize) -> Range<u32> {
         let end = self.first_words.get(bucket + 1).copied();
-        // Words are u32.
-        self.first_words[bucket]..end.unwrap_or(self.bucket_of.len() as u32)
+        self.first_words[bucket]..end.unwrap_or(self.end)
     }
 }
 
@@ -783,6 +885,50 @@ mod tests {
     }
 
     #[test]
+    fn ngrams_that_begin_with_some_words_are_those_of_all() {
+        for grammar in test_grammars::random_many(6).chain([test_grammars::many_files(9)]) {
+            let source = Source::new(&grammar);
+            let (view, weights) = (source.words.view(), source.words.weights());
+            let words = view.terminal_count;
+            for n in [1, 2, 3, 8] {
+                let all = source.counts(n, usize::MAX);
+                let all_files = source.file_counts(n, FileOrder::Count, usize::MAX);
+                for (start, end) in [
+                    (0, 0),
+                    (0, 1),
+                    (1, words / 2),
+                    (words / 2, words),
+                    (words - 1, u32::MAX),
+                    (words, words + 3),
+                ] {
+                    let first_words = start..end.max(start);
+                    let set = NgramSet { n, first_words };
+                    for memory in [1, usize::MAX] {
+                        let found = ngram_counts(view, weights, set.clone(), memory, &GO);
+                        let found = joined(found.expect("not stopped"));
+                        assert_eq!(found, all.clone().of_set(&set));
+                        let found = ngram_file_counts(
+                            view,
+                            weights,
+                            &source.uses,
+                            set.clone(),
+                            FileOrder::Count,
+                            memory,
+                            &GO,
+                        );
+                        let found = joined_files(found.expect("not stopped"));
+                        assert_eq!(found, all_files.clone().of_set(&set));
+                        let begins = |words: &[u32]| set.first_words.contains(&words[0]);
+                        assert!(found.words.chunks(n).all(begins));
+                        let wanted = all.words.chunks(n).filter(|words| begins(words));
+                        assert!(found.words.chunks(n).eq(wanted));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn ngrams_that_need_wide_keys_or_whose_first_words_are_cut_are_counted() {
         let grammar = test_grammars::random(3);
         let source = Source::new(&grammar);
@@ -800,6 +946,7 @@ mod tests {
                 view,
                 weights: source.words.weights(),
                 shape: Shape { n, bits },
+                first_words: FirstWords::of(&NgramSet::from(n as usize), view),
                 value_bits,
                 memory: usize::MAX,
                 stop: &GO,

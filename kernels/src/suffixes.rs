@@ -20,7 +20,7 @@ use crate::bits::{Bits, count_bits, for_each_bit};
 use crate::file_counts::rank;
 use crate::huge_pages::on_huge_pages;
 use crate::key_sort::{Bucketed, Buckets, Scratch, sort_keys};
-use crate::ngrams::{FileOrder, NgramCounts, NgramFiles};
+use crate::ngrams::{FileOrder, NgramCounts, NgramFiles, NgramSet};
 use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
 use crate::windows::NGRAM_WORDS_MAX;
@@ -346,16 +346,21 @@ impl WordSuffixes {
         window
     }
 
-    /// All n-grams with their counts, in parts, in order.
+    /// N-grams with their counts, in parts, in order.
     ///
     /// # Panics
     /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
     ///
     /// # Errors
     /// If it is stopped.
-    pub fn ngram_counts(&self, n: usize, stop: &AtomicBool) -> Result<Vec<NgramCounts>, Stopped> {
-        self.each_part(n, stop, |runs, places| NgramCounts {
-            words: self.words_of(n, runs, places),
+    pub fn ngram_counts(
+        &self,
+        set: impl Into<NgramSet>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramCounts>, Stopped> {
+        let set = set.into();
+        self.each_part(&set, stop, |runs, places| NgramCounts {
+            words: self.words_of(set.n, runs, places),
             counts: runs.iter().map(|run| run.count).collect(),
         })
     }
@@ -370,22 +375,23 @@ impl WordSuffixes {
     /// If it is stopped.
     pub fn ngram_counts_if<W: Fn(u32) -> bool>(
         &self,
-        n: usize,
+        set: impl Into<NgramSet>,
         choose: impl Fn(&mut dyn Iterator<Item = u32>) -> W + Sync,
         stop: &AtomicBool,
     ) -> Result<Vec<NgramCounts>, Stopped> {
-        self.each_part(n, stop, |runs, places| {
+        let set = set.into();
+        self.each_part(&set, stop, |runs, places| {
             let is_wanted = choose(&mut runs.iter().map(|run| run.count));
             let wanted = runs.iter().filter(|run| is_wanted(run.count)).copied();
             let wanted: Vec<Run> = wanted.collect();
             NgramCounts {
-                words: self.words_of(n, &wanted, places),
+                words: self.words_of(set.n, &wanted, places),
                 counts: wanted.iter().map(|run| run.count).collect(),
             }
         })
     }
 
-    /// All n-grams with the files that have them, in parts, in order.
+    /// N-grams with the files that have them, in parts, in order.
     ///
     /// # Panics
     /// When `n` is 0 or above [`NGRAM_WORDS_MAX`].
@@ -394,11 +400,12 @@ impl WordSuffixes {
     /// If it is stopped.
     pub fn ngram_file_counts(
         &self,
-        n: usize,
+        set: impl Into<NgramSet>,
         order: FileOrder,
         stop: &AtomicBool,
     ) -> Result<Vec<NgramFiles>, Stopped> {
-        self.each_part(n, stop, |runs, places| {
+        let set = set.into();
+        self.each_part(&set, stop, |runs, places| {
             let mut offsets = Vec::with_capacity(runs.len() + 1);
             let mut entries: Vec<(u32, u32)> = Vec::with_capacity(places.len());
             // All at once, for memory answers slowly but many questions at a time.
@@ -434,7 +441,7 @@ impl WordSuffixes {
             offsets.push(entries.len());
             entries.shrink_to_fit();
             NgramFiles {
-                words: self.words_of(n, runs, places),
+                words: self.words_of(set.n, runs, places),
                 files: CountTable { offsets, entries }.into(),
             }
         })
@@ -486,27 +493,30 @@ impl WordSuffixes {
         from..from + count
     }
 
-    /// Cuts the places where n-grams begin and lets `make` make something of each part: of its n-grams and places.
+    /// Cuts the places where n-grams of a set begin and lets `make` make something of each part: of its n-grams and places.
     fn each_part<P: Send>(
         &self,
-        n: usize,
+        set: &NgramSet,
         stop: &AtomicBool,
         make: impl Fn(&[Run], &[u32]) -> P + Sync,
     ) -> Result<Vec<P>, Stopped> {
-        assert!(WordSuffixes::has(n));
+        assert!(WordSuffixes::has(set.n));
         // At most `DEPTH`.
-        let n = n as u8;
+        let n = set.n as u8;
+        // Words are u32.
+        let words = set.first_words_of((self.word_offsets.len() - 1) as u32);
+        let [start, end] = [words.start, words.end].map(|w| self.word_offsets[w as usize] as usize);
         let cut = |at: usize| {
             let inside = self.shared[at..].iter().take_while(|&&byte| byte & 15 >= n);
             at + inside.count()
         };
-        let mut cuts = vec![0];
-        for at in (TASK_PLACES..self.places.len()).step_by(TASK_PLACES) {
+        let mut cuts = vec![start];
+        for at in (start + TASK_PLACES..end).step_by(TASK_PLACES) {
             if at >= cuts[cuts.len() - 1] {
                 cuts.push(cut(at));
             }
         }
-        cuts.push(self.places.len());
+        cuts.push(end);
         let part = |range: &[usize]| {
             check(stop)?;
             let range = range[0]..range[1];
@@ -723,6 +733,20 @@ mod tests {
             let (keys, counts) = words_and_counts(by_grammar);
             let by_order = found.ngram_counts(n, &GO).expect("not stopped");
             assert_eq!(words_and_counts(by_order), (keys.clone(), counts.clone()));
+            let first_words = view.terminal_count / 3..view.terminal_count / 3 * 2;
+            let some = NgramSet { n, first_words };
+            let by_grammar = ngram_counts(view, weights, some.clone(), usize::MAX, &GO);
+            assert_eq!(
+                words_and_counts(found.ngram_counts(some.clone(), &GO).expect("not stopped")),
+                words_and_counts(by_grammar.expect("not stopped"))
+            );
+            let by_grammar =
+                ngram_file_counts(view, weights, &uses, some.clone(), FileOrder::Count, 1, &GO);
+            let by_order = found.ngram_file_counts(some, FileOrder::Count, &GO);
+            assert_eq!(
+                words_and_rows(n, by_order.expect("not stopped")),
+                words_and_rows(n, by_grammar.expect("not stopped"))
+            );
             for order in [FileOrder::File, FileOrder::Count] {
                 let by_grammar = ngram_file_counts(view, weights, &uses, n, order, usize::MAX, &GO);
                 let by_order = found.ngram_file_counts(n, order, &GO);

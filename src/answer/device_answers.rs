@@ -18,7 +18,7 @@ use zipfdb_kernels::gpu::{
 };
 use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles};
 
-use super::tasks::{Ngrams, add_up, join, merge_all, rows};
+use super::merge::{Ngrams, add_up, join, merge_all, rows};
 use crate::answer::found::FoundPart;
 use crate::runtime::device::{OnDevice, ResidentWords};
 use crate::segment::{SegmentView, edge_words};
@@ -152,7 +152,7 @@ impl SegmentView {
                 Ok(())
             };
             let (words, weights, uses) = (&on.grammar, &on.weights, on.uses(gpu)?);
-            let (shape, memory) = ((n, order), window_bytes(gpu));
+            let (shape, memory) = ((n.into(), order), window_bytes(gpu));
             gpu::each_ngram_file_counts(gpu, words, weights, uses, shape, memory, &mut take)?;
             Ok(found)
         })?;

@@ -22,7 +22,7 @@ use super::merge::{self, Lists, MergePlan};
 use super::primitives::{self, LookBack};
 use super::tables::DeviceTable;
 use super::weights::file_cells;
-use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles};
+use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet};
 
 /// Rules of a piece.
 const RULES: u32 = 512;
@@ -107,7 +107,7 @@ impl DeviceNgramFiles {
     }
 }
 
-/// Counts all n-grams of the files. The result comes in parts, in order; `weights` tells how often each symbol occurs.
+/// Counts n-grams of the files. The result comes in parts, in order; `weights` tells how often each symbol occurs.
 ///
 /// `memory` bounds the bytes for windows: about 16 each for every 64 bits of words. What one word begins must fit,
 /// whatever the bound.
@@ -123,7 +123,7 @@ pub fn ngram_counts(
     gpu: &Gpu,
     grammar: &DeviceWords,
     weights: &Buffer<u32>,
-    n: usize,
+    set: impl Into<NgramSet>,
     memory: usize,
 ) -> Result<Vec<DeviceNgrams>, GpuError> {
     let mut parts = Vec::new();
@@ -131,11 +131,12 @@ pub fn ngram_counts(
         parts.push(part);
         Ok(())
     };
-    each_ngram_counts(gpu, grammar, weights, n, memory, &mut take)?;
+    each_ngram_counts(gpu, grammar, weights, set, memory, &mut take)?;
     Ok(parts)
 }
 
-/// As [`ngram_counts`], and has each part taken before the next one is made, so that the device need not hold all.
+/// As [`ngram_counts`], and has each part taken before the next one is made, so that the device need not hold all. Of single
+/// words all are given.
 ///
 /// # Errors
 ///
@@ -148,16 +149,17 @@ pub fn each_ngram_counts(
     gpu: &Gpu,
     grammar: &DeviceWords,
     weights: &Buffer<u32>,
-    n: usize,
+    set: impl Into<NgramSet>,
     memory: usize,
     take: &mut dyn FnMut(DeviceNgrams) -> Result<(), GpuError>,
 ) -> Result<(), GpuError> {
-    if n == 1 {
+    let set = set.into();
+    if set.n == 1 {
         let [words, counts, _] = used_words(gpu, grammar, weights, None)?;
         return take(DeviceNgrams { words, counts });
     }
-    let search = DeviceSearch::new(gpu, grammar, weights, n, false)?;
-    let mut parts = search.parts(gpu, memory)?.into_iter();
+    let search = DeviceSearch::new(gpu, grammar, weights, set.n, false)?;
+    let mut parts = search.parts(gpu, &set, memory)?.into_iter();
     parts.try_for_each(|first_words: Range<u32>| {
         let found = search.find(gpu, &first_words)?;
         let Rows { words, counts, .. } = search.rows(gpu, &found)?;
@@ -166,7 +168,7 @@ pub fn each_ngram_counts(
     })
 }
 
-/// Counts all n-grams in each file. The result comes in parts, in order.
+/// Counts n-grams in each file. The result comes in parts, in order.
 ///
 /// Memory as [`ngram_counts`], and 8 bytes for each rule and file that it occurs in.
 ///
@@ -182,7 +184,7 @@ pub fn ngram_file_counts(
     grammar: &DeviceWords,
     weights: &Buffer<u32>,
     uses: &FileUses,
-    n: usize,
+    set: impl Into<NgramSet>,
     order: FileOrder,
     memory: usize,
 ) -> Result<Vec<DeviceNgramFiles>, GpuError> {
@@ -191,11 +193,12 @@ pub fn ngram_file_counts(
         parts.push(part);
         Ok(())
     };
-    each_ngram_file_counts(gpu, grammar, weights, uses, (n, order), memory, &mut take)?;
+    let shape = (set.into(), order);
+    each_ngram_file_counts(gpu, grammar, weights, uses, shape, memory, &mut take)?;
     Ok(parts)
 }
 
-/// As [`ngram_file_counts`], and has each part taken before the next one is made.
+/// As [`ngram_file_counts`], and has each part taken before the next one is made. Of single words all are given.
 ///
 /// # Errors
 ///
@@ -209,11 +212,11 @@ pub fn each_ngram_file_counts(
     grammar: &DeviceWords,
     weights: &Buffer<u32>,
     uses: &FileUses,
-    (n, order): (usize, FileOrder),
+    (set, order): (NgramSet, FileOrder),
     memory: usize,
     take: &mut dyn FnMut(DeviceNgramFiles) -> Result<(), GpuError>,
 ) -> Result<(), GpuError> {
-    if n == 1 {
+    if set.n == 1 {
         let DeviceTable { offsets, entries } = word_file_counts(gpu, grammar, uses)?;
         let [words, counts, offsets] = used_words(gpu, grammar, weights, Some(&offsets))?;
         let files = DeviceTable { offsets, entries };
@@ -235,10 +238,11 @@ pub fn each_ngram_file_counts(
             let files = DeviceTable { offsets, entries };
             take(DeviceNgramFiles { words, files })
         };
-        return each_ngram_counts(gpu, grammar, weights, n, memory, &mut with_file);
+        return each_ngram_counts(gpu, grammar, weights, set, memory, &mut with_file);
     }
-    if let Some(decoded) = uses.words()
-        && let Some(found) = decoded.windows(gpu, grammar, weights, n, memory)?
+    if set.is_all()
+        && let Some(decoded) = uses.words()
+        && let Some(found) = decoded.windows(gpu, grammar, weights, set.n, memory)?
     {
         let FileWindows {
             words,
@@ -255,8 +259,8 @@ pub fn each_ngram_file_counts(
         Some(lists) => HolderFiles::Lists(lists),
         None => HolderFiles::Cells(file_cells(gpu, grammar)?),
     };
-    let search = DeviceSearch::new(gpu, grammar, weights, n, true)?;
-    let mut parts = search.parts(gpu, memory)?.into_iter();
+    let search = DeviceSearch::new(gpu, grammar, weights, set.n, true)?;
+    let mut parts = search.parts(gpu, &set, memory)?.into_iter();
     parts.try_for_each(|first_words| take(search.files(gpu, &files, order, &first_words)?))
 }
 
@@ -580,13 +584,13 @@ impl<'a> DeviceSearch<'a> {
     }
 
     /// Ranges of first words whose windows fit into `memory` bytes.
-    fn parts(&self, gpu: &Gpu, memory: usize) -> Result<Vec<Range<u32>>, GpuError> {
-        let words = self.grammar.terminal_count;
-        let all = 0..words;
+    fn parts(&self, gpu: &Gpu, set: &NgramSet, memory: usize) -> Result<Vec<Range<u32>>, GpuError> {
+        let all = set.first_words_of(self.grammar.terminal_count);
         let most = self.most();
         if self.bytes(most) <= memory && most.0 <= primitives::SORT_MAX {
             return Ok(vec![all]);
         }
+        let words = self.grammar.terminal_count;
         let cursor = gpu.zeroed::<u64>(1)?;
         let first_words = gpu.zeroed::<u32>(words as usize)?;
         let target = WindowTarget {
@@ -594,20 +598,21 @@ impl<'a> DeviceSearch<'a> {
             keys: None,
             cursor: &cursor,
         };
-        self.windows(gpu, &(0..words), &target)?;
+        self.windows(gpu, &all, &target)?;
         let counts = gpu.download(&first_words)?;
         // Each may have a value that does not fit.
         let each = self.bytes((1, usize::from(self.most().1 > 0)));
         let most = (memory / each).min(primitives::SORT_MAX);
-        let (mut parts, mut start, mut held) = (Vec::new(), 0, 0usize);
-        for (word, &more) in (0u32..).zip(&counts) {
+        let (mut parts, mut start, mut held) = (Vec::new(), all.start, 0usize);
+        let counts = &counts[all.start as usize..all.end as usize];
+        for (word, &more) in (all.start..).zip(counts) {
             if held > 0 && held + more as usize > most {
                 parts.push(start..word);
                 (start, held) = (word, 0);
             }
             held += more as usize;
         }
-        parts.push(start..words);
+        parts.push(start..all.end);
         Ok(parts)
     }
 
@@ -1117,6 +1122,35 @@ mod tests {
                     ngram_file_counts(gpu, grammar, weights, device_uses, n, order, memory)?;
                 let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
                 assert_eq!(joined_files(parts?), twin, "n = {n}, {order:?}, {memory}");
+            }
+            if n > 1 {
+                self.check_some(gpu, n, memories[0])?;
+            }
+            Ok(())
+        }
+
+        /// N-grams that begin with some of the words.
+        fn check_some(&self, gpu: &Gpu, n: usize, memory: usize) -> Result<(), GpuError> {
+            let (view, twin_weights) = (self.words.view(), self.words.weights());
+            let words = view.terminal_count;
+            let first_words = words / 3..(words / 3 * 2).max(1);
+            let set = NgramSet { n, first_words };
+            let twin = crate::ngram_counts(view, twin_weights, set.clone(), usize::MAX, &GO);
+            let parts = ngram_counts(gpu, &self.device, &self.weights, set.clone(), memory)?;
+            let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
+            let twin = joined(twin.expect("not stopped"));
+            assert_eq!(joined(parts?), twin, "{set:?}, memory {memory}");
+            for device_uses in &self.device_uses {
+                let (uses, order) = (&self.uses, FileOrder::Count);
+                let some = || set.clone();
+                let twin =
+                    crate::ngram_file_counts(view, twin_weights, uses, some(), order, 1, &GO);
+                let (grammar, weights) = (&self.device, &self.weights);
+                let parts =
+                    ngram_file_counts(gpu, grammar, weights, device_uses, some(), order, memory)?;
+                let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
+                let twin = joined_files(twin.expect("not stopped"));
+                assert_eq!(joined_files(parts?), twin, "{set:?}, memory {memory}");
             }
             Ok(())
         }
