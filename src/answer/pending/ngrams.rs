@@ -10,7 +10,7 @@ use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 use super::counts::{correct_few, corrected};
 use super::windows::{Window, WindowChanges};
 use super::{Edit, NONE, PendingView};
-use crate::answer::tasks::{CountedNgrams, Counts};
+use crate::answer::ngrams::{CountedNgrams, Counts};
 use crate::bisect::gallop;
 use crate::overlay::{Region, RegionWord};
 use crate::runtime::device::Run;
