@@ -68,8 +68,8 @@ impl NgramSet {
         start..self.first_words.end.clamp(start, word_count)
     }
 
-    /// The rows of n-grams, sorted, that belong to it.
-    pub(crate) fn rows_of(&self, words: &[u32]) -> Range<usize> {
+    /// The rows of sorted n-grams that belong to it. `words` is `[n-grams * n]`: the words of each.
+    pub fn rows_of(&self, words: &[u32]) -> Range<usize> {
         let rows = words.len() / self.n;
         let [start, end] = [self.first_words.start, self.first_words.end].map(|first| {
             let (mut below, mut end) = (0, rows);

@@ -16,7 +16,7 @@ use zipfdb_kernels::gpu::{
     self, DeviceGrammar, DeviceNgramFiles, DeviceNgrams, DeviceQueries, DeviceStructures, Extract,
     ExtractedBytes, Gpu, GpuError, SearchResults, Terminals, WordQuery,
 };
-use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles};
+use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, NgramSet};
 
 use super::merge::{Ngrams, add_up, join, merge_all, rows};
 use crate::answer::found::FoundPart;
@@ -103,22 +103,26 @@ impl SegmentView {
         Ok(self.hold_file_words(table, begin.elapsed().as_nanos() as u64))
     }
 
-    /// All n-grams with their counts, in parts.
-    pub(super) fn ngrams_on(&self, device: &OnDevice<'_>, n: usize) -> Result<Vec<NgramCounts>> {
+    /// N-grams with their counts, in parts.
+    pub(super) fn ngrams_on(
+        &self,
+        device: &OnDevice<'_>,
+        set: &NgramSet,
+    ) -> Result<Vec<NgramCounts>> {
         let mut parts = self.with_words(device, |gpu, on| {
             let mut found = Vec::new();
             let mut take = |part: DeviceNgrams| {
-                found.push(part.download(gpu)?);
+                found.push(part.download(gpu)?.of_set(set));
                 Ok(())
             };
-            let memory = window_bytes(gpu);
-            gpu::each_ngram_counts(gpu, &on.grammar, &on.weights, n, memory, &mut take)?;
+            let (some, memory) = (set.clone(), window_bytes(gpu));
+            gpu::each_ngram_counts(gpu, &on.grammar, &on.weights, some, memory, &mut take)?;
             Ok(found)
         })?;
         if parts.len() == 1 {
             return Ok(parts.swap_remove(0).1);
         }
-        let cut = self.cut_ngrams(&parts, n)?;
+        let cut = self.cut_ngrams(&parts, set)?;
         let cut = Ngrams {
             values: vec![1; cut.values.len()],
             words: cut.words,
@@ -131,28 +135,28 @@ impl SegmentView {
         });
         // A segment has less than 2^32 words.
         let lists = lists.chain([cut]).collect();
-        let merged = merge_all(lists, n, |sum: &mut u32, count| *sum += count);
+        let merged = merge_all(lists, set.n, |sum: &mut u32, count| *sum += count);
         Ok(vec![NgramCounts {
             words: merged.words,
             counts: merged.values,
         }])
     }
 
-    /// All n-grams with their files, in parts.
+    /// N-grams with their files, in parts.
     pub(super) fn ngram_files_on(
         &self,
         device: &OnDevice<'_>,
-        n: usize,
+        set: &NgramSet,
         order: FileOrder,
     ) -> Result<Vec<NgramFiles>> {
         let parts = self.with_words(device, |gpu, on| {
             let mut found = Vec::new();
             let mut take = |part: DeviceNgramFiles| {
-                found.push(part.download(gpu)?);
+                found.push(part.download(gpu)?.of_set(set));
                 Ok(())
             };
             let (words, weights, uses) = (&on.grammar, &on.weights, on.uses(gpu)?);
-            let (shape, memory) = ((n.into(), order), window_bytes(gpu));
+            let (shape, memory) = ((set.clone(), order), window_bytes(gpu));
             gpu::each_ngram_file_counts(gpu, words, weights, uses, shape, memory, &mut take)?;
             Ok(found)
         })?;
@@ -160,7 +164,7 @@ impl SegmentView {
         if parts.len() == 1 {
             return Ok(parts.swap_remove(0).1);
         }
-        let cut = self.cut_ngrams(&parts, n)?;
+        let cut = self.cut_ngrams(&parts, set)?;
         let cut = Ngrams {
             words: cut.words,
             values: cut.values.into_iter().map(|file| vec![(file, 1)]).collect(),
@@ -176,7 +180,7 @@ impl SegmentView {
             }))
         });
         let join_rows = |row: &mut Vec<(u32, u32)>, more| row.extend(more);
-        let mut merged = merge_all(lists.chain([cut]).collect(), n, join_rows);
+        let mut merged = merge_all(lists.chain([cut]).collect(), set.n, join_rows);
         (merged.values.par_iter_mut()).try_for_each(|row| {
             add_up(row)?;
             if order == FileOrder::Count {
@@ -191,7 +195,8 @@ impl SegmentView {
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
-    fn cut_ngrams<A>(&self, parts: &[(RootPart, A)], n: usize) -> Result<Ngrams<u32>> {
+    fn cut_ngrams<A>(&self, parts: &[(RootPart, A)], set: &NgramSet) -> Result<Ngrams<u32>> {
+        let n = set.n;
         let view = self.word_grammar()?.view();
         let words = |part: &RootPart, from_end| {
             let symbols = &view.root[part.root.clone()];
@@ -222,6 +227,7 @@ impl SegmentView {
             around.truncate(before + n - 1);
             found.extend(around.windows(n).map(|window| (window.to_vec(), file)));
         }
+        found.retain(|(words, _)| set.first_words.contains(&words[0]));
         found.sort_unstable();
         let values = found.iter().map(|&(_, file)| file).collect();
         let words = found.into_iter().flat_map(|(words, _)| words).collect();

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles, WordSuffixes};
+use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles, NgramSet, WordSuffixes};
 
 use super::file_index::Part;
 use super::merge::{Ngrams, add_up, join, merge_all, renumber, rows};
@@ -110,7 +110,7 @@ impl Top {
 }
 
 /// The words of the only segment have the numbers of those of the corpus.
-fn of_segment(part: NgramCounts) -> CountedNgrams {
+pub(super) fn of_segment(part: NgramCounts) -> CountedNgrams {
     CountedNgrams {
         words: part.words,
         counts: Counts::OfSegment(part.counts),
@@ -119,7 +119,7 @@ fn of_segment(part: NgramCounts) -> CountedNgrams {
 
 impl StoredView {
     /// Bytes for the windows of one segment's n-grams.
-    fn window_bytes(&self) -> usize {
+    pub(super) fn window_bytes(&self) -> usize {
         let (least, most) = WINDOW_BYTES;
         // At most the second of them.
         (self.cache().limit() / WINDOW_SHARE).clamp(least, most) as usize
@@ -133,14 +133,15 @@ impl StoredView {
         run: Run<'_>,
     ) -> Result<Vec<CountedNgrams>> {
         self.vocabulary()?;
+        let set = NgramSet::from(n);
         // With several segments only the sum of their counts tells what is used.
         let top = top.filter(|_| self.segments.len() == 1);
         let counts = |segment: &SegmentView| match top.zip(segment.suffixes(n)) {
             Some((top, suffixes)) => top.of_suffixes(suffixes, n, run.stop),
-            None => segment.ngram_counts(n, self.window_bytes(), run.stop),
+            None => segment.ngram_counts(&set, self.window_bytes(), run.stop),
         };
         let mut answers = self.each_segment(Task::Ngrams, run, counts, |segment, device| {
-            segment.ngrams_on(device, n)
+            segment.ngrams_on(device, &set)
         })?;
         if self.segments.len() == 1 {
             let only = answers.pop().unwrap_or_default().into_iter();
@@ -176,14 +177,15 @@ impl StoredView {
         run: Run<'_>,
     ) -> Result<Vec<NgramFiles>> {
         self.vocabulary()?;
+        let set = NgramSet::from(n);
         // The files of the only segment are those of the corpus, in the same order.
         let is_only = self.segments.len() == 1;
         let first_order = if is_only { order } else { FileOrder::File };
         let mut answers = self.each_segment(
             Task::NgramFiles,
             run,
-            |segment| segment.ngram_files(n, first_order, self.window_bytes(), run.stop),
-            |segment, device| segment.ngram_files_on(device, n, first_order),
+            |segment| segment.ngram_files(&set, first_order, self.window_bytes(), run.stop),
+            |segment, device| segment.ngram_files_on(device, &set, first_order),
         )?;
         if is_only {
             return Ok(answers.pop().unwrap_or_default());
@@ -275,7 +277,7 @@ impl StoredView {
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
-    fn cut_ngrams(&self, n: usize) -> Result<Ngrams<u32>> {
+    pub(super) fn cut_ngrams(&self, n: usize) -> Result<Ngrams<u32>> {
         let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
         self.for_each_cut(n, |words, file, _| found.push((words.to_vec(), file)))?;
         found.sort_unstable();
@@ -319,7 +321,7 @@ impl StoredView {
         Ok(())
     }
 
-    fn to_numbers(&self, segment: usize, words: &mut [u32]) -> Result<()> {
+    pub(super) fn to_numbers(&self, segment: usize, words: &mut [u32]) -> Result<()> {
         if let Some(numbers) = self.vocabulary()?.numbers(segment) {
             words
                 .par_iter_mut()

@@ -592,7 +592,7 @@ mod tests {
             stored.segment_at(index).totals_on(device).unwrap();
             begun.fetch_add(1, Ordering::Relaxed);
             stop.store(true, Ordering::Relaxed);
-            stored.segment_at(index).ngrams_on(device, 2)
+            stored.segment_at(index).ngrams_on(device, &2.into())
         };
         let task = Task::Lookups(1 << 40);
         let answer = stored.each(
@@ -712,10 +712,10 @@ mod tests {
             Box::new(|on| Ok(format!("{:?}", segment.totals_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.word_files_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
-            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, 3)?)))),
-            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, 8)?)))),
+            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, &3.into())?)))),
+            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, &8.into())?)))),
             Box::new(|on| {
-                let parts = segment.ngram_files_on(on, 2, by_count)?.into_iter();
+                let parts = segment.ngram_files_on(on, &2.into(), by_count)?.into_iter();
                 let rows = parts.map(|part| (part.words, rows(&part.files.into_table())));
                 let (words, rows): (Vec<_>, Vec<_>) = rows.unzip();
                 Ok(format!("{:?} {:?}", words.concat(), rows.concat()))

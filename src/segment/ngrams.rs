@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::{
-    FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramTable, WordGrammar, WordSuffixes,
-    ngram_count, ngram_counts, ngram_file_counts, ngram_positions,
+    FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet, NgramTable, WordGrammar,
+    WordSuffixes, ngram_count, ngram_counts, ngram_file_counts, ngram_positions,
 };
 
 use super::segment_view::SegmentView;
@@ -94,47 +94,51 @@ impl SegmentView {
         }
     }
 
-    /// All n-grams with their counts, in parts. `memory` bounds the bytes for windows.
+    /// N-grams with their counts, in parts. `memory` bounds the bytes for windows.
     pub(crate) fn ngram_counts(
         &self,
-        n: usize,
+        set: &NgramSet,
         memory: usize,
         stop: &AtomicBool,
     ) -> Result<Vec<NgramCounts>> {
-        match self.ngram_source(n) {
-            Some(NgramSource::Suffixes(suffixes)) => return Ok(suffixes.ngram_counts(n, stop)?),
-            Some(NgramSource::Table(table)) => return Ok(table.ngram_counts(n, stop)?),
+        let some = || set.clone();
+        match self.ngram_source(set.n) {
+            Some(NgramSource::Suffixes(suffixes)) => {
+                return Ok(suffixes.ngram_counts(some(), stop)?);
+            }
+            Some(NgramSource::Table(table)) => return Ok(table.ngram_counts(some(), stop)?),
             None => (),
         }
         let grammar = self.word_grammar()?;
         let begin = Instant::now();
-        let counts = ngram_counts(grammar.view(), grammar.weights(), n, memory, stop)?;
-        self.spend_on_ngrams(n, begin, stop)?;
+        let counts = ngram_counts(grammar.view(), grammar.weights(), some(), memory, stop)?;
+        self.spend_on_ngrams(set.n, begin, stop)?;
         Ok(counts)
     }
 
-    /// All n-grams with the files that have them, in parts. `memory` bounds the bytes for windows.
+    /// N-grams with the files that have them, in parts. `memory` bounds the bytes for windows.
     pub(crate) fn ngram_files(
         &self,
-        n: usize,
+        set: &NgramSet,
         order: FileOrder,
         memory: usize,
         stop: &AtomicBool,
     ) -> Result<Vec<NgramFiles>> {
-        match self.ngram_source(n) {
+        let some = || set.clone();
+        match self.ngram_source(set.n) {
             Some(NgramSource::Suffixes(suffixes)) => {
-                return Ok(suffixes.ngram_file_counts(n, order, stop)?);
+                return Ok(suffixes.ngram_file_counts(some(), order, stop)?);
             }
             Some(NgramSource::Table(table)) => {
-                return Ok(table.ngram_file_counts(n, order, stop)?);
+                return Ok(table.ngram_file_counts(some(), order, stop)?);
             }
             None => (),
         }
         let (grammar, uses) = (self.word_grammar()?, self.word_uses()?);
         let (view, weights) = (grammar.view(), grammar.weights());
         let begin = Instant::now();
-        let files = ngram_file_counts(view, weights, uses, n, order, memory, stop)?;
-        self.spend_on_ngrams(n, begin, stop)?;
+        let files = ngram_file_counts(view, weights, uses, some(), order, memory, stop)?;
+        self.spend_on_ngrams(set.n, begin, stop)?;
         Ok(files)
     }
 

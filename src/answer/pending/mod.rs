@@ -219,6 +219,17 @@ impl PendingView {
         Ok(stored.map(|word| self.numbering.number(word)))
     }
 
+    /// The number that a stored file has now; none if no file rests on it any more.
+    pub(super) fn file_now(&self, stored: u32) -> Option<u32> {
+        let file = self.number_of[stored as usize];
+        (file != NONE).then_some(file)
+    }
+
+    /// Whether there are stored files that no file rests on any more.
+    pub(super) fn has_gone_files(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
     /// The stored file that a file rests on.
     fn stored_file(&self, file: usize) -> Option<usize> {
         let stored = self.stored_of[file];

@@ -237,8 +237,17 @@ impl PendingView {
         merged_parts.collect()
     }
 
+    /// What edits do to n-grams of n words: words, file and change.
+    pub(crate) fn ngram_changes(
+        &self,
+        n: usize,
+        stop: &AtomicBool,
+    ) -> Result<&[(Window, u32, i64)]> {
+        Ok(&self.windows(n, stop)?.changes)
+    }
+
     /// Gives n-grams of stored words the numbers they have now.
-    fn renumber<'a>(&self, lists: impl Iterator<Item = &'a mut Vec<u32>>) {
+    pub(crate) fn renumber<'a>(&self, lists: impl Iterator<Item = &'a mut Vec<u32>>) {
         if let Some(numbers) = self.numbering.numbers() {
             for words in lists {
                 let words = words.par_iter_mut();

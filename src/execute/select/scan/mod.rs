@@ -7,6 +7,7 @@
 pub(super) mod boundary;
 mod catalog;
 mod files;
+mod large_ngrams;
 mod ngrams;
 mod nothing;
 #[cfg(test)]

@@ -18,6 +18,7 @@ use super::super::explain::{Answered, Describe, Description};
 use super::super::ordered::sort_until;
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
+use super::large_ngrams::{LargeNgrams, LargeRow, RowShape, RowsByText};
 use super::selection::{FileSelection, WordSelection};
 use super::words::{Grain, describe_strategy, size_of_segments};
 use crate::answer::{CorpusView, CountedNgrams, Ngram, Occurrence, Top, WordStream};
@@ -47,6 +48,8 @@ struct NgramTask {
     place_filters: Vec<ColumnFilter>,
     /// Which rows are used, if not all.
     top: Option<Top>,
+    /// Rows of all files would not fit the limit of memory: they are made part by part.
+    large: Option<Context>,
     description: Arc<Answered>,
 }
 
@@ -83,12 +86,18 @@ enum NgramRows {
         has_more: bool,
         window: VecDeque<Occurrence>,
     },
+    /// Part by part.
+    Large(LargeNgrams),
+    LargeByText(RowsByText),
     /// Places of n-grams that were looked up, in order: n-gram, file, position.
     Found(std::vec::IntoIter<(Arc<[u32]>, u32, u64)>),
 }
 
 /// Words that are expanded at a time.
 const BUFFER: usize = 1024;
+
+/// What EXPLAIN says of rows that are made part by part.
+const LARGE: &str = "in parts: all rows may take more than memory_limit";
 
 const NGRAM: usize = NgramsColumn::Ngram as usize;
 
@@ -117,7 +126,7 @@ impl NgramsScan {
         let files = FileSelection::new(&snapshot, &file_filters)?;
         let asks = |wanted| columns.contains(&wanted);
         let asks_place = asks(NgramsColumn::Position) || asks(NgramsColumn::Offset);
-        let mut grain = if asks_place || !place_filters.is_empty() || !request.merge {
+        let grain = if asks_place || !place_filters.is_empty() || !request.merge {
             Grain::Occurrence
         } else {
             match (asks(NgramsColumn::File), asks(NgramsColumn::Ngram)) {
@@ -127,19 +136,19 @@ impl NgramsScan {
                 (true, true) => Grain::FileWord,
             }
         };
-        let mut options = candidates(&snapshot, grain, &files, &ngram_filters);
+        let options = candidates(&snapshot, grain, &files, &ngram_filters);
         let mut chosen = choose(&options, context.settings.strategy)?;
         let is_table = !matches!(chosen.strategy, Strategy::Totals | Strategy::Parents);
         let limit = context.settings.memory_limit();
         let is_large = grain != Grain::Occurrence
-            && context.settings.strategy.is_none()
             && is_table
             && table_bytes(&snapshot, grain, &files, u64::from(n)) > limit;
         if is_large {
-            // Each n-gram of the text is a row; who merges them above keeps to the limit.
-            grain = Grain::Occurrence;
-            options = candidates(&snapshot, grain, &files, &ngram_filters);
-            chosen = choose(&options, None)?;
+            // Parts come from the grammar.
+            let is_table = |option: &&Candidate| {
+                matches!(option.strategy, Strategy::Weights | Strategy::FileWeights)
+            };
+            chosen = options.iter().find(is_table).copied().unwrap_or(chosen);
         }
         let what = match WordSelection::values(&ngram_filters, NGRAM) {
             Some(values) => format!("{} of {n} words", values.len()),
@@ -153,6 +162,9 @@ impl NgramsScan {
             Strategy::FileWeights => Some(Work::NgramFiles),
             _ => None,
         };
+        if is_large {
+            description.lines.push(LARGE.to_owned());
+        }
         let stored = snapshot.view().stored();
         description.lines.push(stored.describe_places(work));
         if work.is_some() || chosen.strategy == Strategy::Parents {
@@ -170,6 +182,7 @@ impl NgramsScan {
                 ngram_filters,
                 place_filters,
                 top: None,
+                large: is_large.then(|| context.clone()),
                 description: Answered::new(description),
             },
             rows: None,
@@ -262,6 +275,9 @@ impl NgramTask {
                 window: VecDeque::new(),
             });
         }
+        if let Some(context) = &self.large {
+            return self.start_large(context);
+        }
         if self.strategy == Strategy::Parents {
             return self.look_up(interrupt);
         }
@@ -299,6 +315,49 @@ impl NgramTask {
             top.retain(&mut counted, |row| row.times);
         }
         Ok(NgramRows::Counted(counted.into_iter()))
+    }
+
+    /// Rows part by part.
+    fn start_large(&self, context: &Context) -> Result<NgramRows> {
+        let shape = RowShape {
+            n: self.n,
+            by_file: matches!(self.grain, Grain::File | Grain::FileWord),
+        };
+        let wanted = (!self.files.is_all()).then(|| {
+            let mut wanted = vec![false; self.snapshot.files().len()];
+            let files = self.files.numbers().into_iter();
+            files.for_each(|file| wanted[file as usize] = true);
+            wanted
+        });
+        let (snapshot, log) = (&self.snapshot, &self.description);
+        let mut rows = LargeNgrams::new(snapshot, shape, wanted, log, context)?;
+        if matches!(self.grain, Grain::Word | Grain::FileWord) {
+            if !self.has_spaces(&context.interrupt)? {
+                return Ok(NgramRows::Large(rows));
+            }
+            let text_of = |row: &LargeRow| {
+                let words = row.words(self.n);
+                let text = || Ngram::new(self.snapshot.view(), words).text();
+                Ok(self.passes(words)?.then(text))
+            };
+            let rows = RowsByText::new(rows, context, text_of)?;
+            return Ok(NgramRows::LargeByText(rows));
+        }
+        let mut times = vec![0; self.snapshot.files().len().max(1)];
+        while let Some(row) = rows.next()? {
+            if self.passes(row.words(self.n))? {
+                times[row.file as usize] += row.times;
+            }
+        }
+        let nothing: Arc<[u32]> = Arc::default();
+        // Files are u32.
+        let counted = (0..).zip(times).filter(|&(_, times)| times > 0);
+        let counted = counted.map(|(file, times)| CountedNgram {
+            words: nothing.clone(),
+            file,
+            times,
+        });
+        Ok(NgramRows::Counted(counted.collect::<Vec<_>>().into_iter()))
     }
 
     /// The n-grams and files of a table that are used.
@@ -721,6 +780,26 @@ impl Operator for NgramsScan {
                     let (file, times) = row[*entry];
                     *entry += 1;
                     if let Some(row) = task.row(words, file, u64::from(times), 0, || Ok(0))? {
+                        return Ok(Some(row));
+                    }
+                }
+                NgramRows::Large(rows) => {
+                    let Some(row) = rows.next()? else {
+                        return Ok(None);
+                    };
+                    let (words, file, times) = (row.words(task.n), row.file, row.times);
+                    if task.passes(words)?
+                        && let Some(row) = task.row(words, file, times, 0, || Ok(0))?
+                    {
+                        return Ok(Some(row));
+                    }
+                }
+                NgramRows::LargeByText(rows) => {
+                    let Some(row) = rows.next()? else {
+                        return Ok(None);
+                    };
+                    let (words, file, times) = (row.words(task.n), row.file, row.times);
+                    if let Some(row) = task.row(words, file, times, 0, || Ok(0))? {
                         return Ok(Some(row));
                     }
                 }

@@ -1,0 +1,229 @@
+//! N-grams of a corpus that together take more than memory: in parts, each of a segment and small enough.
+//!
+//! Invariant: the parts of a segment follow each other, and n-grams ascend within and between them; the counts of all
+//! parts, with those of [`CorpusView::ngram_changes`], add up to those of the corpus as it is now. Which n-grams begin with
+//! a word is bounded by how often it occurs, so nothing is counted to cut parts. What one word begins is one part.
+
+use std::sync::atomic::AtomicBool;
+
+use zipfdb_kernels::{FileOrder, NgramFiles, NgramSet};
+
+use super::corpus_view::CorpusView;
+use super::merge::renumber;
+use super::ngrams::{CountedNgrams, of_segment};
+use super::stored_view::StoredView;
+use crate::Result;
+use crate::runtime::device::{OnDevice, Run};
+use crate::segment::SegmentView;
+use crate::strategy::Task;
+
+/// Some n-grams of a segment.
+#[derive(Debug)]
+pub(crate) struct SegmentNgrams {
+    segment: usize,
+    /// In the segment's numbers of words.
+    set: NgramSet,
+}
+
+impl SegmentNgrams {
+    /// Whether both are of one segment.
+    pub(crate) fn is_of_segment(&self, other: &SegmentNgrams) -> bool {
+        self.segment == other.segment
+    }
+}
+
+/// How much more or less often an n-gram occurs in a file than parts say: its words, the file, the change.
+pub(crate) type NgramChange = (Vec<u32>, u32, i64);
+
+impl StoredView {
+    /// The n-grams of all segments, in parts that take about so many bytes, with or without their files.
+    fn ngram_parts(&self, n: usize, with_files: bool, bytes: u64) -> Result<Vec<SegmentNgrams>> {
+        let mut parts = Vec::new();
+        for index in 0..self.segments.len() {
+            let segment = self.segment_at(index);
+            let totals = segment.totals()?;
+            let words = totals.iter().map(|&count| f64::from(count)).sum::<f64>();
+            // An n-gram is found once where it crosses from a symbol to the next.
+            let crossing = segment.size().0 as f64 * n.saturating_sub(1).max(1) as f64;
+            let row = (size_of::<u32>() * (n + 1)) as f64;
+            let bytes_of = |count: u32| {
+                let ngrams = f64::from(count) * (crossing / words).min(1.0);
+                let files = match with_files {
+                    true => f64::from(count) * size_of::<(u32, u32)>() as f64,
+                    false => 0.0,
+                };
+                ngrams * row + files
+            };
+            let (mut start, mut held) = (0, 0.0);
+            let mut push = |first_words| {
+                let set = NgramSet { n, first_words };
+                parts.push(SegmentNgrams {
+                    segment: index,
+                    set,
+                });
+            };
+            for (word, &count) in (0u32..).zip(totals) {
+                let more = bytes_of(count);
+                if held > 0.0 && held + more > bytes as f64 {
+                    push(start..word);
+                    (start, held) = (word, 0.0);
+                }
+                held += more;
+            }
+            push(start..u32::MAX);
+        }
+        Ok(parts)
+    }
+
+    /// The n-grams of a part with their counts.
+    fn ngrams_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
+        let memory = self.window_bytes();
+        let mut found = self.of_part(
+            Task::Ngrams,
+            part,
+            run,
+            |segment| segment.ngram_counts(&part.set, memory, run.stop),
+            |segment, device| segment.ngrams_on(device, &part.set),
+        )?;
+        for table in &mut found {
+            self.to_numbers(part.segment, &mut table.words)?;
+        }
+        Ok(found.into_iter().map(of_segment).collect())
+    }
+
+    /// The n-grams of a part with their files, ascending.
+    fn ngram_files_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramFiles>> {
+        let (memory, order) = (self.window_bytes(), FileOrder::File);
+        let mut found = self.of_part(
+            Task::NgramFiles,
+            part,
+            run,
+            |segment| segment.ngram_files(&part.set, order, memory, run.stop),
+            |segment, device| segment.ngram_files_on(device, &part.set, order),
+        )?;
+        let numbers = match self.segments.len() {
+            // The files of the only segment are those of the corpus, in the same order.
+            1 => None,
+            _ => Some(self.file_numbers(part.segment)?),
+        };
+        for table in &mut found {
+            self.to_numbers(part.segment, &mut table.words)?;
+            if let Some(numbers) = &numbers {
+                let mut files = std::mem::take(&mut table.files).into_table();
+                renumber(&mut files, numbers);
+                table.files = files.into();
+            }
+        }
+        Ok(found)
+    }
+
+    /// What the segment of a part answers, on its device or on the CPU.
+    fn of_part<T: Send>(
+        &self,
+        task: Task,
+        part: &SegmentNgrams,
+        run: Run<'_>,
+        on_cpu: impl Fn(&SegmentView) -> Result<Vec<T>> + Sync,
+        on_device: impl Fn(&SegmentView, &OnDevice<'_>) -> Result<Vec<T>> + Sync,
+    ) -> Result<Vec<T>> {
+        let is_asked = |index: usize| index == part.segment;
+        let mut answers = self.each(
+            task,
+            run,
+            is_asked,
+            |index| match is_asked(index) {
+                true => on_cpu(&self.segment_at(index)),
+                false => Ok(Vec::new()),
+            },
+            |index, device| match is_asked(index) {
+                true => on_device(&self.segment_at(index), device),
+                false => Ok(Vec::new()),
+            },
+        )?;
+        Ok(std::mem::take(&mut answers[part.segment]))
+    }
+}
+
+impl CorpusView {
+    /// N-grams of n words in parts that take about so many bytes, with or without their files.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn ngram_parts(
+        &self,
+        n: usize,
+        with_files: bool,
+        bytes: u64,
+    ) -> Result<Vec<SegmentNgrams>> {
+        self.stored().vocabulary()?;
+        self.stored().ngram_parts(n, with_files, bytes)
+    }
+
+    /// The n-grams of a part with their counts.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn ngrams_of(
+        &self,
+        part: &SegmentNgrams,
+        run: Run<'_>,
+    ) -> Result<Vec<CountedNgrams>> {
+        let mut found = self.stored().ngrams_of(part, run)?;
+        if let Some(pending) = self.pending() {
+            pending.renumber(found.iter_mut().map(|part| &mut part.words));
+        }
+        Ok(found)
+    }
+
+    /// The n-grams of a part with their files, ascending, as they are stored: see [`CorpusView::file_now`].
+    ///
+    /// # Errors
+    /// As [`CorpusView::ngrams_of`].
+    pub(crate) fn ngram_files_of(
+        &self,
+        part: &SegmentNgrams,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramFiles>> {
+        let mut found = self.stored().ngram_files_of(part, run)?;
+        if let Some(pending) = self.pending() {
+            pending.renumber(found.iter_mut().map(|part| &mut part.words));
+        }
+        Ok(found)
+    }
+
+    /// The number that a stored file has now; none if it is gone.
+    pub(crate) fn file_now(&self, stored: u32) -> Option<u32> {
+        match self.pending() {
+            None => Some(stored),
+            Some(pending) => pending.file_now(stored),
+        }
+    }
+
+    /// Whether stored files are gone: what they had is known only file by file.
+    pub(crate) fn has_gone_files(&self) -> bool {
+        self.pending()
+            .is_some_and(|pending| pending.has_gone_files())
+    }
+
+    /// What cuts between the parts of files, and edits, add to the n-grams of n words that parts have, and take off; ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or `stop` is set.
+    pub(crate) fn ngram_changes(&self, n: usize, stop: &AtomicBool) -> Result<Vec<NgramChange>> {
+        let mut cut = self.stored().cut_ngrams(n)?;
+        let mut changes = Vec::new();
+        if let Some(pending) = self.pending() {
+            pending.renumber([&mut cut.words].into_iter());
+            let of_edits = pending.ngram_changes(n, stop)?.iter();
+            changes.extend(
+                of_edits.map(|(words, file, change)| (words[..n].to_vec(), *file, *change)),
+            );
+        }
+        let rows = cut.words.chunks_exact(n).zip(&cut.values);
+        changes.extend(
+            rows.filter_map(|(words, &file)| Some((words.to_vec(), self.file_now(file)?, 1))),
+        );
+        changes.sort_unstable();
+        Ok(changes)
+    }
+}

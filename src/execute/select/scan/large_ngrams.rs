@@ -1,0 +1,396 @@
+//! Rows of n-grams that together take more than memory.
+//!
+//! Parts of a segment are answered one after the other. With one segment and no edits these are the rows. Else each segment's
+//! are a run in a temporary file, and runs are merged on the way out, with what edits and the cuts of files change.
+//! Invariant: rows ascend by their words, then by file; each is given once, and none that does not occur.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use zipfdb_kernels::{NGRAM_WORDS_MAX, NgramFiles};
+
+use super::super::context::Context;
+use super::super::explain::Answered;
+use super::super::sorter::{Sorted, Sorter};
+use super::super::spill::{Merge, Record, RunWriter, SpilledRuns};
+use crate::Result;
+use crate::answer::{CountedNgrams, SegmentNgrams};
+use crate::api::snapshot::Snapshot;
+use crate::runtime::interrupt::{Interrupt, Pace};
+
+/// A part takes this part of the limit of memory: others go to windows, to what is derived of the segment, and to rows.
+const PART_SHARE: u64 = 4;
+
+/// What rows tell apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct RowShape {
+    /// Words of an n-gram.
+    pub(super) n: usize,
+    pub(super) by_file: bool,
+}
+
+/// An n-gram with how often it occurs, in a file or altogether.
+#[derive(Clone, Copy)]
+pub(super) struct LargeRow {
+    words: [u32; NGRAM_WORDS_MAX],
+    /// 0 if rows do not tell files apart.
+    pub(super) file: u32,
+    pub(super) times: u64,
+}
+
+impl LargeRow {
+    pub(super) fn words(&self, n: usize) -> &[u32] {
+        &self.words[..n]
+    }
+}
+
+/// Gives rows.
+pub(super) struct LargeNgrams {
+    shape: RowShape,
+    /// Which files are wanted, by number; all if there is none.
+    wanted: Option<Vec<bool>>,
+    source: RowSource,
+    /// The first row of the next n-gram.
+    ahead: Option<LargeRow>,
+    pace: Pace,
+}
+
+/// Where rows come from.
+enum RowSource {
+    Tables(Tables),
+    Merged { merge: Merge, next: Option<Record> },
+}
+
+/// Tables of n-grams, one after the other.
+struct Tables {
+    snapshot: Snapshot,
+    n: usize,
+    interrupt: Interrupt,
+    log: Arc<Answered>,
+    parts: std::vec::IntoIter<SegmentNgrams>,
+    with_files: bool,
+    counts: VecDeque<CountedNgrams>,
+    files: VecDeque<NgramFiles>,
+    /// In the first of them.
+    ngram: usize,
+    entry: usize,
+}
+
+impl LargeNgrams {
+    /// Rows of the files that are `wanted`, by number; all if there is none.
+    ///
+    /// # Errors
+    /// If a segment is damaged, a run cannot be written, or the query has to end.
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        shape: RowShape,
+        wanted: Option<Vec<bool>>,
+        log: &Arc<Answered>,
+        context: &Context,
+    ) -> Result<LargeNgrams> {
+        let (n, interrupt) = (shape.n, &context.interrupt);
+        let bytes = context.settings.memory_limit() / PART_SHARE;
+        let with_files = shape.by_file || wanted.is_some() || snapshot.view().has_gone_files();
+        let parts = snapshot.ask(interrupt, move |view, _| {
+            view.ngram_parts(n, with_files, bytes)
+        })?;
+        let changes = snapshot.ask(interrupt, move |view, stop| view.ngram_changes(n, stop))?;
+        let mut tables = Tables {
+            snapshot: snapshot.clone(),
+            n,
+            interrupt: interrupt.clone(),
+            log: log.clone(),
+            parts: Vec::new().into_iter(),
+            with_files,
+            counts: VecDeque::new(),
+            files: VecDeque::new(),
+            ngram: 0,
+            entry: 0,
+        };
+        let mut pace = interrupt.pace();
+        let source = if changes.is_empty() && snapshot.view().segments().len() == 1 {
+            tables.parts = parts.into_iter();
+            RowSource::Tables(tables)
+        } else {
+            let mut runs = SpilledRuns::new(context.memory, &context.spill);
+            let mut parts = parts.into_iter().peekable();
+            while let Some(first) = parts.next() {
+                let mut of_segment = vec![first];
+                while let Some(next) = parts.next_if(|next| next.is_of_segment(&of_segment[0])) {
+                    of_segment.push(next);
+                }
+                tables.parts = of_segment.into_iter();
+                runs.write(|writer| {
+                    while let Some(row) = tables.next()? {
+                        pace.step()?;
+                        write(&row, row.times as i64, n, with_files, writer)?;
+                    }
+                    Ok(())
+                })?;
+                runs.settle(&mut pace)?;
+            }
+            runs.write(|writer| {
+                for (words, file, change) in changes {
+                    pace.step()?;
+                    write(
+                        &LargeRow::new(&words, file, 0),
+                        change,
+                        n,
+                        with_files,
+                        writer,
+                    )?;
+                }
+                Ok(())
+            })?;
+            let mut merge = runs.merge(&mut pace)?;
+            let next = merge.next()?;
+            RowSource::Merged { merge, next }
+        };
+        Ok(LargeNgrams {
+            shape,
+            wanted,
+            source,
+            ahead: None,
+            pace,
+        })
+    }
+
+    /// The next row; none at the end.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub(super) fn next(&mut self) -> Result<Option<LargeRow>> {
+        let row = match self.ahead.take() {
+            None => self.wanted_row()?,
+            ahead => ahead,
+        };
+        if self.shape.by_file {
+            return Ok(row);
+        }
+        let Some(mut row) = row else {
+            return Ok(None);
+        };
+        row.file = 0;
+        while let Some(more) = self.wanted_row()? {
+            if more.words != row.words {
+                self.ahead = Some(more);
+                break;
+            }
+            row.times += more.times;
+        }
+        Ok(Some(row))
+    }
+
+    /// The next row of a file that is wanted.
+    fn wanted_row(&mut self) -> Result<Option<LargeRow>> {
+        loop {
+            self.pace.step()?;
+            let row = match &mut self.source {
+                RowSource::Tables(tables) => tables.next()?,
+                RowSource::Merged { merge, next } => next_of_runs(merge, next, self.shape.n)?,
+            };
+            let is_wanted = |row: &LargeRow| match &self.wanted {
+                None => true,
+                Some(wanted) => wanted[row.file as usize],
+            };
+            if row.as_ref().is_none_or(is_wanted) {
+                return Ok(row);
+            }
+        }
+    }
+}
+
+impl LargeRow {
+    fn new(words: &[u32], file: u32, times: u64) -> LargeRow {
+        let mut row = LargeRow {
+            words: [0; NGRAM_WORDS_MAX],
+            file,
+            times,
+        };
+        row.words[..words.len()].copy_from_slice(words);
+        row
+    }
+}
+
+impl Tables {
+    /// The next row of the parts that are left.
+    fn next(&mut self) -> Result<Option<LargeRow>> {
+        loop {
+            if let Some(row) = self.next_of_tables() {
+                return Ok(Some(row));
+            }
+            let Some(part) = self.parts.next() else {
+                return Ok(None);
+            };
+            let answered = self.log.clone();
+            if self.with_files {
+                let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
+                    view.ngram_files_of(&part, answered.log.until(stop))
+                })?;
+                self.files = found.into();
+            } else {
+                let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
+                    view.ngrams_of(&part, answered.log.until(stop))
+                })?;
+                self.counts = found.into();
+            }
+        }
+    }
+
+    /// The next row of the tables that are there.
+    fn next_of_tables(&mut self) -> Option<LargeRow> {
+        let n = self.n;
+        while let Some(table) = self.counts.front() {
+            let row = self.ngram;
+            if row < table.len() {
+                self.ngram += 1;
+                let words = &table.words[row * n..(row + 1) * n];
+                return Some(LargeRow::new(words, 0, table.counts.get(row)));
+            }
+            self.counts.pop_front();
+            self.ngram = 0;
+        }
+        while let Some(table) = self.files.front() {
+            while self.ngram < table.files.rows() {
+                let entries = table.files.row(self.ngram);
+                let words = &table.words[self.ngram * n..(self.ngram + 1) * n];
+                while let Some(&(file, times)) = entries.get(self.entry) {
+                    self.entry += 1;
+                    if let Some(file) = self.snapshot.view().file_now(file) {
+                        return Some(LargeRow::new(words, file, u64::from(times)));
+                    }
+                }
+                (self.ngram, self.entry) = (self.ngram + 1, 0);
+            }
+            self.files.pop_front();
+            self.ngram = 0;
+        }
+        None
+    }
+}
+
+/// Rows with equal texts put together: a word may hold a space, so different words can make the same text.
+pub(super) struct RowsByText {
+    n: usize,
+    sorted: Sorted,
+    /// The first record that has not been read.
+    next: Option<Record>,
+}
+
+impl RowsByText {
+    /// Of rows whose text `text_of` gives; none if the row is not wanted.
+    ///
+    /// # Errors
+    /// As [`LargeNgrams::next`].
+    pub(super) fn new(
+        mut rows: LargeNgrams,
+        context: &Context,
+        mut text_of: impl FnMut(&LargeRow) -> Result<Option<Vec<u8>>>,
+    ) -> Result<RowsByText> {
+        let n = rows.shape.n;
+        let (memory, pace) = (context.memory, context.pace());
+        let reservation = context.reservation();
+        let mut sorter = Sorter::new(memory, reservation, &context.spill, pace, None);
+        while let Some(row) = rows.next()? {
+            if let Some(text) = text_of(&row)? {
+                let key = [&row.file.to_be_bytes()[..], &text].concat();
+                sorter.push(&key, &payload_of(&row, n))?;
+            }
+        }
+        let mut sorted = sorter.finish()?;
+        let next = sorted.next()?;
+        Ok(RowsByText { n, sorted, next })
+    }
+
+    /// The next row; none at the end.
+    ///
+    /// # Errors
+    /// If a run cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<LargeRow>> {
+        let Some((key, payload)) = self.next.take() else {
+            return Ok(None);
+        };
+        let mut row = row_of(&payload, self.n);
+        self.next = self.sorted.next()?;
+        while let Some((_, payload)) = self.next.take_if(|(next, _)| *next == key) {
+            row.times += row_of(&payload, self.n).times;
+            self.next = self.sorted.next()?;
+        }
+        Ok(Some(row))
+    }
+}
+
+/// A row as a payload: its count, its file and its words.
+fn payload_of(row: &LargeRow, n: usize) -> Vec<u8> {
+    let mut payload = row.times.to_le_bytes().to_vec();
+    let numbers = [&row.file].into_iter().chain(row.words(n));
+    payload.extend(numbers.flat_map(|number| number.to_le_bytes()));
+    payload
+}
+
+/// The row of a payload. Its checksum has been compared, so it is as long as it was written.
+fn row_of(payload: &[u8], n: usize) -> LargeRow {
+    let (times, numbers) = payload.split_at(size_of::<u64>());
+    let times = u64::from_le_bytes(times.first_chunk().copied().unwrap_or_default());
+    let mut numbers = numbers.chunks_exact(size_of::<u32>()).map(|bytes| {
+        let bytes = bytes.first_chunk().copied();
+        u32::from_le_bytes(bytes.unwrap_or_default())
+    });
+    let mut row = LargeRow::new(&[], numbers.next().unwrap_or_default(), times);
+    for (word, number) in row.words[..n].iter_mut().zip(numbers) {
+        *word = number;
+    }
+    row
+}
+
+/// Writes a row as the record of a run: its key are words and file, its payload how much it adds.
+fn write(
+    row: &LargeRow,
+    change: i64,
+    n: usize,
+    with_files: bool,
+    writer: &mut RunWriter,
+) -> Result<()> {
+    let mut key = [0; (NGRAM_WORDS_MAX + 1) * size_of::<u32>()];
+    let file = if with_files { row.file } else { 0 };
+    let numbers = row.words(n).iter().chain([&file]);
+    for (bytes, number) in key.chunks_exact_mut(size_of::<u32>()).zip(numbers) {
+        bytes.copy_from_slice(&number.to_be_bytes());
+    }
+    let key = &key[..(n + 1) * size_of::<u32>()];
+    writer.push(&[key], &change.to_le_bytes())
+}
+
+/// The next row of merged runs that occurs; `next` is the first record that has not been read.
+fn next_of_runs(
+    merge: &mut Merge,
+    next: &mut Option<Record>,
+    n: usize,
+) -> Result<Option<LargeRow>> {
+    while let Some((key, payload)) = next.take() {
+        let mut sum = change_of(&payload);
+        *next = merge.next()?;
+        while let Some((_, payload)) = next.take_if(|(next, _)| *next == key) {
+            sum += change_of(&payload);
+            *next = merge.next()?;
+        }
+        if sum > 0 {
+            let mut numbers = key.chunks_exact(size_of::<u32>()).map(|bytes| {
+                let bytes = bytes.first_chunk().copied();
+                u32::from_be_bytes(bytes.unwrap_or_default())
+            });
+            let mut row = LargeRow::new(&[], 0, sum.unsigned_abs());
+            for (word, number) in row.words[..n].iter_mut().zip(&mut numbers) {
+                *word = number;
+            }
+            row.file = numbers.next().unwrap_or_default();
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+/// What a record adds. Its checksum has been compared, so it is as long as it was written.
+fn change_of(payload: &[u8]) -> i64 {
+    i64::from_le_bytes(payload.first_chunk().copied().unwrap_or_default())
+}
