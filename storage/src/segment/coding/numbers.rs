@@ -5,8 +5,8 @@
 //! [`BLOCK_NUMBERS`] decode in parallel.
 
 use super::adaptive::{BitDecoder, BitEncoder};
-use super::tables::Tables;
-use super::{DecodeError, blocks, check_expansion, filled, pad, rans};
+use super::tables::{Lookup, Tables};
+use super::{DecodeError, Fault, blocks, check_expansion, filled, pad, rans};
 use rayon::prelude::*;
 
 /// Numbers of a block; the last one may have fewer.
@@ -14,6 +14,9 @@ pub const BLOCK_NUMBERS: usize = 16_384;
 
 /// Symbols of the alphabet: 0..8 and two for each width from 4 to 32.
 const SYMBOLS: usize = 8 + 2 * 29;
+
+/// The power of two above.
+const LOOKUP_SYMBOLS: usize = 128;
 
 const SIZE: u64 = size_of::<u32>() as u64;
 
@@ -64,22 +67,68 @@ pub fn read(
     let mut coder = BitDecoder::new(blocks::read_part(&mut part)?);
     let tables = Tables::read(&mut coder, rows, SYMBOLS, |row| row.checked_sub(1))?;
     coder.finish()?;
-    let lookup = tables.lookup()?;
+    let lookup: Lookup<LOOKUP_SYMBOLS> = tables.lookup_all()?;
     let coded = blocks::read(&mut part, count.div_ceil(BLOCK_NUMBERS))?;
     let mut values = filled(0, count)?;
-    values
-        .par_chunks_mut(BLOCK_NUMBERS)
-        .zip(coded)
-        .enumerate()
-        .try_for_each(|(block, (values, bytes))| {
-            let mut decoder = rans::Decoder::new(bytes);
-            for (index, value) in values.iter_mut().enumerate() {
-                let symbol = lookup.symbol(&mut decoder, row_of(block * BLOCK_NUMBERS + index));
-                *value = join(symbol, |bits| decoder.raw(bits));
+    let blocks = values.par_chunks_mut(BLOCK_NUMBERS * LANES).enumerate();
+    (blocks.zip(coded.par_chunks(LANES))).try_for_each(|((task, values), coded)| {
+        let first = task * BLOCK_NUMBERS * LANES;
+        let mut lanes = Vec::with_capacity(LANES);
+        for (block, (values, bytes)) in values.chunks_mut(BLOCK_NUMBERS).zip(coded).enumerate() {
+            lanes.push(Lane {
+                decoder: rans::Decoder::new(bytes),
+                values,
+                first: first + block * BLOCK_NUMBERS,
+            });
+        }
+        match <[Lane<'_>; LANES]>::try_from(lanes) {
+            Ok(lanes) => decode_together(lanes, &lookup, &row_of),
+            Err(lanes) => {
+                (lanes.into_iter()).try_for_each(|lane| decode_together([lane], &lookup, &row_of))
             }
-            decoder.finish()
-        })?;
+        }
+    })?;
     Ok(values)
+}
+
+/// Blocks that one thread decodes at a time, so that the loads of one hide behind the arithmetic of others.
+const LANES: usize = 4;
+
+/// A block being decoded.
+struct Lane<'a> {
+    decoder: rans::Decoder<'a>,
+    values: &'a mut [u32],
+    /// Of its numbers, the first.
+    first: usize,
+}
+
+fn decode_together<const N: usize>(
+    mut lanes: [Lane<'_>; N],
+    lookup: &Lookup<LOOKUP_SYMBOLS>,
+    row_of: &(impl Fn(usize) -> usize + Sync),
+) -> Result<(), Fault> {
+    let shortest = lanes
+        .iter()
+        .map(|lane| lane.values.len())
+        .min()
+        .unwrap_or(0);
+    for index in 0..shortest {
+        let mut symbols = [0; N];
+        for (lane, symbol) in lanes.iter_mut().zip(&mut symbols) {
+            *symbol = lookup.symbol(&mut lane.decoder, row_of(lane.first + index));
+        }
+        for (lane, &symbol) in lanes.iter_mut().zip(&symbols) {
+            lane.values[index] = join(symbol, |bits| lane.decoder.raw(bits));
+        }
+    }
+    for lane in &mut lanes {
+        for (index, value) in lane.values.iter_mut().enumerate().skip(shortest) {
+            let symbol = lookup.symbol(&mut lane.decoder, row_of(lane.first + index));
+            *value = join(symbol, |bits| lane.decoder.raw(bits));
+        }
+        lane.decoder.finish()?;
+    }
+    Ok(())
 }
 
 /// A number's symbol, how many raw bits follow, and those bits.
@@ -93,14 +142,15 @@ fn split(value: u32) -> (usize, u32, u32) {
 }
 
 /// The number of a symbol, whose raw bits `raw` fetches.
+#[inline(always)]
 fn join(symbol: usize, mut raw: impl FnMut(u32) -> u32) -> u32 {
-    // Symbols are below SYMBOLS.
+    // Without a branch, which would be mispredicted often: no bits are 0. Symbols are below SYMBOLS.
     let symbol = symbol as u32;
-    if symbol < 8 {
-        return symbol;
-    }
-    let bits = (symbol - 8) / 2 + 2;
-    (2 | symbol & 1) << bits | raw(bits)
+    let is_whole = u32::from(symbol < 8);
+    let bits = (symbol.wrapping_sub(8) / 2 + 2) & is_whole.wrapping_sub(1);
+    let top = (2 | symbol & 1) << bits | raw(bits);
+    let mask = is_whole.wrapping_neg();
+    symbol & mask | top & !mask
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! manage, so [`Decoder::finish`] is a check for free.
 
 use super::Fault;
+use std::hint::select_unpredictable;
 
 /// Frequencies of a table add up to `1 << PROBABILITY_BITS`.
 pub const PROBABILITY_BITS: u32 = 12;
@@ -103,28 +104,26 @@ impl Encoder {
 /// Reads one block. Never fails before [`Decoder::finish`]: past the end it reads zeros.
 pub struct Decoder<'a> {
     state: u64,
-    block: &'a [u8],
-    /// Of the next word.
+    words: &'a [[u8; 4]],
+    /// Of the next word; beyond all of them once too many were taken.
     place: usize,
-    overrun: bool,
+    /// Whether the block is words after a state.
+    is_whole: bool,
 }
 
 impl<'a> Decoder<'a> {
     /// Starts on a block of which all bytes are given.
     pub fn new(block: &'a [u8]) -> Decoder<'a> {
-        match block.split_first_chunk::<8>() {
-            Some((state, _)) => Decoder {
-                state: u64::from_le_bytes(*state),
-                block,
-                place: 8,
-                overrun: false,
-            },
-            None => Decoder {
-                state: STATE_MIN,
-                block: &[],
-                place: 0,
-                overrun: true,
-            },
+        let (state, words) = match block.split_first_chunk::<8>() {
+            Some((state, words)) => (u64::from_le_bytes(*state), words),
+            None => (STATE_MIN, &[][..]),
+        };
+        let (words, rest) = words.as_chunks();
+        Decoder {
+            state,
+            words,
+            place: 0,
+            is_whole: block.len() >= 8 && rest.is_empty(),
         }
     }
 
@@ -167,7 +166,7 @@ impl<'a> Decoder<'a> {
 
     /// Checks that the block ended exactly here.
     pub fn finish(&self) -> Result<(), Fault> {
-        if self.overrun || self.state != STATE_MIN || self.place != self.block.len() {
+        if !self.is_whole || self.state != STATE_MIN || self.place != self.words.len() {
             return Err(Fault("a block does not end where it should"));
         }
         Ok(())
@@ -176,16 +175,11 @@ impl<'a> Decoder<'a> {
     /// Without a branch on the state, which would be mispredicted every other time; nor has [`Decoder::below`] any.
     #[inline(always)]
     fn refill(&mut self) {
-        let short = u64::from(self.state < STATE_MIN);
-        let word = match self.block.get(self.place..self.place + 4) {
-            Some(word) => u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]])),
-            None => {
-                self.overrun |= short == 1;
-                0
-            }
-        };
-        self.state = self.state << (short * u64::from(WORD_BITS)) | word & short.wrapping_neg();
-        self.place += short as usize * 4;
+        let short = self.state < STATE_MIN;
+        let word = self.words.get(self.place).copied().unwrap_or_default();
+        let longer = self.state << WORD_BITS | u64::from(u32::from_le_bytes(word));
+        self.state = select_unpredictable(short, longer, self.state);
+        self.place += usize::from(short);
     }
 }
 

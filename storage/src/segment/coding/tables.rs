@@ -6,6 +6,7 @@
 use super::adaptive::{Bit, BitDecoder, Coder, Number};
 use super::rans::{PROBABILITY_BITS, Share};
 use super::{DecodeError, Fault, NoMemory, filled};
+use std::ops::Range;
 
 /// Most symbols of a table.
 pub const SYMBOLS_MAX: usize = 256;
@@ -108,34 +109,32 @@ impl Tables {
         shares
     }
 
-    /// The form for decoding. In a row without counts every slot means symbol 0.
-    pub fn lookup(&self) -> Result<Lookup, NoMemory> {
+    /// The form for decoding of some rows, which are numbered from 0. In a row without counts every slot means symbol 0.
+    ///
+    /// # Panics
+    /// If there are more than `SYMBOLS` symbols, or `SYMBOLS` is no power of two.
+    pub fn lookup<const SYMBOLS: usize>(
+        &self,
+        rows: Range<usize>,
+    ) -> Result<Lookup<SYMBOLS>, NoMemory> {
+        assert!(self.symbols <= SYMBOLS && SYMBOLS.is_power_of_two());
         let symbols = self.symbols.max(1);
-        let stride = symbols + WINDOW + 1;
         let mut lookup = Lookup {
-            symbols,
-            stride,
-            starts: filled(SLOTS as i16, self.rows() * stride)?,
-            names: filled(0, self.rows() * symbols)?,
-            guesses: filled(0, self.rows() * WINDOWS)?,
+            rows: filled(Row::default(), rows.len())?,
         };
         let mut frequencies = Vec::with_capacity(symbols);
-        for (row, steps) in self.steps.chunks_exact(symbols).enumerate() {
+        let steps = &self.steps[rows.start * self.symbols..rows.end * self.symbols];
+        for (row, steps) in lookup.rows.iter_mut().zip(steps.chunks_exact(symbols)) {
             normalise(steps, &mut frequencies);
-            let starts = &mut lookup.starts[row * stride..][..stride];
-            let names = &mut lookup.names[row * symbols..][..symbols];
-            let guesses = &mut lookup.guesses[row * WINDOWS..][..WINDOWS];
-            starts[0] = 0;
-            let possible = shares_of(&frequencies)
-                .enumerate()
-                .filter(|(_, share)| share.frequency() > 0);
-            for ((symbol, share), (start, name)) in possible.zip(starts.iter_mut().zip(names)) {
-                *start = share.start() as i16; // at most SLOTS
-                *name = symbol as u8; // below SYMBOLS_MAX
+            let possible = (shares_of(&frequencies).enumerate())
+                .filter(|(_, share)| share.frequency() > 0)
+                .map(|(symbol, share)| Entry::new(symbol, share));
+            for (entry, possible) in row.entries.iter_mut().zip(possible) {
+                *entry = possible;
             }
             let mut guessed = 0;
-            for (window, guess) in guesses.iter_mut().enumerate() {
-                while starts[guessed + 1] as usize <= window * WINDOW {
+            for (window, guess) in row.guesses.iter_mut().enumerate() {
+                while !row.entries[guessed].reaches((window * WINDOW) as u32) {
                     guessed += 1;
                 }
                 *guess = guessed as u8; // below SYMBOLS_MAX
@@ -143,43 +142,92 @@ impl Tables {
         }
         Ok(lookup)
     }
+
+    /// The form for decoding of all rows.
+    pub fn lookup_all<const SYMBOLS: usize>(&self) -> Result<Lookup<SYMBOLS>, NoMemory> {
+        self.lookup(0..self.rows())
+    }
 }
 
-/// Slots that share a guess; at most as many symbols start among them.
+/// Slots that share a guess. Most windows are within one symbol; smaller ones would take more of the cache.
 const WINDOW: usize = 8;
 
 /// Guesses of a row.
 const WINDOWS: usize = SLOTS / WINDOW;
 
-/// Tables ready for decoding: a guess for every window of slots, then a look at the few symbols that start in it.
-pub struct Lookup {
-    symbols: usize,
-    stride: usize,
-    /// A row: where each symbol that is possible starts, then the end of the range often enough.
-    starts: Vec<i16>,
-    /// A row: the symbols that are possible.
-    names: Vec<u8>,
-    /// A row: which of those holds the first slot of each window.
-    guesses: Vec<u8>,
+/// A symbol that is possible with its share.
+#[derive(Clone, Copy, Debug)]
+struct Entry(u32);
+
+impl Entry {
+    /// `start | last << 12 | symbol << 24`: the first and the last slot, and a symbol below [`SYMBOLS_MAX`].
+    fn new(symbol: usize, share: Share) -> Entry {
+        let last = share.start() + share.frequency() - 1;
+        Entry(share.start() | last << 12 | (symbol as u32) << 24)
+    }
+
+    #[inline(always)]
+    fn share(self) -> Share {
+        let (start, last) = (self.0 & 0xfff, self.0 >> 12 & 0xfff);
+        // Symbols have a slot at least.
+        Share::new(start, last.wrapping_sub(start) + 1)
+    }
+
+    #[inline(always)]
+    fn symbol(self) -> usize {
+        (self.0 >> 24) as usize
+    }
+
+    /// Whether a slot that is not before the share is in it.
+    #[inline(always)]
+    fn reaches(self, slot: u32) -> bool {
+        slot <= self.0 >> 12 & 0xfff
+    }
 }
 
-impl Lookup {
+/// Tables ready for decoding: a guess for every window of slots, then the symbols that start in it.
+pub struct Lookup<const SYMBOLS: usize> {
+    rows: Vec<Row<SYMBOLS>>,
+}
+
+/// A table.
+#[derive(Clone)]
+struct Row<const SYMBOLS: usize> {
+    /// Which entry holds the first slot of each window.
+    guesses: [u8; WINDOWS],
+    /// The symbols that are possible; the share of the last of them ends after all slots.
+    entries: [Entry; SYMBOLS],
+}
+
+impl<const SYMBOLS: usize> Default for Row<SYMBOLS> {
+    /// Every slot means symbol 0.
+    fn default() -> Row<SYMBOLS> {
+        Row {
+            guesses: [0; WINDOWS],
+            entries: [Entry::new(0, Share::new(0, SLOTS as u32)); SYMBOLS],
+        }
+    }
+}
+
+impl<const SYMBOLS: usize> Lookup<SYMBOLS> {
     /// The next symbol of a block under table `row`.
     #[inline(always)]
     pub fn symbol(&self, decoder: &mut super::rans::Decoder<'_>, row: usize) -> usize {
+        let row = &self.rows[row];
         let slot = decoder.slot();
-        let guess = usize::from(self.guesses[row * WINDOWS + slot / WINDOW]);
-        let starts = &self.starts[row * self.stride + guess..][..WINDOW + 1];
-        let slot = slot as i16; // below SLOTS
-        let mut further = WINDOW as i16 - 1;
-        for &start in &starts[1..WINDOW] {
-            // -1 if the start is after the slot: a shift, since a sum of comparisons compiles to a slow population count.
-            further += (slot - start) >> 15;
+        let mut place = usize::from(row.guesses[slot / WINDOW % WINDOWS]);
+        let mut entry = row.entries[place % SYMBOLS];
+        while !entry.reaches(slot as u32) {
+            place += 1;
+            entry = row.entries[place % SYMBOLS];
         }
-        let further = further as usize % WINDOW;
-        let (start, end) = (starts[further], starts[further + 1]);
-        decoder.advance(Share::new(start as u32, (end - start) as u32)); // 0 <= start <= end
-        usize::from(self.names[row * self.symbols + guess + further])
+        decoder.advance(entry.share());
+        entry.symbol()
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.rows[..])
     }
 }
 

@@ -1,17 +1,17 @@
 //! Reading bodies and root.
 
 use super::chunks;
-use super::classes::{Ends, Past, of_body};
+use super::classes::Ends;
 use super::contexts::Contexts;
-use super::history::{History, REPEATS, distance_bits};
+use super::lanes::{ActionLookup, BodyWork, ChunkModel, ChunkWork, Trace, decode_chunks};
 use super::model::{
-    ACTIONS, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, Ranking, Shapes, StoredClasses,
-    action_parent, action_row, action_rows, class_parent, class_row, frequency_row, set_level_rows,
+    ACTIONS, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, PARTS, Shapes, StoredClasses, action_parent,
+    action_rows, class_parent, class_row, frequency_row, set_level_rows,
 };
+use super::rank_table::{RankTable, UNRANKED};
 use crate::grammar::LEVELS_MAX;
 use crate::segment::coding::adaptive::BitDecoder;
-use crate::segment::coding::rans::{self, Below};
-use crate::segment::coding::tables::{Lookup, Tables};
+use crate::segment::coding::tables::Tables;
 use crate::segment::coding::{
     DecodeError, Fault, blocks, check_expansion, filled, numbers, reserved, varint,
 };
@@ -48,16 +48,13 @@ pub struct Counts {
     pub files: u32,
 }
 
-/// Chunks that one thread decodes at a time, in turn, so that one's memory accesses hide behind another's arithmetic.
-const LANES: usize = 4;
-
 /// The rules of a grammar, and what it takes to decode roots, all or those of single files.
 pub struct Bodies {
     /// The grammar; it has no files yet.
     rules: Arc<Grammar>,
     /// `[files + 1]`: where the root of each file begins.
     root_offsets: Vec<u32>,
-    model: Model,
+    model: RootModel,
     root_chunks: Vec<RootChunk>,
 }
 
@@ -92,10 +89,10 @@ pub fn decode(
         .map_err(|fault| (Part::Bodies, fault.into()))?;
     check_expansion(coded.root.len(), counts.root_symbols.saturating_mul(4))
         .map_err(|fault| (Part::Root, fault.into()))?;
-    let mut model =
+    let model =
         decode_model(coded.model, &rules, dictionary).map_err(|fault| (Part::Model, fault))?;
-    let symbols =
-        decode_bodies(coded.bodies, &rules, &mut model).map_err(|fault| (Part::Bodies, fault))?;
+    let (symbols, model) =
+        decode_bodies(coded.bodies, &rules, model).map_err(|fault| (Part::Bodies, fault))?;
     let (root_offsets, root_chunks) =
         decode_root_extents(coded.root, counts).map_err(|fault| (Part::Root, fault))?;
     let rules = Grammar {
@@ -163,16 +160,20 @@ impl Bodies {
         let size = self.root_size().min(chunks.end * chunks::CHUNK_SYMBOLS);
         let mut root = filled(0u32, size.saturating_sub(start))?;
         let first_byte = self.root_extent(&positions).start;
-        let mut lanes = reserved(chunks.len())?;
+        let mut work = reserved(chunks.len())?;
         let targets = root.chunks_mut(chunks::CHUNK_SYMBOLS);
         for (target, chunk) in targets.zip(&self.root_chunks[chunks]) {
             let coded = &coded[chunk.range.start - first_byte..chunk.range.end - first_byte];
             if crc32fast::hash(coded) != chunk.crc32 {
                 return Err(Fault("it is not what it was when it was verified").into());
             }
-            lanes.push((None, target, coded));
+            work.push(ChunkWork {
+                coded,
+                target,
+                bodies: None,
+            });
         }
-        decode_chunks(lanes, &self.model, 1)?;
+        decode_chunks(work, &self.model.chunks, &self.model.actions)?;
         root.truncate(positions.end - start);
         root.drain(..positions.start - start);
         let symbols = self.rules.terminal_count + self.rules.rule_count();
@@ -288,75 +289,30 @@ fn read_rules(mut input: &[u8], counts: Counts) -> Result<Rules, DecodeError> {
     })
 }
 
+/// What the section of the model says, and what of it is needed to decode bodies alone.
 struct Model {
-    classes: usize,
     threshold: u8,
     frequencies: Vec<u8>,
     ends: Vec<Ends>,
-    contexts: Contexts,
-    class_lookup: Lookup,
-    action_lookup: Lookup,
-    /// By class and action.
-    buckets: Vec<Bucket>,
-    /// The ends of the symbols of all buckets: what decoding waits for, so kept small. Filled level by level.
-    ranked_ends: Vec<RankedEnds>,
-    /// The symbols themselves, looked up when a chunk is done.
-    ranked: Vec<u32>,
+    ranks: Vec<u32>,
+    /// For each level, and for the root: where the ranks that it may use end in each bucket.
+    rank_ends: Vec<Vec<u32>>,
+    /// What symbols leave behind; so far those of terminals.
+    traces: Vec<Trace>,
+    body_actions: ActionLookup,
+    root: RootModel,
 }
 
-/// Entries after the last symbol in both, for ranks that damaged chunks lead to.
-const RANKED_SPARE: usize = 2;
-
-/// What an action of a class leads to: for new ones the symbols of one frequency class, for repeats distances.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
-    /// Where they begin in [`Model::ranked`]; the least distance.
-    start: u32,
-    /// How many may be used by now; 1 for repeats.
-    size: u32,
-    /// How one of them is written.
-    below: Below,
+/// What roots are decoded with.
+struct RootModel {
+    chunks: ChunkModel,
+    actions: ActionLookup,
 }
 
-/// What a symbol leaves behind for the next one.
-#[derive(Clone, Copy, Debug, Default)]
-struct RankedEnds {
-    right: u8,
-    before: u8,
-}
-
-impl Model {
-    /// Bytes of memory that grow with the symbols.
+impl RootModel {
+    /// Bytes of memory that it takes.
     fn bytes(&self) -> usize {
-        size_of_val(&*self.frequencies)
-            + size_of_val(&*self.ends)
-            + size_of_val(&*self.buckets)
-            + size_of_val(&*self.ranked_ends)
-            + size_of_val(&*self.ranked)
-    }
-
-    /// Lets symbols be used from now on.
-    fn admit(&mut self, symbols: Range<usize>) {
-        for symbol in symbols.filter(|&symbol| self.frequencies[symbol] > 0) {
-            let ends = self.ends[symbol];
-            let action = REPEATS + usize::from(self.frequencies[symbol]) - 1;
-            let bucket = &mut self.buckets[usize::from(ends.left) * ACTIONS + action];
-            let rank = (bucket.start + bucket.size) as usize;
-            self.ranked[rank] = symbol as u32; // below 2^31
-            self.ranked_ends[rank] = RankedEnds {
-                right: ends.right,
-                before: ends.before,
-            };
-            bucket.size += 1;
-        }
-        for actions in self.buckets.chunks_exact_mut(ACTIONS) {
-            for bucket in actions[REPEATS..]
-                .iter_mut()
-                .filter(|bucket| bucket.size > 0)
-            {
-                bucket.below = Below::new(bucket.size);
-            }
-        }
+        self.chunks.bytes() + self.actions.bytes()
     }
 }
 
@@ -389,98 +345,107 @@ fn decode_model(
     let class_tables = Tables::read(&mut coder, class_row(contexts.count), classes, class_parent)?;
     let action_tables = Tables::read(&mut coder, action_rows(classes), ACTIONS, action_parent)?;
     coder.finish()?;
-    let mut buckets = vec![Bucket::default(); classes * ACTIONS];
-    let mut ranked = 0;
-    for (actions, sizes) in buckets
-        .chunks_exact_mut(ACTIONS)
-        .zip(Ranking::sizes(classes, &frequencies, &ends).chunks_exact(FREQUENCIES))
-    {
-        let (repeats, new) = actions.split_at_mut(REPEATS);
-        for (action, bucket) in repeats.iter_mut().enumerate() {
-            let (bits, start) = distance_bits(action);
-            *bucket = Bucket {
-                start,
-                size: 1,
-                below: Below::bits(bits),
-            };
-        }
-        for (bucket, &size) in new.iter_mut().zip(sizes) {
-            bucket.start = ranked;
-            ranked += size;
-        }
-    }
-    let mut model = Model {
+    let mut levels = reserved(rules.level_offsets.len())?;
+    levels.push(0..rules.terminals);
+    let rules_of_levels = rules.level_offsets.windows(2);
+    levels.extend(
+        rules_of_levels
+            .map(|level| rules.terminals + level[0] as usize..rules.terminals + level[1] as usize),
+    );
+    let table = RankTable::new(classes, &frequencies, &ends, &levels)?;
+    let chunks = ChunkModel::new(
         classes,
+        &contexts,
+        class_tables.lookup_all()?,
+        table.starts,
+        table.symbols,
+    )?;
+    let mut traces = filled(Trace::default(), symbols)?;
+    let terminals = traces[..rules.terminals].par_iter_mut();
+    (terminals.zip(&ends).zip(&table.of))
+        .with_min_len(TASK_RULES)
+        .for_each(|((trace, &ends), &rank)| {
+            *trace = Trace::of(ends, &contexts);
+            if rank != UNRANKED {
+                chunks.set_trace(rank, *trace);
+            }
+        });
+    let part_rows = action_rows(classes) / PARTS;
+    Ok(Model {
         threshold: stored.threshold,
         frequencies,
         ends,
-        contexts,
-        class_lookup: class_tables.lookup()?,
-        action_lookup: action_tables.lookup()?,
-        buckets,
-        ranked_ends: filled(RankedEnds::default(), ranked as usize + RANKED_SPARE)?,
-        ranked: filled(0, ranked as usize + RANKED_SPARE)?,
-    };
-    model.admit(0..rules.terminals);
-    Ok(model)
+        ranks: table.of,
+        rank_ends: table.ends,
+        traces,
+        body_actions: action_tables.lookup(0..part_rows)?,
+        root: RootModel {
+            chunks,
+            actions: action_tables.lookup(part_rows..2 * part_rows)?,
+        },
+    })
 }
 
+/// The symbols of all bodies, and what roots are decoded with.
 fn decode_bodies(
     mut input: &[u8],
     rules: &Rules,
-    model: &mut Model,
-) -> Result<Vec<u32>, DecodeError> {
+    model: Model,
+) -> Result<(Vec<u32>, RootModel), DecodeError> {
+    let Model {
+        threshold,
+        frequencies,
+        ends,
+        ranks,
+        rank_ends,
+        mut traces,
+        body_actions,
+        mut root,
+    } = model;
     let chunks = chunks::of_bodies(&rules.offsets, &rules.level_offsets);
     let coded = blocks::read(&mut input, chunks.len())?;
+    let mut coded = coded.into_iter();
     let mut symbols = filled(0u32, rules.offsets[rules.offsets.len() - 1] as usize)?;
-    let mut next_chunk = 0;
-    for (level, level_rules) in rules.level_offsets.windows(2).enumerate() {
-        let level_rules = level_rules[0] as usize..level_rules[1] as usize;
-        let level_chunks = chunks[next_chunk..]
-            .iter()
-            .take_while(|chunk| chunk.level == level)
-            .count();
-        let level_chunks = next_chunk..next_chunk + level_chunks;
-        next_chunk = level_chunks.end;
-        let mut lanes = reserved(level_chunks.len())?;
-        let mut rest = &mut symbols[rules.offsets[level_rules.start] as usize..];
-        for (chunk, coded) in chunks[level_chunks.clone()]
-            .iter()
-            .zip(&coded[level_chunks])
-        {
-            let size = (rules.offsets[chunk.rules.end] - rules.offsets[chunk.rules.start]) as usize;
-            let (target, after) = rest.split_at_mut(size);
+    let own_right = |rule: usize| {
+        let symbol = rules.terminals + rule;
+        (frequencies[symbol] >= threshold).then(|| ends[symbol].right)
+    };
+    let mut rest = &mut symbols[..];
+    for (chunks, rank_ends) in chunks
+        .chunk_by(|left, right| left.level == right.level)
+        .zip(&rank_ends)
+    {
+        root.chunks.admit(rank_ends);
+        let (first_rule, end) = (chunks[0].rules.start, chunks[chunks.len() - 1].rules.end);
+        let (lower, upper) = traces.split_at_mut(rules.terminals + first_rule);
+        let mut level_traces = &mut upper[..end - first_rule];
+        let mut work = reserved(chunks.len())?;
+        for (chunk, coded) in chunks.iter().zip(coded.by_ref()) {
+            let (start, end) = (chunk.rules.start, chunk.rules.end);
+            let size = (rules.offsets[end] - rules.offsets[start]) as usize;
+            let (target, after) = std::mem::take(&mut rest).split_at_mut(size);
             rest = after;
-            lanes.push((Some((rules, chunk.rules.clone())), target, *coded));
-        }
-        decode_chunks(lanes, model, 0)?;
-        let Model {
-            classes,
-            threshold,
-            frequencies,
-            ends,
-            ..
-        } = model;
-        // Bodies use symbols of lower levels only.
-        let (done, open) = ends.split_at_mut(rules.terminals + level_rules.start);
-        let frequencies = &frequencies[rules.terminals + level_rules.start..];
-        (open[..level_rules.len()].par_iter_mut())
-            .zip(&frequencies[..level_rules.len()])
-            .zip(level_rules.clone())
-            .with_min_len(TASK_RULES)
-            .for_each(|((ends, frequency), rule)| {
-                let body = &symbols[rules.offsets[rule] as usize..rules.offsets[rule + 1] as usize];
-                let last = &body[body.len() - 2..];
-                let derived = of_body(last.iter().map(|&symbol| done[symbol as usize]), *classes);
-                ends.before = derived.before;
-                if frequency < threshold {
-                    ends.right = derived.right;
-                }
+            let (traces, after) = level_traces.split_at_mut(end - start);
+            level_traces = after;
+            let symbols = rules.terminals + start..rules.terminals + end;
+            work.push(ChunkWork {
+                coded,
+                target,
+                bodies: Some(BodyWork {
+                    offsets: &rules.offsets[start..=end],
+                    first: &rules.first[start..end],
+                    lower,
+                    ranks: &ranks[symbols],
+                    own_right: &own_right,
+                    first_rule: start,
+                    traces,
+                }),
             });
-        let symbols = rules.terminals + level_rules.start..rules.terminals + level_rules.end;
-        model.admit(symbols);
+        }
+        decode_chunks(work, &root.chunks, &body_actions)?;
     }
-    Ok(symbols)
+    root.chunks.admit(&rank_ends[rank_ends.len() - 1]);
+    Ok((symbols, root))
 }
 
 /// Where the roots of files begin, and where the chunks lie in the section.
@@ -517,178 +482,4 @@ fn decode_root_extents(
         });
     }
     Ok((offsets, chunks))
-}
-
-type Work<'a> = (Option<(&'a Rules, Range<usize>)>, &'a mut [u32], &'a [u8]);
-
-fn decode_chunks(work: Vec<Work<'_>>, model: &Model, part: usize) -> Result<(), Fault> {
-    let mut work: Vec<Option<Work<'_>>> = work.into_iter().map(Some).collect();
-    work.par_chunks_mut(LANES).try_for_each(|work| {
-        let mut lanes: Vec<Lane<'_>> = work
-            .iter_mut()
-            .filter_map(Option::take)
-            .map(|(bodies, target, coded)| Lane::new(model, bodies, target, coded))
-            .collect();
-        // Together as long as all have symbols left, then each to its end.
-        let together = lanes.iter().map(|lane| lane.left).min().unwrap_or(0);
-        if let Ok(lanes) = <&mut [Lane<'_>; LANES]>::try_from(&mut lanes[..]) {
-            for _ in 0..together {
-                // Step by step for all lanes: each step is a chain of loads, and those of different lanes overlap.
-                let mut classes = [0; LANES];
-                for (lane, class) in lanes.iter_mut().zip(&mut classes) {
-                    *class = lane.class(model);
-                }
-                let mut actions = [0; LANES];
-                for ((lane, action), &class) in lanes.iter_mut().zip(&mut actions).zip(&classes) {
-                    *action = lane.action(model, part, class);
-                }
-                let mut ranks = [0; LANES];
-                for (((lane, rank), &class), &action) in
-                    lanes.iter_mut().zip(&mut ranks).zip(&classes).zip(&actions)
-                {
-                    *rank = lane.rank(model, class, action);
-                }
-                let ends = ranks.map(|rank| model.ranked_ends[rank as usize]);
-                for (((lane, &class), rank), ends) in
-                    lanes.iter_mut().zip(&classes).zip(ranks).zip(ends)
-                {
-                    lane.settle(class, rank, ends);
-                }
-            }
-        }
-        for lane in &mut lanes {
-            while lane.left > 0 {
-                let class = lane.class(model);
-                let action = lane.action(model, part, class);
-                let rank = lane.rank(model, class, action);
-                lane.settle(class, rank, model.ranked_ends[rank as usize]);
-            }
-            if lane.bad {
-                return Err(Fault("it uses a symbol that does not exist"));
-            }
-            lane.decoder.finish()?;
-            lane.resolve(model);
-        }
-        Ok(())
-    })
-}
-
-/// A chunk being decoded.
-struct Lane<'a> {
-    decoder: rans::Decoder<'a>,
-    history: History,
-    past: Past,
-    target: &'a mut [u32],
-    /// Where the next symbol goes.
-    place: usize,
-    /// Where the next body begins, whose first symbol is known.
-    body_end: usize,
-    /// Coded symbols left.
-    left: usize,
-    /// The rules whose bodies these are; none for the root.
-    bodies: Option<(&'a Rules, Range<usize>)>,
-    next_rule: usize,
-    bad: bool,
-}
-
-impl<'a> Lane<'a> {
-    fn new(
-        model: &Model,
-        bodies: Option<(&'a Rules, Range<usize>)>,
-        target: &'a mut [u32],
-        coded: &'a [u8],
-    ) -> Lane<'a> {
-        let known = bodies.as_ref().map_or(0, |(_, rules)| rules.len());
-        Lane {
-            decoder: rans::Decoder::new(coded),
-            history: History::new(model.classes),
-            past: Past::nothing(model.classes),
-            place: 0,
-            body_end: if bodies.is_some() { 0 } else { target.len() },
-            left: target.len() - known,
-            target,
-            next_rule: bodies.as_ref().map_or(0, |(_, rules)| rules.start),
-            bodies,
-            bad: false,
-        }
-    }
-
-    /// The class of the next symbol.
-    #[inline(always)]
-    fn class(&mut self, model: &Model) -> usize {
-        if self.place == self.body_end {
-            self.next_body(model);
-        }
-        model
-            .class_lookup
-            .symbol(&mut self.decoder, class_row(model.contexts.of(self.past)))
-    }
-
-    /// Which symbol of the class, roughly.
-    #[inline(always)]
-    fn action(&mut self, model: &Model, part: usize, class: usize) -> usize {
-        let row = action_row(part, model.classes, class, self.history.fill(class));
-        model.action_lookup.symbol(&mut self.decoder, row)
-    }
-
-    /// Its place in the ranking.
-    #[inline(always)]
-    fn rank(&mut self, model: &Model, class: usize, action: usize) -> u32 {
-        // Both kinds of action lead to a place in the ranking without a branch: it would be mispredicted too often.
-        let bucket = model.buckets[class * ACTIONS + action];
-        let value = bucket.start.wrapping_add(self.decoder.below(bucket.below));
-        let repeat = u32::from(action < REPEATS).wrapping_neg();
-        let rank = self.history.symbol(class, value) & repeat | value & !repeat;
-        self.bad |= bucket.size == 0 || (repeat != 0) & !self.history.reaches(class, value);
-        rank
-    }
-
-    /// Takes the symbol that was found; for now its place in the ranking stands for it.
-    #[inline(always)]
-    fn settle(&mut self, class: usize, rank: u32, ends: RankedEnds) {
-        self.target[self.place] = rank;
-        self.place += 1;
-        self.left -= 1;
-        self.history.push(class, rank);
-        self.past = self.past.after(Ends {
-            left: 0,
-            right: ends.right,
-            before: ends.before,
-        });
-    }
-
-    #[cold]
-    fn next_body(&mut self, model: &Model) {
-        if let Some((rules, range)) = &mut self.bodies
-            && self.next_rule < range.end
-        {
-            let (rule, first) = (self.next_rule, rules.first[self.next_rule]);
-            self.next_rule += 1;
-            self.body_end = self.place + (rules.offsets[rule + 1] - rules.offsets[rule]) as usize;
-            self.place += 1;
-            self.past = Past::nothing(model.classes).after(model.ends[first as usize]);
-        }
-    }
-
-    /// Puts symbols where their places in the ranking are.
-    fn resolve(&mut self, model: &Model) {
-        let resolve = |ranks: &mut [u32]| {
-            ranks
-                .iter_mut()
-                .for_each(|rank| *rank = model.ranked[*rank as usize])
-        };
-        match &self.bodies {
-            None => resolve(self.target),
-            Some((rules, range)) => {
-                let mut rest = &mut self.target[..];
-                for rule in range.clone() {
-                    let (body, after) =
-                        rest.split_at_mut((rules.offsets[rule + 1] - rules.offsets[rule]) as usize);
-                    body[0] = rules.first[rule];
-                    resolve(&mut body[1..]);
-                    rest = after;
-                }
-            }
-        }
-    }
 }

@@ -32,13 +32,7 @@ impl History {
     /// How full the history of `class` is, below [`FILLS`].
     #[inline(always)]
     pub fn fill(&self, class: usize) -> usize {
-        ((self.met[class] / 16 + 1).ilog2() as usize).min(FILLS - 1)
-    }
-
-    /// Whether `class` has met a symbol `distance` ago that is not forgotten; 0 is the last one.
-    #[inline(always)]
-    pub fn reaches(&self, class: usize, distance: u32) -> bool {
-        distance < self.met[class].min(HISTORY as u32)
+        fill_of(self.met[class])
     }
 
     /// The symbol of `class` met `distance` ago; anything if that is out of reach.
@@ -59,6 +53,16 @@ impl History {
         let met = &mut self.met[class];
         self.rings[class][*met as usize % HISTORY] = symbol;
         *met = met.wrapping_add(1);
+    }
+}
+
+/// How full the history of a class is that has met so many symbols, below [`FILLS`].
+pub const fn fill_of(met: u32) -> usize {
+    let logarithm = (met / 16 + 1).ilog2() as usize;
+    if logarithm < FILLS {
+        logarithm
+    } else {
+        FILLS - 1
     }
 }
 
@@ -83,14 +87,13 @@ mod tests {
     #[test]
     fn a_symbol_is_found_at_its_distance_until_it_falls_out() {
         let mut history = History::new(2);
-        assert!(!history.reaches(0, 0));
+        assert_eq!(history.find(0, 0), None);
         for symbol in 0..100 {
             history.push(1, symbol);
         }
         assert_eq!(history.find(1, 99), Some(0));
         assert_eq!(history.find(1, 36), Some(63));
         assert_eq!(history.find(1, 35), None);
-        assert!(history.reaches(1, 63) && !history.reaches(1, 64));
         assert_eq!((history.fill(0), history.fill(1)), (0, 2));
     }
 

@@ -14,8 +14,10 @@ mod contexts;
 mod decode;
 mod encode;
 mod history;
+mod lanes;
 mod learn;
 mod model;
+mod rank_table;
 mod shape;
 
 pub use decode::{Bodies, Coded, Counts, Part, decode, decode_rules};

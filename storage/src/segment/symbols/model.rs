@@ -246,19 +246,6 @@ impl ClassModel {
 pub struct Ranking;
 
 impl Ranking {
-    /// How many symbols each bucket has in the end.
-    pub fn sizes(classes: usize, frequencies: &[u8], ends: &[Ends]) -> Vec<u32> {
-        let mut sizes = vec![0u32; classes * FREQUENCIES];
-        for (&frequency, ends) in frequencies
-            .iter()
-            .zip(ends)
-            .filter(|(frequency, _)| **frequency > 0)
-        {
-            sizes[Ranking::bucket(ends.left, frequency)] += 1;
-        }
-        sizes
-    }
-
     /// The bucket of a class and a frequency class that is not 0.
     #[inline(always)]
     pub fn bucket(class: u8, frequency: u8) -> usize {

@@ -1,11 +1,7 @@
 //! One entry of a dictionary section: a word with its spaces, told by how it differs from the entry before.
 
 use super::context::Context;
-use super::spelling::{
-    CASE_BIT_ROWS, Event, HEADS, Lookups, SHARED_ESCAPE, SHARED_ROWS, SHARED_SAME,
-};
-use crate::segment::coding::Fault;
-use crate::segment::coding::rans::{Below, Decoder};
+use super::spelling::{CASE_BIT_ROWS, Event, HEADS, SHARED_ESCAPE, SHARED_ROWS, SHARED_SAME};
 
 /// Longest beginning taken from the entry before.
 const SHARED_MAX: usize = 255;
@@ -18,8 +14,8 @@ pub struct Entry {
     spacing: u8,
 }
 
-/// Only the bare word; only with a space before it; first the one, then the other.
-const SPACINGS: [&[bool]; 3] = [&[false], &[true], &[false, true]];
+/// For each token of an entry, whether it has a space. Only the bare word; only with a space before it; first the one, then the other.
+pub const SPACINGS: [&[bool]; 3] = [&[false], &[true], &[false, true]];
 
 impl Entry {
     /// The entry that begins with `token`, and takes `next` too if that is the same word with a space.
@@ -39,11 +35,6 @@ impl Entry {
         }
     }
 
-    /// For each token of the entry, whether it has a space.
-    pub fn spaces(&self) -> impl Iterator<Item = bool> + use<> {
-        SPACINGS[usize::from(self.spacing)].iter().copied()
-    }
-
     /// How many tokens the entry is.
     pub fn tokens(&self) -> usize {
         SPACINGS[usize::from(self.spacing)].len()
@@ -52,17 +43,21 @@ impl Entry {
 
 /// How a word is capitalised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Capitals {
+pub enum Capitals {
+    /// No capital.
     #[default]
     None = 0,
+    /// The first letter.
     First = 1,
+    /// All letters.
     All = 2,
     /// Told letter by letter.
     Mixed = 3,
 }
 
 impl Capitals {
-    const ALL: [Capitals; 4] = [
+    /// In order of their numbers.
+    pub const ALL: [Capitals; 4] = [
         Capitals::None,
         Capitals::First,
         Capitals::All,
@@ -96,7 +91,7 @@ impl Previous {
     /// Tells `entry` by its difference and takes its place.
     pub fn write(&mut self, entry: &Entry, events: &mut Vec<Event>) {
         let folded = entry.word.to_ascii_lowercase();
-        let row = self.shared_row();
+        let row = shared_row(self.shared);
         let same = folded == self.folded;
         if same {
             events.push(Event::shared(row, SHARED_SAME));
@@ -121,7 +116,10 @@ impl Previous {
         }
         let capitals = Capitals::of(&entry.word);
         let head = usize::from(entry.spacing) * Capitals::ALL.len() + capitals as usize;
-        events.push(Event::head(self.head_row(same), head));
+        events.push(Event::head(
+            head_row(same, self.spacing, self.capitals),
+            head,
+        ));
         if capitals == Capitals::Mixed {
             let mut row = 0;
             for &byte in &entry.word {
@@ -135,76 +133,20 @@ impl Previous {
         self.capitals = capitals;
         self.spacing = entry.spacing;
     }
+}
 
-    /// Reads what [`Previous::write`] wrote; the word may have at most `size_max` bytes.
-    pub fn read(
-        &mut self,
-        decoder: &mut Decoder<'_>,
-        lookups: &Lookups,
-        size_max: usize,
-    ) -> Result<Entry, Fault> {
-        let shared = lookups.shared(decoder, self.shared_row());
-        let same = shared == SHARED_SAME;
-        if !same {
-            let shared = if shared == SHARED_ESCAPE {
-                SHARED_ESCAPE + decoder.below(Below::bits(8)) as usize
-            } else {
-                shared
-            };
-            if shared > self.folded.len() {
-                return Err(Fault("a token shares more than the one before has"));
-            }
-            let mut context = Context::first(&self.folded, &self.folded[..shared]);
-            self.folded.truncate(shared);
-            while let Some(byte) = lookups.byte(decoder, context) {
-                if self.folded.len() >= size_max {
-                    return Err(Fault("a token is too long"));
-                }
-                self.folded.push(byte);
-                context = context.next(byte);
-            }
-            self.shared = shared;
-        }
-        if self.folded.is_empty() {
-            return Err(Fault("a token is empty"));
-        }
-        let head = lookups.head(decoder, self.head_row(same));
-        self.spacing = (head / Capitals::ALL.len()) as u8; // below HEADS
-        self.capitals = Capitals::ALL[head % Capitals::ALL.len()];
-        let mut word = self.folded.clone();
-        match self.capitals {
-            Capitals::None => {}
-            Capitals::First => word[0].make_ascii_uppercase(),
-            Capitals::All => word.make_ascii_uppercase(),
-            Capitals::Mixed => {
-                let mut row = 0;
-                for byte in &mut word {
-                    if byte.is_ascii_alphabetic() && lookups.case_bit(decoder, row) {
-                        byte.make_ascii_uppercase();
-                    }
-                    row = case_bit_row(*byte);
-                }
-            }
-        }
-        Ok(Entry {
-            word,
-            spacing: self.spacing,
-        })
-    }
+/// The row of the shared length of an entry after one that shared so much.
+pub fn shared_row(shared: usize) -> usize {
+    shared.min(SHARED_ROWS - 1)
+}
 
-    fn shared_row(&self) -> usize {
-        self.shared.min(SHARED_ROWS - 1)
-    }
-
-    fn head_row(&self, same: bool) -> usize {
-        usize::from(same) * HEADS
-            + usize::from(self.spacing) * Capitals::ALL.len()
-            + self.capitals as usize
-    }
+/// The row of the head of an entry, which has the same folded word as the one before or not, after such an entry.
+pub fn head_row(same: bool, spacing: u8, capitals: Capitals) -> usize {
+    usize::from(same) * HEADS + usize::from(spacing) * Capitals::ALL.len() + capitals as usize
 }
 
 /// The row for the case of a letter after `byte`; 0 at the beginning.
-fn case_bit_row(byte: u8) -> usize {
+pub fn case_bit_row(byte: u8) -> usize {
     let row = if byte.is_ascii_uppercase() {
         1
     } else if byte.is_ascii_lowercase() {

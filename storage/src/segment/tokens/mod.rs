@@ -8,6 +8,7 @@
 //! Invariant: a block of [`BLOCK_TOKENS`] tokens depends on nothing but the spelling model, so blocks decode in
 //! parallel, each into its own part of the result.
 
+mod block;
 mod context;
 mod entry;
 mod spelling;
@@ -16,12 +17,16 @@ use crate::segment::coding::adaptive::{BitDecoder, BitEncoder};
 use crate::segment::coding::{
     DecodeError, Fault, blocks, check_expansion, filled, pad, rans, reserved, varint,
 };
+use block::{BlockWork, LANES};
 use entry::{Entry, Previous};
 use rayon::prelude::*;
-use spelling::{Event, Lookups, Spelling};
+use spelling::{Event, Spelling};
 
 /// Tokens of a block; the last one may have fewer.
 pub const BLOCK_TOKENS: usize = 1024;
+
+/// Tasks that the blocks of a section are cut into, for each thread, at most.
+const TASKS_A_THREAD: usize = 4;
 
 /// A section of tokens: `offsets` has one number more than there are tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,48 +161,19 @@ pub fn decode(section: &[u8]) -> Result<Tokens, DecodeError> {
     {
         let (target, after) = rest.split_at_mut(size as usize); // part of `total`
         rest = after;
-        work.push((start, target, ends, coded));
+        work.push(BlockWork {
+            coded,
+            start,
+            target,
+            ends,
+        });
         start += size;
     }
-    work.into_par_iter()
-        .try_for_each(|(start, target, ends, coded)| {
-            decode_block(&lookups, start, target, ends, coded)
-        })?;
+    let tasks = TASKS_A_THREAD * rayon::current_num_threads();
+    let task_blocks = block_count.div_ceil(tasks).max(LANES);
+    (work.into_par_iter().chunks(task_blocks))
+        .try_for_each(|work| block::decode_blocks(&lookups, work))?;
     Ok(tokens)
-}
-
-fn decode_block(
-    lookups: &Lookups,
-    start: u64,
-    target: &mut [u8],
-    ends: &mut [u64],
-    coded: &[u8],
-) -> Result<(), Fault> {
-    let mut decoder = rans::Decoder::new(coded);
-    let mut previous = Previous::default();
-    let (mut place, mut done) = (0, 0);
-    while done < ends.len() {
-        let entry = previous.read(&mut decoder, lookups, target.len() - place)?;
-        for spaced in entry.spaces() {
-            let size = entry.word.len() + usize::from(spaced);
-            let token = target
-                .get_mut(place..place + size)
-                .ok_or(Fault("a token is too long"))?;
-            if spaced {
-                token[0] = b' ';
-            }
-            token[usize::from(spaced)..].copy_from_slice(&entry.word);
-            place += size;
-            *ends
-                .get_mut(done)
-                .ok_or(Fault("a block has too many tokens"))? = start + place as u64;
-            done += 1;
-        }
-    }
-    if place != target.len() {
-        return Err(Fault("the tokens of a block are too short"));
-    }
-    decoder.finish()
 }
 
 #[cfg(test)]

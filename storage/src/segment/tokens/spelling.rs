@@ -4,7 +4,7 @@ use super::context::Context;
 use crate::segment::coding::adaptive::{Bit, BitDecoder, BitEncoder, BitTree, Coder};
 use crate::segment::coding::cluster::{Groups, Rows};
 use crate::segment::coding::rans::{self, Share};
-use crate::segment::coding::tables::{Lookup, Tables};
+use crate::segment::coding::tables::{Lookup, SYMBOLS_MAX, Tables};
 use crate::segment::coding::{DecodeError, Fault, NoMemory};
 use rayon::prelude::*;
 
@@ -164,8 +164,17 @@ impl Alphabet {
 
     /// Contexts: two kinds, near, far.
     fn context(&self, context: Context) -> usize {
-        (usize::from(context.first) * self.symbols() + self.number(context.near)) * self.symbols()
-            + self.number(context.far)
+        self.numbered(NumberedContext {
+            first: context.first,
+            near: self.number(context.near),
+            far: self.number(context.far),
+        })
+    }
+
+    #[inline(always)]
+    fn numbered(&self, context: NumberedContext) -> usize {
+        let symbols = self.symbols();
+        (usize::from(context.first) * symbols + context.near) * symbols + context.far
     }
 
     fn contexts(&self) -> usize {
@@ -280,9 +289,9 @@ impl Spelling {
 
     /// The form for decoding.
     pub fn lookups(self) -> Result<Lookups, NoMemory> {
-        let lookup = |table: usize| self.tables[table].lookup();
+        let lookup = |table: usize| self.tables[table].lookup_all();
         Ok(Lookups {
-            bytes: self.bytes.lookup()?,
+            bytes: self.bytes.lookup_all()?,
             tables: [lookup(0)?, lookup(1)?, lookup(2)?],
             spelling: self,
         })
@@ -427,8 +436,8 @@ impl Shares<'_> {
 /// A model in the form for decoding.
 pub struct Lookups {
     spelling: Spelling,
-    bytes: Lookup,
-    tables: [Lookup; 3],
+    bytes: Lookup<SYMBOLS_MAX>,
+    tables: [Lookup<SHARED_SYMBOLS>; 3],
 }
 
 impl Lookups {
@@ -447,11 +456,43 @@ impl Lookups {
         self.tables[Table::CaseBit as usize].symbol(decoder, row) == 1
     }
 
-    /// The next byte of a folded word, unless it ends.
-    pub fn byte(&self, decoder: &mut rans::Decoder<'_>, context: Context) -> Option<u8> {
+    /// The context of the first byte of a folded word that is not shared: after `far`, in the place of `near`.
+    pub fn first_context(&self, near: Option<u8>, far: Option<u8>) -> NumberedContext {
         let alphabet = &self.spelling.alphabet;
-        let group = usize::from(self.spelling.groups[alphabet.context(context)]);
+        NumberedContext {
+            first: true,
+            near: alphabet.number(near),
+            far: alphabet.number(far),
+        }
+    }
+
+    /// The next byte of a folded word, unless it ends, and the context after it.
+    #[inline(always)]
+    pub fn byte(
+        &self,
+        decoder: &mut rans::Decoder<'_>,
+        context: &mut NumberedContext,
+    ) -> Option<u8> {
+        let alphabet = &self.spelling.alphabet;
+        let group = usize::from(self.spelling.groups[alphabet.numbered(*context)]);
         let number = self.bytes.symbol(decoder, group);
+        *context = NumberedContext {
+            far: if context.first {
+                context.far
+            } else {
+                context.near
+            },
+            near: number,
+            first: false,
+        };
         number.checked_sub(1).map(|index| alphabet.bytes[index])
     }
+}
+
+/// A [`Context`] in numbers of the alphabet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NumberedContext {
+    first: bool,
+    near: usize,
+    far: usize,
 }
