@@ -14,7 +14,7 @@ use std::time::Duration;
 use shuttle::thread;
 use zipfdb_storage::{Durability, LogPosition};
 
-use crate::overlay::{Batch, FileState, Insertion, Overlay, StoredFiles};
+use crate::overlay::{EditBatch, FileState, Insertion, Overlay, StoredFiles};
 use crate::{Error, Result};
 
 // What others ask of them, and these tests do not.
@@ -338,7 +338,7 @@ impl Database {
     fn commit(&self, durability: Durability) -> Result<()> {
         let turn = self.writing.wait();
         let (live, mut overlay) = self.tip();
-        let batch = Batch::Insert(vec![Insertion {
+        let batch = EditBatch::Insert(vec![Insertion {
             file: "f".into(),
             offset: None,
             text: "x".into(),

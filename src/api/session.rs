@@ -13,7 +13,7 @@ use crate::api::corpus::Corpus;
 use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
 use crate::api::transaction::Transaction;
-use crate::overlay::Batch;
+use crate::overlay::EditBatch;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result};
 
@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// Makes edits in the session's transaction, or in one of their own.
-    pub(crate) fn edit(&self, corpus: &str, batch: Batch, interrupt: &Interrupt) -> Result<()> {
+    pub(crate) fn edit(&self, corpus: &str, batch: EditBatch, interrupt: &Interrupt) -> Result<()> {
         if let Some(transaction) = &mut *self.transaction.lock() {
             return transaction.edit(corpus, batch, interrupt);
         }

@@ -15,7 +15,7 @@ use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
 use crate::overlay::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
 use crate::overlay::mixed::{Answer, Operation, Target};
-use crate::overlay::{Batch, Insertion, Overlay, at_row, check_name};
+use crate::overlay::{EditBatch, Insertion, Overlay, at_row, check_name};
 use crate::runtime::device::Run;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::turns::Turn;
@@ -48,7 +48,7 @@ pub struct Transaction {
     turn: Turn,
     corpora: Vec<EditedCorpus>,
     /// In the order in which they were made, with the place of their corpus in `corpora`.
-    batches: Vec<(usize, Arc<Batch>)>,
+    batches: Vec<(usize, Arc<EditBatch>)>,
     durability: Durability,
 }
 
@@ -112,7 +112,7 @@ impl Transaction {
             }
         }
         let rows = rows.into_iter().map(|(append, _)| append).collect();
-        self.edit(corpus, Batch::Insert(rows), &interrupt)
+        self.edit(corpus, EditBatch::Insert(rows), &interrupt)
     }
 
     /// Inserts texts into files: a name, the byte of the file before which to insert, and a text. Offsets are those before
@@ -134,7 +134,7 @@ impl Transaction {
             text,
         });
         let rows = rows.collect();
-        self.edit(corpus, Batch::Insert(rows), &interrupt)
+        self.edit(corpus, EditBatch::Insert(rows), &interrupt)
     }
 
     /// Gives files new texts: pairs of a name and a text. A file that is not there is created; of several texts for one file
@@ -151,7 +151,7 @@ impl Transaction {
         let texts = shared_texts(rows.iter().map(|(_, text)| text.as_ref()))?;
         let rows = (rows.iter().zip(texts)).map(|((file, _), text)| (file.as_ref().into(), text));
         let rows = rows.collect();
-        self.edit(corpus, Batch::Replace(rows), &interrupt)
+        self.edit(corpus, EditBatch::Replace(rows), &interrupt)
     }
 
     /// Deletes files.
@@ -161,7 +161,7 @@ impl Transaction {
     pub fn delete_many<F: AsRef<str>>(&mut self, corpus: &str, files: &[F]) -> Result<()> {
         let files = files.iter().map(|file| file.as_ref().into());
         let interrupt = self.shared.runtime.interrupt();
-        self.edit(corpus, Batch::Delete(files.collect()), &interrupt)
+        self.edit(corpus, EditBatch::Delete(files.collect()), &interrupt)
     }
 
     /// Answers questions and makes edits in order: each sees what the edits before it did.
@@ -285,13 +285,18 @@ impl Transaction {
     pub fn rollback(self) {}
 
     /// Makes edits, after those before.
-    pub(crate) fn edit(&mut self, corpus: &str, batch: Batch, interrupt: &Interrupt) -> Result<()> {
+    pub(crate) fn edit(
+        &mut self,
+        corpus: &str,
+        batch: EditBatch,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
         let at = self.corpus(corpus)?;
         if batch.is_empty() {
             return Ok(());
         }
         let edited = &mut self.corpora[at];
-        if !matches!(batch, Batch::Delete(_)) {
+        if !matches!(batch, EditBatch::Delete(_)) {
             self.shared
                 .refuse_if_held(&edited.record, &edited.overlay)?;
         }

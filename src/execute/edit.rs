@@ -12,7 +12,7 @@ use zipfdb_sql::query::Query;
 
 use super::select::select;
 use crate::api::session::Session;
-use crate::overlay::{Batch, Insertion};
+use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result, Row, Rows, Value};
 
@@ -79,8 +79,8 @@ pub(crate) fn insert(
         });
     }
     let batch = match insert.replace {
-        false => Batch::Insert(rows),
-        true => Batch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect()),
+        false => EditBatch::Insert(rows),
+        true => EditBatch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect()),
     };
     session.edit(&insert.corpus, batch, interrupt)?;
     Ok(Rows::none())
@@ -100,7 +100,7 @@ pub(crate) fn delete(
             files.push(name.as_str().into());
         }
     }
-    session.edit(corpus, Batch::Delete(files), interrupt)?;
+    session.edit(corpus, EditBatch::Delete(files), interrupt)?;
     Ok(Rows::none())
 }
 

@@ -13,7 +13,7 @@ use zipfdb_storage::{Durability, RepairTarget, Salvage, SalvagedCorpus, SegmentR
 use crate::api::database::Database;
 use crate::api::transaction::Transaction;
 use crate::overlay::edits::decode;
-use crate::overlay::{Batch, Insertion};
+use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::start_pool;
 use crate::{Error, Progress, Result};
 
@@ -231,26 +231,26 @@ impl<'a> Rescue<'a> {
     }
 
     /// Makes the edits of a record, file by file, where the files are whole.
-    fn edit(&mut self, batch: &Batch) -> Result<()> {
+    fn edit(&mut self, batch: &EditBatch) -> Result<()> {
         let interrupt = self.database.shared().runtime.interrupt();
         let mut edits = self.begin()?;
         for (file, batch) in by_file(batch) {
             match batch {
-                Batch::Insert(_) if self.lost_files.contains_key(&*file) => continue,
-                Batch::Insert(_) if !self.present.contains(&*file) && self.has_unknown => {
+                EditBatch::Insert(_) if self.lost_files.contains_key(&*file) => continue,
+                EditBatch::Insert(_) if !self.present.contains(&*file) && self.has_unknown => {
                     self.lost.push(format!(
                         "file \"{file}\" of corpus \"{}\": perhaps what it had before it was appended to",
                         self.corpus.name
                     ));
                 }
-                Batch::Insert(_) => {}
-                Batch::Replace(_) | Batch::Delete(_) => {
+                EditBatch::Insert(_) => {}
+                EditBatch::Replace(_) | EditBatch::Delete(_) => {
                     self.lost_files.remove(&*file);
                     let parts = self.parts.remove(&*file).unwrap_or_default();
                     edits.delete_many(&self.corpus.name, &parts)?;
                 }
             }
-            let is_deleted = matches!(batch, Batch::Delete(_));
+            let is_deleted = matches!(batch, EditBatch::Delete(_));
             if is_deleted && !self.present.remove(&*file) {
                 continue; // it was lost
             }
@@ -269,32 +269,32 @@ impl<'a> Rescue<'a> {
 }
 
 /// What a batch does to each file, in order of name. Files know nothing of each other.
-fn by_file(batch: &Batch) -> BTreeMap<Arc<str>, Batch> {
+fn by_file(batch: &EditBatch) -> BTreeMap<Arc<str>, EditBatch> {
     match batch {
-        Batch::Insert(rows) => {
+        EditBatch::Insert(rows) => {
             let mut files: BTreeMap<Arc<str>, Vec<Insertion>> = BTreeMap::new();
             for row in rows {
                 files.entry(row.file.clone()).or_default().push(row.clone());
             }
             let files = files.into_iter();
             files
-                .map(|(file, rows)| (file, Batch::Insert(rows)))
+                .map(|(file, rows)| (file, EditBatch::Insert(rows)))
                 .collect()
         }
-        Batch::Replace(rows) => {
+        EditBatch::Replace(rows) => {
             let mut files: BTreeMap<Arc<str>, Vec<(Arc<str>, Bytes)>> = BTreeMap::new();
             for row in rows {
                 files.entry(row.0.clone()).or_default().push(row.clone());
             }
             let files = files.into_iter();
             files
-                .map(|(file, rows)| (file, Batch::Replace(rows)))
+                .map(|(file, rows)| (file, EditBatch::Replace(rows)))
                 .collect()
         }
-        Batch::Delete(files) => {
+        EditBatch::Delete(files) => {
             let files = files.iter().cloned();
             files
-                .map(|file| (file.clone(), Batch::Delete(vec![file])))
+                .map(|file| (file.clone(), EditBatch::Delete(vec![file])))
                 .collect()
         }
     }

@@ -15,7 +15,7 @@ use super::runtime::sync::Mutex;
 use super::runtime::turns::Turn;
 use crate::Result;
 use crate::answer::StoredView;
-use crate::overlay::{Batch, Insertion, Overlay, StoredFiles, rows_by_file};
+use crate::overlay::{EditBatch, Insertion, Overlay, StoredFiles, rows_by_file};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::reserved;
 
@@ -34,7 +34,7 @@ struct CorpusEdits {
     visible: Overlay,
     visible_at: LogPosition,
     /// What the overlays were made of: what is to be done again when what they rest on is replaced.
-    batches: Vec<(LogPosition, Arc<Batch>)>,
+    batches: Vec<(LogPosition, Arc<EditBatch>)>,
     asked: Asked,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct CorpusCommit {
     pub(crate) corpus: u64,
     /// The tip with the edits of the commit.
     pub(crate) overlay: Overlay,
-    pub(crate) batches: Vec<Arc<Batch>>,
+    pub(crate) batches: Vec<Arc<EditBatch>>,
 }
 
 impl Edits {
@@ -287,7 +287,7 @@ pub(crate) struct Base<'a> {
 struct Rebased {
     corpus: u64,
     overlay: Overlay,
-    batches: Vec<(LogPosition, Arc<Batch>)>,
+    batches: Vec<(LogPosition, Arc<EditBatch>)>,
 }
 
 /// What the log keeps of a batch.
@@ -296,22 +296,22 @@ struct Rebased {
 /// If it is too large, or the statement has to end.
 pub(crate) fn encode(
     corpus: u64,
-    batch: &Batch,
+    batch: &EditBatch,
     interrupt: &Interrupt,
 ) -> Result<LogRecord<'static>> {
     let record = match batch {
-        Batch::Insert(rows) => {
+        EditBatch::Insert(rows) => {
             let rows = until(rows, |row| row.text.len(), interrupt);
             LogRecord::insert(
                 corpus,
                 rows.map(|row| (&*row.file, row.offset, &row.text[..])),
             )
         }
-        Batch::Replace(rows) => {
+        EditBatch::Replace(rows) => {
             let rows = until(rows, |(_, text)| text.len(), interrupt);
             LogRecord::replace(corpus, rows.map(|(file, text)| (&**file, &text[..])))
         }
-        Batch::Delete(files) => {
+        EditBatch::Delete(files) => {
             let files = until(files, |_| 0, interrupt);
             LogRecord::delete(corpus, files.map(|file| &**file))
         }
@@ -338,7 +338,7 @@ fn until<'a, T>(
 ///
 /// # Errors
 /// If the system has no memory for it.
-pub(crate) fn decode(record: &LogRecord<'_>) -> Result<Batch> {
+pub(crate) fn decode(record: &LogRecord<'_>) -> Result<EditBatch> {
     let mut names = Names::default();
     let mut inserted = Vec::new();
     let mut replaced = Vec::new();
@@ -360,11 +360,11 @@ pub(crate) fn decode(record: &LogRecord<'_>) -> Result<Batch> {
     }
     // A record has edits of one kind.
     Ok(if !replaced.is_empty() {
-        Batch::Replace(replaced)
+        EditBatch::Replace(replaced)
     } else if !deleted.is_empty() {
-        Batch::Delete(deleted)
+        EditBatch::Delete(deleted)
     } else {
-        Batch::Insert(inserted)
+        EditBatch::Insert(inserted)
     })
 }
 

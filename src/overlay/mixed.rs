@@ -19,7 +19,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::Result;
-use crate::overlay::{Batch, EditedFile, Insertion, rows_by_file};
+use crate::overlay::{EditBatch, EditedFile, Insertion, rows_by_file};
 use answers::{AskedOperations, BatchKnowledge, Stored, tasks};
 use changes::AskedWords;
 use file::{File, FileBase};
@@ -33,7 +33,7 @@ impl Target<'_> {
     /// # Errors
     /// If an operation names a file that is not there, or a place behind its end, a segment is damaged, or the run is over: then
     /// nothing has happened.
-    pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<Batch>)> {
+    pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<EditBatch>)> {
         let by_file = || rows_by_file(operations.iter().map(Operation::file));
         let (texts, (starts, order)) = rayon::join(|| InsertedTexts::new(operations), by_file);
         let of_files = starts.windows(2).map(|range| &order[range[0]..range[1]]);
@@ -148,7 +148,7 @@ fn batches(
     of_files: &[&[usize]],
     operations: &[Operation<'_>],
     texts: &InsertedTexts,
-) -> Vec<Batch> {
+) -> Vec<EditBatch> {
     let mut file_of = vec![0; operations.len()];
     for (file, indexes) in of_files.iter().enumerate() {
         indexes.iter().for_each(|&index| file_of[index] = file);
@@ -165,7 +165,7 @@ fn batches(
         };
         let (name, last) = &mut files[file_of[index]];
         if *last == Some(batches.len()) {
-            batches.push(Batch::Insert(std::mem::take(&mut rows)));
+            batches.push(EditBatch::Insert(std::mem::take(&mut rows)));
         }
         *last = Some(batches.len());
         rows.push(Insertion {
@@ -175,7 +175,7 @@ fn batches(
         });
     }
     if !rows.is_empty() {
-        batches.push(Batch::Insert(rows));
+        batches.push(EditBatch::Insert(rows));
     }
     batches
 }

@@ -28,7 +28,7 @@ pub(crate) use regions::{
 
 /// Edits of a corpus that are made together. Rows of one see the text as it was before all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Batch {
+pub(crate) enum EditBatch {
     /// Texts to insert. Equal offsets keep the order of rows.
     Insert(Vec<Insertion>),
     /// Files that get a new text, or are created; the last one of a name counts.
@@ -88,13 +88,13 @@ pub(crate) struct Overlay {
 /// What an edit costs in memory beside its text, about.
 const EDIT_BYTES: u64 = 64;
 
-impl Batch {
+impl EditBatch {
     /// The files that it names; one may come several times.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<str>> {
         let (inserted, replaced, deleted) = match self {
-            Batch::Insert(rows) => (&rows[..], &[][..], &[][..]),
-            Batch::Replace(rows) => (&[][..], &rows[..], &[][..]),
-            Batch::Delete(files) => (&[][..], &[][..], &files[..]),
+            EditBatch::Insert(rows) => (&rows[..], &[][..], &[][..]),
+            EditBatch::Replace(rows) => (&[][..], &rows[..], &[][..]),
+            EditBatch::Delete(files) => (&[][..], &[][..], &files[..]),
         };
         let inserted = inserted.iter().map(|row| &row.file);
         let replaced = replaced.iter().map(|(file, _)| file);
@@ -213,15 +213,15 @@ impl Overlay {
     /// If a row names a file that is not there or a place outside its file, and those of `go_on`; then nothing has happened.
     pub(crate) fn apply(
         &mut self,
-        batch: &Batch,
+        batch: &EditBatch,
         stored: &dyn StoredFiles,
         go_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let mut edited = self.clone();
         match batch {
-            Batch::Insert(rows) => edited.insert(rows, stored, go_on)?,
-            Batch::Replace(rows) => edited.replace(rows, stored, go_on)?,
-            Batch::Delete(files) => edited.delete(files, stored, go_on)?,
+            EditBatch::Insert(rows) => edited.insert(rows, stored, go_on)?,
+            EditBatch::Replace(rows) => edited.replace(rows, stored, go_on)?,
+            EditBatch::Delete(files) => edited.delete(files, stored, go_on)?,
         }
         *self = edited;
         Ok(())

@@ -1,4 +1,4 @@
-//! Batch against plain texts that are edited the same way: all answers, after every few edits.
+//! Edits against plain texts that are edited the same way: all answers, after every few edits.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,15 +9,15 @@ use crate::answer::CorpusView;
 use crate::answer::tests::{
     Numbers, TOKENIZERS, Texts, check, segments_of, snapshot_of, stored, text, texts,
 };
-use crate::overlay::{Batch, Insertion};
+use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::device::{Devices, Run};
 use crate::runtime::interrupt::NEVER;
 use crate::segment::cache::Cache;
 
 /// The same edits on plain texts: rows of one batch see the texts before it.
-fn edit(texts: &mut Texts, batch: &Batch) {
+fn edit(texts: &mut Texts, batch: &EditBatch) {
     match batch {
-        Batch::Insert(rows) => {
+        EditBatch::Insert(rows) => {
             let before = texts.clone();
             let mut rows: Vec<(u64, &Insertion)> = (rows.iter())
                 .map(|row| {
@@ -32,12 +32,12 @@ fn edit(texts: &mut Texts, batch: &Batch) {
                 text.splice(at..at, row.text.iter().copied());
             }
         }
-        Batch::Replace(rows) => {
+        EditBatch::Replace(rows) => {
             for (file, text) in rows {
                 texts.insert(file.to_string(), text.to_vec());
             }
         }
-        Batch::Delete(files) => {
+        EditBatch::Delete(files) => {
             for file in files {
                 texts.remove(&**file);
             }
@@ -83,7 +83,7 @@ fn snippet(numbers: &mut Numbers) -> Vec<u8> {
     }
 }
 
-fn some_edits(numbers: &mut Numbers, texts: &Texts) -> Batch {
+fn some_edits(numbers: &mut Numbers, texts: &Texts) -> EditBatch {
     let names: Vec<&String> = texts.keys().collect();
     let any = |numbers: &mut Numbers| -> Arc<str> {
         match names.len() {
@@ -92,11 +92,11 @@ fn some_edits(numbers: &mut Numbers, texts: &Texts) -> Batch {
         }
     };
     match numbers.below(12) {
-        0 if !names.is_empty() => Batch::Delete(vec![any(numbers)]),
-        1 => Batch::Replace(vec![(any(numbers), text(numbers, 300).into())]),
+        0 if !names.is_empty() => EditBatch::Delete(vec![any(numbers)]),
+        1 => EditBatch::Replace(vec![(any(numbers), text(numbers, 300).into())]),
         2 => {
             let name = format!("dir/new{}", numbers.below(4));
-            Batch::Insert(vec![Insertion {
+            EditBatch::Insert(vec![Insertion {
                 file: name.into(),
                 offset: None,
                 text: text(numbers, 100).into(),
@@ -121,7 +121,7 @@ fn some_edits(numbers: &mut Numbers, texts: &Texts) -> Batch {
                     text: Bytes::from(snippet(numbers)),
                 }
             };
-            Batch::Insert((0..rows).map(|_| row(numbers)).collect())
+            EditBatch::Insert((0..rows).map(|_| row(numbers)).collect())
         }
     }
 }
@@ -178,7 +178,7 @@ fn a_large_text_that_is_pending_is_answered_exactly() {
         offset,
         text: text(&mut numbers, 40_000).into(),
     });
-    let batch = Batch::Insert(rows.into());
+    let batch = EditBatch::Insert(rows.into());
     overlay.apply(&batch, &*stored, &mut || Ok(())).unwrap();
     edit(&mut texts, &batch);
     let view = CorpusView::new(stored, overlay, Tokenizer::Unicode, &NEVER).unwrap();
@@ -190,7 +190,7 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
     let batch = |file: &str, text: &'static str| {
         let (file, text) = (file.into(), Bytes::from_static(text.as_bytes()));
         let offset = None;
-        Batch::Insert(vec![Insertion { file, offset, text }])
+        EditBatch::Insert(vec![Insertion { file, offset, text }])
     };
     let mut overlays = [Overlay::default(), Overlay::default()];
     let views = [(); 2].map(|()| {
@@ -237,7 +237,7 @@ fn what_edits_changed_is_not_looked_for_any_more_once_it_is_interrupted() {
         )
         .unwrap(),
     );
-    let batch = Batch::Insert(vec![Insertion {
+    let batch = EditBatch::Insert(vec![Insertion {
         file: "a".into(),
         offset: None,
         text: text(&mut Numbers(500), 40_000).into(),
@@ -270,13 +270,13 @@ fn a_batch_that_is_interrupted_has_done_nothing() {
         text: Bytes::from_static(b"the cat"),
     };
     let mut overlay = Overlay::default();
-    let first = Batch::Insert(vec![row(0)]);
+    let first = EditBatch::Insert(vec![row(0)]);
     overlay.apply(&first, &stored, &mut || Ok(())).unwrap();
     let names = || (0..9u32).map(|number| Arc::from(number.to_string()));
     for batch in [
-        Batch::Insert((0..9).map(row).collect()),
-        Batch::Replace(names().map(|name| (name, Bytes::new())).collect()),
-        Batch::Delete(names().collect()),
+        EditBatch::Insert((0..9).map(row).collect()),
+        EditBatch::Replace(names().map(|name| (name, Bytes::new())).collect()),
+        EditBatch::Delete(names().collect()),
     ] {
         let before = overlay.clone();
         let mut left = 1;
