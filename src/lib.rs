@@ -23,6 +23,7 @@
 
 mod answer;
 mod api;
+mod batch;
 mod bisect;
 mod error;
 mod execute;
@@ -46,6 +47,7 @@ pub use api::rows::{Column, Row, Rows};
 pub use api::snapshot::Snapshot;
 pub use api::statement::Statement;
 pub use api::transaction::Transaction;
+pub use batch::{Batch, BatchColumn, TextColumn, TextDictionary};
 pub use error::{Error, Result};
 pub use execute::{CopyOptions, SegmentCheck};
 pub use maintain::ingest::{Report, Times};

@@ -39,7 +39,7 @@ impl Counts {
     }
 
     /// Appends those of some n-grams to `target`.
-    pub(super) fn append_to(&self, rows: Range<usize>, target: &mut Vec<u64>) {
+    pub(crate) fn append_to(&self, rows: Range<usize>, target: &mut Vec<u64>) {
         match self {
             Counts::OfSegment(counts) => target.extend(counts[rows].iter().copied().map(u64::from)),
             Counts::Merged(counts) => target.extend_from_slice(&counts[rows]),

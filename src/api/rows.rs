@@ -7,6 +7,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Index;
 
+use crate::batch::{Batch, ColumnBuilder};
 use crate::runtime::interrupt::InterruptHandle;
 use crate::{Result, Value};
 
@@ -66,11 +67,42 @@ impl Index<usize> for Row {
 /// It holds the snapshot it reads from, so later changes do not show in it.
 pub struct Rows {
     columns: Vec<Column>,
-    rows: Option<RowIterator>,
+    rows: Option<Box<dyn RowSource>>,
     interrupt: Option<InterruptHandle>,
 }
 
-pub(crate) type RowIterator = Box<dyn Iterator<Item = Result<Row>> + Send>;
+/// Gives the rows of an answer, one by one or as columns; both ways may be mixed.
+pub(crate) trait RowSource: Iterator<Item = Result<Row>> + Send {
+    /// The next rows, at least one and at most `rows_max`; none at the end.
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>>;
+}
+
+/// Rows that some iterator makes.
+struct RowsOf<I>(I);
+
+impl<I: Iterator<Item = Result<Row>>> Iterator for RowsOf<I> {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Result<Row>> {
+        self.0.next()
+    }
+}
+
+impl<I: Iterator<Item = Result<Row>> + Send> RowSource for RowsOf<I> {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        let mut columns: Vec<ColumnBuilder> = Vec::new();
+        let mut rows = 0;
+        for row in self.0.by_ref().take(rows_max) {
+            let values = row?.into_values();
+            columns.resize_with(values.len(), ColumnBuilder::default);
+            let pairs = columns.iter_mut().zip(values);
+            pairs.for_each(|(column, value)| column.push(value));
+            rows += 1;
+        }
+        let columns = columns.into_iter().map(ColumnBuilder::finish).collect();
+        Ok((rows > 0).then(|| Batch::new(columns, rows, None)))
+    }
+}
 
 impl Rows {
     /// The answer of a statement that has none.
@@ -86,6 +118,10 @@ impl Rows {
         columns: Vec<Column>,
         rows: impl Iterator<Item = Result<Row>> + Send + 'static,
     ) -> Rows {
+        Rows::of(columns, RowsOf(rows))
+    }
+
+    pub(crate) fn of(columns: Vec<Column>, rows: impl RowSource + 'static) -> Rows {
         Rows {
             columns,
             rows: Some(Box::new(rows)),
@@ -110,6 +146,23 @@ impl Rows {
     /// The columns; empty if the statement has no answer.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// The next rows as columns: at least one and at most `rows_max` (and one, if that is 0), or none at the end. Words, names of
+    /// files and n-grams come as numbers with a dictionary, which costs a small part of what their texts cost as [`Row`]s. Some
+    /// thousand rows a batch are enough. Batches and rows may be taken in turn.
+    ///
+    /// # Errors
+    /// If a row fails; those before it in the same batch are lost, and there are no more.
+    pub fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        let Some(rows) = &mut self.rows else {
+            return Ok(None);
+        };
+        let batch = rows.next_batch(rows_max.max(1));
+        if !matches!(batch, Ok(Some(_))) {
+            self.rows = None;
+        }
+        batch
     }
 }
 

@@ -78,7 +78,12 @@ pub(crate) fn from_truth(truth: Option<bool>) -> Value {
 
 /// A count or an offset. They are far below 2^63: a database of that size does not exist.
 pub(crate) fn from_count(count: u64) -> Value {
-    Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+    Value::Integer(integer_of_count(count))
+}
+
+/// As `from_count`, the integer alone.
+pub(crate) fn integer_of_count(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// The value with an affinity applied, as before a comparison.

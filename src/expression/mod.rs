@@ -19,7 +19,7 @@ mod text;
 pub(crate) use arithmetic::from_real;
 pub(crate) use compare::compare;
 pub(crate) use convert::{
-    from_count, text_or_blob, to_bytes, to_integer, to_real, truth, whole_number,
+    from_count, integer_of_count, text_or_blob, to_bytes, to_integer, to_real, truth, whole_number,
 };
 pub(crate) use evaluator::Evaluator;
 pub(crate) use filter::{ColumnFilter, FilterSplit};

@@ -116,6 +116,33 @@ impl Program {
         }
     }
 
+    /// The values of the row that expressions depend on, ascending.
+    pub(crate) fn columns(&self, ids: impl IntoIterator<Item = ExpressionId>) -> Vec<usize> {
+        let mut is_used = vec![false; self.nodes.len()];
+        for id in ids {
+            is_used[id.0 as usize] = true;
+        }
+        let mut columns = Vec::new();
+        // Expressions refer only to ones before them.
+        for index in (0..self.nodes.len()).rev() {
+            if !is_used[index] {
+                continue;
+            }
+            match &self.nodes[index] {
+                Node::Constant(_) => {}
+                Node::Row(column) => columns.push(*column),
+                Node::InConstants { operand, .. } => is_used[operand.0 as usize] = true,
+                Node::MatchConstant { text, .. } => is_used[text.0 as usize] = true,
+                Node::Other(expression) => {
+                    operands(expression, |operand| is_used[operand.0 as usize] = true);
+                }
+            }
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
     pub(super) fn node(&self, id: ExpressionId) -> &Node {
         &self.nodes[id.0 as usize]
     }

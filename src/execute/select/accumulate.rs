@@ -95,6 +95,38 @@ impl Accumulator {
         }
     }
 
+    /// Takes integers, each as often as `times` says or else once.
+    pub(super) fn take_integers(
+        &mut self,
+        aggregate: &Aggregate,
+        integers: &[i64],
+        times: Option<&[u64]>,
+    ) {
+        match (&mut *self, times) {
+            (Accumulator::Sum(sum), None) => {
+                sum.count += integers.len() as u64;
+                // Fewer than 2^64 of below 2^63 each.
+                let added = integers.iter().map(|&integer| i128::from(integer)).sum();
+                sum.integers = sum.integers.saturating_add(added);
+            }
+            (Accumulator::Extreme(_), _) => {
+                let best = match aggregate.function {
+                    AggregateFunction::Min => integers.iter().min(),
+                    _ => integers.iter().max(),
+                };
+                if let Some(&best) = best {
+                    self.take(aggregate, &Value::Integer(best), 1);
+                }
+            }
+            (Accumulator::Count(_) | Accumulator::Sum(_), _) => {
+                for (row, &integer) in integers.iter().enumerate() {
+                    let times = times.map_or(1, |times| times[row]);
+                    self.take(aggregate, &Value::Integer(integer), times);
+                }
+            }
+        }
+    }
+
     /// Takes the state of another part of the group.
     pub(super) fn merge(&mut self, aggregate: &Aggregate, other: &Accumulator) {
         match (self, other) {

@@ -5,17 +5,23 @@
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::Aggregation;
+use zipfdb_sql::query::{Aggregate as AggregateCall, Aggregation};
 
+use super::aggregate_unique::counts_rows;
 use super::context::Context;
 use super::groups::{Group, GroupRecord, Groups, read_part};
 use super::key::{KeyOrder, add_key};
-use super::row::{Input, Operator, WeightedRow};
+use super::row::{Input, Operator, RowAtHand, WeightedRow};
+use super::row_numbers::RowNumbers;
 use super::spill::{Merge, Record, SpilledRuns, spill_error_in};
+use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::interrupt::Pace;
 use crate::segment::cache::Reservation;
 use crate::{Result, Value};
+
+/// The part of memory that numbers of rows may take.
+const NUMBERS_SHARE: usize = 4;
 
 /// What stays allocated of a key from one row to the next.
 const KEPT_BYTES_MAX: usize = 64 << 10;
@@ -23,6 +29,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Aggregate {
     state: AggregateState,
     evaluator: Evaluator<Arc<Program>>,
+    program: Arc<Program>,
     aggregation: Aggregation,
     pace: Pace,
     context: Context,
@@ -42,6 +49,41 @@ enum AggregateState {
     Done,
 }
 
+/// What has been taken so far.
+struct TakenGroups {
+    groups: Groups,
+    reservation: Reservation,
+    runs: SpilledRuns,
+    /// The key of the last row.
+    key: Vec<u8>,
+}
+
+/// What an aggregate takes of the rows of a batch.
+enum Argument {
+    /// That they are there.
+    Rows,
+    /// Their values of this column, which are integers.
+    Integers(usize),
+    /// What has to be computed row by row.
+    Computed,
+}
+
+impl Argument {
+    fn of(aggregate: &AggregateCall, program: &Program, batch: &Batch) -> Argument {
+        let column = aggregate
+            .argument
+            .and_then(|argument| program.column(argument));
+        let integers =
+            column.filter(|&column| matches!(batch.columns()[column], BatchColumn::Integers(_)));
+        match (aggregate.distinct || aggregate.filter.is_some(), integers) {
+            (true, _) => Argument::Computed,
+            (false, _) if counts_rows(aggregate, program, batch) => Argument::Rows,
+            (false, Some(column)) => Argument::Integers(column),
+            (false, None) => Argument::Computed,
+        }
+    }
+}
+
 impl Aggregate {
     pub(super) fn new(
         input: Input,
@@ -51,7 +93,8 @@ impl Aggregate {
     ) -> Aggregate {
         Aggregate {
             state: AggregateState::Taking(input),
-            evaluator: Evaluator::of(program),
+            evaluator: Evaluator::of(program.clone()),
+            program,
             aggregation,
             pace: context.pace(),
             context: context.clone(),
@@ -59,37 +102,28 @@ impl Aggregate {
     }
 
     fn take_all(&mut self, mut input: Input) -> Result<AggregateState> {
-        let mut groups = Groups::default();
-        let mut reservation = self.context.reservation();
-        let mut runs = SpilledRuns::new(self.context.memory, &self.context.spill);
-        let mut key = Vec::new();
-        while let Some(row) = input.next()? {
-            self.pace.step()?;
-            self.evaluator.next_row();
-            key.clear();
-            key.shrink_to(KEPT_BYTES_MAX);
-            for part in &self.aggregation.keys {
-                let value = self.evaluator.value(&row.values, part.expression)?;
-                let order = KeyOrder::ascending(part.collation);
-                add_key(value, order, &mut key, &self.context.values)?;
-            }
-            let group = self.group(&mut groups, &key, &row)?;
-            let values = &self.context.values;
-            take_arguments(
-                &mut self.evaluator,
-                &self.aggregation,
-                &row,
-                |index, value| {
-                    let place = (group, index);
-                    groups.take(&self.aggregation, place, value, row.times, values)
-                },
-            )?;
-            reservation.cover(groups.size.min(self.context.memory));
-            if groups.size > self.context.memory {
-                self.spill(&mut groups, &mut runs)?;
-                runs.settle(&mut self.pace)?;
+        let mut taking = TakenGroups {
+            groups: Groups::default(),
+            reservation: self.context.reservation(),
+            runs: SpilledRuns::new(self.context.memory, &self.context.spill),
+            key: Vec::new(),
+        };
+        match input.has_columns() {
+            true => self.take_columns(input, &mut taking)?,
+            false => {
+                while let Some(row) = input.next()? {
+                    self.pace.step()?;
+                    self.take_row(&row.values, row.times, &mut taking)?;
+                    self.make_room(&mut taking, 0)?;
+                }
             }
         }
+        let TakenGroups {
+            mut groups,
+            reservation,
+            mut runs,
+            ..
+        } = taking;
         if runs.is_empty() {
             let mut groups = groups.into_groups();
             if groups.is_empty() && self.aggregation.keys.is_empty() {
@@ -108,18 +142,171 @@ impl Aggregate {
         Ok(AggregateState::Merged { merge, next })
     }
 
+    /// Adds a row to its group, and says which that is.
+    fn take_row(&mut self, row: &[Value], times: u64, taking: &mut TakenGroups) -> Result<usize> {
+        self.evaluator.next_row();
+        let TakenGroups { groups, key, .. } = taking;
+        key.clear();
+        key.shrink_to(KEPT_BYTES_MAX);
+        for part in &self.aggregation.keys {
+            let value = self.evaluator.value(row, part.expression)?;
+            let order = KeyOrder::ascending(part.collation);
+            add_key(value, order, key, &self.context.values)?;
+        }
+        let group = self.group(groups, key, row)?;
+        let (aggregation, values) = (&self.aggregation, &self.context.values);
+        take_arguments(&mut self.evaluator, aggregation, row, |index, value| {
+            groups.take(aggregation, (group, index), value, times, values)
+        })?;
+        Ok(group)
+    }
+
+    /// Writes groups to a run if they, and so many bytes more, do not fit into memory; says whether it did.
+    fn make_room(&mut self, taking: &mut TakenGroups, more: usize) -> Result<bool> {
+        let TakenGroups {
+            groups,
+            reservation,
+            runs,
+            ..
+        } = taking;
+        let size = groups.size.saturating_add(more);
+        reservation.cover(size.min(self.context.memory));
+        if size <= self.context.memory || groups.is_empty() {
+            return Ok(false);
+        }
+        self.spill(groups, runs)?;
+        runs.settle(&mut self.pace)?;
+        Ok(true)
+    }
+
+    /// Takes batches: a row whose numbers were met before is of the same group, and its key is not made again.
+    fn take_columns(&mut self, mut input: Input, taking: &mut TakenGroups) -> Result<()> {
+        let program = self.program.clone();
+        let aggregation = self.aggregation.clone();
+        let keys = aggregation.keys.iter().map(|key| key.expression);
+        let mut numbers = RowNumbers::new(
+            program.columns(keys.clone()),
+            self.context.memory / NUMBERS_SHARE,
+        );
+        let arguments = (aggregation.aggregates.iter())
+            .flat_map(|aggregate| aggregate.argument.into_iter().chain(aggregate.filter));
+        let mut for_arguments = RowAtHand::new(program.columns(arguments.clone()));
+        let mut for_all = RowAtHand::new(program.columns(keys.chain(arguments)));
+        while let Some(batch) = input.next_batch(BATCH_ROWS)? {
+            let has_numbers = numbers.takes(&batch);
+            let is_one = aggregation.keys.is_empty();
+            let ways = aggregation.aggregates.iter();
+            let ways = ways.map(|aggregate| Argument::of(aggregate, &program, &batch));
+            let ways: Vec<Argument> = ways.collect();
+            let mut first = 0;
+            if is_one && let Some(group) = taking.groups.find(&[]) {
+                first = self.take_whole(&batch, &ways, group, &mut taking.groups)?;
+            }
+            for row in first..batch.len() {
+                self.pace.step()?;
+                let times = batch.times_of(row);
+                let known = match has_numbers {
+                    true => numbers.find(&batch, row),
+                    false => None,
+                };
+                match known {
+                    Some(group) => {
+                        let place = (&batch, row);
+                        self.take_known(
+                            place,
+                            &ways,
+                            group,
+                            &mut for_arguments,
+                            &mut taking.groups,
+                        )?;
+                    }
+                    None => {
+                        let group = self.take_row(for_all.at(&batch, row), times, taking)?;
+                        if has_numbers {
+                            numbers.remember(&batch, row, group);
+                        }
+                    }
+                }
+                if self.make_room(taking, numbers.bytes())? {
+                    numbers.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes all rows of a batch into one group, if their columns tell all that it needs; says how many it took.
+    fn take_whole(
+        &mut self,
+        batch: &Batch,
+        ways: &[Argument],
+        group: usize,
+        groups: &mut Groups,
+    ) -> Result<usize> {
+        if ways.iter().any(|way| matches!(way, Argument::Computed)) {
+            return Ok(0);
+        }
+        self.pace.work(batch.len() * size_of::<u64>())?;
+        for (index, way) in ways.iter().enumerate() {
+            let place = (group, index);
+            match way {
+                Argument::Rows => {
+                    let one = Value::Integer(1);
+                    let values = &self.context.values;
+                    groups.take(&self.aggregation, place, &one, batch.total(), values)?;
+                }
+                Argument::Integers(column) => {
+                    if let BatchColumn::Integers(integers) = &batch.columns()[*column] {
+                        let times = batch.times.as_deref();
+                        groups.take_integers(&self.aggregation, place, integers, times);
+                    }
+                }
+                Argument::Computed => {}
+            }
+        }
+        Ok(batch.len())
+    }
+
+    /// Adds a row of a batch to the group that it is of.
+    fn take_known(
+        &mut self,
+        (batch, row): (&Batch, usize),
+        ways: &[Argument],
+        group: usize,
+        at_hand: &mut RowAtHand,
+        groups: &mut Groups,
+    ) -> Result<()> {
+        let (times, values) = (batch.times_of(row), &self.context.values);
+        let aggregation = &self.aggregation;
+        if ways.iter().any(|way| matches!(way, Argument::Computed)) {
+            self.evaluator.next_row();
+            let row = at_hand.at(batch, row);
+            return take_arguments(&mut self.evaluator, aggregation, row, |index, value| {
+                groups.take(aggregation, (group, index), value, times, values)
+            });
+        }
+        for (index, way) in ways.iter().enumerate() {
+            let value = match way {
+                Argument::Integers(column) => batch.columns()[*column].value(row),
+                Argument::Rows | Argument::Computed => Value::Integer(1),
+            };
+            groups.take(aggregation, (group, index), &value, times, values)?;
+        }
+        Ok(())
+    }
+
     /// The group of a row, whose key is `key`.
-    fn group(&mut self, groups: &mut Groups, key: &[u8], row: &WeightedRow) -> Result<usize> {
+    fn group(&mut self, groups: &mut Groups, key: &[u8], row: &[Value]) -> Result<usize> {
         if let Some(group) = groups.find(key) {
             for (index, part) in self.aggregation.keys.iter().enumerate() {
-                let value = self.evaluator.value(&row.values, part.expression)?;
+                let value = self.evaluator.value(row, part.expression)?;
                 groups.show(group, index, value);
             }
             return Ok(group);
         }
         let parts = self.aggregation.keys.iter();
         let keys = parts.map(|part| {
-            let value = self.evaluator.value(&row.values, part.expression)?;
+            let value = self.evaluator.value(row, part.expression)?;
             self.context.values.copy(value)
         });
         let keys = keys.collect::<Result<_>>()?;
@@ -193,18 +380,18 @@ impl Operator for Aggregate {
 pub(super) fn take_arguments(
     evaluator: &mut Evaluator<Arc<Program>>,
     aggregation: &Aggregation,
-    row: &WeightedRow,
+    row: &[Value],
     mut take: impl FnMut(usize, &Value) -> Result<()>,
 ) -> Result<()> {
     for (index, aggregate) in aggregation.aggregates.iter().enumerate() {
         if let Some(filter) = aggregate.filter
-            && !evaluator.are_true(&row.values, &[filter])?
+            && !evaluator.are_true(row, &[filter])?
         {
             continue;
         }
         match aggregate.argument {
             None => take(index, &Value::Integer(1))?,
-            Some(argument) => match evaluator.value(&row.values, argument)? {
+            Some(argument) => match evaluator.value(row, argument)? {
                 Value::Null => {}
                 value => take(index, value)?,
             },

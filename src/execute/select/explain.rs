@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::row::{Input, Operator, WeightedRow};
 use crate::Result;
+use crate::batch::Batch;
 use crate::runtime::device::Log;
 
 /// Says what an operator or a scan does.
@@ -157,5 +158,23 @@ impl Operator for Measured {
             self.measure.rows.fetch_add(row.times, Ordering::Relaxed);
         }
         row
+    }
+
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        let start = Instant::now();
+        let batch = self.operator.next_batch(rows_max);
+        // 500 years fit.
+        let taken = start.elapsed().as_nanos() as u64;
+        self.measure.nanoseconds.fetch_add(taken, Ordering::Relaxed);
+        if let Ok(Some(batch)) = &batch {
+            self.measure
+                .rows
+                .fetch_add(batch.total(), Ordering::Relaxed);
+        }
+        batch
+    }
+
+    fn has_columns(&self) -> bool {
+        self.operator.has_columns()
     }
 }

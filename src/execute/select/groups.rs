@@ -199,6 +199,20 @@ impl Groups {
         Ok(())
     }
 
+    /// Takes integers, each as often as `times` says or else once, for an aggregate that is not DISTINCT.
+    pub(super) fn take_integers(
+        &mut self,
+        aggregation: &Aggregation,
+        (group, index): (usize, usize),
+        integers: &[i64],
+        times: Option<&[u64]>,
+    ) {
+        let state = &mut self.groups[group].states[index];
+        let before = state.size();
+        state.take_integers(&aggregation.aggregates[index], integers, times);
+        self.size = self.size + state.size() - before;
+    }
+
     pub(super) fn into_groups(self) -> Vec<Group> {
         self.groups
     }

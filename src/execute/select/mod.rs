@@ -21,11 +21,14 @@ mod limit;
 mod ordered;
 mod project;
 mod row;
+mod row_numbers;
 mod scan;
 mod sort;
+mod sort_numbers;
 mod sorter;
 mod spill;
 mod values;
+mod word_order;
 
 use std::sync::Arc;
 
@@ -35,8 +38,9 @@ use self::build::{Builder, OpenScan};
 use self::context::{Context, KnownLookups};
 use self::explain::Plan;
 use self::row::Input;
-use crate::api::rows::{Column, Row, Rows};
+use crate::api::rows::{Column, Row, RowSource, Rows};
 use crate::api::session::Session;
+use crate::batch::{Batch, BatchColumn};
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::{Result, Value};
 
@@ -81,11 +85,11 @@ fn select_from(
         batch_end: 0,
         queries: queries.into_iter(),
         input: None,
-        row: None,
+        rest: None,
     };
     // So that what is wrong with a query is known before its rows are asked for.
     answers.begin()?;
-    Ok(Rows::new(columns, answers).with_interrupt(handle))
+    Ok(Rows::of(columns, answers).with_interrupt(handle))
 }
 
 /// EXPLAIN: the operators of a query as an indented tree, one line a row. With `analyze` the query runs first.
@@ -135,8 +139,8 @@ struct QueryRows {
     queries: std::vec::IntoIter<Query>,
     /// The query that gives rows.
     input: Option<Input>,
-    /// A row that is to be given this often.
-    row: Option<(Vec<Value>, u64)>,
+    /// Rows that come before those of the input.
+    rest: Option<RestOfBatch>,
     pace: Pace,
 }
 
@@ -168,27 +172,102 @@ impl QueryRows {
         Ok(true)
     }
 
-    fn row(&mut self) -> Result<Option<Row>> {
-        self.pace.step()?;
-        let (values, times) = loop {
-            if let Some(row) = self.row.take() {
-                break row;
-            }
+    /// What the input gives next, by `ask`; none at the end of all queries.
+    fn ask<A>(&mut self, ask: impl Fn(&mut Input) -> Result<Option<A>>) -> Result<Option<A>> {
+        loop {
             let Some(input) = &mut self.input else {
                 match self.begin()? {
                     true => continue,
                     false => return Ok(None),
                 }
             };
-            match input.next()? {
-                Some(row) => break (row.values, row.times),
+            match ask(input)? {
+                Some(answer) => return Ok(Some(answer)),
                 None => self.input = None,
             }
-        };
-        if times > 1 {
-            self.row = Some((values.clone(), times - 1));
         }
-        Ok(Some(Row::new(values)))
+    }
+
+    fn row(&mut self) -> Result<Option<Row>> {
+        self.pace.step()?;
+        if let Some(rest) = &mut self.rest {
+            match rest.take() {
+                Some(row) => return Ok(Some(Row::new(rest.batch.row(row)))),
+                None => self.rest = None,
+            }
+        }
+        let Some(row) = self.ask(|input| input.next())? else {
+            return Ok(None);
+        };
+        if row.times > 1 {
+            self.rest = Some(RestOfBatch {
+                batch: batch_of(row.values.clone()),
+                row: 0,
+                given: 0,
+                times: vec![row.times - 1],
+            });
+        }
+        Ok(Some(Row::new(row.values)))
+    }
+}
+
+/// Rows of a batch, each as often as it occurs.
+struct RestOfBatch {
+    batch: Batch,
+    times: Vec<u64>,
+    /// The row that comes next, and how often it has been given.
+    row: usize,
+    given: u64,
+}
+
+impl RestOfBatch {
+    /// The row that comes next.
+    fn take(&mut self) -> Option<usize> {
+        while *self.times.get(self.row)? <= self.given {
+            self.row += 1;
+            self.given = 0;
+        }
+        self.given += 1;
+        Some(self.row)
+    }
+}
+
+/// One row as columns.
+fn batch_of(values: Vec<Value>) -> Batch {
+    let columns = values
+        .into_iter()
+        .map(|value| BatchColumn::Values(vec![value]));
+    Batch::new(columns.collect(), 1, None)
+}
+
+impl RowSource for QueryRows {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.pace.step()?;
+        loop {
+            if let Some(rest) = &mut self.rest {
+                // A batch has fewer rows than 2^32.
+                let rows = std::iter::from_fn(|| rest.take()).map(|row| row as u32);
+                let rows: Vec<u32> = rows.take(rows_max).collect();
+                if !rows.is_empty() {
+                    return Ok(Some(rest.batch.select(&rows)));
+                }
+                self.rest = None;
+            }
+            let Some(mut batch) = self.ask(|input| input.next_batch(rows_max))? else {
+                return Ok(None);
+            };
+            match batch.times.take() {
+                Some(times) if times.iter().any(|&times| times > 1) => {
+                    self.rest = Some(RestOfBatch {
+                        batch,
+                        times,
+                        row: 0,
+                        given: 0,
+                    });
+                }
+                _ => return Ok(Some(batch)),
+            }
+        }
     }
 }
 

@@ -23,7 +23,8 @@ use super::selection::{FileSelection, WordSelection};
 use super::words::{Grain, describe_strategy, size_of_segments};
 use crate::answer::{CorpusView, CountedNgrams, Ngram, Occurrence, Top, WordStream};
 use crate::api::snapshot::Snapshot;
-use crate::expression::{ColumnFilter, from_count, text_or_blob};
+use crate::batch::{Batch, BatchColumn, TextDictionary};
+use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
 use crate::strategy::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::{Result, Value};
@@ -642,37 +643,6 @@ impl NgramTask {
         self.fold(&mut counted, interrupt)?;
         Ok(NgramRows::Counted(counted.into_iter()))
     }
-
-    /// The row of an n-gram, if its place is wanted. `offset` is worked out only where it is asked for.
-    fn row(
-        &self,
-        words: &[u32],
-        file: u32,
-        times: u64,
-        position: u64,
-        offset: impl Fn() -> Result<u64>,
-    ) -> Result<Option<WeightedRow>> {
-        let value = |column| {
-            Ok(match column {
-                NgramsColumn::Ngram => self.text(words),
-                NgramsColumn::File => {
-                    Value::Text(self.snapshot.files()[file as usize].name.clone())
-                }
-                NgramsColumn::Position => from_count(position),
-                NgramsColumn::Offset => from_count(offset()?),
-            })
-        };
-        for filter in &self.place_filters {
-            if !filter.matches(&value(NgramsColumn::ALL[filter.column()])?)? {
-                return Ok(None);
-            }
-        }
-        let values = self.columns.iter().map(|&column| value(column));
-        Ok(Some(WeightedRow {
-            values: values.collect::<Result<_>>()?,
-            times,
-        }))
-    }
 }
 
 /// The n-grams of n words that these values name and whose words the corpus has.
@@ -717,150 +687,330 @@ fn named(view: &CorpusView, values: &[Value], n: usize) -> Result<Vec<Arc<[u32]>
     Ok(named)
 }
 
-impl Operator for NgramsScan {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let task = &self.task;
-        let rows = match &mut self.rows {
-            Some(rows) => rows,
-            none => none.insert(task.start(&self.interrupt)?),
+/// Rows that become a batch, by column.
+#[derive(Default)]
+struct NgramRowNumbers {
+    /// `[rows * n]`.
+    words: Vec<u32>,
+    files: Vec<u32>,
+    times: Vec<u64>,
+    positions: Vec<i64>,
+    offsets: Vec<i64>,
+}
+
+/// A row, before its values are made.
+struct NgramRow<'a> {
+    words: &'a [u32],
+    file: u32,
+    times: u64,
+    position: u64,
+    /// None if it is worked out only where it is asked for.
+    offset: Option<u64>,
+}
+
+impl NgramRow<'_> {
+    /// Of a count.
+    fn counted(words: &[u32], file: u32, times: u64) -> NgramRow<'_> {
+        NgramRow {
+            words,
+            file,
+            times,
+            position: 0,
+            offset: Some(0),
+        }
+    }
+}
+
+impl NgramTask {
+    /// Works out the byte where an n-gram begins, if that is not known yet.
+    fn offset(&self, row: &NgramRow<'_>, interrupt: &Interrupt) -> Result<u64> {
+        let (file, position) = (row.file, row.position);
+        let view = self.snapshot.view();
+        match row.offset {
+            Some(offset) => Ok(offset),
+            None if view.can_tell_offsets_now(file as usize) => view.offset_of_word(file, position),
+            None => (self.snapshot).ask(interrupt, move |view, _| {
+                view.offset_of_word(file, position)
+            }),
+        }
+    }
+
+    /// Whether the place of a row is wanted.
+    fn is_wanted(&self, row: &NgramRow<'_>, interrupt: &Interrupt) -> Result<bool> {
+        for filter in &self.place_filters {
+            let column = NgramsColumn::ALL[filter.column()];
+            if !filter.matches(&self.value(row, column, interrupt)?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn value(
+        &self,
+        row: &NgramRow<'_>,
+        column: NgramsColumn,
+        interrupt: &Interrupt,
+    ) -> Result<Value> {
+        Ok(match column {
+            NgramsColumn::Ngram => self.text(row.words),
+            NgramsColumn::File => {
+                Value::Text(self.snapshot.files()[row.file as usize].name.clone())
+            }
+            NgramsColumn::Position => from_count(row.position),
+            NgramsColumn::Offset => from_count(self.offset(row, interrupt)?),
+        })
+    }
+
+    /// The values of a row whose place is wanted.
+    fn values(&self, row: &NgramRow<'_>, interrupt: &Interrupt) -> Result<WeightedRow> {
+        let columns = self.columns.iter();
+        let values = columns.map(|&column| self.value(row, column, interrupt));
+        Ok(WeightedRow {
+            values: values.collect::<Result<_>>()?,
+            times: row.times,
+        })
+    }
+
+    /// Appends a row whose place is wanted.
+    fn push(
+        &self,
+        row: &NgramRow<'_>,
+        rows: &mut NgramRowNumbers,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        rows.words.extend_from_slice(row.words);
+        rows.files.push(row.file);
+        rows.times.push(row.times);
+        rows.positions.push(integer_of_count(row.position));
+        let offset = match self.columns.contains(&NgramsColumn::Offset) {
+            true => self.offset(row, interrupt)?,
+            false => 0,
         };
-        loop {
-            match rows {
-                NgramRows::Counted(rows) => {
-                    let Some(CountedNgram { words, file, times }) = rows.next() else {
-                        return Ok(None);
-                    };
-                    return task.row(&words, file, times, 0, || Ok(0));
-                }
-                NgramRows::Table { parts, next } => {
-                    let Some(part) = parts.front() else {
-                        return Ok(None);
-                    };
-                    let row = *next..*next + 1;
-                    let times = (row.start < part.len()).then(|| part.counts.get(row.start));
-                    let Some(times) = times else {
-                        parts.pop_front();
-                        *next = 0;
-                        continue;
-                    };
-                    *next = row.end;
-                    let words = &part.words[row.start * task.n..row.end * task.n];
-                    if row.start.is_multiple_of(BUFFER) {
-                        self.interrupt.check()?;
-                    }
-                    if task.passes(words)?
-                        && let Some(row) = task.row(words, 0, times, 0, || Ok(0))?
-                    {
-                        return Ok(Some(row));
-                    }
-                }
-                NgramRows::FileTable {
-                    parts,
-                    ngram,
-                    entry,
-                } => {
-                    let Some(part) = parts.front() else {
-                        return Ok(None);
-                    };
-                    if *ngram == part.files.rows() {
-                        parts.pop_front();
-                        (*ngram, *entry) = (0, 0);
-                        continue;
-                    }
-                    let words = &part.words[*ngram * task.n..(*ngram + 1) * task.n];
-                    let row = part.files.row(*ngram);
-                    // Conditions on the n-gram are decided once, before its first file.
-                    if *entry == row.len() || (*entry == 0 && !task.passes(words)?) {
-                        (*ngram, *entry) = (*ngram + 1, 0);
-                        if ngram.is_multiple_of(BUFFER) {
-                            self.interrupt.check()?;
-                        }
-                        continue;
-                    }
-                    let (file, times) = row[*entry];
-                    *entry += 1;
-                    if let Some(row) = task.row(words, file, u64::from(times), 0, || Ok(0))? {
-                        return Ok(Some(row));
-                    }
-                }
-                NgramRows::Large(rows) => {
-                    let Some(row) = rows.next()? else {
-                        return Ok(None);
-                    };
-                    let (words, file, times) = (row.words(task.n), row.file, row.times);
-                    if task.passes(words)?
-                        && let Some(row) = task.row(words, file, times, 0, || Ok(0))?
-                    {
-                        return Ok(Some(row));
-                    }
-                }
-                NgramRows::LargeByText(rows) => {
-                    let Some(row) = rows.next()? else {
-                        return Ok(None);
-                    };
-                    let (words, file, times) = (row.words(task.n), row.file, row.times);
-                    if let Some(row) = task.row(words, file, times, 0, || Ok(0))? {
-                        return Ok(Some(row));
-                    }
-                }
-                NgramRows::Found(places) => {
-                    let Some((words, file, position)) = places.next() else {
-                        return Ok(None);
-                    };
-                    let view = task.snapshot.view();
-                    let offset = || match view.can_tell_offsets_now(file as usize) {
-                        true => view.offset_of_word(file, position),
-                        false => (task.snapshot).ask(&self.interrupt, move |view, _| {
-                            view.offset_of_word(file, position)
-                        }),
-                    };
-                    if let Some(row) = task.row(&words, file, 1, position, offset)? {
-                        return Ok(Some(row));
-                    }
-                }
-                NgramRows::Stream {
-                    stream,
-                    buffer,
-                    next,
-                    has_more,
-                    window,
-                } => {
-                    let Some(&occurrence) = buffer.get(*next) else {
-                        if !*has_more {
-                            return Ok(None);
-                        }
-                        self.interrupt.check()?;
-                        buffer.clear();
-                        *next = 0;
-                        let snapshot = &task.snapshot;
-                        *has_more = stream.fill_until(buffer, BUFFER, snapshot, &self.interrupt)?;
-                        continue;
-                    };
-                    *next += 1;
-                    if window
-                        .front()
-                        .is_some_and(|first| first.file != occurrence.file)
-                    {
-                        window.clear();
-                    }
-                    if window.len() == task.n {
-                        window.pop_front();
-                    }
-                    window.push_back(occurrence);
-                    if window.len() < task.n {
-                        continue;
-                    }
-                    let words: Vec<u32> = window.iter().map(|word| word.word).collect();
-                    let first = window[0];
-                    if task.passes(&words)?
-                        && let Some(row) =
-                            task.row(&words, first.file, 1, first.position, || Ok(first.offset))?
-                    {
-                        return Ok(Some(row));
+        rows.offsets.push(integer_of_count(offset));
+        Ok(())
+    }
+
+    /// The batch of some rows.
+    fn batch(&self, mut rows: NgramRowNumbers) -> Batch {
+        let view = self.snapshot.view();
+        let count = rows.times.len();
+        let columns = self.columns.iter().map(|column| match column {
+            NgramsColumn::Ngram => BatchColumn::Ngrams {
+                n: self.n,
+                indices: std::mem::take(&mut rows.words),
+                dictionary: TextDictionary::words(view),
+            },
+            NgramsColumn::File => BatchColumn::Words {
+                indices: std::mem::take(&mut rows.files),
+                dictionary: TextDictionary::files(view),
+            },
+            NgramsColumn::Position => BatchColumn::Integers(std::mem::take(&mut rows.positions)),
+            NgramsColumn::Offset => BatchColumn::Integers(std::mem::take(&mut rows.offsets)),
+        });
+        Batch::new(columns.collect(), count, Some(rows.times))
+    }
+}
+
+impl NgramsScan {
+    /// Hands the rows that come next to `take`, which says whether it wants another.
+    fn rows(
+        &mut self,
+        mut take: impl FnMut(&NgramTask, &NgramRow<'_>, &Interrupt) -> Result<bool>,
+    ) -> Result<()> {
+        let NgramsScan {
+            task,
+            rows,
+            interrupt,
+        } = self;
+        let rows = match rows {
+            Some(rows) => rows,
+            none => none.insert(task.start(interrupt)?),
+        };
+        let mut take = |row: NgramRow<'_>| match task.is_wanted(&row, interrupt)? {
+            true => take(task, &row, interrupt),
+            false => Ok(true),
+        };
+        match rows {
+            NgramRows::Counted(rows) => {
+                for CountedNgram { words, file, times } in rows {
+                    if !take(NgramRow::counted(&words, file, times))? {
+                        return Ok(());
                     }
                 }
             }
+            NgramRows::Table { parts, next } => {
+                while let Some(part) = parts.front() {
+                    while *next < part.len() {
+                        let row = *next;
+                        *next += 1;
+                        if row.is_multiple_of(BUFFER) {
+                            interrupt.check()?;
+                        }
+                        let words = &part.words[row * task.n..(row + 1) * task.n];
+                        if task.passes(words)?
+                            && !take(NgramRow::counted(words, 0, part.counts.get(row)))?
+                        {
+                            return Ok(());
+                        }
+                    }
+                    parts.pop_front();
+                    *next = 0;
+                }
+            }
+            NgramRows::FileTable {
+                parts,
+                ngram,
+                entry,
+            } => {
+                while let Some(part) = parts.front() {
+                    while *ngram < part.files.rows() {
+                        let words = &part.words[*ngram * task.n..(*ngram + 1) * task.n];
+                        let row = part.files.row(*ngram);
+                        // Conditions on the n-gram are decided once, before its first file.
+                        if *entry == row.len() || (*entry == 0 && !task.passes(words)?) {
+                            (*ngram, *entry) = (*ngram + 1, 0);
+                            if ngram.is_multiple_of(BUFFER) {
+                                interrupt.check()?;
+                            }
+                            continue;
+                        }
+                        let (file, times) = row[*entry];
+                        *entry += 1;
+                        if !take(NgramRow::counted(words, file, u64::from(times)))? {
+                            return Ok(());
+                        }
+                    }
+                    parts.pop_front();
+                    (*ngram, *entry) = (0, 0);
+                }
+            }
+            NgramRows::Large(rows) => {
+                while let Some(row) = rows.next()? {
+                    let words = row.words(task.n);
+                    if task.passes(words)? && !take(NgramRow::counted(words, row.file, row.times))?
+                    {
+                        return Ok(());
+                    }
+                }
+            }
+            NgramRows::LargeByText(rows) => {
+                while let Some(row) = rows.next()? {
+                    let words = row.words(task.n);
+                    if !take(NgramRow::counted(words, row.file, row.times))? {
+                        return Ok(());
+                    }
+                }
+            }
+            NgramRows::Found(places) => {
+                for (words, file, position) in places {
+                    let row = NgramRow {
+                        words: &words,
+                        file,
+                        times: 1,
+                        position,
+                        offset: None,
+                    };
+                    if !take(row)? {
+                        return Ok(());
+                    }
+                }
+            }
+            NgramRows::Stream {
+                stream,
+                buffer,
+                next,
+                has_more,
+                window,
+            } => loop {
+                let Some(&occurrence) = buffer.get(*next) else {
+                    if !*has_more {
+                        return Ok(());
+                    }
+                    interrupt.check()?;
+                    buffer.clear();
+                    *next = 0;
+                    *has_more = stream.fill_until(buffer, BUFFER, &task.snapshot, interrupt)?;
+                    continue;
+                };
+                *next += 1;
+                let first = window.front();
+                if first.is_some_and(|first| first.file != occurrence.file) {
+                    window.clear();
+                }
+                if window.len() == task.n {
+                    window.pop_front();
+                }
+                window.push_back(occurrence);
+                if window.len() < task.n {
+                    continue;
+                }
+                let words: Vec<u32> = window.iter().map(|word| word.word).collect();
+                let first = window[0];
+                let row = NgramRow {
+                    words: &words,
+                    file: first.file,
+                    times: 1,
+                    position: first.position,
+                    offset: Some(first.offset),
+                };
+                if task.passes(&words)? && !take(row)? {
+                    return Ok(());
+                }
+            },
         }
+        Ok(())
+    }
+
+    /// Rows of a table that are all wanted, copied as they lie there; none if these are other rows.
+    fn whole_rows(&mut self, rows_max: usize) -> Option<NgramRowNumbers> {
+        let NgramsScan { task, rows, .. } = self;
+        let Some(NgramRows::Table { parts, next }) = rows else {
+            return None;
+        };
+        if !task.ngram_filters.is_empty() || !task.place_filters.is_empty() {
+            return None;
+        }
+        while parts.front().is_some_and(|part| *next == part.len()) {
+            parts.pop_front();
+            *next = 0;
+        }
+        let mut taken = NgramRowNumbers::default();
+        if let Some(part) = parts.front() {
+            let these = *next..part.len().min(next.saturating_add(rows_max));
+            *next = these.end;
+            taken.words = part.words[these.start * task.n..these.end * task.n].to_vec();
+            part.counts.append_to(these, &mut taken.times);
+        }
+        Some(taken)
+    }
+}
+
+impl Operator for NgramsScan {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        let mut taken = None;
+        self.rows(|task, row, interrupt| {
+            taken = Some(task.values(row, interrupt)?);
+            Ok(false)
+        })?;
+        Ok(taken)
+    }
+
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.interrupt.check()?;
+        let rows_max = rows_max.max(1);
+        let mut taken = self.whole_rows(rows_max).unwrap_or_default();
+        if taken.times.is_empty() {
+            self.rows(|task, row, interrupt| {
+                task.push(row, &mut taken, interrupt)?;
+                Ok(taken.times.len() < rows_max)
+            })?;
+        }
+        Ok((!taken.times.is_empty()).then(|| self.task.batch(taken)))
+    }
+
+    fn has_columns(&self) -> bool {
+        true
     }
 }
 

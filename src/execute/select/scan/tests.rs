@@ -103,6 +103,20 @@ fn values(rows: Rows) -> Vec<Vec<Value>> {
     rows.map(|row| row.unwrap().into_values()).collect()
 }
 
+/// The values of all rows, taken as columns and now and then as a row.
+fn batched(mut rows: Rows) -> Vec<Vec<Value>> {
+    let mut values = Vec::new();
+    for size in [1, 7, 4096, 2].into_iter().cycle() {
+        let Some(batch) = rows.next_batch(size).unwrap() else {
+            break;
+        };
+        assert!((1..=size).contains(&batch.len()));
+        values.extend((0..batch.len()).map(|row| batch.row(row)));
+        values.extend(rows.next().map(|row| row.unwrap().into_values()));
+    }
+    values
+}
+
 fn sorted(mut rows: Vec<Vec<Value>>) -> Vec<String> {
     let mut rows: Vec<String> = rows.drain(..).map(|row| format!("{row:?}")).collect();
     rows.sort();
@@ -132,12 +146,15 @@ fn check(database: &Database, sql: &str) -> usize {
     let mut answers = 0;
     for strategy in std::iter::once(None).chain(Strategy::ALL.map(Some)) {
         settings.lock().set(Setting::Strategy(strategy));
-        let rows = match select_from(
-            database.inner(),
-            vec![query.clone()],
-            open,
-            &database.inner().shared().runtime.interrupt(),
-        ) {
+        let answer = || {
+            select_from(
+                database.inner(),
+                vec![query.clone()],
+                open,
+                &database.inner().shared().runtime.interrupt(),
+            )
+        };
+        let rows = match answer() {
             Ok(rows) => rows,
             Err(error) => {
                 assert!(strategy.is_some(), "{sql}: {error}");
@@ -148,16 +165,17 @@ fn check(database: &Database, sql: &str) -> usize {
                 continue;
             }
         };
-        let found = values(rows);
-        let found: Vec<String> = if is_ordered {
-            found.iter().map(|row| format!("{row:?}")).collect()
-        } else {
-            sorted(found)
-        };
-        assert!(
-            found == expected,
-            "{sql} by {strategy:?}\nfound    {found:?}\nexpected {expected:?}"
-        );
+        for found in [values(rows), batched(answer().unwrap())] {
+            let found: Vec<String> = if is_ordered {
+                found.iter().map(|row| format!("{row:?}")).collect()
+            } else {
+                sorted(found)
+            };
+            assert!(
+                found == expected,
+                "{sql} by {strategy:?}\nfound    {found:?}\nexpected {expected:?}"
+            );
+        }
         answers += 1;
     }
     settings.lock().set(Setting::Strategy(None));

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zipfdb_kernels::CountTable;
 use zipfdb_sql::query::WordsColumn;
 use zipfdb_sql::setting::Strategy;
 
@@ -18,7 +19,8 @@ use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn
 use super::selection::{FileSelection, WordSelection, is_text};
 use crate::answer::{Occurrence, Top, WordStream};
 use crate::api::snapshot::Snapshot;
-use crate::expression::{ColumnFilter, from_count, text_or_blob};
+use crate::batch::{Batch, BatchColumn, TextDictionary};
+use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::segment::Unit;
 use crate::strategy::{Candidate, Size, Task as Work, choose};
@@ -74,6 +76,13 @@ struct CountedWord {
 /// Where rows come from, once they have begun.
 enum WordRows {
     Counted(std::vec::IntoIter<CountedWord>),
+    /// The words that are wanted, if some are not, of a table of all files; file and entry of it that come next.
+    Table {
+        table: Arc<CountTable>,
+        is_wanted: Option<Vec<bool>>,
+        file: usize,
+        entry: usize,
+    },
     /// The words of one file after the other.
     ByFile {
         files: std::vec::IntoIter<u32>,
@@ -92,8 +101,61 @@ enum WordRows {
     Found {
         words: Vec<u32>,
         files: std::vec::IntoIter<u32>,
-        buffer: std::vec::IntoIter<Occurrence>,
+        places: FilePlaces,
     },
+}
+
+/// Where words stand in a file, in order.
+#[derive(Default)]
+struct FilePlaces {
+    file: u32,
+    /// One for each place, or one for all.
+    words: Vec<u32>,
+    offsets: Vec<u64>,
+    /// Empty if nobody asks for them.
+    positions: Vec<u64>,
+    /// The place that comes next.
+    next: usize,
+}
+
+impl FilePlaces {
+    fn take(&mut self) -> Option<Occurrence> {
+        let &offset = self.offsets.get(self.next)?;
+        let word = *self.words.get(self.next).or(self.words.first())?;
+        let position = self.positions.get(self.next).copied().unwrap_or_default();
+        self.next += 1;
+        Some(Occurrence {
+            file: self.file,
+            word,
+            position,
+            offset,
+        })
+    }
+}
+
+/// Rows that become a batch, by column; what is not asked for may be missing.
+#[derive(Default)]
+struct WordRowNumbers {
+    files: Vec<u32>,
+    words: Vec<u32>,
+    positions: Vec<i64>,
+    offsets: Vec<i64>,
+    times: Vec<u64>,
+}
+
+impl WordRowNumbers {
+    fn push_counted(&mut self, counted: CountedWord) {
+        self.files.push(counted.file);
+        self.words.push(counted.word);
+        self.times.push(counted.times);
+    }
+
+    fn push_place(&mut self, occurrence: Occurrence) {
+        self.files.push(occurrence.file);
+        self.words.push(occurrence.word);
+        self.positions.push(integer_of_count(occurrence.position));
+        self.offsets.push(integer_of_count(occurrence.offset));
+    }
 }
 
 /// The index of the column of words.
@@ -387,7 +449,7 @@ impl WordTask {
                 (Strategy::Parents, Some(words)) => WordRows::Found {
                     words,
                     files: files.into_iter(),
-                    buffer: Vec::new().into_iter(),
+                    places: FilePlaces::default(),
                 },
                 (_, words) => WordRows::Stream {
                     stream: WordStream::new(self.snapshot.view().clone(), files),
@@ -403,6 +465,20 @@ impl WordTask {
                 files: files.into_iter(),
                 counting: Counting::new(&self.snapshot, self.marked(words)?, interrupt)?,
                 rows: Vec::new().into_iter(),
+            });
+        }
+        let is_table = self.grain == Grain::FileWord && self.strategy == Strategy::FileWeights;
+        if is_table
+            && self.files.is_all()
+            && files.len() > 1
+            && !self.by_bytes
+            && self.top.is_none()
+        {
+            return Ok(WordRows::Table {
+                table: self.table(interrupt, description)?,
+                is_wanted: self.marked(words)?,
+                file: 0,
+                entry: 0,
             });
         }
         let mut counted = match self.strategy {
@@ -549,6 +625,14 @@ impl WordTask {
         Ok(counted)
     }
 
+    /// A row for each file: its words with counts.
+    fn table(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<Arc<CountTable>> {
+        let description = description.clone();
+        self.snapshot.ask(interrupt, move |view, stop| {
+            view.file_words(description.log.until(stop))
+        })
+    }
+
     fn file_weights(
         &self,
         files: &[u32],
@@ -560,10 +644,7 @@ impl WordTask {
         let is_wanted = |word: u32| (marked.as_ref()).is_none_or(|marked| marked[word as usize]);
         let mut counted = Vec::new();
         if self.files.is_all() && files.len() > 1 {
-            let description = description.clone();
-            let table = self.snapshot.ask(interrupt, move |view, stop| {
-                view.file_words(description.log.until(stop))
-            })?;
+            let table = self.table(interrupt, description)?;
             for file in 0..table.rows() {
                 interrupt.check()?;
                 let row = table.row(file).iter().filter(|entry| is_wanted(entry.0));
@@ -611,13 +692,53 @@ impl WordTask {
         self.row(occurrence, counted.times)
     }
 
-    /// The row of an occurrence, if its place is wanted.
-    fn row(&self, occurrence: Occurrence, times: u64) -> Result<Option<WeightedRow>> {
+    /// Whether the place of an occurrence is wanted.
+    fn passes(&self, occurrence: Occurrence) -> Result<bool> {
         for filter in &self.place_filters {
             let column = WordsColumn::ALL[filter.column()];
             if !filter.matches(&self.value(column, occurrence))? {
-                return Ok(None);
+                return Ok(false);
             }
+        }
+        Ok(true)
+    }
+
+    /// The batch of some rows.
+    fn batch(&self, mut rows: WordRowNumbers) -> Batch {
+        let view = self.snapshot.view();
+        let count = rows.files.len();
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            columns.push(match column {
+                WordsColumn::File => BatchColumn::Words {
+                    indices: std::mem::take(&mut rows.files),
+                    dictionary: TextDictionary::files(view),
+                },
+                WordsColumn::Word => BatchColumn::Words {
+                    // Lengths are told by words too.
+                    indices: rows.words.clone(),
+                    dictionary: TextDictionary::words(view),
+                },
+                WordsColumn::Length => {
+                    let lengths = rows.words.iter().map(|&word| view.word(word).len());
+                    BatchColumn::Integers(
+                        lengths
+                            .map(|length| integer_of_count(length as u64))
+                            .collect(),
+                    )
+                }
+                WordsColumn::Position => BatchColumn::Integers(std::mem::take(&mut rows.positions)),
+                WordsColumn::Offset => BatchColumn::Integers(std::mem::take(&mut rows.offsets)),
+            });
+        }
+        let times = (!rows.times.is_empty()).then_some(rows.times);
+        Batch::new(columns, count, times)
+    }
+
+    /// The row of an occurrence, if its place is wanted.
+    fn row(&self, occurrence: Occurrence, times: u64) -> Result<Option<WeightedRow>> {
+        if !self.passes(occurrence)? {
+            return Ok(None);
         }
         let columns = self.columns.iter();
         let values = columns
@@ -631,31 +752,42 @@ impl WordTask {
     }
 
     /// The occurrences of some words in a file, in order of place.
-    fn find(&self, file: u32, words: &[u32], interrupt: &Interrupt) -> Result<Vec<Occurrence>> {
+    fn find(&self, file: u32, words: &[u32], interrupt: &Interrupt) -> Result<FilePlaces> {
         let asks_position = self.asks_position();
+        let positions_of = |word: u32| match asks_position {
+            true => (self.snapshot).positions_at(file as usize, word, interrupt),
+            false => Ok(Vec::new()),
+        };
+        if let [word] = *words {
+            return Ok(FilePlaces {
+                file,
+                offsets: self.snapshot.offsets_at(file as usize, word, interrupt)?,
+                positions: positions_of(word)?,
+                words: vec![word],
+                next: 0,
+            });
+        }
         let mut found = Vec::new();
         for &word in words {
             let offsets = self.snapshot.offsets_at(file as usize, word, interrupt)?;
-            let positions = match asks_position {
-                true => (self.snapshot).positions_at(file as usize, word, interrupt)?,
-                false => vec![0; offsets.len()],
-            };
-            found.extend(
-                offsets
-                    .into_iter()
-                    .zip(positions)
-                    .map(|(offset, position)| Occurrence {
-                        file,
-                        word,
-                        position,
-                        offset,
-                    }),
-            );
+            let positions = positions_of(word)?;
+            let position_of = |index: usize| positions.get(index).copied().unwrap_or_default();
+            let places = offsets.into_iter().enumerate();
+            found.extend(places.map(|(index, offset)| (offset, position_of(index), word)));
         }
         sort_until(&mut found, &mut interrupt.pace(), |left, right| {
-            left.offset.cmp(&right.offset)
+            left.0.cmp(&right.0)
         })?;
-        Ok(found)
+        let mut places = FilePlaces {
+            file,
+            ..FilePlaces::default()
+        };
+        for (offset, position, word) in found {
+            places.offsets.push(offset);
+            places.positions.push(position);
+            places.words.push(word);
+        }
+        Ok(places)
     }
 }
 
@@ -745,19 +877,47 @@ pub(super) fn describe_strategy(chosen: Candidate, candidates: &[Candidate]) -> 
     vec![strategy]
 }
 
-impl Operator for WordsScan {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
+impl WordsScan {
+    /// What is asked, where rows come from, and who ends it.
+    fn begin(&mut self) -> Result<(&WordTask, &mut WordRows, &Interrupt)> {
         let rows = match &mut self.rows {
             Some(rows) => rows,
             none => none.insert(self.task.start(&self.interrupt, &self.description)?),
         };
+        Ok((&self.task, rows, &self.interrupt))
+    }
+}
+
+impl WordRows {
+    /// The next count, if these are counts.
+    fn counted(&mut self, interrupt: &Interrupt) -> Result<Option<CountedWord>> {
         loop {
-            match rows {
-                WordRows::Counted(rows) => {
-                    let Some(counted) = rows.next() else {
+            match self {
+                WordRows::Counted(rows) => return Ok(rows.next()),
+                WordRows::Table {
+                    table,
+                    is_wanted,
+                    file,
+                    entry,
+                } => {
+                    if *file == table.rows() {
                         return Ok(None);
+                    }
+                    let Some(&(word, times)) = table.row(*file).get(*entry) else {
+                        (*file, *entry) = (*file + 1, 0);
+                        interrupt.check()?;
+                        continue;
                     };
-                    return self.task.counted_row(counted);
+                    *entry += 1;
+                    let is_wanted = (is_wanted.as_ref()).is_none_or(|wanted| wanted[word as usize]);
+                    if is_wanted && times > 0 {
+                        return Ok(Some(CountedWord {
+                            // Files are numbered by u32.
+                            file: *file as u32,
+                            word,
+                            times: u64::from(times),
+                        }));
+                    }
                 }
                 WordRows::ByFile {
                     files,
@@ -765,13 +925,22 @@ impl Operator for WordsScan {
                     rows,
                 } => {
                     if let Some(counted) = rows.next() {
-                        return self.task.counted_row(counted);
+                        return Ok(Some(counted));
                     }
                     let Some(file) = files.next() else {
                         return Ok(None);
                     };
-                    *rows = counting.count(file, &self.interrupt)?.into_iter();
+                    *rows = counting.count(file, interrupt)?.into_iter();
                 }
+                WordRows::Stream { .. } | WordRows::Found { .. } => return Ok(None),
+            }
+        }
+    }
+
+    /// The next occurrence, if these are occurrences, whether or not its place is wanted.
+    fn occurrence(&mut self, task: &WordTask, interrupt: &Interrupt) -> Result<Option<Occurrence>> {
+        loop {
+            match self {
                 WordRows::Stream {
                     stream,
                     is_wanted,
@@ -783,37 +952,80 @@ impl Operator for WordsScan {
                         *next += 1;
                         let wanted = (is_wanted.as_ref())
                             .is_none_or(|wanted| wanted[occurrence.word as usize]);
-                        if wanted && let Some(row) = self.task.row(occurrence, 1)? {
-                            return Ok(Some(row));
+                        if wanted {
+                            return Ok(Some(occurrence));
                         }
                     }
                     if !*has_more {
                         return Ok(None);
                     }
-                    self.interrupt.check()?;
+                    interrupt.check()?;
                     buffer.clear();
                     *next = 0;
-                    let snapshot = &self.task.snapshot;
-                    *has_more = stream.fill_until(buffer, BUFFER, snapshot, &self.interrupt)?;
+                    *has_more = stream.fill_until(buffer, BUFFER, &task.snapshot, interrupt)?;
                 }
                 WordRows::Found {
                     words,
                     files,
-                    buffer,
+                    places,
                 } => {
-                    for occurrence in buffer.by_ref() {
-                        if let Some(row) = self.task.row(occurrence, 1)? {
-                            return Ok(Some(row));
-                        }
+                    if let Some(occurrence) = places.take() {
+                        return Ok(Some(occurrence));
                     }
                     let Some(file) = files.next() else {
                         return Ok(None);
                     };
-                    self.interrupt.check()?;
-                    *buffer = self.task.find(file, words, &self.interrupt)?.into_iter();
+                    interrupt.check()?;
+                    *places = task.find(file, words, interrupt)?;
+                }
+                WordRows::Counted(_) | WordRows::Table { .. } | WordRows::ByFile { .. } => {
+                    return Ok(None);
                 }
             }
         }
+    }
+}
+
+impl Operator for WordsScan {
+    fn next(&mut self) -> Result<Option<WeightedRow>> {
+        let (task, rows, interrupt) = self.begin()?;
+        if task.grain != Grain::Occurrence {
+            return match rows.counted(interrupt)? {
+                Some(counted) => task.counted_row(counted),
+                None => Ok(None),
+            };
+        }
+        while let Some(occurrence) = rows.occurrence(task, interrupt)? {
+            if let Some(row) = task.row(occurrence, 1)? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.interrupt.check()?;
+        let (task, rows, interrupt) = self.begin()?;
+        let mut taken = WordRowNumbers::default();
+        while taken.files.len() < rows_max.max(1) {
+            if task.grain != Grain::Occurrence {
+                match rows.counted(interrupt)? {
+                    Some(counted) => taken.push_counted(counted),
+                    None => break,
+                }
+            } else {
+                match rows.occurrence(task, interrupt)? {
+                    Some(occurrence) if task.passes(occurrence)? => taken.push_place(occurrence),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+        }
+        Ok((!taken.files.is_empty()).then(|| task.batch(taken)))
+    }
+
+    fn has_columns(&self) -> bool {
+        true
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The scan takes its rows and its promises from the thread, so that it may be a plain function.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use proptest::prelude::*;
 use zipfdb_sql::query::{
@@ -22,6 +22,8 @@ use crate::Database;
 thread_local! {
     /// Rows of (text or NULL, small number, any number), with how often they occur.
     static ROWS: RefCell<Vec<(Vec<Value>, u64)>> = const { RefCell::new(Vec::new()) };
+    /// Whether the scan says that it makes columns.
+    static HAS_COLUMNS: Cell<bool> = const { Cell::new(false) };
     static PROPERTIES: RefCell<Properties> = RefCell::new(Properties::default());
 }
 
@@ -30,6 +32,10 @@ pub(super) struct MadeUp(std::vec::IntoIter<WeightedRow>, Properties);
 impl Operator for MadeUp {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
         Ok(self.0.next())
+    }
+
+    fn has_columns(&self) -> bool {
+        HAS_COLUMNS.get()
     }
 }
 
@@ -284,6 +290,8 @@ proptest! {
         rows in rows(),
         shape in shapes(),
         memory in prop_oneof![Just(0u64), 100u64..4000, Just(1 << 20)],
+        has_columns: bool,
+        batch_rows in proptest::option::of(1usize..9),
     ) {
         let block = block(&shape).0;
         let repeated: Vec<Vec<Value>> = rows
@@ -292,7 +300,13 @@ proptest! {
             .collect();
         let expected = normal(plain::answer(&block, &repeated));
         ROWS.set(rows);
-        let found = normal(values(answer(&Query { blocks: vec![block] }, memory).unwrap()));
+        HAS_COLUMNS.set(has_columns);
+        let rows = answer(&Query { blocks: vec![block] }, memory).unwrap();
+        let found = normal(match batch_rows {
+            None => values(rows),
+            Some(size) => batched(rows, size),
+        });
+        HAS_COLUMNS.set(false);
         if is_ordered(&shape) {
             prop_assert_eq!(&found, &expected);
         }

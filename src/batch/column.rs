@@ -1,0 +1,344 @@
+//! `BatchColumn`: the values of a column, one behind the other.
+//!
+//! Invariant: only `Values` holds NULL; the other kinds have exactly the values that their numbers and bytes say.
+
+use std::ops::Range;
+
+use super::builder::ColumnBuilder;
+use super::dictionary::TextDictionary;
+use crate::Value;
+use crate::expression::text_or_blob;
+
+/// A column of a batch. Buffers have the layout of Apache Arrow's arrays of the type that is named, without validity bitmaps:
+/// only `Values` has NULL.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum BatchColumn {
+    /// INTEGER: the values buffer of an `Int64` array.
+    Integers(Vec<i64>),
+    /// REAL: the values buffer of a `Float64` array.
+    Reals(Vec<f64>),
+    /// TEXT: offsets and bytes of a `LargeUtf8` array.
+    Texts(TextColumn),
+    /// TEXT, or BLOB where a word is not UTF-8: the indices of a `Dictionary<UInt32, LargeUtf8>` array, whose dictionary
+    /// [`TextDictionary::texts`] makes.
+    Words {
+        /// Numbers in the dictionary.
+        indices: Vec<u32>,
+        /// Words or names of files, the same in all batches of an answer.
+        dictionary: TextDictionary,
+    },
+    /// Words joined by a space: the values of a `FixedSizeList<Dictionary<UInt32, LargeUtf8>>` array.
+    Ngrams {
+        /// How many words each has.
+        n: usize,
+        /// `[rows * n]`: numbers in the dictionary.
+        indices: Vec<u32>,
+        /// Words, the same in all batches of an answer.
+        dictionary: TextDictionary,
+    },
+    /// Values of any type, and NULL.
+    Values(Vec<Value>),
+}
+
+/// Texts one behind the other: offsets and bytes of Apache Arrow's `LargeUtf8`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextColumn {
+    /// `[texts + 1]` into `bytes`.
+    pub offsets: Vec<u64>,
+    /// All texts.
+    pub bytes: Vec<u8>,
+}
+
+impl Default for TextColumn {
+    fn default() -> TextColumn {
+        TextColumn {
+            offsets: vec![0],
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl TextColumn {
+    /// How many texts there are.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of a text.
+    ///
+    /// # Panics
+    /// If there is no such text.
+    pub fn get(&self, index: usize) -> &[u8] {
+        // They were in memory, whose sizes are usize.
+        &self.bytes[self.offsets[index] as usize..self.offsets[index + 1] as usize]
+    }
+
+    /// Appends a text.
+    pub(crate) fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.offsets.push(self.bytes.len() as u64);
+    }
+}
+
+impl BatchColumn {
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        match self {
+            BatchColumn::Integers(integers) => integers.len(),
+            BatchColumn::Reals(reals) => reals.len(),
+            BatchColumn::Texts(texts) => texts.len(),
+            BatchColumn::Words { indices, .. } => indices.len(),
+            BatchColumn::Ngrams { n, indices, .. } => indices.len() / n,
+            BatchColumn::Values(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn value(&self, row: usize) -> Value {
+        match self {
+            BatchColumn::Integers(integers) => Value::Integer(integers[row]),
+            BatchColumn::Reals(reals) => Value::Real(reals[row]),
+            BatchColumn::Texts(texts) => text_or_blob(texts.get(row).to_vec()),
+            BatchColumn::Words {
+                indices,
+                dictionary,
+            } => dictionary.value(indices[row]),
+            BatchColumn::Ngrams { .. } => {
+                let mut text = Vec::new();
+                self.write_text(row, &mut text);
+                text_or_blob(text)
+            }
+            BatchColumn::Values(values) => values[row].clone(),
+        }
+    }
+
+    /// Appends the bytes of a text or BLOB to `target`, and says whether the row has one.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn write_text(&self, row: usize, target: &mut Vec<u8>) -> bool {
+        match self {
+            BatchColumn::Integers(_) | BatchColumn::Reals(_) => return false,
+            BatchColumn::Texts(texts) => target.extend_from_slice(texts.get(row)),
+            BatchColumn::Words {
+                indices,
+                dictionary,
+            } => target.extend_from_slice(dictionary.bytes(indices[row])),
+            BatchColumn::Ngrams {
+                n,
+                indices,
+                dictionary,
+            } => {
+                for (index, &word) in indices[row * n..(row + 1) * n].iter().enumerate() {
+                    if index > 0 {
+                        target.push(b' ');
+                    }
+                    target.extend_from_slice(dictionary.bytes(word));
+                }
+            }
+            BatchColumn::Values(values) => match &values[row] {
+                Value::Text(text) => target.extend_from_slice(text.as_bytes()),
+                Value::Blob(bytes) => target.extend_from_slice(bytes),
+                Value::Null | Value::Integer(_) | Value::Real(_) => return false,
+            },
+        }
+        true
+    }
+
+    /// An empty column of the same kind.
+    pub(crate) fn empty(&self) -> BatchColumn {
+        match self {
+            BatchColumn::Integers(_) => BatchColumn::Integers(Vec::new()),
+            BatchColumn::Reals(_) => BatchColumn::Reals(Vec::new()),
+            BatchColumn::Texts(_) => BatchColumn::Texts(TextColumn::default()),
+            BatchColumn::Words { dictionary, .. } => BatchColumn::Words {
+                indices: Vec::new(),
+                dictionary: dictionary.clone(),
+            },
+            BatchColumn::Ngrams { n, dictionary, .. } => BatchColumn::Ngrams {
+                n: *n,
+                indices: Vec::new(),
+                dictionary: dictionary.clone(),
+            },
+            BatchColumn::Values(_) => BatchColumn::Values(Vec::new()),
+        }
+    }
+
+    /// Whether it is of the same kind, and its numbers mean the same.
+    pub(crate) fn is_like(&self, other: &BatchColumn) -> bool {
+        match (self, other) {
+            (
+                BatchColumn::Words { dictionary, .. },
+                BatchColumn::Words {
+                    dictionary: other, ..
+                },
+            ) => dictionary.is_same(other),
+            (
+                BatchColumn::Ngrams { n, dictionary, .. },
+                BatchColumn::Ngrams {
+                    n: other_n,
+                    dictionary: other,
+                    ..
+                },
+            ) => n == other_n && dictionary.is_same(other),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    /// The values of these rows, in this order.
+    pub(crate) fn select(&self, rows: &[u32]) -> BatchColumn {
+        let at = |row: &u32| *row as usize;
+        match self {
+            BatchColumn::Integers(integers) => {
+                BatchColumn::Integers(rows.iter().map(|row| integers[at(row)]).collect())
+            }
+            BatchColumn::Reals(reals) => {
+                BatchColumn::Reals(rows.iter().map(|row| reals[at(row)]).collect())
+            }
+            BatchColumn::Texts(texts) => {
+                let mut selected = TextColumn::default();
+                rows.iter()
+                    .for_each(|row| selected.push(texts.get(at(row))));
+                BatchColumn::Texts(selected)
+            }
+            BatchColumn::Words {
+                indices,
+                dictionary,
+            } => BatchColumn::Words {
+                indices: rows.iter().map(|row| indices[at(row)]).collect(),
+                dictionary: dictionary.clone(),
+            },
+            BatchColumn::Ngrams {
+                n,
+                indices,
+                dictionary,
+            } => {
+                let mut selected = Vec::with_capacity(rows.len() * n);
+                for row in rows {
+                    selected.extend_from_slice(&indices[at(row) * n..(at(row) + 1) * n]);
+                }
+                BatchColumn::Ngrams {
+                    n: *n,
+                    indices: selected,
+                    dictionary: dictionary.clone(),
+                }
+            }
+            BatchColumn::Values(values) => {
+                BatchColumn::Values(rows.iter().map(|row| values[at(row)].clone()).collect())
+            }
+        }
+    }
+
+    /// The values of a range of rows.
+    pub(crate) fn slice(&self, rows: Range<usize>) -> BatchColumn {
+        let mut sliced = self.empty();
+        sliced.append_range(self, rows);
+        sliced
+    }
+
+    /// Keeps the first values only.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        match self {
+            BatchColumn::Integers(integers) => integers.truncate(rows),
+            BatchColumn::Reals(reals) => reals.truncate(rows),
+            BatchColumn::Texts(texts) => {
+                texts.offsets.truncate(rows + 1);
+                let end = texts.offsets.last().map_or(0, |&end| end as usize);
+                texts.bytes.truncate(end);
+            }
+            BatchColumn::Words { indices, .. } => indices.truncate(rows),
+            BatchColumn::Ngrams { n, indices, .. } => indices.truncate(rows * *n),
+            BatchColumn::Values(values) => values.truncate(rows),
+        }
+    }
+
+    /// Appends the values of another column. Where kinds differ all become `Values`.
+    pub(crate) fn append(&mut self, other: &BatchColumn) {
+        self.append_range(other, 0..other.len());
+    }
+
+    fn append_range(&mut self, other: &BatchColumn, rows: Range<usize>) {
+        match (&mut *self, other) {
+            (BatchColumn::Integers(own), BatchColumn::Integers(others)) => {
+                own.extend_from_slice(&others[rows]);
+            }
+            (BatchColumn::Reals(own), BatchColumn::Reals(others)) => {
+                own.extend_from_slice(&others[rows]);
+            }
+            (BatchColumn::Texts(own), BatchColumn::Texts(others)) => {
+                rows.for_each(|row| own.push(others.get(row)));
+            }
+            (
+                BatchColumn::Words {
+                    indices,
+                    dictionary,
+                },
+                BatchColumn::Words {
+                    indices: others,
+                    dictionary: same,
+                },
+            ) if dictionary.is_same(same) => indices.extend_from_slice(&others[rows]),
+            (
+                BatchColumn::Ngrams {
+                    n,
+                    indices,
+                    dictionary,
+                },
+                BatchColumn::Ngrams {
+                    n: same_n,
+                    indices: others,
+                    dictionary: same,
+                },
+            ) if n == same_n && dictionary.is_same(same) => {
+                indices.extend_from_slice(&others[rows.start * *n..rows.end * *n]);
+            }
+            (BatchColumn::Values(own), others) => own.extend(rows.map(|row| others.value(row))),
+            (own, others) => {
+                let mut values: Vec<Value> = (0..own.len()).map(|row| own.value(row)).collect();
+                values.extend(rows.map(|row| others.value(row)));
+                *self = BatchColumn::Values(values);
+            }
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            BatchColumn::Integers(integers) => size_of_val(&integers[..]),
+            BatchColumn::Reals(reals) => size_of_val(&reals[..]),
+            BatchColumn::Texts(texts) => size_of_val(&texts.offsets[..]) + texts.bytes.len(),
+            BatchColumn::Words { indices, .. } | BatchColumn::Ngrams { indices, .. } => {
+                size_of_val(&indices[..])
+            }
+            BatchColumn::Values(values) => {
+                let texts = values.iter().map(|value| match value {
+                    Value::Text(text) => text.len(),
+                    Value::Blob(bytes) => bytes.len(),
+                    Value::Null | Value::Integer(_) | Value::Real(_) => 0,
+                });
+                size_of_val(&values[..]) + texts.sum::<usize>()
+            }
+        }
+    }
+
+    /// The same column with `value` in each row.
+    pub(crate) fn repeated(value: &Value, rows: usize) -> BatchColumn {
+        let mut column = ColumnBuilder::default();
+        (0..rows).for_each(|_| column.push(value.clone()));
+        column.finish()
+    }
+}

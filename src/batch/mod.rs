@@ -1,0 +1,144 @@
+//! Batches: some thousand rows as columns, in the memory layout of Apache Arrow.
+//!
+//! Operators pass them on, and `Rows::next_batch` gives them to the host. Words, files and n-grams stay numbers, whose texts are
+//! in a dictionary that all batches of an answer share; text is made by whoever asks for it. Invariant: all columns of a batch
+//! have as many rows as it says. What a batch means for SQL is not known here.
+
+mod builder;
+mod column;
+mod dictionary;
+
+pub(crate) use builder::ColumnBuilder;
+pub use column::{BatchColumn, TextColumn};
+pub use dictionary::TextDictionary;
+
+use std::ops::Range;
+
+use crate::Value;
+
+/// Rows that operators ask for at a time.
+pub(crate) const BATCH_ROWS: usize = 4096;
+
+/// Some rows of an answer, as columns; made by [`crate::Rows::next_batch`].
+///
+/// ```
+/// use zipfdb::{BatchColumn, CorpusSettings, Database, Value};
+///
+/// let db = Database::in_memory()?;
+/// let corpus = db.create_corpus("pets", CorpusSettings::default())?;
+/// corpus.append("a.txt", "the cat and the dog")?;
+/// let mut rows = db.query("SELECT word, COUNT(*) FROM pets GROUP BY word ORDER BY 2 DESC, 1")?;
+/// let batch = rows.next_batch(1000)?.expect("there are rows");
+/// assert_eq!(batch.len(), 4);
+/// let BatchColumn::Words { indices, dictionary } = &batch.columns()[0] else {
+///     panic!("words are numbers");
+/// };
+/// assert_eq!(dictionary.bytes(indices[0]), b"the");
+/// assert_eq!(batch.columns()[1].value(0), Value::Integer(2));
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Batch {
+    columns: Vec<BatchColumn>,
+    rows: usize,
+    /// How often each row occurs; none if each does once, as in all batches that leave.
+    pub(crate) times: Option<Vec<u64>>,
+}
+
+impl Batch {
+    /// Columns of `rows` rows each, which occur so often.
+    pub(crate) fn new(columns: Vec<BatchColumn>, rows: usize, times: Option<Vec<u64>>) -> Batch {
+        debug_assert!(columns.iter().all(|column| column.len() == rows));
+        Batch {
+            columns,
+            rows,
+            times,
+        }
+    }
+
+    /// How many rows there are; never 0 in a batch of an answer.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The columns, in order of those of the answer.
+    pub fn columns(&self) -> &[BatchColumn] {
+        &self.columns
+    }
+
+    /// The columns, taken out.
+    pub fn into_columns(self) -> Vec<BatchColumn> {
+        self.columns
+    }
+
+    /// The values of a row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn row(&self, row: usize) -> Vec<Value> {
+        let columns = self.columns.iter();
+        columns.map(|column| column.value(row)).collect()
+    }
+
+    /// How often a row occurs.
+    pub(crate) fn times_of(&self, row: usize) -> u64 {
+        self.times.as_ref().map_or(1, |times| times[row])
+    }
+
+    /// How many rows there are, counted with how often they occur.
+    pub(crate) fn total(&self) -> u64 {
+        match &self.times {
+            None => self.rows as u64,
+            Some(times) => times.iter().sum(),
+        }
+    }
+
+    /// These rows, in this order.
+    pub(crate) fn select(&self, rows: &[u32]) -> Batch {
+        let columns = self.columns.iter().map(|column| column.select(rows));
+        let times = self.times.as_ref();
+        let times = times.map(|times| rows.iter().map(|&row| times[row as usize]).collect());
+        Batch::new(columns.collect(), rows.len(), times)
+    }
+
+    /// Appends rows of as many columns.
+    pub(crate) fn append(&mut self, other: &Batch) {
+        for (column, other) in self.columns.iter_mut().zip(&other.columns) {
+            column.append(other);
+        }
+        if self.times.is_some() || other.times.is_some() {
+            let times = self.times.get_or_insert_with(|| vec![1; self.rows]);
+            times.extend((0..other.rows).map(|row| other.times_of(row)));
+        }
+        self.rows += other.rows;
+    }
+
+    /// A range of rows.
+    pub(crate) fn slice(&self, rows: Range<usize>) -> Batch {
+        let columns = self.columns.iter();
+        let columns = columns.map(|column| column.slice(rows.clone())).collect();
+        let times = self
+            .times
+            .as_ref()
+            .map(|times| times[rows.clone()].to_vec());
+        Batch::new(columns, rows.len(), times)
+    }
+
+    /// The first rows only.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        if rows < self.rows {
+            self.columns
+                .iter_mut()
+                .for_each(|column| column.truncate(rows));
+            if let Some(times) = &mut self.times {
+                times.truncate(rows);
+            }
+            self.rows = rows;
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! ORDER BY keys that are numbers, or texts whose numbers tell their order: columns are kept as they come, and row numbers sorted.
+//!
+//! A key becomes one or more numbers a row that compare as its values; numbers that fit into 64 bits together become one, which
+//! is sorted by radix, the least significant first. With a limit, rows that cannot be among the first are dropped now and then.
+//! Invariant: the order is that of `key.rs`, and equal rows keep theirs. Whoever gives rows has to take them back where they
+//! do not fit into memory.
+
+use zipfdb_sql::query::Collation;
+
+use super::context::Context;
+use super::key::KeyOrder;
+use super::row::{WeightedRow, row_of};
+use super::word_order::orders_by_ranks;
+use crate::Result;
+use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
+use crate::runtime::interrupt::{Interrupt, Pace};
+use crate::segment::cache::Reservation;
+
+/// A column that rows are sorted by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NumberKey {
+    pub(super) column: usize,
+    pub(super) order: KeyOrder,
+}
+
+/// What sorting takes for a row beside its columns: a number of each of two keys, pairs of number and row twice, and a place.
+const ROW_BYTES: usize = 2 * size_of::<u64>() + 2 * size_of::<(u64, u32)>() + size_of::<u32>();
+
+/// Fewer rows are sorted by comparing them.
+const RADIX_ROWS_MIN: usize = 1 << 10;
+
+/// Bits that one pass of the radix sort looks at, at most.
+const DIGIT_BITS: u32 = 11;
+
+/// Takes batches.
+pub(super) struct NumberSort {
+    keys: Vec<NumberKey>,
+    limit: Option<usize>,
+    memory: usize,
+    reservation: Reservation,
+    interrupt: Interrupt,
+    pace: Pace,
+    /// What was taken, and may be among the first.
+    kept: Option<Batch>,
+    kept_bytes: usize,
+    /// A row with a first number beyond this is not among the first.
+    bound: Option<u64>,
+    /// Whether numbers of words tell their order, as far as that has been asked: for words and for n-grams.
+    is_ordered: [Option<bool>; 2],
+}
+
+impl NumberSort {
+    /// Sorts by `keys`; `limit` is how many rows are asked for at most.
+    pub(super) fn new(keys: Vec<NumberKey>, limit: Option<u64>, context: &Context) -> NumberSort {
+        NumberSort {
+            keys,
+            // A limit that is larger than memory is as good as none.
+            limit: limit.and_then(|limit| usize::try_from(limit).ok()),
+            memory: context.memory,
+            reservation: context.reservation(),
+            interrupt: context.interrupt.clone(),
+            pace: context.pace(),
+            kept: None,
+            kept_bytes: 0,
+            bound: None,
+            is_ordered: [None; 2],
+        }
+    }
+
+    /// Takes a batch, and says whether it did: not if its keys are no such numbers, or if it does not fit.
+    pub(super) fn take(&mut self, batch: &Batch) -> Result<bool> {
+        if !self.can_take(batch)? {
+            return Ok(false);
+        }
+        if self.limit == Some(0) {
+            return Ok(true);
+        }
+        let near;
+        let mut batch = batch;
+        if let (Some(bound), Some(key)) = (self.bound, self.keys.first()) {
+            let first = &numbers_of(batch, *key)[0];
+            // A batch has fewer rows than 2^32.
+            let rows = (0..).zip(first).filter(|&(_, &number)| number <= bound);
+            let rows: Vec<u32> = rows.map(|(row, _)| row).collect();
+            if rows.is_empty() {
+                return Ok(true);
+            }
+            if rows.len() < batch.len() {
+                near = batch.select(&rows);
+                batch = &near;
+            }
+        }
+        let bytes = bytes_of(batch);
+        if self.kept_bytes + bytes > self.memory {
+            self.keep_first()?;
+        }
+        if self.kept_bytes + bytes > self.memory {
+            return Ok(false);
+        }
+        self.kept_bytes += bytes;
+        self.reservation.cover(self.kept_bytes);
+        match &mut self.kept {
+            Some(kept) => kept.append(batch),
+            none => *none = Some(batch.clone()),
+        }
+        let rows = self.kept.as_ref().map_or(0, Batch::len);
+        if self
+            .limit
+            .is_some_and(|limit| rows / 2 > limit.max(BATCH_ROWS))
+        {
+            self.keep_first()?;
+        }
+        Ok(true)
+    }
+
+    /// What was taken and may be among the first, in order of arrival.
+    pub(super) fn give_back(&mut self) -> Option<Batch> {
+        self.kept_bytes = 0;
+        self.reservation.set(0);
+        self.kept.take()
+    }
+
+    /// All rows in order; with a limit perhaps more than it.
+    pub(super) fn finish(mut self) -> Result<SortedNumbers> {
+        let batch = (self.kept.take()).unwrap_or_else(|| Batch::new(Vec::new(), 0, None));
+        let order = self.order(&batch)?;
+        Ok(SortedNumbers {
+            batch,
+            order,
+            next: 0,
+            _reservation: self.reservation,
+        })
+    }
+
+    /// Whether the keys of a batch are numbers of the same kind as those before, and its rows can be numbered.
+    fn can_take(&mut self, batch: &Batch) -> Result<bool> {
+        for index in 0..self.keys.len() {
+            let NumberKey { column, order } = self.keys[index];
+            let is_binary = order.collation == Collation::Binary;
+            let can_take = match &batch.columns()[column] {
+                BatchColumn::Integers(_) => true,
+                BatchColumn::Words { dictionary, .. } => {
+                    is_binary && self.is_ordered(dictionary, false)?
+                }
+                BatchColumn::Ngrams { dictionary, .. } => {
+                    is_binary && self.is_ordered(dictionary, true)?
+                }
+                _ => false,
+            };
+            let is_like_others = (self.kept.as_ref())
+                .is_none_or(|kept| kept.columns()[column].is_like(&batch.columns()[column]));
+            if !can_take || !is_like_others {
+                return Ok(false);
+            }
+        }
+        let rows = self.kept.as_ref().map_or(0, Batch::len) + batch.len();
+        Ok(u32::try_from(rows).is_ok())
+    }
+
+    fn is_ordered(&mut self, dictionary: &TextDictionary, in_ngrams: bool) -> Result<bool> {
+        if let Some(known) = self.is_ordered[usize::from(in_ngrams)] {
+            return Ok(known);
+        }
+        let is_ordered = orders_by_ranks(dictionary, in_ngrams, &self.interrupt)?;
+        self.is_ordered[usize::from(in_ngrams)] = Some(is_ordered);
+        Ok(is_ordered)
+    }
+
+    /// Drops what cannot be among the first rows.
+    fn keep_first(&mut self) -> Result<()> {
+        let Some(limit) = self.limit else {
+            return Ok(());
+        };
+        let Some(kept) = self.kept.take() else {
+            return Ok(());
+        };
+        let mut order = self.order(&kept)?;
+        order.truncate(limit);
+        if let (Some(&last), Some(key), true) =
+            (order.last(), self.keys.first(), order.len() == limit)
+        {
+            self.bound = Some(numbers_of(&kept, *key)[0][last as usize]);
+        }
+        // In order of arrival, so that equal rows keep theirs.
+        order.sort_unstable();
+        let kept = kept.select(&order);
+        self.kept_bytes = bytes_of(&kept);
+        self.kept = Some(kept);
+        Ok(())
+    }
+
+    /// The rows of a batch in order.
+    fn order(&mut self, batch: &Batch) -> Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        for &key in self.keys.iter().filter(|_| !batch.is_empty()) {
+            self.pace.work(batch.len() * size_of::<u64>())?;
+            numbers.extend(numbers_of(batch, key));
+        }
+        sorted_rows(batch.len(), numbers, &mut self.pace)
+    }
+}
+
+/// What a batch takes while it is kept, and sorting it.
+fn bytes_of(batch: &Batch) -> usize {
+    let columns = batch.columns().iter().map(BatchColumn::bytes);
+    columns.sum::<usize>() + batch.len() * (size_of::<u64>() + ROW_BYTES)
+}
+
+/// The numbers of a key for all rows of a batch, which compare as its values do; the first decide first.
+fn numbers_of(batch: &Batch, key: NumberKey) -> Vec<Vec<u64>> {
+    const SIGN: u64 = 1 << 63;
+    let mut numbers: Vec<Vec<u64>> = match &batch.columns()[key.column] {
+        BatchColumn::Integers(integers) => {
+            let ordered = integers
+                .iter()
+                .map(|integer| integer.cast_unsigned() ^ SIGN);
+            vec![ordered.collect()]
+        }
+        BatchColumn::Words {
+            indices,
+            dictionary,
+        } => vec![match dictionary.byte_ranks() {
+            Some(ranks) => indices
+                .iter()
+                .map(|&word| u64::from(ranks[word as usize]))
+                .collect(),
+            None => indices.iter().copied().map(u64::from).collect(),
+        }],
+        BatchColumn::Ngrams {
+            n,
+            indices,
+            dictionary,
+        } => {
+            let ranks = dictionary.byte_ranks().unwrap_or_default();
+            let bits = (usize::BITS - ranks.len().leading_zeros()).max(1);
+            // Ranks are u32, so at least one fits.
+            let together = (u64::BITS / bits) as usize;
+            let parts = (0..*n).step_by(together).map(|first| {
+                let words = first..(first + together).min(*n);
+                let packed = indices.chunks_exact(*n).map(|ngram| {
+                    let words = ngram[words.clone()].iter();
+                    words.fold(0, |packed, &word| {
+                        packed << bits | u64::from(ranks[word as usize])
+                    })
+                });
+                packed.collect()
+            });
+            parts.collect()
+        }
+        _ => unreachable!("other columns are not taken"),
+    };
+    if key.order.descending {
+        let all = numbers.iter_mut().flatten();
+        all.for_each(|number| *number = !*number);
+    }
+    numbers
+}
+
+/// The rows in order of their numbers, equal ones in their own order.
+fn sorted_rows(rows: usize, numbers: Vec<Vec<u64>>, pace: &mut Pace) -> Result<Vec<u32>> {
+    // Of the most significant first: numbers with how many bits they take.
+    let mut groups: Vec<(Vec<u64>, u32)> = Vec::new();
+    for mut part in numbers {
+        pace.work(rows * size_of::<u64>())?;
+        let least = part.iter().copied().min().unwrap_or_default();
+        let most = part.iter().copied().max().unwrap_or_default();
+        let bits = u64::BITS - (most - least).leading_zeros();
+        if bits == 0 {
+            continue;
+        }
+        part.iter_mut().for_each(|number| *number -= least);
+        match groups.last_mut() {
+            Some((group, group_bits)) if *group_bits + bits <= u64::BITS => {
+                for (number, part) in group.iter_mut().zip(part) {
+                    *number = *number << bits | part;
+                }
+                *group_bits += bits;
+            }
+            _ => groups.push((part, bits)),
+        }
+    }
+    // Rows are numbered by u32: `can_take` saw to it.
+    let mut order: Vec<u32> = (0..rows as u32).collect();
+    for (group, bits) in groups.into_iter().rev() {
+        let pairs = order.iter().map(|&row| (group[row as usize], row));
+        let mut pairs: Vec<(u64, u32)> = pairs.collect();
+        if pairs.len() < RADIX_ROWS_MIN {
+            pairs.sort_by_key(|pair| pair.0);
+        } else {
+            sort_by_radix(&mut pairs, bits, pace)?;
+        }
+        for (place, (_, row)) in order.iter_mut().zip(pairs) {
+            *place = row;
+        }
+    }
+    Ok(order)
+}
+
+/// Sorts pairs by their numbers of so many bits, and keeps the order of equal ones.
+fn sort_by_radix(pairs: &mut Vec<(u64, u32)>, bits: u32, pace: &mut Pace) -> Result<()> {
+    let passes = bits.div_ceil(DIGIT_BITS);
+    let digit_bits = bits.div_ceil(passes);
+    let digit =
+        |number: u64, pass: u32| (number >> (pass * digit_bits)) as usize & ((1 << digit_bits) - 1);
+    let mut sorted = vec![(0, 0); pairs.len()];
+    for pass in 0..passes {
+        pace.work(pairs.len() * size_of::<(u64, u32)>())?;
+        let mut places = vec![0usize; 1 << digit_bits];
+        pairs
+            .iter()
+            .for_each(|pair| places[digit(pair.0, pass)] += 1);
+        let mut before = 0;
+        for place in &mut places {
+            (*place, before) = (before, before + *place);
+        }
+        for &pair in pairs.iter() {
+            let place = &mut places[digit(pair.0, pass)];
+            sorted[*place] = pair;
+            *place += 1;
+        }
+        std::mem::swap(pairs, &mut sorted);
+    }
+    Ok(())
+}
+
+/// Gives rows in order.
+pub(super) struct SortedNumbers {
+    batch: Batch,
+    order: Vec<u32>,
+    next: usize,
+    _reservation: Reservation,
+}
+
+impl SortedNumbers {
+    pub(super) fn next(&mut self) -> Option<WeightedRow> {
+        let row = *self.order.get(self.next)?;
+        self.next += 1;
+        Some(row_of(&self.batch, row as usize))
+    }
+
+    pub(super) fn next_batch(&mut self, rows_max: usize) -> Option<Batch> {
+        let rest = &self.order[self.next..];
+        let rows = &rest[..rest.len().min(rows_max.max(1))];
+        self.next += rows.len();
+        (!rows.is_empty()).then(|| self.batch.select(rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::runtime::interrupt::Interrupts;
+
+    proptest! {
+        #[test]
+        fn rows_are_sorted_by_their_numbers_and_stay_in_order_where_they_are_equal(
+            rows in 0usize..3000,
+            shifts in proptest::collection::vec(1u32..64, 1..4),
+            seed: u64,
+        ) {
+            let number = |row: usize, shift: u32| {
+                (row as u64 + 1).wrapping_mul(seed | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift
+            };
+            let numbers: Vec<Vec<u64>> = (shifts.iter())
+                .map(|&shift| (0..rows).map(|row| number(row, shift)).collect())
+                .collect();
+            let mut expected: Vec<u32> = (0..rows as u32).collect();
+            expected.sort_by_key(|&row| {
+                shifts.iter().map(|&shift| number(row as usize, shift)).collect::<Vec<_>>()
+            });
+            let mut pace = Interrupts::default().begin(0).pace();
+            prop_assert_eq!(sorted_rows(rows, numbers, &mut pace).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Rows taken as columns are the rows taken one by one: random queries over corpora with edits, in batches of any size.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use proptest::prelude::*;
+use zipfdb::{BatchColumn, CopyOptions, CorpusSettings, Database, Rows, Tokenizer, Value};
+
+/// Words of several spellings, gaps, and now and then bytes that are no UTF-8.
+fn text(seed: u64, words: usize) -> Vec<u8> {
+    const WORDS: [&[u8]; 10] = [
+        b"the",
+        b"The",
+        b"cat",
+        b"catalog",
+        b"on",
+        b"a",
+        b"a-b",
+        b"\xc3\xa9",
+        b"\xff",
+        b"THE",
+    ];
+    let mut text = Vec::new();
+    let mut state = seed | 1;
+    for _ in 0..words {
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        text.extend_from_slice(WORDS[(state >> 33) as usize % WORDS.len()]);
+        text.extend_from_slice(if state >> 60 == 0 { b".\n" } else { b" " });
+    }
+    text
+}
+
+/// Files over several segments, and edits that are pending.
+fn database(tokenizer: Tokenizer) -> Database {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, words) in [(0, 0), (1, 30), (2, 700), (3, 90)] {
+        fs::write(folder.path().join(format!("f{file}")), text(file, words)).unwrap();
+    }
+    let database = Database::options().threads(2).in_memory().unwrap();
+    let settings = CorpusSettings {
+        tokenizer,
+        segment_size: 2000,
+        ..CorpusSettings::default()
+    };
+    let corpus = database.create_corpus("c", settings).unwrap();
+    corpus
+        .copy_from(folder.path(), &CopyOptions::default())
+        .unwrap();
+    for sql in [
+        "INSERT INTO c (file, offset, content) VALUES ('f2', 40, ' new the ')",
+        "INSERT INTO c (file, content) VALUES ('f9', 'the new cat')",
+        "DELETE FROM c WHERE file = 'f1'",
+    ] {
+        database.query(sql).unwrap();
+    }
+    database
+}
+
+fn one_by_one(rows: Rows) -> Vec<Vec<Value>> {
+    rows.map(|row| row.unwrap().into_values()).collect()
+}
+
+/// All rows, in batches of these sizes in turn, and rows between them where a size is 0.
+fn in_batches(mut rows: Rows, sizes: &[usize]) -> Vec<Vec<Value>> {
+    let mut found = Vec::new();
+    for &size in sizes.iter().cycle() {
+        if size == 0 {
+            match rows.next() {
+                Some(row) => found.push(row.unwrap().into_values()),
+                None => break,
+            }
+            continue;
+        }
+        let Some(batch) = rows.next_batch(size).unwrap() else {
+            break;
+        };
+        assert!((1..=size).contains(&batch.len()));
+        assert!(
+            batch
+                .columns()
+                .iter()
+                .all(|column| column.len() == batch.len())
+        );
+        found.extend((0..batch.len()).map(|row| batch.row(row)));
+    }
+    found
+}
+
+/// A query, by parts that fit together.
+fn queries() -> impl Strategy<Value = String> {
+    let plain = (
+        prop::sample::select(vec![
+            "word, file, offset",
+            "DISTINCT word",
+            "DISTINCT lower(word), length",
+            "upper(word), offset + 1, NULL, 7",
+            "word || '!', position, word",
+            "*",
+        ]),
+        prop::sample::select(vec!["c", "(SELECT * FROM c WHERE position < 50)"]),
+        prop::sample::select(vec![
+            "",
+            "WHERE word = 'the'",
+            "WHERE word IN ('cat', 'The', 'new') AND file > 'f1'",
+            "WHERE offset > position * 5",
+            "WHERE word LIKE 'C%' AND offset < 900",
+        ]),
+        prop::sample::select(vec!["", "ORDER BY 1", "ORDER BY 1 DESC, 2"]),
+    )
+        .prop_map(|(items, source, condition, order)| {
+            let order = if items.starts_with("DISTINCT word") {
+                ""
+            } else {
+                order
+            };
+            format!("SELECT {items} FROM {source} {condition} {order}")
+        });
+    let grouped = (
+        prop::sample::select(vec![
+            "word",
+            "file",
+            "word, file",
+            "lower(word)",
+            "length, file",
+        ]),
+        prop::sample::select(vec![
+            "COUNT(*) AS n",
+            "COUNT(*) AS n, MAX(offset), MIN(position), SUM(length)",
+            "COUNT(DISTINCT file) AS n, MAX(word)",
+            "AVG(offset) AS n, COUNT(word) FILTER (WHERE position > 9)",
+        ]),
+        prop::sample::select(vec!["c", "(SELECT * FROM c)"]),
+        prop::sample::select(vec!["", "HAVING COUNT(*) > 3"]),
+        prop::sample::select(vec![
+            "",
+            "ORDER BY n DESC",
+            "ORDER BY 1 COLLATE NOCASE, n",
+            "ORDER BY n, 1 DESC",
+        ]),
+    )
+        .prop_map(|(keys, aggregates, source, having, order)| {
+            format!("SELECT {keys}, {aggregates} FROM {source} GROUP BY {keys} {having} {order}")
+        });
+    let ngrams = (
+        1..4,
+        prop::sample::select(vec![
+            "SELECT ngram, COUNT(*) AS n FROM # GROUP BY ngram",
+            "SELECT ngram, COUNT(*) AS n FROM # GROUP BY ngram ORDER BY n DESC, ngram",
+            "SELECT ngram, file, COUNT(*) AS n FROM # GROUP BY ngram, file ORDER BY ngram, n DESC, file",
+            "SELECT ngram, file, offset FROM # WHERE ngram LIKE 't%'",
+            "SELECT file, COUNT(DISTINCT ngram) FROM # GROUP BY file",
+            "SELECT DISTINCT file, position FROM # ORDER BY position",
+        ]),
+    )
+        .prop_map(|(n, sql)| sql.replace('#', &format!("ngrams('c', {n})")));
+    let others = prop::sample::select(vec![
+        "SELECT * FROM files('c')",
+        "SELECT file, words FROM files('c') ORDER BY words DESC",
+        "SELECT * FROM term_vectors('c', 3)",
+        "SELECT word, SUM(count) FROM term_vectors('c', 9) GROUP BY word",
+        "SELECT COUNT(*), MAX(offset), MIN(word), TOTAL(length) FROM c",
+        "SELECT COUNT(*), MAX(offset), SUM(offset), AVG(position) FROM c WHERE word = 'the'",
+        "SELECT COUNT(*), MAX(offset) FROM c WHERE word = 'nowhere'",
+        "SELECT 1, 'two', X'33'",
+    ])
+    .prop_map(str::to_owned);
+    let cut = prop::sample::select(vec!["", "", "LIMIT 5", "LIMIT 40 OFFSET 3", "LIMIT 0"]);
+    (
+        prop_oneof![3 => plain, 3 => grouped, 2 => ngrams, 1 => others],
+        cut,
+    )
+        .prop_map(|(sql, cut)| format!("{sql} {cut}"))
+}
+
+#[test]
+fn batches_have_the_rows_that_come_one_by_one() {
+    for tokenizer in [Tokenizer::Unicode, Tokenizer::Whitespace] {
+        let database = database(tokenizer);
+        let sizes = prop::collection::vec(0usize..20, 1..4).prop_map(|mut sizes| {
+            sizes.push(4096);
+            sizes
+        });
+        let config = ProptestConfig {
+            cases: 300,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        };
+        proptest!(config, |(sql in queries(), sizes in sizes)| {
+            let expected = one_by_one(database.query(&sql).unwrap());
+            let found = in_batches(database.query(&sql).unwrap(), &sizes);
+            prop_assert_eq!(found, expected, "{}", sql);
+        });
+    }
+}
+
+#[test]
+fn words_and_files_come_as_numbers_with_their_dictionary() {
+    let database = database(Tokenizer::Unicode);
+    let sql = "SELECT word, file, COUNT(*) FROM c GROUP BY word, file";
+    let mut rows = database.query(sql).unwrap();
+    let batch = rows.next_batch(usize::MAX).unwrap().unwrap();
+    assert!(rows.next_batch(1).unwrap().is_none());
+    let [words, files, BatchColumn::Integers(counts)] = batch.columns() else {
+        panic!("{:?}", batch.columns());
+    };
+    assert_eq!(counts.len(), batch.len());
+    for column in [words, files] {
+        let BatchColumn::Words {
+            indices,
+            dictionary,
+        } = column
+        else {
+            panic!("{column:?}");
+        };
+        let texts = dictionary.texts();
+        assert_eq!(texts.len(), dictionary.len());
+        for (row, &index) in indices.iter().enumerate() {
+            assert_eq!(texts.get(index as usize), dictionary.bytes(index));
+            assert_eq!(column.value(row), dictionary.value(index));
+        }
+    }
+    let mut rows = database.query("SELECT ngram FROM ngrams('c', 2)").unwrap();
+    let batch = rows.next_batch(3).unwrap().unwrap();
+    let mut text = Vec::new();
+    assert!(batch.columns()[0].write_text(0, &mut text));
+    assert_eq!(
+        Value::Text(String::from_utf8(text).unwrap()),
+        batch.row(0)[0]
+    );
+}
+
+#[test]
+fn an_error_ends_the_batches() {
+    let database = database(Tokenizer::Unicode);
+    let sql = "SELECT abs(iif(position = 5, -9223372036854775807 - 1, 1)) FROM c";
+    let mut rows = database.query(sql).unwrap();
+    assert_eq!(rows.next_batch(5).unwrap().unwrap().len(), 5);
+    assert!(rows.next_batch(5).is_err());
+    assert!(rows.next_batch(5).unwrap().is_none());
+    assert!(rows.next().is_none());
+    // A limit keeps it from the row that fails.
+    let mut rows = database.query(&format!("{sql} LIMIT 5")).unwrap();
+    assert_eq!(rows.next_batch(100).unwrap().unwrap().len(), 5);
+    assert!(rows.next_batch(100).unwrap().is_none());
+}
