@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use super::dictionary_fields::DictionaryFields;
 use crate::Value;
+use crate::batch::{Batch, BatchColumn};
 use crate::expression::{hex, real_to_literal};
 use zipfdb_sql::plan::CopyFormat;
 
@@ -15,13 +17,22 @@ pub(super) struct Writer<W> {
     format: CopyFormat,
     names: Vec<String>,
     is_first: bool,
+    /// For each column its dictionary, once there were enough rows.
+    dictionaries: Vec<Option<DictionaryFields>>,
+    /// What is not written yet.
+    buffer: Vec<u8>,
 }
+
+/// Bytes that are written at a time.
+const BUFFER_BYTES: usize = 1 << 16;
 
 impl<W: Write> Writer<W> {
     pub(super) fn new(target: W, format: CopyFormat, names: Vec<String>) -> Writer<W> {
         Writer {
             target,
             format,
+            dictionaries: Vec::new(),
+            buffer: Vec::new(),
             names,
             is_first: true,
         }
@@ -31,74 +42,147 @@ impl<W: Write> Writer<W> {
     pub(super) fn begin(&mut self) -> io::Result<()> {
         match self.format {
             CopyFormat::Csv | CopyFormat::Tsv => {
-                let names = self.names.iter().cloned().map(Value::Text);
-                let names: Vec<Value> = names.collect();
-                self.row(&names)
+                for (index, name) in self.names.iter().enumerate() {
+                    if index > 0 {
+                        self.buffer.push(separator(self.format));
+                    }
+                    let name = Value::Text(name.clone());
+                    write_value(&name, self.format, &mut self.buffer);
+                }
+                self.buffer.push(b'\n');
             }
-            CopyFormat::Json => self.target.write_all(b"[\n"),
-            _ => Ok(()),
+            CopyFormat::Json => self.buffer.extend_from_slice(b"[\n"),
+            CopyFormat::JsonLines => {}
         }
+        self.flush()
     }
 
-    pub(super) fn row(&mut self, values: &[Value]) -> io::Result<()> {
-        let is_first = std::mem::replace(&mut self.is_first, false);
-        match self.format {
-            CopyFormat::Csv => self.fields(values, b",", csv_field),
-            CopyFormat::Tsv => self.fields(values, b"\t", tsv_field),
-            CopyFormat::JsonLines => {
-                self.object(values)?;
-                self.target.write_all(b"\n")
-            }
-            CopyFormat::Json => {
-                if !is_first {
-                    self.target.write_all(b",\n")?;
-                }
-                self.object(values)
+    /// Writes all rows of a batch.
+    pub(super) fn batch(&mut self, batch: &Batch) -> io::Result<()> {
+        let columns = batch.columns();
+        self.dictionaries.resize_with(columns.len(), || None);
+        for (known, column) in self.dictionaries.iter_mut().zip(columns) {
+            if known.is_none() {
+                *known = DictionaryFields::of(column, self.format);
             }
         }
+        for row in 0..batch.len() {
+            match self.format {
+                CopyFormat::Csv | CopyFormat::Tsv => self.fields(columns, row),
+                CopyFormat::JsonLines => self.object(columns, row),
+                CopyFormat::Json => {
+                    if !std::mem::replace(&mut self.is_first, false) {
+                        self.buffer.extend_from_slice(b",\n");
+                    }
+                    self.object(columns, row);
+                }
+            }
+            if self.format != CopyFormat::Json {
+                self.buffer.push(b'\n');
+            }
+            if self.buffer.len() >= BUFFER_BYTES {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.target.write_all(&self.buffer)?;
+        self.buffer.clear();
+        self.buffer.shrink_to(2 * BUFFER_BYTES);
+        Ok(())
     }
 
     /// What comes behind all rows; gives the target back.
     pub(super) fn end(mut self) -> io::Result<W> {
         if self.format == CopyFormat::Json {
             let end: &[u8] = if self.is_first { b"]\n" } else { b"\n]\n" };
-            self.target.write_all(end)?;
+            self.buffer.extend_from_slice(end);
         }
+        self.flush()?;
         Ok(self.target)
     }
 
-    fn fields(
-        &mut self,
-        values: &[Value],
-        separator: &[u8],
-        field: fn(&Value) -> Cow<'_, str>,
-    ) -> io::Result<()> {
-        for (index, value) in values.iter().enumerate() {
+    fn fields(&mut self, columns: &[BatchColumn], row: usize) {
+        for (index, column) in columns.iter().enumerate() {
             if index > 0 {
-                self.target.write_all(separator)?;
+                self.buffer.push(separator(self.format));
             }
-            self.target.write_all(field(value).as_bytes())?;
+            let known = self.dictionaries[index].as_ref();
+            if !known.is_some_and(|known| known.write(column, row, &mut self.buffer)) {
+                write_field(column, row, self.format, &mut self.buffer);
+            }
         }
-        self.target.write_all(b"\n")
     }
 
-    fn object(&mut self, values: &[Value]) -> io::Result<()> {
-        self.target.write_all(b"{")?;
-        for (index, (name, value)) in self.names.iter().zip(values).enumerate() {
+    fn object(&mut self, columns: &[BatchColumn], row: usize) {
+        self.buffer.push(b'{');
+        for (index, (name, column)) in self.names.iter().zip(columns).enumerate() {
             if index > 0 {
-                self.target.write_all(b",")?;
+                self.buffer.push(b',');
             }
-            write_json_text(name, &mut self.target)?;
-            self.target.write_all(b":")?;
-            match value {
-                Value::Null => self.target.write_all(b"null")?,
-                Value::Text(text) => write_json_text(text, &mut self.target)?,
-                Value::Blob(_) => write_json_text(&plain(value), &mut self.target)?,
-                number => self.target.write_all(plain(number).as_bytes())?,
+            write_json_text(name, &mut self.buffer);
+            self.buffer.push(b':');
+            let start = self.buffer.len();
+            self.buffer.push(b'"');
+            let known = self.dictionaries[index].as_ref();
+            if known.is_some_and(|known| known.write(column, row, &mut self.buffer)) {
+                self.buffer.push(b'"');
+            } else {
+                self.buffer.truncate(start);
+                write_field(column, row, self.format, &mut self.buffer);
             }
         }
-        self.target.write_all(b"}")
+        self.buffer.push(b'}');
     }
+}
+
+fn separator(format: CopyFormat) -> u8 {
+    match format {
+        CopyFormat::Tsv => b'\t',
+        _ => b',',
+    }
+}
+
+/// Appends the value of a row.
+fn write_field(column: &BatchColumn, row: usize, format: CopyFormat, target: &mut Vec<u8>) {
+    match column {
+        BatchColumn::Integers(integers) => write_integer(integers[row], target),
+        BatchColumn::Values(values) => write_value(&values[row], format, target),
+        column => write_value(&column.value(row), format, target),
+    }
+}
+
+/// Appends a value as a field, or as a value of JSON.
+fn write_value(value: &Value, format: CopyFormat, target: &mut Vec<u8>) {
+    match (format, value) {
+        (CopyFormat::Csv, value) => target.extend_from_slice(csv_field(value).as_bytes()),
+        (CopyFormat::Tsv, value) => target.extend_from_slice(tsv_field(value).as_bytes()),
+        (_, Value::Null) => target.extend_from_slice(b"null"),
+        (_, Value::Text(text)) => write_json_text(text, target),
+        (_, Value::Blob(_)) => write_json_text(&plain(value), target),
+        (_, number) => target.extend_from_slice(plain(number).as_bytes()),
+    }
+}
+
+/// Appends an integer in decimal.
+fn write_integer(integer: i64, target: &mut Vec<u8>) {
+    if integer < 0 {
+        target.push(b'-');
+    }
+    let (mut digits, mut start) = ([0; 20], 20);
+    let mut rest = integer.unsigned_abs();
+    loop {
+        start -= 1;
+        // Below 10.
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    target.extend_from_slice(&digits[start..]);
 }
 
 /// A value without quotes; nothing for NULL.
@@ -142,23 +226,37 @@ fn tsv_field(value: &Value) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-fn write_json_text(text: &str, target: &mut impl Write) -> io::Result<()> {
-    target.write_all(b"\"")?;
+fn write_json_text(text: &str, target: &mut Vec<u8>) {
+    target.push(b'"');
     let mut rest = text;
     let is_special = |character: char| character < ' ' || matches!(character, '"' | '\\');
     while let Some(at) = rest.find(is_special) {
-        target.write_all(&rest.as_bytes()[..at])?;
+        target.extend_from_slice(&rest.as_bytes()[..at]);
         match rest.as_bytes()[at] {
-            b'"' => target.write_all(b"\\\"")?,
-            b'\\' => target.write_all(b"\\\\")?,
-            b'\n' => target.write_all(b"\\n")?,
-            b'\r' => target.write_all(b"\\r")?,
-            b'\t' => target.write_all(b"\\t")?,
-            control => write!(target, "\\u{control:04x}")?,
+            b'"' => target.extend_from_slice(b"\\\""),
+            b'\\' => target.extend_from_slice(b"\\\\"),
+            b'\n' => target.extend_from_slice(b"\\n"),
+            b'\r' => target.extend_from_slice(b"\\r"),
+            b'\t' => target.extend_from_slice(b"\\t"),
+            control => target.extend_from_slice(format!("\\u{control:04x}").as_bytes()),
         }
         // What was written is ASCII, one byte.
         rest = &rest[at + 1..];
     }
-    target.write_all(rest.as_bytes())?;
-    target.write_all(b"\"")
+    target.extend_from_slice(rest.as_bytes());
+    target.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_written_as_the_standard_library_does() {
+        for integer in [0, 7, -7, 10, 99, 1_000_000, i64::MAX, i64::MIN] {
+            let mut written = Vec::new();
+            write_integer(integer, &mut written);
+            assert_eq!(written, integer.to_string().into_bytes());
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! How values look is the business of `format`, where they go that of `target`.
 
+mod dictionary_fields;
 mod format;
 mod target;
 
@@ -13,12 +14,13 @@ use self::format::Writer;
 pub(crate) use self::target::ExportFile;
 use crate::Result;
 use crate::api::rows::Rows;
+use crate::batch::BATCH_ROWS;
 
 /// Writes all rows, with a line of names before them if the format has one. Returns how many rows there were.
 ///
 /// # Errors
 /// If a row fails, or the target cannot be written.
-pub(crate) fn export(rows: Rows, target: ExportFile, format: CopyFormat) -> Result<u64> {
+pub(crate) fn export(mut rows: Rows, target: ExportFile, format: CopyFormat) -> Result<u64> {
     let names: Vec<String> = rows
         .columns()
         .iter()
@@ -28,9 +30,9 @@ pub(crate) fn export(rows: Rows, target: ExportFile, format: CopyFormat) -> Resu
     let mut writer = Writer::new(Buffer::new(&target), format, names);
     let mut count = 0;
     writer.begin().map_err(failed)?;
-    for row in rows {
-        writer.row(row?.values()).map_err(failed)?;
-        count += 1;
+    while let Some(batch) = rows.next_batch(BATCH_ROWS)? {
+        writer.batch(&batch).map_err(failed)?;
+        count += batch.len() as u64;
     }
     let mut written = writer.end().map_err(failed)?;
     written.flush().map_err(failed)?;
