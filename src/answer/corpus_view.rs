@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
+use rayon::prelude::*;
 use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 use zipfdb_storage::Tokenizer;
 
@@ -21,6 +22,7 @@ use crate::answer::top::Top;
 use crate::answer::vocabulary::Vocabulary;
 use crate::overlay::Overlay;
 use crate::runtime::device::Run;
+use crate::runtime::interrupt::check;
 use crate::segment::{LiveSegment, Unit};
 use crate::{Error, Result};
 
@@ -225,6 +227,41 @@ impl CorpusView {
             None => parts,
             Some(top) => top.of_ngrams(parts, n),
         })
+    }
+
+    /// The words of each of some files and how often each occurs there, ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or `stop` is set.
+    pub(crate) fn totals_of_each(
+        &self,
+        files: &[u32],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Vec<(u32, u64)>>> {
+        let stored = |file: u32| match self.pending() {
+            None => Some(file as usize),
+            Some(pending) => pending.stored_file(file as usize),
+        };
+        // One segment after the other: what its files need is built once, and not evicted between them.
+        let first_segment = |file: u32| self.stored().segments_of(stored(file)?).next();
+        let mut order: Vec<(Option<usize>, usize)> = (files.iter().enumerate())
+            .map(|(place, &file)| (first_segment(file), place))
+            .collect();
+        order.sort_unstable();
+        let mut totals = vec![Vec::new(); files.len()];
+        for group in order.chunk_by(|left, right| left.0 == right.0) {
+            let files_of_group = group.iter().map(|&(_, place)| files[place]);
+            let stored: Vec<usize> = files_of_group.filter_map(stored).collect();
+            let _pinned = self.stored().prepare_totals(&stored)?;
+            let counted = group.par_iter().map(|&(_, place)| {
+                check(stop)?;
+                Ok((place, self.totals_of(files[place] as usize)?))
+            });
+            for (place, counts) in counted.collect::<Result<Vec<_>>>()? {
+                totals[place] = counts;
+            }
+        }
+        Ok(totals)
     }
 
     answered! {

@@ -508,6 +508,21 @@ impl StoredView {
         Ok(Found::new(ranges.len(), found))
     }
 
+    /// Builds what counts of all words of files need; pinned as long as the caller keeps it.
+    pub(crate) fn prepare_totals(&self, files: &[usize]) -> Result<Vec<SegmentView>> {
+        let mut places: Vec<usize> = (files.iter())
+            .flat_map(|&file| self.segments_of(file))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        let views = places.into_iter().map(|place| {
+            let segment = self.segment_at(place);
+            segment.word_grammar()?;
+            Ok(segment)
+        });
+        views.collect()
+    }
+
     /// Builds what telling words around edits needs, and moving places; pinned as long as the caller keeps it.
     pub(crate) fn prepare_edits(&self, stop: &AtomicBool) -> Result<Vec<SegmentView>> {
         self.vocabulary()?;

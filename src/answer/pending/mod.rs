@@ -231,7 +231,7 @@ impl PendingView {
     }
 
     /// The stored file that a file rests on.
-    fn stored_file(&self, file: usize) -> Option<usize> {
+    pub(super) fn stored_file(&self, file: usize) -> Option<usize> {
         let stored = self.stored_of[file];
         (stored != NONE).then_some(stored as usize)
     }

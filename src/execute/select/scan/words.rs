@@ -59,8 +59,8 @@ struct WordTask {
     place_filters: Vec<ColumnFilter>,
     /// Whether words come in order of their bytes; else in order of their numbers.
     by_bytes: bool,
-    /// Rows of all files would not fit the memory limit: they are made file by file.
-    is_large: bool,
+    /// What the rows of some files may take, if rows of all would not fit the memory limit.
+    part_bytes: Option<u64>,
     /// Which rows are used, if not all.
     top: Option<Top>,
 }
@@ -86,7 +86,9 @@ enum WordRows {
     /// The words of one file after the other.
     ByFile {
         files: std::vec::IntoIter<u32>,
-        counting: Counting,
+        is_wanted: Option<Vec<bool>>,
+        part_bytes: u64,
+        snapshot: Snapshot,
         rows: std::vec::IntoIter<CountedWord>,
     },
     /// Occurrences of all words that are wanted, if some are not, in order of place.
@@ -158,6 +160,12 @@ impl WordRowNumbers {
     }
 }
 
+/// The rows of some files take this part of the limit of memory.
+const PART_SHARE: u64 = 4;
+
+/// What EXPLAIN says of rows that are made file by file.
+const LARGE: &str = "file by file: all rows may take more than memory_limit";
+
 /// The index of the column of words.
 const WORD: usize = WordsColumn::Word as usize;
 
@@ -204,7 +212,7 @@ impl WordsScan {
         };
         let asks_position = asks_position(&columns, &place_filters);
         let keeps_places = grain == Grain::Occurrence && keeps_places(&snapshot, asks_position);
-        let mut candidates = candidates(
+        let candidates = candidates(
             &snapshot,
             grain,
             &files,
@@ -225,9 +233,9 @@ impl WordsScan {
             && chosen.strategy != Strategy::Parents
             && pairs_bytes(&snapshot, &files) > context.settings.memory_limit();
         if is_large {
-            let is_table = |candidate: &Candidate| candidate.strategy == Strategy::FileWeights;
-            candidates.retain(|candidate| !is_table(candidate));
-            chosen = choose(&candidates, None)?;
+            // Each file on the grammar.
+            let is_table = |candidate: &&Candidate| candidate.strategy == Strategy::FileWeights;
+            chosen = candidates.iter().find(is_table).copied().unwrap_or(chosen);
         }
         let mut task = WordTask {
             snapshot,
@@ -238,7 +246,7 @@ impl WordsScan {
             word_filters: word_filters.into(),
             place_filters,
             by_bytes: by_word_first && !is_large,
-            is_large,
+            part_bytes: is_large.then(|| context.settings.memory_limit() / PART_SHARE),
             top: None,
         };
         let properties = task.properties();
@@ -410,6 +418,9 @@ impl WordTask {
         description.lines = describe_strategy(chosen, candidates);
         let stored = self.snapshot.view().stored();
         let work = self.work();
+        if self.part_bytes.is_some() {
+            description.lines.push(LARGE.to_owned());
+        }
         description.lines.push(stored.describe_places(work));
         if work == Some(Work::FileCounts) {
             description.lines.extend(stored.describe_counts());
@@ -426,7 +437,7 @@ impl WordTask {
         match self.strategy {
             Strategy::Weights => Some(Work::Totals),
             Strategy::FileWeights if self.files.is_all() && self.files.len() > 1 => {
-                (!self.is_large).then_some(Work::FileCounts)
+                self.part_bytes.is_none().then_some(Work::FileCounts)
             }
             _ => None,
         }
@@ -460,10 +471,12 @@ impl WordTask {
                 },
             });
         }
-        if self.is_large && self.strategy != Strategy::Parents {
+        if let Some(part_bytes) = self.part_bytes {
             return Ok(WordRows::ByFile {
                 files: files.into_iter(),
-                counting: Counting::new(&self.snapshot, self.marked(words)?, interrupt)?,
+                is_wanted: self.marked(words)?,
+                part_bytes,
+                snapshot: self.snapshot.clone(),
                 rows: Vec::new().into_iter(),
             });
         }
@@ -843,6 +856,38 @@ impl Counting {
     }
 }
 
+/// The rows of the next files, as many as take about so many bytes; none if there are no more.
+fn counted_part(
+    snapshot: &Snapshot,
+    files: &mut std::vec::IntoIter<u32>,
+    bytes: u64,
+    interrupt: &Interrupt,
+) -> Result<Option<Vec<CountedWord>>> {
+    let mut part = Vec::new();
+    let mut held = 0u64;
+    while held < bytes
+        && let Some(file) = files.next()
+    {
+        let words = snapshot.files()[file as usize].words;
+        // The counts of a file, and its rows.
+        let row = size_of::<(u32, u64)>() + size_of::<CountedWord>();
+        held = held.saturating_add(words.saturating_mul(row as u64));
+        part.push(file);
+    }
+    if part.is_empty() {
+        return Ok(None);
+    }
+    let counted = snapshot.ask(interrupt, move |view, stop| {
+        let totals = view.totals_of_each(&part, stop)?;
+        let rows = part.into_iter().zip(totals).flat_map(|(file, words)| {
+            let words = words.into_iter();
+            words.map(move |(word, times)| CountedWord { file, word, times })
+        });
+        Ok(rows.collect())
+    })?;
+    Ok(Some(counted))
+}
+
 /// Adds up the rows of equal keys.
 fn sum_by(
     rows: &mut Vec<CountedWord>,
@@ -921,16 +966,21 @@ impl WordRows {
                 }
                 WordRows::ByFile {
                     files,
-                    counting,
+                    is_wanted,
+                    part_bytes,
+                    snapshot,
                     rows,
                 } => {
-                    if let Some(counted) = rows.next() {
-                        return Ok(Some(counted));
+                    for counted in rows.by_ref() {
+                        let word = counted.word as usize;
+                        if is_wanted.as_ref().is_none_or(|wanted| wanted[word]) {
+                            return Ok(Some(counted));
+                        }
                     }
-                    let Some(file) = files.next() else {
+                    let Some(part) = counted_part(snapshot, files, *part_bytes, interrupt)? else {
                         return Ok(None);
                     };
-                    *rows = counting.count(file, interrupt)?.into_iter();
+                    *rows = part.into_iter();
                 }
                 WordRows::Stream { .. } | WordRows::Found { .. } => return Ok(None),
             }
