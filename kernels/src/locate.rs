@@ -134,53 +134,134 @@ impl Sites {
 
     /// Appends the offsets of all occurrences behind `link`, which begins at byte `at`.
     #[inline]
-    fn emit(&self, at: u64, link: Link, stack: &mut Vec<(u32, u32, u64)>, offsets: &mut Vec<u64>) {
+    fn emit(&self, at: u64, link: Link, emitted: &mut Emitted) {
         let nodes = |node: u32| {
             let node = node as usize;
             (self.offsets[node], self.offsets[node + 1])
         };
-        emit(
-            at,
-            link,
-            nodes,
-            |at| self.links[at as usize],
-            stack,
-            offsets,
-        );
+        emitted.emit(at, link, nodes, |at| self.links[at as usize]);
     }
 }
 
-/// Appends the offsets of all occurrences behind `link`, which begins at byte `at`. `nodes` tells where the links of a
-/// node lie, `links` gives one.
-#[inline]
-pub(crate) fn emit(
-    at: u64,
-    link: Link,
-    nodes: impl Fn(u32) -> (u32, u32),
-    links: impl Fn(u32) -> Link,
-    stack: &mut Vec<(u32, u32, u64)>,
-    offsets: &mut Vec<u64>,
-) {
-    let mut at = at + link.bytes;
-    let mut target = link.target;
-    loop {
-        match target {
-            NONE => return,
-            HIT => offsets.push(at),
-            node => {
-                let (cursor, end) = nodes(node);
-                stack.push((cursor, end, at));
+/// Occurrences that links led to, in the order in which these were followed.
+///
+/// Once there are many, it remembers where those behind each node stand: when the node comes again they are copied, at the speed of
+/// memory, and the links of text that repeats are followed once.
+pub(crate) struct Emitted {
+    pub(crate) offsets: Vec<u64>,
+    stack: Vec<OpenNode>,
+    /// How many nodes there are.
+    nodes: usize,
+    /// For each node where its offsets begin in `offsets`, and how many there are, in 32 bits each; 0 if that is not known.
+    /// Empty before there are many.
+    ranges: Vec<u64>,
+    /// For each node whose range is known, the offset of its expansion there.
+    bases: Vec<u64>,
+}
+
+/// A node whose links are being followed.
+struct OpenNode {
+    node: u32,
+    cursor: u32,
+    end: u32,
+    base: u64,
+    /// Where its offsets begin.
+    first: usize,
+}
+
+/// With fewer occurrences nothing is remembered.
+const REMEMBERED_MIN: usize = 1 << 12;
+
+/// As many occurrences behind a node are not copied.
+const COPIED_MIN: usize = 4;
+
+impl Emitted {
+    /// Nothing yet, of links with so many nodes.
+    pub(crate) fn new(nodes: usize) -> Emitted {
+        Emitted {
+            offsets: Vec::new(),
+            stack: Vec::new(),
+            nodes,
+            ranges: Vec::new(),
+            bases: Vec::new(),
+        }
+    }
+
+    /// Appends the offsets of all occurrences behind `link`, which begins at byte `at`. `nodes` tells where the links of a
+    /// node lie, `links` gives one.
+    #[inline]
+    pub(crate) fn emit(
+        &mut self,
+        at: u64,
+        link: Link,
+        nodes: impl Fn(u32) -> (u32, u32),
+        links: impl Fn(u32) -> Link,
+    ) {
+        let mut at = at + link.bytes;
+        let mut target = link.target;
+        loop {
+            match target {
+                NONE => {}
+                HIT => self.offsets.push(at),
+                node if self.copy(node, at) => {}
+                node => {
+                    let (cursor, end) = nodes(node);
+                    self.stack.push(OpenNode {
+                        node,
+                        cursor,
+                        end,
+                        base: at,
+                        first: self.offsets.len(),
+                    });
+                }
             }
+            let link = loop {
+                let Some(open) = self.stack.last_mut() else {
+                    return;
+                };
+                if open.cursor < open.end {
+                    open.cursor += 1;
+                    break links(open.cursor - 1);
+                }
+                self.close();
+            };
+            at = self.stack.last().map_or(0, |open| open.base) + link.bytes;
+            target = link.target;
         }
-        let Some((cursor, end, base)) = stack.pop() else {
+    }
+
+    /// Copies the offsets behind a node, which begins at byte `at`, if they are there.
+    #[inline]
+    fn copy(&mut self, node: u32, at: u64) -> bool {
+        let range = self.ranges.get(node as usize).copied().unwrap_or_default();
+        if range == 0 {
+            return false;
+        }
+        let (first, count) = ((range >> u32::BITS) as usize, range as u32 as usize);
+        let distance = at.wrapping_sub(self.bases[node as usize]);
+        let copied = self.offsets.len();
+        self.offsets.extend_from_within(first..first + count);
+        for offset in &mut self.offsets[copied..] {
+            *offset = offset.wrapping_add(distance);
+        }
+        true
+    }
+
+    /// Takes the last node off the stack, whose links have all been followed.
+    fn close(&mut self) {
+        let Some(open) = self.stack.pop() else { return };
+        let (end, count) = (self.offsets.len(), self.offsets.len() - open.first);
+        if end < REMEMBERED_MIN || count <= COPIED_MIN || u32::try_from(end).is_err() {
             return;
-        };
-        let link = links(cursor);
-        if cursor + 1 < end {
-            stack.push((cursor + 1, end, base));
         }
-        at = base + link.bytes;
-        target = link.target;
+        if self.ranges.is_empty() {
+            // Zeros that nobody touches take no memory.
+            self.ranges = vec![0; self.nodes];
+            self.bases = vec![0; self.nodes];
+        }
+        // Both fit 32 bits, as `end` does.
+        self.ranges[open.node as usize] = (open.first as u64) << u32::BITS | count as u64;
+        self.bases[open.node as usize] = open.base;
     }
 }
 
@@ -425,11 +506,11 @@ impl SearchedSegment<'_> {
     /// The offsets behind links at these root positions, which ascend.
     fn emit_root(&self, sites: &Sites, found: impl Iterator<Item = (usize, Link)>) -> Vec<u64> {
         let mut starts = RootStarts::new(self.view, self.lengths);
-        let (mut stack, mut offsets) = (Vec::new(), Vec::new());
+        let mut emitted = Emitted::new(sites.offsets.len() - 1);
         for (position, link) in found {
-            sites.emit(starts.find(position), link, &mut stack, &mut offsets);
+            sites.emit(starts.find(position), link, &mut emitted);
         }
-        offsets
+        emitted.offsets
     }
 }
 
@@ -618,9 +699,43 @@ mod tests {
         assert_eq!(sites.add_rule([node.behind(3)].into_iter()), node.behind(3));
         assert_eq!(sites.offsets, [0, 2]);
 
-        let mut offsets = Vec::new();
-        sites.emit(100, node.behind(3), &mut Vec::new(), &mut offsets);
-        assert_eq!(offsets, [107, 110]);
+        let mut emitted = Emitted::new(1);
+        sites.emit(100, node.behind(3), &mut emitted);
+        assert_eq!(emitted.offsets, [107, 110]);
+    }
+
+    #[test]
+    fn occurrences_behind_nodes_that_come_again_are_those_behind_their_links() {
+        let mut sites = Sites::new();
+        let hit = |bytes| Link { bytes, target: HIT };
+        let mut links = vec![hit(3)];
+        let mut expected: Vec<Vec<u64>> = vec![vec![3]];
+        for level in 0..24u64 {
+            // Each leads to two or three of those before it, at different distances.
+            let parts = [level, level.saturating_sub(1), level / 2];
+            let parts = &parts[..2 + level as usize % 2];
+            let places = (0..)
+                .zip(parts)
+                .map(|(place, &part)| (place << 20, part as usize));
+            let link = sites.add_rule(
+                places
+                    .clone()
+                    .map(|(start, part)| links[part].behind(start)),
+            );
+            links.push(link);
+            let offsets = places
+                .flat_map(|(start, part)| expected[part].iter().map(move |offset| start + offset));
+            expected.push(offsets.collect());
+        }
+        let mut emitted = Emitted::new(sites.offsets.len() - 1);
+        let mut all = Vec::new();
+        for (at, link) in [(50, 12), (1 << 40, 24), (7, 24), (1 << 50, 23)] {
+            sites.emit(at, links[link], &mut emitted);
+            all.extend(expected[link].iter().map(|offset| at + offset));
+        }
+        assert!(all.len() > 4 * REMEMBERED_MIN);
+        assert!(!emitted.ranges.is_empty());
+        assert!(emitted.offsets == all);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rayon::prelude::*;
 
-use crate::locate::{HIT, Link, emit};
+use crate::locate::{Emitted, HIT, Link};
 use crate::stop::{Stopped, check};
 use crate::{GAP, GrammarView, Lengths};
 
@@ -175,7 +175,7 @@ impl WordPlaces {
             let bytes = u64::from(start);
             Link { bytes, target }
         };
-        let (mut stack, mut offsets) = (Vec::new(), Vec::new());
+        let mut emitted = Emitted::new(self.nodes.len() - 1);
         let mut at = first_not_before(roots, range.start);
         while let Some(&start) = roots.get(at)
             && u64::from(start) < range.end
@@ -185,20 +185,13 @@ impl WordPlaces {
             match roots.get(at) {
                 Some(&node) if node >= NODE => {
                     let (bytes, target) = (0, node - NODE);
-                    emit(
-                        start,
-                        Link { bytes, target },
-                        nodes,
-                        link,
-                        &mut stack,
-                        &mut offsets,
-                    );
+                    emitted.emit(start, Link { bytes, target }, nodes, link);
                     at += 1;
                 }
-                _ => offsets.push(start),
+                _ => emitted.offsets.push(start),
             }
         }
-        offsets
+        emitted.offsets
     }
 }
 
