@@ -71,6 +71,9 @@ pub struct Rows {
     interrupt: Option<InterruptHandle>,
 }
 
+/// No batch has more rows: they are numbered by u32, and in memory together.
+const BATCH_ROWS_MAX: usize = 1 << 20;
+
 /// Gives the rows of an answer, one by one or as columns; both ways may be mixed.
 pub(crate) trait RowSource: Iterator<Item = Result<Row>> + Send {
     /// The next rows, at least one and at most `rows_max`; none at the end.
@@ -158,7 +161,7 @@ impl Rows {
         let Some(rows) = &mut self.rows else {
             return Ok(None);
         };
-        let batch = rows.next_batch(rows_max.max(1));
+        let batch = rows.next_batch(rows_max.clamp(1, BATCH_ROWS_MAX));
         if !matches!(batch, Ok(Some(_))) {
             self.rows = None;
         }

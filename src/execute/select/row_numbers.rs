@@ -17,7 +17,9 @@ pub(super) struct RowNumbers {
     /// Empty columns of the first batch: others may have other kinds of numbers.
     kinds: Option<Vec<BatchColumn>>,
     known: HashMap<Box<[u64]>, usize, BuildHasherDefault<NumberHasher>>,
-    /// By number of a text, where one column of a dictionary tells rows apart: one more than what was remembered.
+    /// How many texts there are, if one column of a dictionary tells rows apart and there is room for a place for each.
+    texts: Option<usize>,
+    /// By number of such a text, one more than what was remembered.
     by_text: Vec<u32>,
     numbers: Vec<u64>,
     bytes: usize,
@@ -41,7 +43,19 @@ impl RowNumbers {
     /// Whether rows of a batch have such numbers.
     pub(super) fn takes(&mut self, batch: &Batch) -> bool {
         let columns = || self.columns.iter().map(|&column| &batch.columns()[column]);
-        let kinds = (self.kinds).get_or_insert_with(|| columns().map(BatchColumn::empty).collect());
+        let kinds = match &self.kinds {
+            Some(kinds) => kinds,
+            None => {
+                if let &[column] = &self.columns[..]
+                    && let BatchColumn::Words { dictionary, .. } = &batch.columns()[column]
+                {
+                    let texts = dictionary.len();
+                    self.texts = (texts <= self.bytes_max / size_of::<u32>()).then_some(texts);
+                }
+                let kinds = columns().map(BatchColumn::empty).collect();
+                self.kinds.insert(kinds)
+            }
+        };
         let is_number = |column: &BatchColumn| {
             !matches!(
                 column,
@@ -53,26 +67,22 @@ impl RowNumbers {
             .all(|(column, kind)| is_number(column) && column.is_like(kind))
     }
 
-    /// The numbers of the texts of a batch, if they alone tell rows apart, and there is room for all of their dictionary.
-    fn texts<'a>(&self, batch: &'a Batch) -> Option<(&'a [u32], usize)> {
-        let [column] = self.columns[..] else {
-            return None;
-        };
-        let BatchColumn::Words {
-            indices,
-            dictionary,
-        } = &batch.columns()[column]
-        else {
-            return None;
-        };
-        let texts = dictionary.len();
-        (texts <= self.bytes_max / size_of::<u32>()).then_some((indices, texts))
+    /// The numbers of the texts of a batch, if they alone tell rows apart.
+    #[inline]
+    fn texts<'a>(&self, batch: &'a Batch) -> Option<&'a [u32]> {
+        match (self.texts, &self.columns[..]) {
+            (Some(_), &[column]) => match &batch.columns()[column] {
+                BatchColumn::Words { indices, .. } => Some(indices),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// What was remembered for the numbers of a row of a batch that `takes`.
     #[inline]
     pub(super) fn find(&mut self, batch: &Batch, row: usize) -> Option<usize> {
-        if let Some((texts, _)) = self.texts(batch) {
+        if let Some(texts) = self.texts(batch) {
             let known = self.by_text.get(texts[row] as usize)?;
             return (*known as usize).checked_sub(1);
         }
@@ -96,9 +106,9 @@ impl RowNumbers {
 
     /// Remembers something for the numbers of the row that was not found last, which `row` of `batch` is.
     pub(super) fn remember(&mut self, batch: &Batch, row: usize, known: usize) {
-        if let Some((texts, count)) = self.texts(batch) {
+        if let Some(texts) = self.texts(batch) {
             if self.by_text.is_empty() {
-                self.by_text = vec![0; count];
+                self.by_text = vec![0; self.texts.unwrap_or_default()];
                 self.bytes += size_of_val(&self.by_text[..]);
             }
             // More would not be kept in memory.

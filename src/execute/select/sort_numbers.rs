@@ -1,7 +1,8 @@
 //! ORDER BY keys that are numbers, or texts whose numbers tell their order: columns are kept as they come, and row numbers sorted.
 //!
 //! A key becomes one or more numbers a row that compare as its values; numbers that fit into 64 bits together become one, which
-//! is sorted by radix, the least significant first. With a limit, rows that cannot be among the first are dropped now and then.
+//! is sorted by radix, the least significant first. Where the first key has long runs of equal values, as n-grams with their files
+//! have, runs are sorted and not rows, and then the rows of equal runs by the other keys. With a limit, rows that cannot be among the first are dropped now and then.
 //! Invariant: the order is that of `key.rs`, and equal rows keep theirs. Whoever gives rows has to take them back where they
 //! do not fit into memory.
 
@@ -78,7 +79,7 @@ impl NumberSort {
         let near;
         let mut batch = batch;
         if let (Some(bound), Some(key)) = (self.bound, self.keys.first()) {
-            let first = &numbers_of(batch, *key)[0];
+            let first = &numbers_of(&batch.columns()[key.column], *key)[0];
             // A batch has fewer rows than 2^32.
             let rows = (0..).zip(first).filter(|&(_, &number)| number <= bound);
             let rows: Vec<u32> = rows.map(|(row, _)| row).collect();
@@ -179,7 +180,7 @@ impl NumberSort {
         if let (Some(&last), Some(key), true) =
             (order.last(), self.keys.first(), order.len() == limit)
         {
-            self.bound = Some(numbers_of(&kept, *key)[0][last as usize]);
+            self.bound = Some(numbers_of(&kept.columns()[key.column], *key)[0][last as usize]);
         }
         // In order of arrival, so that equal rows keep theirs.
         order.sort_unstable();
@@ -191,13 +192,146 @@ impl NumberSort {
 
     /// The rows of a batch in order.
     fn order(&mut self, batch: &Batch) -> Result<Vec<u32>> {
-        let mut numbers = Vec::new();
-        for &key in self.keys.iter().filter(|_| !batch.is_empty()) {
+        let Some((&first, others)) = self.keys.split_first().filter(|_| !batch.is_empty()) else {
+            // Rows are numbered by u32: `can_take` saw to it.
+            return Ok((0..batch.len() as u32).collect());
+        };
+        if batch.len() >= RUN_ROWS_MIN
+            && let Some(starts) = runs_of(&batch.columns()[first.column])
+            && let Some(others) = RowKey::all(batch, others)
+        {
             self.pace.work(batch.len() * size_of::<u64>())?;
-            numbers.extend(numbers_of(batch, key));
+            let heads = batch.columns()[first.column].select(&starts);
+            let heads = numbers_of(&heads, first);
+            return sorted_by_runs(batch.len(), &starts, heads, &others, &mut self.pace);
+        }
+        let mut numbers = Vec::new();
+        for &key in &self.keys {
+            self.pace.work(batch.len() * size_of::<u64>())?;
+            numbers.extend(numbers_of(&batch.columns()[key.column], key));
         }
         sorted_rows(batch.len(), numbers, &mut self.pace)
     }
+}
+
+/// Fewer rows are not looked through for runs.
+const RUN_ROWS_MIN: usize = 1 << 12;
+
+/// Runs are sorted if they have so many rows on average.
+const RUN_ROWS: usize = 4;
+
+/// Where runs of equal numbers of a column begin, if they are long.
+fn runs_of(column: &BatchColumn) -> Option<Vec<u32>> {
+    let (indices, n) = match column {
+        BatchColumn::Words { indices, .. } => (indices, 1),
+        BatchColumn::Ngrams { n, indices, .. } => (indices, *n),
+        _ => return None,
+    };
+    let most = column.len() / RUN_ROWS;
+    let mut starts = Vec::new();
+    let mut last: &[u32] = &[];
+    for (row, words) in (0..).zip(indices.chunks_exact(n)) {
+        if words != last {
+            if starts.len() == most {
+                return None;
+            }
+            starts.push(row);
+            last = words;
+        }
+    }
+    Some(starts)
+}
+
+/// A key of one number a row, which is told without an array of them.
+struct RowKey<'a> {
+    numbers: RowKeyNumbers<'a>,
+    descending: bool,
+}
+
+enum RowKeyNumbers<'a> {
+    Integers(&'a [i64]),
+    /// Texts, and the place of each in order of bytes if that is not its number.
+    Texts(&'a [u32], Option<&'a [u32]>),
+}
+
+impl<'a> RowKey<'a> {
+    /// All of these keys, if they are such.
+    fn all(batch: &'a Batch, keys: &[NumberKey]) -> Option<Vec<RowKey<'a>>> {
+        let keys = keys.iter().map(|key| {
+            let numbers = match &batch.columns()[key.column] {
+                BatchColumn::Integers(integers) => RowKeyNumbers::Integers(integers),
+                BatchColumn::Words {
+                    indices,
+                    dictionary,
+                } => RowKeyNumbers::Texts(indices, dictionary.byte_ranks()),
+                _ => return None,
+            };
+            Some(RowKey {
+                numbers,
+                descending: key.order.descending,
+            })
+        });
+        keys.collect()
+    }
+
+    #[inline]
+    fn number(&self, row: u32) -> u64 {
+        let row = row as usize;
+        let number = match self.numbers {
+            RowKeyNumbers::Integers(integers) => integers[row].cast_unsigned() ^ SIGN,
+            RowKeyNumbers::Texts(texts, None) => u64::from(texts[row]),
+            RowKeyNumbers::Texts(texts, Some(ranks)) => u64::from(ranks[texts[row] as usize]),
+        };
+        match self.descending {
+            true => !number,
+            false => number,
+        }
+    }
+}
+
+/// The rows in order of the numbers of their runs, and then of `others`. `starts` says where runs begin.
+fn sorted_by_runs(
+    rows: usize,
+    starts: &[u32],
+    heads: Vec<Vec<u64>>,
+    others: &[RowKey<'_>],
+    pace: &mut Pace,
+) -> Result<Vec<u32>> {
+    let runs = sorted_rows(starts.len(), heads.clone(), pace)?;
+    let head = |run: u32| heads.iter().map(move |numbers| numbers[run as usize]);
+    let mut order: Vec<u32> = Vec::with_capacity(rows);
+    // Of rows of runs with equal heads: their numbers and themselves.
+    let mut span: Vec<(u64, u32)> = Vec::new();
+    let Some((first, rest)) = others.split_first() else {
+        for &run in &runs {
+            order.extend(starts[run as usize]..end_of(starts, run, rows));
+        }
+        return Ok(order);
+    };
+    let equal = runs.chunk_by(|&left, &right| head(left).eq(head(right)));
+    for runs in equal {
+        span.clear();
+        for &run in runs {
+            let rows = starts[run as usize]..end_of(starts, run, rows);
+            span.extend(rows.map(|row| (first.number(row), row)));
+        }
+        pace.work(span.len() * size_of::<(u64, u32)>())?;
+        let further = |row: u32| rest.iter().map(move |key| key.number(row));
+        // Rows with equal keys came in order of their numbers.
+        span.sort_unstable_by(|left, right| {
+            (left.0.cmp(&right.0))
+                .then_with(|| further(left.1).cmp(further(right.1)))
+                .then_with(|| left.1.cmp(&right.1))
+        });
+        order.extend(span.iter().map(|&(_, row)| row));
+    }
+    Ok(order)
+}
+
+/// The first row behind a run.
+fn end_of(starts: &[u32], run: u32, rows: usize) -> u32 {
+    // Rows are numbered by u32: `can_take` saw to it.
+    (starts.get(run as usize + 1).copied()).unwrap_or(rows as u32)
 }
 
 /// What a batch takes while it is kept, and sorting it.
@@ -206,10 +340,12 @@ fn bytes_of(batch: &Batch) -> usize {
     columns.sum::<usize>() + batch.len() * (size_of::<u64>() + ROW_BYTES)
 }
 
-/// The numbers of a key for all rows of a batch, which compare as its values do; the first decide first.
-fn numbers_of(batch: &Batch, key: NumberKey) -> Vec<Vec<u64>> {
-    const SIGN: u64 = 1 << 63;
-    let mut numbers: Vec<Vec<u64>> = match &batch.columns()[key.column] {
+/// The highest bit: with it changed, integers compare as unsigned numbers.
+const SIGN: u64 = 1 << 63;
+
+/// The numbers of a key for all rows of its column, which compare as its values do; the first decide first.
+fn numbers_of(column: &BatchColumn, key: NumberKey) -> Vec<Vec<u64>> {
+    let mut numbers: Vec<Vec<u64>> = match column {
         BatchColumn::Integers(integers) => {
             let ordered = integers
                 .iter()
@@ -373,6 +509,39 @@ mod tests {
             });
             let mut pace = Interrupts::default().begin(0).pace();
             prop_assert_eq!(sorted_rows(rows, numbers, &mut pace).unwrap(), expected);
+        }
+
+        #[test]
+        fn sorting_runs_is_sorting_rows(
+            runs in proptest::collection::vec((0u64..5, 1usize..9), 1..60),
+            values in proptest::collection::vec((-3i64..3, 0u32..3), 540),
+            descending: bool,
+        ) {
+            let (mut starts, mut heads, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+            for (head, length) in runs {
+                starts.push(keys.len() as u32);
+                heads.push(head);
+                keys.extend(std::iter::repeat_n(head, length));
+            }
+            let rows = keys.len();
+            let (integers, texts): (Vec<i64>, Vec<u32>) = values.into_iter().unzip();
+            let ranks = [2, 0, 1];
+            let others = [
+                RowKey { numbers: RowKeyNumbers::Integers(&integers), descending },
+                RowKey { numbers: RowKeyNumbers::Texts(&texts, Some(&ranks)), descending: false },
+            ];
+            let mut pace = Interrupts::default().begin(0).pace();
+            for count in 0..=2 {
+                let mut expected: Vec<u32> = (0..rows as u32).collect();
+                expected.sort_by_key(|&row| {
+                    let others = others[..count].iter().map(|key| key.number(row));
+                    (keys[row as usize], others.collect::<Vec<_>>())
+                });
+                let found = sorted_by_runs(
+                    rows, &starts, vec![heads.clone()], &others[..count], &mut pace,
+                );
+                prop_assert_eq!(found.unwrap(), expected);
+            }
         }
     }
 }

@@ -520,6 +520,8 @@ impl WordTask {
                 }];
             }
             Grain::File => sum_by(&mut counted, &mut pace, |row| row.file)?,
+            // Weights have one row for each word.
+            Grain::Word if self.strategy == Strategy::Weights => {}
             Grain::Word if self.properties().is_unique => {
                 sum_by(&mut counted, &mut pace, |row| row.word)?;
             }
@@ -746,6 +748,41 @@ impl WordTask {
         }
         let times = (!rows.times.is_empty()).then_some(rows.times);
         Batch::new(columns, count, times)
+    }
+
+    /// The batch of the next places in a file, all of which are wanted; none if there are no more.
+    fn places_batch(&self, places: &mut FilePlaces, rows_max: usize) -> Option<Batch> {
+        let rest = places.offsets.len() - places.next;
+        let these = places.next..places.next + rest.min(rows_max);
+        if these.is_empty() {
+            return None;
+        }
+        places.next = these.end;
+        let integers = |numbers: &[u64]| {
+            BatchColumn::Integers(numbers.iter().copied().map(integer_of_count).collect())
+        };
+        let words = || match &places.words[..] {
+            [word] => vec![*word; these.len()],
+            words => words[these.clone()].to_vec(),
+        };
+        let view = self.snapshot.view();
+        let columns = self.columns.iter().map(|column| match column {
+            WordsColumn::File => BatchColumn::Words {
+                indices: vec![places.file; these.len()],
+                dictionary: TextDictionary::files(view),
+            },
+            WordsColumn::Word => BatchColumn::Words {
+                indices: words(),
+                dictionary: TextDictionary::words(view),
+            },
+            WordsColumn::Length => {
+                let lengths = words().into_iter().map(|word| view.word(word).len() as u64);
+                integers(&lengths.collect::<Vec<_>>())
+            }
+            WordsColumn::Position => integers(&places.positions[these.clone()]),
+            WordsColumn::Offset => integers(&places.offsets[these.clone()]),
+        });
+        Some(Batch::new(columns.collect(), these.len(), None))
     }
 
     /// The row of an occurrence, if its place is wanted.
@@ -1056,6 +1093,12 @@ impl Operator for WordsScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         self.interrupt.check()?;
         let (task, rows, interrupt) = self.begin()?;
+        if let WordRows::Found { places, .. } = rows
+            && task.place_filters.is_empty()
+            && let Some(batch) = task.places_batch(places, rows_max.max(1))
+        {
+            return Ok(Some(batch));
+        }
         let mut taken = WordRowNumbers::default();
         while taken.files.len() < rows_max.max(1) {
             if task.grain != Grain::Occurrence {
