@@ -278,6 +278,8 @@ impl CorpusView {
         fn can_count_now(&self, file: usize) -> bool;
         /// Whether bytes of a file are extracted without anything being built first.
         fn can_extract_now(&self, file: usize) -> bool;
+        /// The place of the segment that a file is in, if that has all of it and no edit is pending.
+        fn only_segment(&self, file: usize) -> Option<u32>;
 
         /// How often each word occurs; by its number.
         fn totals(&self, run: Run<'_>) -> Result<Vec<u64>>;

@@ -239,6 +239,14 @@ impl StoredView {
         parts.all(|part| self.live(part).can_extract_now())
     }
 
+    /// The place of the segment that has all of a file.
+    pub(crate) fn only_segment(&self, file: usize) -> Option<u32> {
+        match self.index.parts(file) {
+            [part] => Some(part.segment),
+            _ => None,
+        }
+    }
+
     pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
         let segments = self.segments.par_iter();
         let counts = segments.map(|segment| SegmentView::of(segment).count(word));

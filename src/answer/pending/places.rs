@@ -199,6 +199,14 @@ impl PendingView {
         (self.stored_file(file)).is_none_or(|stored| self.stored.can_extract_now(stored))
     }
 
+    /// The place of the segment that has all of a file, which has no edits.
+    pub(crate) fn only_segment(&self, file: usize) -> Option<u32> {
+        match self.edit(file) {
+            None => self.stored.only_segment(self.stored_file(file)?),
+            Some(_) => None,
+        }
+    }
+
     /// Every word of a file's regions, by number, in order of place: region, number in the file, offset.
     pub(in crate::answer) fn edited_words(&self, file: usize) -> Option<EditedWords<'_>> {
         let numbering = &self.numbering;

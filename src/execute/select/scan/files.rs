@@ -1,9 +1,13 @@
 //! The scan of `files('corpus')`: names and sizes from the file table, content only where it is asked for.
 //!
-//! Invariant: rows come in order of name. `substr(content, ...)` reads the bytes it gives and no others.
+//! Invariant: rows come in order of name, and errors where a scan of one file after the other would meet them.
+//! `substr(content, ...)` reads the bytes it gives and no others. Conditions on content that most files of a segment are
+//! read for are decided for many of them together, in parallel.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use zipfdb_sql::query::FilesColumn;
 use zipfdb_sql::substr_range;
 
@@ -18,19 +22,45 @@ use crate::Value;
 use crate::answer::FileSummary;
 use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count};
-use crate::runtime::interrupt::Interrupt;
+use crate::runtime::interrupt::{Interrupt, check};
 use crate::runtime::memory::{Held, ValueMemory};
+use crate::segment::SegmentView;
 
 pub(super) struct FilesScan {
     content: Arc<Content>,
     /// Files that may pass, by index, in order of name.
     files: Vec<usize>,
     next: usize,
-    filters: Vec<ColumnFilter>,
+    /// Conditions on names and sizes.
+    cheap: Arc<[ColumnFilter]>,
+    /// Conditions on content, which is read only if no other fails.
+    costly: Arc<[ColumnFilter]>,
+    /// Whether all files that may pass are going to be read.
+    reads_all: bool,
+    /// What was decided of the files from `next` on.
+    decided: VecDeque<Result<bool>>,
     /// The content of the last row.
     held: Held,
     description: Arc<Description>,
 }
+
+/// Files whose content is decided together.
+struct Batch {
+    /// The place of the segment that has all of them.
+    segment: u32,
+    /// By index.
+    files: Vec<usize>,
+}
+
+/// Bytes of the files of a batch, about.
+const BATCH_BYTES: u64 = 1 << 26;
+
+/// Files of more bytes are read alone: a batch holds one for each thread.
+const BATCH_FILE_BYTES_MAX: u64 = 1 << 22;
+
+/// Files are decided together if they are at least one in so many bytes of their segment: then all of its roots are
+/// worth decoding.
+const BATCH_SHARE: u64 = 8;
 
 /// Reads files.
 struct Content {
@@ -76,6 +106,9 @@ impl FilesScan {
             None => "all files".to_owned(),
         };
         let description = Description::new("files", detail, Some(files.len() as u64));
+        let is_costly =
+            |filter: &ColumnFilter| column_of(filter.column()) == Some(FilesColumn::Content);
+        let (costly, cheap): (Vec<_>, Vec<_>) = request.filters.into_iter().partition(is_costly);
         Ok(FilesScan {
             content: Arc::new(Content {
                 snapshot,
@@ -86,37 +119,86 @@ impl FilesScan {
             held: context.values.hold(),
             files,
             next: 0,
-            filters: request.filters,
+            cheap: cheap.into(),
+            reads_all: !costly.is_empty() && request.limit.is_none(),
+            costly: costly.into(),
+            decided: VecDeque::new(),
             description: Arc::new(description),
         })
+    }
+}
+
+impl FilesScan {
+    /// Whether the next file passes; decides more files, if that is better done together.
+    fn passes(&mut self) -> Result<bool> {
+        if let Some(decided) = self.decided.pop_front() {
+            return decided;
+        }
+        let index = self.files[self.next];
+        let file = &self.content.snapshot.files()[index];
+        if !self.content.all_match(file, &self.cheap)? {
+            return Ok(false);
+        }
+        if self.reads_all
+            && let Some(batch) = self.batch()
+        {
+            let decided = self.content.decide(batch, &self.cheap, &self.costly)?;
+            self.decided = decided.into();
+            match self.decided.pop_front() {
+                Some(decided) => return decided,
+                // The segment is damaged: each file says whether that concerns it.
+                None => self.reads_all = false,
+            }
+        }
+        let file = &self.content.snapshot.files()[index];
+        self.content.all_match(file, &self.costly)
+    }
+
+    /// The files from the next one on that are better decided together: they lie in one segment, and with those after them are
+    /// a good part of it.
+    fn batch(&self) -> Option<Batch> {
+        let snapshot = &self.content.snapshot;
+        if snapshot.knows_lookups() {
+            return None;
+        }
+        let view = snapshot.view();
+        let segment = view.only_segment(self.files[self.next])?;
+        let share = view.segments()[segment as usize].text_bytes() / BATCH_SHARE;
+        let (mut files, mut bytes) = (Vec::new(), 0);
+        for &index in &self.files[self.next..] {
+            let file = &snapshot.files()[index];
+            let is_alone = file.bytes > BATCH_FILE_BYTES_MAX;
+            if is_alone || view.only_segment(index) != Some(segment) {
+                break;
+            }
+            if bytes < BATCH_BYTES {
+                files.push(index);
+            } else if bytes >= share {
+                break;
+            }
+            match self.content.all_match(file, &self.cheap) {
+                Ok(true) => bytes += file.bytes,
+                Ok(false) => {}
+                Err(_) => break,
+            }
+        }
+        let batch = Batch { segment, files };
+        (!batch.files.is_empty() && bytes >= share).then_some(batch)
     }
 }
 
 impl Operator for FilesScan {
     fn next(&mut self) -> Result<Option<WeightedRow>> {
         while let Some(&index) = self.files.get(self.next) {
-            self.next += 1;
             self.held.clear();
-            let content = &self.content;
-            content.interrupt.check()?;
-            let file = &content.snapshot.files()[index];
-            // Content is read for a condition only if no other fails.
-            let (costly, cheap): (Vec<_>, Vec<_>) = self
-                .filters
-                .iter()
-                .partition(|filter| column_of(filter.column()) == Some(FilesColumn::Content));
-            let is_out = |filters: &[&ColumnFilter]| -> Result<bool> {
-                for filter in filters {
-                    let column = ScanColumn::Column(filter.column());
-                    if !filter.matches(&content.value(file, column)?)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            };
-            if is_out(&cheap)? || is_out(&costly)? {
+            self.content.interrupt.check()?;
+            let passes = self.passes();
+            self.next += 1;
+            if !passes? {
                 continue;
             }
+            let content = &self.content;
+            let file = &content.snapshot.files()[index];
             let mut values = Vec::with_capacity(content.columns.len());
             for requested in &content.columns {
                 let value = match requested.is_deferred {
@@ -185,6 +267,50 @@ impl Fetch for Deferred {
 }
 
 impl Content {
+    /// Whether a file passes conditions.
+    fn all_match(&self, file: &FileSummary, filters: &[ColumnFilter]) -> Result<bool> {
+        for filter in filters {
+            let column = ScanColumn::Column(filter.column());
+            if !filter.matches(&self.value(file, column)?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Decides conditions on the content of each file of a batch, in parallel.
+    fn decide(
+        self: &Arc<Content>,
+        batch: Batch,
+        cheap: &Arc<[ColumnFilter]>,
+        costly: &Arc<[ColumnFilter]>,
+    ) -> Result<Vec<Result<bool>>> {
+        let (content, cheap, costly) = (self.clone(), cheap.clone(), costly.clone());
+        self.snapshot.ask(&self.interrupt, move |view, stop| {
+            // What all of them need is made once, and stays until they are decided.
+            let segment = SegmentView::of(&view.segments()[batch.segment as usize]);
+            if segment.content().is_err() {
+                // The scan meets the error at the first file that it concerns.
+                return Ok(Vec::new());
+            }
+            let decide = |&index: &usize| {
+                check(stop)?;
+                let file = &content.snapshot.files()[index];
+                if !content.all_match(file, &cheap)? {
+                    return Ok(false);
+                }
+                let what = format!("the content of \"{}\"", file.name);
+                drop(content.memory.buffer(&what, file.bytes)?);
+                let value = Value::Blob(view.extract(index, 0, file.bytes)?);
+                let mut costly = costly.iter();
+                costly.try_fold(true, |passes, filter| Ok(passes && filter.matches(&value)?))
+            };
+            let decided = batch.files.par_iter().map(decide).collect();
+            check(stop)?;
+            Ok(decided)
+        })
+    }
+
     fn value(&self, file: &FileSummary, column: ScanColumn) -> Result<Value> {
         let range = match column {
             ScanColumn::Substr { start, length } => substr_range(start, length, file.bytes),
