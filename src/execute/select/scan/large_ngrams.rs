@@ -49,14 +49,14 @@ pub(super) struct LargeNgrams {
     shape: RowShape,
     /// Which files are wanted, by number; all if there is none.
     wanted: Option<Vec<bool>>,
-    source: RowSource,
+    source: LargeSource,
     /// The first row of the next n-gram.
     ahead: Option<LargeRow>,
     pace: Pace,
 }
 
 /// Where rows come from.
-enum RowSource {
+enum LargeSource {
     Tables(Tables),
     Merged { merge: Merge, next: Option<Record> },
 }
@@ -110,7 +110,7 @@ impl LargeNgrams {
         let mut pace = interrupt.pace();
         let source = if changes.is_empty() && snapshot.view().segments().len() == 1 {
             tables.parts = parts.into_iter();
-            RowSource::Tables(tables)
+            LargeSource::Tables(tables)
         } else {
             let mut runs = SpilledRuns::new(context.memory, &context.spill);
             let mut parts = parts.into_iter().peekable();
@@ -144,7 +144,7 @@ impl LargeNgrams {
             })?;
             let mut merge = runs.merge(&mut pace)?;
             let next = merge.next()?;
-            RowSource::Merged { merge, next }
+            LargeSource::Merged { merge, next }
         };
         Ok(LargeNgrams {
             shape,
@@ -186,8 +186,8 @@ impl LargeNgrams {
         loop {
             self.pace.step()?;
             let row = match &mut self.source {
-                RowSource::Tables(tables) => tables.next()?,
-                RowSource::Merged { merge, next } => next_of_runs(merge, next, self.shape.n)?,
+                LargeSource::Tables(tables) => tables.next()?,
+                LargeSource::Merged { merge, next } => next_of_runs(merge, next, self.shape.n)?,
             };
             let is_wanted = |row: &LargeRow| match &self.wanted {
                 None => true,
