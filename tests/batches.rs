@@ -233,6 +233,69 @@ fn words_and_files_come_as_numbers_with_their_dictionary() {
 }
 
 #[test]
+fn the_first_rows_of_many_are_those_of_all_in_order() {
+    for tokenizer in [Tokenizer::Unicode, Tokenizer::Whitespace] {
+        let database = Database::options().threads(2).in_memory().unwrap();
+        let settings = CorpusSettings {
+            tokenizer,
+            ..CorpusSettings::default()
+        };
+        let corpus = database.create_corpus("c", settings).unwrap();
+        let texts = [(1, 9_000), (2, 25_000)].map(|(seed, words)| {
+            let text = String::from_utf8_lossy(&text(seed, words)).into_owned();
+            (format!("f{seed}"), text)
+        });
+        corpus.append_many(&texts).unwrap();
+        for order in [
+            "offset DESC, file",
+            "word, offset, file",
+            "word DESC, file DESC, offset",
+            "length, file, word COLLATE NOCASE, offset DESC",
+            "file, length DESC, offset",
+        ] {
+            let sql = format!("SELECT word, file, offset, length FROM c ORDER BY {order}");
+            let all = one_by_one(database.query(&sql).unwrap());
+            assert!(all.len() > 25_000);
+            for (limit, offset) in [(1, 0), (50, 3), (5_000, 0), (9_000, 100)] {
+                let sql = format!("{sql} LIMIT {limit} OFFSET {offset}");
+                let found = in_batches(database.query(&sql).unwrap(), &[4096]);
+                assert_eq!(found, all[offset..offset + limit], "{sql}");
+            }
+            // In little memory rows go through temporary files.
+            database.query("SET memory_limit = '1MiB'").unwrap();
+            let found = in_batches(database.query(&sql).unwrap(), &[4096, 0]);
+            assert_eq!(found, all, "{sql}");
+            database.query("SET memory_limit = 'auto'").unwrap();
+        }
+        let sql = "SELECT word, COUNT(*), SUM(offset), COUNT(DISTINCT length) FROM c GROUP BY word ORDER BY word";
+        let grouped = one_by_one(database.query(sql).unwrap());
+        let plain = "SELECT word, offset, length FROM c ORDER BY word";
+        let mut expected: Vec<Vec<Value>> = Vec::new();
+        for row in one_by_one(database.query(plain).unwrap()) {
+            let Value::Integer(offset) = row[1] else {
+                panic!("{row:?}");
+            };
+            match expected.last_mut() {
+                Some(last) if last[0] == row[0] => {
+                    let [_, Value::Integer(count), Value::Integer(sum), _] = &mut last[..] else {
+                        panic!("{last:?}");
+                    };
+                    *count += 1;
+                    *sum += offset;
+                }
+                _ => expected.push(vec![
+                    row[0].clone(),
+                    Value::Integer(1),
+                    Value::Integer(offset),
+                    Value::Integer(1),
+                ]),
+            }
+        }
+        assert_eq!(grouped, expected);
+    }
+}
+
+#[test]
 fn an_error_ends_the_batches() {
     let database = database(Tokenizer::Unicode);
     let sql = "SELECT abs(iif(position = 5, -9223372036854775807 - 1, 1)) FROM c";

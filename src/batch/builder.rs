@@ -2,7 +2,8 @@
 //!
 //! Invariant: the column has the values that were pushed, in order.
 
-use super::column::{BatchColumn, TextColumn};
+use super::column::BatchColumn;
+use super::texts::TextColumn;
 use crate::Value;
 
 /// Takes values one by one.
@@ -28,6 +29,13 @@ impl ColumnBuilder {
             (BatchColumn::Values(values), value) => values.push(value),
             (column, value) => column.append(&BatchColumn::Values(vec![value])),
         }
+    }
+
+    /// A column with `value` in each row.
+    pub(crate) fn repeated(value: &Value, rows: usize) -> BatchColumn {
+        let mut column = ColumnBuilder::default();
+        (0..rows).for_each(|_| column.push(value.clone()));
+        column.finish()
     }
 
     /// The column.

@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use super::builder::ColumnBuilder;
 use super::dictionary::TextDictionary;
+use super::texts::TextColumn;
 use crate::Value;
 use crate::expression::text_or_blob;
 
@@ -39,51 +39,6 @@ pub enum BatchColumn {
     },
     /// Values of any type, and NULL.
     Values(Vec<Value>),
-}
-
-/// Texts one behind the other: offsets and bytes of Apache Arrow's `LargeUtf8`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextColumn {
-    /// `[texts + 1]` into `bytes`.
-    pub offsets: Vec<u64>,
-    /// All texts.
-    pub bytes: Vec<u8>,
-}
-
-impl Default for TextColumn {
-    fn default() -> TextColumn {
-        TextColumn {
-            offsets: vec![0],
-            bytes: Vec::new(),
-        }
-    }
-}
-
-impl TextColumn {
-    /// How many texts there are.
-    pub fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The bytes of a text.
-    ///
-    /// # Panics
-    /// If there is no such text.
-    pub fn get(&self, index: usize) -> &[u8] {
-        // They were in memory, whose sizes are usize.
-        &self.bytes[self.offsets[index] as usize..self.offsets[index + 1] as usize]
-    }
-
-    /// Appends a text.
-    pub(crate) fn push(&mut self, text: &[u8]) {
-        self.bytes.extend_from_slice(text);
-        self.offsets.push(self.bytes.len() as u64);
-    }
 }
 
 impl BatchColumn {
@@ -333,12 +288,5 @@ impl BatchColumn {
                 size_of_val(&values[..]) + texts.sum::<usize>()
             }
         }
-    }
-
-    /// The same column with `value` in each row.
-    pub(crate) fn repeated(value: &Value, rows: usize) -> BatchColumn {
-        let mut column = ColumnBuilder::default();
-        (0..rows).for_each(|_| column.push(value.clone()));
-        column.finish()
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::column::TextColumn;
+use super::texts::TextColumn;
 use crate::Value;
 use crate::answer::CorpusView;
 use crate::expression::text_or_blob;

@@ -7,10 +7,12 @@
 mod builder;
 mod column;
 mod dictionary;
+mod texts;
 
 pub(crate) use builder::ColumnBuilder;
-pub use column::{BatchColumn, TextColumn};
+pub use column::BatchColumn;
 pub use dictionary::TextDictionary;
+pub use texts::TextColumn;
 
 use std::ops::Range;
 

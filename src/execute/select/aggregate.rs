@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::{Aggregate as AggregateCall, Aggregation};
+use zipfdb_sql::query::Aggregation;
 
-use super::aggregate_unique::counts_rows;
+use super::batch_argument::BatchArgument;
 use super::context::Context;
 use super::groups::{Group, GroupRecord, Groups, read_part};
 use super::key::{KeyOrder, add_key};
@@ -56,32 +56,6 @@ struct TakenGroups {
     runs: SpilledRuns,
     /// The key of the last row.
     key: Vec<u8>,
-}
-
-/// What an aggregate takes of the rows of a batch.
-enum Argument {
-    /// That they are there.
-    Rows,
-    /// Their values of this column, which are integers.
-    Integers(usize),
-    /// What has to be computed row by row.
-    Computed,
-}
-
-impl Argument {
-    fn of(aggregate: &AggregateCall, program: &Program, batch: &Batch) -> Argument {
-        let column = aggregate
-            .argument
-            .and_then(|argument| program.column(argument));
-        let integers =
-            column.filter(|&column| matches!(batch.columns()[column], BatchColumn::Integers(_)));
-        match (aggregate.distinct || aggregate.filter.is_some(), integers) {
-            (true, _) => Argument::Computed,
-            (false, _) if counts_rows(aggregate, program, batch) => Argument::Rows,
-            (false, Some(column)) => Argument::Integers(column),
-            (false, None) => Argument::Computed,
-        }
-    }
 }
 
 impl Aggregate {
@@ -196,8 +170,8 @@ impl Aggregate {
             let has_numbers = numbers.takes(&batch);
             let is_one = aggregation.keys.is_empty();
             let ways = aggregation.aggregates.iter();
-            let ways = ways.map(|aggregate| Argument::of(aggregate, &program, &batch));
-            let ways: Vec<Argument> = ways.collect();
+            let ways = ways.map(|aggregate| BatchArgument::of(aggregate, &program, &batch));
+            let ways: Vec<BatchArgument> = ways.collect();
             let mut first = 0;
             if is_one && let Some(group) = taking.groups.find(&[]) {
                 first = self.take_whole(&batch, &ways, group, &mut taking.groups)?;
@@ -239,29 +213,32 @@ impl Aggregate {
     fn take_whole(
         &mut self,
         batch: &Batch,
-        ways: &[Argument],
+        ways: &[BatchArgument],
         group: usize,
         groups: &mut Groups,
     ) -> Result<usize> {
-        if ways.iter().any(|way| matches!(way, Argument::Computed)) {
+        if ways
+            .iter()
+            .any(|way| matches!(way, BatchArgument::Computed))
+        {
             return Ok(0);
         }
         self.pace.work(batch.len() * size_of::<u64>())?;
         for (index, way) in ways.iter().enumerate() {
             let place = (group, index);
             match way {
-                Argument::Rows => {
+                BatchArgument::Rows => {
                     let one = Value::Integer(1);
                     let values = &self.context.values;
                     groups.take(&self.aggregation, place, &one, batch.total(), values)?;
                 }
-                Argument::Integers(column) => {
+                BatchArgument::Integers(column) => {
                     if let BatchColumn::Integers(integers) = &batch.columns()[*column] {
                         let times = batch.times.as_deref();
                         groups.take_integers(&self.aggregation, place, integers, times);
                     }
                 }
-                Argument::Computed => {}
+                BatchArgument::Computed => {}
             }
         }
         Ok(batch.len())
@@ -271,14 +248,17 @@ impl Aggregate {
     fn take_known(
         &mut self,
         (batch, row): (&Batch, usize),
-        ways: &[Argument],
+        ways: &[BatchArgument],
         group: usize,
         at_hand: &mut RowAtHand,
         groups: &mut Groups,
     ) -> Result<()> {
         let (times, values) = (batch.times_of(row), &self.context.values);
         let aggregation = &self.aggregation;
-        if ways.iter().any(|way| matches!(way, Argument::Computed)) {
+        if ways
+            .iter()
+            .any(|way| matches!(way, BatchArgument::Computed))
+        {
             self.evaluator.next_row();
             let row = at_hand.at(batch, row);
             return take_arguments(&mut self.evaluator, aggregation, row, |index, value| {
@@ -287,8 +267,8 @@ impl Aggregate {
         }
         for (index, way) in ways.iter().enumerate() {
             let value = match way {
-                Argument::Integers(column) => batch.columns()[*column].value(row),
-                Argument::Rows | Argument::Computed => Value::Integer(1),
+                BatchArgument::Integers(column) => batch.columns()[*column].value(row),
+                BatchArgument::Rows | BatchArgument::Computed => Value::Integer(1),
             };
             groups.take(aggregation, (group, index), &value, times, values)?;
         }

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::{Aggregate, AggregateFunction, Aggregation};
+use zipfdb_sql::query::{Aggregate, Aggregation};
 
 use super::aggregate::take_arguments;
+use super::batch_argument::counts_rows;
 use super::groups::{Group, is_distinct};
 use super::row::{Input, Operator, RowAtHand, WeightedRow};
 use crate::batch::{Batch, BatchColumn, ColumnBuilder};
@@ -128,15 +129,4 @@ fn group_sizes(aggregate: &Aggregate, program: &Program, batch: &Batch) -> Optio
     });
     counts_rows(aggregate, program, batch)
         .then(|| BatchColumn::Integers(times.map(integer_of_count).collect()))
-}
-
-/// Whether an aggregate counts rows, or values of a column that has no NULL.
-pub(super) fn counts_rows(aggregate: &Aggregate, program: &Program, batch: &Batch) -> bool {
-    let may_be_null = |argument| match program.column(argument) {
-        Some(column) => matches!(batch.columns()[column], BatchColumn::Values(_)),
-        None => true,
-    };
-    aggregate.function == AggregateFunction::Count
-        && aggregate.filter.is_none()
-        && !aggregate.argument.is_some_and(may_be_null)
 }

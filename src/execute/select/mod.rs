@@ -8,6 +8,7 @@ mod accumulate;
 mod aggregate;
 mod aggregate_unique;
 mod batch;
+mod batch_argument;
 mod build;
 mod codec;
 mod context;

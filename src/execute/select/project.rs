@@ -138,7 +138,7 @@ impl Operator for Project {
             outputs.push(match (moved, column, constant) {
                 (Some(_), ..) => BatchColumn::Values(Vec::new()),
                 (None, Some(column), _) => columns[column].clone(),
-                (None, None, Some(value)) => BatchColumn::repeated(value, rows),
+                (None, None, Some(value)) => ColumnBuilder::repeated(value, rows),
                 (None, None, None) => computed.next().unwrap_or_default().finish(),
             });
         }
