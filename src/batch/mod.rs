@@ -28,7 +28,7 @@ pub(crate) const BATCH_ROWS: usize = 4096;
 ///
 /// let db = Database::in_memory()?;
 /// let corpus = db.create_corpus("pets", CorpusSettings::default())?;
-/// corpus.append("a.txt", "the cat and the dog")?;
+/// corpus.append_many(&[("a.txt", "the cat and the dog")])?;
 /// let mut rows = db.query("SELECT word, COUNT(*) FROM pets GROUP BY word ORDER BY 2 DESC, 1")?;
 /// let batch = rows.next_batch(1000)?.expect("there are rows");
 /// assert_eq!(batch.len(), 4);
