@@ -15,6 +15,7 @@ mod memory;
 mod report;
 mod scan;
 mod size;
+mod sql;
 mod tasks;
 mod updates;
 mod words;
@@ -48,6 +49,8 @@ enum Suite {
     Memory(Options),
     /// Edits a second, queries with edits pending, recompression: ours, plain files, SQLite FTS5 and tantivy.
     Updates(updates::UpdateOptions),
+    /// Large answers of SQL as columns, as rows and as CSV: ms of ours.
+    Sql(Options),
     /// Kernels on a CUDA device: construction, tasks, batches of look-ups, primitives; against the CPU and plain arrays.
     Gpu(gpu::GpuOptions),
     /// The constants of `src/strategy.rs`, measured on the corpora and printed as Rust.
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         Suite::TasksChild(job) => tasks::run_child(&job),
         Suite::Memory(options) => memory::run(&options),
         Suite::MemoryChild(job) => memory::run_child(&job),
+        Suite::Sql(options) => sql::run(&options),
         Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Lookups(options) => lookups::run(&options),

@@ -1,0 +1,154 @@
+//! Suite `sql`: large answers of SQL, taken as columns, as rows and as a CSV file; warm, in one process.
+//!
+//! Every way gives the same rows, which is checked by their number. Statements name no corpus: each database has one, `c`.
+
+use std::fs;
+use std::time::Instant;
+
+use serde::Serialize;
+use zipfdb::{CopyOptions, CorpusSettings, Database};
+
+use crate::corpus::Corpus;
+use crate::report::{self, MEGABYTE, Table};
+use crate::{Options, Result};
+
+/// What is asked.
+const STATEMENTS: [(&str, &str); 7] = [
+    (
+        "words by count",
+        "SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC",
+    ),
+    (
+        "words of files",
+        "SELECT word, file, COUNT(*) FROM c GROUP BY word, file",
+    ),
+    (
+        "words of files, ranked",
+        "SELECT word, file, COUNT(*) AS n FROM c GROUP BY word, file ORDER BY word, n DESC, file",
+    ),
+    (
+        "3-grams",
+        "SELECT ngram, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram",
+    ),
+    (
+        "3-grams, first 100",
+        "SELECT ngram, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram ORDER BY n DESC LIMIT 100",
+    ),
+    (
+        "3-grams of files",
+        "SELECT ngram, file, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram, file",
+    ),
+    (
+        "3-grams of files, ranked",
+        "SELECT ngram, file, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram, file ORDER BY ngram, n DESC, file",
+    ),
+];
+
+/// Rows of a batch that is asked for.
+const BATCH_ROWS: usize = 8192;
+
+/// One statement on one corpus.
+#[derive(Serialize)]
+struct Measured {
+    corpus: String,
+    statement: &'static str,
+    rows: u64,
+    /// Seconds of each run.
+    batches: Vec<f64>,
+    one_by_one: Vec<f64>,
+    csv: Vec<f64>,
+    csv_bytes: u64,
+}
+
+/// Measures, prints and writes.
+pub fn run(options: &Options) -> Result<()> {
+    let mut results = Vec::new();
+    let notes = [format!(
+        "Median of {} runs on {} threads after one that is not counted; nothing is compared with.",
+        options.runs.max(1),
+        options.threads,
+    )];
+    for path in &options.corpus {
+        let corpus = Corpus::open(path)?;
+        let directory = match &options.directory {
+            Some(directory) => tempfile::tempdir_in(directory)?,
+            None => tempfile::tempdir()?,
+        };
+        let database = Database::options()
+            .threads(options.threads)
+            .open(directory.path().join("c.zdb"))?;
+        let own = database.create_corpus("c", CorpusSettings::default())?;
+        own.copy_from(&corpus.path, &CopyOptions::default())?;
+        report::heading(&corpus.name, corpus.size(), corpus.files.len());
+        let titles = ["ms", "rows", "columns", "one by one", "CSV", "MB/s of CSV"];
+        let mut table = Table::new(titles.map(str::to_owned));
+        for (name, sql) in STATEMENTS {
+            let csv = directory.path().join("out.csv");
+            let copy = format!("COPY ({sql}) TO '{}'", csv.display());
+            let mut measured = Measured {
+                corpus: corpus.name.clone(),
+                statement: sql,
+                rows: 0,
+                batches: Vec::new(),
+                one_by_one: Vec::new(),
+                csv: Vec::new(),
+                csv_bytes: 0,
+            };
+            for run in 0..=options.runs.max(1) {
+                let (rows, batches) = timed(|| count_batches(&database, sql))?;
+                let (same, one_by_one) = timed(|| count_rows(&database, sql))?;
+                if rows != same {
+                    return Err(format!("{sql}: {rows} rows as columns, {same} one by one").into());
+                }
+                let (_, csv) = timed(|| Ok(database.query(&copy)?))?;
+                if run > 0 {
+                    measured.batches.push(batches);
+                    measured.one_by_one.push(one_by_one);
+                    measured.csv.push(csv);
+                }
+                measured.rows = rows;
+            }
+            measured.csv_bytes = fs::metadata(&csv)?.len();
+            let ways = [&measured.batches, &measured.one_by_one, &measured.csv];
+            let seconds = ways.map(|runs| median(runs));
+            let rate = measured.csv_bytes as f64 / MEGABYTE / seconds[2];
+            let times = seconds.map(report::milliseconds).into_iter();
+            let cells = std::iter::once(measured.rows.to_string()).chain(times);
+            table.row(name, cells.chain([report::digits(rate)]));
+            results.push(measured);
+        }
+        table.print(&notes);
+    }
+    report::write_json("sql", options, &notes, &results)
+}
+
+/// What some work gives, and how many seconds it takes.
+fn timed<A>(work: impl FnOnce() -> Result<A>) -> Result<(A, f64)> {
+    let begin = Instant::now();
+    let answer = work()?;
+    Ok((answer, begin.elapsed().as_secs_f64()))
+}
+
+fn count_batches(database: &Database, sql: &str) -> Result<u64> {
+    let mut rows = database.query(sql)?;
+    let mut count = 0;
+    while let Some(batch) = rows.next_batch(BATCH_ROWS)? {
+        count += batch.len() as u64;
+    }
+    Ok(count)
+}
+
+fn count_rows(database: &Database, sql: &str) -> Result<u64> {
+    let mut count = 0;
+    for row in database.query(sql)? {
+        row?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn median(runs: &[f64]) -> f64 {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
