@@ -47,6 +47,7 @@ pub fn run(bytes: &[u8]) {
     let files = reader.files().is_ok();
     let dictionary = reader.dictionary().is_ok();
     let totals = reader.totals().is_ok();
+    let words = look_up(&reader);
     let roots = reader.bodies().map(|bodies| {
         let roots = (0..info.files).map(|file| reader.root_of(&bodies, file));
         roots.collect::<Result<Vec<_>, _>>().ok()
@@ -55,6 +56,7 @@ pub fn run(bytes: &[u8]) {
     let all = files && dictionary && totals && grammar;
     if reader.verify().is_ok() {
         assert!(all, "what verifies can be read");
+        assert!(words.is_ok(), "and so can its words alone");
     }
     if let Ok(dictionary) = reader.dictionary() {
         assert_eq!(dictionary.iter().count(), dictionary.len() as usize);
@@ -69,6 +71,26 @@ pub fn run(bytes: &[u8]) {
         let all = (0..info.files).map(|file| grammar.root_of(file));
         assert!(all.eq(&roots), "roots are the same alone");
     }
+}
+
+/// Looks up the first words of a few blocks without the dictionary: they are the words that it has.
+fn look_up(reader: &SegmentReader) -> zipfdb_storage::Result<()> {
+    let Some(blocks) = reader.word_blocks()? else {
+        return Ok(());
+    };
+    for block in 0..blocks.len().min(4) {
+        let first = reader.first_token(&blocks, block)?;
+        let run = reader.block_tokens(&blocks, block..block + 1)?;
+        assert_eq!(first.first, run.first);
+        assert_eq!(first.dictionary.token(0), run.dictionary.token(0));
+        if let Ok(dictionary) = reader.dictionary() {
+            assert_eq!(run.dictionary.token(0), dictionary.token(run.first));
+            if !dictionary.is_second_token(run.first) {
+                reader.word_total(&blocks, run.first)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Makes magic, version and all checksums right, and lets the last section take or give the bytes that sizes are off.

@@ -18,7 +18,10 @@ const COUNT_ALL_SYMBOL_COST: u64 = 30;
 impl SegmentView {
     /// How often a word occurs in the segment.
     pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
-        self.count_number(self.word_number(word)?)
+        match self.count_in_blocks(word)? {
+            Some(count) => Ok(count),
+            None => self.count_number(self.word_number(word)?),
+        }
     }
 
     /// How often the word with a number occurs in the segment; 0 if there is none.

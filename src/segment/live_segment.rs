@@ -36,6 +36,8 @@ pub(super) struct PlainParts {
 
 /// What queries took without each of the structures that they can do without.
 pub(super) struct BuildBudgets {
+    /// Without the dictionary: counts from blocks of it.
+    pub(super) dictionary: BuildBudget,
     /// Without the roots of all files: answers from the root of one.
     pub(super) roots: BuildBudget,
     pub(super) parents: BuildBudget,
@@ -95,6 +97,7 @@ impl LiveSegment {
             ordered: OnceLock::new(),
             counted: OnceLock::new(),
             budgets: BuildBudgets {
+                dictionary: BuildBudget::new(),
                 roots: BuildBudget::new(),
                 parents: BuildBudget::new(),
                 places: [BuildBudget::new(), BuildBudget::new()],

@@ -13,6 +13,7 @@ mod ngrams;
 mod one_file;
 mod segment_view;
 mod structure;
+mod word_blocks;
 pub(crate) mod word_order;
 mod words;
 

@@ -3,6 +3,7 @@
 /// A decoded part or derived structure of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StructureKind {
+    WordBlocks,
     Dictionary,
     Totals,
     Bodies,
@@ -29,9 +30,10 @@ pub(crate) enum StructureKind {
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 22] = {
+    pub(crate) const ALL: [StructureKind; 23] = {
         use StructureKind::*;
         [
+            WordBlocks,
             Dictionary,
             Totals,
             Bodies,
@@ -60,6 +62,7 @@ impl StructureKind {
     /// As `caches('corpus')` shows it.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            StructureKind::WordBlocks => "word blocks",
             StructureKind::Dictionary => "dictionary",
             StructureKind::Totals => "totals",
             StructureKind::Bodies => "bodies",

@@ -29,7 +29,7 @@ pub use log::{
 };
 pub use segment::{
     Bodies, Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader,
-    SegmentWriter,
+    SegmentWriter, TokenRun, WordBlocks,
 };
 pub use settings::{CorpusSettings, Tokenizer};
 pub use store::{

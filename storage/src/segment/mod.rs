@@ -11,6 +11,7 @@ mod reader;
 mod symbols;
 mod tokens;
 mod totals;
+mod word_blocks;
 mod writer;
 
 pub(crate) use coding::{Fault, reserved, varint};
@@ -18,6 +19,7 @@ pub(crate) use coding::{Fault, reserved, varint};
 pub use dictionary::Dictionary;
 pub use reader::SegmentReader;
 pub use symbols::Bodies;
+pub use word_blocks::{TokenRun, WordBlocks};
 pub use writer::SegmentWriter;
 
 use crate::CorpusSettings;

@@ -10,7 +10,8 @@ use super::coding::{DecodeError, Fault, NoMemory, reserve};
 use super::frame::{self, Frame, FrameFault, STORED};
 use super::symbols::{self, Bodies, Coded, Counts, Part};
 use super::{
-    Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, content, files, tokens, totals,
+    Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, TokenRun, WordBlocks, content,
+    files, tokens, totals,
 };
 use crate::backend::{Backend, BackendReader, Bytes};
 use crate::error::io_error;
@@ -138,6 +139,54 @@ impl SegmentReader {
             .map_err(|error| self.failed(Section::Totals, error))
     }
 
+    /// The words in blocks, for single look-ups without the dictionary; none if the file does not say how many words begin in
+    /// each. Decodes no word.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if they cannot be read.
+    pub fn word_blocks(&self) -> Result<Option<WordBlocks>> {
+        let words = self.section(Section::Words)?;
+        let totals = self.section(Section::Totals)?;
+        let failed = |error| self.failed(Section::Words, error);
+        let mut rest = &*words;
+        let own_spaces = tokens::decode_ids(&mut rest, self.info().tokens).map_err(failed)?;
+        let start = words.len() - rest.len();
+        WordBlocks::new(words, start, own_spaces, totals, self.info().tokens).map_err(failed)
+    }
+
+    /// The first token of a block of words.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] or [`Error::Corrupt`] if it cannot be decoded.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn first_token(&self, blocks: &WordBlocks, block: usize) -> Result<TokenRun> {
+        let token = blocks.first_token(block);
+        token.map_err(|error| self.failed(Section::Words, error))
+    }
+
+    /// The tokens of some blocks of words.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] or [`Error::Corrupt`] if they cannot be decoded.
+    ///
+    /// # Panics
+    /// If there are no such blocks.
+    pub fn block_tokens(&self, blocks: &WordBlocks, range: Range<usize>) -> Result<TokenRun> {
+        let tokens = blocks.tokens(range);
+        tokens.map_err(|error| self.failed(Section::Words, error))
+    }
+
+    /// How often the word occurs whose first token is this one. Decodes a few blocks of words.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] or [`Error::Corrupt`] if they cannot be decoded, or the token is not the first of its word.
+    pub fn word_total(&self, blocks: &WordBlocks, token: u32) -> Result<u32> {
+        let total = blocks.total(token);
+        total.map_err(|error| self.failed(Section::Totals, error))
+    }
+
     /// The grammar with its roots, checked. Decodes the dictionary too.
     ///
     /// # Errors
@@ -216,11 +265,17 @@ impl SegmentReader {
             return Ok(());
         }
         verified.map_err(|error| self.failed(Section::Root, error))?;
-        match self.totals()? {
-            Some(totals) => totals::verify(&totals, &dictionary, &grammar)
-                .map_err(|error| self.failed(Section::Totals, error)),
-            None => Ok(()),
+        if let Some(totals) = self.totals()? {
+            totals::verify(&totals, &dictionary, &grammar)
+                .map_err(|error| self.failed(Section::Totals, error))?;
         }
+        let words = dictionary.word_tokens() as usize;
+        totals::read_words_before(&self.section(Section::Totals)?, words)
+            .and_then(|words| match words {
+                Some(words) => Ok(totals::verify_words_before(&words, &dictionary)?),
+                None => Ok(()),
+            })
+            .map_err(|error| self.failed(Section::Totals, error))
     }
 
     /// The content of a file, or of the part of one that is here.

@@ -3,7 +3,8 @@
 //! Invariant: totals follow from dictionary and grammar. What is stored is believed because of its checksum; `verify`
 //! counts again. A word whose total does not fit 32 bits leaves the section empty, and nothing is stored.
 
-use super::coding::{DecodeError, Fault, filled, numbers};
+use super::coding::{DecodeError, Fault, blocks, filled, numbers, reserved};
+use super::tokens::BLOCK_TOKENS;
 use crate::{Dictionary, Grammar};
 use rayon::prelude::*;
 
@@ -13,16 +14,75 @@ const SIZE_MAX: usize = 15;
 /// Tables: for each size of word and each way to have tokens.
 const ROWS: usize = (SIZE_MAX + 1) * 3;
 
-/// Encodes the totals of all words.
-pub fn encode(dictionary: &Dictionary, grammar: &Grammar) -> Vec<u8> {
+/// Encodes the totals of all words, and how many words begin in each block. Returns the section and how many bytes of it
+/// the totals take.
+pub fn encode(dictionary: &Dictionary, grammar: &Grammar) -> (Vec<u8>, usize) {
     let Some(totals) = count(dictionary, grammar) else {
-        return Vec::new();
+        return (Vec::new(), 0);
     };
+    let offsets = dictionary.word_offsets();
     let mut rows = vec![0; totals.len()];
-    set_rows(&mut rows, dictionary, &dictionary.word_offsets());
+    set_rows(&mut rows, dictionary, &offsets);
     let mut out = Vec::new();
     numbers::write(&mut out, &totals, ROWS, |word| usize::from(rows[word]));
-    out
+    let size = out.len();
+    if !totals.is_empty() {
+        let words = words_of_blocks(&offsets);
+        numbers::write(&mut out, &words, 1, |_| 0);
+    }
+    (out, size)
+}
+
+/// How many words begin in each block of tokens, for words whose tokens begin at `offsets`, and end at the last of them.
+fn words_of_blocks(offsets: &[u32]) -> Vec<u32> {
+    let tokens = offsets[offsets.len() - 1] as usize;
+    let mut words = vec![0; tokens.div_ceil(BLOCK_TOKENS)];
+    for &first in &offsets[..offsets.len() - 1] {
+        words[first as usize / BLOCK_TOKENS] += 1;
+    }
+    words
+}
+
+/// How many words begin before each block of tokens, and how many there are, if the section says so; `tokens` is how many
+/// word tokens there are.
+pub fn read_words_before(section: &[u8], tokens: usize) -> Result<Option<Vec<u32>>, DecodeError> {
+    let mut input = section;
+    if input.is_empty() {
+        return Ok(None);
+    }
+    blocks::read_part(&mut input)?;
+    if input.is_empty() {
+        return Ok(None);
+    }
+    let words = numbers::read(&mut input, tokens.div_ceil(BLOCK_TOKENS), 1, |_| 0)?;
+    let mut before = reserved(words.len() + 1)?;
+    before.push(0u32);
+    for words in words {
+        let sum = before[before.len() - 1].checked_add(words);
+        let sum = sum.filter(|_| words as usize <= BLOCK_TOKENS);
+        before.push(sum.ok_or(Fault("a block has too many words"))?);
+    }
+    Ok(Some(before))
+}
+
+/// The total of the last of some words; `words` are all of them that come after `first` of a block of numbers, `count` is how
+/// many words there are in all.
+///
+/// The words of `dictionary` that count are those whose first tokens are `offsets`, and the last of those is where they end.
+pub fn read_one(
+    section: &[u8],
+    count: usize,
+    first: usize,
+    dictionary: &Dictionary,
+    offsets: &[u32],
+) -> Result<u32, DecodeError> {
+    let mut rows = filled(0, offsets.len() - 1)?;
+    set_rows(&mut rows, dictionary, offsets);
+    let word = first + rows.len() - 1;
+    let row = |word: usize| usize::from(rows[word - first]);
+    let mut input = section;
+    let totals = numbers::read_block(&mut input, count, ROWS, word..word + 1, row)?;
+    Ok(totals[totals.len() - 1])
 }
 
 /// Decodes a section; none if nothing is stored.
@@ -36,6 +96,16 @@ pub fn decode(section: &[u8], dictionary: &Dictionary) -> Result<Option<Vec<u32>
     set_rows(&mut rows, dictionary, &offsets);
     let row = |word: usize| usize::from(rows[word]);
     numbers::read(&mut input, rows.len(), ROWS, row).map(Some)
+}
+
+/// Compares stored counts of words with the dictionary.
+pub fn verify_words_before(stored: &[u32], dictionary: &Dictionary) -> Result<(), Fault> {
+    let words = words_of_blocks(&dictionary.word_offsets());
+    let counts = stored.windows(2).map(|pair| pair[1] - pair[0]);
+    match counts.eq(words) {
+        true => Ok(()),
+        false => Err(Fault("a block of words has not as many as it says")),
+    }
 }
 
 /// Compares stored totals with the grammar.
@@ -110,7 +180,7 @@ mod tests {
     #[test]
     fn a_total_counts_both_tokens_of_a_word_through_rules_in_all_files() {
         let (dictionary, grammar) = sample();
-        let section = encode(&dictionary, &grammar);
+        let (section, _) = encode(&dictionary, &grammar);
         let totals = decode(&section, &dictionary).unwrap().unwrap();
         assert_eq!(totals, [6, 1, 1]);
         assert!(verify(&totals, &dictionary, &grammar).is_ok());
@@ -130,7 +200,7 @@ mod tests {
         grammar.level_offsets = (0..=33).collect();
         grammar.root = vec![2, 5 + 32];
         grammar.root_offsets = vec![0, 2];
-        let section = encode(&dictionary, &grammar.check().unwrap());
+        let (section, _) = encode(&dictionary, &grammar.check().unwrap());
         assert!(section.is_empty());
         assert_eq!(decode(&section, &dictionary).unwrap(), None);
     }
@@ -138,7 +208,7 @@ mod tests {
     #[test]
     fn damaged_totals_give_numbers_or_a_fault() {
         let (dictionary, grammar) = sample();
-        let section = encode(&dictionary, &grammar);
+        let (section, _) = encode(&dictionary, &grammar);
         for length in 0..section.len() {
             let _ = decode(&section[..length], &dictionary);
         }

@@ -60,7 +60,7 @@ pub fn encode(
 ) -> Result<(Vec<Vec<u8>>, SegmentInfo)> {
     check(header, files, dictionary, grammar)?;
     let words = dictionary.word_tokens();
-    let (encoded, ((word_section, gap_section), total_section)) = join(
+    let (encoded, ((word_section, gap_section), (total_section, totals_size))) = join(
         || symbols::encode(grammar, dictionary),
         || {
             // Token ids fit u32.
@@ -96,7 +96,7 @@ pub fn encode(
         root,
     ];
     let size: usize = sections.iter().map(Vec::len).sum();
-    let total_section = match total_section.len() <= (size / TOTALS_SHARE).max(TOTALS_BYTES) {
+    let total_section = match totals_size <= (size / TOTALS_SHARE).max(TOTALS_BYTES) {
         true => total_section,
         false => Vec::new(),
     };

@@ -45,7 +45,7 @@ pub(super) struct FilesScan {
 }
 
 /// Files whose content is decided together.
-struct Batch {
+struct ContentBatch {
     /// The place of the segment that has all of them.
     segment: u32,
     /// By index.
@@ -156,7 +156,7 @@ impl FilesScan {
 
     /// The files from the next one on that are better decided together: they lie in one segment, and with those after them are
     /// a good part of it.
-    fn batch(&self) -> Option<Batch> {
+    fn batch(&self) -> Option<ContentBatch> {
         let snapshot = &self.content.snapshot;
         if snapshot.knows_lookups() {
             return None;
@@ -182,7 +182,7 @@ impl FilesScan {
                 Err(_) => break,
             }
         }
-        let batch = Batch { segment, files };
+        let batch = ContentBatch { segment, files };
         (!batch.files.is_empty() && bytes >= share).then_some(batch)
     }
 }
@@ -281,7 +281,7 @@ impl Content {
     /// Decides conditions on the content of each file of a batch, in parallel.
     fn decide(
         self: &Arc<Content>,
-        batch: Batch,
+        batch: ContentBatch,
         cheap: &Arc<[ColumnFilter]>,
         costly: &Arc<[ColumnFilter]>,
     ) -> Result<Vec<Result<bool>>> {

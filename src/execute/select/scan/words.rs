@@ -21,10 +21,10 @@ use crate::answer::{Occurrence, Top, WordStream};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
-use crate::runtime::interrupt::{Interrupt, Pace};
+use crate::runtime::interrupt::{Interrupt, Pace, check};
 use crate::segment::Unit;
 use crate::strategy::{Candidate, Size, Task as Work, choose};
-use crate::{Result, Value};
+use crate::{Error, Result, Value};
 
 /// What rows tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +171,17 @@ const WORD: usize = WordsColumn::Word as usize;
 
 /// Occurrences that are made at a time.
 const BUFFER: usize = 1024;
+
+/// As many words are counted without the vocabulary.
+const FEW_WORDS: usize = 8;
+
+/// The value of the column of words, or of lengths, for a word.
+fn word_value(word: &[u8], column: usize) -> Value {
+    match column {
+        WORD => text_or_blob(word.to_vec()),
+        _ => from_count(word.len() as u64),
+    }
+}
 
 impl WordsScan {
     pub(super) fn new(
@@ -445,14 +456,63 @@ impl WordTask {
 
     /// The numbers of the words that pass, ascending; none for all.
     fn words(&self, interrupt: &Interrupt) -> Result<Option<Vec<u32>>> {
-        let value = |word: &[u8], column| match column {
-            WORD => text_or_blob(word.to_vec()),
-            _ => from_count(word.len() as u64),
+        WordSelection::numbers(
+            &self.snapshot,
+            &self.word_filters,
+            WORD,
+            word_value,
+            interrupt,
+        )
+    }
+
+    /// How often a few words occur in all files together, if that is asked and the vocabulary is not there: nothing else needs
+    /// that then.
+    fn few_words(&self, interrupt: &Interrupt) -> Result<Option<u64>> {
+        let values = match WordSelection::values(&self.word_filters, WORD) {
+            Some(values) if values.len() <= FEW_WORDS => values,
+            _ => return Ok(None),
         };
-        WordSelection::numbers(&self.snapshot, &self.word_filters, WORD, value, interrupt)
+        let is_asked = self.grain == Grain::All && self.strategy == Strategy::Weights;
+        if !is_asked || self.snapshot.view().has_vocabulary() {
+            return Ok(None);
+        }
+        let mut words: Vec<Vec<u8>> = Vec::new();
+        for value in values {
+            let word = match value {
+                Value::Text(text) => text.as_bytes(),
+                Value::Blob(bytes) => bytes,
+                Value::Null | Value::Integer(_) | Value::Real(_) => continue,
+            };
+            let mut filters = self.word_filters.iter();
+            let passes = filters.try_fold(true, |passes, filter| {
+                let value = word_value(word, filter.column());
+                Ok::<_, Error>(passes && filter.matches(&value)?)
+            })?;
+            if passes {
+                words.push(word.to_vec());
+            }
+        }
+        words.sort_unstable();
+        words.dedup();
+        let count = self.snapshot.ask(interrupt, move |view, stop| {
+            words.iter().try_fold(0u64, |sum, word| {
+                check(stop)?;
+                Ok(sum + view.count(word)?)
+            })
+        })?;
+        Ok(Some(count))
     }
 
     fn start(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<WordRows> {
+        if let Some(times) = self.few_words(interrupt)? {
+            let row = CountedWord {
+                file: 0,
+                word: 0,
+                times,
+            };
+            let rows: Vec<CountedWord> = (times > 0).then_some(row).into_iter().collect();
+            return Ok(WordRows::Counted(rows.into_iter()));
+        }
         let words = self.words(interrupt)?;
         let files = self.files.numbers();
         if self.grain == Grain::Occurrence {

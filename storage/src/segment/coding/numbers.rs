@@ -8,6 +8,7 @@ use super::adaptive::{BitDecoder, BitEncoder};
 use super::tables::{Lookup, Tables};
 use super::{DecodeError, Fault, blocks, check_expansion, filled, pad, rans};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Numbers of a block; the last one may have fewer.
 pub const BLOCK_NUMBERS: usize = 16_384;
@@ -64,10 +65,7 @@ pub fn read(
 ) -> Result<Vec<u32>, DecodeError> {
     let mut part = blocks::read_part(input)?;
     check_expansion(part.len(), count as u64 * SIZE)?;
-    let mut coder = BitDecoder::new(blocks::read_part(&mut part)?);
-    let tables = Tables::read(&mut coder, rows, SYMBOLS, |row| row.checked_sub(1))?;
-    coder.finish()?;
-    let lookup: Lookup<LOOKUP_SYMBOLS> = tables.lookup_all()?;
+    let lookup = read_tables(&mut part, rows)?;
     let coded = blocks::read(&mut part, count.div_ceil(BLOCK_NUMBERS))?;
     let mut values = filled(0, count)?;
     let blocks = values.par_chunks_mut(BLOCK_NUMBERS * LANES).enumerate();
@@ -75,13 +73,13 @@ pub fn read(
         let first = task * BLOCK_NUMBERS * LANES;
         let mut lanes = Vec::with_capacity(LANES);
         for (block, (values, bytes)) in values.chunks_mut(BLOCK_NUMBERS).zip(coded).enumerate() {
-            lanes.push(Lane {
+            lanes.push(NumberLane {
                 decoder: rans::Decoder::new(bytes),
                 values,
                 first: first + block * BLOCK_NUMBERS,
             });
         }
-        match <[Lane<'_>; LANES]>::try_from(lanes) {
+        match <[NumberLane<'_>; LANES]>::try_from(lanes) {
             Ok(lanes) => decode_together(lanes, &lookup, &row_of),
             Err(lanes) => {
                 (lanes.into_iter()).try_for_each(|lane| decode_together([lane], &lookup, &row_of))
@@ -91,11 +89,52 @@ pub fn read(
     Ok(values)
 }
 
+/// As [`read`], but only the numbers of `range`, which lie in one block, and those before them in it are decoded. Returns all
+/// of these.
+pub fn read_block(
+    input: &mut &[u8],
+    count: usize,
+    rows: usize,
+    range: Range<usize>,
+    row_of: impl Fn(usize) -> usize + Sync,
+) -> Result<Vec<u32>, DecodeError> {
+    let mut part = blocks::read_part(input)?;
+    check_expansion(part.len(), count as u64 * SIZE)?;
+    let lookup = read_tables(&mut part, rows)?;
+    let coded = blocks::read(&mut part, count.div_ceil(BLOCK_NUMBERS))?;
+    let block = range.start / BLOCK_NUMBERS;
+    let first = block * BLOCK_NUMBERS;
+    let bytes = coded
+        .get(block)
+        .ok_or(Fault("it has not as many numbers"))?;
+    let mut decoder = rans::Decoder::new(bytes);
+    let mut values = filled(
+        0,
+        range
+            .end
+            .min(count)
+            .saturating_sub(first)
+            .min(BLOCK_NUMBERS),
+    )?;
+    for (index, value) in values.iter_mut().enumerate() {
+        let symbol = lookup.symbol(&mut decoder, row_of(first + index));
+        *value = join(symbol, |bits| decoder.raw(bits));
+    }
+    Ok(values)
+}
+
+fn read_tables(part: &mut &[u8], rows: usize) -> Result<Lookup<LOOKUP_SYMBOLS>, DecodeError> {
+    let mut coder = BitDecoder::new(blocks::read_part(part)?);
+    let tables = Tables::read(&mut coder, rows, SYMBOLS, |row| row.checked_sub(1))?;
+    coder.finish()?;
+    Ok(tables.lookup_all()?)
+}
+
 /// Blocks that one thread decodes at a time, so that the loads of one hide behind the arithmetic of others.
 const LANES: usize = 4;
 
 /// A block being decoded.
-struct Lane<'a> {
+struct NumberLane<'a> {
     decoder: rans::Decoder<'a>,
     values: &'a mut [u32],
     /// Of its numbers, the first.
@@ -103,7 +142,7 @@ struct Lane<'a> {
 }
 
 fn decode_together<const N: usize>(
-    mut lanes: [Lane<'_>; N],
+    mut lanes: [NumberLane<'_>; N],
     lookup: &Lookup<LOOKUP_SYMBOLS>,
     row_of: &(impl Fn(usize) -> usize + Sync),
 ) -> Result<(), Fault> {
@@ -189,6 +228,23 @@ mod tests {
             );
             assert_eq!(input, [9]);
         }
+    }
+
+    #[test]
+    fn a_block_alone_has_the_same_numbers() {
+        let count = BLOCK_NUMBERS * 2 + 100;
+        let values: Vec<u32> = (0..count as u32)
+            .map(|index| index % 1000 * (index % 7))
+            .collect();
+        let mut bytes = Vec::new();
+        write(&mut bytes, &values, 7, |index| index % 7);
+        for word in [0, 5, BLOCK_NUMBERS - 1, BLOCK_NUMBERS, count - 1] {
+            let range = word..word + 1;
+            let found = read_block(&mut &bytes[..], count, 7, range, |index| index % 7).unwrap();
+            let first = word / BLOCK_NUMBERS * BLOCK_NUMBERS;
+            assert_eq!(found, values[first..=word]);
+        }
+        assert!(read_block(&mut &bytes[..], count, 7, count * 2..count * 2 + 1, |_| 0).is_err());
     }
 
     #[test]

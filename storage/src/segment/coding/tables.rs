@@ -128,7 +128,7 @@ impl Tables {
             normalise(steps, &mut frequencies);
             let possible = (shares_of(&frequencies).enumerate())
                 .filter(|(_, share)| share.frequency() > 0)
-                .map(|(symbol, share)| Entry::new(symbol, share));
+                .map(|(symbol, share)| SymbolShare::new(symbol, share));
             for (entry, possible) in row.entries.iter_mut().zip(possible) {
                 *entry = possible;
             }
@@ -157,13 +157,13 @@ const WINDOWS: usize = SLOTS / WINDOW;
 
 /// A symbol that is possible with its share.
 #[derive(Clone, Copy, Debug)]
-struct Entry(u32);
+struct SymbolShare(u32);
 
-impl Entry {
+impl SymbolShare {
     /// `start | last << 12 | symbol << 24`: the first and the last slot, and a symbol below [`SYMBOLS_MAX`].
-    fn new(symbol: usize, share: Share) -> Entry {
+    fn new(symbol: usize, share: Share) -> SymbolShare {
         let last = share.start() + share.frequency() - 1;
-        Entry(share.start() | last << 12 | (symbol as u32) << 24)
+        SymbolShare(share.start() | last << 12 | (symbol as u32) << 24)
     }
 
     #[inline(always)]
@@ -196,7 +196,7 @@ struct Row<const SYMBOLS: usize> {
     /// Which entry holds the first slot of each window.
     guesses: [u8; WINDOWS],
     /// The symbols that are possible; the share of the last of them ends after all slots.
-    entries: [Entry; SYMBOLS],
+    entries: [SymbolShare; SYMBOLS],
 }
 
 impl<const SYMBOLS: usize> Default for Row<SYMBOLS> {
@@ -204,7 +204,7 @@ impl<const SYMBOLS: usize> Default for Row<SYMBOLS> {
     fn default() -> Row<SYMBOLS> {
         Row {
             guesses: [0; WINDOWS],
-            entries: [Entry::new(0, Share::new(0, SLOTS as u32)); SYMBOLS],
+            entries: [SymbolShare::new(0, Share::new(0, SLOTS as u32)); SYMBOLS],
         }
     }
 }

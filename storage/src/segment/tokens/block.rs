@@ -56,6 +56,15 @@ pub fn decode_blocks(lookups: &Lookups, work: Vec<BlockWork<'_>>) -> Result<(), 
     Ok(())
 }
 
+/// Decodes the first entry of a block, which has a token at least, and no more.
+pub fn decode_first(lookups: &Lookups, block: BlockWork<'_>) -> Result<(), Fault> {
+    let mut decoder = BlockDecoder::new(lookups, block)?;
+    while decoder.done == 0 {
+        decoder.step(lookups)?;
+    }
+    Ok(())
+}
+
 /// A block being decoded.
 struct BlockDecoder<'a> {
     decoder: Decoder<'a>,

@@ -20,7 +20,8 @@ use crate::segment::coding::{
 use block::{BlockWork, LANES};
 use entry::{Entry, Previous};
 use rayon::prelude::*;
-use spelling::{Event, Spelling};
+use spelling::{Event, Lookups, Spelling};
+use std::ops::Range;
 
 /// Tokens of a block; the last one may have fewer.
 pub const BLOCK_TOKENS: usize = 1024;
@@ -128,52 +129,122 @@ pub fn decode_ids(input: &mut &[u8], end: u32) -> Result<Vec<u32>, DecodeError> 
 
 /// Decodes a section.
 pub fn decode(section: &[u8]) -> Result<Tokens, DecodeError> {
-    let mut input = section;
-    let count = varint::read(&mut input)?;
-    check_expansion(section.len(), count.saturating_mul(size_of::<u64>() as u64))?;
-    let count = usize::try_from(count).map_err(|_| Fault("it has too many tokens"))?;
-    let mut coder = BitDecoder::new(blocks::read_part(&mut input)?);
-    let lookups = Spelling::read(&mut coder)?.lookups()?;
-    coder.finish()?;
-    let block_count = count.div_ceil(BLOCK_TOKENS);
-    let mut sizes = reserved(block_count)?;
-    let mut total = 0u64;
-    for _ in 0..block_count {
-        let size = varint::read(&mut input)?;
-        total = total
-            .checked_add(size)
-            .ok_or(Fault("its tokens are too long"))?;
-        check_expansion(section.len(), total)?;
-        sizes.push(size);
+    let blocks = TokenBlocks::read(section)?;
+    blocks.decode(section, 0..blocks.len())
+}
+
+/// Where the blocks of a section lie, and what it takes to decode them.
+pub struct TokenBlocks {
+    lookups: Lookups,
+    /// How many tokens there are.
+    count: usize,
+    /// Of each block: the bytes of its tokens, and where it lies in the section.
+    blocks: Vec<(u64, Range<usize>)>,
+}
+
+impl TokenBlocks {
+    /// Reads what comes before the blocks of a section.
+    pub fn read(section: &[u8]) -> Result<TokenBlocks, DecodeError> {
+        let mut input = section;
+        let count = varint::read(&mut input)?;
+        check_expansion(section.len(), count.saturating_mul(size_of::<u64>() as u64))?;
+        let count = usize::try_from(count).map_err(|_| Fault("it has too many tokens"))?;
+        let mut coder = BitDecoder::new(blocks::read_part(&mut input)?);
+        let lookups = Spelling::read(&mut coder)?.lookups()?;
+        coder.finish()?;
+        let block_count = count.div_ceil(BLOCK_TOKENS);
+        let mut blocks = reserved(block_count)?;
+        let mut total = 0u64;
+        for _ in 0..block_count {
+            let size = varint::read(&mut input)?;
+            total = total
+                .checked_add(size)
+                .ok_or(Fault("its tokens are too long"))?;
+            check_expansion(section.len(), total)?;
+            blocks.push((size, 0..0));
+        }
+        let sizes = blocks::read_sizes(&mut input, block_count)?;
+        let mut end = section.len() - input.len();
+        for ((_, range), size) in blocks.iter_mut().zip(sizes) {
+            *range = end..end.saturating_add(size);
+            end = range.end;
+        }
+        if end > section.len() {
+            return Err(Fault("it ends early").into());
+        }
+        Ok(TokenBlocks {
+            lookups,
+            count,
+            blocks,
+        })
     }
-    let coded = blocks::read(&mut input, block_count)?;
-    let mut tokens = Tokens {
-        offsets: filled(0, count + 1)?,
-        bytes: filled(0, total as usize)?, // checked against the section
-    };
-    let mut work = reserved(block_count)?;
-    let mut rest = &mut tokens.bytes[..];
-    let mut start = 0;
-    for ((&size, coded), ends) in sizes
-        .iter()
-        .zip(coded)
-        .zip(tokens.offsets[1..].chunks_mut(BLOCK_TOKENS))
-    {
-        let (target, after) = rest.split_at_mut(size as usize); // part of `total`
-        rest = after;
-        work.push(BlockWork {
-            coded,
-            start,
-            target,
-            ends,
-        });
-        start += size;
+
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
     }
-    let tasks = TASKS_A_THREAD * rayon::current_num_threads();
-    let task_blocks = block_count.div_ceil(tasks).max(LANES);
-    (work.into_par_iter().chunks(task_blocks))
-        .try_for_each(|work| block::decode_blocks(&lookups, work))?;
-    Ok(tokens)
+
+    /// How many tokens there are.
+    pub fn tokens(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.lookups.bytes() + size_of_val(&self.blocks[..])
+    }
+
+    /// The tokens of some blocks of the section that it was read from.
+    pub fn decode(&self, section: &[u8], blocks: Range<usize>) -> Result<Tokens, DecodeError> {
+        let count = self.count.min(blocks.end * BLOCK_TOKENS) - blocks.start * BLOCK_TOKENS;
+        let blocks = &self.blocks[blocks];
+        let total: u64 = blocks.iter().map(|(size, _)| size).sum();
+        let mut tokens = Tokens {
+            offsets: filled(0, count + 1)?,
+            bytes: filled(0, total as usize)?, // checked against the section
+        };
+        let mut work = reserved(blocks.len())?;
+        let mut rest = &mut tokens.bytes[..];
+        let mut start = 0;
+        for ((size, range), ends) in blocks
+            .iter()
+            .zip(tokens.offsets[1..].chunks_mut(BLOCK_TOKENS))
+        {
+            let (target, after) = rest.split_at_mut(*size as usize); // part of `total`
+            rest = after;
+            work.push(BlockWork {
+                coded: &section[range.clone()],
+                start,
+                target,
+                ends,
+            });
+            start += size;
+        }
+        let tasks = TASKS_A_THREAD * rayon::current_num_threads();
+        let task_blocks = blocks.len().div_ceil(tasks).max(LANES);
+        (work.into_par_iter().chunks(task_blocks))
+            .try_for_each(|work| block::decode_blocks(&self.lookups, work))?;
+        Ok(tokens)
+    }
+
+    /// The first token of a block.
+    pub fn first(&self, section: &[u8], block: usize) -> Result<Vec<u8>, DecodeError> {
+        let (size, range) = &self.blocks[block];
+        let tokens = (self.count - block * BLOCK_TOKENS).min(BLOCK_TOKENS);
+        let mut bytes = filled(0, *size as usize)?; // checked against the section
+        let mut ends = filled(0, tokens)?;
+        block::decode_first(
+            &self.lookups,
+            BlockWork {
+                coded: &section[range.clone()],
+                start: 0,
+                target: &mut bytes,
+                ends: &mut ends,
+            },
+        )?;
+        bytes.truncate(ends[0] as usize); // within the block
+        Ok(bytes)
+    }
 }
 
 #[cfg(test)]
@@ -183,6 +254,13 @@ mod tests {
 
     fn round_trip(tokens: &[&[u8]], spaced: bool) -> usize {
         let section = encode(tokens.len(), spaced, |index| tokens[index]);
+        let blocks = TokenBlocks::read(&section).unwrap();
+        for (block, tokens) in tokens.chunks(BLOCK_TOKENS).enumerate() {
+            assert_eq!(blocks.first(&section, block).unwrap(), tokens[0]);
+            let alone = blocks.decode(&section, block..block + 1).unwrap();
+            assert_eq!(alone.bytes, tokens.concat());
+            assert_eq!(alone.offsets.len(), tokens.len() + 1);
+        }
         let decoded = decode(&section).unwrap();
         let found: Vec<&[u8]> = decoded
             .offsets
@@ -250,14 +328,20 @@ mod tests {
     fn damaged_sections_give_tokens_or_a_fault() {
         let tokens: [&[u8]; 6] = [b"apple", b" apple", b"Apple", b"applet", b" bee", b"beet"];
         let section = encode(tokens.len(), true, |index| tokens[index]);
+        let first = |section: &[u8]| match TokenBlocks::read(section) {
+            Ok(blocks) if blocks.len() > 0 => drop(blocks.first(section, 0)),
+            _ => {}
+        };
         for length in 0..section.len() {
             let _ = decode(&section[..length]);
+            first(&section[..length]);
         }
         for index in 0..section.len() {
             for flip in 1..=255 {
                 let mut damaged = section.clone();
                 damaged[index] ^= flip;
                 let _ = decode(&damaged);
+                first(&damaged);
             }
         }
     }

@@ -441,6 +441,12 @@ pub struct Lookups {
 }
 
 impl Lookups {
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        let tables = self.tables.iter().map(Lookup::bytes).sum::<usize>();
+        self.bytes.bytes() + tables + size_of_val(&self.spelling.groups[..])
+    }
+
     /// A shared length, cut at [`SHARED_ESCAPE`], or [`SHARED_SAME`].
     pub fn shared(&self, decoder: &mut rans::Decoder<'_>, row: usize) -> usize {
         self.tables[Table::Shared as usize].symbol(decoder, row)

@@ -1,0 +1,112 @@
+//! Counts of single words from a few blocks of the dictionary: answers the first questions about words, before the
+//! dictionary is worth decoding.
+//!
+//! The invariant: answers are those of the whole dictionary. Blocks that are looked at are checked to be in order, as the whole
+//! is before the first look-up in it; the order of blocks rests on their checksum and the version of Unicode.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use zipfdb_storage::{Dictionary, Segment, WordBlocks};
+
+use super::live_segment::Parts;
+use super::segment_view::{SegmentStructure, SegmentView};
+use super::structure::StructureKind;
+use super::word_order::{compare, order_fault};
+use crate::Result;
+use crate::tokenize::UNICODE_VERSION;
+
+/// Nanoseconds that decoding a token of the dictionary and preparing look-ups takes, about.
+const DICTIONARY_TOKEN_COST: u64 = 100;
+
+/// The words in blocks, if the file says how many words begin in each.
+struct StoredWordBlocks(Option<WordBlocks>);
+
+impl SegmentStructure for StoredWordBlocks {
+    const KIND: StructureKind = StructureKind::WordBlocks;
+
+    fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, WordBlocks::bytes)
+    }
+
+    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<StoredWordBlocks>> {
+        let blocks = match &segment.parts {
+            Parts::Stored(stored) => stored.word_blocks()?,
+            #[cfg(test)]
+            Parts::Memory(_) => None,
+        };
+        Ok(Arc::new(StoredWordBlocks(blocks)))
+    }
+}
+
+impl SegmentView {
+    /// How often a word occurs in the segment; none if the dictionary is there, it is time to decode that, or the file has no
+    /// blocks that can be trusted.
+    pub(super) fn count_in_blocks(&self, word: &[u8]) -> Result<Option<u64>> {
+        match &self.parts {
+            Parts::Stored(segment) => self.count_stored(segment, word),
+            #[cfg(test)]
+            Parts::Memory(_) => Ok(None),
+        }
+    }
+
+    fn count_stored(&self, segment: &Segment, word: &[u8]) -> Result<Option<u64>> {
+        let price = u64::from(segment.info().tokens) * DICTIONARY_TOKEN_COST;
+        let budget = &self.budgets.dictionary;
+        if self.pinned::<Dictionary>().is_some()
+            || budget.is_due(price)
+            || segment.header().unicode_version != UNICODE_VERSION
+        {
+            return Ok(None);
+        }
+        let begin = Instant::now();
+        let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 else {
+            return Ok(None);
+        };
+        let total = match self.find_in_blocks(segment, blocks, word)? {
+            Some(token) => segment.word_total(blocks, token)?,
+            None => 0,
+        };
+        budget.add_since(begin);
+        Ok(Some(u64::from(total)))
+    }
+
+    /// The first token of a word.
+    fn find_in_blocks(
+        &self,
+        segment: &Segment,
+        blocks: &WordBlocks,
+        word: &[u8],
+    ) -> Result<Option<u32>> {
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        // The last block whose first word is less, or the first block.
+        let (mut block, mut end) = (0, blocks.len());
+        while end - block > 1 {
+            let middle = block + (end - block) / 2;
+            let first = segment.first_token(blocks, middle)?;
+            match compare(first.dictionary.word(0), word).is_lt() {
+                true => block = middle,
+                false => end = middle,
+            }
+        }
+        // The word may begin with the next block.
+        let run = segment.block_tokens(blocks, block..blocks.len().min(block + 2))?;
+        let dictionary = &run.dictionary;
+        if let Some(fault) = order_fault(dictionary) {
+            return Err(self.inconsistent(fault));
+        }
+        let (mut first, mut last) = (0, dictionary.len());
+        while first < last {
+            let middle = first + (last - first) / 2;
+            match compare(dictionary.word(middle), word).is_lt() {
+                true => first = middle + 1,
+                false => last = middle,
+            }
+        }
+        let is_there = first < dictionary.len() && dictionary.word(first) == word;
+        Ok(is_there.then_some(run.first + first))
+    }
+}
