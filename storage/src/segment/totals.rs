@@ -26,7 +26,8 @@ pub fn encode(dictionary: &Dictionary, grammar: &Grammar) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
     numbers::write(&mut out, &totals, ROWS, |word| usize::from(rows[word]));
     let size = out.len();
-    if !totals.is_empty() {
+    // A single block is decoded sooner than looked at.
+    if offsets[offsets.len() - 1] as usize > BLOCK_TOKENS {
         let words = words_of_blocks(&offsets);
         numbers::write(&mut out, &words, 1, |_| 0);
     }

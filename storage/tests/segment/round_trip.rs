@@ -49,7 +49,7 @@ fn assert_blocks(sample: &Sample, reader: &SegmentReader) {
     let blocks = reader.word_blocks().unwrap();
     let totals = reader.totals().unwrap().unwrap();
     let Some(blocks) = blocks else {
-        assert_eq!(dictionary.word_tokens(), 0);
+        assert!(dictionary.word_tokens() <= 1024);
         return;
     };
     for block in 0..blocks.len() {
