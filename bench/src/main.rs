@@ -5,6 +5,7 @@
 //! here; suites only choose corpora, repeat and lay out.
 
 mod calibrate;
+mod cold;
 mod compressors;
 mod corpus;
 mod engines;
@@ -47,6 +48,8 @@ enum Suite {
     Lookups(lookups::LookupOptions),
     /// Resident memory of tasks, statements and look-ups, by limit.
     Memory(Options),
+    /// The first question of a database that was just opened, for each kind of question: ms of ours.
+    Cold(Options),
     /// Edits a second, queries with edits pending, recompression: ours, plain files, SQLite FTS5 and tantivy.
     Updates(updates::UpdateOptions),
     /// Large answers of SQL as columns, as rows and as CSV: ms of ours.
@@ -61,6 +64,9 @@ enum Suite {
     /// One measurement of memory; prints its outcome as JSON. The suite starts it.
     #[command(hide = true)]
     MemoryChild(memory::Job),
+    /// One first question; prints its outcome as JSON. The suite starts it.
+    #[command(hide = true)]
+    ColdChild(cold::Job),
     /// One run of all tasks; prints its outcome as JSON. The suite starts it.
     #[command(hide = true)]
     TasksChild(tasks::Job),
@@ -106,6 +112,8 @@ fn main() -> ExitCode {
         Suite::TasksChild(job) => tasks::run_child(&job),
         Suite::Memory(options) => memory::run(&options),
         Suite::MemoryChild(job) => memory::run_child(&job),
+        Suite::Cold(options) => cold::run(&options),
+        Suite::ColdChild(job) => cold::run_child(&job),
         Suite::Sql(options) => sql::run(&options),
         Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),

@@ -1,0 +1,283 @@
+//! Suite `cold`: the first question of a database that was just opened, its files in the page cache.
+//!
+//! Every measurement is a process of its own, which opens the database and asks one question once. The word and the places
+//! are those of the largest file, found when the database was built.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use zipfdb::{Database, Snapshot};
+
+use crate::corpus::Corpus;
+use crate::engines::{self, Engine, Purpose};
+use crate::report::{self, Table};
+use crate::{Options, Result};
+
+/// Bytes of an extract.
+const EXTRACT_BYTES: u64 = 100;
+
+/// What is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Question {
+    Subject,
+    Extract,
+    SearchInFile,
+    CountInFile,
+    Count,
+    FilesOfWord,
+    PlacesInFile,
+    Phrase,
+    Content,
+    WordCount,
+}
+
+impl Question {
+    /// All that are measured.
+    const MEASURED: [Question; 9] = [
+        Question::Extract,
+        Question::SearchInFile,
+        Question::CountInFile,
+        Question::Count,
+        Question::FilesOfWord,
+        Question::PlacesInFile,
+        Question::Phrase,
+        Question::Content,
+        Question::WordCount,
+    ];
+
+    fn title(self) -> &'static str {
+        match self {
+            Question::Subject => "what is asked for",
+            Question::Extract => "extract from a file",
+            Question::SearchInFile => "search in a file",
+            Question::CountInFile => "count in a file",
+            Question::Count => "SQL: count of a word",
+            Question::FilesOfWord => "SQL: files of a word with counts",
+            Question::PlacesInFile => "SQL: places of a word in a file",
+            Question::Phrase => "SQL: places of a phrase",
+            Question::Content => "SQL: files whose content is LIKE a phrase",
+            Question::WordCount => "SQL: all words with counts",
+        }
+    }
+
+    /// The statement that asks it; none if the Rust API does.
+    fn sql(self, corpus: &str, subject: &Subject) -> Option<String> {
+        let quoted = |text: &str| text.replace('\'', "''");
+        let (file, word) = (quoted(&subject.file), quoted(&subject.words[0]));
+        let phrase = quoted(&subject.words.join(" "));
+        Some(match self {
+            Question::Count => format!("SELECT COUNT(*) FROM \"{corpus}\" WHERE word = '{word}'"),
+            Question::FilesOfWord => format!(
+                "SELECT file, COUNT(*) FROM \"{corpus}\" WHERE word = '{word}' GROUP BY file"
+            ),
+            Question::PlacesInFile => {
+                format!("SELECT offset FROM \"{corpus}\" WHERE word = '{word}' AND file = '{file}'")
+            }
+            Question::Phrase => {
+                format!("SELECT file, offset FROM ngrams('{corpus}', 2) WHERE ngram = '{phrase}'")
+            }
+            Question::Content => {
+                format!("SELECT COUNT(*) FROM files('{corpus}') WHERE content LIKE '%{phrase}%'")
+            }
+            Question::WordCount => {
+                format!("SELECT word, COUNT(*) FROM \"{corpus}\" GROUP BY word")
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// What questions are about.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Subject {
+    file: String,
+    /// Two words that follow each other there.
+    words: [String; 2],
+}
+
+/// One measurement.
+#[derive(Args)]
+pub struct Job {
+    #[arg(long)]
+    question: Question,
+    /// Where the database is.
+    #[arg(long)]
+    directory: PathBuf,
+    #[arg(long)]
+    threads: usize,
+    /// What it is about, as JSON; empty where that is asked for.
+    #[arg(long)]
+    subject: String,
+}
+
+/// What a measurement found.
+#[derive(Clone, Serialize, Deserialize)]
+struct Outcome {
+    question: Question,
+    /// Rows, places or bytes: the same in each run.
+    answers: u64,
+    /// To open the database.
+    open_seconds: f64,
+    /// To ask.
+    seconds: f64,
+    subject: Option<Subject>,
+}
+
+/// All measurements of one corpus.
+#[derive(Serialize)]
+struct Outcomes {
+    corpus: String,
+    files: usize,
+    bytes: u64,
+    /// The median of each question.
+    outcomes: Vec<Outcome>,
+}
+
+/// Measures, prints and writes.
+pub fn run(options: &Options) -> Result<()> {
+    let mut results = Vec::new();
+    for path in &options.corpus {
+        let corpus = Corpus::open(path)?;
+        let directory = engines::database_directory(options)?;
+        engines::build(
+            Engine::Ours,
+            Purpose::Size,
+            &corpus,
+            directory.path(),
+            options,
+        )?;
+        let ask = |question, subject: &str| {
+            child(question, subject, directory.path().as_os_str(), options)
+        };
+        let subject = ask(Question::Subject, "")?.subject;
+        let subject = serde_json::to_string(&subject.ok_or("there is nothing to ask for")?)?;
+        let mut outcomes = Vec::new();
+        for question in Question::MEASURED {
+            eprintln!("{}: {}", corpus.name, question.title());
+            let mut runs = (0..options.runs.max(1))
+                .map(|_| ask(question, &subject))
+                .collect::<Result<Vec<Outcome>>>()?;
+            if runs.iter().any(|run| run.answers != runs[0].answers) {
+                let title = question.title();
+                return Err(format!("{}: answers differ: {title}", corpus.name).into());
+            }
+            runs.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
+            outcomes.push(runs.swap_remove(runs.len() / 2));
+        }
+        report::heading(&corpus.name, corpus.size(), corpus.files.len());
+        let titles = ["first question", "ms", "ms to open", "answers"];
+        let mut table = Table::new(titles.map(str::to_owned));
+        for outcome in &outcomes {
+            let cells = [
+                report::milliseconds(outcome.seconds),
+                report::milliseconds(outcome.open_seconds),
+                outcome.answers.to_string(),
+            ];
+            table.row(outcome.question.title(), cells);
+        }
+        table.print(&[]);
+        results.push(Outcomes {
+            corpus: corpus.name.clone(),
+            files: corpus.files.len(),
+            bytes: corpus.size(),
+            outcomes,
+        });
+    }
+    let notes = [
+        "The first question to a database that a new process opened, whose files are in the page cache; the median of \
+         all runs."
+            .to_owned(),
+    ];
+    report::print_notes(&notes);
+    report::write_json("cold", options, &notes, &results)
+}
+
+fn child(
+    question: Question,
+    subject: &str,
+    directory: &std::ffi::OsStr,
+    options: &Options,
+) -> Result<Outcome> {
+    let name = question.to_possible_value();
+    let name = name.map_or_else(String::new, |value| value.get_name().to_owned());
+    engines::run_self(
+        "cold-child",
+        &[
+            ("--question", name.as_ref()),
+            ("--directory", directory),
+            ("--threads", options.threads.to_string().as_ref()),
+            ("--subject", subject.as_ref()),
+        ],
+    )
+}
+
+/// The child's side: asks one question and prints how long that took.
+pub fn run_child(job: &Job) -> Result<()> {
+    let begin = Instant::now();
+    let (database, snapshot) = engines::ours::open(&job.directory, job.threads)?;
+    let open_seconds = begin.elapsed().as_secs_f64();
+    let begin = Instant::now();
+    let (answers, subject) = match job.question {
+        Question::Subject => (0, Some(subject(&snapshot)?)),
+        question => (ask(question, &job.subject, &database, &snapshot)?, None),
+    };
+    let outcome = Outcome {
+        question: job.question,
+        answers,
+        open_seconds,
+        seconds: begin.elapsed().as_secs_f64(),
+        subject,
+    };
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+fn ask(question: Question, subject: &str, database: &Database, snapshot: &Snapshot) -> Result<u64> {
+    let subject: Subject = serde_json::from_str(subject)?;
+    let (file, word) = (&subject.file[..], &subject.words[0]);
+    let corpus = database.corpora().into_iter().next().ok_or("no corpus")?;
+    if let Some(sql) = question.sql(&corpus, &subject) {
+        let mut rows = 0;
+        for row in database.query(&sql)? {
+            row?;
+            rows += 1;
+        }
+        return Ok(rows);
+    }
+    Ok(match question {
+        Question::Extract => {
+            let bytes = snapshot.file(file).ok_or("no such file")?.bytes;
+            snapshot.extract(file, bytes / 2, EXTRACT_BYTES)?.len() as u64
+        }
+        Question::SearchInFile => snapshot.search_in(file, word)?.len() as u64,
+        _ => snapshot.count_in(file, word)?,
+    })
+}
+
+/// Two words that follow each other in the middle of the largest file, letters alone.
+fn subject(snapshot: &Snapshot) -> Result<Subject> {
+    let largest = snapshot.files().iter().max_by_key(|file| file.bytes);
+    let file = largest.ok_or("no file")?;
+    let bytes = snapshot.extract(&file.name, file.bytes / 2, 1 << 16)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.split(|letter: char| !letter.is_ascii_alphabetic() && letter != ' ');
+    let words = lines.find_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        // What is cut at both ends may be a part of a word.
+        let inner = words.get(1..words.len().saturating_sub(1))?;
+        let mut pairs = inner.windows(2);
+        pairs
+            .find(|pair| pair.iter().all(|word| word.len() > 3))
+            .map(|pair| {
+                let [first, second] = [pair[0], pair[1]];
+                [first.to_owned(), second.to_owned()]
+            })
+    });
+    Ok(Subject {
+        file: file.name.clone(),
+        words: words.ok_or("no two words follow each other")?,
+    })
+}
