@@ -126,8 +126,10 @@ impl StoredView {
         on_cpu: impl Fn(&SegmentView) -> Result<Vec<T>> + Sync,
         on_device: impl Fn(&SegmentView, &OnDevice<'_>) -> Result<Vec<T>> + Sync,
     ) -> Result<Vec<T>> {
-        // What the grammar over words is made of is no longer needed.
+        // What the grammar over words is made of may go, but not that itself.
         self.segment_at(part.segment).word_grammar()?;
+        let pinned = self.segment_at(part.segment);
+        pinned.word_grammar()?;
         self.cache().trim();
         let is_asked = |index: usize| index == part.segment;
         let mut answers = self.each(

@@ -420,7 +420,7 @@ fn ngrams_that_would_not_fit_the_memory_limit_are_answered_in_parts() {
         let database = database(
             Tokenizer::Unicode,
             segment_size,
-            &[0, 40, 60_000, 20_000, 60_000],
+            &[0, 40, 40_000, 20_000, 40_000],
         );
         for round in 0..3 {
             match round {
