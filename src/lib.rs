@@ -37,7 +37,6 @@ mod overlay;
 mod paths;
 mod runtime;
 mod segment;
-mod strategy;
 mod tokenize;
 
 pub use answer::{FileCounts, FileSummary, Ngram, NgramCounts, TermVectors, WordCounts};

@@ -56,7 +56,7 @@ enum Suite {
     Sql(Options),
     /// Kernels on a CUDA device: construction, tasks, batches of look-ups, primitives; against the CPU and plain arrays.
     Gpu(gpu::GpuOptions),
-    /// The constants of `src/strategy.rs`, measured on the corpora and printed as Rust.
+    /// The constants of `src/answer/cost.rs`, measured on the corpora and printed as Rust.
     Calibrate(Options),
     /// One engine's run over one corpus; prints its outcome as JSON. The suites start it.
     #[command(hide = true)]

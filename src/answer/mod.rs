@@ -4,20 +4,25 @@
 //! offsets move by where the part begins, extracts go across the borders. Nothing here writes or knows which statement asks.
 
 mod corpus_view;
-mod device_answers;
+pub(crate) mod cost;
+mod count;
+mod device_parts;
 mod edited_text;
+mod file_counts;
 mod file_index;
 pub(crate) mod found;
 mod known;
 mod merge;
 mod ngram_parts;
 mod ngrams;
-mod on_devices;
+mod numbering;
 mod pending;
+mod phrase;
+mod search;
+mod spread;
 mod stored_view;
 mod stream;
 mod tables;
-mod tasks;
 #[cfg(test)]
 mod tests;
 mod top;

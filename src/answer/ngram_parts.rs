@@ -13,9 +13,9 @@ use super::merge::renumber;
 use super::ngrams::{CountedNgrams, of_segment};
 use super::stored_view::StoredView;
 use crate::Result;
+use crate::answer::cost::Task;
 use crate::runtime::device::{OnDevice, Run};
 use crate::segment::SegmentView;
-use crate::strategy::Task;
 
 /// Some n-grams of a segment.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use super::file_index::Part;
 use super::merge::{Ngrams, add_up, join, merge_all, renumber, rows};
 use super::stored_view::StoredView;
 use super::top::Top;
+use crate::answer::cost::Task;
 use crate::runtime::device::Run;
 use crate::segment::{SegmentView, edge_words};
-use crate::strategy::Task;
 use crate::{Error, Result};
 
 /// Bytes for the windows of one segment's n-grams: this part of what the cache may hold,

@@ -12,11 +12,11 @@ mod fill;
 mod read;
 mod texts;
 
+use crate::answer::cost::construction_costs;
 use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Unreadable};
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
 use crate::runtime::memory::reserved;
-use crate::strategy::construction_costs;
 use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
 use draft::{Draft, Limits};

@@ -6,7 +6,7 @@
 //! While a device works with one segment, the grammar of the next may be copied beside that; it is given up when the memory
 //! is needed.
 //!
-//! What is computed there is asked for in `snapshot`; whether it pays is estimated in `strategy`.
+//! What is computed there is asked for in `snapshot`; whether it pays is estimated in `answer`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -53,7 +53,7 @@ impl SegmentView {
     }
 
     /// The answer of a file whose root alone is decoded; none if the roots of all files are, or it is time to decode them.
-    pub(super) fn ask_alone<A>(
+    pub(crate) fn ask_alone<A>(
         &self,
         file: u32,
         answer: impl FnOnce(OneFile<'_>) -> std::result::Result<A, Mismatch>,

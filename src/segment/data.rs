@@ -158,7 +158,7 @@ impl SegmentView {
         })
     }
     /// About how many tokens a file has: its words, or what its size or its root say.
-    pub(super) fn about_tokens(&self, view: GrammarView<'_>, file: u32) -> Result<u64> {
+    pub(crate) fn about_tokens(&self, view: GrammarView<'_>, file: u32) -> Result<u64> {
         let entry = &self.files()?[file as usize];
         let root = view.root_range(file).len() as u64;
         Ok(entry.words.max(entry.bytes / GAP_BYTES).max(root))
@@ -176,7 +176,7 @@ impl LiveSegment {
     }
 
     /// How its words would be counted by file; nothing is decoded for it.
-    pub(super) fn counting(&self) -> FileCounting {
+    pub(crate) fn counting(&self) -> FileCounting {
         match &self.parts {
             Parts::Stored(segment) => {
                 let info = segment.info();
@@ -195,7 +195,7 @@ impl LiveSegment {
     }
 
     /// Bytes of all files.
-    pub(super) fn bytes(&self) -> Result<u64> {
+    pub(crate) fn bytes(&self) -> Result<u64> {
         let sum = (self.files()?.iter()).try_fold(0u64, |sum, file| sum.checked_add(file.bytes));
         sum.ok_or_else(|| self.inconsistent("its files are too long"))
     }

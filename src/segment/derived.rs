@@ -18,13 +18,13 @@ use super::word_order::WordIndex;
 use crate::Result;
 
 /// The words of a dictionary, numbered in its order.
-pub(super) struct WordTable {
+pub(crate) struct WordTable {
     /// For each token its word, or [`GAP`].
-    pub(super) word_of: Vec<u32>,
+    pub(crate) word_of: Vec<u32>,
     /// For each word its first token.
-    pub(super) tokens: Vec<u32>,
+    pub(crate) tokens: Vec<u32>,
     /// For each word where it begins and ends in the dictionary's bytes; empty if 32 bits do not tell.
-    pub(super) spans: Vec<[u32; 2]>,
+    pub(crate) spans: Vec<[u32; 2]>,
 }
 
 impl WordTable {
@@ -55,25 +55,25 @@ impl WordTable {
 }
 
 /// Lengths of the grammar over words, in words.
-pub(super) struct WordLengths(pub(super) Lengths);
+pub(crate) struct WordLengths(pub(crate) Lengths);
 
 /// Signatures of the grammar over words.
-pub(super) struct WordSignatures(pub(super) Signatures);
+pub(crate) struct WordSignatures(pub(crate) Signatures);
 
 /// Lengths of the grammar over tokens, in words.
-pub(super) struct TokenWords(pub(super) Lengths);
+pub(crate) struct TokenWords(pub(crate) Lengths);
 
 /// Where each word occurs, in bytes from the start of the segment; none where that takes too much.
-pub(super) struct Offsets(pub(super) Option<WordPlaces>);
+pub(crate) struct Offsets(pub(crate) Option<WordPlaces>);
 
 /// Likewise in words.
-pub(super) struct Positions(pub(super) Option<WordPlaces>);
+pub(crate) struct Positions(pub(crate) Option<WordPlaces>);
 
 /// A row for each word: its files with counts.
-pub(super) struct WordFiles(pub(super) Arc<CountTable>);
+pub(crate) struct WordFiles(pub(crate) Arc<CountTable>);
 
 /// A row for each file: its words with counts.
-pub(super) struct FileWords(pub(super) Arc<CountTable>);
+pub(crate) struct FileWords(pub(crate) Arc<CountTable>);
 
 /// Bytes for windows while a table of n-grams is built, about.
 const TABLE_BUILD_MEMORY: usize = 1 << 28;
@@ -313,7 +313,7 @@ impl SegmentView {
         })
     }
 
-    pub(super) fn word_table(&self) -> Result<&WordTable> {
+    pub(crate) fn word_table(&self) -> Result<&WordTable> {
         self.pin()
     }
 
@@ -366,7 +366,7 @@ impl SegmentView {
     }
 
     /// Lengths of the grammar over words, in words.
-    pub(super) fn word_lengths(&self) -> Result<&Lengths> {
+    pub(crate) fn word_lengths(&self) -> Result<&Lengths> {
         Ok(&self.pin::<WordLengths>()?.0)
     }
 

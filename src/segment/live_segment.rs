@@ -13,12 +13,12 @@ use zipfdb_storage::{FileEntry, Segment, SegmentHeader};
 use super::build_budget::BuildBudget;
 use super::cache::{Cache, Slots};
 use super::structure::{NgramPlan, NgramStructure, StructureKind};
+use crate::answer::cost::Task;
 use crate::runtime::device::{Kind, Residence};
-use crate::strategy::Task;
 use crate::{Error, Result};
 
 /// Where a segment's parts come from.
-pub(super) enum Parts {
+pub(crate) enum Parts {
     /// A segment of the store.
     Stored(Arc<Segment>),
     /// Plain data.
@@ -27,41 +27,41 @@ pub(super) enum Parts {
 }
 
 #[cfg(test)]
-pub(super) struct PlainParts {
+pub(crate) struct PlainParts {
     id: u64,
     files: Vec<FileEntry>,
-    pub(super) dictionary: Arc<Dictionary>,
-    pub(super) grammar: Arc<Grammar>,
+    pub(crate) dictionary: Arc<Dictionary>,
+    pub(crate) grammar: Arc<Grammar>,
 }
 
 /// What queries took without each of the structures that they can do without.
-pub(super) struct BuildBudgets {
+pub(crate) struct BuildBudgets {
     /// Without the dictionary: counts from blocks of it.
-    pub(super) dictionary: BuildBudget,
+    pub(crate) dictionary: BuildBudget,
     /// Without the roots of all files: answers from the root of one.
-    pub(super) roots: BuildBudget,
-    pub(super) parents: BuildBudget,
+    pub(crate) roots: BuildBudget,
+    pub(crate) parents: BuildBudget,
     /// By [`super::Unit`].
-    pub(super) places: [BuildBudget; 2],
-    pub(super) ngrams: BuildBudget,
+    pub(crate) places: [BuildBudget; 2],
+    pub(crate) ngrams: BuildBudget,
     /// Without counts of all words in all files.
-    pub(super) counts: BuildBudget,
+    pub(crate) counts: BuildBudget,
 }
 
 /// A live segment of an open database.
 pub(crate) struct LiveSegment {
-    pub(super) parts: Parts,
+    pub(crate) parts: Parts,
     /// How many threads build what is derived.
-    pub(super) threads: usize,
+    pub(crate) threads: usize,
     /// By [`StructureKind`].
-    pub(super) slots: Arc<Slots>,
+    pub(crate) slots: Arc<Slots>,
     /// There once the order of the dictionary has been checked.
-    pub(super) ordered: OnceLock<()>,
+    pub(crate) ordered: OnceLock<()>,
     /// There once the weights of words have been checked against the file table.
-    pub(super) counted: OnceLock<()>,
-    pub(super) budgets: BuildBudgets,
+    pub(crate) counted: OnceLock<()>,
+    pub(crate) budgets: BuildBudgets,
     /// What n-grams will come from.
-    pub(super) ngram_plan: OnceLock<NgramPlan>,
+    pub(crate) ngram_plan: OnceLock<NgramPlan>,
     residence: Residence,
 }
 
@@ -129,7 +129,7 @@ impl LiveSegment {
     }
 
     /// Whether the cache has a structure.
-    pub(super) fn has(&self, kind: StructureKind) -> bool {
+    pub(crate) fn has(&self, kind: StructureKind) -> bool {
         self.slots.has(kind as usize)
     }
 

@@ -3,13 +3,10 @@
 mod build_budget;
 pub(crate) mod cache;
 mod content;
-mod count;
 mod data;
 mod derived;
 mod edge_words;
 mod live_segment;
-mod locate;
-mod ngrams;
 mod one_file;
 mod segment_view;
 mod structure;
@@ -17,7 +14,8 @@ mod word_blocks;
 pub(crate) mod word_order;
 mod words;
 
+pub(crate) use derived::{Offsets, Positions, TokenWords, WordFiles, WordSignatures};
 pub(crate) use edge_words::edge_words;
 pub(crate) use live_segment::LiveSegment;
 pub(crate) use segment_view::{SegmentView, Unit};
-pub(crate) use structure::{NgramStructure, StructureKind};
+pub(crate) use structure::{NgramPlan, NgramStructure, StructureKind};

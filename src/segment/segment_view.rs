@@ -62,12 +62,12 @@ impl SegmentView {
     }
 
     /// A structure, made if it is not there.
-    pub(super) fn pin<S: SegmentStructure>(&self) -> Result<&S> {
+    pub(crate) fn pin<S: SegmentStructure>(&self) -> Result<&S> {
         self.pin_until(&NEVER)
     }
 
     /// As `pin`, unless `stop` ends it.
-    pub(super) fn pin_until<S: SegmentStructure>(&self, stop: &AtomicBool) -> Result<&S> {
+    pub(crate) fn pin_until<S: SegmentStructure>(&self, stop: &AtomicBool) -> Result<&S> {
         if let Some(pinned) = self.pinned() {
             return Ok(pinned);
         }
@@ -81,14 +81,14 @@ impl SegmentView {
     }
 
     /// Holds a structure that was made at a price in nanoseconds.
-    pub(super) fn hold<S: SegmentStructure>(&self, made: Arc<S>, price: u64) -> &S {
+    pub(crate) fn hold<S: SegmentStructure>(&self, made: Arc<S>, price: u64) -> &S {
         let (index, bytes) = (S::KIND as usize, made.bytes() as u64);
         let held = self.live.slots.put(index, made, bytes, price);
         typed(self.pins[index].get_or_init(|| held))
     }
 
     /// A structure, if it is there.
-    pub(super) fn pinned<S: SegmentStructure>(&self) -> Option<&S> {
+    pub(crate) fn pinned<S: SegmentStructure>(&self) -> Option<&S> {
         let pin = &self.pins[S::KIND as usize];
         if let Some(pinned) = pin.get() {
             return Some(typed(pinned));
@@ -102,7 +102,7 @@ impl SegmentView {
     ///
     /// # Errors
     /// If making it fails.
-    pub(super) fn pin_if_due<S: SegmentStructure>(
+    pub(crate) fn pin_if_due<S: SegmentStructure>(
         &self,
         budget: &BuildBudget,
         price: u64,
@@ -119,7 +119,7 @@ impl SegmentView {
     }
 
     /// Whether the cache has room for a structure of so many bytes that queries can do without.
-    pub(super) fn has_room(&self, bytes: u64) -> bool {
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
         bytes <= self.live.slots.cache().limit() / CACHE_SHARE
     }
 }

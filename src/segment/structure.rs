@@ -115,12 +115,12 @@ impl NgramStructure {
 
 /// What n-grams will come from once that is due.
 #[derive(Clone, Copy)]
-pub(super) struct NgramPlan {
-    pub(super) structure: NgramStructure,
+pub(crate) struct NgramPlan {
+    pub(crate) structure: NgramStructure,
     /// Nanoseconds of one thread that building it takes, about.
-    pub(super) price: f64,
+    pub(crate) price: f64,
     /// Bytes that it takes, about.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl SegmentStructure for StoredWordBlocks {
 impl SegmentView {
     /// How often a word occurs in the segment; none if the dictionary is there, it is time to decode that, or the file has no
     /// blocks that can be trusted.
-    pub(super) fn count_in_blocks(&self, word: &[u8]) -> Result<Option<u64>> {
+    pub(crate) fn count_in_blocks(&self, word: &[u8]) -> Result<Option<u64>> {
         match &self.parts {
             Parts::Stored(segment) => self.count_stored(segment, word),
             #[cfg(test)]

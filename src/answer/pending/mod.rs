@@ -10,7 +10,6 @@
 
 mod counts;
 mod ngrams;
-mod numbering;
 mod places;
 #[cfg(test)]
 mod tests;
@@ -26,12 +25,12 @@ use zipfdb_storage::Tokenizer;
 
 use super::FileSummary;
 use super::edited_text::EditedText;
+pub(super) use super::numbering::{Numbering, WordSource};
 use super::stored_view::StoredView;
 use crate::overlay::{FileState, Overlay, Regions};
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
-pub(super) use numbering::{Numbering, WordSource};
 use windows::WindowChanges;
 
 /// No file: one that is not stored, or that is gone.

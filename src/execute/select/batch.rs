@@ -11,11 +11,11 @@ use zipfdb_sql::substr_range;
 use super::context::{Context, KnownLookups};
 use super::scan::{ScanColumn, ScanRequest, request};
 use crate::answer::Known;
+use crate::answer::cost::{Size, Task};
 use crate::api::session::Session;
 use crate::api::snapshot::Snapshot;
 use crate::expression::ColumnFilter;
 use crate::runtime::device::Run;
-use crate::strategy::{Size, Task};
 use crate::{Result, Value};
 
 /// Sets that are answered together, at most.

@@ -21,12 +21,12 @@ use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::large_ngrams::{LargeNgrams, LargeRow, RowShape, RowsByText};
 use super::selection::{FileSelection, WordSelection};
 use super::words::{Grain, describe_strategy, size_of_segments};
+use crate::answer::cost::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::answer::{CorpusView, CountedNgrams, Ngram, Occurrence, Top, WordStream};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
-use crate::strategy::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::{Result, Value};
 
 pub(super) struct NgramsScan {

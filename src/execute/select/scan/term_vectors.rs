@@ -15,10 +15,10 @@ use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
 use super::selection::FileSelection;
 use super::words::{describe_strategy, size_of_segments, table_bytes};
+use crate::answer::cost::{Candidate, Task as Work, choose};
 use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
-use crate::strategy::{Candidate, Task as Work, choose};
 use crate::{Result, Value};
 
 pub(super) struct TermVectorsScan {

@@ -17,13 +17,13 @@ use super::super::ordered::sort_until;
 use super::super::row::{Operator, WeightedRow};
 use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection, is_text};
+use crate::answer::cost::{Candidate, Size, Task as Work, choose};
 use crate::answer::{Occurrence, Top, WordStream};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::{Interrupt, Pace, check};
 use crate::segment::Unit;
-use crate::strategy::{Candidate, Size, Task as Work, choose};
 use crate::{Error, Result, Value};
 
 /// What rows tell apart.

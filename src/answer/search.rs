@@ -9,12 +9,11 @@ use zipfdb_kernels::{
     cost_without_parents, locate, locate_in_file,
 };
 
-use super::derived::{Offsets, Positions, TokenWords, WordSignatures};
-use super::live_segment::LiveSegment;
-use super::segment_view::{SegmentView, Unit};
-use super::structure::StructureKind;
 use crate::Result;
-use crate::strategy::PLACES_BUILD_COST;
+use crate::answer::cost::PLACES_BUILD_COST;
+use crate::segment::{
+    LiveSegment, Offsets, Positions, SegmentView, StructureKind, TokenWords, Unit, WordSignatures,
+};
 
 /// About what a token has in text.
 const BYTES_A_TOKEN: u64 = 5;

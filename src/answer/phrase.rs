@@ -13,10 +13,9 @@ use zipfdb_kernels::{
     WordSuffixes, ngram_count, ngram_counts, ngram_file_counts, ngram_positions,
 };
 
-use super::segment_view::SegmentView;
-use super::structure::{NgramPlan, NgramStructure};
 use crate::Result;
-use crate::strategy::{SUFFIX_BUILD_COST, TABLE_BUILD_COST};
+use crate::answer::cost::{SUFFIX_BUILD_COST, TABLE_BUILD_COST};
+use crate::segment::{NgramPlan, NgramStructure, SegmentView};
 
 /// Words a symbol of the grammar at most: 9 bytes a word are then no more than some times the grammar.
 const SYMBOL_WORDS_MAX: u64 = 4;

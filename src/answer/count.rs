@@ -5,12 +5,9 @@ use std::time::Instant;
 
 use zipfdb_kernels::{FileCounting, WordTerminals, count_in_file, file_weights};
 
-use super::derived::WordFiles;
-use super::live_segment::LiveSegment;
-use super::segment_view::SegmentView;
-use super::structure::StructureKind;
 use crate::Result;
-use crate::strategy::Task;
+use crate::answer::cost::Task;
+use crate::segment::{LiveSegment, SegmentView, StructureKind, WordFiles};
 
 /// Nanoseconds that counting all words in all files takes for each symbol, about.
 const COUNT_ALL_SYMBOL_COST: u64 = 30;

@@ -14,11 +14,11 @@ use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{Extract, ExtractedBytes, WordQuery};
 
 use super::stored_view::{Lookup, StoredView};
+use crate::answer::cost::{Size, Task};
 use crate::answer::found::Found;
 use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
 use crate::runtime::interrupt;
 use crate::segment::{LiveSegment, NgramStructure, SegmentView, Unit};
-use crate::strategy::{Size, Task};
 use crate::{Error, Result};
 
 /// For each segment the device that answers; none for the CPU.
@@ -518,11 +518,11 @@ mod tests {
     use zipfdb_kernels::gpu::{self, Extract, GpuError, WordQuery};
     use zipfdb_kernels::{FileOrder, NgramCounts};
 
-    use super::super::device_answers::in_batches;
+    use super::super::device_parts::in_batches;
     use super::super::merge::rows;
+    use crate::answer::cost::Task;
     use crate::runtime::device::{Kind, Log, OnDevice, Run};
     use crate::segment::SegmentView;
-    use crate::strategy::Task;
     use crate::{CopyOptions, Corpus, Database, Error};
 
     /// A corpus of some segments, and whether there are devices.

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{CountTable, Stopped, word_set_counts};
 
+use crate::answer::cost::Task;
 use crate::answer::merge::{merge, renumber};
 use crate::answer::stored_view::StoredView;
 use crate::runtime::device::Run;
 use crate::runtime::interrupt::check;
 use crate::segment::SegmentView;
-use crate::strategy::Task;
 use crate::{Error, Result};
 
 impl StoredView {
