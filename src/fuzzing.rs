@@ -1,7 +1,7 @@
-//! What the targets of `fuzz/` reach of the insides of this crate.
+//! What the targets of `fuzz/` and suite `tokenize` of `bench/` reach of the insides of this crate.
 //!
-//! Hidden from the documentation and no part of the interface; nothing but those targets and the test that runs their
-//! seeds may use it.
+//! Hidden from the documentation and no part of the interface; nothing but those and the test that runs the targets' seeds
+//! may use it.
 
-pub use crate::tokenize::{Sink, chunk_end, has_glued_space, tokenize};
+pub use crate::tokenize::{Interner, Sink, chunk_end, has_glued_space, tokenize};
 pub use zipfdb_storage::Tokenizer;

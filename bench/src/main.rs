@@ -18,6 +18,7 @@ mod scan;
 mod size;
 mod sql;
 mod tasks;
+mod tokenize;
 mod updates;
 mod words;
 
@@ -54,6 +55,8 @@ enum Suite {
     Updates(updates::UpdateOptions),
     /// Large answers of SQL as columns, as rows and as CSV: ms of ours.
     Sql(Options),
+    /// Text to tokens on one thread, by tokenizer: MB/s, with and without interning.
+    Tokenize(Options),
     /// Kernels on a CUDA device: construction, tasks, batches of look-ups, primitives; against the CPU and plain arrays.
     Gpu(gpu::GpuOptions),
     /// The constants of `src/answer/cost.rs`, measured on the corpora and printed as Rust.
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Suite::Cold(options) => cold::run(&options),
         Suite::ColdChild(job) => cold::run_child(&job),
         Suite::Sql(options) => sql::run(&options),
+        Suite::Tokenize(options) => tokenize::run(&options),
         Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Lookups(options) => lookups::run(&options),
