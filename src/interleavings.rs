@@ -1,8 +1,8 @@
 //! What threads of a database wait for, under shuttle: in whatever order they run, nobody waits for ever, nobody is overtaken,
 //! and readers see what is durable and nothing less than what was acknowledged.
 //!
-//! The invariant: the files under test are compiled as they are, but with locks that let a seed choose who goes on. Log,
-//! disk and segments are the simplest things that can stand in their place.
+//! The invariant: the code under test is that of the database, but its locks let a seed choose who goes on. Log, disk and
+//! segments are the simplest things that can stand in their place.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,35 +13,18 @@ use std::time::Duration;
 
 use shuttle::thread;
 use zipfdb_storage::{Durability, LogPosition};
+use zipfdb_test_support::locks::explore;
 
+use crate::maintain::background::queue::Queue;
+use crate::overlay::edits::{Base, CorpusCommit, Edits};
 use crate::overlay::{EditBatch, FileState, Insertion, Overlay, StoredFiles};
+use crate::runtime::sync::{AtomicBool, Mutex, Ordering};
+use crate::runtime::turns::Turns;
 use crate::{Error, Result};
-
-// What others ask of them, and these tests do not.
-#[allow(dead_code, clippy::duplicate_mod)]
-#[path = "overlay/edits.rs"]
-mod edits;
-#[allow(dead_code, clippy::duplicate_mod)]
-#[path = "maintain/background/queue.rs"]
-mod queue;
-
-/// As the crate has it, for those files.
-#[path = "runtime"]
-mod runtime {
-    #[path = "../../storage/tests/scenario/shuttled.rs"]
-    pub(super) mod sync;
-    #[allow(dead_code, clippy::duplicate_mod)]
-    pub(super) mod turns;
-}
-
-use edits::{Base, CorpusCommit, Edits};
-use queue::Queue;
-use runtime::sync::{self, AtomicBool, Mutex, Ordering};
-use runtime::turns::Turns;
 
 #[test]
 fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {
-    sync::explore(2_000, || {
+    explore(2_000, || {
         let turns = Turns::default();
         let is_taken = Arc::new(AtomicBool::new(false));
         let served = Arc::new(Mutex::new(0));
@@ -81,7 +64,7 @@ fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {
 
 #[test]
 fn nobody_overtakes_who_waits_longer() {
-    sync::explore(2_000, || {
+    explore(2_000, || {
         let turns = Turns::default();
         let first = turns.wait();
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -154,7 +137,7 @@ impl Worker {
 
 #[test]
 fn whoever_waits_for_queued_work_finds_it_done() {
-    sync::explore(2_000, || {
+    explore(2_000, || {
         let worker = Arc::new(Worker::default());
         let threads: Vec<_> = (0..3)
             .map(|number| {
@@ -177,7 +160,7 @@ fn whoever_waits_for_queued_work_finds_it_done() {
 
 #[test]
 fn nobody_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
-    sync::explore(2_000, || {
+    explore(2_000, || {
         let worker = Arc::new(Worker::default());
         let threads: Vec<_> = (0..2)
             .map(|number| {
@@ -201,7 +184,7 @@ fn nobody_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
 
 #[test]
 fn work_that_fails_is_tried_again_without_being_asked_and_nobody_waits_for_it() {
-    sync::explore(2_000, || {
+    explore(2_000, || {
         let worker = Arc::new(Worker::default());
         worker.refused.lock().extend([0, 1]);
         let threads: Vec<_> = (0..2)
@@ -225,7 +208,7 @@ fn work_that_fails_is_tried_again_without_being_asked_and_nobody_waits_for_it() 
 
 #[test]
 fn who_waits_may_give_up_and_a_close_ends_what_is_to_be_tried_again() {
-    sync::explore(2_000, || {
+    explore(2_000, || {
         let worker = Arc::new(Worker::default());
         worker.refused.lock().insert(0);
         let waiting = {
@@ -397,7 +380,7 @@ impl Database {
 
 #[test]
 fn readers_see_all_that_was_acknowledged_and_nothing_that_is_not_durable() {
-    sync::explore(2_000, || {
+    explore(2_000, || {
         let database = Arc::new(Database {
             writing: Turns::default(),
             edits: Edits::default(),

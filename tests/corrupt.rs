@@ -9,11 +9,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use support::harness::{Random, contents, copy_directory, scratch};
-use support::{Change, Edit, State, check_counts};
 use zipfdb::{CorpusSettings, Database, Durability, NoProgress, Value};
-
-mod support;
+use zipfdb_test_model::{Change, Edit, State, Texts, check_counts};
+use zipfdb_test_support::harness::{Random, contents, copy_directory, scratch};
 
 /// A database with segments of several publications and edits of both corpora in two log files; and what it holds.
 fn build(folder: &Path) -> State {
@@ -247,7 +245,7 @@ fn a_segment_harmed_under_an_open_database_is_an_error_or_does_not_matter() {
         });
         format!("cat{}", letters.collect::<String>()).into()
     };
-    let texts: support::Texts = (0..12).map(|file| (format!("f{file}"), text())).collect();
+    let texts: Texts = (0..12).map(|file| (format!("f{file}"), text())).collect();
     let database = Database::options().threads(1).open(&path).unwrap();
     let settings = CorpusSettings::default();
     database.create_corpus("plain", settings).unwrap();

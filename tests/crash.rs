@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use support::faulty::{Faulty, Mode};
-use support::harness::{Random, child_argument, contents, scratch, start_child};
-use support::killed::{change_until_killed, check_commits, commit_until_killed, random_changes};
-use support::power_cut::{PowerCut, PowerCutBackend};
-use support::{Change, Edit, State, check, observe, possible};
 use zipfdb::{Database, Durability};
 use zipfdb_storage::Backend;
-
-mod support;
+use zipfdb_test_model::killed::{
+    change_until_killed, check_commits, commit_until_killed, random_changes,
+};
+use zipfdb_test_model::{Change, Edit, State, check, observe, possible};
+use zipfdb_test_support::faulty::{Faulty, Mode};
+use zipfdb_test_support::harness::{Random, child_argument, contents, scratch, start_child};
+use zipfdb_test_support::power_cut::{PowerCut, PowerCutBackend};
 
 fn variable(name: &str, default: usize) -> usize {
     let value = std::env::var(name);

@@ -10,11 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use on_create::{OnCreate, is_segment};
 use zipfdb::{Corpus, CorpusSettings, Database, Error, NoProgress, Result, Value};
-
-#[path = "support/on_create.rs"]
-mod on_create;
+use zipfdb_test_support::on_create::{OnCreate, is_segment};
 
 /// The real file system, on which no segment can be created while it is full.
 #[derive(Debug, Default)]

@@ -1,25 +1,13 @@
 //! Every seed of `fuzz/seeds` through its target, so that what fuzzing has found once stays found.
 //!
-//! The targets' code is that of `fuzz/src`; nothing is mutated here.
+//! The targets' code is that of `test-model/src/targets`; nothing is mutated here.
 
 use std::fs;
 use std::path::Path;
 
-#[path = "../fuzz/src/corpus_ops.rs"]
-mod corpus_ops;
-#[path = "../fuzz/src/mixed_operations.rs"]
-mod mixed_operations;
-#[path = "../fuzz/src/open_segment.rs"]
-mod open_segment;
-#[path = "../fuzz/src/repair.rs"]
-mod repair;
-#[path = "../fuzz/src/replay_log.rs"]
-mod replay_log;
-#[path = "../fuzz/src/sql_text.rs"]
-mod sql_text;
-mod support;
-#[path = "../fuzz/src/tokenize.rs"]
-mod tokenize;
+use zipfdb_test_model::targets::{
+    corpus_ops, mixed_operations, open_segment, repair, replay_log, sql_text, tokenize,
+};
 
 /// A target and what it does with an input.
 type Target = (&'static str, fn(&[u8]));

@@ -10,11 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use on_create::{OnCreate, is_segment};
 use zipfdb::{Corpus, CorpusSettings, Database, Error, Result, Value};
-
-#[path = "support/on_create.rs"]
-mod on_create;
+use zipfdb_test_support::on_create::{OnCreate, is_segment};
 
 fn is_timeout<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::Timeout { .. }))

@@ -4,11 +4,9 @@
 
 use std::path::Path;
 
-use support::harness::{Random, scratch};
-use support::{Change, Edit, State, check};
 use zipfdb::{Database, Durability};
-
-mod support;
+use zipfdb_test_model::{Change, Edit, State, check};
+use zipfdb_test_support::harness::{Random, scratch};
 
 fn open(path: &Path, random: &mut Random) -> Database {
     // Recompression in the background works beside the test where there are several threads.

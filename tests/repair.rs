@@ -10,12 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use support::harness::{Random, contents, scratch};
-use support::{Change, Edit, State, check, observe};
 use zipfdb::{Database, Durability, NoProgress, Progress, RepairReport, repair};
 use zipfdb_storage::{FileBackend, SegmentReader};
-
-mod support;
+use zipfdb_test_model::{CORPORA, Change, Edit, State, check, observe};
+use zipfdb_test_support::harness::{Random, contents, scratch};
 
 /// Bytes of a log file before its first commit.
 const HEADER_SIZE: usize = 40;
@@ -73,7 +71,7 @@ fn repaired(path: &Path) -> (State, RepairReport) {
     let database = Database::options().threads(1).open(&target).unwrap();
     assert_eq!(database.warnings(), Vec::<String>::new());
     let names = database.corpora();
-    let known = |name: &String| support::CORPORA.contains(&name.as_str());
+    let known = |name: &String| CORPORA.contains(&name.as_str());
     assert!(names.iter().all(known), "{names:?}: {report:?}");
     let state = observe(&database).unwrap();
     check(&database, &state);

@@ -13,11 +13,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use support::harness::{Random, scratch};
-use support::{CORPORA, State, Texts, check_counts, random_edits, settings};
 use zipfdb::{CopyOptions, Database, Durability, NoProgress, Snapshot};
-
-mod support;
+use zipfdb_test_model::{CORPORA, State, Texts, check_counts, random_edits, settings};
+use zipfdb_test_support::harness::{Random, scratch};
 
 /// The file that has the number of the last commit. No edit but that of the number names it.
 const NUMBER: &str = "number";

@@ -25,23 +25,38 @@ const UNSAFE_FORBIDDEN: [&str; 4] = [
 ];
 
 /// Which crates of ours a crate may use.
-const DIRECTION: [(&str, &[&str]); 7] = [
+const DIRECTION: [(&str, &[&str]); 9] = [
     (
         "Cargo.toml",
-        &["zipfdb-sql", "zipfdb-storage", "zipfdb-kernels"],
+        &[
+            "zipfdb-sql",
+            "zipfdb-storage",
+            "zipfdb-kernels",
+            // For tests.
+            "zipfdb-test-support",
+            "zipfdb-test-model",
+        ],
     ),
     ("sql/Cargo.toml", &[]),
-    ("storage/Cargo.toml", &[]),
+    // For tests.
+    ("storage/Cargo.toml", &["zipfdb-test-support"]),
+    ("test-support/Cargo.toml", &["zipfdb-storage"]),
+    (
+        "test-model/Cargo.toml",
+        &[
+            "zipfdb",
+            "zipfdb-sql",
+            "zipfdb-storage",
+            "zipfdb-test-support",
+        ],
+    ),
     ("kernels/Cargo.toml", &[]),
     ("cli/Cargo.toml", &["zipfdb"]),
     (
         "bench/Cargo.toml",
         &["zipfdb", "zipfdb-kernels", "zipfdb-storage"],
     ),
-    (
-        "fuzz/Cargo.toml",
-        &["zipfdb", "zipfdb-sql", "zipfdb-storage", "zipfdb-kernels"],
-    ),
+    ("fuzz/Cargo.toml", &["zipfdb-test-model"]),
 ];
 
 /// Dependencies that live behind one crate of ours, so that their types and faults stay there.
@@ -115,6 +130,23 @@ fn every_crate_takes_the_shared_lints() {
     {
         if !file.text().contains("[lints]\nworkspace = true") {
             problems.add(file, 1, "add `[lints]` with `workspace = true`");
+        }
+    }
+    problems.none_left();
+}
+
+#[test]
+fn no_file_is_compiled_from_another_place() {
+    let mut problems = Problems::default();
+    for file in files().iter().filter(|file| file.has_extension(&["rs"])) {
+        for (line, content) in numbered(&file.source().code) {
+            if content.trim_start().starts_with("#[path") {
+                problems.add(
+                    file,
+                    line,
+                    "`#[path]` compiles a file a second time: what tests share is a crate, as `test-support` is",
+                );
+            }
         }
     }
     problems.none_left();

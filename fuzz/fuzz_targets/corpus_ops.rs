@@ -1,12 +1,8 @@
-//! What libFuzzer calls; what it does is in `src/corpus_ops.rs`.
+//! What libFuzzer calls; what it does is in `test-model/src/targets/corpus_ops.rs`.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-
-#[path = "../src/corpus_ops.rs"]
-mod corpus_ops;
-#[path = "../../tests/support/mod.rs"]
-mod support;
+use zipfdb_test_model::targets::corpus_ops;
 
 fuzz_target!(|bytes: &[u8]| corpus_ops::run(bytes));

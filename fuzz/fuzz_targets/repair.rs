@@ -1,12 +1,8 @@
-//! What libFuzzer calls; what it does is in `src/repair.rs`.
+//! What libFuzzer calls; what it does is in `test-model/src/targets/repair.rs`.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-
-#[path = "../src/repair.rs"]
-mod repair;
-#[path = "../../tests/support/mod.rs"]
-mod support;
+use zipfdb_test_model::targets::repair;
 
 fuzz_target!(|bytes: &[u8]| repair::run(bytes));

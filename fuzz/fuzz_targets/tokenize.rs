@@ -1,10 +1,8 @@
-//! What libFuzzer calls; what it does is in `src/tokenize.rs`.
+//! What libFuzzer calls; what it does is in `test-model/src/targets/tokenize.rs`.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-
-#[path = "../src/tokenize.rs"]
-mod tokenize;
+use zipfdb_test_model::targets::tokenize;
 
 fuzz_target!(|bytes: &[u8]| tokenize::run(bytes));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::support::harness::{Random, copy_directory, scratch};
+use zipfdb_test_support::harness::{Random, copy_directory, scratch};
 
 /// How a trial or a chain of them failed.
 pub type Outcome<T = ()> = Result<T, String>;

@@ -17,9 +17,9 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use zipfdb::{CopyOptions, Database, Durability, NoProgress, repair};
 
 use crate::campaign::Outcome;
-use crate::support::killed::{change_until_killed, commit_until_killed, random_changes};
-use crate::support::{self, Change, Edit, State, Texts, check_counts, observe};
 use crate::{damage, hostile, limits, timeouts};
+use zipfdb_test_model::killed::{change_until_killed, commit_until_killed, random_changes};
+use zipfdb_test_model::{self, Change, Edit, State, Texts, check_counts, observe};
 
 /// No child works for so long.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -241,11 +241,11 @@ pub fn prepare(path: &Path) -> State {
         let edit = Edit::Insert((from..from + 10).map(row).collect());
         Change::Commit(Durability::Full, vec![(corpus, edit)])
     };
-    for corpus in support::CORPORA {
+    for corpus in zipfdb_test_model::CORPORA {
         let settings = zipfdb::CorpusSettings {
             // Nothing begins by itself.
             recompress_threshold: 1 << 20,
-            ..support::settings(corpus)
+            ..zipfdb_test_model::settings(corpus)
         };
         database.create_corpus(corpus, settings).unwrap();
         state.insert(corpus, Texts::new());

@@ -12,8 +12,8 @@ use zipfdb_storage::{FileBackend, read_log};
 
 use crate::campaign::{Campaign, Outcome, Trial, copy_anew, ensure};
 use crate::child::{Ended, Running, command, run, unhex};
-use crate::support::harness::{Random, contents, copy_directory, scratch};
-use crate::support::{Change, Edit, State, random_edits};
+use zipfdb_test_model::{Change, Edit, State, random_edits};
+use zipfdb_test_support::harness::{Random, contents, copy_directory, scratch};
 
 /// A kind of file, how to tell it by its path, and how many of a hundred trials damage it.
 type Kind = (&'static str, fn(&str) -> bool, u64);

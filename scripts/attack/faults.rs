@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
 use crate::child::{Ended, Running, command, run};
 use crate::damage::{View, examine};
-use crate::support::killed::random_changes;
-use crate::support::{State, possible};
+use zipfdb_test_model::killed::random_changes;
+use zipfdb_test_model::{State, possible};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/attack/fail_call.c");
 

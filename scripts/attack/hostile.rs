@@ -11,7 +11,7 @@ use zipfdb::{CorpusSettings, Database};
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
 use crate::child::{Running, command, tell};
-use crate::support::harness::Random;
+use zipfdb_test_support::harness::Random;
 
 /// What a statement may take before it is a failure: its timeout is 1 s.
 const LATE: Duration = Duration::from_secs(5);

@@ -11,9 +11,9 @@ use zipfdb::Database;
 
 use crate::campaign::{Campaign, Outcome, Trial, copy_anew, ensure};
 use crate::child::{Ended, Running, change_of, command, fingerprint, prepare, run};
-use crate::support::harness::{Random, contents};
-use crate::support::killed::check_commits;
-use crate::support::{Change, State, check, observe, possible};
+use zipfdb_test_model::killed::check_commits;
+use zipfdb_test_model::{Change, State, check, observe, possible};
+use zipfdb_test_support::harness::{Random, contents};
 
 /// Kills on the same directory, one after the other.
 const CHAIN: usize = 8;

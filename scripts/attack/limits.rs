@@ -13,9 +13,9 @@ use zipfdb::{CopyOptions, CorpusSettings, Database};
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
 use crate::child::{run, tell};
 use crate::damage::{View, examine};
-use crate::support::harness::Random;
-use crate::support::killed::random_changes;
-use crate::support::{State, possible};
+use zipfdb_test_model::killed::random_changes;
+use zipfdb_test_model::{State, possible};
+use zipfdb_test_support::harness::Random;
 
 /// Changes before the queries.
 const CHANGES: usize = 12;

@@ -4,7 +4,7 @@
 //! (`child`). A child is the host: a panic there, even one that is caught, a signal other than the attack's own,
 //! or a child that does not end is a failure. So is a state that no order of acknowledged changes explains, and a loss
 //! without a message.
-//! The model of a database is that of `tests/support`. `README.md` beside this file says how to run it.
+//! The model of a database is that of `test-model`. `README.md` beside this file says how to run it.
 
 #![allow(clippy::unwrap_used)]
 // Elsewhere nothing of it is used.
@@ -31,8 +31,6 @@ mod kill;
 mod limits;
 #[cfg(target_os = "linux")]
 mod power;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 #[cfg(target_os = "linux")]
 mod timeouts;
 

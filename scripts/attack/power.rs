@@ -1,7 +1,7 @@
 //! A disk that loses power at any sync: what was synced is there, of the rest some sectors, some names, or nothing.
 //!
 //! The invariant is that of kills, with the promises that hold for a power cut. Each cut starts from what the one before
-//! has left, so recoveries are cut as well. The disk is simulated in this process; see `tests/support`.
+//! has left, so recoveries are cut as well. The disk is simulated in this process; see `test-support`.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use zipfdb_storage::Backend;
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
 use crate::kill::reopen;
-use crate::support::harness::{Random, contents, copy_directory};
-use crate::support::power_cut::{PowerCut, PowerCutBackend};
-use crate::support::{Change, State, possible};
+use zipfdb_test_model::{Change, State, possible};
+use zipfdb_test_support::harness::{Random, contents, copy_directory};
+use zipfdb_test_support::power_cut::{PowerCut, PowerCutBackend};
 
 /// Cuts one after the other.
 const CHAIN: usize = 6;

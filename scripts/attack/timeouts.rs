@@ -15,7 +15,7 @@ use zipfdb::{Database, Error, Value};
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
 use crate::child::{Running, command, tell};
-use crate::support::harness::Random;
+use zipfdb_test_support::harness::Random;
 
 const TIMEOUT: &str = "SET statement_timeout = '1s'";
 

@@ -17,11 +17,10 @@ use crate::error::{no_threads, with_causes};
 use crate::maintain::recompress::{Scope, recompress};
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::{Interrupt, check};
-use crate::runtime::sync;
 use crate::runtime::sync::Mutex;
 use crate::{Error, NoProgress, Result};
 
-mod queue;
+pub(crate) mod queue;
 
 use queue::Queue;
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zipfdb_storage::{Durability, Edit, LogPosition, LogRecord, Store};
 
-use super::runtime::sync::Mutex;
-use super::runtime::turns::Turn;
 use crate::Result;
 use crate::answer::StoredView;
 use crate::overlay::{EditBatch, Insertion, Overlay, StoredFiles, rows_by_file};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::reserved;
+use crate::runtime::sync::Mutex;
+use crate::runtime::turns::Turn;
 
 /// The edits of all corpora, by the numbers of these.
 #[derive(Debug, Default)]

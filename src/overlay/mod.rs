@@ -18,7 +18,6 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use imbl::OrdMap;
 
-use crate::runtime;
 use crate::{Error, Result};
 
 pub(crate) use pieces::{Piece, Pieces};

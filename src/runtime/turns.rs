@@ -73,7 +73,6 @@ impl Turns {
 
     /// How many wait.
     #[cfg(test)]
-    #[allow(dead_code)] // `interleavings` has a copy of this file, and asks that.
     pub(crate) fn waiting(&self) -> usize {
         self.0.lock().waiting.len()
     }

@@ -7,16 +7,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "segment/samples.rs"]
-mod samples;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicIsize, AtomicUsize};
 
-use samples::{Random, Sample, Shape};
 use zipfdb_storage::{Error, Grammar};
+use zipfdb_test_support::samples::{self, Random, Sample, Shape};
 
 /// The system's allocator, counting what is allocated, which refuses a large allocation if it is told to.
 struct Counting;
@@ -122,7 +119,7 @@ fn wrong(file: &[u8], sections: &[std::ops::Range<usize>], random: &mut Random) 
             0 => file[at] ^= 1 << random.below(8),
             1 => file[at..end].fill(0xff),
             2 => file[at..end].fill(0),
-            _ => file[at..end].fill_with(|| random.next() as u8),
+            _ => file[at..end].fill_with(|| random.draw() as u8),
         }
     }
     seal(&mut file, sections);

@@ -7,11 +7,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::sync::{AtomicBool, Condvar, Mutex, Ordering};
+use crate::runtime::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
 /// Corpora, by number, that one thread works on, one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     state: Mutex<QueueState>,
     /// Signalled when a corpus is off the queue, or the thread has something to look at.
     changed: Condvar,
@@ -52,7 +52,7 @@ impl Queue {
     /// Queues a corpus if it is not yet, and does not wait to be tried again. Without a thread, `start` starts one that calls
     /// [`Queue::run`], or says that it cannot: nothing is queued then. A thread that was started before has returned from
     /// [`Queue::run`] by then.
-    pub(super) fn add(&self, corpus: u64, start: impl FnOnce() -> bool) {
+    pub(crate) fn add(&self, corpus: u64, start: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
         let is_later = state.later.iter().any(|&(later, _)| later == corpus);
         if is_later || state.corpora.contains(&corpus) {
@@ -70,7 +70,7 @@ impl Queue {
     ///
     /// # Errors
     /// That of `go_on`.
-    pub(super) fn wait<E>(
+    pub(crate) fn wait<E>(
         &self,
         corpus: u64,
         mut go_on: impl FnMut() -> Result<(), E>,
@@ -84,7 +84,7 @@ impl Queue {
     }
 
     /// Ends the work on a corpus that is gone. If it has not begun, `work` finds nothing to do.
-    pub(super) fn cancel(&self, corpus: u64) {
+    pub(crate) fn cancel(&self, corpus: u64) {
         let mut state = self.state.lock();
         if state.corpora.first() == Some(&corpus) {
             self.stop.store(true, Ordering::Relaxed);
@@ -94,14 +94,14 @@ impl Queue {
     }
 
     /// A corpus is not to be tried again.
-    pub(super) fn forget(&self, corpus: u64) {
+    pub(crate) fn forget(&self, corpus: u64) {
         let mut state = self.state.lock();
         state.later.retain(|&(later, _)| later != corpus);
         self.changed.notify_all();
     }
 
     /// Ends all work, also what has not begun.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.later.clear();
@@ -111,7 +111,7 @@ impl Queue {
 
     /// Works on what is queued until nothing is, nor is to be tried again. `work` is to end soon once its flag is set, and
     /// says after which time it is to be tried again, if it is.
-    pub(super) fn run(&self, mut work: impl FnMut(u64, &AtomicBool) -> Option<Duration>) {
+    pub(crate) fn run(&self, mut work: impl FnMut(u64, &AtomicBool) -> Option<Duration>) {
         loop {
             let corpus = {
                 let mut state = self.state.lock();

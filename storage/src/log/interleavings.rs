@@ -1,6 +1,6 @@
 //! The writer of the log under shuttle: in whatever order threads run, what is acknowledged is on the disk.
 //!
-//! The invariant: `writer.rs` is compiled as it is, but with locks that let a seed choose who goes on.
+//! The invariant: the code under test is that of the store, but its locks let a seed choose who goes on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,20 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use shuttle::thread;
+use zipfdb_test_support::locks::explore;
 
-use self::writer::Log;
-use super::{Durability, LogPosition, LogRecord, Scan};
+use super::sync::{AtomicBool, Mutex, Ordering};
+use super::{Durability, Log, LogPosition, LogRecord, Scan};
 use crate::backend::{Backend, BackendFile, BackendReader, MemoryBackend};
 use crate::{Error, Result};
-
-#[path = "../../tests/scenario/shuttled.rs"]
-mod sync;
-// What the store asks of it, and these tests do not.
-#[allow(dead_code, clippy::duplicate_mod)]
-#[path = "writer.rs"]
-mod writer;
-
-use sync::{AtomicBool, Mutex, Ordering};
 
 /// Files in memory, what of them a power cut would leave, and syncs that fail. Every operation lets others go first.
 #[derive(Debug)]
@@ -190,7 +182,7 @@ fn commit_from_threads(
 
 #[test]
 fn what_is_acknowledged_is_on_the_disk_with_all_before_it() {
-    sync::explore(1_000, || {
+    explore(1_000, || {
         let disk = Disk::new(u32::MAX);
         let log = Arc::new(disk.log());
         // Every second commit begins a file.
@@ -219,7 +211,7 @@ fn what_is_acknowledged_is_on_the_disk_with_all_before_it() {
 #[test]
 fn after_a_sync_failed_nothing_is_acknowledged_that_is_not_on_the_disk() {
     for syncs in 0..5 {
-        sync::explore(200, move || {
+        explore(200, move || {
             let disk = Disk::new(syncs);
             let log = Arc::new(disk.log());
             log.set_file_size(150);
@@ -255,7 +247,7 @@ fn after_a_sync_failed_nothing_is_acknowledged_that_is_not_on_the_disk() {
 
 #[test]
 fn files_that_are_not_needed_go_in_their_order_while_others_are_written() {
-    sync::explore(500, || {
+    explore(500, || {
         let disk = Disk::new(u32::MAX);
         let log = Arc::new(disk.log());
         log.set_file_size(150);

@@ -39,11 +39,16 @@ mod remains;
 mod scan;
 mod writer;
 
-/// What threads that commit wait for. `interleavings` compiles `writer` with others.
+/// What threads that commit wait for. Unit tests take it from where `interleavings` chooses who goes on.
 mod sync {
-    pub(super) use std::sync::atomic::{AtomicBool, Ordering};
+    #[cfg(test)]
+    pub(crate) use zipfdb_test_support::locks::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 
-    pub(super) use parking_lot::{Condvar, Mutex, MutexGuard};
+    #[cfg(not(test))]
+    pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[cfg(not(test))]
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 }
 
 pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
@@ -51,6 +56,7 @@ pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
 pub(crate) use frame::Merge;
 pub(crate) use remains::Remains;
 pub(crate) use scan::{LogFile, Scan, list, path_of};
+pub(crate) use sync::AtomicBool;
 pub(crate) use writer::{KeepExtent, Log};
 
 pub(crate) use position::LogExtent;

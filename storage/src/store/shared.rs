@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::backend::Backend;
 use crate::catalog::{Corpora, CorpusRecord};
 use crate::lock::DirectoryLock;
-use crate::log::{KeepExtent, Log, LogFile, LogPosition, Scan};
+use crate::log::{AtomicBool, KeepExtent, Log, LogFile, LogPosition, Scan};
 use crate::reserve::Reserve;
 use crate::segment::SegmentReader;
 use crate::store::directory::SegmentDirectory;

@@ -16,9 +16,7 @@ use zipfdb_storage::{
 
 pub use harness::{Random, child, child_argument, contents, copy_directory, scratch, start_child};
 
-pub mod faulty;
-pub mod harness;
-pub mod power_cut;
+pub use zipfdb_test_support::{faulty, harness, power_cut};
 
 /// Corpora and the names of their files, sorted.
 pub type State = BTreeMap<String, Vec<String>>;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::samples::{self, Sample, Shape};
 use zipfdb_storage::SegmentReader;
+use zipfdb_test_support::samples::{self, Sample, Shape};
 
 fn small() -> Sample {
     samples::random(Shape {

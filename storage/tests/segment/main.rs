@@ -4,7 +4,5 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod samples;
-
 mod damage;
 mod round_trip;

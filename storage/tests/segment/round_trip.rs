@@ -1,10 +1,10 @@
 //! What is written comes back, whatever it is.
 
-use crate::samples::{self, Sample, Shape, dictionary_of, entry, header};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::path::Path;
 use zipfdb_storage::{Error, Grammar, MemoryBackend, Section, SegmentReader, SegmentWriter};
+use zipfdb_test_support::samples::{self, Sample, Shape, dictionary_of, entry, header};
 
 const SEED: u64 = 20_240_601;
 

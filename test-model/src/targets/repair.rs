@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use zipfdb::{Database, Durability, NoProgress, Progress, RepairReport, repair};
 
-use crate::support::harness::{Random, contents, scratch};
-use crate::support::{Change, Edit, State, observe, random_edits};
+use crate::{Change, Edit, State, observe, random_edits};
+use zipfdb_test_support::harness::{Random, contents, scratch};
 
 const DAMAGES_MAX: usize = 4;
 

@@ -3,7 +3,7 @@
 //! The invariant: a change does to a [`State`] what it does to a database. Words are told apart by the simplest rule that
 //! all tokenizers agree with, runs of letters, so texts hold nothing but letters, spaces and line feeds.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::missing_panics_doc)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,16 +14,10 @@ use zipfdb::{
     Tokenizer, Transaction,
 };
 
-use harness::Random;
+use zipfdb_test_support::harness::Random;
 
 pub mod killed;
-
-#[path = "../../storage/tests/scenario/faulty.rs"]
-pub mod faulty;
-#[path = "../../storage/tests/scenario/harness.rs"]
-pub mod harness;
-#[path = "../../storage/tests/scenario/power_cut.rs"]
-pub mod power_cut;
+pub mod targets;
 
 /// Files and their texts.
 pub type Texts = BTreeMap<String, Vec<u8>>;

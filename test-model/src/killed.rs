@@ -6,8 +6,8 @@ use std::path::Path;
 
 use zipfdb::{Database, Durability};
 
-use super::harness::Random;
-use super::{Change, State, observe};
+use crate::{Change, State, observe};
+use zipfdb_test_support::harness::Random;
 
 /// Changes that are possible one after the other.
 pub fn random_changes(seed: u64, count: usize) -> Vec<Change> {

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use zipfdb::Database;
 use zipfdb_storage::{Backend, MemoryBackend};
 
-use crate::support::harness::{Random, scratch};
-use crate::support::power_cut::{PowerCut, PowerCutBackend};
-use crate::support::{Change, State, check, observe, possible};
+use crate::{Change, State, check, observe, possible};
+use zipfdb_test_support::harness::{Random, scratch};
+use zipfdb_test_support::power_cut::{PowerCut, PowerCutBackend};
 
 const STEPS_MAX: usize = 5;
 

@@ -3,8 +3,6 @@
 //! The invariant: [`PowerCut`] changes nothing but the directory below it, real or in memory, and what [`Disk::restore`]
 //! writes is a state that this directory could have had on a real disk. It knows nothing of databases.
 
-#![allow(dead_code, clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -13,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use zipfdb_storage::{Backend, BackendFile, BackendReader, FileBackend};
 
-use super::harness::Random;
+use crate::harness::Random;
 
 /// What a disk writes as a whole or not at all.
 const SECTOR_SIZE: usize = 512;
@@ -119,7 +117,7 @@ fn is_directory(backend: &dyn Backend, path: &Path) -> bool {
     backend.list(path).is_ok()
 }
 
-/// All files below a directory with their content, as [`super::harness::contents`] has them.
+/// All files below a directory with their content, as [`crate::harness::contents`] has them.
 fn contents(backend: &dyn Backend, path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for name in backend.list(path).unwrap() {

@@ -1,9 +1,6 @@
 //! What crash tests need besides a database: directories, chance, and children to kill.
 //!
-//! The invariant: what is random depends on a seed that is printed and can be given. Shared by the tests of this crate and
-//! of the one above.
-
-#![allow(dead_code, clippy::unwrap_used)]
+//! The invariant: what is random depends on a seed that is printed and can be given. Shared by the tests of several crates.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,6 @@
 //! The invariant: calls are counted in the order in which they are made, so the same work fails at the same call. It
 //! works on the real file system, and knows nothing of databases.
 
-#![allow(dead_code, clippy::unwrap_used)]
-
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;

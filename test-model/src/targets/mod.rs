@@ -1,0 +1,9 @@
+//! What the targets of `fuzz/` do with an input. `tests/fuzz_seeds.rs` runs them on the seeds.
+
+pub mod corpus_ops;
+pub mod mixed_operations;
+pub mod open_segment;
+pub mod repair;
+pub mod replay_log;
+pub mod sql_text;
+pub mod tokenize;
