@@ -4,7 +4,8 @@
 
 use zipfdb_sql::plan::CopyFormat;
 
-use crate::batch::{BatchColumn, TextColumn, TextDictionary};
+use super::text_buffer::{SLOT_BYTES, TextBuffer};
+use crate::batch::{BatchColumn, TextDictionary};
 
 /// Larger dictionaries are not copied.
 const TEXTS_MAX: usize = 1 << 20;
@@ -12,11 +13,19 @@ const TEXTS_MAX: usize = 1 << 20;
 /// With fewer rows the dictionary is not looked through.
 const ROWS_MIN: usize = 1 << 10;
 
-/// All texts of the dictionary of a column, and which of them are plain.
+/// The length of a text that is plain, and longer than a slot.
+const LONG: u8 = u8::MAX - 1;
+
+/// The length of a text that is not plain.
+const NOT_PLAIN: u8 = u8::MAX;
+
+/// All texts of the dictionary of a column.
 pub(super) struct DictionaryFields {
     dictionary: TextDictionary,
-    texts: TextColumn,
-    is_plain: Vec<bool>,
+    /// Plain texts that fit.
+    slots: Vec<[u8; SLOT_BYTES]>,
+    /// How long each text is, if it is in its slot.
+    lengths: Vec<u8>,
 }
 
 impl DictionaryFields {
@@ -30,38 +39,67 @@ impl DictionaryFields {
         if column.len() < ROWS_MIN || dictionary.len() > TEXTS_MAX {
             return None;
         }
-        let texts = dictionary.texts();
-        let is_plain = (0..texts.len()).map(|index| is_plain(texts.get(index), format));
+        let mut slots = vec![[0; SLOT_BYTES]; dictionary.len()];
+        // Numbers are u32.
+        let lengths = (0..).zip(&mut slots).map(|(number, slot)| {
+            let text = dictionary.bytes(number);
+            if !is_plain(text, format) {
+                return NOT_PLAIN;
+            }
+            if text.len() > SLOT_BYTES {
+                return LONG;
+            }
+            slot[..text.len()].copy_from_slice(text);
+            // A slot is shorter than 254.
+            text.len() as u8
+        });
+        let lengths = lengths.collect();
         Some(DictionaryFields {
             dictionary: dictionary.clone(),
-            is_plain: is_plain.collect(),
-            texts,
+            slots,
+            lengths,
         })
     }
 
-    /// Appends the field of a row if its texts are plain, and says whether they are.
-    pub(super) fn write(&self, column: &BatchColumn, row: usize, target: &mut Vec<u8>) -> bool {
-        let (words, dictionary) = match column {
+    /// The numbers of the texts of a column, and how many each row has, if the column is of this dictionary.
+    pub(super) fn texts<'a>(&self, column: &'a BatchColumn) -> Option<(&'a [u32], usize)> {
+        let (indices, n, dictionary) = match column {
             BatchColumn::Words {
                 indices,
                 dictionary,
-            } => (&indices[row..=row], dictionary),
+            } => (indices, 1, dictionary),
             BatchColumn::Ngrams {
                 n,
                 indices,
                 dictionary,
-            } => (&indices[row * n..(row + 1) * n], dictionary),
-            _ => return false,
+            } => (indices, *n, dictionary),
+            _ => return None,
         };
-        let is_plain = |&word: &u32| self.is_plain[word as usize];
-        if !dictionary.is_same(&self.dictionary) || !words.iter().all(is_plain) {
-            return false;
-        }
-        for (index, &word) in words.iter().enumerate() {
+        dictionary
+            .is_same(&self.dictionary)
+            .then_some((&indices[..], n))
+    }
+
+    /// Appends texts joined by spaces if they are plain, and says whether they are.
+    #[inline]
+    pub(super) fn write(&self, texts: &[u32], target: &mut TextBuffer) -> bool {
+        target.make_room(texts.len() * (SLOT_BYTES + 1));
+        let start = target.len();
+        for (index, &number) in texts.iter().enumerate() {
             if index > 0 {
-                target.push(b' ');
+                target.byte(b' ');
             }
-            target.extend_from_slice(self.texts.get(word as usize));
+            match self.lengths[number as usize] {
+                NOT_PLAIN => {
+                    target.truncate(start);
+                    return false;
+                }
+                LONG => {
+                    target.text(self.dictionary.bytes(number));
+                    target.make_room((texts.len() - index) * (SLOT_BYTES + 1));
+                }
+                length => target.slot(&self.slots[number as usize], length.into()),
+            }
         }
         true
     }

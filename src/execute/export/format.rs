@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::dictionary_fields::DictionaryFields;
+use super::text_buffer::TextBuffer;
 use crate::Value;
 use crate::batch::{Batch, BatchColumn};
 use crate::expression::{hex, real_to_literal};
@@ -15,24 +16,52 @@ use zipfdb_sql::plan::CopyFormat;
 pub(super) struct Writer<W> {
     target: W,
     format: CopyFormat,
+    /// What comes before the value of each column.
+    before: Vec<Vec<u8>>,
     names: Vec<String>,
     is_first: bool,
     /// For each column its dictionary, once there were enough rows.
     dictionaries: Vec<Option<DictionaryFields>>,
     /// What is not written yet.
-    buffer: Vec<u8>,
+    buffer: TextBuffer,
+    /// A value that is no plain text.
+    value: Vec<u8>,
 }
 
 /// Bytes that are written at a time.
 const BUFFER_BYTES: usize = 1 << 16;
 
+/// A column of a batch, as it is written.
+enum Field<'a> {
+    /// Texts of a dictionary, so many in each row.
+    Texts(&'a DictionaryFields, &'a [u32], usize),
+    Integers(&'a [i64]),
+    Other,
+}
+
 impl<W: Write> Writer<W> {
     pub(super) fn new(target: W, format: CopyFormat, names: Vec<String>) -> Writer<W> {
+        let before = names.iter().enumerate().map(|(index, name)| {
+            let mut before = Vec::new();
+            match format {
+                CopyFormat::Csv | CopyFormat::Tsv if index == 0 => {}
+                CopyFormat::Csv => before.push(b','),
+                CopyFormat::Tsv => before.push(b'\t'),
+                CopyFormat::Json | CopyFormat::JsonLines => {
+                    before.push(if index == 0 { b'{' } else { b',' });
+                    write_json_text(name, &mut before);
+                    before.push(b':');
+                }
+            }
+            before
+        });
         Writer {
+            before: before.collect(),
             target,
             format,
             dictionaries: Vec::new(),
-            buffer: Vec::new(),
+            buffer: TextBuffer::default(),
+            value: Vec::new(),
             names,
             is_first: true,
         }
@@ -42,16 +71,15 @@ impl<W: Write> Writer<W> {
     pub(super) fn begin(&mut self) -> io::Result<()> {
         match self.format {
             CopyFormat::Csv | CopyFormat::Tsv => {
-                for (index, name) in self.names.iter().enumerate() {
-                    if index > 0 {
-                        self.buffer.push(separator(self.format));
-                    }
-                    let name = Value::Text(name.clone());
-                    write_value(&name, self.format, &mut self.buffer);
+                for (name, before) in self.names.iter().zip(&self.before) {
+                    self.buffer.text(before);
+                    let mut field = Vec::new();
+                    write_value(&Value::Text(name.clone()), self.format, &mut field);
+                    self.buffer.text(&field);
                 }
-                self.buffer.push(b'\n');
+                self.buffer.text(b"\n");
             }
-            CopyFormat::Json => self.buffer.extend_from_slice(b"[\n"),
+            CopyFormat::Json => self.buffer.text(b"[\n"),
             CopyFormat::JsonLines => {}
         }
         self.flush()
@@ -59,38 +87,83 @@ impl<W: Write> Writer<W> {
 
     /// Writes all rows of a batch.
     pub(super) fn batch(&mut self, batch: &Batch) -> io::Result<()> {
-        let columns = batch.columns();
-        self.dictionaries.resize_with(columns.len(), || None);
-        for (known, column) in self.dictionaries.iter_mut().zip(columns) {
+        let mut dictionaries = std::mem::take(&mut self.dictionaries);
+        dictionaries.resize_with(batch.columns().len(), || None);
+        for (known, column) in dictionaries.iter_mut().zip(batch.columns()) {
             if known.is_none() {
                 *known = DictionaryFields::of(column, self.format);
             }
         }
-        for row in 0..batch.len() {
-            match self.format {
-                CopyFormat::Csv | CopyFormat::Tsv => self.fields(columns, row),
-                CopyFormat::JsonLines => self.object(columns, row),
-                CopyFormat::Json => {
-                    if !std::mem::replace(&mut self.is_first, false) {
-                        self.buffer.extend_from_slice(b",\n");
-                    }
-                    self.object(columns, row);
+        let columns = batch.columns().iter().zip(&dictionaries);
+        let fields: Vec<Field<'_>> = columns
+            .map(|(column, known)| {
+                let texts = known.as_ref().and_then(|known| {
+                    let (texts, n) = known.texts(column)?;
+                    Some(Field::Texts(known, texts, n))
+                });
+                match (texts, column) {
+                    (Some(texts), _) => texts,
+                    (None, BatchColumn::Integers(integers)) => Field::Integers(integers),
+                    (None, _) => Field::Other,
                 }
+            })
+            .collect();
+        for row in 0..batch.len() {
+            if self.format == CopyFormat::Json && !std::mem::replace(&mut self.is_first, false) {
+                self.buffer.text(b",\n");
             }
-            if self.format != CopyFormat::Json {
-                self.buffer.push(b'\n');
+            for (index, field) in fields.iter().enumerate() {
+                self.field(field, (&batch.columns()[index], index), row);
+            }
+            match self.format {
+                CopyFormat::Csv | CopyFormat::Tsv => self.buffer.text(b"\n"),
+                CopyFormat::JsonLines => self.buffer.text(b"}\n"),
+                CopyFormat::Json => self.buffer.text(b"}"),
             }
             if self.buffer.len() >= BUFFER_BYTES {
                 self.flush()?;
             }
         }
+        self.dictionaries = dictionaries;
         Ok(())
     }
 
+    fn field(&mut self, field: &Field<'_>, (column, index): (&BatchColumn, usize), row: usize) {
+        let quote: &[u8] = match self.format {
+            CopyFormat::Csv | CopyFormat::Tsv => b"",
+            CopyFormat::Json | CopyFormat::JsonLines => b"\"",
+        };
+        self.buffer.text(&self.before[index]);
+        match field {
+            Field::Texts(known, texts, n) => {
+                let start = self.buffer.len();
+                self.buffer.text(quote);
+                if known.write(&texts[row * n..(row + 1) * n], &mut self.buffer) {
+                    self.buffer.text(quote);
+                    return;
+                }
+                self.buffer.truncate(start);
+            }
+            Field::Integers(integers) => {
+                write_integer(integers[row], &mut self.buffer);
+                return;
+            }
+            Field::Other => {}
+        }
+        self.value.clear();
+        self.value.shrink_to(2 * BUFFER_BYTES);
+        match column {
+            BatchColumn::Values(values) => {
+                write_value(&values[row], self.format, &mut self.value);
+            }
+            column => write_value(&column.value(row), self.format, &mut self.value),
+        }
+        self.buffer.text(&self.value);
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.target.write_all(&self.buffer)?;
-        self.buffer.clear();
-        self.buffer.shrink_to(2 * BUFFER_BYTES);
+        self.target.write_all(self.buffer.bytes())?;
+        self.buffer.clear(2 * BUFFER_BYTES);
         Ok(())
     }
 
@@ -98,59 +171,10 @@ impl<W: Write> Writer<W> {
     pub(super) fn end(mut self) -> io::Result<W> {
         if self.format == CopyFormat::Json {
             let end: &[u8] = if self.is_first { b"]\n" } else { b"\n]\n" };
-            self.buffer.extend_from_slice(end);
+            self.buffer.text(end);
         }
         self.flush()?;
         Ok(self.target)
-    }
-
-    fn fields(&mut self, columns: &[BatchColumn], row: usize) {
-        for (index, column) in columns.iter().enumerate() {
-            if index > 0 {
-                self.buffer.push(separator(self.format));
-            }
-            let known = self.dictionaries[index].as_ref();
-            if !known.is_some_and(|known| known.write(column, row, &mut self.buffer)) {
-                write_field(column, row, self.format, &mut self.buffer);
-            }
-        }
-    }
-
-    fn object(&mut self, columns: &[BatchColumn], row: usize) {
-        self.buffer.push(b'{');
-        for (index, (name, column)) in self.names.iter().zip(columns).enumerate() {
-            if index > 0 {
-                self.buffer.push(b',');
-            }
-            write_json_text(name, &mut self.buffer);
-            self.buffer.push(b':');
-            let start = self.buffer.len();
-            self.buffer.push(b'"');
-            let known = self.dictionaries[index].as_ref();
-            if known.is_some_and(|known| known.write(column, row, &mut self.buffer)) {
-                self.buffer.push(b'"');
-            } else {
-                self.buffer.truncate(start);
-                write_field(column, row, self.format, &mut self.buffer);
-            }
-        }
-        self.buffer.push(b'}');
-    }
-}
-
-fn separator(format: CopyFormat) -> u8 {
-    match format {
-        CopyFormat::Tsv => b'\t',
-        _ => b',',
-    }
-}
-
-/// Appends the value of a row.
-fn write_field(column: &BatchColumn, row: usize, format: CopyFormat, target: &mut Vec<u8>) {
-    match column {
-        BatchColumn::Integers(integers) => write_integer(integers[row], target),
-        BatchColumn::Values(values) => write_value(&values[row], format, target),
-        column => write_value(&column.value(row), format, target),
     }
 }
 
@@ -167,9 +191,15 @@ fn write_value(value: &Value, format: CopyFormat, target: &mut Vec<u8>) {
 }
 
 /// Appends an integer in decimal.
-fn write_integer(integer: i64, target: &mut Vec<u8>) {
+fn write_integer(integer: i64, target: &mut TextBuffer) {
+    target.make_room(1);
+    if let 0..10 = integer {
+        // Below 10.
+        target.byte(b'0' + integer as u8);
+        return;
+    }
     if integer < 0 {
-        target.push(b'-');
+        target.byte(b'-');
     }
     let (mut digits, mut start) = ([0; 20], 20);
     let mut rest = integer.unsigned_abs();
@@ -182,7 +212,7 @@ fn write_integer(integer: i64, target: &mut Vec<u8>) {
             break;
         }
     }
-    target.extend_from_slice(&digits[start..]);
+    target.text(&digits[start..]);
 }
 
 /// A value without quotes; nothing for NULL.
@@ -254,9 +284,9 @@ mod tests {
     #[test]
     fn integers_are_written_as_the_standard_library_does() {
         for integer in [0, 7, -7, 10, 99, 1_000_000, i64::MAX, i64::MIN] {
-            let mut written = Vec::new();
+            let mut written = TextBuffer::default();
             write_integer(integer, &mut written);
-            assert_eq!(written, integer.to_string().into_bytes());
+            assert_eq!(written.bytes(), integer.to_string().into_bytes());
         }
     }
 }

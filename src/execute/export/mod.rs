@@ -5,6 +5,7 @@
 mod dictionary_fields;
 mod format;
 mod target;
+mod text_buffer;
 
 use std::io::{self, BufWriter, Write};
 
