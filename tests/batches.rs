@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::cmp::Ordering;
 use std::fs;
 
 use proptest::prelude::*;
@@ -308,4 +309,120 @@ fn an_error_ends_the_batches() {
     let mut rows = database.query(&format!("{sql} LIMIT 5")).unwrap();
     assert_eq!(rows.next_batch(100).unwrap().unwrap().len(), 5);
     assert!(rows.next_batch(100).unwrap().is_none());
+}
+
+/// What sorting is compared with: all values of a row in the order of their columns, one of them the other way round.
+fn sort_plainly(rows: &mut [Vec<Value>], keys: &[(usize, bool)]) {
+    rows.sort_by(|left, right| {
+        let keys = keys.iter().map(|&(column, descending)| {
+            let order = left[column].compare(&right[column]);
+            if descending { order.reverse() } else { order }
+        });
+        keys.fold(Ordering::Equal, Ordering::then)
+    });
+}
+
+#[test]
+fn rows_that_come_in_order_of_the_first_keys_are_sorted_by_the_others() {
+    for tokenizer in [Tokenizer::Unicode, Tokenizer::Whitespace] {
+        let database = Database::options().threads(2).in_memory().unwrap();
+        let settings = CorpusSettings {
+            tokenizer,
+            ..CorpusSettings::default()
+        };
+        let corpus = database.create_corpus("c", settings).unwrap();
+        let texts: Vec<(String, String)> = (0..23)
+            .map(|file| {
+                let text = text(file % 7, 2_000 + 10 * file as usize);
+                (
+                    format!("f{file:02}"),
+                    String::from_utf8_lossy(&text).into_owned(),
+                )
+            })
+            .collect();
+        corpus.append_many(&texts).unwrap();
+        let words = "SELECT file, word, offset FROM c";
+        let pairs = "SELECT word, file, COUNT(*) AS n FROM c GROUP BY word, file";
+        let ngrams = "SELECT ngram, file, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram, file";
+        for (sql, order, keys) in [
+            (
+                words,
+                "file, word, offset DESC",
+                vec![(0, false), (1, false), (2, true)],
+            ),
+            (words, "file, offset DESC", vec![(0, false), (2, true)]),
+            (
+                pairs,
+                "word, n DESC, file",
+                vec![(0, false), (2, true), (1, false)],
+            ),
+            (pairs, "word, file DESC", vec![(0, false), (1, true)]),
+            (
+                pairs,
+                "file, n, word DESC",
+                vec![(1, false), (2, false), (0, true)],
+            ),
+            (
+                ngrams,
+                "ngram, n DESC, file",
+                vec![(0, false), (2, true), (1, false)],
+            ),
+            (ngrams, "ngram, file", vec![(0, false), (1, false)]),
+            (ngrams, "ngram, file DESC", vec![(0, false), (1, true)]),
+        ] {
+            let mut expected = one_by_one(database.query(sql).unwrap());
+            sort_plainly(&mut expected, &keys);
+            let sql = format!("{sql} ORDER BY {order}");
+            for limit in ["1GiB", "1MiB"] {
+                let set = format!("SET memory_limit = '{limit}'");
+                database.query(&set).unwrap();
+                let found = in_batches(database.query(&sql).unwrap(), &[5_000]);
+                assert!(found == expected, "{sql} within {limit}");
+            }
+            let found = one_by_one(database.query(&format!("{sql} LIMIT 70 OFFSET 9")).unwrap());
+            let end = expected.len().min(79);
+            assert_eq!(found, expected[9.min(end)..end], "{sql}");
+        }
+    }
+}
+
+#[test]
+fn distinct_arguments_are_counted_as_a_subquery_counts_them() {
+    for tokenizer in [Tokenizer::Unicode, Tokenizer::Whitespace] {
+        let database = database(tokenizer);
+        for (source, argument) in [
+            ("c", "word"),
+            ("c", "file"),
+            ("c", "length"),
+            ("c", "word COLLATE NOCASE"),
+            ("c", "lower(word)"),
+            ("c", "offset % 50"),
+            ("ngrams('c', 2)", "ngram"),
+            ("ngrams('c', 2)", "ngram COLLATE NOCASE"),
+            ("(SELECT * FROM c WHERE position > 5)", "word"),
+        ] {
+            let conditions = ["", "WHERE file > 'f2'", "WHERE file IN ('f2', 'f3')"];
+            for (condition, limit) in conditions.iter().zip(["1GiB", "2MiB", "1MiB"]) {
+                let set = format!("SET memory_limit = '{limit}'");
+                database.query(&set).unwrap();
+                let rows = |sql: String| one_by_one(database.query(&sql).unwrap());
+                let whole = rows(format!(
+                    "SELECT COUNT(*) FROM (SELECT 1 FROM {source} {condition} GROUP BY {argument})"
+                ));
+                let found = rows(format!(
+                    "SELECT COUNT(DISTINCT {argument}) FROM {source} {condition}"
+                ));
+                assert_eq!(found, whole, "{argument} {condition} within {limit}");
+                let by_file = rows(format!(
+                    "SELECT file, COUNT(*), SUM(n) FROM (SELECT file, COUNT(*) AS n FROM {source} \
+                     {condition} GROUP BY file, {argument}) GROUP BY file ORDER BY file"
+                ));
+                let found = rows(format!(
+                    "SELECT file, COUNT(DISTINCT {argument}), COUNT(*) FROM {source} {condition} \
+                     GROUP BY file ORDER BY file"
+                ));
+                assert_eq!(found, by_file, "{argument} {condition} within {limit}");
+            }
+        }
+    }
 }

@@ -16,18 +16,16 @@ pub(crate) struct ColumnBuilder {
 impl ColumnBuilder {
     /// Appends a value.
     pub(crate) fn push(&mut self, value: Value) {
-        let column = self.column.get_or_insert_with(|| match &value {
-            Value::Integer(_) => BatchColumn::Integers(Vec::new()),
-            Value::Real(_) => BatchColumn::Reals(Vec::new()),
-            Value::Text(_) => BatchColumn::Texts(TextColumn::default()),
-            Value::Null | Value::Blob(_) => BatchColumn::Values(Vec::new()),
-        });
-        match (column, value) {
-            (BatchColumn::Integers(integers), Value::Integer(integer)) => integers.push(integer),
-            (BatchColumn::Reals(reals), Value::Real(real)) => reals.push(real),
-            (BatchColumn::Texts(texts), Value::Text(text)) => texts.push(text.as_bytes()),
-            (BatchColumn::Values(values), value) => values.push(value),
-            (column, value) => column.append(&BatchColumn::Values(vec![value])),
+        match (&mut self.column, value) {
+            (Some(column), value) => column.push(value),
+            (none, Value::Integer(integer)) => *none = Some(BatchColumn::Integers(vec![integer])),
+            (none, Value::Real(real)) => *none = Some(BatchColumn::Reals(vec![real])),
+            (none, Value::Text(text)) => {
+                let mut texts = TextColumn::default();
+                texts.push(text.as_bytes());
+                *none = Some(BatchColumn::Texts(texts));
+            }
+            (none, value) => *none = Some(BatchColumn::Values(vec![value])),
         }
     }
 

@@ -221,6 +221,30 @@ impl BatchColumn {
         }
     }
 
+    /// Appends a value. If it is not of the column's kind, all become `Values`.
+    pub(crate) fn push(&mut self, value: Value) {
+        match (&mut *self, value) {
+            (BatchColumn::Integers(integers), Value::Integer(integer)) => integers.push(integer),
+            (BatchColumn::Reals(reals), Value::Real(real)) => reals.push(real),
+            (BatchColumn::Texts(texts), Value::Text(text)) => texts.push(text.as_bytes()),
+            (BatchColumn::Values(values), value) => values.push(value),
+            (column, value) => column.append(&BatchColumn::Values(vec![value])),
+        }
+    }
+
+    /// Whether two rows have equal numbers; none if it has no numbers that are equal exactly where its values are.
+    pub(crate) fn has_equal_numbers(&self, left: usize, right: usize) -> Option<bool> {
+        match self {
+            BatchColumn::Integers(integers) => Some(integers[left] == integers[right]),
+            BatchColumn::Words { indices, .. } => Some(indices[left] == indices[right]),
+            BatchColumn::Ngrams { n, indices, .. } => {
+                let words = |row: usize| &indices[row * n..(row + 1) * n];
+                Some(words(left) == words(right))
+            }
+            BatchColumn::Reals(_) | BatchColumn::Texts(_) | BatchColumn::Values(_) => None,
+        }
+    }
+
     /// Appends the values of another column. Where kinds differ all become `Values`.
     pub(crate) fn append(&mut self, other: &BatchColumn) {
         self.append_range(other, 0..other.len());

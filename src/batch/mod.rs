@@ -78,6 +78,23 @@ impl Batch {
         self.columns
     }
 
+    /// The columns, to be changed; they keep their length.
+    pub(crate) fn columns_mut(&mut self) -> &mut [BatchColumn] {
+        &mut self.columns
+    }
+
+    /// The same rows with more columns behind the others.
+    pub(crate) fn widened(mut self, columns: Vec<BatchColumn>) -> Batch {
+        self.columns.extend(columns);
+        Batch::new(self.columns, self.rows, self.times)
+    }
+
+    /// The same rows with the first columns only.
+    pub(crate) fn narrowed(mut self, width: usize) -> Batch {
+        self.columns.truncate(width);
+        self
+    }
+
     /// The values of a row.
     ///
     /// # Panics

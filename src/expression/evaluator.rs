@@ -58,11 +58,6 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         }
     }
 
-    /// What it evaluates.
-    pub(crate) fn program(&self) -> &Program {
-        &self.program
-    }
-
     /// Goes on to another row: nothing that was computed counts any more.
     pub(crate) fn next_row(&mut self) {
         self.stamp += 1;

@@ -9,9 +9,10 @@ use zipfdb_sql::query::Aggregation;
 
 use super::batch_argument::BatchArgument;
 use super::context::Context;
+use super::distinct_numbers::DistinctNumbers;
 use super::groups::{Group, GroupRecord, Groups, read_part};
 use super::key::{KeyOrder, add_key};
-use super::row::{Input, Operator, RowAtHand, WeightedRow};
+use super::row::{Input, KEPT_BYTES_MAX, LateError, Operator, RowAtHand, RowCollector};
 use super::row_numbers::RowNumbers;
 use super::spill::{Merge, Record, SpilledRuns, spill_error_in};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
@@ -23,14 +24,14 @@ use crate::{Result, Value};
 /// The part of memory that numbers of rows may take.
 const NUMBERS_SHARE: usize = 4;
 
-/// What stays allocated of a key from one row to the next.
-const KEPT_BYTES_MAX: usize = 64 << 10;
-
 pub(super) struct Aggregate {
     state: AggregateState,
     evaluator: Evaluator<Arc<Program>>,
     program: Arc<Program>,
     aggregation: Aggregation,
+    /// For each aggregate whether a row counts once, however often it occurs.
+    once: Vec<bool>,
+    late: LateError,
     pace: Pace,
     context: Context,
 }
@@ -59,10 +60,13 @@ struct TakenGroups {
 }
 
 impl Aggregate {
+    /// Groups rows. An aggregate that is `once` takes each row once; that is what DISTINCT asks for where no argument comes
+    /// twice in a group.
     pub(super) fn new(
         input: Input,
         program: Arc<Program>,
         aggregation: Aggregation,
+        once: Vec<bool>,
         context: &Context,
     ) -> Aggregate {
         Aggregate {
@@ -70,28 +74,21 @@ impl Aggregate {
             evaluator: Evaluator::of(program.clone()),
             program,
             aggregation,
+            once,
+            late: LateError::default(),
             pace: context.pace(),
             context: context.clone(),
         }
     }
 
-    fn take_all(&mut self, mut input: Input) -> Result<AggregateState> {
+    fn take_all(&mut self, input: Input) -> Result<AggregateState> {
         let mut taking = TakenGroups {
             groups: Groups::default(),
             reservation: self.context.reservation(),
             runs: SpilledRuns::new(self.context.memory, &self.context.spill),
             key: Vec::new(),
         };
-        match input.has_columns() {
-            true => self.take_columns(input, &mut taking)?,
-            false => {
-                while let Some(row) = input.next()? {
-                    self.pace.step()?;
-                    self.take_row(&row.values, row.times, &mut taking)?;
-                    self.make_room(&mut taking, 0)?;
-                }
-            }
-        }
+        self.take_batches(input, &mut taking)?;
         let TakenGroups {
             mut groups,
             reservation,
@@ -116,8 +113,14 @@ impl Aggregate {
         Ok(AggregateState::Merged { merge, next })
     }
 
-    /// Adds a row to its group, and says which that is.
-    fn take_row(&mut self, row: &[Value], times: u64, taking: &mut TakenGroups) -> Result<usize> {
+    /// Adds a row to its group, and says which that is. An aggregate that is skipped has its argument already.
+    fn take_row(
+        &mut self,
+        row: &[Value],
+        times: u64,
+        skipped: &[bool],
+        taking: &mut TakenGroups,
+    ) -> Result<usize> {
         self.evaluator.next_row();
         let TakenGroups { groups, key, .. } = taking;
         key.clear();
@@ -128,11 +131,27 @@ impl Aggregate {
             add_key(value, order, key, &self.context.values)?;
         }
         let group = self.group(groups, key, row)?;
-        let (aggregation, values) = (&self.aggregation, &self.context.values);
-        take_arguments(&mut self.evaluator, aggregation, row, |index, value| {
-            groups.take(aggregation, (group, index), value, times, values)
-        })?;
+        self.take_computed(row, times, skipped, group, groups)?;
         Ok(group)
+    }
+
+    /// Adds the arguments of a row to its group.
+    fn take_computed(
+        &mut self,
+        row: &[Value],
+        times: u64,
+        skipped: &[bool],
+        group: usize,
+        groups: &mut Groups,
+    ) -> Result<()> {
+        let (aggregation, values, once) = (&self.aggregation, &self.context.values, &self.once);
+        take_arguments(&mut self.evaluator, aggregation, row, |index, value| {
+            if skipped[index] {
+                return Ok(());
+            }
+            let times = if once[index] { 1 } else { times };
+            groups.take(aggregation, (group, index), value, times, values)
+        })
     }
 
     /// Writes groups to a run if they, and so many bytes more, do not fit into memory; says whether it did.
@@ -154,20 +173,20 @@ impl Aggregate {
     }
 
     /// Takes batches: a row whose numbers were met before is of the same group, and its key is not made again.
-    fn take_columns(&mut self, mut input: Input, taking: &mut TakenGroups) -> Result<()> {
+    fn take_batches(&mut self, mut input: Input, taking: &mut TakenGroups) -> Result<()> {
         let program = self.program.clone();
         let aggregation = self.aggregation.clone();
         let keys = aggregation.keys.iter().map(|key| key.expression);
-        let mut numbers = RowNumbers::new(
-            program.columns(keys.clone()),
-            self.context.memory / NUMBERS_SHARE,
-        );
-        let arguments = (aggregation.aggregates.iter())
+        let mut arguments = DistinctNumbers::new(&aggregation, &program, self.context.memory);
+        let memory = self.context.memory / NUMBERS_SHARE;
+        let mut numbers = RowNumbers::new(program.columns(keys.clone()), memory);
+        let expressions = (aggregation.aggregates.iter())
             .flat_map(|aggregate| aggregate.argument.into_iter().chain(aggregate.filter));
-        let mut for_arguments = RowAtHand::new(program.columns(arguments.clone()));
-        let mut for_all = RowAtHand::new(program.columns(keys.chain(arguments)));
-        while let Some(batch) = input.next_batch(BATCH_ROWS)? {
+        let mut for_arguments = RowAtHand::new(program.columns(expressions.clone()));
+        let mut for_all = RowAtHand::new(program.columns(keys.chain(expressions)));
+        while let Some(mut batch) = input.next_batch(BATCH_ROWS)? {
             let has_numbers = numbers.takes(&batch);
+            arguments.begin(&batch);
             let is_one = aggregation.keys.is_empty();
             let ways = aggregation.aggregates.iter();
             let ways = ways.map(|aggregate| BatchArgument::of(aggregate, &program, &batch));
@@ -183,26 +202,38 @@ impl Aggregate {
                     true => numbers.find(&batch, row),
                     false => None,
                 };
+                arguments.find(&batch, row);
                 match known {
                     Some(group) => {
-                        let place = (&batch, row);
-                        self.take_known(
-                            place,
-                            &ways,
-                            group,
-                            &mut for_arguments,
-                            &mut taking.groups,
-                        )?;
+                        let groups = &mut taking.groups;
+                        self.take_known(&batch, row, &ways, group, groups)?;
+                        // What columns told is not computed too.
+                        let told = ways
+                            .iter()
+                            .map(|way| !matches!(way, BatchArgument::Computed));
+                        let pairs = arguments.skipped.iter_mut().zip(told);
+                        pairs.for_each(|(skipped, is_told)| *skipped |= is_told);
+                        if !arguments.skipped.iter().all(|&skipped| skipped) {
+                            for_arguments.with(&mut batch, row, |values| {
+                                self.evaluator.next_row();
+                                let skipped = &arguments.skipped;
+                                self.take_computed(values, times, skipped, group, groups)
+                            })?;
+                        }
                     }
                     None => {
-                        let group = self.take_row(for_all.at(&batch, row), times, taking)?;
+                        let group = for_all.with(&mut batch, row, |values| {
+                            self.take_row(values, times, &arguments.skipped, taking)
+                        })?;
                         if has_numbers {
                             numbers.remember(&batch, row, group);
                         }
                     }
                 }
-                if self.make_room(taking, numbers.bytes())? {
+                arguments.remember(&batch, row);
+                if self.make_room(taking, numbers.bytes() + arguments.bytes())? {
                     numbers.clear();
+                    arguments.clear();
                 }
             }
         }
@@ -226,15 +257,18 @@ impl Aggregate {
         self.pace.work(batch.len() * size_of::<u64>())?;
         for (index, way) in ways.iter().enumerate() {
             let place = (group, index);
+            let times = batch.times.as_deref().filter(|_| !self.once[index]);
             match way {
                 BatchArgument::Rows => {
+                    let rows = match times {
+                        None => batch.len() as u64,
+                        Some(_) => batch.total(),
+                    };
                     let one = Value::Integer(1);
-                    let values = &self.context.values;
-                    groups.take(&self.aggregation, place, &one, batch.total(), values)?;
+                    groups.take(&self.aggregation, place, &one, rows, &self.context.values)?;
                 }
                 BatchArgument::Integers(column) => {
                     if let BatchColumn::Integers(integers) = &batch.columns()[*column] {
-                        let times = batch.times.as_deref();
                         groups.take_integers(&self.aggregation, place, integers, times);
                     }
                 }
@@ -244,31 +278,26 @@ impl Aggregate {
         Ok(batch.len())
     }
 
-    /// Adds a row of a batch to the group that it is of.
+    /// Adds what columns tell of a row of a batch to the group that it is of.
     fn take_known(
         &mut self,
-        (batch, row): (&Batch, usize),
+        batch: &Batch,
+        row: usize,
         ways: &[BatchArgument],
         group: usize,
-        at_hand: &mut RowAtHand,
         groups: &mut Groups,
     ) -> Result<()> {
-        let (times, values) = (batch.times_of(row), &self.context.values);
-        let aggregation = &self.aggregation;
-        if ways
-            .iter()
-            .any(|way| matches!(way, BatchArgument::Computed))
-        {
-            self.evaluator.next_row();
-            let row = at_hand.at(batch, row);
-            return take_arguments(&mut self.evaluator, aggregation, row, |index, value| {
-                groups.take(aggregation, (group, index), value, times, values)
-            });
-        }
+        let (aggregation, values) = (&self.aggregation, &self.context.values);
         for (index, way) in ways.iter().enumerate() {
             let value = match way {
                 BatchArgument::Integers(column) => batch.columns()[*column].value(row),
-                BatchArgument::Rows | BatchArgument::Computed => Value::Integer(1),
+                BatchArgument::Rows => Value::Integer(1),
+                BatchArgument::Computed => continue,
+            };
+            let times = if self.once[index] {
+                1
+            } else {
+                batch.times_of(row)
             };
             groups.take(aggregation, (group, index), &value, times, values)?;
         }
@@ -330,29 +359,47 @@ impl Aggregate {
     }
 }
 
+impl Aggregate {
+    /// Appends the groups that come next.
+    fn give(
+        &mut self,
+        state: &mut AggregateState,
+        rows_max: usize,
+        rows: &mut RowCollector,
+    ) -> Result<()> {
+        while !rows.is_full(rows_max) {
+            self.pace.step()?;
+            let group = match state {
+                AggregateState::Kept { groups, .. } => groups.next(),
+                AggregateState::Merged { merge, next } => match next {
+                    Some(_) => Some(self.merge_group(merge, next)?),
+                    None => None,
+                },
+                AggregateState::Taking(_) | AggregateState::Done => None,
+            };
+            let Some(group) = group else {
+                return Ok(());
+            };
+            rows.push(group.finish(&self.aggregation)?);
+        }
+        Ok(())
+    }
+}
+
 impl Operator for Aggregate {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.late.check()?;
         let mut state = match std::mem::replace(&mut self.state, AggregateState::Done) {
             AggregateState::Taking(input) => self.take_all(input)?,
             state => state,
         };
-        let group = match &mut state {
-            AggregateState::Kept { groups, .. } => {
-                self.pace.step()?;
-                groups.next()
-            }
-            AggregateState::Merged { merge, next } => match next {
-                Some(_) => Some(self.merge_group(merge, next)?),
-                None => None,
-            },
-            AggregateState::Taking(_) | AggregateState::Done => None,
-        };
-        let Some(group) = group else {
-            return Ok(None);
-        };
-        self.state = state;
-        let values = group.finish(&self.aggregation)?;
-        Ok(Some(WeightedRow { values, times: 1 }))
+        let mut rows = RowCollector::default();
+        let ended = self.give(&mut state, rows_max, &mut rows);
+        let batch = self.late.after(rows.finish(), ended)?;
+        if batch.is_some() {
+            self.state = state;
+        }
+        Ok(batch)
     }
 }
 

@@ -9,20 +9,24 @@ use zipfdb_sql::query::{Aggregate, Aggregation};
 use super::aggregate::take_arguments;
 use super::batch_argument::counts_rows;
 use super::groups::{Group, is_distinct};
-use super::row::{Input, Operator, RowAtHand, WeightedRow};
+use super::row::{Input, LateError, Operator, RowAtHand};
+use crate::Result;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program, integer_of_count};
-use crate::{Result, Value};
 
 pub(super) struct AggregateUnique {
     input: Input,
     program: Arc<Program>,
     evaluator: Evaluator<Arc<Program>>,
     aggregation: Aggregation,
+    /// For each key the column that it is.
+    keys: Vec<usize>,
     at_hand: RowAtHand,
+    late: LateError,
 }
 
 impl AggregateUnique {
+    /// Of rows whose columns are all keys; those of `aggregation` that are not are left out.
     pub(super) fn new(
         input: Input,
         program: Arc<Program>,
@@ -31,102 +35,95 @@ impl AggregateUnique {
         let aggregates = aggregation.aggregates.iter();
         let used =
             aggregates.flat_map(|aggregate| aggregate.argument.into_iter().chain(aggregate.filter));
+        let keys = aggregation.keys.iter();
         AggregateUnique {
             input,
             at_hand: RowAtHand::new(program.columns(used)),
             evaluator: Evaluator::of(program.clone()),
+            keys: (keys.filter_map(|key| program.column(key.expression))).collect(),
             program,
             aggregation,
+            late: LateError::default(),
         }
     }
 
-    /// The values of the aggregates of a group, with those of its keys before them.
-    fn group(&mut self, row: &WeightedRow, keys: Vec<Value>) -> Result<Vec<Value>> {
-        let aggregation = &self.aggregation;
-        let mut group = Group::new(aggregation, keys);
-        take_arguments(
-            &mut self.evaluator,
+    /// The values of aggregates that are not just sizes of groups, each as a column; says for how many rows.
+    fn compute(&mut self, batch: &mut Batch, columns: &mut [ColumnBuilder]) -> (usize, Result<()>) {
+        let AggregateUnique {
+            evaluator,
             aggregation,
-            &row.values,
-            |index, value| {
-                let times = if is_distinct(aggregation, index) {
-                    1
-                } else {
-                    row.times
-                };
-                group.take(aggregation, index, value, times);
-                Ok(())
-            },
-        )?;
-        group.finish(aggregation)
-    }
-
-    /// The values of aggregates that are not just sizes of groups, each as a column.
-    fn computed(&mut self, batch: &Batch) -> Result<Vec<BatchColumn>> {
-        let mut columns: Vec<ColumnBuilder> = Vec::new();
-        columns.resize_with(self.aggregation.aggregates.len(), ColumnBuilder::default);
+            at_hand,
+            ..
+        } = self;
         for row in 0..batch.len() {
-            self.evaluator.next_row();
-            let row = WeightedRow {
-                values: self.at_hand.at(batch, row).to_vec(),
-                times: batch.times_of(row),
+            evaluator.next_row();
+            let times = batch.times_of(row);
+            let mut group = Group::new(aggregation, Vec::new());
+            let taken = at_hand.with(batch, row, |row| {
+                take_arguments(evaluator, aggregation, row, |index, value| {
+                    let is_once = is_distinct(aggregation, index);
+                    let times = if is_once { 1 } else { times };
+                    group.take(aggregation, index, value, times);
+                    Ok(())
+                })
+            });
+            let values = match taken.and_then(|()| group.finish(aggregation)) {
+                Ok(values) => values,
+                Err(error) => return (row, Err(error)),
             };
-            for (column, value) in columns.iter_mut().zip(self.group(&row, Vec::new())?) {
-                column.push(value);
-            }
+            let pairs = columns.iter_mut().zip(values);
+            pairs.for_each(|(column, value)| column.push(value));
         }
-        Ok(columns.into_iter().map(ColumnBuilder::finish).collect())
+        (batch.len(), Ok(()))
     }
 }
 
 impl Operator for AggregateUnique {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let Some(row) = self.input.next()? else {
-            return Ok(None);
-        };
-        self.evaluator.next_row();
-        let keys = self.aggregation.keys.iter();
-        let keys = keys.map(|key| self.evaluator.take(&row.values, key.expression));
-        let keys = keys.collect::<Result<_>>()?;
-        let values = self.group(&row, keys)?;
-        Ok(Some(WeightedRow { values, times: 1 }))
-    }
-
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
-        let Some(batch) = self.input.next_batch(rows_max)? else {
+        self.late.check()?;
+        let Some(mut batch) = self.input.next_batch(rows_max)? else {
             return Ok(None);
         };
         let aggregates = self.aggregation.aggregates.iter();
-        let sizes: Vec<Option<BatchColumn>> = aggregates
-            .map(|aggregate| group_sizes(aggregate, &self.program, &batch))
+        let sizes: Vec<bool> = aggregates
+            .map(|aggregate| counts_rows(aggregate, &self.program, &batch))
             .collect();
-        let computed = match sizes.iter().all(Option::is_some) {
-            true => vec![BatchColumn::Values(Vec::new()); sizes.len()],
-            false => self.computed(&batch)?,
-        };
+        let mut computed = Vec::new();
+        let (mut rows, mut ended) = (batch.len(), Ok(()));
+        if !sizes.iter().all(|&is_size| is_size) {
+            computed.resize_with(sizes.len(), ColumnBuilder::default);
+            (rows, ended) = self.compute(&mut batch, &mut computed);
+            batch.truncate(rows);
+        }
+        computed.resize_with(sizes.len(), ColumnBuilder::default);
+        let aggregates = self.aggregation.aggregates.iter();
+        let aggregates = aggregates.zip(sizes).zip(computed);
+        let aggregates: Vec<BatchColumn> = aggregates
+            .map(|((aggregate, is_size), computed)| match is_size {
+                true => group_sizes(aggregate, &batch),
+                false => computed.finish(),
+            })
+            .collect();
+        let mut columns: Vec<BatchColumn> = Vec::with_capacity(self.keys.len() + aggregates.len());
         // The scan's columns are the keys, in whatever order.
-        let keys = self.aggregation.keys.iter();
-        let keys = keys.map(|key| match self.program.column(key.expression) {
-            Some(column) => batch.columns()[column].clone(),
-            None => unreachable!("only columns are keys of rows that are groups"),
-        });
-        let aggregates = sizes.into_iter().zip(computed);
-        let aggregates = aggregates.map(|(size, computed)| size.unwrap_or(computed));
-        let columns = keys.chain(aggregates).collect();
-        Ok(Some(Batch::new(columns, batch.len(), None)))
-    }
-
-    fn has_columns(&self) -> bool {
-        self.input.has_columns()
+        let mut given = batch.into_columns();
+        for (index, &column) in self.keys.iter().enumerate() {
+            let is_last = !self.keys[index + 1..].contains(&column);
+            columns.push(match is_last {
+                true => std::mem::replace(&mut given[column], BatchColumn::Values(Vec::new())),
+                false => given[column].clone(),
+            });
+        }
+        columns.extend(aggregates);
+        let made = (rows > 0).then(|| Batch::new(columns, rows, None));
+        self.late.after(made, ended)
     }
 }
 
-/// How many rows there are of each group, if that is what an aggregate tells.
-fn group_sizes(aggregate: &Aggregate, program: &Program, batch: &Batch) -> Option<BatchColumn> {
-    let times = (0..batch.len()).map(|row| match aggregate.distinct {
-        true => 1,
-        false => batch.times_of(row),
-    });
-    counts_rows(aggregate, program, batch)
-        .then(|| BatchColumn::Integers(times.map(integer_of_count).collect()))
+/// How many rows there are of each group.
+fn group_sizes(aggregate: &Aggregate, batch: &Batch) -> BatchColumn {
+    BatchColumn::Integers(match &batch.times {
+        Some(times) if !aggregate.distinct => times.iter().copied().map(integer_of_count).collect(),
+        _ => vec![1; batch.len()],
+    })
 }

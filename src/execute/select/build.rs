@@ -80,11 +80,12 @@ impl Builder<'_> {
         let mut program = self.program(&expressions, &layout)?;
         input = self.filter(input, &program, rest);
         if let Some(aggregation) = &block.aggregation {
+            let once = distinct_once(aggregation, &expressions, width, &properties);
             if !is_grouped(aggregation, &expressions, width, &properties) {
                 properties = Properties::default();
             }
-            let is_unique = properties.is_unique;
-            input = self.aggregate(input, program, aggregation, is_unique);
+            let is_grouped = properties.is_unique;
+            input = self.aggregate(input, program, aggregation, (is_grouped, once));
             let layout = Layout {
                 keys: aggregation.keys.len(),
                 ..Layout::default()
@@ -94,7 +95,11 @@ impl Builder<'_> {
         }
         let outputs = block.outputs.iter().map(|output| output.expression);
         let outputs: Vec<ExpressionId> = outputs.collect();
-        let is_sorted = is_sorted(block, &expressions, width, &properties);
+        let given = given_keys(block, &expressions, width, &properties);
+        let row_width = match &block.aggregation {
+            Some(aggregation) => aggregation.keys.len() + aggregation.aggregates.len(),
+            None => width,
+        };
         if block.distinct && !is_distinct(block, &expressions, width, &properties) {
             input = self.project(input, program, outputs.clone());
             let about = Description::new("distinct", String::new(), self.plan.estimate());
@@ -103,14 +108,15 @@ impl Builder<'_> {
             let keys = keys_of_outputs(block)?;
             let columns: Vec<Expression> = (0..outputs.len()).map(Expression::Column).collect();
             let program = self.program(&columns, &Layout::whole(columns.len(), 0))?;
-            input = self.sort(input, program, keys, block);
+            input = self.sort(input, (program, columns.len()), keys, 0, block);
             return Ok(self.limit(input, block));
         }
         if block.distinct {
             input = Box::new(Once(input));
         }
-        if !is_sorted {
-            input = self.sort(input, program.clone(), block.order_by.clone(), block);
+        if given < block.order_by.len() {
+            let keys = block.order_by.clone();
+            input = self.sort(input, (program.clone(), row_width), keys, given, block);
         }
         input = self.limit(input, block);
         if let Some(fetch) = fetch {
@@ -218,15 +224,15 @@ impl Builder<'_> {
         input: Input,
         program: Arc<Program>,
         aggregation: &Aggregation,
-        is_unique: bool,
+        (is_grouped, once): (bool, Vec<bool>),
     ) -> Input {
         let detail = format!(
             "{}, {}",
             counted(aggregation.keys.len(), "key"),
             counted(aggregation.aggregates.len(), "aggregate"),
         );
-        let aggregation = aggregation.clone();
-        if is_unique {
+        let mut aggregation = aggregation.clone();
+        if is_grouped {
             let about = Description::new("group rows as they are", detail, self.plan.estimate());
             let groups = AggregateUnique::new(input, program, aggregation);
             return self.plan.add(Box::new(groups), Arc::new(about));
@@ -238,7 +244,10 @@ impl Builder<'_> {
             false => self.plan.estimate().map(|rows| rows.div_ceil(SHARE)),
         };
         let about = Description::new("aggregate", detail, rows);
-        let groups = Aggregate::new(input, program, aggregation, &self.context);
+        for (aggregate, &once) in aggregation.aggregates.iter_mut().zip(&once) {
+            aggregate.distinct &= !once;
+        }
+        let groups = Aggregate::new(input, program, aggregation, once, &self.context);
         self.plan.add(Box::new(groups), Arc::new(about))
     }
 
@@ -260,8 +269,9 @@ impl Builder<'_> {
     fn sort(
         &mut self,
         input: Input,
-        program: Arc<Program>,
+        (program, width): (Arc<Program>, usize),
         keys: Vec<SortKey>,
+        given: usize,
         block: &Block,
     ) -> Input {
         if keys.is_empty() {
@@ -269,12 +279,15 @@ impl Builder<'_> {
         }
         let limit = block.limit.map(|limit| limit.saturating_add(block.offset));
         let mut detail = counted(keys.len(), "key");
+        if given > 0 {
+            detail.push_str(&format!(", {given} in order"));
+        }
         let mut rows = self.plan.estimate();
         if let Some(limit) = limit {
             detail.push_str(&format!(", first {limit}"));
             rows = rows.map(|rows| rows.min(limit));
         }
-        let sort = Sort::new(input, program, keys, limit, &self.context);
+        let sort = Sort::new(input, (program, width), keys, given, limit, &self.context);
         let about = Description::new("sort", detail, rows);
         self.plan.add(Box::new(sort), Arc::new(about))
     }
@@ -322,27 +335,56 @@ fn is_grouped(
     properties.is_unique && is_plain && covers && !keys.is_empty()
 }
 
-/// Whether rows come in the order of ORDER BY already.
-fn is_sorted(
+/// For each aggregate whether it is DISTINCT and no two rows of a group have the same argument: rows are unique, and all their
+/// columns are keys or its argument.
+fn distinct_once(
+    aggregation: &Aggregation,
+    expressions: &[Expression],
+    width: usize,
+    properties: &Properties,
+) -> Vec<bool> {
+    let column_of = |id: ExpressionId, collation: Collation| match expressions[id.0 as usize] {
+        Expression::Column(column) if collation == Collation::Binary => Some(column),
+        _ => None,
+    };
+    let keys = aggregation.keys.iter();
+    let keys: Vec<usize> = keys
+        .filter_map(|key| column_of(key.expression, key.collation))
+        .collect();
+    let is_once = |aggregate: &zipfdb_sql::query::Aggregate| {
+        let argument = aggregate.argument;
+        let argument = argument.and_then(|id| column_of(id, aggregate.collation));
+        properties.is_unique
+            && aggregate.distinct
+            && argument.is_some()
+            && (0..width).all(|column| keys.contains(&column) || argument == Some(column))
+    };
+    aggregation.aggregates.iter().map(is_once).collect()
+}
+
+/// How many of the first keys of ORDER BY rows come in order of already.
+fn given_keys(
     block: &Block,
     expressions: &[Expression],
     width: usize,
     properties: &Properties,
-) -> bool {
+) -> usize {
     let mut given = properties.order.iter();
-    for key in &block.order_by {
+    for (index, key) in block.order_by.iter().enumerate() {
         match given.next() {
             // Among unique rows no two are equal in all columns, so further keys decide nothing.
-            None if properties.is_unique && properties.order.len() == width => return true,
-            None => return false,
+            None if properties.is_unique && properties.order.len() == width => {
+                return block.order_by.len();
+            }
+            None => return index,
             Some(order) => {
                 if scan::column_order(block, expressions, key) != Some(*order) {
-                    return false;
+                    return index;
                 }
             }
         }
     }
-    true
+    block.order_by.len()
 }
 
 /// Whether no two rows of outputs can be equal: they show every key of the groups, or every column of unique rows.

@@ -5,8 +5,21 @@
 
 use std::io;
 
-use super::row::{WeightedRow, value_size};
+use super::row::{BATCH_BYTES, value_size};
 use crate::Value;
+use crate::batch::{Batch, BatchColumn};
+
+/// What stands before a value.
+const NULL: u8 = 0;
+const INTEGER: u8 = 1;
+const REAL: u8 = 2;
+const TEXT: u8 = 3;
+const BLOB: u8 = 4;
+/// What stands before numbers in a dictionary: one, or those of the words of an n-gram.
+const NUMBERS: u8 = 5;
+
+/// Tag and number of a value.
+const VALUE_BYTES: usize = 1 + size_of::<u64>();
 
 /// Writes numbers, bytes and values one after the other.
 #[derive(Debug, Default)]
@@ -21,14 +34,14 @@ impl Encoder {
 
     pub(super) fn value(&mut self, value: &Value) {
         let (tag, number): (u8, u64) = match value {
-            Value::Null => (0, 0),
-            Value::Integer(integer) => (1, integer.cast_unsigned()),
-            Value::Real(real) => (2, real.to_bits()),
-            Value::Text(text) => (3, text.len() as u64),
-            Value::Blob(bytes) => (4, bytes.len() as u64),
+            Value::Null => (NULL, 0),
+            Value::Integer(integer) => (INTEGER, integer.cast_unsigned()),
+            Value::Real(real) => (REAL, real.to_bits()),
+            Value::Text(text) => (TEXT, text.len() as u64),
+            Value::Blob(bytes) => (BLOB, bytes.len() as u64),
         };
         self.bytes.push(tag);
-        if tag > 0 {
+        if tag != NULL {
             self.number(number);
         }
         match value {
@@ -38,21 +51,12 @@ impl Encoder {
         }
     }
 
-    /// The row, and nothing that was written before. Each value is dropped when it is written.
-    pub(super) fn row(&mut self, row: WeightedRow) -> &[u8] {
-        /// Tag and number.
-        const VALUE_BYTES: usize = 1 + size_of::<u64>();
-        self.bytes.clear();
-        let texts = row.values.iter().map(value_size).sum::<usize>();
-        let values = VALUE_BYTES * row.values.len();
-        self.bytes
-            .reserve_exact(2 * size_of::<u64>() + values + texts);
-        self.number(row.times);
-        self.number(row.values.len() as u64);
-        for value in row.values {
-            self.value(&value);
-        }
-        &self.bytes
+    /// A text, or a BLOB if it is not UTF-8.
+    fn text(&mut self, text: &[u8]) {
+        let is_text = std::str::from_utf8(text).is_ok();
+        self.bytes.push(if is_text { TEXT } else { BLOB });
+        self.number(text.len() as u64);
+        self.bytes.extend_from_slice(text);
     }
 }
 
@@ -79,30 +83,141 @@ impl<'a> Decoder<'a> {
 
     pub(super) fn value(&mut self) -> io::Result<Value> {
         let tag = self.take(1)?[0];
-        if tag == 0 {
+        self.value_of(tag)
+    }
+
+    fn value_of(&mut self, tag: u8) -> io::Result<Value> {
+        if tag == NULL {
             return Ok(Value::Null);
         }
         let number = self.number()?;
         Ok(match tag {
-            1 => Value::Integer(number.cast_signed()),
-            2 => Value::Real(f64::from_bits(number)),
-            3 => {
+            INTEGER => Value::Integer(number.cast_signed()),
+            REAL => Value::Real(f64::from_bits(number)),
+            TEXT => {
                 let text = String::from_utf8(self.take(number)?.to_vec());
                 Value::Text(text.map_err(|_| damaged())?)
             }
-            4 => Value::Blob(self.take(number)?.to_vec()),
+            BLOB => Value::Blob(self.take(number)?.to_vec()),
             _ => return Err(damaged()),
         })
     }
 
-    pub(super) fn row(mut self) -> io::Result<WeightedRow> {
-        let times = self.number()?;
-        let count = self.number()?;
-        let mut values = Vec::new();
-        for _ in 0..count {
-            values.push(self.value()?);
+    /// Numbers of texts, all of which a dictionary of so many has.
+    fn texts(&mut self, count: usize, texts: usize) -> io::Result<Vec<u32>> {
+        let bytes = self.take((count * size_of::<u32>()) as u64)?;
+        let numbers = bytes.chunks_exact(size_of::<u32>()).map(|bytes| {
+            let number = u32::from_le_bytes(bytes.try_into().map_err(|_| damaged())?);
+            let is_there = (number as usize) < texts;
+            is_there.then_some(number).ok_or_else(damaged)
+        });
+        numbers.collect()
+    }
+}
+
+/// Rows of batches as bytes. What is the number of a text in a batch is one in the bytes.
+#[derive(Debug, Default)]
+pub(super) struct RowCodec {
+    /// Empty columns of the first batch. Values of columns of another kind are written as values.
+    kinds: Vec<BatchColumn>,
+}
+
+impl RowCodec {
+    /// Writes a row, and nothing else. Values that the batch holds are taken out, so that they are in memory once.
+    pub(super) fn write(&mut self, batch: &mut Batch, row: usize, encoder: &mut Encoder) {
+        if self.kinds.is_empty() {
+            self.kinds = batch.columns().iter().map(BatchColumn::empty).collect();
         }
-        Ok(WeightedRow { values, times })
+        encoder.bytes.clear();
+        encoder.number(batch.times_of(row));
+        for (column, kind) in batch.columns_mut().iter_mut().zip(&self.kinds) {
+            let is_like = column.is_like(kind);
+            match column {
+                BatchColumn::Words { indices, .. } if is_like => {
+                    encoder.bytes.push(NUMBERS);
+                    encoder.bytes.extend_from_slice(&indices[row].to_le_bytes());
+                }
+                BatchColumn::Ngrams { n, indices, .. } if is_like => {
+                    encoder.bytes.push(NUMBERS);
+                    let words = indices[row * *n..(row + 1) * *n].iter();
+                    encoder
+                        .bytes
+                        .extend(words.flat_map(|word| word.to_le_bytes()));
+                }
+                BatchColumn::Integers(integers) => encoder.value(&Value::Integer(integers[row])),
+                BatchColumn::Reals(reals) => encoder.value(&Value::Real(reals[row])),
+                BatchColumn::Texts(texts) => encoder.text(texts.get(row)),
+                BatchColumn::Values(values) => {
+                    let value = std::mem::replace(&mut values[row], Value::Null);
+                    encoder
+                        .bytes
+                        .reserve_exact(VALUE_BYTES + value_size(&value));
+                    encoder.value(&value);
+                }
+                column => encoder.value(&column.value(row)),
+            }
+        }
+    }
+
+    /// A batch that rows can be read into.
+    pub(super) fn rows(&self) -> DecodedRows {
+        DecodedRows {
+            columns: self.kinds.clone(),
+            times: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Appends a row that was written.
+    pub(super) fn read(&self, bytes: &[u8], rows: &mut DecodedRows) -> io::Result<()> {
+        let mut decoder = Decoder { bytes };
+        let times = decoder.number()?;
+        for (kind, target) in self.kinds.iter().zip(&mut rows.columns) {
+            let tag = decoder.take(1)?[0];
+            if tag != NUMBERS {
+                let value = decoder.value_of(tag)?;
+                rows.bytes += value_size(&value);
+                target.push(value);
+                continue;
+            }
+            let one = match kind {
+                BatchColumn::Words { dictionary, .. } => BatchColumn::Words {
+                    indices: decoder.texts(1, dictionary.len())?,
+                    dictionary: dictionary.clone(),
+                },
+                BatchColumn::Ngrams { n, dictionary, .. } => BatchColumn::Ngrams {
+                    n: *n,
+                    indices: decoder.texts(*n, dictionary.len())?,
+                    dictionary: dictionary.clone(),
+                },
+                _ => return Err(damaged()),
+            };
+            target.append(&one);
+        }
+        rows.times.push(times);
+        Ok(())
+    }
+}
+
+/// Rows that were read.
+#[derive(Debug)]
+pub(super) struct DecodedRows {
+    columns: Vec<BatchColumn>,
+    times: Vec<u64>,
+    /// What texts that are no numbers take.
+    bytes: usize,
+}
+
+impl DecodedRows {
+    /// Whether there are so many rows, or their texts take as much as those of a batch may.
+    pub(super) fn is_full(&self, rows_max: usize) -> bool {
+        self.times.len() >= rows_max.max(1) || self.bytes >= BATCH_BYTES
+    }
+
+    /// The rows; none if there are none.
+    pub(super) fn finish(self) -> Option<Batch> {
+        let rows = self.times.len();
+        (rows > 0).then(|| Batch::new(self.columns, rows, Some(self.times)))
     }
 }
 
@@ -118,37 +233,38 @@ pub(super) fn damaged() -> io::Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::batch::ColumnBuilder;
 
     #[test]
     fn rows_come_back_and_cut_rows_are_errors() {
-        let row = WeightedRow {
-            values: vec![
-                Value::Null,
-                Value::Integer(-1),
-                Value::Real(0.5),
-                Value::from("\u{e9}"),
-                Value::Blob(vec![0, 255]),
-            ],
-            times: 7,
+        let values = [
+            Value::Null,
+            Value::Integer(-1),
+            Value::Real(0.5),
+            Value::from("\u{e9}"),
+            Value::Blob(vec![0, 255]),
+        ];
+        let columns = values.iter().map(|value| ColumnBuilder::repeated(value, 1));
+        let mut batch = Batch::new(columns.collect(), 1, Some(vec![7]));
+        let (mut codec, mut encoder) = (RowCodec::default(), Encoder::default());
+        codec.write(&mut batch, 0, &mut encoder);
+        let bytes = encoder.bytes;
+        let read = |bytes: &[u8]| {
+            let mut rows = codec.rows();
+            codec
+                .read(bytes, &mut rows)
+                .map(|()| rows.finish().unwrap())
         };
-        let mut encoder = Encoder::default();
-        let bytes = encoder.row(row.clone()).to_vec();
-        let decoded = Decoder { bytes: &bytes }.row().unwrap();
-        assert_eq!((decoded.values, decoded.times), (row.values, row.times));
+        let decoded = read(&bytes).unwrap();
+        assert_eq!((decoded.row(0), decoded.times_of(0)), (values.into(), 7));
         for end in 0..bytes.len() {
-            assert!(
-                Decoder {
-                    bytes: &bytes[..end]
-                }
-                .row()
-                .is_err()
-            );
+            assert!(read(&bytes[..end]).is_err());
         }
         for index in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[index] ^= 0xff;
             // Whatever it says, it says it without a panic.
-            let _ = Decoder { bytes: &flipped }.row();
+            let _ = read(&flipped);
         }
     }
 }

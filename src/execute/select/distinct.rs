@@ -7,17 +7,17 @@ use std::collections::HashSet;
 
 use zipfdb_sql::query::Collation;
 
-use super::codec::{Decoder, Encoder};
+use super::codec::{Encoder, RowCodec};
 use super::context::Context;
 use super::key::{KeyOrder, add_key};
-use super::row::{Input, Operator, WeightedRow, batch_of_rows, row_of};
+use super::row::{BatchRest, Input, KEPT_BYTES_MAX, LateError, Operator, RowAtHand};
 use super::row_numbers::RowNumbers;
 use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
-use crate::Result;
-use crate::batch::Batch;
+use crate::batch::{BATCH_ROWS, Batch};
 use crate::runtime::interrupt::Pace;
 use crate::segment::cache::Reservation;
+use crate::{Result, Value};
 
 /// What a key in the set takes besides its bytes.
 const KEY_BYTES: usize = 80;
@@ -34,8 +34,13 @@ pub(super) struct Distinct {
     reservation: Reservation,
     /// Rows whose keys did not fit into the set.
     rest: Option<Sorter>,
-    /// Of rows whose keys are known, as far as they were met as columns.
-    numbers: Option<RowNumbers>,
+    codec: RowCodec,
+    encoder: Encoder,
+    /// Of rows whose keys are known, and the row that is looked at; once there is a batch.
+    looking: Option<(RowNumbers, RowAtHand)>,
+    /// Rows that are new and not given yet.
+    new: BatchRest,
+    late: LateError,
     pace: Pace,
     context: Context,
 }
@@ -44,11 +49,6 @@ pub(super) struct Distinct {
 pub(super) struct Once(pub(super) Input);
 
 impl Operator for Once {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let row = self.0.next()?;
-        Ok(row.map(|row| WeightedRow { times: 1, ..row }))
-    }
-
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let mut batch = self.0.next_batch(rows_max)?;
         if let Some(batch) = &mut batch {
@@ -56,16 +56,23 @@ impl Operator for Once {
         }
         Ok(batch)
     }
-
-    fn has_columns(&self) -> bool {
-        self.0.has_columns()
-    }
 }
 
 enum DistinctState {
     Taking(Input),
     Giving { rest: Sorted, last: Option<Vec<u8>> },
     Done,
+}
+
+/// What is known of a row when it has been looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Met {
+    /// It was met before.
+    Before,
+    /// It is the first, and its key is kept.
+    First,
+    /// It may be the first, and was put to the rest.
+    Unknown,
 }
 
 impl Distinct {
@@ -76,42 +83,28 @@ impl Distinct {
             memory: context.memory / 2,
             reservation: context.reservation(),
             rest: None,
-            numbers: None,
+            codec: RowCodec::default(),
+            encoder: Encoder::default(),
+            looking: None,
+            new: BatchRest::default(),
+            late: LateError::default(),
             pace: context.pace(),
             context: context.clone(),
         }
     }
 
-    /// The next row that is new; others with unknown keys go to the rest.
-    fn take(&mut self, input: &mut Input) -> Result<Option<WeightedRow>> {
-        while let Some(row) = input.next()? {
-            if let Some(row) = self.look(row)?.0 {
-                return Ok(Some(row));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Gives a row back if it is new and its key fits into memory; else puts it to the rest if it may be new. Says whether its
-    /// key is known now.
-    fn look(&mut self, row: WeightedRow) -> Result<(Option<WeightedRow>, bool)> {
-        self.pace.step()?;
-        let mut key = Vec::new();
-        for value in &row.values {
-            let order = KeyOrder::ascending(Collation::Binary);
-            add_key(value, order, &mut key, &self.context.values)?;
-        }
+    /// Says whether a row with this key was met before. If its key does not fit into memory, the row is put to the rest.
+    fn look(&mut self, key: Vec<u8>, batch: &mut Batch, row: usize) -> Result<Met> {
         if self.known.contains(&key) {
-            return Ok((None, true));
+            return Ok(Met::Before);
         }
-        let row = WeightedRow { times: 1, ..row };
         let size = key.len() + KEY_BYTES;
         if self.rest.is_none() && size <= self.memory {
             self.memory -= size;
             self.known.insert(key);
             self.reservation
                 .cover(self.context.memory / 2 - self.memory);
-            return Ok((Some(row), true));
+            return Ok(Met::First);
         }
         let context = &self.context;
         let rest = self.rest.get_or_insert_with(|| {
@@ -124,92 +117,115 @@ impl Distinct {
                 None,
             )
         });
-        rest.push(&key, Encoder::default().row(row))?;
-        Ok((None, false))
+        self.codec.write(batch, row, &mut self.encoder);
+        rest.push(&key, &self.encoder.bytes)?;
+        self.encoder.bytes.clear();
+        self.encoder.bytes.shrink_to(KEPT_BYTES_MAX);
+        Ok(Met::Unknown)
     }
 
-    /// The next rows that are new; others go to the rest. A row whose numbers were met before is not looked at.
-    fn take_batch(&mut self, input: &mut Input, rows_max: usize) -> Result<Option<Batch>> {
-        while let Some(mut batch) = input.next_batch(rows_max)? {
-            batch.times = None;
-            let memory = self.context.memory / NUMBERS_SHARE;
-            let mut numbers = self
-                .numbers
-                .take()
-                .unwrap_or_else(|| RowNumbers::new((0..batch.columns().len()).collect(), memory));
-            let has_numbers = numbers.takes(&batch);
-            let mut new = Vec::new();
-            for row in 0..batch.len() {
-                self.pace.step()?;
-                if has_numbers && numbers.find(&batch, row).is_some() {
-                    continue;
-                }
-                let (found, is_known) = self.look(row_of(&batch, row))?;
-                if has_numbers && is_known {
-                    numbers.remember(&batch, row, 0);
-                }
-                if found.is_some() {
-                    // A batch has fewer rows than 2^32.
-                    new.push(row as u32);
-                }
+    /// Finds the rows of a batch that are new; others go to the rest. A row whose numbers were met before is not looked at.
+    fn take(&mut self, batch: &mut Batch, new: &mut Vec<u32>) -> Result<()> {
+        let memory = self.context.memory / NUMBERS_SHARE;
+        let (mut numbers, mut at_hand) = self.looking.take().unwrap_or_else(|| {
+            let columns: Vec<usize> = (0..batch.columns().len()).collect();
+            let numbers = RowNumbers::new(columns.clone(), memory);
+            (numbers, RowAtHand::new(columns))
+        });
+        let has_numbers = numbers.takes(batch);
+        for row in 0..batch.len() {
+            self.pace.step()?;
+            if has_numbers && numbers.find(batch, row).is_some() {
+                continue;
             }
-            self.numbers = Some(numbers);
-            if !new.is_empty() {
-                return Ok(Some(batch.select(&new)));
+            let values = &self.context.values;
+            let key = at_hand.with(batch, row, |row: &[Value]| {
+                let mut key = Vec::new();
+                let order = KeyOrder::ascending(Collation::Binary);
+                for value in row {
+                    add_key(value, order, &mut key, values)?;
+                }
+                Ok(key)
+            })?;
+            let met = self.look(key, batch, row)?;
+            if has_numbers && met != Met::Unknown {
+                numbers.remember(batch, row, 0);
+            }
+            if met == Met::First {
+                // A batch has fewer rows than 2^32.
+                new.push(row as u32);
             }
         }
-        Ok(None)
+        self.looking = Some((numbers, at_hand));
+        Ok(())
     }
-}
 
-impl Operator for Distinct {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let (mut rest, mut last) = match std::mem::replace(&mut self.state, DistinctState::Done) {
-            DistinctState::Taking(mut input) => {
-                if let Some(row) = self.take(&mut input)? {
-                    self.state = DistinctState::Taking(input);
-                    return Ok(Some(row));
-                }
-                self.known = HashSet::new();
-                self.numbers = None;
-                self.reservation.set(0);
-                match self.rest.take() {
-                    None => return Ok(None),
-                    Some(rest) => (rest.finish()?, None),
-                }
-            }
-            DistinctState::Giving { rest, last } => (rest, last),
-            DistinctState::Done => return Ok(None),
-        };
-        while let Some((key, payload)) = rest.next()? {
+    /// The next rows of the rest: of equal ones the first.
+    fn read(
+        &mut self,
+        rest: &mut Sorted,
+        last: &mut Option<Vec<u8>>,
+        rows_max: usize,
+    ) -> Result<Option<Batch>> {
+        let mut rows = self.codec.rows();
+        while !rows.is_full(rows_max)
+            && let Some((key, payload)) = rest.next()?
+        {
             self.pace.step()?;
             if last.as_ref() == Some(&key) {
                 continue;
             }
-            last = Some(key);
-            self.state = DistinctState::Giving { rest, last };
-            let row = Decoder { bytes: &payload }.row();
+            *last = Some(key);
             let error = |error| spill_error_in(&self.context.spill, error);
-            return row.map(Some).map_err(error);
+            self.codec.read(&payload, &mut rows).map_err(error)?;
         }
-        Ok(None)
+        Ok(rows.finish())
     }
+}
 
+impl Operator for Distinct {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
-        if self.has_columns()
-            && let DistinctState::Taking(mut input) =
-                std::mem::replace(&mut self.state, DistinctState::Done)
-        {
-            let batch = self.take_batch(&mut input, rows_max)?;
-            self.state = DistinctState::Taking(input);
-            if batch.is_some() {
-                return Ok(batch);
+        let mut wanted = rows_max;
+        loop {
+            if let Some(batch) = self.new.take(rows_max) {
+                return Ok(Some(batch));
+            }
+            self.late.check()?;
+            match std::mem::replace(&mut self.state, DistinctState::Done) {
+                DistinctState::Taking(mut input) => {
+                    let Some(mut batch) = input.next_batch(wanted)? else {
+                        self.known = HashSet::new();
+                        self.looking = None;
+                        self.reservation.set(0);
+                        match self.rest.take() {
+                            None => return Ok(None),
+                            Some(rest) => {
+                                self.state = DistinctState::Giving {
+                                    rest: rest.finish()?,
+                                    last: None,
+                                };
+                            }
+                        }
+                        continue;
+                    };
+                    batch.times = None;
+                    let mut new = Vec::new();
+                    let ended = self.take(&mut batch, &mut new);
+                    self.state = DistinctState::Taking(input);
+                    let made = (!new.is_empty()).then(|| batch.select(&new));
+                    self.new = BatchRest::of(self.late.after(made, ended)?);
+                    // Where few rows are new, as many more are looked at as have been.
+                    wanted = wanted.saturating_mul(2).min(BATCH_ROWS.max(rows_max));
+                }
+                DistinctState::Giving { mut rest, mut last } => {
+                    let batch = self.read(&mut rest, &mut last, rows_max)?;
+                    if batch.is_some() {
+                        self.state = DistinctState::Giving { rest, last };
+                    }
+                    return Ok(batch);
+                }
+                DistinctState::Done => return Ok(None),
             }
         }
-        batch_of_rows(rows_max, || self.next())
-    }
-
-    fn has_columns(&self) -> bool {
-        matches!(&self.state, DistinctState::Taking(input) if input.has_columns())
     }
 }

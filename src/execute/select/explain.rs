@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::row::{Input, Operator, WeightedRow};
+use super::row::{Input, Operator};
 use crate::Result;
 use crate::batch::Batch;
 use crate::runtime::device::Log;
@@ -148,18 +148,6 @@ struct Measured {
 }
 
 impl Operator for Measured {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let start = Instant::now();
-        let row = self.operator.next();
-        // 500 years fit.
-        let taken = start.elapsed().as_nanos() as u64;
-        self.measure.nanoseconds.fetch_add(taken, Ordering::Relaxed);
-        if let Ok(Some(row)) = &row {
-            self.measure.rows.fetch_add(row.times, Ordering::Relaxed);
-        }
-        row
-    }
-
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let start = Instant::now();
         let batch = self.operator.next_batch(rows_max);
@@ -172,9 +160,5 @@ impl Operator for Measured {
                 .fetch_add(batch.total(), Ordering::Relaxed);
         }
         batch
-    }
-
-    fn has_columns(&self) -> bool {
-        self.operator.has_columns()
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::ExpressionId;
 
-use super::row::{Input, Operator, RowAtHand, WeightedRow};
+use super::row::{BatchRest, Input, LateError, Operator, RowAtHand};
 use crate::Result;
-use crate::batch::Batch;
+use crate::batch::{BATCH_ROWS, Batch};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::interrupt::Pace;
 
@@ -17,6 +17,9 @@ pub(super) struct Filter {
     evaluator: Evaluator<Arc<Program>>,
     conditions: Vec<ExpressionId>,
     at_hand: RowAtHand,
+    /// Rows that passed and are not given yet.
+    rest: BatchRest,
+    late: LateError,
     pace: Pace,
 }
 
@@ -32,46 +35,51 @@ impl Filter {
             at_hand: RowAtHand::new(program.columns(conditions.iter().copied())),
             evaluator: Evaluator::of(program),
             conditions,
+            rest: BatchRest::default(),
+            late: LateError::default(),
             pace,
         }
+    }
+
+    /// Appends the rows of a batch that pass.
+    fn decide(&mut self, batch: &mut Batch, passing: &mut Vec<u32>) -> Result<()> {
+        for row in 0..batch.len() {
+            self.pace.step()?;
+            self.evaluator.next_row();
+            let (evaluator, conditions) = (&mut self.evaluator, &self.conditions);
+            let passes = self
+                .at_hand
+                .with(batch, row, |values| evaluator.are_true(values, conditions))?;
+            if passes {
+                // A batch has fewer rows than 2^32.
+                passing.push(row as u32);
+            }
+        }
+        Ok(())
     }
 }
 
 impl Operator for Filter {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        while let Some(row) = self.input.next()? {
-            self.pace.step()?;
-            self.evaluator.next_row();
-            if self.evaluator.are_true(&row.values, &self.conditions)? {
-                return Ok(Some(row));
-            }
-        }
-        Ok(None)
-    }
-
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
-        while let Some(batch) = self.input.next_batch(rows_max)? {
-            let mut passing = Vec::new();
-            for row in 0..batch.len() {
-                self.pace.step()?;
-                self.evaluator.next_row();
-                let values = self.at_hand.at(&batch, row);
-                if self.evaluator.are_true(values, &self.conditions)? {
-                    // A batch has fewer rows than 2^32.
-                    passing.push(row as u32);
-                }
-            }
-            if passing.len() == batch.len() {
+        let mut wanted = rows_max;
+        loop {
+            if let Some(batch) = self.rest.take(rows_max) {
                 return Ok(Some(batch));
             }
-            if !passing.is_empty() {
-                return Ok(Some(batch.select(&passing)));
-            }
+            self.late.check()?;
+            let Some(mut batch) = self.input.next_batch(wanted)? else {
+                return Ok(None);
+            };
+            let mut passing = Vec::new();
+            let ended = self.decide(&mut batch, &mut passing);
+            let passed = match passing.len() {
+                0 => None,
+                all if all == batch.len() => Some(batch),
+                _ => Some(batch.select(&passing)),
+            };
+            self.rest = BatchRest::of(self.late.after(passed, ended)?);
+            // Where few rows pass, as many more are looked at as have been.
+            wanted = wanted.saturating_mul(2).min(BATCH_ROWS.max(rows_max));
         }
-        Ok(None)
-    }
-
-    fn has_columns(&self) -> bool {
-        self.input.has_columns()
     }
 }

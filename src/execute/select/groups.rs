@@ -22,13 +22,17 @@ use crate::{Result, Value};
 /// What an allocation takes beside its bytes.
 const ALLOCATION_BYTES: usize = 16;
 
-/// What a group takes beside its bytes: its place in the map and in the list, which may be half empty after they have grown, and
-/// the allocations of its key, keys and states. Writing groups takes what the map no longer needs.
-const GROUP_BYTES: usize =
-    2 * (size_of::<(Vec<u8>, usize)>() + size_of::<Group>()) + 3 * ALLOCATION_BYTES;
+/// Times of its entries that a map takes at most: when it grows, the old one is 7/8 full and the new one twice as large. Writing
+/// the entries takes less: the map, and a list of them.
+const MAP_FACTOR: usize = 4;
 
-/// Likewise an argument of a DISTINCT aggregate.
-const ARGUMENT_BYTES: usize = 2 * size_of::<(Argument, Value)>() + 2 * ALLOCATION_BYTES;
+/// What a group takes beside its bytes: its place in the map and in the list, which may be half empty after it has grown, and
+/// the allocations of its key, keys and states.
+const GROUP_BYTES: usize =
+    MAP_FACTOR * size_of::<(Vec<u8>, usize)>() + 2 * size_of::<Group>() + 3 * ALLOCATION_BYTES;
+
+/// What an argument of a DISTINCT aggregate takes beside its bytes: its place in the map, and the allocations of key and value.
+const ARGUMENT_BYTES: usize = MAP_FACTOR * size_of::<(Argument, Value)>() + 2 * ALLOCATION_BYTES;
 
 /// A group: the keys that are shown, and a state for each aggregate.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,8 +125,8 @@ pub(super) fn is_distinct(aggregation: &Aggregation, index: usize) -> bool {
     aggregate.distinct && !is_extreme
 }
 
-/// An argument of a DISTINCT aggregate: group, aggregate, key of the argument.
-type Argument = (usize, usize, Vec<u8>);
+/// An argument of a DISTINCT aggregate: group, aggregate, key of the argument. Of neither are there 2^32 in memory.
+type Argument = (u32, u32, Box<[u8]>);
 
 /// The groups in memory.
 #[derive(Debug, Default)]
@@ -181,7 +185,7 @@ impl Groups {
             let aggregate = &aggregation.aggregates[index];
             let order = KeyOrder::ascending(aggregate.collation);
             add_key(value, order, &mut key, memory)?;
-            let argument = (group, index, key);
+            let argument = (group as u32, index as u32, key.into_boxed_slice());
             if self.taken.contains_key(&argument) {
                 return Ok(());
             }
@@ -242,7 +246,8 @@ impl Groups {
             places[*group] = place;
         }
         sort_until(&mut taken, pace, |(a, _), (b, _)| {
-            (places[a.0], a.1, &a.2).cmp(&(places[b.0], b.1, &b.2))
+            let place = |argument: &Argument| places[argument.0 as usize];
+            (place(a), a.1, &a.2).cmp(&(place(b), b.1, &b.2))
         })?;
         let mut taken = taken.into_iter().peekable();
         let mut encoder = Encoder::default();
@@ -260,7 +265,7 @@ impl Groups {
             group.encode(&mut encoder);
             writer.push(&[&key, &STATE], &encoder.bytes)?;
             while let Some(((_, index, argument), value)) =
-                taken.next_if(|((group, ..), _)| *group == number)
+                taken.next_if(|((group, ..), _)| *group as usize == number)
             {
                 pace.step()?;
                 encoder.bytes.clear();
@@ -277,9 +282,8 @@ impl Groups {
 const STATE: [u8; 4] = [0; 4];
 
 /// The number of an aggregate's arguments there.
-fn number_of(aggregate: usize) -> [u8; 4] {
-    // Far fewer aggregates than 2^32 fit into a statement.
-    (aggregate as u32 + 1).to_be_bytes()
+fn number_of(aggregate: u32) -> [u8; 4] {
+    (aggregate + 1).to_be_bytes()
 }
 
 /// A record of a run, read.

@@ -116,17 +116,21 @@ pub(super) fn push_key(value: &Value, order: KeyOrder, key: &mut Vec<u8>) {
     }
 }
 
-fn push_number(real: f64, lost: i16, key: &mut Vec<u8>) {
+/// A number that compares as a real does.
+pub(super) fn real_number(real: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     // Adding 0 makes the negative zero positive.
     let bits = (real + 0.0).to_bits();
-    let ordered = match () {
+    match () {
         () if real.is_nan() => 0,
         () if bits & SIGN == 0 => bits | SIGN,
         () => !bits,
-    };
+    }
+}
+
+fn push_number(real: f64, lost: i16, key: &mut Vec<u8>) {
     key.push(NUMBER);
-    key.extend_from_slice(&ordered.to_be_bytes());
+    key.extend_from_slice(&real_number(real).to_be_bytes());
     key.extend_from_slice(&(lost ^ i16::MIN).to_be_bytes());
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: rows are counted with how often they occur; a row may be cut to fewer times. Once the limit is reached, no
 //! further row is asked for.
 
-use super::row::{Input, Operator, WeightedRow};
+use super::row::{Input, Operator};
 use crate::Result;
 use crate::batch::Batch;
 use crate::runtime::interrupt::Pace;
@@ -29,23 +29,6 @@ impl Limit {
 }
 
 impl Operator for Limit {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        while self.limit > 0 {
-            self.pace.step()?;
-            let Some(mut row) = self.input.next()? else {
-                return Ok(None);
-            };
-            let skipped = row.times.min(self.offset);
-            self.offset -= skipped;
-            row.times = (row.times - skipped).min(self.limit);
-            self.limit -= row.times;
-            if row.times > 0 {
-                return Ok(Some(row));
-            }
-        }
-        Ok(None)
-    }
-
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         while self.limit > 0 {
             self.pace.step()?;
@@ -87,9 +70,5 @@ impl Operator for Limit {
             return Ok(Some(batch));
         }
         Ok(None)
-    }
-
-    fn has_columns(&self) -> bool {
-        self.input.has_columns()
     }
 }

@@ -13,6 +13,7 @@ mod build;
 mod codec;
 mod context;
 mod distinct;
+mod distinct_numbers;
 mod explain;
 mod fetch;
 mod filter;
@@ -41,7 +42,7 @@ use self::explain::Plan;
 use self::row::Input;
 use crate::api::rows::{Column, Row, RowSource, Rows};
 use crate::api::session::Session;
-use crate::batch::{Batch, BatchColumn};
+use crate::batch::{BATCH_ROWS, Batch};
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::{Result, Value};
 
@@ -87,6 +88,7 @@ fn select_from(
         queries: queries.into_iter(),
         input: None,
         rest: None,
+        ahead: 1,
     };
     // So that what is wrong with a query is known before its rows are asked for.
     answers.begin()?;
@@ -121,7 +123,7 @@ fn explain_from(
     };
     let mut input = builder.query(query)?;
     if analyze {
-        while input.next()?.is_some() {}
+        while input.next_batch(BATCH_ROWS)?.is_some() {}
     }
     let lines = builder.plan.lines().into_iter();
     let rows = lines.map(|line| Ok(Row::new(vec![Value::Text(line)])));
@@ -142,8 +144,13 @@ struct QueryRows {
     input: Option<Input>,
     /// Rows that come before those of the input.
     rest: Option<RestOfBatch>,
+    /// Rows to ask for when the next one is wanted: few at first, for few may be wanted.
+    ahead: usize,
     pace: Pace,
 }
+
+/// How many times as many rows are asked for when so many were not enough.
+const AHEAD_FACTOR: usize = 8;
 
 impl QueryRows {
     /// Begins the next query; says whether there is one.
@@ -173,8 +180,8 @@ impl QueryRows {
         Ok(true)
     }
 
-    /// What the input gives next, by `ask`; none at the end of all queries.
-    fn ask<A>(&mut self, ask: impl Fn(&mut Input) -> Result<Option<A>>) -> Result<Option<A>> {
+    /// The next batch of the queries; none at the end of all.
+    fn next_of_queries(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         loop {
             let Some(input) = &mut self.input else {
                 match self.begin()? {
@@ -182,63 +189,64 @@ impl QueryRows {
                     false => return Ok(None),
                 }
             };
-            match ask(input)? {
-                Some(answer) => return Ok(Some(answer)),
+            match input.next_batch(rows_max)? {
+                Some(batch) => return Ok(Some(batch)),
                 None => self.input = None,
             }
         }
     }
 
     fn row(&mut self) -> Result<Option<Row>> {
-        self.pace.step()?;
-        if let Some(rest) = &mut self.rest {
-            match rest.take() {
-                Some(row) => return Ok(Some(Row::new(rest.batch.row(row)))),
-                None => self.rest = None,
+        loop {
+            self.pace.step()?;
+            if let Some(rest) = &mut self.rest {
+                match rest.take() {
+                    Some(row) => return Ok(Some(Row::new(rest.batch.row(row)))),
+                    None => self.rest = None,
+                }
             }
+            let Some(batch) = self.next_of_queries(self.ahead)? else {
+                return Ok(None);
+            };
+            self.ahead = (self.ahead * AHEAD_FACTOR).min(BATCH_ROWS);
+            self.rest = Some(RestOfBatch::new(batch));
         }
-        let Some(row) = self.ask(|input| input.next())? else {
-            return Ok(None);
-        };
-        if row.times > 1 {
-            self.rest = Some(RestOfBatch {
-                batch: batch_of(row.values.clone()),
-                row: 0,
-                given: 0,
-                times: vec![row.times - 1],
-            });
-        }
-        Ok(Some(Row::new(row.values)))
     }
 }
 
 /// Rows of a batch, each as often as it occurs.
 struct RestOfBatch {
     batch: Batch,
-    times: Vec<u64>,
+    /// None if each occurs once.
+    times: Option<Vec<u64>>,
     /// The row that comes next, and how often it has been given.
     row: usize,
     given: u64,
 }
 
 impl RestOfBatch {
+    fn new(mut batch: Batch) -> RestOfBatch {
+        RestOfBatch {
+            times: batch.times.take(),
+            batch,
+            row: 0,
+            given: 0,
+        }
+    }
+
     /// The row that comes next.
     fn take(&mut self) -> Option<usize> {
-        while *self.times.get(self.row)? <= self.given {
+        while self.row < self.batch.len() {
+            let times = self.times.as_ref().map_or(1, |times| times[self.row]);
+            if self.given < times {
+                self.given += 1;
+                return Some(self.row);
+            }
             self.row += 1;
             self.given = 0;
         }
-        self.given += 1;
-        Some(self.row)
+        None
     }
-}
-
-/// One row as columns.
-fn batch_of(values: Vec<Value>) -> Batch {
-    let columns = values
-        .into_iter()
-        .map(|value| BatchColumn::Values(vec![value]));
-    Batch::new(columns.collect(), 1, None)
 }
 
 impl RowSource for QueryRows {
@@ -254,19 +262,17 @@ impl RowSource for QueryRows {
                 }
                 self.rest = None;
             }
-            let Some(mut batch) = self.ask(|input| input.next_batch(rows_max))? else {
+            let Some(mut batch) = self.next_of_queries(rows_max)? else {
                 return Ok(None);
             };
-            match batch.times.take() {
+            match &batch.times {
                 Some(times) if times.iter().any(|&times| times > 1) => {
-                    self.rest = Some(RestOfBatch {
-                        batch,
-                        times,
-                        row: 0,
-                        given: 0,
-                    });
+                    self.rest = Some(RestOfBatch::new(batch));
                 }
-                _ => return Ok(Some(batch)),
+                _ => {
+                    batch.times = None;
+                    return Ok(Some(batch));
+                }
             }
         }
     }

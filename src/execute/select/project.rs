@@ -3,15 +3,14 @@
 //! Invariant: as many rows, in the same order.
 
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 use zipfdb_sql::query::ExpressionId;
 
-use super::row::{BATCH_BYTES, Input, Operator, RowAtHand, WeightedRow, row_of, value_size};
+use super::row::{BATCH_BYTES, BatchRest, Input, LateError, Operator, RowAtHand, value_size};
+use crate::Result;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program};
-use crate::{Result, Value};
 
 pub(super) struct Project {
     input: Input,
@@ -23,8 +22,9 @@ pub(super) struct Project {
     /// Outputs that are neither columns nor constants, by index.
     computed: Vec<usize>,
     at_hand: RowAtHand,
-    /// A batch of the input, and its first row that has no outputs yet.
-    rest: Option<(Batch, usize)>,
+    /// Rows of the input that have no outputs yet.
+    rest: BatchRest,
+    late: LateError,
 }
 
 impl Project {
@@ -48,86 +48,49 @@ impl Project {
             outputs,
             computed,
             at_hand: RowAtHand::new(used),
-            rest: None,
+            rest: BatchRest::default(),
+            late: LateError::default(),
         }
     }
 
-    /// The next row of the input.
-    fn take_row(&mut self) -> Result<Option<WeightedRow>> {
-        let Some((batch, row)) = self.rest.take() else {
-            return self.input.next();
-        };
-        let taken = row_of(&batch, row);
-        self.rest = (row + 1 < batch.len()).then_some((batch, row + 1));
-        Ok(Some(taken))
-    }
-
-    /// Computes outputs of rows of a batch, as many as their texts take not too much memory; says where it ended.
-    fn compute(
-        &mut self,
-        batch: &Batch,
-        rows: Range<usize>,
-    ) -> Result<(Vec<ColumnBuilder>, usize)> {
-        let mut columns: Vec<ColumnBuilder> = Vec::new();
+    /// Computes outputs of the first rows of a batch, as many as their texts take not too much memory; says how many.
+    fn compute(&mut self, batch: &mut Batch, columns: &mut [ColumnBuilder]) -> (usize, Result<()>) {
         if self.computed.is_empty() {
-            return Ok((columns, rows.end));
+            return (batch.len(), Ok(()));
         }
-        columns.resize_with(self.computed.len(), ColumnBuilder::default);
+        let Project {
+            evaluator,
+            outputs,
+            computed,
+            at_hand,
+            ..
+        } = self;
         let mut bytes = 0;
-        for row in rows.clone() {
+        let mut values = Vec::with_capacity(computed.len());
+        for row in 0..batch.len() {
             if bytes >= BATCH_BYTES {
-                return Ok((columns, row));
+                return (row, Ok(()));
             }
-            self.evaluator.next_row();
-            let values = self.at_hand.at(batch, row);
-            for (&index, column) in self.computed.iter().zip(&mut columns) {
-                let value = self.evaluator.take(values, self.outputs[index])?;
+            evaluator.next_row();
+            let done = at_hand.with(batch, row, |row| {
+                for &index in &*computed {
+                    values.push(evaluator.take(row, outputs[index])?);
+                }
+                Ok(())
+            });
+            if done.is_err() {
+                return (row, done);
+            }
+            for (value, column) in values.drain(..).zip(&mut *columns) {
                 bytes += value_size(&value);
                 column.push(value);
             }
         }
-        Ok((columns, rows.end))
-    }
-}
-
-impl Operator for Project {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let Some(WeightedRow { mut values, times }) = self.take_row()? else {
-            return Ok(None);
-        };
-        self.evaluator.next_row();
-        let mut outputs = vec![Value::Null; self.outputs.len()];
-        let places = || self.outputs.iter().zip(&self.moved).enumerate();
-        for (index, (&output, _)) in places().filter(|(_, (_, moved))| moved.is_none()) {
-            outputs[index] = self.evaluator.take(&values, output)?;
-        }
-        // Nothing reads the row any more.
-        for (index, (_, moved)) in places() {
-            if let Some(column) = *moved {
-                outputs[index] = std::mem::replace(&mut values[column], Value::Null);
-            }
-        }
-        Ok(Some(WeightedRow {
-            values: outputs,
-            times,
-        }))
+        (batch.len(), Ok(()))
     }
 
-    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
-        let taken = match self.rest.take() {
-            Some(rest) => Some(rest),
-            None => self.input.next_batch(rows_max)?.map(|batch| (batch, 0)),
-        };
-        let Some((mut batch, first)) = taken else {
-            return Ok(None);
-        };
-        let end = batch.len().min(first.saturating_add(rows_max.max(1)));
-        let (computed, end) = self.compute(&batch, first..end)?;
-        if (first, end) != (0, batch.len()) {
-            let part = batch.slice(first..end);
-            self.rest = (end < batch.len()).then_some((batch, end));
-            batch = part;
-        }
+    /// The outputs of a batch, given those that were computed.
+    fn outputs(&self, mut batch: Batch, computed: Vec<ColumnBuilder>) -> Batch {
         let (rows, times) = (batch.len(), batch.times.take());
         let mut columns = batch.into_columns();
         let mut computed = computed.into_iter();
@@ -147,10 +110,28 @@ impl Operator for Project {
                 std::mem::swap(output, &mut columns[column]);
             }
         }
-        Ok(Some(Batch::new(outputs, rows, times)))
+        Batch::new(outputs, rows, times)
     }
+}
 
-    fn has_columns(&self) -> bool {
-        self.input.has_columns()
+impl Operator for Project {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.late.check()?;
+        let batch = match self.rest.take(rows_max) {
+            None => self.input.next_batch(rows_max)?,
+            rest => rest,
+        };
+        let Some(mut batch) = batch else {
+            return Ok(None);
+        };
+        let mut computed = Vec::new();
+        computed.resize_with(self.computed.len(), ColumnBuilder::default);
+        let (rows, ended) = self.compute(&mut batch, &mut computed);
+        if rows < batch.len() {
+            self.rest.put_back(batch.slice(rows..batch.len()));
+            batch.truncate(rows);
+        }
+        let made = (rows > 0).then(|| self.outputs(batch, computed));
+        self.late.after(made, ended)
     }
 }

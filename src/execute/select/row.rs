@@ -1,33 +1,16 @@
-//! What operators pass on: rows with how often they occur, one by one or as columns.
+//! What operators pass on: batches of rows with how often they occur.
 //!
-//! Invariant: `times` is at least 1, and a row with `times` n means exactly n equal rows. Rows come in one order, whichever way
-//! they are asked for, and both ways may be mixed. After an error an operator is not asked again; after the end it gives nothing.
+//! Invariant: `times` is at least 1, and a row with `times` n means exactly n equal rows. An operator may look at more rows than
+//! it gives, but at no more than a batch of them. An error comes after the rows before it. After an error an operator is not
+//! asked again; after the end it gives nothing.
 
-use crate::batch::{Batch, BatchColumn, ColumnBuilder};
-use crate::{Result, Value};
-
-/// A row that occurs `times` times.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct WeightedRow {
-    pub(crate) values: Vec<Value>,
-    pub(crate) times: u64,
-}
+use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
+use crate::{Error, Result, Value};
 
 /// Gives rows.
 pub(crate) trait Operator: Send {
-    /// The next row; none at the end.
-    fn next(&mut self) -> Result<Option<WeightedRow>>;
-
-    /// The next rows, at least one and at most `rows_max`; none at the end. It looks at no row that as many calls of `next`
-    /// would not look at.
-    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
-        batch_of_rows(rows_max, || self.next())
-    }
-
-    /// Whether it makes columns without making rows first.
-    fn has_columns(&self) -> bool {
-        false
-    }
+    /// The next rows, at least one and at most `rows_max`; none at the end.
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>>;
 }
 
 /// Where an operator takes its rows from.
@@ -36,35 +19,107 @@ pub(super) type Input = Box<dyn Operator>;
 /// Texts of the rows of a batch take at most so many bytes, but for those of the last row.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 
-/// Makes columns of rows.
-pub(super) fn batch_of_rows(
-    rows_max: usize,
-    mut next: impl FnMut() -> Result<Option<WeightedRow>>,
-) -> Result<Option<Batch>> {
-    let mut columns: Vec<ColumnBuilder> = Vec::new();
-    let mut times = Vec::new();
-    let mut bytes = 0;
-    while times.len() < rows_max.max(1) && bytes < BATCH_BYTES {
-        let Some(row) = next()? else { break };
-        columns.resize_with(row.values.len(), ColumnBuilder::default);
-        for (column, value) in columns.iter_mut().zip(row.values) {
-            bytes += value_size(&value);
-            column.push(value);
-        }
-        times.push(row.times);
-    }
-    if times.is_empty() {
-        return Ok(None);
-    }
-    let columns = columns.into_iter().map(ColumnBuilder::finish).collect();
-    Ok(Some(Batch::new(columns, times.len(), Some(times))))
+/// What stays allocated of a buffer from one row to the next.
+pub(super) const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// Makes a batch of rows of values.
+#[derive(Debug, Default)]
+pub(super) struct RowCollector {
+    columns: Vec<ColumnBuilder>,
+    rows: usize,
+    /// What texts of the rows take.
+    bytes: usize,
 }
 
-/// A row of a batch.
-pub(super) fn row_of(batch: &Batch, row: usize) -> WeightedRow {
-    WeightedRow {
-        values: batch.row(row),
-        times: batch.times_of(row),
+impl RowCollector {
+    /// Appends a row that occurs once.
+    pub(super) fn push(&mut self, values: impl IntoIterator<Item = Value>) {
+        for (index, value) in values.into_iter().enumerate() {
+            if index == self.columns.len() {
+                self.columns.push(ColumnBuilder::default());
+            }
+            self.bytes += value_size(&value);
+            self.columns[index].push(value);
+        }
+        self.rows += 1;
+    }
+
+    /// Whether there are so many rows, or their texts take as much as those of a batch may.
+    pub(super) fn is_full(&self, rows_max: usize) -> bool {
+        self.rows >= rows_max.max(1) || self.bytes >= BATCH_BYTES
+    }
+
+    /// The rows; none if there are none.
+    pub(super) fn finish(self) -> Option<Batch> {
+        let columns = self.columns.into_iter().map(ColumnBuilder::finish);
+        (self.rows > 0).then(|| Batch::new(columns.collect(), self.rows, None))
+    }
+}
+
+/// An error that waits until the rows before it are out.
+#[derive(Debug, Default)]
+pub(super) struct LateError(Option<Error>);
+
+impl LateError {
+    /// # Errors
+    /// The one that waits.
+    pub(super) fn check(&mut self) -> Result<()> {
+        self.0.take().map_or(Ok(()), Err)
+    }
+
+    /// What was made until `ended`, whose error waits if there are rows before it.
+    ///
+    /// # Errors
+    /// That of `ended`, if there are none.
+    pub(super) fn after(
+        &mut self,
+        made: Option<Batch>,
+        ended: Result<()>,
+    ) -> Result<Option<Batch>> {
+        match (&made, ended) {
+            (None, Err(error)) => return Err(error),
+            (_, ended) => self.0 = ended.err(),
+        }
+        Ok(made)
+    }
+}
+
+/// A batch that is given in parts.
+#[derive(Debug, Default)]
+pub(super) struct BatchRest {
+    batch: Option<Batch>,
+    /// The row that comes next.
+    next: usize,
+}
+
+impl BatchRest {
+    /// All rows of a batch.
+    pub(super) fn of(batch: Option<Batch>) -> BatchRest {
+        BatchRest { batch, next: 0 }
+    }
+
+    /// The rows that come next, at most `rows_max`; none if there are no more.
+    pub(super) fn take(&mut self, rows_max: usize) -> Option<Batch> {
+        let batch = self.batch.as_ref()?;
+        let (first, rows) = (self.next, batch.len());
+        let end = rows.min(first.saturating_add(rows_max.max(1)));
+        if (first, end) == (0, rows) {
+            return self.batch.take();
+        }
+        let part = batch.slice(first..end);
+        self.next = end;
+        if end == rows {
+            self.batch = None;
+        }
+        (!part.is_empty()).then_some(part)
+    }
+
+    /// Takes back the last rows of what was taken last.
+    pub(super) fn put_back(&mut self, rows: Batch) {
+        match &self.batch {
+            Some(_) => self.next -= rows.len(),
+            None => *self = BatchRest::of(Some(rows)),
+        }
     }
 }
 
@@ -74,8 +129,8 @@ pub(super) struct RowAtHand {
     /// The columns that are used.
     used: Vec<usize>,
     values: Vec<Value>,
-    /// For each used column the number of the text that its value is, if it is one of a dictionary.
-    numbers: Vec<Option<u32>>,
+    /// For each used column the number of the text that its value is, if it is one of a dictionary, and which.
+    numbers: Vec<Option<(u32, TextDictionary)>>,
 }
 
 impl RowAtHand {
@@ -88,22 +143,49 @@ impl RowAtHand {
         }
     }
 
-    /// Goes to a row, whose values are NULL where they are not used.
-    pub(super) fn at(&mut self, batch: &Batch, row: usize) -> &[Value] {
+    /// Does some work on a row, whose values are NULL where they are not used. Values that the batch holds are lent and not
+    /// copied.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(super) fn with<A>(
+        &mut self,
+        batch: &mut Batch,
+        row: usize,
+        work: impl FnOnce(&[Value]) -> Result<A>,
+    ) -> Result<A> {
         self.values.resize(batch.columns().len(), Value::Null);
         for (&used, known) in self.used.iter().zip(&mut self.numbers) {
-            let column = &batch.columns()[used];
-            let number = match column {
-                // All batches of an operator have the same dictionary.
-                BatchColumn::Words { indices, .. } => Some(indices[row]),
-                _ => None,
+            let column = &mut batch.columns_mut()[used];
+            if let BatchColumn::Words {
+                indices,
+                dictionary,
+            } = column
+            {
+                match known {
+                    Some((number, same)) if same.is_same(dictionary) => {
+                        if *number == indices[row] {
+                            continue;
+                        }
+                        *number = indices[row];
+                    }
+                    known => *known = Some((indices[row], dictionary.clone())),
+                }
+            } else {
+                *known = None;
+            }
+            self.values[used] = match column {
+                BatchColumn::Values(values) => std::mem::replace(&mut values[row], Value::Null),
+                column => column.value(row),
             };
-            if number.is_none() || number != *known {
-                self.values[used] = column.value(row);
-                *known = number;
+        }
+        let done = work(&self.values);
+        for &used in &self.used {
+            if let BatchColumn::Values(values) = &mut batch.columns_mut()[used] {
+                values[row] = std::mem::replace(&mut self.values[used], Value::Null);
             }
         }
-        &self.values
+        done
     }
 }
 

@@ -1,154 +1,245 @@
 //! ORDER BY.
 //!
-//! All rows are taken before the first is given, within the limit of memory; with a LIMIT only those that may be among the
-//! first are kept. Invariant: rows with equal keys keep their order.
+//! Rows are taken before the first is given, within the limit of memory; with a LIMIT only those that may be among the first are
+//! kept. Of rows that come in the order of the first keys already, only as many are taken at a time as lie between two
+//! changes of these keys. Invariant: rows with equal keys keep their order.
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::SortKey;
+use zipfdb_sql::query::{ExpressionId, SortKey};
 
-use super::codec::{Decoder, Encoder};
+use super::codec::{Encoder, RowCodec};
 use super::context::Context;
 use super::key::{KeyOrder, add_key};
-use super::row::{Input, Operator, WeightedRow, batch_of_rows, row_of};
+use super::row::{Input, KEPT_BYTES_MAX, Operator, RowAtHand};
 use super::sort_numbers::{NumberKey, NumberSort, SortedNumbers};
 use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
 use crate::Result;
-use crate::batch::{BATCH_ROWS, Batch};
+use crate::batch::{BATCH_ROWS, Batch, ColumnBuilder};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::interrupt::Pace;
 
-/// What stays allocated from one row to the next.
-const KEPT_BYTES_MAX: usize = 64 << 10;
-
 pub(super) struct Sort {
-    state: SortState,
+    /// None once all rows are taken.
+    input: Option<Input>,
+    /// Rows that were taken and are not sorted yet.
+    ahead: Option<Batch>,
+    sorted: SortedRows,
+    numbers: NumberSort,
     evaluator: Evaluator<Arc<Program>>,
     keys: Vec<SortKey>,
+    /// Keys that are neither columns nor constants.
+    computed: Vec<ExpressionId>,
+    /// The columns by which rows come in order already: the first keys.
+    given: Vec<usize>,
     /// How many rows are asked for at most.
     limit: Option<u64>,
+    for_computed: RowAtHand,
+    for_keys: RowAtHand,
+    codec: RowCodec,
+    key: Vec<u8>,
+    encoder: Encoder,
     pace: Pace,
     context: Context,
 }
 
-enum SortState {
-    Taking(Input, Sorter),
-    Giving(Sorted),
-    GivingColumns(SortedNumbers),
-    Done,
+/// Rows in order.
+enum SortedRows {
+    None,
+    Numbers(SortedNumbers),
+    Records(Sorted),
 }
 
+/// Rows that are sorted at a time at least, if they come in order of the first keys.
+const PART_ROWS: usize = if cfg!(test) { 16 } else { 1 << 15 };
+
 impl Sort {
-    /// Sorts by `keys`; `limit` is how many rows are asked for at most.
+    /// Sorts rows of `width` columns by `keys`, by the first `given` of which they come in order already; `limit` is how many
+    /// rows are asked for at most.
     pub(super) fn new(
         input: Input,
-        program: Arc<Program>,
+        (program, width): (Arc<Program>, usize),
         keys: Vec<SortKey>,
+        given: usize,
         limit: Option<u64>,
         context: &Context,
     ) -> Sort {
-        let sorter = Sorter::new(
-            context.memory,
-            context.reservation(),
-            &context.spill,
-            context.pace(),
-            limit,
-        );
+        let numbers = number_keys(&keys, &program, width);
+        let ids = keys.iter().map(|key| key.expression);
+        let is_computed =
+            |id: &ExpressionId| program.column(*id).is_none() && program.constant(*id).is_none();
+        let computed: Vec<ExpressionId> = ids.clone().filter(is_computed).collect();
         Sort {
-            state: SortState::Taking(input, sorter),
+            input: Some(input),
+            ahead: None,
+            sorted: SortedRows::None,
+            numbers: NumberSort::new(numbers, given, width, limit, context),
+            given: ids
+                .clone()
+                .take(given)
+                .map_while(|id| program.column(id))
+                .collect(),
+            for_computed: RowAtHand::new(program.columns(computed.iter().copied())),
+            for_keys: RowAtHand::new(program.columns(ids)),
+            computed,
             evaluator: Evaluator::of(program),
             keys,
             limit,
+            codec: RowCodec::default(),
+            key: Vec::new(),
+            encoder: Encoder::default(),
             pace: context.pace(),
             context: context.clone(),
         }
     }
 
-    fn take_all(&mut self, input: Input, sorter: Sorter) -> Result<SortState> {
-        match input.has_columns() {
-            true => self.take_columns(input, sorter),
-            false => self.take_rows(input, sorter).map(SortState::Giving),
+    /// The next rows of the part that has `taken` rows so far, and whether they are its last.
+    fn next_of_part(&mut self, taken: usize) -> Result<Option<(Batch, bool)>> {
+        self.pace.step()?;
+        let next = match (self.ahead.take(), &mut self.input) {
+            (Some(batch), _) => Some(batch),
+            (None, Some(input)) => input.next_batch(BATCH_ROWS)?,
+            (None, None) => None,
+        };
+        let Some(batch) = next else {
+            self.input = None;
+            return Ok(None);
+        };
+        if self.given.is_empty() || taken + batch.len() < PART_ROWS {
+            return Ok(Some((batch, false)));
         }
+        let change = (1..batch.len())
+            .rev()
+            .find(|&row| self.changes(&batch, row));
+        let Some(change) = change else {
+            return Ok(Some((batch, false)));
+        };
+        self.ahead = Some(batch.slice(change..batch.len()));
+        Ok(Some((batch.slice(0..change), true)))
     }
 
-    fn take_rows(&mut self, mut input: Input, mut sorter: Sorter) -> Result<Sorted> {
-        let mut buffers = Buffers::default();
-        while let Some(row) = input.next()? {
-            self.push(row, &mut buffers, &mut sorter)?;
-        }
-        sorter.finish()
+    /// Whether a row differs from the one before it in a column by which rows come in order.
+    fn changes(&self, batch: &Batch, row: usize) -> bool {
+        let mut columns = self.given.iter().map(|&column| &batch.columns()[column]);
+        columns.any(|column| column.has_equal_numbers(row - 1, row) == Some(false))
     }
 
-    /// Takes columns as long as their numbers tell the order and fit into memory, and from then on rows.
-    fn take_columns(&mut self, mut input: Input, mut sorter: Sorter) -> Result<SortState> {
-        let keys = self.number_keys();
-        let mut numbers = keys.map(|keys| NumberSort::new(keys, self.limit, &self.context));
-        let mut buffers = Buffers::default();
-        while let Some(batch) = input.next_batch(BATCH_ROWS)? {
+    /// Takes and sorts the rows that come before all that follow.
+    fn sort_part(&mut self) -> Result<SortedRows> {
+        let mut sorter = None;
+        let mut taken = 0;
+        while let Some((batch, is_last)) = self.next_of_part(taken)? {
+            taken += batch.len();
+            if sorter.is_some() {
+                self.push(batch, &mut sorter)?;
+            } else {
+                let width = batch.columns().len();
+                let batch = self.with_keys(batch)?;
+                if let Some(batch) = self.numbers.take(batch)? {
+                    // What was taken comes before the batch that it does not take.
+                    let before = self.numbers.give_back();
+                    for batch in before.into_iter().chain([batch]) {
+                        self.push(batch.narrowed(width), &mut sorter)?;
+                    }
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(match sorter {
+            Some(sorter) => SortedRows::Records(sorter.finish()?),
+            None => SortedRows::Numbers(self.numbers.finish()?),
+        })
+    }
+
+    /// A batch with its computed keys behind its columns.
+    fn with_keys(&mut self, mut batch: Batch) -> Result<Batch> {
+        if self.computed.is_empty() {
+            return Ok(batch);
+        }
+        let mut columns = Vec::new();
+        columns.resize_with(self.computed.len(), ColumnBuilder::default);
+        for row in 0..batch.len() {
             self.pace.step()?;
-            let mut batches = vec![batch];
-            if let Some(taking) = &mut numbers {
-                if taking.take(&batches[0])? {
-                    continue;
+            self.evaluator.next_row();
+            let (evaluator, computed) = (&mut self.evaluator, &self.computed);
+            self.for_computed.with(&mut batch, row, |row| {
+                for (&id, column) in computed.iter().zip(&mut columns) {
+                    column.push(evaluator.take(row, id)?);
                 }
-                // What was taken comes before the batch that it does not take.
-                batches.splice(0..0, taking.give_back());
-                numbers = None;
-            }
-            for batch in &batches {
-                for row in 0..batch.len() {
-                    self.push(row_of(batch, row), &mut buffers, &mut sorter)?;
-                }
-            }
+                Ok(())
+            })?;
         }
-        match numbers {
-            Some(numbers) => Ok(SortState::GivingColumns(numbers.finish()?)),
-            None => sorter.finish().map(SortState::Giving),
-        }
+        let columns = columns.into_iter().map(ColumnBuilder::finish);
+        Ok(batch.widened(columns.collect()))
     }
 
-    /// The keys, if all are columns.
-    fn number_keys(&self) -> Option<Vec<NumberKey>> {
-        let keys = self.keys.iter().map(|key| {
-            Some(NumberKey {
-                column: self.evaluator.program().column(key.expression)?,
-                order: order_of(key),
-            })
+    /// Hands the rows of a batch to a sorter of records.
+    fn push(&mut self, mut batch: Batch, sorter: &mut Option<Sorter>) -> Result<()> {
+        let context = &self.context;
+        let sorter = sorter.get_or_insert_with(|| {
+            let (memory, reservation) = (context.memory, context.reservation());
+            Sorter::new(
+                memory,
+                reservation,
+                &context.spill,
+                context.pace(),
+                self.limit,
+            )
         });
-        keys.collect()
-    }
-
-    fn push(&mut self, row: WeightedRow, buffers: &mut Buffers, sorter: &mut Sorter) -> Result<()> {
-        let Buffers { key, encoder } = buffers;
-        self.evaluator.next_row();
-        for part in &self.keys {
-            let value = self.evaluator.value(&row.values, part.expression)?;
-            add_key(value, order_of(part), key, &self.context.values)?;
-        }
-        sorter.push(key, encoder.row(row))?;
-        for buffer in [key, &mut encoder.bytes] {
-            buffer.clear();
-            buffer.shrink_to(KEPT_BYTES_MAX);
-        }
-        Ok(())
-    }
-
-    /// Sorts, if that is not done yet.
-    fn settle(&mut self) -> Result<()> {
-        match std::mem::replace(&mut self.state, SortState::Done) {
-            SortState::Taking(input, sorter) => self.state = self.take_all(input, sorter)?,
-            state => self.state = state,
+        for row in 0..batch.len() {
+            self.evaluator.next_row();
+            let (evaluator, keys, key) = (&mut self.evaluator, &self.keys, &mut self.key);
+            self.for_keys.with(&mut batch, row, |row| {
+                for part in keys {
+                    let value = evaluator.value(row, part.expression)?;
+                    add_key(value, order_of(part), key, &context.values)?;
+                }
+                Ok(())
+            })?;
+            self.codec.write(&mut batch, row, &mut self.encoder);
+            sorter.push(&self.key, &self.encoder.bytes)?;
+            for buffer in [&mut self.key, &mut self.encoder.bytes] {
+                buffer.clear();
+                buffer.shrink_to(KEPT_BYTES_MAX);
+            }
         }
         Ok(())
+    }
+
+    /// The next rows of records that are sorted.
+    fn read(&self, sorted: &mut Sorted, rows_max: usize) -> Result<Option<Batch>> {
+        let mut rows = self.codec.rows();
+        while !rows.is_full(rows_max)
+            && let Some((_, payload)) = sorted.next()?
+        {
+            let error = |error| spill_error_in(&self.context.spill, error);
+            self.codec.read(&payload, &mut rows).map_err(error)?;
+        }
+        Ok(rows.finish())
     }
 }
 
-/// What is reused from one row to the next.
-#[derive(Default)]
-struct Buffers {
-    key: Vec<u8>,
-    encoder: Encoder,
+/// The keys as columns of rows that have `width`, computed ones behind them; constants order nothing.
+fn number_keys(keys: &[SortKey], program: &Program, width: usize) -> Vec<NumberKey> {
+    let mut computed = width..;
+    let keys = keys.iter().filter_map(|key| {
+        let column = match (
+            program.column(key.expression),
+            program.constant(key.expression),
+        ) {
+            (Some(column), _) => Some(column),
+            (None, Some(_)) => None,
+            (None, None) => computed.next(),
+        };
+        Some(NumberKey {
+            column: column?,
+            order: order_of(key),
+        })
+    });
+    keys.collect()
 }
 
 fn order_of(key: &SortKey) -> KeyOrder {
@@ -160,38 +251,24 @@ fn order_of(key: &SortKey) -> KeyOrder {
 }
 
 impl Operator for Sort {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        self.settle()?;
-        self.pace.step()?;
-        let sorted = match &mut self.state {
-            SortState::GivingColumns(sorted) => return Ok(sorted.next()),
-            SortState::Giving(sorted) => sorted,
-            SortState::Taking(..) | SortState::Done => return Ok(None),
-        };
-        let Some((_, payload)) = sorted.next()? else {
-            self.state = SortState::Done;
-            return Ok(None);
-        };
-        let row = Decoder { bytes: &payload }.row();
-        Ok(Some(row.map_err(|error| {
-            spill_error_in(&self.context.spill, error)
-        })?))
-    }
-
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
-        self.settle()?;
-        self.pace.step()?;
-        match &mut self.state {
-            SortState::GivingColumns(sorted) => Ok(sorted.next_batch(rows_max)),
-            _ => batch_of_rows(rows_max, || self.next()),
-        }
-    }
-
-    fn has_columns(&self) -> bool {
-        match &self.state {
-            SortState::Taking(input, _) => input.has_columns(),
-            SortState::GivingColumns(_) => true,
-            SortState::Giving(_) | SortState::Done => false,
+        loop {
+            self.pace.step()?;
+            let mut sorted = std::mem::replace(&mut self.sorted, SortedRows::None);
+            let batch = match &mut sorted {
+                SortedRows::Numbers(sorted) => sorted.next_batch(rows_max),
+                SortedRows::Records(sorted) => self.read(sorted, rows_max)?,
+                SortedRows::None => None,
+            };
+            if batch.is_some() {
+                self.sorted = sorted;
+                return Ok(batch);
+            }
+            drop(sorted);
+            if self.input.is_none() && self.ahead.is_none() {
+                return Ok(None);
+            }
+            self.sorted = self.sort_part()?;
         }
     }
 }

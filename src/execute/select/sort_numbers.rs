@@ -2,19 +2,17 @@
 //!
 //! A key becomes one or more numbers a row that compare as its values; numbers that fit into 64 bits together become one, which
 //! is sorted by radix, the least significant first. Where the first key has long runs of equal values, as n-grams with their files
-//! have, runs are sorted and not rows, and then the rows of equal runs by the other keys. With a limit, rows that cannot be among the first are dropped now and then.
-//! Invariant: the order is that of `key.rs`, and equal rows keep theirs. Whoever gives rows has to take them back where they
-//! do not fit into memory.
-
-use zipfdb_sql::query::Collation;
+//! have, runs are sorted and not rows, and then the rows of equal runs by the other keys. Where rows come in order of the first
+//! keys already, only rows that are equal in these are sorted. With a limit, rows that cannot be among the first are dropped
+//! now and then. Invariant: the order is that of `key.rs`, and equal rows keep theirs. Whoever gives rows has to take them back
+//! where they do not fit into memory.
 
 use super::context::Context;
-use super::key::KeyOrder;
-use super::row::{WeightedRow, row_of};
-use super::word_order::orders_by_ranks;
+use super::key::{KeyOrder, real_number};
+use super::word_order::{TextOrder, text_order};
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
-use crate::runtime::interrupt::{Interrupt, Pace};
+use crate::runtime::interrupt::Pace;
 use crate::segment::cache::Reservation;
 
 /// A column that rows are sorted by.
@@ -36,73 +34,79 @@ const DIGIT_BITS: u32 = 11;
 /// Takes batches.
 pub(super) struct NumberSort {
     keys: Vec<NumberKey>,
+    /// How numbers of texts tell the order of each key, as far as that has been asked, and of which dictionary.
+    orders: Vec<Option<(TextDictionary, Option<TextOrder>)>>,
+    /// So many of the first keys have rows in order already.
+    given: usize,
+    /// Columns behind these are keys alone.
+    width: usize,
     limit: Option<usize>,
-    memory: usize,
+    context: Context,
     reservation: Reservation,
-    interrupt: Interrupt,
-    pace: Pace,
     /// What was taken, and may be among the first.
     kept: Option<Batch>,
     kept_bytes: usize,
     /// A row with a first number beyond this is not among the first.
     bound: Option<u64>,
-    /// Whether numbers of words tell their order, as far as that has been asked: for words and for n-grams.
-    is_ordered: [Option<bool>; 2],
 }
 
 impl NumberSort {
-    /// Sorts by `keys`; `limit` is how many rows are asked for at most.
-    pub(super) fn new(keys: Vec<NumberKey>, limit: Option<u64>, context: &Context) -> NumberSort {
+    /// Sorts rows by `keys`, by the first `given` of which they come in order already, and gives their first `width` columns;
+    /// `limit` is how many rows are asked for at most.
+    pub(super) fn new(
+        keys: Vec<NumberKey>,
+        given: usize,
+        width: usize,
+        limit: Option<u64>,
+        context: &Context,
+    ) -> NumberSort {
         NumberSort {
+            orders: vec![None; keys.len()],
             keys,
+            given,
+            width,
             // A limit that is larger than memory is as good as none.
             limit: limit.and_then(|limit| usize::try_from(limit).ok()),
-            memory: context.memory,
             reservation: context.reservation(),
-            interrupt: context.interrupt.clone(),
-            pace: context.pace(),
+            context: context.clone(),
             kept: None,
             kept_bytes: 0,
             bound: None,
-            is_ordered: [None; 2],
         }
     }
 
-    /// Takes a batch, and says whether it did: not if its keys are no such numbers, or if it does not fit.
-    pub(super) fn take(&mut self, batch: &Batch) -> Result<bool> {
-        if !self.can_take(batch)? {
-            return Ok(false);
+    /// Takes a batch, or gives it back: if its keys are no such numbers, or if it does not fit.
+    pub(super) fn take(&mut self, mut batch: Batch) -> Result<Option<Batch>> {
+        if !self.can_take(&batch)? {
+            return Ok(Some(batch));
         }
         if self.limit == Some(0) {
-            return Ok(true);
+            return Ok(None);
         }
-        let near;
-        let mut batch = batch;
-        if let (Some(bound), Some(key)) = (self.bound, self.keys.first()) {
-            let first = &numbers_of(&batch.columns()[key.column], *key)[0];
+        if let (Some(bound), false) = (self.bound, self.keys.is_empty()) {
+            let first = &self.numbers_of(&batch, 0)[0];
             // A batch has fewer rows than 2^32.
             let rows = (0..).zip(first).filter(|&(_, &number)| number <= bound);
             let rows: Vec<u32> = rows.map(|(row, _)| row).collect();
             if rows.is_empty() {
-                return Ok(true);
+                return Ok(None);
             }
             if rows.len() < batch.len() {
-                near = batch.select(&rows);
-                batch = &near;
+                batch = batch.select(&rows);
             }
         }
-        let bytes = bytes_of(batch);
-        if self.kept_bytes + bytes > self.memory {
+        let bytes = bytes_of(&batch);
+        if self.kept_bytes + bytes > self.context.memory {
             self.keep_first()?;
         }
-        if self.kept_bytes + bytes > self.memory {
-            return Ok(false);
+        if self.kept_bytes + bytes > self.context.memory {
+            return Ok(Some(batch));
         }
         self.kept_bytes += bytes;
         self.reservation.cover(self.kept_bytes);
         match &mut self.kept {
-            Some(kept) => kept.append(batch),
-            none => *none = Some(batch.clone()),
+            Some(kept) => kept.append(&batch),
+            none => *none = Some(batch),
         }
         let rows = self.kept.as_ref().map_or(0, Batch::len);
         if self
@@ -111,45 +115,44 @@ impl NumberSort {
         {
             self.keep_first()?;
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// What was taken and may be among the first, in order of arrival.
     pub(super) fn give_back(&mut self) -> Option<Batch> {
         self.kept_bytes = 0;
+        self.bound = None;
         self.reservation.set(0);
         self.kept.take()
     }
 
-    /// All rows in order; with a limit perhaps more than it.
-    pub(super) fn finish(mut self) -> Result<SortedNumbers> {
+    /// All rows that were taken, in order; with a limit perhaps more than it. Others may be taken from now on.
+    pub(super) fn finish(&mut self) -> Result<SortedNumbers> {
         let batch = (self.kept.take()).unwrap_or_else(|| Batch::new(Vec::new(), 0, None));
         let order = self.order(&batch)?;
+        self.kept_bytes = 0;
+        self.bound = None;
+        let unused = self.context.reservation();
         Ok(SortedNumbers {
-            batch,
+            batch: batch.narrowed(self.width),
             order,
             next: 0,
-            _reservation: self.reservation,
+            _reservation: std::mem::replace(&mut self.reservation, unused),
         })
     }
 
     /// Whether the keys of a batch are numbers of the same kind as those before, and its rows can be numbered.
     fn can_take(&mut self, batch: &Batch) -> Result<bool> {
         for index in 0..self.keys.len() {
-            let NumberKey { column, order } = self.keys[index];
-            let is_binary = order.collation == Collation::Binary;
-            let can_take = match &batch.columns()[column] {
-                BatchColumn::Integers(_) => true,
-                BatchColumn::Words { dictionary, .. } => {
-                    is_binary && self.is_ordered(dictionary, false)?
-                }
-                BatchColumn::Ngrams { dictionary, .. } => {
-                    is_binary && self.is_ordered(dictionary, true)?
-                }
-                _ => false,
+            let column = &batch.columns()[self.keys[index].column];
+            let can_take = match column {
+                BatchColumn::Integers(_) | BatchColumn::Reals(_) => true,
+                BatchColumn::Words { dictionary, .. } => self.settle(index, dictionary, false)?,
+                BatchColumn::Ngrams { dictionary, .. } => self.settle(index, dictionary, true)?,
+                BatchColumn::Texts(_) | BatchColumn::Values(_) => false,
             };
             let is_like_others = (self.kept.as_ref())
-                .is_none_or(|kept| kept.columns()[column].is_like(&batch.columns()[column]));
+                .is_none_or(|kept| kept.columns()[self.keys[index].column].is_like(column));
             if !can_take || !is_like_others {
                 return Ok(false);
             }
@@ -158,13 +161,29 @@ impl NumberSort {
         Ok(u32::try_from(rows).is_ok())
     }
 
-    fn is_ordered(&mut self, dictionary: &TextDictionary, in_ngrams: bool) -> Result<bool> {
-        if let Some(known) = self.is_ordered[usize::from(in_ngrams)] {
-            return Ok(known);
+    /// Finds out how numbers of texts tell the order of a key; says whether they do.
+    fn settle(&mut self, key: usize, dictionary: &TextDictionary, in_ngrams: bool) -> Result<bool> {
+        if let Some((known, order)) = &self.orders[key]
+            && known.is_same(dictionary)
+        {
+            return Ok(order.is_some());
         }
-        let is_ordered = orders_by_ranks(dictionary, in_ngrams, &self.interrupt)?;
-        self.is_ordered[usize::from(in_ngrams)] = Some(is_ordered);
+        let collation = self.keys[key].order.collation;
+        let order = text_order(dictionary, in_ngrams, collation, &self.context.interrupt)?;
+        let is_ordered = order.is_some();
+        self.orders[key] = Some((dictionary.clone(), order));
         Ok(is_ordered)
+    }
+
+    /// The rank of each text of the dictionary of a key; none if numbers are in order.
+    fn ranks(&self, key: usize) -> Option<&[u32]> {
+        let (dictionary, order) = self.orders[key].as_ref()?;
+        order.as_ref()?.ranks(dictionary)
+    }
+
+    fn numbers_of(&self, batch: &Batch, key: usize) -> Vec<Vec<u64>> {
+        let NumberKey { column, order } = self.keys[key];
+        numbers_of(&batch.columns()[column], self.ranks(key), order.descending)
     }
 
     /// Drops what cannot be among the first rows.
@@ -177,10 +196,10 @@ impl NumberSort {
         };
         let mut order = self.order(&kept)?;
         order.truncate(limit);
-        if let (Some(&last), Some(key), true) =
-            (order.last(), self.keys.first(), order.len() == limit)
+        if let (Some(&last), false, true) =
+            (order.last(), self.keys.is_empty(), order.len() == limit)
         {
-            self.bound = Some(numbers_of(&kept.columns()[key.column], *key)[0][last as usize]);
+            self.bound = Some(self.numbers_of(&kept, 0)[0][last as usize]);
         }
         // In order of arrival, so that equal rows keep theirs.
         order.sort_unstable();
@@ -192,25 +211,76 @@ impl NumberSort {
 
     /// The rows of a batch in order.
     fn order(&mut self, batch: &Batch) -> Result<Vec<u32>> {
-        let Some((&first, others)) = self.keys.split_first().filter(|_| !batch.is_empty()) else {
+        if self.keys.is_empty() || batch.is_empty() {
             // Rows are numbered by u32: `can_take` saw to it.
             return Ok((0..batch.len() as u32).collect());
-        };
+        }
+        let mut pace = self.context.pace();
+        if self.given > 0 {
+            pace.work(batch.len() * size_of::<u64>())?;
+            let starts = self.changes(batch);
+            if let Some(others) = self.row_keys(batch, self.given) {
+                return sorted_within_runs(batch.len(), &starts, &others, &mut pace);
+            }
+            let mut runs: Vec<u64> = vec![0; batch.len()];
+            for (run, &start) in (0..).zip(&starts) {
+                runs[start as usize..end_of(&starts, run, batch.len()) as usize]
+                    .fill(u64::from(run));
+            }
+            let mut numbers = vec![runs];
+            for key in self.given..self.keys.len() {
+                numbers.extend(self.numbers_of(batch, key));
+            }
+            return sorted_rows(batch.len(), numbers, &mut pace);
+        }
+        let first = self.keys[0];
         if batch.len() >= RUN_ROWS_MIN
             && let Some(starts) = runs_of(&batch.columns()[first.column])
-            && let Some(others) = RowKey::all(batch, others)
+            && let Some(others) = self.row_keys(batch, 1)
         {
-            self.pace.work(batch.len() * size_of::<u64>())?;
+            pace.work(batch.len() * size_of::<u64>())?;
             let heads = batch.columns()[first.column].select(&starts);
-            let heads = numbers_of(&heads, first);
-            return sorted_by_runs(batch.len(), &starts, heads, &others, &mut self.pace);
+            let heads = numbers_of(&heads, self.ranks(0), first.order.descending);
+            return sorted_by_runs(batch.len(), &starts, heads, &others, &mut pace);
         }
         let mut numbers = Vec::new();
-        for &key in &self.keys {
-            self.pace.work(batch.len() * size_of::<u64>())?;
-            numbers.extend(numbers_of(&batch.columns()[key.column], key));
+        for key in 0..self.keys.len() {
+            pace.work(batch.len() * size_of::<u64>())?;
+            numbers.extend(self.numbers_of(batch, key));
         }
-        sorted_rows(batch.len(), numbers, &mut self.pace)
+        sorted_rows(batch.len(), numbers, &mut pace)
+    }
+
+    /// The rows that differ from those before them in a key by which they are in order already, and the first.
+    fn changes(&self, batch: &Batch) -> Vec<u32> {
+        let given = self.keys[..self.given].iter();
+        let columns: Vec<&BatchColumn> = given.map(|key| &batch.columns()[key.column]).collect();
+        let changes = |&row: &u32| {
+            let row = row as usize;
+            let mut columns = columns.iter();
+            row == 0 || columns.any(|column| column.has_equal_numbers(row - 1, row) == Some(false))
+        };
+        // Rows are numbered by u32: `can_take` saw to it.
+        (0..batch.len() as u32).filter(changes).collect()
+    }
+
+    /// The keys from one on, if each is of one number a row.
+    fn row_keys<'a>(&'a self, batch: &'a Batch, from: usize) -> Option<Vec<RowKey<'a>>> {
+        let keys = (from..self.keys.len()).map(|key| {
+            let NumberKey { column, order } = self.keys[key];
+            let numbers = match &batch.columns()[column] {
+                BatchColumn::Integers(integers) => RowKeyNumbers::Integers(integers),
+                BatchColumn::Words { indices, .. } => {
+                    RowKeyNumbers::Texts(indices, self.ranks(key))
+                }
+                _ => return None,
+            };
+            Some(RowKey {
+                numbers,
+                descending: order.descending,
+            })
+        });
+        keys.collect()
     }
 }
 
@@ -254,26 +324,7 @@ enum RowKeyNumbers<'a> {
     Texts(&'a [u32], Option<&'a [u32]>),
 }
 
-impl<'a> RowKey<'a> {
-    /// All of these keys, if they are such.
-    fn all(batch: &'a Batch, keys: &[NumberKey]) -> Option<Vec<RowKey<'a>>> {
-        let keys = keys.iter().map(|key| {
-            let numbers = match &batch.columns()[key.column] {
-                BatchColumn::Integers(integers) => RowKeyNumbers::Integers(integers),
-                BatchColumn::Words {
-                    indices,
-                    dictionary,
-                } => RowKeyNumbers::Texts(indices, dictionary.byte_ranks()),
-                _ => return None,
-            };
-            Some(RowKey {
-                numbers,
-                descending: key.order.descending,
-            })
-        });
-        keys.collect()
-    }
-
+impl RowKey<'_> {
     #[inline]
     fn number(&self, row: u32) -> u64 {
         let row = row as usize;
@@ -299,33 +350,64 @@ fn sorted_by_runs(
 ) -> Result<Vec<u32>> {
     let runs = sorted_rows(starts.len(), heads.clone(), pace)?;
     let head = |run: u32| heads.iter().map(move |numbers| numbers[run as usize]);
-    let mut order: Vec<u32> = Vec::with_capacity(rows);
-    // Of rows of runs with equal heads: their numbers and themselves.
-    let mut span: Vec<(u64, u32)> = Vec::new();
-    let Some((first, rest)) = others.split_first() else {
-        for &run in &runs {
-            order.extend(starts[run as usize]..end_of(starts, run, rows));
+    let mut spans = SpanSort::new(rows, others);
+    for runs in runs.chunk_by(|&left, &right| head(left).eq(head(right))) {
+        let rows = |&run: &u32| starts[run as usize]..end_of(starts, run, rows);
+        spans.sort(runs.iter().flat_map(rows), pace)?;
+    }
+    Ok(spans.order)
+}
+
+/// The rows of each run in order of `others`, one run after the other.
+fn sorted_within_runs(
+    rows: usize,
+    starts: &[u32],
+    others: &[RowKey<'_>],
+    pace: &mut Pace,
+) -> Result<Vec<u32>> {
+    let mut spans = SpanSort::new(rows, others);
+    for (run, &start) in (0..).zip(starts) {
+        spans.sort(start..end_of(starts, run, rows), pace)?;
+    }
+    Ok(spans.order)
+}
+
+/// Sorts one span of rows after the other.
+struct SpanSort<'a> {
+    keys: &'a [RowKey<'a>],
+    order: Vec<u32>,
+    /// Of the rows at hand: their first numbers and themselves.
+    span: Vec<(u64, u32)>,
+}
+
+impl<'a> SpanSort<'a> {
+    fn new(rows: usize, keys: &'a [RowKey<'a>]) -> SpanSort<'a> {
+        SpanSort {
+            keys,
+            order: Vec::with_capacity(rows),
+            span: Vec::new(),
         }
-        return Ok(order);
-    };
-    let equal = runs.chunk_by(|&left, &right| head(left).eq(head(right)));
-    for runs in equal {
-        span.clear();
-        for &run in runs {
-            let rows = starts[run as usize]..end_of(starts, run, rows);
-            span.extend(rows.map(|row| (first.number(row), row)));
-        }
-        pace.work(span.len() * size_of::<(u64, u32)>())?;
+    }
+
+    /// Appends these rows in order of the keys.
+    fn sort(&mut self, rows: impl Iterator<Item = u32>, pace: &mut Pace) -> Result<()> {
+        let Some((first, rest)) = self.keys.split_first() else {
+            self.order.extend(rows);
+            return Ok(());
+        };
+        self.span.clear();
+        self.span.extend(rows.map(|row| (first.number(row), row)));
+        pace.work(self.span.len() * size_of::<(u64, u32)>())?;
         let further = |row: u32| rest.iter().map(move |key| key.number(row));
         // Rows with equal keys came in order of their numbers.
-        span.sort_unstable_by(|left, right| {
+        self.span.sort_unstable_by(|left, right| {
             (left.0.cmp(&right.0))
                 .then_with(|| further(left.1).cmp(further(right.1)))
                 .then_with(|| left.1.cmp(&right.1))
         });
-        order.extend(span.iter().map(|&(_, row)| row));
+        self.order.extend(self.span.iter().map(|&(_, row)| row));
+        Ok(())
     }
-    Ok(order)
 }
 
 /// The first row behind a run.
@@ -344,7 +426,7 @@ fn bytes_of(batch: &Batch) -> usize {
 const SIGN: u64 = 1 << 63;
 
 /// The numbers of a key for all rows of its column, which compare as its values do; the first decide first.
-fn numbers_of(column: &BatchColumn, key: NumberKey) -> Vec<Vec<u64>> {
+fn numbers_of(column: &BatchColumn, ranks: Option<&[u32]>, descending: bool) -> Vec<Vec<u64>> {
     let mut numbers: Vec<Vec<u64>> = match column {
         BatchColumn::Integers(integers) => {
             let ordered = integers
@@ -352,48 +434,61 @@ fn numbers_of(column: &BatchColumn, key: NumberKey) -> Vec<Vec<u64>> {
                 .map(|integer| integer.cast_unsigned() ^ SIGN);
             vec![ordered.collect()]
         }
-        BatchColumn::Words {
-            indices,
-            dictionary,
-        } => vec![match dictionary.byte_ranks() {
+        BatchColumn::Reals(reals) => vec![reals.iter().map(|&real| real_number(real)).collect()],
+        BatchColumn::Words { indices, .. } => vec![match ranks {
             Some(ranks) => indices
                 .iter()
                 .map(|&word| u64::from(ranks[word as usize]))
                 .collect(),
             None => indices.iter().copied().map(u64::from).collect(),
         }],
-        BatchColumn::Ngrams {
-            n,
-            indices,
-            dictionary,
-        } => {
-            let ranks = dictionary.byte_ranks().unwrap_or_default();
-            let bits = (usize::BITS - ranks.len().leading_zeros()).max(1);
-            // Ranks are u32, so at least one fits.
-            let together = (u64::BITS / bits) as usize;
-            let parts = (0..*n).step_by(together).map(|first| {
-                let words = first..(first + together).min(*n);
-                let packed = indices.chunks_exact(*n).map(|ngram| {
-                    let words = ngram[words.clone()].iter();
-                    words.fold(0, |packed, &word| {
-                        packed << bits | u64::from(ranks[word as usize])
-                    })
-                });
-                packed.collect()
-            });
-            parts.collect()
+        // N-grams are of words, which have ranks.
+        BatchColumn::Ngrams { n, indices, .. } => {
+            ngram_numbers(indices, *n, ranks.unwrap_or_default())
         }
-        _ => unreachable!("other columns are not taken"),
+        BatchColumn::Texts(_) | BatchColumn::Values(_) => unreachable!("they are not taken"),
     };
-    if key.order.descending {
+    if descending {
         let all = numbers.iter_mut().flatten();
         all.for_each(|number| *number = !*number);
     }
     numbers
 }
 
-/// The rows in order of their numbers, equal ones in their own order.
-fn sorted_rows(rows: usize, numbers: Vec<Vec<u64>>, pace: &mut Pace) -> Result<Vec<u32>> {
+/// Numbers of n-grams that compare as the ranks of their words one after the other.
+fn ngram_numbers(words: &[u32], n: usize, ranks: &[u32]) -> Vec<Vec<u64>> {
+    let bits = (usize::BITS - ranks.len().leading_zeros()).max(1);
+    // Ranks are u32, so at least one fits.
+    let together = (u64::BITS / bits) as usize;
+    let parts = (0..n).step_by(together).map(|first| {
+        let part = first..(first + together).min(n);
+        let packed = words.chunks_exact(n).map(|ngram| {
+            let words = ngram[part.clone()].iter();
+            words.fold(0, |packed, &word| {
+                packed << bits | u64::from(ranks[word as usize])
+            })
+        });
+        packed.collect()
+    });
+    parts.collect()
+}
+
+/// N-grams of `n` words, of which there are fewer than 2^32, in order of the ranks of their words, by number.
+pub(super) fn sorted_ngrams(
+    words: &[u32],
+    n: usize,
+    ranks: &[u32],
+    pace: &mut Pace,
+) -> Result<Vec<u32>> {
+    sorted_rows(words.len() / n, ngram_numbers(words, n, ranks), pace)
+}
+
+/// The rows, of which there are fewer than 2^32, in order of their numbers, equal ones in their own order.
+pub(super) fn sorted_rows(
+    rows: usize,
+    numbers: Vec<Vec<u64>>,
+    pace: &mut Pace,
+) -> Result<Vec<u32>> {
     // Of the most significant first: numbers with how many bits they take.
     let mut groups: Vec<(Vec<u64>, u32)> = Vec::new();
     for mut part in numbers {
@@ -415,7 +510,6 @@ fn sorted_rows(rows: usize, numbers: Vec<Vec<u64>>, pace: &mut Pace) -> Result<V
             _ => groups.push((part, bits)),
         }
     }
-    // Rows are numbered by u32: `can_take` saw to it.
     let mut order: Vec<u32> = (0..rows as u32).collect();
     for (group, bits) in groups.into_iter().rev() {
         let pairs = order.iter().map(|&row| (group[row as usize], row));
@@ -468,12 +562,6 @@ pub(super) struct SortedNumbers {
 }
 
 impl SortedNumbers {
-    pub(super) fn next(&mut self) -> Option<WeightedRow> {
-        let row = *self.order.get(self.next)?;
-        self.next += 1;
-        Some(row_of(&self.batch, row as usize))
-    }
-
     pub(super) fn next_batch(&mut self, rows_max: usize) -> Option<Batch> {
         let rest = &self.order[self.next..];
         let rows = &rest[..rest.len().min(rows_max.max(1))];
@@ -540,6 +628,14 @@ mod tests {
                 let found = sorted_by_runs(
                     rows, &starts, vec![heads.clone()], &others[..count], &mut pace,
                 );
+                prop_assert_eq!(found.unwrap(), expected);
+                let mut expected: Vec<u32> = (0..rows as u32).collect();
+                expected.sort_by_key(|&row| {
+                    let run = starts.partition_point(|&start| start <= row);
+                    let others = others[..count].iter().map(|key| key.number(row));
+                    (run, others.collect::<Vec<_>>())
+                });
+                let found = sorted_within_runs(rows, &starts, &others[..count], &mut pace);
                 prop_assert_eq!(found.unwrap(), expected);
             }
         }

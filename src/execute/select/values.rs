@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::ExpressionId;
 
-use super::row::{Operator, WeightedRow};
-use crate::Result;
+use super::row::{LateError, Operator, RowCollector};
+use crate::batch::Batch;
 use crate::expression::{Evaluator, Program};
 use crate::runtime::interrupt::Pace;
+use crate::{Result, Value};
 
 pub(super) struct Values {
     evaluator: Evaluator<Arc<Program>>,
     values: std::vec::IntoIter<ExpressionId>,
     width: usize,
+    late: LateError,
     pace: Pace,
 }
 
@@ -30,13 +32,13 @@ impl Values {
             evaluator: Evaluator::of(program),
             values: values.into_iter(),
             width,
+            late: LateError::default(),
             pace,
         }
     }
-}
 
-impl Operator for Values {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
+    /// The next row; empty at the end.
+    fn row(&mut self) -> Result<Vec<Value>> {
         self.pace.step()?;
         self.evaluator.next_row();
         let mut values = Vec::with_capacity(self.width);
@@ -44,7 +46,26 @@ impl Operator for Values {
             // Cloned: the same constant may stand in a row more than once.
             values.push(self.evaluator.value(&[], id)?.clone());
         }
-        Ok((!values.is_empty()).then_some(WeightedRow { values, times: 1 }))
+        Ok(values)
+    }
+}
+
+impl Operator for Values {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.late.check()?;
+        let mut rows = RowCollector::default();
+        let mut ended = Ok(());
+        while !rows.is_full(rows_max) {
+            match self.row() {
+                Ok(values) if values.is_empty() => break,
+                Ok(values) => rows.push(values),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
+        }
+        self.late.after(rows.finish(), ended)
     }
 }
 

@@ -1,38 +1,94 @@
-//! Whether texts of a dictionary compare as the places of their words in order of bytes.
+//! How numbers of texts tell the order of the texts: by themselves, or by a rank for each.
 //!
-//! Invariant: where it says so, comparing places is comparing values by BINARY, for words alone or for n-grams word by word.
+//! Invariant: where there is an order, comparing ranks is comparing values by the collation, for texts alone or for n-grams word
+//! by word.
+
+use std::sync::Arc;
 
 use rayon::prelude::*;
+use zipfdb_sql::query::Collation;
 
 use crate::Result;
 use crate::batch::TextDictionary;
 use crate::runtime::interrupt::{Interrupt, check};
+use crate::tokenize::fold;
 
 /// Words that one task looks at, at least.
 const TASK_WORDS: usize = 1 << 12;
 
-/// Whether the order of words is that of their places by bytes, which are there then. BLOBs come after texts whatever their
-/// bytes; a byte up to that of the space between the words of an n-gram would come before it.
-pub(super) fn orders_by_ranks(
+/// Texts that are folded between two looks whether to go on.
+const PACE_TEXTS: usize = 1 << 12;
+
+/// How numbers of texts tell their order.
+#[derive(Debug, Clone)]
+pub(super) enum TextOrder {
+    /// They are in order.
+    Numbers,
+    /// By the ranks of the dictionary.
+    Bytes,
+    /// By these ranks; texts that are equal by the collation have one.
+    Folded(Arc<[u32]>),
+}
+
+impl TextOrder {
+    /// The rank of each number; none if the numbers are in order.
+    pub(super) fn ranks<'a>(&'a self, dictionary: &'a TextDictionary) -> Option<&'a [u32]> {
+        match self {
+            TextOrder::Numbers => None,
+            TextOrder::Bytes => dictionary.byte_ranks(),
+            TextOrder::Folded(ranks) => Some(ranks),
+        }
+    }
+}
+
+/// How the numbers of a dictionary tell the order of its texts, or of n-grams of them; none if they do not. BLOBs come after
+/// texts whatever their bytes; a byte up to that of the space between the words of an n-gram would come before it.
+pub(super) fn text_order(
     dictionary: &TextDictionary,
     in_ngrams: bool,
+    collation: Collation,
     interrupt: &Interrupt,
-) -> Result<bool> {
-    if dictionary.is_of_files() {
+) -> Result<Option<TextOrder>> {
+    if collation == Collation::Binary && dictionary.is_of_files() {
         // Files are numbered in order of their names.
-        return Ok(true);
+        return Ok(Some(TextOrder::Numbers));
     }
-    let words = dictionary.clone();
+    let texts = dictionary.clone();
     interrupt.apart(dictionary.view().pool(), move |stop| {
-        words.byte_ranks();
         let is_plain = |number: u32| {
-            let word = words.bytes(number);
-            std::str::from_utf8(word).is_ok()
-                && !(in_ngrams && word.iter().any(|&byte| byte <= b' '))
+            let text = texts.bytes(number);
+            std::str::from_utf8(text).is_ok()
+                && !(in_ngrams && text.iter().any(|&byte| byte <= b' '))
         };
-        check(stop)?;
         // Numbers are u32.
-        let numbers = (0..words.len() as u32).into_par_iter();
-        Ok(numbers.with_min_len(TASK_WORDS).all(is_plain))
+        let numbers = (0..texts.len() as u32).into_par_iter();
+        if !numbers.with_min_len(TASK_WORDS).all(is_plain) {
+            return Ok(None);
+        }
+        check(stop)?;
+        if collation == Collation::Binary {
+            texts.byte_ranks();
+            return Ok(Some(TextOrder::Bytes));
+        }
+        let mut folded: Vec<(Vec<u8>, u32)> = Vec::with_capacity(texts.len());
+        for number in 0..texts.len() as u32 {
+            if (number as usize).is_multiple_of(PACE_TEXTS) {
+                check(stop)?;
+            }
+            let mut text = Vec::new();
+            fold(texts.bytes(number), &mut text);
+            folded.push((text, number));
+        }
+        // Words are numbered in this order already, and sorting sees that.
+        folded.par_sort();
+        let mut ranks = vec![0; folded.len()];
+        let mut rank = 0;
+        for (index, (text, number)) in folded.iter().enumerate() {
+            if index > 0 && *text != folded[index - 1].0 {
+                rank += 1;
+            }
+            ranks[*number as usize] = rank;
+        }
+        Ok(Some(TextOrder::Folded(ranks.into())))
     })
 }

@@ -84,10 +84,22 @@ pub(crate) trait Scan: Operator {
     fn into_operator(self: Box<Self>) -> Box<dyn Operator>;
 }
 
-/// Makes the values of deferred columns in rows that were given by a scan.
+/// Makes the values of deferred columns, which have something else that stands in for each until then.
 pub(crate) trait Fetch: Send {
-    /// Puts them into the row.
-    fn fetch(&mut self, row: &mut [Value]) -> Result<()>;
+    /// The deferred columns, by index.
+    fn columns(&self) -> &[usize];
+
+    /// How many bytes a value takes.
+    fn bytes(&self, column: usize, stand_in: &Value) -> u64;
+
+    /// A value, which counts as held from now on.
+    ///
+    /// # Errors
+    /// If it cannot be read, or takes too much memory beside what is held.
+    fn value(&mut self, column: usize, stand_in: &Value) -> Result<Value>;
+
+    /// Counts nothing as held any longer.
+    fn forget(&mut self);
 }
 
 /// Whether a row passes the filters; `value` gives the value of a column of the relation.

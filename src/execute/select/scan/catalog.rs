@@ -11,11 +11,12 @@ use zipfdb_storage::SegmentInfo;
 
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
-use super::super::row::{Operator, WeightedRow};
+use super::super::row::{BatchRest, Operator, RowCollector};
 use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
 use crate::api::corpus::Corpus;
 use crate::api::session::Session;
 use crate::api::snapshot::Snapshot;
+use crate::batch::Batch;
 use crate::expression::from_count;
 use crate::runtime::settings::{Settings, value_text};
 use crate::segment::StructureKind;
@@ -23,7 +24,7 @@ use crate::{Result, Value};
 
 /// Gives rows that are there already.
 pub(super) struct RowsScan {
-    rows: std::vec::IntoIter<Vec<Value>>,
+    rows: BatchRest,
     description: Arc<Description>,
 }
 
@@ -36,31 +37,31 @@ impl RowsScan {
         count: usize,
         value: impl Fn(usize, usize) -> Value,
     ) -> Result<RowsScan> {
-        let mut rows = Vec::new();
+        let mut rows = RowCollector::default();
+        let mut passing = 0;
         for row in 0..count {
             context.interrupt.check()?;
             if !passes(&request.filters, |column| value(row, column))? {
                 continue;
             }
             let columns = request.columns.iter();
-            let values = columns.map(|requested| match requested.column {
+            rows.push(columns.map(|requested| match requested.column {
                 ScanColumn::Column(column) => value(row, column),
                 ScanColumn::Substr { .. } => Value::Null,
-            });
-            rows.push(values.collect());
+            }));
+            passing += 1;
         }
-        let description = Description::new(name, String::new(), Some(rows.len() as u64));
+        let description = Description::new(name, String::new(), Some(passing));
         Ok(RowsScan {
-            rows: rows.into_iter(),
+            rows: BatchRest::of(rows.finish()),
             description: Arc::new(description),
         })
     }
 }
 
 impl Operator for RowsScan {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let row = self.rows.next();
-        Ok(row.map(|values| WeightedRow { values, times: 1 }))
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        Ok(self.rows.take(rows_max))
     }
 }
 

@@ -5,6 +5,7 @@
 //! read for are decided for many of them together, in parallel.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -13,7 +14,7 @@ use zipfdb_sql::substr_range;
 
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
-use super::super::row::{Operator, WeightedRow};
+use super::super::row::{LateError, Operator};
 use super::boundary::{
     ColumnOrder, Fetch, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest,
 };
@@ -21,6 +22,7 @@ use crate::Result;
 use crate::Value;
 use crate::answer::FileSummary;
 use crate::api::snapshot::Snapshot;
+use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
 use crate::expression::{ColumnFilter, from_count};
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::runtime::memory::{Held, ValueMemory};
@@ -39,8 +41,9 @@ pub(super) struct FilesScan {
     reads_all: bool,
     /// What was decided of the files from `next` on.
     decided: VecDeque<Result<bool>>,
-    /// The content of the last row.
+    /// The content of the last batch.
     held: Held,
+    late: LateError,
     description: Arc<Description>,
 }
 
@@ -72,8 +75,10 @@ struct Content {
 
 /// Reads what the scan has deferred.
 struct Deferred {
+    /// Which columns, by index.
+    columns: Vec<usize>,
     content: Arc<Content>,
-    /// The content of the last row.
+    /// The content that was read since `forget`.
     held: Held,
 }
 
@@ -117,6 +122,7 @@ impl FilesScan {
                 memory: context.values.clone(),
             }),
             held: context.values.hold(),
+            late: LateError::default(),
             files,
             next: 0,
             cheap: cheap.into(),
@@ -187,40 +193,82 @@ impl FilesScan {
     }
 }
 
-impl Operator for FilesScan {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        while let Some(&index) = self.files.get(self.next) {
-            self.held.clear();
-            self.content.interrupt.check()?;
+impl FilesScan {
+    /// Appends the values of the files that come next, as many as may be in memory together.
+    fn collect(&mut self, rows_max: usize, rows: &mut FileRows) -> Result<()> {
+        self.held.clear();
+        let content = self.content.clone();
+        let mut bytes = 0;
+        while rows.count < rows_max.max(1)
+            && let Some(&index) = self.files.get(self.next)
+        {
+            content.interrupt.check()?;
+            let file = &content.snapshot.files()[index];
+            bytes += content.bytes(file);
+            if rows.count > 0 && bytes > ROWS_BYTES {
+                return Ok(());
+            }
             let passes = self.passes();
             self.next += 1;
             if !passes? {
+                bytes -= content.bytes(file);
                 continue;
             }
-            let content = &self.content;
-            let file = &content.snapshot.files()[index];
             let mut values = Vec::with_capacity(content.columns.len());
             for requested in &content.columns {
-                let value = match requested.is_deferred {
-                    true => from_count(index as u64),
-                    false => content.value(file, requested.column)?,
-                };
+                let value = content.shown(index, requested)?;
                 self.held.add(&value);
                 values.push(value);
             }
-            return Ok(Some(WeightedRow { values, times: 1 }));
+            rows.columns
+                .resize_with(values.len(), ColumnBuilder::default);
+            let pairs = rows.columns.iter_mut().zip(values);
+            pairs.for_each(|(column, value)| column.push(value));
+            // Files are numbered by u32.
+            rows.files.push(index as u32);
+            rows.count += 1;
         }
-        Ok(None)
+        Ok(())
     }
 }
 
+/// Rows that become a batch.
+#[derive(Default)]
+struct FileRows {
+    /// By index.
+    files: Vec<u32>,
+    /// Values of other columns than the name.
+    columns: Vec<ColumnBuilder>,
+    count: usize,
+}
+
+impl Operator for FilesScan {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.late.check()?;
+        let mut rows = FileRows::default();
+        let ended = self.collect(rows_max, &mut rows);
+        rows.columns
+            .resize_with(self.content.columns.len(), ColumnBuilder::default);
+        let columns = self.content.columns.iter().zip(rows.columns);
+        let columns = columns.map(|(requested, values)| match is_name(requested) {
+            true => BatchColumn::Words {
+                indices: rows.files.clone(),
+                dictionary: TextDictionary::files(self.content.snapshot.view()),
+            },
+            false => values.finish(),
+        });
+        let columns: Vec<BatchColumn> = columns.collect();
+        let batch = (rows.count > 0).then(|| Batch::new(columns, rows.count, None));
+        self.late.after(batch, ended)
+    }
+}
+
+/// Content of files that is in memory together takes at most so many bytes, but for that of one file.
+const ROWS_BYTES: u64 = 1 << 20;
+
 impl Scan for FilesScan {
     fn properties(&self) -> Properties {
-        let columns = &self.content.columns;
-        let name = columns.iter().position(|requested| {
-            matches!(requested.column, ScanColumn::Column(column)
-                if column_of(column) == Some(FilesColumn::File))
-        });
+        let name = self.content.columns.iter().position(is_name);
         let order = name.map(|column| ColumnOrder {
             column,
             descending: false,
@@ -232,13 +280,14 @@ impl Scan for FilesScan {
     }
 
     fn fetch(&self) -> Option<Box<dyn Fetch>> {
-        let mut columns = self.content.columns.iter();
-        let defers = columns.any(|requested| requested.is_deferred);
-        let deferred = defers.then(|| Deferred {
+        let columns = self.content.columns.iter().enumerate();
+        let deferred = columns.filter(|(_, requested)| requested.is_deferred);
+        let deferred = Deferred {
+            columns: deferred.map(|(column, _)| column).collect(),
             content: self.content.clone(),
             held: self.content.memory.hold(),
-        });
-        deferred.map(|deferred| Box::new(deferred) as Box<dyn Fetch>)
+        };
+        (!deferred.columns.is_empty()).then(|| Box::new(deferred) as Box<dyn Fetch>)
     }
 
     fn description(&self) -> Arc<dyn Describe> {
@@ -251,19 +300,42 @@ impl Scan for FilesScan {
 }
 
 impl Fetch for Deferred {
-    fn fetch(&mut self, row: &mut [Value]) -> Result<()> {
-        let content = &self.content;
-        self.held.clear();
-        for (value, requested) in row.iter_mut().zip(&content.columns) {
-            if let (true, Value::Integer(index)) = (requested.is_deferred, &*value) {
-                // The scan put the index of a file there.
-                let file = &content.snapshot.files()[*index as usize];
-                *value = content.value(file, requested.column)?;
-                self.held.add(value);
-            }
-        }
-        Ok(())
+    fn columns(&self) -> &[usize] {
+        &self.columns
     }
+
+    fn bytes(&self, column: usize, stand_in: &Value) -> u64 {
+        match stand_in {
+            // The scan put the index of a file there.
+            Value::Integer(index) => {
+                let file = &self.content.snapshot.files()[*index as usize];
+                self.content
+                    .length(file, self.content.columns[column].column)
+            }
+            _ => 0,
+        }
+    }
+
+    fn value(&mut self, column: usize, stand_in: &Value) -> Result<Value> {
+        let content = &self.content;
+        let Value::Integer(index) = stand_in else {
+            return Ok(stand_in.clone());
+        };
+        let file = &content.snapshot.files()[*index as usize];
+        let value = content.value(file, content.columns[column].column)?;
+        self.held.add(&value);
+        Ok(value)
+    }
+
+    fn forget(&mut self) {
+        self.held.clear();
+    }
+}
+
+/// Whether a column is that of names.
+fn is_name(requested: &RequestedColumn) -> bool {
+    matches!(requested.column, ScanColumn::Column(column)
+        if column_of(column) == Some(FilesColumn::File))
 }
 
 impl Content {
@@ -311,16 +383,41 @@ impl Content {
         })
     }
 
+    /// What a row has before its content is read: the index of a file for a column that is deferred. Names are made of it.
+    fn shown(&self, index: usize, requested: &RequestedColumn) -> Result<Value> {
+        match requested.is_deferred || is_name(requested) {
+            true => Ok(from_count(index as u64)),
+            false => self.value(&self.snapshot.files()[index], requested.column),
+        }
+    }
+
+    /// Bytes of content that the row of a file has.
+    fn bytes(&self, file: &FileSummary) -> u64 {
+        let columns = self.columns.iter();
+        let columns = columns.filter(|requested| !requested.is_deferred);
+        let lengths = columns.map(|requested| self.length(file, requested.column));
+        lengths.fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of the content of a file that a column has.
+    fn length(&self, file: &FileSummary, column: ScanColumn) -> u64 {
+        match content_range(file, column) {
+            Some(range) => range.end - range.start,
+            None => 0,
+        }
+    }
+
     fn value(&self, file: &FileSummary, column: ScanColumn) -> Result<Value> {
-        let range = match column {
-            ScanColumn::Substr { start, length } => substr_range(start, length, file.bytes),
-            ScanColumn::Column(column) => match column_of(column) {
-                None => return Ok(Value::Null),
-                Some(FilesColumn::File) => return Ok(Value::Text(file.name.clone())),
-                Some(FilesColumn::Bytes) => return Ok(from_count(file.bytes)),
-                Some(FilesColumn::Words) => return Ok(from_count(file.words)),
-                Some(FilesColumn::Content) => 0..file.bytes,
-            },
+        let Some(range) = content_range(file, column) else {
+            let ScanColumn::Column(column) = column else {
+                return Ok(Value::Null);
+            };
+            return Ok(match column_of(column) {
+                Some(FilesColumn::File) => Value::Text(file.name.clone()),
+                Some(FilesColumn::Bytes) => from_count(file.bytes),
+                Some(FilesColumn::Words) => from_count(file.words),
+                Some(FilesColumn::Content) | None => Value::Null,
+            });
         };
         let length = range.end - range.start;
         // Reading takes as much, and has no error for memory that is not there.
@@ -329,6 +426,17 @@ impl Content {
         let bytes =
             (self.snapshot).extract_until(&file.name, range.start, length, &self.interrupt)?;
         Ok(Value::Blob(bytes))
+    }
+}
+
+/// The bytes of a file that a column has; none if it has no content.
+fn content_range(file: &FileSummary, column: ScanColumn) -> Option<Range<u64>> {
+    match column {
+        ScanColumn::Substr { start, length } => Some(substr_range(start, length, file.bytes)),
+        ScanColumn::Column(column) => {
+            let is_content = column_of(column) == Some(FilesColumn::Content);
+            is_content.then_some(0..file.bytes)
+        }
     }
 }
 

@@ -10,16 +10,18 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{FileOrder, NgramFiles};
-use zipfdb_sql::query::NgramsColumn;
+use zipfdb_sql::query::{Collation, NgramsColumn};
 use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::ordered::sort_until;
-use super::super::row::{Operator, WeightedRow};
+use super::super::row::Operator;
+use super::super::sort_numbers::sorted_ngrams;
+use super::super::word_order::text_order;
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::large_ngrams::{LargeNgrams, LargeRow, RowShape, RowsByText};
-use super::selection::{FileSelection, WordSelection};
+use super::selection::{FileSelection, WordSelection, is_text};
 use super::words::{Grain, describe_strategy, size_of_segments};
 use crate::answer::cost::{Candidate, NGRAM_FACTOR, Task as Work, choose};
 use crate::answer::{CorpusView, CountedNgrams, Ngram, Occurrence, Top, WordStream};
@@ -51,6 +53,8 @@ struct NgramTask {
     top: Option<Top>,
     /// Rows of all files would not fit the limit of memory: they are made part by part.
     large: Option<Context>,
+    /// Whether n-grams with their files come in order of their texts; else in order of their numbers.
+    by_text: bool,
     description: Arc<Answered>,
 }
 
@@ -77,6 +81,12 @@ enum NgramRows {
     FileTable {
         parts: VecDeque<NgramFiles>,
         ngram: usize,
+        entry: usize,
+    },
+    /// The same in order of their texts, and which n-gram and entry of its row come next.
+    OrderedFileTable {
+        table: OrderedNgramFiles,
+        next: usize,
         entry: usize,
     },
     /// Words in order; n-grams are windows of them.
@@ -171,6 +181,9 @@ impl NgramsScan {
         if work.is_some() || chosen.strategy == Strategy::Parents {
             description.lines.extend(stored.describe_ngrams());
         }
+        let by_text = request.wanted_order.first().is_some_and(|order| {
+            columns.get(order.column) == Some(&NgramsColumn::Ngram) && !order.descending
+        });
         let mut scan = NgramsScan {
             task: NgramTask {
                 snapshot,
@@ -184,6 +197,7 @@ impl NgramsScan {
                 place_filters,
                 top: None,
                 large: is_large.then(|| context.clone()),
+                by_text: by_text && grain == Grain::FileWord && !is_large,
                 description: Answered::new(description),
             },
             rows: None,
@@ -294,7 +308,21 @@ impl NgramTask {
             });
         }
         let by_file = self.strategy == Strategy::FileWeights && self.grain == Grain::FileWord;
-        if by_file && self.files.is_all() && !self.has_spaces(interrupt)? {
+        let words = TextDictionary::words(self.snapshot.view());
+        if by_file
+            && self.by_text
+            && self.files.is_all()
+            && let Some(order) = text_order(&words, true, Collation::Binary, interrupt)?
+        {
+            let parts = self.file_table(interrupt)?;
+            let ranks = order.ranks(&words).unwrap_or_default();
+            return Ok(NgramRows::OrderedFileTable {
+                table: OrderedNgramFiles::new(parts, self.n, ranks, interrupt)?,
+                next: 0,
+                entry: 0,
+            });
+        }
+        if by_file && !self.by_text && self.files.is_all() && !self.has_spaces(interrupt)? {
             let parts = self.file_table(interrupt)?;
             return Ok(match self.top.filter(|_| self.ngram_filters.is_empty()) {
                 Some(top) => NgramRows::Counted(self.top_of_files(top, &parts).into_iter()),
@@ -315,7 +343,27 @@ impl NgramTask {
         if let Some(top) = self.top {
             top.retain(&mut counted, |row| row.times);
         }
+        if self.by_text {
+            self.sort_by_text(&mut counted, interrupt)?;
+        }
         Ok(NgramRows::Counted(counted.into_iter()))
+    }
+
+    /// Sorts by text as values compare, then by file.
+    fn sort_by_text(&self, counted: &mut Vec<CountedNgram>, interrupt: &Interrupt) -> Result<()> {
+        let mut pace = interrupt.pace();
+        let mut texts: Vec<((bool, Vec<u8>), CountedNgram)> = Vec::with_capacity(counted.len());
+        for row in counted.drain(..) {
+            let text = Ngram::new(self.snapshot.view(), &row.words).text();
+            pace.work(text.len())?;
+            // What is not text is a BLOB, and comes after all texts.
+            texts.push(((!is_text(&text), text), row));
+        }
+        sort_until(&mut texts, &mut pace, |left, right| {
+            (&left.0, left.1.file).cmp(&(&right.0, right.1.file))
+        })?;
+        counted.extend(texts.into_iter().map(|(_, row)| row));
+        Ok(())
     }
 
     /// Rows part by part.
@@ -641,7 +689,54 @@ impl NgramTask {
             }
         }
         self.fold(&mut counted, interrupt)?;
+        if self.by_text {
+            self.sort_by_text(&mut counted, interrupt)?;
+        }
         Ok(NgramRows::Counted(counted.into_iter()))
+    }
+}
+
+/// The words of an n-gram, and its files with counts.
+type NgramWithFiles<'a> = (&'a [u32], &'a [(u32, u32)]);
+
+/// N-grams with their files in order of their texts.
+struct OrderedNgramFiles {
+    parts: Vec<NgramFiles>,
+    /// `[parts]`: the number of the first n-gram of each.
+    starts: Vec<usize>,
+    /// Numbers of n-grams.
+    order: Vec<u32>,
+}
+
+impl OrderedNgramFiles {
+    /// Of n-grams whose texts compare as the ranks of their words.
+    fn new(
+        parts: Vec<NgramFiles>,
+        n: usize,
+        ranks: &[u32],
+        interrupt: &Interrupt,
+    ) -> Result<OrderedNgramFiles> {
+        let mut starts = Vec::with_capacity(parts.len());
+        let mut words = Vec::new();
+        for part in &parts {
+            starts.push(words.len() / n);
+            words.extend_from_slice(&part.words);
+        }
+        let order = sorted_ngrams(&words, n, ranks, &mut interrupt.pace())?;
+        Ok(OrderedNgramFiles {
+            parts,
+            starts,
+            order,
+        })
+    }
+
+    /// The n-gram of n words in this place of the order, and its files with counts; none behind the last.
+    fn ngram(&self, place: usize, n: usize) -> Option<NgramWithFiles<'_>> {
+        let ngram = *self.order.get(place)? as usize;
+        let part = self.starts.partition_point(|&start| start <= ngram) - 1;
+        let row = ngram - self.starts[part];
+        let part = &self.parts[part];
+        Some((&part.words[row * n..(row + 1) * n], part.files.row(row)))
     }
 }
 
@@ -762,16 +857,6 @@ impl NgramTask {
         })
     }
 
-    /// The values of a row whose place is wanted.
-    fn values(&self, row: &NgramRow<'_>, interrupt: &Interrupt) -> Result<WeightedRow> {
-        let columns = self.columns.iter();
-        let values = columns.map(|&column| self.value(row, column, interrupt));
-        Ok(WeightedRow {
-            values: values.collect::<Result<_>>()?,
-            times: row.times,
-        })
-    }
-
     /// Appends a row whose place is wanted.
     fn push(
         &self,
@@ -885,6 +970,22 @@ impl NgramsScan {
                     (*ngram, *entry) = (0, 0);
                 }
             }
+            NgramRows::OrderedFileTable { table, next, entry } => {
+                while let Some((words, row)) = table.ngram(*next, task.n) {
+                    if *entry == row.len() || (*entry == 0 && !task.passes(words)?) {
+                        (*next, *entry) = (*next + 1, 0);
+                        if next.is_multiple_of(BUFFER) {
+                            interrupt.check()?;
+                        }
+                        continue;
+                    }
+                    let (file, times) = row[*entry];
+                    *entry += 1;
+                    if !take(NgramRow::counted(words, file, u64::from(times)))? {
+                        return Ok(());
+                    }
+                }
+            }
             NgramRows::Large(rows) => {
                 while let Some(row) = rows.next()? {
                     let words = row.words(task.n);
@@ -965,37 +1066,73 @@ impl NgramsScan {
     /// Rows of a table that are all wanted, copied as they lie there; none if these are other rows.
     fn whole_rows(&mut self, rows_max: usize) -> Option<NgramRowNumbers> {
         let NgramsScan { task, rows, .. } = self;
-        let Some(NgramRows::Table { parts, next }) = rows else {
-            return None;
-        };
         if !task.ngram_filters.is_empty() || !task.place_filters.is_empty() {
             return None;
         }
-        while parts.front().is_some_and(|part| *next == part.len()) {
-            parts.pop_front();
-            *next = 0;
-        }
         let mut taken = NgramRowNumbers::default();
-        if let Some(part) = parts.front() {
-            let these = *next..part.len().min(next.saturating_add(rows_max));
-            *next = these.end;
-            taken.words = part.words[these.start * task.n..these.end * task.n].to_vec();
-            part.counts.append_to(these, &mut taken.times);
+        match rows {
+            Some(NgramRows::Table { parts, next }) => {
+                while parts.front().is_some_and(|part| *next == part.len()) {
+                    parts.pop_front();
+                    *next = 0;
+                }
+                if let Some(part) = parts.front() {
+                    let these = *next..part.len().min(next.saturating_add(rows_max));
+                    *next = these.end;
+                    taken.words = part.words[these.start * task.n..these.end * task.n].to_vec();
+                    part.counts.append_to(these, &mut taken.times);
+                }
+            }
+            Some(NgramRows::FileTable {
+                parts,
+                ngram,
+                entry,
+            }) => {
+                while taken.times.len() < rows_max
+                    && let Some(part) = parts.front()
+                {
+                    if *ngram == part.files.rows() {
+                        parts.pop_front();
+                        *ngram = 0;
+                        continue;
+                    }
+                    let words = &part.words[*ngram * task.n..(*ngram + 1) * task.n];
+                    let row = part.files.row(*ngram);
+                    *entry += taken.push_files(words, &row[*entry..], rows_max);
+                    if *entry == row.len() {
+                        (*ngram, *entry) = (*ngram + 1, 0);
+                    }
+                }
+            }
+            Some(NgramRows::OrderedFileTable { table, next, entry }) => {
+                while taken.times.len() < rows_max
+                    && let Some((words, row)) = table.ngram(*next, task.n)
+                {
+                    *entry += taken.push_files(words, &row[*entry..], rows_max);
+                    if *entry == row.len() {
+                        (*next, *entry) = (*next + 1, 0);
+                    }
+                }
+            }
+            _ => return None,
         }
         Some(taken)
     }
 }
 
-impl Operator for NgramsScan {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let mut taken = None;
-        self.rows(|task, row, interrupt| {
-            taken = Some(task.values(row, interrupt)?);
-            Ok(false)
-        })?;
-        Ok(taken)
+impl NgramRowNumbers {
+    /// Appends rows of an n-gram with its first files, as many as there is room for; says how many.
+    fn push_files(&mut self, words: &[u32], files: &[(u32, u32)], rows_max: usize) -> usize {
+        let files = &files[..files.len().min(rows_max - self.times.len())];
+        self.words.extend(files.iter().flat_map(|_| words));
+        self.files.extend(files.iter().map(|&(file, _)| file));
+        let times = files.iter().map(|&(_, times)| u64::from(times));
+        self.times.extend(times);
+        files.len()
     }
+}
 
+impl Operator for NgramsScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         self.interrupt.check()?;
         let rows_max = rows_max.max(1);
@@ -1007,10 +1144,6 @@ impl Operator for NgramsScan {
             })?;
         }
         Ok((!taken.times.is_empty()).then(|| self.task.batch(taken)))
-    }
-
-    fn has_columns(&self) -> bool {
-        true
     }
 }
 
@@ -1035,6 +1168,7 @@ impl Scan for NgramsScan {
                 ascending(place(NgramsColumn::Position).or(place(NgramsColumn::Offset))),
             ],
             Grain::File => vec![ascending(file)],
+            Grain::FileWord if self.task.by_text => vec![ascending(ngram), ascending(file)],
             Grain::All | Grain::Word | Grain::FileWord => Vec::new(),
         };
         let is_unique = match self.task.grain {

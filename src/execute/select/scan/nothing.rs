@@ -2,8 +2,9 @@
 //!
 //! Invariant: exactly one row.
 
-use super::super::row::{Operator, WeightedRow};
+use super::super::row::Operator;
 use crate::Result;
+use crate::batch::Batch;
 
 /// Gives one row without columns.
 pub(crate) struct Nothing {
@@ -17,11 +18,8 @@ impl Nothing {
 }
 
 impl Operator for Nothing {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let row = WeightedRow {
-            values: Vec::new(),
-            times: 1,
-        };
-        Ok((!std::mem::replace(&mut self.is_done, true)).then_some(row))
+    fn next_batch(&mut self, _: usize) -> Result<Option<Batch>> {
+        let is_done = std::mem::replace(&mut self.is_done, true);
+        Ok((!is_done).then(|| Batch::new(Vec::new(), 1, None)))
     }
 }

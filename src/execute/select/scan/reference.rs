@@ -11,10 +11,11 @@ use zipfdb_storage::Tokenizer;
 
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
-use super::super::row::{Operator, WeightedRow};
+use super::super::row::{Operator, RowCollector};
 use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
 use crate::api::corpus::Corpus;
 use crate::api::snapshot::Snapshot;
+use crate::batch::Batch;
 use crate::expression::{from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
 use crate::tokenize::{Sink, has_glued_space, tokenize};
@@ -151,18 +152,19 @@ fn push(
 }
 
 impl Operator for ReferenceScan {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        loop {
-            if let Some(values) = self.rows.pop_front() {
-                return Ok(Some(WeightedRow { values, times: 1 }));
-            }
-            if self.file == self.snapshot.files().len() {
-                return Ok(None);
-            }
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        while self.rows.is_empty() && self.file < self.snapshot.files().len() {
             self.interrupt.check()?;
             self.read(self.file)?;
             self.file += 1;
         }
+        let mut rows = RowCollector::default();
+        while !rows.is_full(rows_max)
+            && let Some(row) = self.rows.pop_front()
+        {
+            rows.push(row);
+        }
+        Ok(rows.finish())
     }
 }
 

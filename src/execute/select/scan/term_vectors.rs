@@ -11,13 +11,14 @@ use zipfdb_sql::query::TermVectorsColumn;
 
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
-use super::super::row::{Operator, WeightedRow};
+use super::super::row::{LateError, Operator};
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
 use super::selection::FileSelection;
 use super::words::{describe_strategy, size_of_segments, table_bytes};
 use crate::answer::cost::{Candidate, Task as Work, choose};
 use crate::api::snapshot::Snapshot;
-use crate::expression::{ColumnFilter, from_count, text_or_blob};
+use crate::batch::{Batch, BatchColumn, TextDictionary};
+use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Result, Value};
 
@@ -33,6 +34,7 @@ pub(super) struct TermVectorsScan {
     /// The file at hand and its words, most frequent first.
     current: u32,
     words: std::iter::Enumerate<std::vec::IntoIter<(u32, u64)>>,
+    late: LateError,
     interrupt: Interrupt,
     description: Arc<Answered>,
 }
@@ -76,6 +78,7 @@ impl TermVectorsScan {
             table: counts_all.then(Arc::default),
             current: 0,
             words: Vec::new().into_iter().enumerate(),
+            late: LateError::default(),
             interrupt: context.interrupt.clone(),
             description: Answered::new(description),
             snapshot,
@@ -113,33 +116,82 @@ impl TermVectorsScan {
     }
 }
 
-impl Operator for TermVectorsScan {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        loop {
-            let Some((index, (word, count))) = self.words.next() else {
+impl TermVectorsScan {
+    /// The value of a column in the row of the file at hand that has this index.
+    fn value(&self, column: TermVectorsColumn, (index, (word, count)): RankedWord) -> Value {
+        match column {
+            TermVectorsColumn::File => {
+                Value::Text(self.snapshot.files()[self.current as usize].name.clone())
+            }
+            TermVectorsColumn::Word => text_or_blob(self.snapshot.view().word(word).to_vec()),
+            TermVectorsColumn::Count => from_count(count),
+            TermVectorsColumn::Rank => from_count(index as u64 + 1),
+        }
+    }
+
+    /// Appends the rows that come next.
+    fn collect(&mut self, rows_max: usize, rows: &mut TermVectorRows) -> Result<()> {
+        while rows.files.len() < rows_max.max(1) {
+            let Some(ranked) = self.words.next() else {
                 let Some(file) = self.files.next() else {
-                    return Ok(None);
+                    return Ok(());
                 };
                 self.interrupt.check()?;
                 self.current = file;
                 self.words = self.count(file)?.into_iter().enumerate();
                 continue;
             };
-            let value = |column: TermVectorsColumn| match column {
-                TermVectorsColumn::File => {
-                    Value::Text(self.snapshot.files()[self.current as usize].name.clone())
-                }
-                TermVectorsColumn::Word => text_or_blob(self.snapshot.view().word(word).to_vec()),
-                TermVectorsColumn::Count => from_count(count),
-                TermVectorsColumn::Rank => from_count(index as u64 + 1),
-            };
             if passes(&self.filters, |column| {
-                value(TermVectorsColumn::ALL[column])
+                self.value(TermVectorsColumn::ALL[column], ranked)
             })? {
-                let values = self.columns.iter().map(|&column| value(column)).collect();
-                return Ok(Some(WeightedRow { values, times: 1 }));
+                let (index, (word, count)) = ranked;
+                rows.files.push(self.current);
+                rows.words.push(word);
+                rows.counts.push(integer_of_count(count));
+                rows.ranks.push(integer_of_count(index as u64 + 1));
             }
         }
+        Ok(())
+    }
+
+    /// The batch of some rows; none if there are none.
+    fn batch(&self, rows: TermVectorRows) -> Option<Batch> {
+        let (view, count) = (self.snapshot.view(), rows.files.len());
+        let columns = self.columns.iter().map(|column| match column {
+            TermVectorsColumn::File => BatchColumn::Words {
+                indices: rows.files.clone(),
+                dictionary: TextDictionary::files(view),
+            },
+            TermVectorsColumn::Word => BatchColumn::Words {
+                indices: rows.words.clone(),
+                dictionary: TextDictionary::words(view),
+            },
+            TermVectorsColumn::Count => BatchColumn::Integers(rows.counts.clone()),
+            TermVectorsColumn::Rank => BatchColumn::Integers(rows.ranks.clone()),
+        });
+        (count > 0).then(|| Batch::new(columns.collect(), count, None))
+    }
+}
+
+/// A word of a file with its count, by index in the file's vector.
+type RankedWord = (usize, (u32, u64));
+
+/// Rows that become a batch, by column.
+#[derive(Default)]
+struct TermVectorRows {
+    files: Vec<u32>,
+    words: Vec<u32>,
+    counts: Vec<i64>,
+    ranks: Vec<i64>,
+}
+
+impl Operator for TermVectorsScan {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.late.check()?;
+        let mut rows = TermVectorRows::default();
+        let ended = self.collect(rows_max, &mut rows);
+        let batch = self.batch(rows);
+        self.late.after(batch, ended)
     }
 }
 

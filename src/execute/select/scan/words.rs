@@ -14,7 +14,8 @@ use zipfdb_sql::setting::Strategy;
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::ordered::sort_until;
-use super::super::row::{Operator, WeightedRow};
+use super::super::row::Operator;
+use super::super::sort_numbers::sorted_rows;
 use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
 use super::selection::{FileSelection, WordSelection, is_text};
 use crate::answer::cost::{Candidate, Size, Task as Work, choose};
@@ -607,18 +608,29 @@ impl WordTask {
         let ranks = view.byte_ranks();
         let mut pace = interrupt.pace();
         // For each word that counts: what is not text is a BLOB, and comes after all texts.
-        let mut places = vec![(false, u32::MAX); ranks.len()];
+        let blobs = ranks.len() as u64;
+        let mut places = vec![u64::MAX; ranks.len()];
         for row in &*counted {
             pace.step()?;
             let place = &mut places[row.word as usize];
-            if place.1 == u32::MAX {
-                *place = (!is_text(view.word(row.word)), ranks[row.word as usize]);
+            if *place == u64::MAX {
+                let rank = u64::from(ranks[row.word as usize]);
+                let is_text = is_text(view.word(row.word));
+                *place = if is_text { rank } else { blobs + rank };
             }
         }
-        sort_until(counted, &mut pace, |left, right| {
-            let place = |row: &CountedWord| (places[row.word as usize], row.file);
-            place(left).cmp(&place(right))
-        })
+        if u32::try_from(counted.len()).is_err() {
+            return sort_until(counted, &mut pace, |left, right| {
+                let place = |row: &CountedWord| (places[row.word as usize], row.file);
+                place(left).cmp(&place(right))
+            });
+        }
+        let words = counted.iter().map(|row| places[row.word as usize]);
+        let files = counted.iter().map(|row| u64::from(row.file));
+        let numbers = vec![words.collect(), files.collect()];
+        let order = sorted_rows(counted.len(), numbers, &mut pace)?;
+        *counted = order.iter().map(|&row| counted[row as usize]).collect();
+        Ok(())
     }
 
     /// For each word whether it is wanted; none if all are.
@@ -756,17 +768,6 @@ impl WordTask {
         }
     }
 
-    /// The row of a count.
-    fn counted_row(&self, counted: CountedWord) -> Result<Option<WeightedRow>> {
-        let occurrence = Occurrence {
-            file: counted.file,
-            word: counted.word,
-            position: 0,
-            offset: 0,
-        };
-        self.row(occurrence, counted.times)
-    }
-
     /// Whether the place of an occurrence is wanted.
     fn passes(&self, occurrence: Occurrence) -> Result<bool> {
         for filter in &self.place_filters {
@@ -843,18 +844,6 @@ impl WordTask {
             WordsColumn::Offset => integers(&places.offsets[these.clone()]),
         });
         Some(Batch::new(columns.collect(), these.len(), None))
-    }
-
-    /// The row of an occurrence, if its place is wanted.
-    fn row(&self, occurrence: Occurrence, times: u64) -> Result<Option<WeightedRow>> {
-        if !self.passes(occurrence)? {
-            return Ok(None);
-        }
-        let columns = self.columns.iter();
-        let values = columns
-            .map(|&column| self.value(column, occurrence))
-            .collect();
-        Ok(Some(WeightedRow { values, times }))
     }
 
     fn asks_position(&self) -> bool {
@@ -1134,22 +1123,6 @@ impl WordRows {
 }
 
 impl Operator for WordsScan {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
-        let (task, rows, interrupt) = self.begin()?;
-        if task.grain != Grain::Occurrence {
-            return match rows.counted(interrupt)? {
-                Some(counted) => task.counted_row(counted),
-                None => Ok(None),
-            };
-        }
-        while let Some(occurrence) = rows.occurrence(task, interrupt)? {
-            if let Some(row) = task.row(occurrence, 1)? {
-                return Ok(Some(row));
-            }
-        }
-        Ok(None)
-    }
-
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         self.interrupt.check()?;
         let (task, rows, interrupt) = self.begin()?;
@@ -1175,10 +1148,6 @@ impl Operator for WordsScan {
             }
         }
         Ok((!taken.files.is_empty()).then(|| task.batch(taken)))
-    }
-
-    fn has_columns(&self) -> bool {
-        true
     }
 }
 

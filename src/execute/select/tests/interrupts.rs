@@ -9,10 +9,11 @@ use zipfdb_sql::setting::Setting;
 
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
-use super::super::row::{Operator, WeightedRow};
+use super::super::row::Operator;
 use super::super::scan::{Scan, ScanRequest};
 use super::*;
 use crate::Database;
+use crate::batch::{Batch, BatchColumn};
 use crate::runtime::interrupt::InterruptHandle;
 
 thread_local! {
@@ -28,20 +29,18 @@ struct Counting {
 }
 
 impl Operator for Counting {
-    fn next(&mut self) -> Result<Option<WeightedRow>> {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let (interrupts_at, rows) = SCRIPT.get();
-        if self.next == rows {
-            return Ok(None);
-        }
-        if self.next == interrupts_at {
+        let end = self.next.saturating_add(rows_max as u64).min(rows);
+        let numbers = self.next..end;
+        if numbers.contains(&interrupts_at) {
             self.handle.interrupt();
         }
-        let value = Value::Integer(i64::try_from(self.next).unwrap());
-        self.next += 1;
-        Ok(Some(WeightedRow {
-            values: vec![value; self.width],
-            times: 1,
-        }))
+        self.next = end;
+        let column = numbers.clone().map(|number| i64::try_from(number).unwrap());
+        let column = BatchColumn::Integers(column.collect());
+        let count = column.len();
+        Ok((count > 0).then(|| Batch::new(vec![column; self.width], count, None)))
     }
 }
 
