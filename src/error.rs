@@ -87,6 +87,20 @@ pub enum Error {
         reason: String,
     },
 
+    /// Edits take more occurrences away than are stored, although all checksums hold.
+    #[error(
+        "{subject}: edits take away {taken} occurrences and there are {stored}; hint: CHECK says which segments of a \
+         corpus are damaged"
+    )]
+    Contradiction {
+        /// What is counted: a word or an n-gram.
+        subject: String,
+        /// How many are stored.
+        stored: u64,
+        /// How many the edits take away.
+        taken: u64,
+    },
+
     /// The query was interrupted through an [`crate::InterruptHandle`].
     #[error("interrupted")]
     Interrupted,

@@ -918,4 +918,17 @@ fn totals_of_another_text_never_contradict_an_answer_silently() {
     let checks = database.corpus("c").unwrap().check(&NoProgress).unwrap();
     let problem = checks[0].problem.as_ref().unwrap();
     assert!(problem.contains("as often as it says"), "{problem}");
+
+    // The file goes with its three words, of which two are said to be there.
+    let corpus = database.corpus("c").unwrap();
+    corpus.replace_many(&[("f", "z")]).unwrap();
+    let edited = corpus.snapshot().unwrap();
+    for error in [edited.count("x").err(), edited.word_counts().err()] {
+        let error = error.unwrap();
+        let is_told = matches!(
+            error,
+            Error::Contradiction { .. } | Error::Inconsistent { .. }
+        );
+        assert!(is_told, "{error}");
+    }
 }

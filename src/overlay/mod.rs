@@ -7,6 +7,7 @@
 //! [`pieces`] knows texts as bytes only and costs what an edit changes; [`regions`] finds the words around edits when a
 //! query first asks. Neither writes anything: the record log makes edits durable.
 
+pub(crate) mod changed_count;
 pub(crate) mod edits;
 pub(crate) mod mixed;
 mod pieces;

@@ -7,9 +7,10 @@ use rayon::prelude::*;
 use zipfdb_kernels::CountTable;
 
 use super::{NONE, PendingView};
+use crate::Result;
 use crate::overlay::add_up;
+use crate::overlay::changed_count::{changed, changed_in_file, word_subject};
 use crate::runtime::device::Run;
-use crate::{Error, Result};
 
 impl PendingView {
     /// How much more or less often each word occurs than in the stored files; ascending.
@@ -47,7 +48,8 @@ impl PendingView {
             }
         };
         for &(word, change) in self.changes()? {
-            add(&mut totals[word as usize], change);
+            let total = &mut totals[word as usize];
+            *total = changed(*total, change, || self.subject(word))?;
         }
         Ok(self.totals.get_or_init(|| totals).clone())
     }
@@ -71,8 +73,8 @@ impl PendingView {
             while let Some(count) = rest.next_if(|count| count.0 < word) {
                 merged.push(count);
             }
-            let mut count = rest.next_if(|count| count.0 == word).map_or(0, |c| c.1);
-            add(&mut count, change);
+            let count = rest.next_if(|count| count.0 == word).map_or(0, |c| c.1);
+            let count = changed(count, change, || self.subject(word))?;
             if count > 0 {
                 merged.push((word, count));
             }
@@ -96,7 +98,10 @@ impl PendingView {
             let row: Vec<(u32, u32)> = row.iter().map(number).collect();
             match self.edit(file) {
                 None => Ok(row),
-                Some(edit) => corrected(&row, edit.changes(&self.numbering).iter().copied()),
+                Some(edit) => {
+                    let changes = edit.changes(&self.numbering).iter().copied();
+                    corrected(&row, changes, |word| self.subject(word))
+                }
             }
         });
         self.numbering.numbers();
@@ -127,7 +132,8 @@ impl PendingView {
             let from = changes.partition_point(|&(changed, ..)| changed < word);
             let of_word = changes[from..].iter();
             let of_word = of_word.take_while(|&&(changed, ..)| changed == word);
-            corrected(&row, of_word.map(|&(_, file, change)| (file, change)))
+            let of_files = of_word.map(|&(_, file, change)| (file, change));
+            corrected(&row, of_files, |_| self.subject(word))
         });
         let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
         let table = Arc::new(CountTable::of_rows(rows));
@@ -158,22 +164,24 @@ impl PendingView {
             .collect();
         for edit in &self.edits {
             let changes = edit.changes(&self.numbering).iter();
-            for (_, change) in changes.filter(|(word, _)| in_set[*word as usize]) {
-                add(&mut counts[edit.file as usize], *change);
-            }
+            let of_set = changes.filter(|(word, _)| in_set[*word as usize]);
+            let change = of_set.map(|(_, change)| change).sum();
+            let count = &mut counts[edit.file as usize];
+            *count = changed(*count, change, || "the words asked for".into())?;
         }
         Ok(counts)
     }
 
     /// How often a word occurs.
     pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
-        let mut count = self.stored.count(word)?;
-        if let Some(number) = self.find_word(word)? {
-            let changes = self.changes()?;
-            let found = changes.binary_search_by_key(&number, |&(word, _)| word);
-            add(&mut count, found.map_or(0, |at| changes[at].1));
-        }
-        Ok(count)
+        let count = self.stored.count(word)?;
+        let Some(number) = self.find_word(word)? else {
+            return Ok(count);
+        };
+        let changes = self.changes()?;
+        let found = changes.binary_search_by_key(&number, |&(word, _)| word);
+        let change = found.map_or(0, |at| changes[at].1);
+        changed(count, change, || word_subject(word))
     }
 
     /// How often each of some words occurs.
@@ -185,16 +193,21 @@ impl PendingView {
             .collect()
     }
 
+    /// How an error calls a word.
+    fn subject(&self, word: u32) -> String {
+        word_subject(self.word(word))
+    }
+
     /// How often a word occurs in a file.
     pub(crate) fn count_in(&self, file: usize, word: &[u8]) -> Result<u64> {
-        let mut count = match self.stored_file(file) {
+        let count = match self.stored_file(file) {
             None => 0,
             Some(stored) => self.stored.count_in(stored, word)?,
         };
-        if let Some(edit) = self.edit(file) {
-            add(&mut count, edit.text.change_of(word));
+        match self.edit(file) {
+            None => Ok(count),
+            Some(edit) => changed(count, edit.text.change_of(word), || word_subject(word)),
         }
-        Ok(count)
     }
 
     /// How often each word occurs in its file.
@@ -216,7 +229,8 @@ impl PendingView {
                 Some(_) => found.next().expect("each stored file was asked"),
             };
             if let Some(edit) = self.edit(file) {
-                add(&mut count, edit.text.change_of(word.as_ref()));
+                let word = word.as_ref();
+                count = changed(count, edit.text.change_of(word), || word_subject(word))?;
             }
             counts.push(count);
         }
@@ -224,10 +238,11 @@ impl PendingView {
     }
 }
 
-/// A row of a table with changes, both ascending; what becomes 0 goes.
+/// A row of a table with changes, both ascending; what becomes 0 goes. `subject` says what a column counts, for errors.
 pub(super) fn corrected(
     row: &[(u32, u32)],
     changes: impl Iterator<Item = (u32, i64)>,
+    subject: impl Fn(u32) -> String,
 ) -> Result<Vec<(u32, u32)>> {
     let mut merged = Vec::with_capacity(row.len());
     let mut rest = row.iter().copied().peekable();
@@ -238,7 +253,7 @@ pub(super) fn corrected(
         let count = rest
             .next_if(|entry| entry.0 == column)
             .map_or(0, |entry| entry.1);
-        let count = changed(count, change)?;
+        let count = changed_in_file(count, change, || subject(column))?;
         if count > 0 {
             merged.push((column, count));
         }
@@ -251,11 +266,13 @@ pub(super) fn corrected(
 pub(super) fn correct_few(
     entries: &mut Vec<(u32, u32)>,
     changes: impl Iterator<Item = (u32, i64)>,
+    subject: impl Fn() -> String,
 ) -> Result<()> {
     for (column, change) in changes {
         let found = entries.iter().position(|entry| entry.0 == column);
         let at = found.unwrap_or(entries.len());
-        let count = changed(entries.get(at).map_or(0, |entry| entry.1), change)?;
+        let before = entries.get(at).map_or(0, |entry| entry.1);
+        let count = changed_in_file(before, change, &subject)?;
         match entries.get_mut(at) {
             Some(entry) if count > 0 => entry.1 = count,
             Some(_) => drop(entries.swap_remove(at)),
@@ -264,16 +281,4 @@ pub(super) fn correct_few(
         }
     }
     Ok(())
-}
-
-fn changed(count: u32, change: i64) -> Result<u32> {
-    u32::try_from(i64::from(count) + change).map_err(|_| Error::Invalid {
-        subject: "count".into(),
-        reason: "a word or n-gram occurs more than 4294967295 times in one file".into(),
-    })
-}
-
-/// Changes a count, which stays 0 or more: nothing goes that was not there.
-fn add(count: &mut u64, change: i64) {
-    *count = count.saturating_add_signed(change);
 }

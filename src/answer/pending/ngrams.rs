@@ -12,6 +12,7 @@ use super::windows::{Window, WindowChanges};
 use super::{Edit, NONE, PendingView};
 use crate::answer::ngrams::{CountedNgrams, Counts};
 use crate::bisect::gallop;
+use crate::overlay::changed_count::changed;
 use crate::overlay::{Region, RegionWord};
 use crate::runtime::device::Run;
 use crate::runtime::interrupt::check;
@@ -131,7 +132,7 @@ impl PendingView {
         let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
             let changes = &changes[range];
             if changes.is_empty() {
-                return part;
+                return Ok(part);
             }
             let mut words = Vec::with_capacity(part.words.len() + changes.len() * n);
             let mut counts = Vec::with_capacity(part.len() + changes.len());
@@ -144,7 +145,7 @@ impl PendingView {
                     MergeStep::Changed(ngram, row, changes) => {
                         let change: i64 = changes.iter().map(|change| change.2).sum();
                         let before = row.map_or(0, |row| part.counts.get(row));
-                        let count = before.saturating_add_signed(change);
+                        let count = changed(before, change, || self.ngram_subject(ngram))?;
                         if count > 0 {
                             words.extend_from_slice(ngram);
                             counts.push(count);
@@ -152,14 +153,13 @@ impl PendingView {
                     }
                 }
                 Ok(())
-            })
-            .expect("nothing here fails");
-            CountedNgrams {
+            })?;
+            Ok(CountedNgrams {
                 words,
                 counts: Counts::Merged(counts),
-            }
+            })
         });
-        Ok(merged_parts.collect())
+        merged_parts.collect()
     }
 
     /// As [`super::StoredView::ngram_files`].
@@ -207,14 +207,15 @@ impl PendingView {
                         if stored.len() + changes.len() <= FEW_FILES {
                             few.clear();
                             few.extend(self.files_now(stored));
-                            correct_few(&mut few, of_files)?;
+                            correct_few(&mut few, of_files, || self.ngram_subject(ngram))?;
                             sort(&mut few, order);
                             found.push(ngram, few.drain(..));
                             return Ok(());
                         }
                         let mut now: Vec<(u32, u32)> = self.files_now(stored).collect();
                         now.sort_unstable();
-                        let mut row = corrected(&now, of_files)?;
+                        let subject = |_| self.ngram_subject(ngram);
+                        let mut row = corrected(&now, of_files, subject)?;
                         if order == FileOrder::Count {
                             sort(&mut row, order);
                         }
@@ -270,7 +271,15 @@ impl PendingView {
                 places.filter(stays).count() as u64
             }
         };
-        Ok(stored.saturating_add_signed(change))
+        changed(stored, change, || self.ngram_subject(words))
+    }
+
+    /// How an error calls an n-gram.
+    fn ngram_subject(&self, words: &[u32]) -> String {
+        let words = words
+            .iter()
+            .map(|&word| String::from_utf8_lossy(self.word(word)));
+        format!("the n-gram \"{}\"", words.collect::<Vec<_>>().join(" "))
     }
 
     /// As [`super::StoredView::ngram_positions`].

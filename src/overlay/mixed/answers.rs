@@ -13,6 +13,7 @@ use super::stretches::{ByteSource, Moment, StretchPart};
 use super::texts::InsertedTexts;
 use crate::Result;
 use crate::answer::{EditedText, Found, extract_pieces};
+use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::interrupt::check;
 
 /// Operations on a file that one thread looks at; before them it goes through all stretches of the file.
@@ -297,7 +298,7 @@ impl Target<'_> {
     /// Answers all questions, task by task; an edit has [`Answer::Edited`].
     ///
     /// # Errors
-    /// If the run is over.
+    /// If the run is over, or edits take more occurrences away than there are.
     pub(super) fn answer(
         &self,
         asked: AskedOperations<'_>,
@@ -308,7 +309,7 @@ impl Target<'_> {
         let tasks = asked.tasks.par_iter().enumerate();
         let answers = tasks.map(|(number, task)| {
             check(self.run.stop)?;
-            Ok(task.answers(number, asked, &words[task.file], stored, known))
+            task.answers(number, asked, &words[task.file], stored, known)
         });
         answers.collect()
     }
@@ -367,7 +368,7 @@ impl FileTask<'_> {
         words: &AskedWords<'_>,
         stored: &Stored,
         known: &BatchKnowledge,
-    ) -> Vec<Answer> {
+    ) -> Result<Vec<Answer>> {
         let file = &asked.files[self.file];
         let (edited, changes) = (&known.edited[self.file], &known.changes[self.file]);
         let is_stored = file.base.stored().is_some();
@@ -409,7 +410,8 @@ impl FileTask<'_> {
                         Some(word) => changes.more(word, now.edits),
                         None => 0,
                     };
-                    Answer::Count(found.saturating_add_signed(before + more))
+                    let count = changed(found, before + more, || word_subject(word))?;
+                    Answer::Count(count)
                 }
                 Operation::Search { word, .. } => {
                     let mut offsets = Cow::default();
@@ -430,7 +432,7 @@ impl FileTask<'_> {
             });
             now.pass(operation);
         }
-        answers
+        Ok(answers)
     }
 }
 
