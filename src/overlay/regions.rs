@@ -5,8 +5,8 @@
 //! [`CONTEXT_WORDS`] words that are the same on both sides (or where the file does). So any n-gram lies in one region or
 //! outside of what changed, and what an edit does to counts is: count the region's words now, take off its stored ones.
 //!
-//! A region begins and ends where the bytes around show that every tokenizer ends or starts a word
-//! ([`tokenize::is_word_edge`]), so nothing outside of it has to be tokenized again. Work and memory grow with the edits,
+//! A region begins and ends where the bytes around show that a word ends or starts
+//! ([`tokenize::word_edge`]), so nothing outside of it has to be tokenized again. Work and memory grow with the edits,
 //! not with the file, unless it has no such place for long stretches.
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ use zipfdb_kernels::NGRAM_WORDS_MAX;
 use zipfdb_storage::Tokenizer;
 
 use super::pieces::{Piece, Pieces};
-use crate::tokenize::{self, Interner, Sink, has_glued_space, is_word_edge};
+use crate::tokenize::{self, Interner, Sink, WordEdge, has_glued_space, word_edge};
 use crate::{Error, Result};
 
 /// A file as it is stored.
@@ -418,7 +418,7 @@ fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
     let start = grow(at, |bytes| {
         let from = at.saturating_sub(bytes);
         let text = stored.extract(from..at)?;
-        let edge = edge_before(&text, from == 0);
+        let edge = edge_before(stored.tokenizer(), &text, from == 0);
         Ok(match edge {
             Some(edge) => Some(from + edge as u64),
             None if from == 0 => Some(0),
@@ -428,7 +428,7 @@ fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
     let stop = grow(end - at, |bytes| {
         let to = end.min(at.saturating_add(bytes));
         let text = stored.extract(at..to)?;
-        let edge = edge_after(&text, to == end);
+        let edge = edge_after(stored.tokenizer(), &text, to == end);
         Ok(match edge {
             Some(edge) => Some(at + edge as u64),
             None if to == end => Some(end),
@@ -450,35 +450,32 @@ fn grow(bytes_max: u64, mut find: impl FnMut(u64) -> Result<Option<u64>>) -> Res
 }
 
 /// Where a region may begin whose edit is at the end of `text`; `is_start` if `text` begins the file.
-fn edge_before(text: &[u8], is_start: bool) -> Option<usize> {
+fn edge_before(tokenizer: Tokenizer, text: &[u8], is_start: bool) -> Option<usize> {
     // A character that begins before `text` is not seen whole.
     let first = if is_start { 1 } else { CHARACTER_BYTES };
     let last = text.len().checked_sub(CHARACTER_BYTES)?;
-    let edges = (first..=last).rev().filter(|&at| is_word_edge(text, at));
-    enough_words(edges.map(|at| (at, text[at - 1] == b'\n')))
+    let edge = |at| Some((at, word_edge(tokenizer, text, at)?));
+    enough_words((first..=last).rev().filter_map(edge))
 }
 
 /// Where a region may end whose edit is at the start of `text`; `is_end` if `text` ends the file.
-fn edge_after(text: &[u8], is_end: bool) -> Option<usize> {
+fn edge_after(tokenizer: Tokenizer, text: &[u8], is_end: bool) -> Option<usize> {
     let behind = if is_end { 1 } else { CHARACTER_BYTES };
     let last = text.len().checked_sub(behind)?;
-    let edges = (CHARACTER_BYTES..=last).filter(|&at| is_word_edge(text, at));
-    enough_words(edges.map(|at| (at, text[at - 1] == b'\n')))
+    let edge = |at| Some((at, word_edge(tokenizer, text, at)?));
+    enough_words((CHARACTER_BYTES..=last).filter_map(edge))
 }
 
-/// The first edge that has [`CONTEXT_WORDS`] words between itself and the first one. Edges stand before the start of a word,
-/// if they are told to, or behind the end of one; no word goes over an edge.
-fn enough_words(edges: impl Iterator<Item = (usize, bool)>) -> Option<usize> {
+/// The first edge that has [`CONTEXT_WORDS`] words between itself and the first one. No word goes over an edge.
+fn enough_words(edges: impl Iterator<Item = (usize, WordEdge)>) -> Option<usize> {
     // Going either way, an edge of one kind has a word on this side, one of the other kind on the far side.
     let (mut starts, mut ends) = (0, 0);
-    for (edge, starts_word) in edges {
+    for (at, edge) in edges {
         if starts.max(ends) > CONTEXT_WORDS {
-            return Some(edge);
+            return Some(at);
         }
-        match starts_word {
-            true => starts += 1,
-            false => ends += 1,
-        }
+        starts += usize::from(edge != WordEdge::End);
+        ends += usize::from(edge != WordEdge::Start);
     }
     None
 }

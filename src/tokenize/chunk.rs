@@ -25,26 +25,61 @@ const JOINING_SPACE: &[u8] = "\u{202F}".as_bytes();
 pub fn chunk_end(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
     (1..text.len())
         .rev()
-        .find(|&place| is_word_edge(text, place))
+        .find(|&place| word_edge(tokenizer, text, place).is_some())
         .or_else(|| last_certain_token(tokenizer, text))
 }
 
-/// Whether words of every tokenizer end or start at `place`, which is neither start nor end of `text`, for reasons visible
-/// around it: the character before and the one after say so, whatever else the text holds.
-pub fn is_word_edge(text: &[u8], place: usize) -> bool {
+/// What a place between two characters is to the words around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordEdge {
+    /// A word starts there.
+    Start,
+    /// A word ends there.
+    End,
+    /// A word ends there and another one starts.
+    Between,
+}
+
+/// What `place`, which is neither start nor end of `text`, is to words for reasons visible around it: the character before
+/// and the one after say so, whatever else the text holds. No word goes over it.
+///
+/// Text with spaces or lines shows edges to every tokenizer. Han and Hiragana, which has neither for long stretches, shows
+/// them to `unicode` between two characters, and to `alnum` before punctuation.
+pub fn word_edge(tokenizer: Tokenizer, text: &[u8], place: usize) -> Option<WordEdge> {
     // Nothing joins white space to an alphanumeric character before it, and nothing at all crosses a line feed.
     match (text[place - 1], text[place]) {
         (before, b' ' | b'\t' | b'\n' | b'\r') => {
-            before.is_ascii_alphanumeric()
+            let ends_word = before.is_ascii_alphanumeric()
                 || before >= 0x80
-                    && last_character(&text[..place]).is_some_and(char::is_alphanumeric)
+                    && last_character(&text[..place]).is_some_and(char::is_alphanumeric);
+            ends_word.then_some(WordEdge::End)
         }
         (b'\n', after) => {
-            after.is_ascii_alphanumeric()
-                || after >= 0x80 && decode(&text[place..]).is_some_and(char::is_alphanumeric)
+            let starts_word = after.is_ascii_alphanumeric()
+                || after >= 0x80 && decode(&text[place..]).is_some_and(char::is_alphanumeric);
+            starts_word.then_some(WordEdge::Start)
         }
-        _ => false,
+        (0x80.., 0x80..) => {
+            let after = decode(&text[place..])?;
+            let before = last_character(&text[..place])?;
+            match tokenizer {
+                Tokenizer::Unicode if stands_alone(before) && stands_alone(after) => {
+                    Some(WordEdge::Between)
+                }
+                Tokenizer::Alnum if before.is_alphanumeric() && !after.is_alphanumeric() => {
+                    Some(WordEdge::End)
+                }
+                _ => None,
+            }
+        }
+        _ => None,
     }
+}
+
+/// Whether a character is a word of `unicode` by itself unless a mark follows it: UAX #29 has no rule that joins Han or
+/// Hiragana letters to others.
+fn stands_alone(character: char) -> bool {
+    matches!(character, '\u{3041}'..='\u{3096}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}')
 }
 
 /// The character that `text` ends with, if it ends with one.
@@ -105,5 +140,43 @@ impl Sink for TokenStarts {
             self.later = Default::default();
         }
         self.after_word = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unicode_segmentation::UnicodeSegmentation;
+
+    #[test]
+    fn han_and_hiragana_end_and_start_words_whatever_is_around() {
+        let alone = ('\0'..=char::MAX).filter(|&character| stands_alone(character));
+        for character in alone {
+            for (before, after) in [("", ""), ("a", "b"), ("_", "_"), ("\u{30ab}", "\u{30ab}")] {
+                let text = format!("{before}{character}\u{3042}{character}{after}");
+                let first = before.len() + character.len_utf8();
+                for place in [first, first + 3] {
+                    let edge = word_edge(Tokenizer::Unicode, text.as_bytes(), place);
+                    assert_eq!(edge, Some(WordEdge::Between), "{text:?}");
+                    let mut words = text.unicode_word_indices();
+                    assert!(words.any(|(start, _)| start == place), "{text:?}");
+                    let mut words = text.unicode_word_indices();
+                    let is_end = |(start, word): (usize, &str)| start + word.len() == place;
+                    assert!(words.any(is_end), "{text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_mark_or_another_tokenizer_makes_no_edge_between_two_han() {
+        let text = "\u{4e2d}\u{301}\u{4e2d}\u{4e2d}\u{3002}";
+        let edges = |tokenizer| {
+            let edge = |&place: &usize| word_edge(tokenizer, text.as_bytes(), place).is_some();
+            (1..text.len()).filter(edge).collect::<Vec<_>>()
+        };
+        assert_eq!(edges(Tokenizer::Unicode), [8]);
+        assert_eq!(edges(Tokenizer::Alnum), [3, 11]);
+        assert!(edges(Tokenizer::Whitespace).is_empty());
     }
 }

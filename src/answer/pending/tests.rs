@@ -46,7 +46,7 @@ fn edit(texts: &mut Texts, batch: &EditBatch) {
 }
 
 /// Pieces that join, split and make words of every tokenizer's kind.
-const SNIPPETS: [&str; 24] = [
+const SNIPPETS: [&str; 28] = [
     "x",
     " ",
     "  ",
@@ -71,6 +71,10 @@ const SNIPPETS: [&str; 24] = [
     "\u{5d0}\"",
     "\u{202f}",
     "the new york times",
+    "\u{4e2d}\u{6587}\u{4e2d}\u{6587}\u{4e2d}\u{6587}\u{4e2d}\u{6587}\u{4e2d}\u{6587}",
+    "\u{3042}\u{4e2d}",
+    "\u{30ab}\u{30bf}",
+    "\u{4e2d}\u{3002}",
 ];
 
 fn snippet(numbers: &mut Numbers) -> Vec<u8> {

@@ -2,7 +2,7 @@
 //!
 //! The invariant: a word that somebody asks for is in a text at a moment as often at a place as it was before the batch, plus
 //! the changes there up to that moment. Between two questions the words are told only around what was inserted between them,
-//! with and without it, up to bytes that show that every tokenizer ends or starts a word there.
+//! with and without it, up to bytes that show that a word ends or starts there.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::stretches::{ByteSource, Moment, StretchPart, Stretches};
 use crate::Result;
 use crate::bisect::gallop;
 use crate::overlay::CHARACTER_BYTES;
-use crate::tokenize::{self, Sink, has_glued_space, is_word_edge};
+use crate::tokenize::{self, Sink, has_glued_space, word_edge};
 
 /// So much text on either side of what was inserted is looked at first.
 pub(super) const AROUND_BYTES: u64 = 64;
@@ -237,8 +237,8 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
             let bytes = &self.bytes[text.bytes.clone()];
             // It is in memory.
             let inside = (range.start - from) as usize..(range.end - from) as usize;
-            let start = edge_before(&bytes[..inside.start], from == 0);
-            let end = edge_after(&bytes[inside.end..], to == size);
+            let start = edge_before(self.tokenizer, &bytes[..inside.start], from == 0);
+            let end = edge_after(self.tokenizer, &bytes[inside.end..], to == size);
             let start = start.or((from == 0).then_some(0));
             let end = end.or((to == size).then_some(bytes.len() - inside.end));
             if let (Some(start), Some(end)) = (start, end) {
@@ -406,18 +406,20 @@ impl Sink for WordDifference<'_> {
 }
 
 /// Where a word may begin or end nearest to an edit at the end of `text`; `is_start` if `text` begins the file.
-fn edge_before(text: &[u8], is_start: bool) -> Option<usize> {
+fn edge_before(tokenizer: Tokenizer, text: &[u8], is_start: bool) -> Option<usize> {
     // A character that begins before `text` is not seen whole.
     let first = if is_start { 1 } else { CHARACTER_BYTES };
     let last = text.len().checked_sub(CHARACTER_BYTES)?;
-    (first..=last).rev().find(|&at| is_word_edge(text, at))
+    let is_edge = |&at: &usize| word_edge(tokenizer, text, at).is_some();
+    (first..=last).rev().find(is_edge)
 }
 
 /// Where a word may begin or end nearest to an edit at the start of `text`; `is_end` if `text` ends the file.
-fn edge_after(text: &[u8], is_end: bool) -> Option<usize> {
+fn edge_after(tokenizer: Tokenizer, text: &[u8], is_end: bool) -> Option<usize> {
     let behind = if is_end { 1 } else { CHARACTER_BYTES };
     let last = text.len().checked_sub(behind)?;
-    (CHARACTER_BYTES..=last).find(|&at| is_word_edge(text, at))
+    let is_edge = |&at: &usize| word_edge(tokenizer, text, at).is_some();
+    (CHARACTER_BYTES..=last).find(is_edge)
 }
 
 impl Changes {
