@@ -30,18 +30,23 @@ pub enum Error {
         nearest: Option<String>,
     },
 
-    /// A file of this name is already in the corpus.
+    /// Files of these names are already in the corpus; nothing was copied.
     #[error(
-        "corpus \"{corpus}\" already has a file \"{file}\" ({path}); hint: nothing was copied, \
-         remove or rename one of them"
+        "corpus \"{corpus}\" already has a file \"{file}\" ({path}){}; hint: nothing was copied, \
+         WITH (on_conflict = 'skip') leaves files that are there as they are, 'replace' replaces them",
+        and_others(.others, *.more)
     )]
     FileExists {
         /// The corpus that was written to.
         corpus: String,
-        /// The name both have.
+        /// The first name that both have.
         file: String,
-        /// Where the second one was found.
+        /// Where the second file of that name was found.
         path: PathBuf,
+        /// The next few.
+        others: Vec<String>,
+        /// How many there are in all, beside the first.
+        more: usize,
     },
 
     /// Input paths that cannot be read; nothing was copied.
@@ -244,6 +249,15 @@ fn spill_hint(source: &io::Error) -> &'static str {
         }
         _ => "SET memory_limit to more than the query needs",
     }
+}
+
+fn and_others(others: &[String], more: usize) -> String {
+    if more == 0 {
+        return String::new();
+    }
+    let others: Vec<String> = others.iter().map(|name| format!("\"{name}\"")).collect();
+    let rest = if others.len() < more { ", ..." } else { "" };
+    format!(" and {more} more of these: {}{rest}", others.join(", "))
 }
 
 fn and_more(more: usize) -> String {

@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::Path;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database, NoProgress, OnError, Value};
+use zipfdb::{
+    CopyOptions, CorpusSettings, Database, NoProgress, OnConflict, OnError, TextEncoding, Value,
+};
 
 fn rows(database: &Database, sql: &str) -> Vec<Vec<Value>> {
     let rows = database
@@ -125,8 +127,13 @@ fn importing_a_name_twice_changes_nothing() {
     write(folder.path(), "more/a.txt", b"another");
     write(folder.path(), "more/new.txt", b"new");
     let sql = format!("COPY c FROM '{}'", folder.path().join("more").display());
+    write(folder.path(), "more/deep/b.txt", b"another");
     let error = message(&database, &sql);
-    assert!(error.contains("already has a file \"a.txt\""), "{error}");
+    let expected = "already has a file \"a.txt\" (";
+    assert!(error.contains(expected), "{error}");
+    let expected = ") and 1 more of these: \"deep/b.txt\"; hint: nothing was copied";
+    assert!(error.contains(expected), "{error}");
+    fs::remove_file(folder.path().join("more/deep/b.txt")).unwrap();
     assert_eq!(
         rows(&database, "SELECT COUNT(*) FROM files('c')"),
         [[Value::Integer(3)]]
@@ -383,4 +390,261 @@ fn several_statements_run_in_order_and_stop_at_the_first_error() {
     database
         .execute("CREATE CORPUS IF NOT EXISTS a; DROP CORPUS IF EXISTS zz")
         .unwrap();
+}
+
+/// All files of a corpus with their texts.
+fn contents(database: &Database, corpus: &str) -> Vec<(String, Vec<u8>)> {
+    let snapshot = database.corpus(corpus).unwrap().snapshot().unwrap();
+    let files = snapshot.files().iter();
+    files
+        .map(|file| {
+            let text = snapshot.extract(&file.name, 0, u64::MAX).unwrap();
+            (file.name.to_string(), text)
+        })
+        .collect()
+}
+
+#[test]
+fn files_that_are_there_are_left_or_replaced_if_that_is_asked() {
+    let (folder, database) = small();
+    write(folder.path(), "more/a.txt", b"another");
+    write(folder.path(), "more/new.txt", b"new");
+    let copy = |how: &str| {
+        let path = folder.path().join("more");
+        let sql = format!(
+            "COPY c FROM '{}' WITH (on_conflict = '{how}')",
+            path.display()
+        );
+        let rows = database.query(&sql).unwrap();
+        rows.notices()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let left = "1 of the files were in the corpus already and stay as they are: a.txt";
+    assert_eq!(copy("skip"), [left]);
+    let text_of = |file: &str| {
+        let sql = format!("SELECT content FROM files('c') WHERE file = '{file}'");
+        rows(&database, &sql)[0][0].clone()
+    };
+    assert_eq!(
+        text_of("a.txt"),
+        Value::Blob(b"the cat and the dog".to_vec())
+    );
+    assert_eq!(text_of("new.txt"), Value::Blob(b"new".to_vec()));
+    assert_eq!(copy("replace"), [""; 0]);
+    assert_eq!(text_of("a.txt"), Value::Blob(b"another".to_vec()));
+    assert_eq!(contents(&database, "c").len(), 4);
+}
+
+/// Replaces files again and again, in corpora of several segments and with edits that are not merged, and compares with a map.
+#[test]
+fn replaced_files_are_those_of_a_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db.zdb");
+    let mut database = Database::open(&path).unwrap();
+    let settings = CorpusSettings {
+        segment_size: 64 << 10,
+        ..CorpusSettings::default()
+    };
+    database.create_corpus("c", settings).unwrap();
+    let mut expected = std::collections::BTreeMap::new();
+    let mut random = 1_u64;
+    let mut draw = move |below: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % below
+    };
+    for round in 0..12 {
+        let import = folder.path().join(format!("import{round}"));
+        for _ in 0..6 {
+            let name = format!("d{}/f{}", draw(3), draw(6));
+            let length = [0, 30, 3_000, 90_000][draw(4) as usize];
+            let text: String = (0..length / 6)
+                .map(|_| format!("w{:04} ", draw(900)))
+                .collect();
+            write(&import, &name, text.as_bytes());
+            expected.insert(name, text.into_bytes());
+        }
+        let corpus = database.corpus("c").unwrap();
+        let options = CopyOptions {
+            on_conflict: OnConflict::Replace,
+            ..CopyOptions::default()
+        };
+        corpus.copy_from(&import, &options).unwrap();
+        let found = contents(&database, "c");
+        assert!(
+            found.iter().map(|(name, text)| (name, text)).eq(&expected),
+            "{round}"
+        );
+        // Edits for the next round, one of them of a file that only the log has.
+        let edited = expected
+            .keys()
+            .nth(draw(expected.len() as u64) as usize)
+            .cloned()
+            .unwrap();
+        corpus.append_many(&[(&edited, " more")]).unwrap();
+        expected
+            .get_mut(&edited)
+            .unwrap()
+            .extend_from_slice(b" more");
+        let made = format!("d0/f{}", draw(6));
+        corpus.append_many(&[(&made, "made ")]).unwrap();
+        expected
+            .entry(made)
+            .or_default()
+            .extend_from_slice(b"made ");
+        let deleted = expected
+            .keys()
+            .nth(draw(expected.len() as u64) as usize)
+            .cloned()
+            .unwrap();
+        corpus.delete_many(&[&deleted]).unwrap();
+        expected.remove(&deleted);
+        if round % 3 == 2 {
+            drop((corpus, database));
+            database = Database::open(&path).unwrap();
+        }
+        let found = contents(&database, "c");
+        assert!(
+            found.iter().map(|(name, text)| (name, text)).eq(&expected),
+            "{round}"
+        );
+    }
+    let words = rows(&database, "SELECT COUNT(*) FROM c WHERE word = 'more'");
+    let more = |text: &Vec<u8>| String::from_utf8_lossy(text).matches("more").count() as i64;
+    assert_eq!(words, [[Value::Integer(expected.values().map(more).sum())]]);
+    assert!(database.query("CHECK c").unwrap().all(|row| row.is_ok()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_whose_replacement_cannot_be_read_stays() {
+    let (folder, database) = small();
+    write(folder.path(), "more/a.txt", b"not utf-8: \xff");
+    write(folder.path(), "more/deep/b.txt", b"utf-8");
+    write(folder.path(), "more/new.txt", b"new");
+    let copy = |on_error| {
+        let options = CopyOptions {
+            on_error,
+            on_conflict: OnConflict::Replace,
+            encoding: TextEncoding::named("utf-8").unwrap(),
+            ..CopyOptions::default()
+        };
+        (database.corpus("c").unwrap()).copy_from(folder.path().join("more"), &options)
+    };
+    let before = contents(&database, "c");
+    let error = copy(OnError::Stop).unwrap_err().to_string();
+    assert!(error.contains("a.txt: not UTF-8 at byte 11"), "{error}");
+    assert_eq!(contents(&database, "c"), before);
+    let report = copy(OnError::Skip).unwrap();
+    assert_eq!(report.unreadable.len(), 1);
+    let expected = [
+        ("a.txt", &b"the cat and the dog"[..]),
+        ("deep/b.txt", b"utf-8"),
+        ("empty", b""),
+        ("new.txt", b"new"),
+    ];
+    let expected = expected.map(|(name, text)| (name.to_owned(), text.to_vec()));
+    assert_eq!(contents(&database, "c"), expected);
+    // Nothing is left that could be replaced.
+    fs::remove_file(folder.path().join("more/deep/b.txt")).unwrap();
+    fs::remove_file(folder.path().join("more/new.txt")).unwrap();
+    assert_eq!(copy(OnError::Skip).unwrap().unreadable.len(), 1);
+    assert_eq!(contents(&database, "c"), expected);
+}
+
+#[test]
+fn files_of_other_encodings_are_told_and_decoded_if_that_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let utf16: Vec<u8> = "\u{feff}na\u{ef}ve words"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    write(folder.path(), "in/latin.txt", b"caf\xe9 words");
+    write(folder.path(), "in/utf16.txt", &utf16);
+    write(folder.path(), "in/utf8.txt", "na\u{ef}ve words".as_bytes());
+    let database = Database::in_memory().unwrap();
+    let copy = |corpus: &str, with: &str| {
+        database
+            .execute(&format!("CREATE CORPUS {corpus}"))
+            .unwrap();
+        let path = folder.path().join("in");
+        let rows = database.query(&format!("COPY {corpus} FROM '{}' {with}", path.display()))?;
+        let notices = rows.notices().iter().map(ToString::to_string);
+        Ok::<Vec<String>, zipfdb::Error>(notices.collect())
+    };
+    let notices = copy("plain", "").unwrap();
+    assert_eq!(notices.len(), 2, "{notices:?}");
+    assert!(
+        notices[0].contains("UTF-16") && notices[0].contains("utf16.txt"),
+        "{notices:?}"
+    );
+    assert!(
+        notices[0].contains("hint: COPY ... WITH (encoding = 'auto')"),
+        "{notices:?}"
+    );
+    assert!(
+        notices[1].contains("latin.txt") && notices[1].contains("latin-1"),
+        "{notices:?}"
+    );
+    assert_eq!(contents(&database, "plain")[1].1, utf16);
+
+    let notices = copy("auto", "WITH (encoding = 'auto')").unwrap();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    let sql = "SELECT COUNT(*) FROM auto WHERE word = 'na' || char(239) || 've'";
+    assert_eq!(rows(&database, sql), [[Value::Integer(2)]]);
+    assert_eq!(contents(&database, "auto")[0].1, b"caf\xe9 words");
+
+    let error = copy("strict", "WITH (encoding = 'utf-8')")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("latin.txt: not UTF-8 at byte 3"), "{error}");
+    fs::remove_file(folder.path().join("in/utf16.txt")).unwrap();
+    fs::remove_file(folder.path().join("in/utf8.txt")).unwrap();
+    assert_eq!(
+        copy("latin", "WITH (encoding = 'latin-1')").unwrap(),
+        [""; 0]
+    );
+    let sql = "SELECT COUNT(*) FROM latin WHERE word = 'caf' || char(233)";
+    assert_eq!(rows(&database, sql), [[Value::Integer(1)]]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_not_utf8_come_back_as_they_were() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let names: [&[u8]; 4] = [b"caf\xe9.txt", b"plain", b"\\xe9", b"\\x5cxe9"];
+    for directory in [&b"d\xff"[..], b"d"] {
+        let directory = folder.path().join("in").join(OsStr::from_bytes(directory));
+        fs::create_dir_all(&directory).unwrap();
+        for name in names {
+            fs::write(directory.join(OsStr::from_bytes(name)), name).unwrap();
+        }
+    }
+    let database = Database::in_memory().unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    corpus
+        .copy_from(folder.path().join("in"), &CopyOptions::default())
+        .unwrap();
+    let sql = "SELECT content FROM files('c') WHERE file = 'd\\xff/caf\\xe9.txt'";
+    assert_eq!(
+        rows(&database, sql),
+        [[Value::Blob(b"caf\xe9.txt".to_vec())]]
+    );
+    let out = folder.path().join("out");
+    corpus.copy_to(&out, &NoProgress).unwrap();
+    for directory in [&b"d\xff"[..], b"d"] {
+        let directory = out.join(OsStr::from_bytes(directory));
+        for name in names {
+            let text = fs::read(directory.join(OsStr::from_bytes(name))).unwrap();
+            assert_eq!(text, name);
+        }
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), names.len());
+    }
 }

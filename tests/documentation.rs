@@ -39,7 +39,7 @@ fn every_statement_of_the_pages_runs() {
     let sample = env::current_dir().unwrap().join(SAMPLE);
     let folder = tempfile::tempdir().unwrap();
     env::set_current_dir(folder.path()).unwrap();
-    for directory in [SAMPLE, "speeches", "archive/old", "mail/may"] {
+    for directory in [SAMPLE, "speeches", "archive/old", "mail/may", "old"] {
         fs::create_dir_all(directory).unwrap();
     }
     for entry in fs::read_dir(sample).unwrap().take(20) {
@@ -57,6 +57,7 @@ fn every_statement_of_the_pages_runs() {
     fs::write("letter.txt", "Dear all, it rained.").unwrap();
     fs::write("archive/old/one.txt", "one old letter").unwrap();
     fs::write("mail/may/1.eml", "Subject: May").unwrap();
+    fs::write("old/latin.txt", b"caf\xe9").unwrap();
 
     assert!(run_statements(README) > 10);
     assert!(run_statements(SQL_PAGE) > 50);

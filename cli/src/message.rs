@@ -13,11 +13,16 @@ use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
+use zipfdb::Notice;
+
 use crate::error::Error;
 use crate::output::visible;
 
 /// Bold red.
 const ERROR_STYLE: &str = "1;31";
+
+/// Bold cyan.
+const NOTICE_STYLE: &str = "1;36";
 
 /// True if standard error may be coloured.
 pub fn colour() -> bool {
@@ -67,6 +72,12 @@ where
     }
 }
 
+/// Says what is no error and worth a word.
+pub fn notice(notice: &Notice) {
+    let label = paint("notice", NOTICE_STYLE, colour());
+    say(&format!("{label}: {}\n", visible(&notice.to_string())));
+}
+
 /// Says something as it is.
 pub fn note(text: &str) {
     say(&format!("{text}\n"));
@@ -113,7 +124,7 @@ pub fn typed(excerpt: &str, what: &str, hint: Option<&str>) {
     if let Some(hint) = hint {
         text.push_str(&format!(
             "{}: {}\n",
-            paint("hint", "1;36", colour),
+            paint("hint", NOTICE_STYLE, colour),
             visible(hint)
         ));
     }

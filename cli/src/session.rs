@@ -11,6 +11,7 @@ use zipfdb::{Database, Rows, SqlError, StatementText};
 
 use crate::error::Error;
 use crate::interrupt::{CtrlC, Running};
+use crate::message;
 use crate::output::{Format, LinesWriter, RowWriter};
 use crate::progress::Bars;
 use crate::screen::{Output, PagerLeft};
@@ -109,6 +110,7 @@ impl<W: Output> Session<W> {
         };
         let rows = rows.map_err(failed)?;
         drop(bars);
+        rows.notices().iter().for_each(message::notice);
         if rows.columns().is_empty() {
             return Ok(Outcome {
                 rows: None,

@@ -175,6 +175,8 @@ pub enum NameKind {
     Strategy,
     /// A format of COPY.
     Format,
+    /// An encoding of files that COPY reads.
+    Encoding,
     /// A table or table alias before the dot of a column.
     Table,
 }
@@ -192,6 +194,7 @@ impl fmt::Display for NameKind {
             NameKind::Setting => "setting",
             NameKind::Strategy => "strategy",
             NameKind::Format => "format",
+            NameKind::Encoding => "encoding",
             NameKind::Table => "table or alias",
         })
     }

@@ -48,6 +48,10 @@ pub enum Plan {
         path: String,
         /// What to do about files that cannot be read.
         on_error: OnError,
+        /// What to do about files whose names the corpus has already.
+        on_conflict: OnConflict,
+        /// What the bytes of the files mean.
+        encoding: Encoding,
     },
     /// `COPY corpus TO 'directory'`.
     CopyTo {
@@ -74,7 +78,7 @@ pub enum Plan {
     CopyQuery {
         /// Whose rows are written.
         query: Query,
-        /// The file to write.
+        /// The file to write; `-` is standard output.
         path: String,
         /// How rows are written.
         format: CopyFormat,
@@ -218,4 +222,28 @@ pub enum OnError {
     Stop,
     /// Report the file and go on.
     Skip,
+}
+
+/// What COPY does about a file whose name the corpus has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnConflict {
+    /// Fail, and add nothing.
+    #[default]
+    Error,
+    /// Leave the file of the corpus as it is.
+    Skip,
+    /// Put the new file in its place.
+    Replace,
+}
+
+/// What the bytes of files mean that COPY reads.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Encoding {
+    /// They are the text.
+    #[default]
+    Bytes,
+    /// A byte order mark tells; without one they are the text.
+    Auto,
+    /// `utf-16`, `latin-1` or a label of the Encoding Standard.
+    Named(String),
 }

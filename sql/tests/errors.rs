@@ -422,6 +422,9 @@ fn types_arguments_and_ranges() {
         COPY reviews FROM ''
         COPY reviews TO X'00'
         COPY reviews FROM 'x' WITH (on_error = 'ignore')
+        COPY reviews FROM 'x' WITH (on_conflict = 'ignore')
+        COPY reviews FROM 'x' WITH (encoding = 'utf-99')
+        COPY reviews FROM 'x' WITH (encoding = 'klingon')
         CREATE CORPUS " c"
         CREATE CORPUS c WITH (tokenizer = 1)
         CREATE CORPUS c WITH (segment_size = 65535)

@@ -92,6 +92,8 @@ fn statements_about_corpora() {
         COPY "two words" FROM 'reviews/**/it''s.txt' WITH (on_error = 'skip');
         COPY books FROM '/x' WITH (ON_ERROR = 'Stop');
         COPY books FROM ? WITH (on_error = ?);
+        COPY books FROM '/x' WITH (on_conflict = 'Replace', encoding = 'Shift_JIS');
+        COPY books FROM '/x' WITH (encoding = 'AUTO', on_conflict = 'skip');
         COPY reviews TO 'target';
         CHECK books;
         ALTER CORPUS books SET (segment_size = '1MiB');

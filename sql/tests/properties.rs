@@ -173,6 +173,8 @@ const FRAGMENTS: &[&str] = &[
     "tokenizer",
     "segment_size",
     "on_error",
+    "on_conflict",
+    "encoding",
     "r.word",
     "c.*",
     "COUNT(*)",

@@ -8,6 +8,7 @@ use std::iter::FusedIterator;
 use std::ops::Index;
 
 use crate::batch::{Batch, ColumnBuilder};
+use crate::notice::Notice;
 use crate::runtime::interrupt::InterruptHandle;
 use crate::{Result, Value};
 
@@ -69,6 +70,7 @@ pub struct Rows {
     columns: Vec<Column>,
     rows: Option<Box<dyn RowSource>>,
     interrupt: Option<InterruptHandle>,
+    notices: Vec<Notice>,
 }
 
 /// No batch has more rows: they are numbered by u32, and in memory together.
@@ -114,6 +116,7 @@ impl Rows {
             columns: Vec::new(),
             rows: None,
             interrupt: None,
+            notices: Vec::new(),
         }
     }
 
@@ -129,6 +132,7 @@ impl Rows {
             columns,
             rows: Some(Box::new(rows)),
             interrupt: None,
+            notices: Vec::new(),
         }
     }
 
@@ -138,6 +142,17 @@ impl Rows {
             interrupt: Some(interrupt),
             ..self
         }
+    }
+
+    /// The same rows with more notices.
+    pub(crate) fn with_notices(mut self, notices: impl IntoIterator<Item = Notice>) -> Rows {
+        self.notices.extend(notices);
+        self
+    }
+
+    /// What is worth a word about the statement, and no error.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
     }
 
     /// A handle that ends this answer from another thread with [`crate::Error::Interrupted`]; none if its rows are

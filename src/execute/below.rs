@@ -1,7 +1,8 @@
 //! Files below a directory, whatever others put there.
 //!
 //! Invariant: a file that is created lies below the directory that was opened. Each component is opened below the one
-//! before it and is never a symbolic link, so no link, whenever it comes, leads elsewhere. Names have no `.` and `..`.
+//! before it and is never a symbolic link, so no link, whenever it comes, leads elsewhere. Names have no `.` and `..`;
+//! what is escaped in them becomes the bytes it stands for.
 
 use std::fs::File;
 use std::io;
@@ -67,6 +68,8 @@ mod imp {
     use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, statat, unlinkat};
     use rustix::io::Errno;
 
+    use crate::paths::escaped::restored;
+
     pub(super) struct Directory(OwnedFd);
 
     impl Directory {
@@ -79,15 +82,18 @@ mod imp {
         }
 
         pub(super) fn enter(&self, part: &str) -> io::Result<Directory> {
+            let path = restored(part);
             let open = || {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                openat(&self.0, part, flags, Mode::empty())
+                openat(&self.0, &path[..], flags, Mode::empty())
             };
             let opened = match open() {
-                Err(Errno::NOENT) => match mkdirat(&self.0, part, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => open(), // another thread was first
-                    Err(error) => Err(error),
-                },
+                Err(Errno::NOENT) => {
+                    match mkdirat(&self.0, &path[..], Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(Errno::EXIST) => open(), // another thread was first
+                        Err(error) => Err(error),
+                    }
+                }
                 other => other,
             };
             opened
@@ -98,19 +104,24 @@ mod imp {
         pub(super) fn create(&self, name: &str) -> io::Result<File> {
             let flags =
                 OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let created = openat(&self.0, name, flags, Mode::from_raw_mode(0o666));
+            let created = openat(
+                &self.0,
+                &restored(name)[..],
+                flags,
+                Mode::from_raw_mode(0o666),
+            );
             created
                 .map(File::from)
                 .map_err(|error| self.explain(name, error))
         }
 
         pub(super) fn remove(&self, name: &str) -> io::Result<()> {
-            Ok(unlinkat(&self.0, name, AtFlags::empty())?)
+            Ok(unlinkat(&self.0, &restored(name)[..], AtFlags::empty())?)
         }
 
         /// What is said of a link differs between systems.
         fn explain(&self, part: &str, error: Errno) -> io::Error {
-            let found = statat(&self.0, part, AtFlags::SYMLINK_NOFOLLOW);
+            let found = statat(&self.0, &restored(part)[..], AtFlags::SYMLINK_NOFOLLOW);
             match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
                 Ok(FileType::Symlink) => super::is_link(part),
                 _ => error.into(),

@@ -9,10 +9,13 @@ use std::path::Path;
 use zipfdb_storage::LogPosition;
 
 use crate::api::corpus::Corpus;
+use crate::execute::copy_notices;
 use crate::maintain::ingest::{Means, Report, ingest};
 use crate::maintain::recompress::{Scope, recompress, write};
+use crate::maintain::replace::replace;
 use crate::overlay::edits::Base;
-use crate::paths::sources::{Listing, OnError, Source, list_sources};
+use crate::paths::encodings::TextEncoding;
+use crate::paths::sources::{Listing, OnConflict, OnError, list_sources};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, NoProgress, Progress, Result};
 
@@ -21,6 +24,10 @@ use crate::{Error, NoProgress, Progress, Result};
 pub struct CopyOptions<'a> {
     /// What to do about paths that cannot be read.
     pub on_error: OnError,
+    /// What to do about files whose names the corpus has already.
+    pub on_conflict: OnConflict,
+    /// What the bytes of the files mean.
+    pub encoding: TextEncoding,
     /// Told how far the import is.
     pub progress: &'a dyn Progress,
 }
@@ -28,7 +35,9 @@ pub struct CopyOptions<'a> {
 impl Default for CopyOptions<'_> {
     fn default() -> Self {
         CopyOptions {
-            on_error: OnError::Stop,
+            on_error: OnError::default(),
+            on_conflict: OnConflict::default(),
+            encoding: TextEncoding::default(),
             progress: &NoProgress,
         }
     }
@@ -39,6 +48,8 @@ impl fmt::Debug for CopyOptions<'_> {
         formatter
             .debug_struct("CopyOptions")
             .field("on_error", &self.on_error)
+            .field("on_conflict", &self.on_conflict)
+            .field("encoding", &self.encoding)
             .finish_non_exhaustive()
     }
 }
@@ -51,17 +62,11 @@ impl Corpus {
     /// bounded by the corpus' segment size, not by the text.
     ///
     /// # Errors
-    /// If a path cannot be read (unless skipped), a name is already there, the
+    /// If a path cannot be read (unless skipped), a name is already there (unless skipped or replaced), the
     /// disk is full, or the database is read-only. Nothing is added then.
     pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
         let interrupt = self.shared().runtime.interrupt();
-        copy_from(
-            self,
-            path.as_ref(),
-            options.on_error,
-            options.progress,
-            &interrupt,
-        )
+        copy_from(self, path.as_ref(), options, &interrupt)
     }
 }
 
@@ -69,15 +74,15 @@ impl Corpus {
 pub(crate) fn copy_from(
     corpus: &Corpus,
     path: &Path,
-    on_error: OnError,
-    progress: &dyn Progress,
+    options: &CopyOptions<'_>,
     interrupt: &Interrupt,
 ) -> Result<Report> {
     let shared = corpus.shared();
     let snapshot = corpus.snapshot_until(interrupt)?;
-    let listing = interrupt.watch(snapshot.pool(), |stop| {
-        list_sources(path, shared.directory(), stop)
+    let mut listing = interrupt.watch(snapshot.pool(), |stop| {
+        list_sources(path, shared.directory(), stop)?.read_in(options.encoding, stop)
     })?;
+    let mut left = Vec::new();
     let (recompressing, writing) = loop {
         // Segments that come while others are recompressed would be missing from what later edits are made on.
         let recompressing = shared
@@ -85,12 +90,41 @@ pub(crate) fn copy_from(
             .recompressing
             .wait_while(|| interrupt.check())?;
         let writing = shared.runtime.writing.wait_while(|| interrupt.check())?;
+        let known = known_names(corpus, &listing, interrupt)?;
+        match options.on_conflict {
+            _ if known.is_empty() => {}
+            OnConflict::Stop => return Err(file_exists(corpus, &listing, &known)),
+            OnConflict::Skip => {
+                (listing.sources).retain(|source| known.binary_search(&source.name).is_err());
+                left.extend(known);
+            }
+            OnConflict::Replace => {
+                drop((writing, recompressing));
+                let replaced = interrupt.attend(|stop| {
+                    let go_on = || interrupt.check();
+                    let (on_error, progress) = (options.on_error, options.progress);
+                    replace(
+                        shared,
+                        corpus.name(),
+                        &listing,
+                        on_error,
+                        progress,
+                        stop,
+                        &go_on,
+                    )
+                })?;
+                match replaced {
+                    Some(report) => return Ok(with_notices(report, &left)),
+                    // The files have gone meanwhile.
+                    None => continue,
+                }
+            }
+        }
         let edited = shared.edits.files(shared.store.corpus(corpus.name())?.id);
         if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
             break (recompressing, writing);
         }
         // The log knows files by name: what it says of a file of this name must be over before there is another one.
-        refuse_known(corpus, &listing, interrupt)?;
         drop((writing, recompressing));
         interrupt.attend(|stop| {
             recompress(
@@ -98,13 +132,12 @@ pub(crate) fn copy_from(
                 &shared.runtime.pool,
                 corpus.name(),
                 Scope::Due,
-                progress,
+                options.progress,
                 stop,
                 &|| interrupt.check(),
             )
         })?;
     };
-    refuse_known(corpus, &listing, interrupt)?;
     let mut publication = shared.store.begin_publication(corpus.name())?;
     let settings = publication.corpus().settings.clone();
     let (record, stored) = shared.stored_view(corpus.name())?;
@@ -113,8 +146,8 @@ pub(crate) fn copy_from(
         ingest(
             listing,
             &settings,
-            on_error,
-            progress,
+            options.on_error,
+            options.progress,
             Means {
                 stop,
                 devices: Some(&shared.runtime.devices),
@@ -140,20 +173,40 @@ pub(crate) fn copy_from(
         Ok(shared.store.log_position())
     })?;
     drop((writing, recompressing));
-    Ok(report)
+    Ok(with_notices(report, &left))
 }
 
-/// Makes sure that no source has the name of a file.
-fn refuse_known(corpus: &Corpus, listing: &Listing, interrupt: &Interrupt) -> Result<()> {
+/// A report that also says what is worth a word; `left` are the files that stay as they are.
+fn with_notices(mut report: Report, left: &[String]) -> Report {
+    report.notices = copy_notices::of_foreign(&report.foreign);
+    report.notices.extend(copy_notices::of_conflicts(left));
+    report
+}
+
+/// The names of sources that the corpus has already, sorted.
+fn known_names(corpus: &Corpus, listing: &Listing, interrupt: &Interrupt) -> Result<Vec<String>> {
     let snapshot = corpus.snapshot_until(interrupt)?;
-    let known = |source: &&Source| snapshot.file(&source.name).is_some();
-    match listing.sources.iter().find(known) {
-        None => Ok(()),
-        Some(source) => Err(Error::FileExists {
-            corpus: corpus.name().to_owned(),
-            file: source.name.clone(),
-            path: source.path.clone(),
-        }),
+    let names = listing.sources.iter().map(|source| &source.name);
+    let known = names.filter(|name| snapshot.file(name).is_some());
+    Ok(known.cloned().collect())
+}
+
+/// Names that an error lists beside the first.
+const NAMED_MAX: usize = 4;
+
+fn file_exists(corpus: &Corpus, listing: &Listing, known: &[String]) -> Error {
+    let source = (listing.sources.iter()).find(|source| known.first() == Some(&source.name));
+    let (file, others) = known
+        .split_first()
+        .map_or((String::new(), &[][..]), |(file, others)| {
+            (file.clone(), others)
+        });
+    Error::FileExists {
+        corpus: corpus.name().to_owned(),
+        file,
+        path: source.map(|source| source.path.clone()).unwrap_or_default(),
+        others: others.iter().take(NAMED_MAX).cloned().collect(),
+        more: others.len(),
     }
 }
 
@@ -194,7 +247,11 @@ mod tests {
     /// As a statement does it.
     fn copy(corpus: &Corpus, path: &Path, progress: &dyn Progress) -> Result<Report> {
         let interrupt = corpus.shared().runtime.interrupt();
-        copy_from(corpus, path, OnError::Stop, progress, &interrupt)
+        let options = CopyOptions {
+            progress,
+            ..CopyOptions::default()
+        };
+        copy_from(corpus, path, &options, &interrupt)
     }
 
     fn segment_files(database: &Database) -> usize {

@@ -8,6 +8,7 @@
 mod below;
 mod check;
 mod copy_from;
+mod copy_notices;
 mod copy_to;
 mod edit;
 mod export;
@@ -18,12 +19,13 @@ pub(crate) mod select;
 use std::sync::Arc;
 
 use zipfdb_sql::Plan;
-use zipfdb_sql::plan::OnError as PlanOnError;
+use zipfdb_sql::plan::{Encoding, OnConflict as PlanOnConflict, OnError as PlanOnError};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
 use crate::api::rows::Rows;
 use crate::api::session::Session;
-use crate::paths::sources::OnError;
+use crate::paths::encodings::TextEncoding;
+use crate::paths::sources::{OnConflict, OnError};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result};
 
@@ -88,17 +90,28 @@ fn execute_until(
             corpus,
             path,
             on_error,
+            on_conflict,
+            encoding,
         } => {
-            let on_error = match on_error {
-                PlanOnError::Stop => OnError::Stop,
-                PlanOnError::Skip => OnError::Skip,
+            let options = CopyOptions {
+                on_error: match on_error {
+                    PlanOnError::Stop => OnError::Stop,
+                    PlanOnError::Skip => OnError::Skip,
+                },
+                on_conflict: match on_conflict {
+                    PlanOnConflict::Error => OnConflict::Stop,
+                    PlanOnConflict::Skip => OnConflict::Skip,
+                    PlanOnConflict::Replace => OnConflict::Replace,
+                },
+                encoding: text_encoding(encoding)?,
+                progress,
             };
             let corpus = session.corpus(&corpus)?;
-            let report = copy_from(&corpus, path.as_ref(), on_error, progress, interrupt)?;
+            let report = copy_from(&corpus, path.as_ref(), &options, interrupt)?;
             for skipped in report.unreadable {
                 tracing::warn!("skipped {}: {}", skipped.path.display(), skipped.reason);
             }
-            Ok(Rows::none())
+            Ok(Rows::none().with_notices(report.notices))
         }
         Plan::CopyTo { corpus, directory } => {
             let corpus = session.corpus(&corpus)?;
@@ -181,6 +194,17 @@ fn execute_until(
             Ok(Rows::none())
         }
     }
+}
+
+fn text_encoding(encoding: Encoding) -> Result<TextEncoding> {
+    Ok(match encoding {
+        Encoding::Bytes => TextEncoding::BYTES,
+        Encoding::Auto => TextEncoding::AUTO,
+        Encoding::Named(name) => TextEncoding::named(&name).ok_or_else(|| Error::Invalid {
+            subject: "encoding".into(),
+            reason: format!("no such encoding '{name}'"),
+        })?,
+    })
 }
 
 fn stored_tokenizer(tokenizer: zipfdb_sql::plan::Tokenizer) -> Tokenizer {

@@ -13,7 +13,9 @@ mod read;
 mod texts;
 
 use crate::answer::cost::construction_costs;
-use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Unreadable};
+use crate::notice::Notice;
+use crate::paths::encodings::ForeignText;
+use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Source, Unreadable};
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
 use crate::runtime::memory::reserved;
@@ -25,8 +27,8 @@ use rayon::prelude::*;
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use texts::Texts;
-pub use texts::ViewTexts;
+pub(crate) use texts::SourceTexts;
+pub use texts::{OpenText, Texts, ViewTexts};
 use zipfdb_kernels::{Constructed, Parameters, Stage, construct_observed, gpu};
 use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
@@ -87,6 +89,10 @@ pub struct Report {
     pub segments: Vec<SegmentInfo>,
     /// What was left out, by path.
     pub unreadable: Vec<Unreadable>,
+    /// What else is to be said of the files.
+    pub notices: Vec<Notice>,
+    /// Those that are not UTF-8 and were taken as they are.
+    pub(crate) foreign: Vec<(Source, ForeignText)>,
     /// Where the time went.
     pub times: Times,
 }
@@ -149,15 +155,17 @@ fn ingest_within<'a>(
             more: listing.unreadable.len() - 1,
         });
     }
+    let texts = SourceTexts::new(listing.sources, listing.encoding);
     let mut report = make_segments(
         limits,
-        &listing.sources,
+        &texts,
         settings,
         on_error,
         progress,
         means.into(),
         publish,
     )?;
+    report.foreign = texts.foreign();
     report.unreadable.extend(listing.unreadable);
     report
         .unreadable
@@ -172,11 +180,11 @@ fn ingest_within<'a>(
 pub fn ingest_texts<'a>(
     texts: &dyn Texts,
     settings: &CorpusSettings,
+    on_error: OnError,
     progress: &dyn Progress,
     means: impl Into<Means<'a>>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
-    let on_error = OnError::Stop;
     make_segments(
         limits(settings),
         texts,

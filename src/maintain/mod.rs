@@ -5,3 +5,4 @@ pub(crate) mod failures;
 pub(crate) mod ingest;
 pub(crate) mod recompress;
 pub(crate) mod repair;
+pub(crate) mod replace;

@@ -20,6 +20,7 @@ use crate::api::core::Core;
 use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts};
 use crate::overlay::edits::Base;
 use crate::overlay::{Overlay, StoredFiles};
+use crate::paths::sources::OnError;
 use crate::tokenize::UNICODE_VERSION;
 use crate::{Error, Progress, Result};
 
@@ -53,7 +54,7 @@ const TIER_SEGMENTS_MAX: usize = 4;
 const TIER_FACTOR: u64 = 4;
 
 /// The sizes of files as they are in a view, which is what new segments will have.
-struct ViewFiles<'a>(&'a CorpusView);
+pub(super) struct ViewFiles<'a>(pub(super) &'a CorpusView);
 
 impl StoredFiles for ViewFiles<'_> {
     fn bytes(&self, file: &str) -> Option<u64> {
@@ -100,7 +101,7 @@ pub(crate) fn recompress(
     let replaced: Vec<u64> = match scope {
         Scope::All if !is_edited && is_one_copy(&record, &stored) => Vec::new(),
         Scope::All => record.segments.clone(),
-        Scope::Due => due(&record, &view)?,
+        Scope::Due => due(&record, &view, std::iter::empty())?,
     };
     // Edits that cancel each other out are merged too: what the log says of their files must be over.
     if replaced.is_empty() && !is_edited && !is_pending {
@@ -125,7 +126,8 @@ pub(crate) fn recompress(
     let bytes = texts.total_bytes();
     let meter = (core.runtime.underway).begin(record.id, &replaced, bytes, progress);
     let report = pool.install(|| {
-        ingest_texts(&texts, &record.settings, &meter, means, &mut |segment| {
+        let (settings, on_error) = (&record.settings, OnError::Stop);
+        ingest_texts(&texts, settings, on_error, &meter, means, &mut |segment| {
             let info = write(core, &mut publication, &segment)?;
             segments.push(info.segment_id);
             Ok(info)
@@ -193,8 +195,12 @@ fn is_one_copy(record: &CorpusRecord, stored: &StoredView) -> bool {
         && headers.last().is_none_or(|header| header.publication_last)
 }
 
-/// The segments that are to be replaced.
-fn due(record: &CorpusRecord, view: &CorpusView) -> Result<Vec<u64>> {
+/// The segments that are to be replaced, if files of these names go beside what is edited.
+pub(super) fn due<'a>(
+    record: &CorpusRecord,
+    view: &'a CorpusView,
+    going: impl Iterator<Item = &'a str>,
+) -> Result<Vec<u64>> {
     let stored = view.stored();
     let sizes: Vec<u64> = (stored.segments().iter())
         .map(|segment| segment.text_bytes())
@@ -202,7 +208,7 @@ fn due(record: &CorpusRecord, view: &CorpusView) -> Result<Vec<u64>> {
     let mut chosen: BTreeSet<usize> = BTreeSet::new();
     // What is to be written again: the edited files, and the others of their segments.
     let mut bytes = 0;
-    for (name, _) in view.overlay().files() {
+    for name in view.overlay().files().map(|(name, _)| &**name).chain(going) {
         match stored.find_file(name) {
             Some(file) => chosen.extend(stored.segments_of(file)),
             None => {
@@ -249,7 +255,7 @@ fn close(stored: &StoredView, chosen: &mut BTreeSet<usize>) -> Result<()> {
 }
 
 /// The files that new segments are to hold: those in the replaced ones, and those that no segment has.
-fn files_of(view: &CorpusView, replaced: &[u64]) -> Result<Vec<u32>> {
+pub(super) fn files_of(view: &CorpusView, replaced: &[u64]) -> Result<Vec<u32>> {
     let stored = view.stored();
     let mut is_kept = vec![false; view.files().len()];
     for (index, segment) in stored.segments().iter().enumerate() {

@@ -3,6 +3,8 @@
 //! Invariant: nothing here is created, and no file is opened. What is found holds as long as nobody moves directories or
 //! links meanwhile; writing below a directory that others can write to is the business of `execute/below.rs`.
 
+pub(crate) mod encodings;
+pub(crate) mod escaped;
 pub(crate) mod renamed;
 pub(crate) mod sources;
 pub(crate) mod streams;

@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use std::path::{Component, Path};
 
 use crate::overlay::check_name;
+use crate::paths::escaped::restored;
 
 /// The directory, at the top of what is written, of files whose names cannot be paths.
 pub(crate) const DIRECTORY: &str = "zipfdb-names";
@@ -56,10 +57,15 @@ fn is_path(name: &str) -> bool {
     let is_part = |part: &str| {
         let mut components = Path::new(part).components();
         let normal = components.next() == Some(Component::Normal(part.as_ref()));
-        normal && components.next().is_none() && part.len() <= PART_SIZE_MAX && !part.contains('\0')
+        normal
+            && components.next().is_none()
+            && restored(part).len() <= PART_SIZE_MAX
+            && !part.contains('\0')
     };
     let mut parts = name.split('/');
-    name.len() <= PATH_SIZE_MAX
+    let separators = name.matches('/').count();
+    let size = (parts.clone()).fold(separators, |size, part| size + restored(part).len());
+    size <= PATH_SIZE_MAX
         && parts.clone().all(is_part)
         && (parts.next()).is_none_or(|first| !first.eq_ignore_ascii_case(DIRECTORY))
 }

@@ -2,12 +2,16 @@
 //!
 //! Nothing is read here but directories, the names of files that COPY wrote under other ones (`renamed.rs`), and a byte of
 //! files that claim to be empty. The invariant: names are UTF-8 with `/` between directories, sorted, and no two are
-//! equal. What cannot become a file of a corpus is reported with its reason, never silently left out.
+//! equal; what is not UTF-8 is escaped (`escaped.rs`). What cannot become a file of a corpus is reported with its reason,
+//! never silently left out.
 
-use crate::paths::{database_around, is_database, renamed, streams};
+use crate::overlay::check_name;
+use crate::paths::encodings::{Decoding, MARK_SIZE_MAX, TextEncoding};
+use crate::paths::{database_around, escaped, is_database, renamed, streams};
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 use glob::{MatchOptions, Pattern};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -25,6 +29,8 @@ pub struct Source {
     pub path: PathBuf,
     /// Its size when it was listed, or [`SIZE_UNKNOWN`].
     pub bytes: u64,
+    /// How it is decoded, if it is and that is known before it is read.
+    pub(crate) decoding: Option<Decoding>,
 }
 
 /// The size of a file that is read to its end, wherever that is: of pipes, devices, and of files as in `/proc` that
@@ -39,6 +45,18 @@ pub enum OnError {
     Stop,
     /// Leave them out and report them.
     Skip,
+}
+
+/// What to do about files whose names the corpus has already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnConflict {
+    /// Copy nothing.
+    #[default]
+    Stop,
+    /// Leave the files of the corpus as they are.
+    Skip,
+    /// Put the new files in their place. The segments that hold them are written again, and the report counts all files in them.
+    Replace,
 }
 
 /// A path that cannot be copied into a corpus.
@@ -57,6 +75,8 @@ pub struct Listing {
     pub sources: Vec<Source>,
     /// What else was there, by path.
     pub unreadable: Vec<Unreadable>,
+    /// What the files are read in.
+    pub encoding: TextEncoding,
 }
 
 /// Most symbolic links to directories that one listing follows: links that cross can make a few directories look like
@@ -96,15 +116,16 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
         Ok(metadata) => {
             refuse_database(path, database)?;
             let name = path.file_name().unwrap_or(path.as_os_str());
-            match name.to_str() {
+            match name_of_part(name) {
                 Some(name) if streams::is_stream(metadata.file_type()) => {
                     walk.listing.sources.push(Source {
-                        name: name.to_owned(),
+                        name: name.into_owned(),
                         path: path.to_owned(),
                         bytes: SIZE_UNKNOWN,
+                        decoding: None,
                     });
                 }
-                Some(name) => walk.file(name.to_owned(), path.to_owned(), &metadata),
+                Some(name) => walk.file(name.into_owned(), path.to_owned(), &metadata),
                 None => walk.refuse(path.to_owned(), NOT_UTF8),
             }
         }
@@ -131,6 +152,41 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
 }
 
 impl Listing {
+    /// Has the files read in an encoding, and finds out how each is decoded. One that can be read only once tells that when it
+    /// is read.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub(crate) fn read_in(mut self, encoding: TextEncoding, stop: &AtomicBool) -> Result<Listing> {
+        self.encoding = encoding;
+        if encoding == TextEncoding::BYTES {
+            return Ok(self);
+        }
+        let sources = std::mem::take(&mut self.sources);
+        for mut source in sources {
+            check(stop)?;
+            // What cannot be opened says so when it is read.
+            if source.bytes != SIZE_UNKNOWN
+                && let Ok(beginning) = beginning(&source.path)
+            {
+                match encoding.decoding(&beginning) {
+                    Ok(decoding) => source.decoding = decoding,
+                    Err(reason) => {
+                        self.unreadable.push(Unreadable {
+                            path: source.path,
+                            reason: reason.to_owned(),
+                        });
+                        continue;
+                    }
+                }
+            }
+            self.sources.push(source);
+        }
+        self.unreadable
+            .sort_unstable_by(|left, right| left.path.cmp(&right.path));
+        Ok(self)
+    }
+
     /// Gives files that were written under other names below `top` their own again.
     fn restore_names(&mut self, top: &Path) {
         let all: HashSet<String> = (self.sources.iter())
@@ -196,7 +252,20 @@ fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
     }
 }
 
-const NOT_UTF8: &str = "its name is not UTF-8";
+const NOT_UTF8: &str = "its name is not Unicode";
+
+/// The name that a part of a path has in a corpus. Where paths are not bytes, those that are not Unicode have none.
+fn name_of_part(part: &OsStr) -> Option<Cow<'_, str>> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        Some(escaped::escaped(part.as_bytes()))
+    }
+    #[cfg(not(unix))]
+    {
+        part.to_str().map(Cow::Borrowed)
+    }
+}
 
 fn is_glob(component: &OsStr) -> bool {
     component
@@ -333,6 +402,15 @@ impl ListedDirectory {
     }
 }
 
+/// The first bytes of a file, as many as a byte order mark may have.
+fn beginning(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?
+        .take(MARK_SIZE_MAX as u64)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Whether a file that claims to be empty is not. One that cannot be opened says so when it is read.
 fn has_bytes(path: &Path) -> bool {
     match streams::open_to_read(path).and_then(|mut file| file.read(&mut [0])) {
@@ -373,13 +451,13 @@ impl Walk {
 
     fn entry(&mut self, directory: &ListedDirectory, entry: &fs::DirEntry, filter: &NameFilter) {
         let path = entry.path();
-        let last = entry.file_name();
-        let Some(last) = last.to_str() else {
+        let file_name = entry.file_name();
+        let Some(last) = name_of_part(&file_name) else {
             return self.refuse(path, NOT_UTF8);
         };
         let name = format!("{}{last}", directory.prefix);
         let wants_file = filter.wants_file(&name);
-        let wants_directory = filter.wants_directory(directory.depth, last);
+        let wants_directory = filter.wants_directory(directory.depth, &last);
         if !wants_file && !wants_directory {
             return;
         }
@@ -411,7 +489,7 @@ impl Walk {
                 Err(error) => return self.refuse(path, error.to_string()),
             }
         } else {
-            directory.real.path.join(last)
+            directory.real.path.join(&file_name)
         };
         if self.database.as_ref() == Some(&real) {
             return;
@@ -432,12 +510,19 @@ impl Walk {
     }
 
     fn file(&mut self, name: String, path: PathBuf, metadata: &fs::Metadata) {
-        if metadata.is_file() {
+        if let Err(fault) = check_name(&name) {
+            self.refuse(path, fault.to_string());
+        } else if metadata.is_file() {
             let bytes = match metadata.len() {
                 0 if has_bytes(&path) => SIZE_UNKNOWN,
                 bytes => bytes,
             };
-            self.listing.sources.push(Source { name, path, bytes });
+            self.listing.sources.push(Source {
+                name,
+                path,
+                bytes,
+                decoding: None,
+            });
         } else {
             self.refuse(path, "not a regular file");
         }
@@ -658,18 +743,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_file_with_a_utf8_name_is_reported() {
+    fn what_is_not_a_file_is_reported() {
         let top = tree(&["a"]);
-        fs::write(top.path().join(OsStr::from_bytes(b"b\xff")), "").unwrap();
         let _socket = UnixListener::bind(top.path().join("socket")).unwrap();
         let listing = list_sources(top.path(), None, &NEVER).unwrap();
         assert_eq!(listing.sources.len(), 1);
         assert_eq!(
             refused(top.path()),
-            [
-                ("b\u{fffd}".to_owned(), NOT_UTF8.to_owned()),
-                ("socket".to_owned(), "not a regular file".to_owned()),
-            ]
+            [("socket".to_owned(), "not a regular file".to_owned())]
         );
+    }
+
+    #[test]
+    fn names_that_are_not_utf8_are_escaped() {
+        let top = tree(&["a"]);
+        let directory = top.path().join(OsStr::from_bytes(b"d\xe9"));
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join(OsStr::from_bytes(b"b\xff")), "").unwrap();
+        fs::write(directory.join("x\\xff"), "").unwrap();
+        let listing = list_sources(top.path(), None, &NEVER).unwrap();
+        assert_eq!(listing.unreadable, []);
+        let names: Vec<&str> = (listing.sources.iter())
+            .map(|source| source.name.as_str())
+            .collect();
+        assert_eq!(names, ["a", "d\\xe9/b\\xff", "d\\xe9/x\\x5cxff"]);
+        let glob = list_sources(&top.path().join("d*/b*"), None, &NEVER).unwrap();
+        assert_eq!(glob.sources.len(), 1);
     }
 }

@@ -361,7 +361,7 @@ impl Place<'_> {
                     match self.first().as_str() {
                         "CREATE" => &["recompress_threshold", "segment_size", "tokenizer"],
                         "ALTER" => &["recompress_threshold", "segment_size"],
-                        _ => &["format", "on_error"],
+                        _ => &["encoding", "format", "on_conflict", "on_error"],
                     },
                     " = ",
                 );

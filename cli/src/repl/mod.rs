@@ -219,6 +219,7 @@ impl<W: Output> Repl<'_, W> {
         });
         match imported {
             Ok(report) => {
+                report.notices.iter().for_each(message::notice);
                 message::note(&format!(
                     "{}, {}, {}",
                     counted(report.files, "file"),

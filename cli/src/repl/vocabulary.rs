@@ -190,9 +190,11 @@ pub const VALUES: &[(&str, &[&str])] = &[
     ("batch_window", &["0", "100us", "1ms"]),
     ("device", &["auto", "cpu", "cuda"]),
     ("durability", &["full", "normal", "off"]),
+    ("encoding", &["auto", "bytes", "latin-1", "utf-16", "utf-8"]),
     ("format", &["csv", "json", "jsonl", "tsv"]),
     ("gpu_memory_limit", &["auto", "8GiB", "64GiB"]),
     ("memory_limit", &["auto", "256MiB", "1GiB", "4GiB"]),
+    ("on_conflict", &["error", "replace", "skip"]),
     ("on_error", &["skip", "stop"]),
     ("recompress_threshold", &["64MiB", "256MiB", "1GiB"]),
     ("segment_size", &["64MiB", "256MiB", "1GiB"]),
@@ -317,7 +319,9 @@ mod tests {
                     // They are options of COPY, which would need files, and of changes.
                     // Not every machine has a GPU.
                     "device" if *value == "cuda" => continue,
-                    "format" | "on_error" | "recompress_threshold" => continue,
+                    "encoding" | "format" | "on_conflict" | "on_error" | "recompress_threshold" => {
+                        continue;
+                    }
                     _ => format!("SET {name} = '{value}'"),
                 };
                 database.execute(&sql).unwrap();

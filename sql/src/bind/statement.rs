@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{Binder, is_corpus_name};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
-use crate::plan::{CopyFormat, OnError, Plan, Tokenizer};
+use crate::plan::{CopyFormat, Encoding, OnConflict, OnError, Plan, Tokenizer};
 use crate::suggest::did_you_mean;
 use crate::syntax::{Name, Operand, OptionSetting, Select};
 use crate::value::Value;
@@ -191,31 +191,81 @@ impl Binder<'_> {
         path: &Operand,
         options: &[OptionSetting],
     ) -> Result<Plan> {
-        let mut on_error = OnError::default();
         let corpus = self.corpus(&corpus.text, corpus.at)?;
+        let (mut on_error, mut on_conflict) = (OnError::default(), OnConflict::default());
+        let mut encoding = Encoding::default();
         for OptionSetting { key, value } in options {
-            if !key.text.eq_ignore_ascii_case("on_error") {
-                return Err(self.no_such_option(key, &["on_error"]));
-            }
-            let chosen = self.text(value, "on_error")?;
-            on_error = match chosen.to_ascii_lowercase().as_str() {
-                "stop" => OnError::Stop,
-                "skip" => OnError::Skip,
-                _ => {
-                    return Err(Error::OutOfRange {
-                        at: self.source.at(value.at),
-                        what: "on_error".to_owned(),
-                        bounds: "'stop' or 'skip'".to_owned(),
-                        found: format!("'{}'", shorten(&chosen)),
-                        hint: Hint::NONE,
-                    });
+            match key.text.to_ascii_lowercase().as_str() {
+                "on_error" => {
+                    let choices = [("stop", OnError::Stop), ("skip", OnError::Skip)];
+                    on_error = self.choice(value, "on_error", "'stop' or 'skip'", &choices)?;
                 }
-            };
+                "on_conflict" => {
+                    let choices = [
+                        ("error", OnConflict::Error),
+                        ("skip", OnConflict::Skip),
+                        ("replace", OnConflict::Replace),
+                    ];
+                    let bounds = "'error', 'skip' or 'replace'";
+                    on_conflict = self.choice(value, "on_conflict", bounds, &choices)?;
+                }
+                "encoding" => encoding = self.encoding(value)?,
+                _ => {
+                    let options = ["on_error", "on_conflict", "encoding"];
+                    return Err(self.no_such_option(key, &options));
+                }
+            }
         }
         Ok(Plan::CopyFrom {
             corpus,
             path: self.path(path, "the path")?,
             on_error,
+            on_conflict,
+            encoding,
+        })
+    }
+
+    /// One of a few words, in any case.
+    fn choice<T: Copy>(
+        &self,
+        operand: &Operand,
+        what: &str,
+        bounds: &str,
+        choices: &[(&str, T)],
+    ) -> Result<T> {
+        let chosen = self.text(operand, what)?;
+        let mut named = choices.iter();
+        let found = named.find(|(name, _)| name.eq_ignore_ascii_case(&chosen));
+        found
+            .map(|(_, choice)| *choice)
+            .ok_or_else(|| Error::OutOfRange {
+                at: self.source.at(operand.at),
+                what: what.to_owned(),
+                bounds: bounds.to_owned(),
+                found: format!("'{}'", shorten(&chosen)),
+                hint: Hint::NONE,
+            })
+    }
+
+    /// What the bytes of files mean.
+    fn encoding(&self, operand: &Operand) -> Result<Encoding> {
+        let name = self.text(operand, "the encoding")?;
+        let label = name.trim().to_ascii_lowercase();
+        Ok(match label.as_str() {
+            "bytes" => Encoding::Bytes,
+            "auto" => Encoding::Auto,
+            _ if is_encoding(&label) => Encoding::Named(label),
+            _ => {
+                let names = [
+                    "bytes", "auto", "utf-8", "utf-16", "utf-16le", "utf-16be", "latin-1",
+                ];
+                let hint = did_you_mean(
+                    &name,
+                    &names,
+                    "encodings are those of the Encoding Standard, such as",
+                );
+                return Err(self.no_such(operand.at, NameKind::Encoding, &name, hint));
+            }
         })
     }
 
@@ -245,7 +295,8 @@ impl Binder<'_> {
             })?);
         }
         let extension = Path::new(&path).extension().and_then(|name| name.to_str());
-        let format = chosen.or_else(|| find(extension?));
+        let standard_output = (path == "-").then_some(CopyFormat::Csv);
+        let format = chosen.or_else(|| find(extension?)).or(standard_output);
         let Some(format) = format else {
             let message = "the file's extension does not tell its format";
             let hint = Hint::new("add `WITH (format = 'csv')`; formats are csv, tsv, json, jsonl");
@@ -257,6 +308,12 @@ impl Binder<'_> {
             format,
         })
     }
+}
+
+/// Whether a name in lower case is one of an encoding.
+fn is_encoding(label: &str) -> bool {
+    matches!(label, "utf16" | "latin-1")
+        || encoding_rs::Encoding::for_label_no_replacement(label.as_bytes()).is_some()
 }
 
 /// Reads `64MiB`, `512 KiB`, `1000`: a whole number and perhaps a unit, whose case does not matter.

@@ -30,10 +30,13 @@ pub(crate) fn export(mut rows: Rows, target: ExportFile, format: CopyFormat) -> 
     let failed = |error| target.failed(error);
     let mut writer = Writer::new(Buffer::new(&target), format, names);
     let mut count = 0;
+    // A query that fails at once writes nothing, also into a pipe.
+    let mut batch = rows.next_batch(BATCH_ROWS)?;
     writer.begin().map_err(failed)?;
-    while let Some(batch) = rows.next_batch(BATCH_ROWS)? {
-        writer.batch(&batch).map_err(failed)?;
-        count += batch.len() as u64;
+    while let Some(found) = batch {
+        writer.batch(&found).map_err(failed)?;
+        count += found.len() as u64;
+        batch = rows.next_batch(BATCH_ROWS)?;
     }
     let mut written = writer.end().map_err(failed)?;
     written.flush().map_err(failed)?;

@@ -2,7 +2,8 @@
 //!
 //! Invariant: under the name of a regular file is either what was there before or the whole answer, on disk: it is written
 //! beside, synced and renamed, and removed when anything fails. A symbolic link stays and leads to the new file, which
-//! has mode and owner of the one it replaces. What is no regular file is written into. Nothing goes into a database.
+//! has mode and owner of the one it replaces. What is no regular file, and standard output, is written into. Nothing goes
+//! into a database.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -32,7 +33,15 @@ enum TargetKind {
     },
     /// A pipe or device, or what a descriptor of the process leads to.
     Stream(File),
+    /// Standard output of the process, which others write to as well: what was written before stays before.
+    StandardOutput(File),
 }
+
+/// The path that means standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Most bytes that a pipe takes at once, if it takes any.
+const PIPE_BYTES: usize = 4096;
 
 impl ExportFile {
     /// Opens what `path` means; `own` is the directory of the database, if it has one. Waits for somebody to read a pipe.
@@ -49,6 +58,14 @@ impl ExportFile {
             path: path.to_path_buf(),
             source,
         };
+        if path.as_os_str() == STANDARD_OUTPUT {
+            let file = standard_output().map_err(failed)?;
+            return Ok(ExportFile {
+                path: path.to_path_buf(),
+                kind: TargetKind::StandardOutput(file),
+                interrupt: interrupt.clone(),
+            });
+        }
         refuse_database(path, own)?;
         let found = match fs::metadata(path) {
             Ok(found) => Some(found),
@@ -136,9 +153,11 @@ impl ExportFile {
 
 impl Write for &ExportFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut file = match &self.kind {
+        let (mut file, bytes) = match &self.kind {
             TargetKind::Beside { file, .. } => return file.as_file().write(bytes),
-            TargetKind::Stream(file) => file,
+            TargetKind::Stream(file) => (file, bytes),
+            // It waits for its reader: not with more than fits.
+            TargetKind::StandardOutput(file) => (file, &bytes[..bytes.len().min(PIPE_BYTES)]),
         };
         loop {
             match streams::wait_to_write(file).and_then(|()| file.write(bytes)) {
@@ -153,6 +172,18 @@ impl Write for &ExportFile {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+#[cfg(unix)]
+fn standard_output() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
+}
+
+#[cfg(windows)]
+fn standard_output() -> io::Result<File> {
+    use std::os::windows::io::AsHandle;
+    Ok(io::stdout().as_handle().try_clone_to_owned()?.into())
 }
 
 /// Whether a path names a descriptor of the process: what that leads to is never replaced.

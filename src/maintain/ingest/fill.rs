@@ -260,7 +260,8 @@ impl<'a> Filling<'a> {
     fn fail(&self, number: usize, failure: Failure) {
         let path = self.texts.path(failure.source);
         let mut arrivals = self.arrivals.lock();
-        if self.on_error == OnError::Skip && !failure.is_partly_read {
+        let may_be_left_out = self.texts.may_be_left_out(failure.source);
+        if self.on_error == OnError::Skip && !failure.is_partly_read && may_be_left_out {
             let reason = failure.error.to_string();
             arrivals.unreadable.push(Unreadable { path, reason });
             return;

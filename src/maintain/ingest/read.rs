@@ -222,7 +222,9 @@ impl<'a> Opened<'a> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::texts::SourceTexts;
     use super::*;
+    use crate::paths::encodings::TextEncoding;
     use crate::paths::sources::Source;
     use std::fs::{self, File};
     use std::path::PathBuf;
@@ -236,6 +238,7 @@ mod tests {
             name: name.to_owned(),
             path,
             bytes: content.len() as u64,
+            decoding: None,
         }
     }
 
@@ -243,7 +246,8 @@ mod tests {
     fn failure_after(change: impl Fn(&Source)) -> Failure {
         let top = TempDir::new().unwrap();
         let sources = vec![source(&top, "file", &b"some words ".repeat(1000))];
-        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
+        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000);
         let mut text = Vec::new();
         for _ in 0..2 {
             assert!(reader.next(&mut text, &NEVER).is_ok());
@@ -338,7 +342,8 @@ mod tests {
             source(&top, "d", &b"x".repeat(999)),
             source(&top, "e", b"yy"),
         ];
-        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
+        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000);
         let mut text = Vec::new();
         let mut chunks = Vec::new();
         let mut read = Vec::new();
@@ -368,7 +373,8 @@ mod tests {
         let top = TempDir::new().unwrap();
         let content = [&b"x".repeat(10_000)[..], &b" y".repeat(9000)].concat();
         let sources = vec![source(&top, "file", &content)];
-        let mut reader = Reader::new(&sources, Tokenizer::Unicode, 1000);
+        let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
+        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000);
         let mut text = Vec::new();
         assert!(reader.next(&mut text, &NEVER).is_ok());
         assert!(text.len() > 10_000 && text.len() < content.len());

@@ -1,16 +1,20 @@
-//! Where texts come from: files of the operating system, or of a corpus.
+//! Where texts come from: files of the operating system, decoded if they are to be, or files of a corpus.
 //!
 //! The invariant: a text that is not the same from its listing to the end of its reading is an error, so a segment never
 //! holds a mixture of versions.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
+
 use crate::answer::CorpusView;
+use crate::paths::encodings::{Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding};
 use crate::paths::sources::{SIZE_UNKNOWN, Source};
 use crate::paths::streams;
 
@@ -26,6 +30,10 @@ pub trait Texts: Sync {
     fn path(&self, text: usize) -> PathBuf;
     /// Opens it.
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>>;
+    /// Whether it may be left out if it cannot be read and that is allowed: files of a corpus may not.
+    fn may_be_left_out(&self, _text: usize) -> bool {
+        false
+    }
 }
 
 /// A text that is read from its start to its end.
@@ -34,25 +42,35 @@ pub trait OpenText: Read + Send {
     fn finish(&self) -> io::Result<()>;
 }
 
-impl Texts for Vec<Source> {
-    fn len(&self) -> usize {
-        Vec::len(self)
+/// Files of the operating system.
+pub struct SourceTexts {
+    sources: Vec<Source>,
+    encoding: TextEncoding,
+    /// Which are not UTF-8, of those that are taken as they are.
+    foreign: Mutex<BTreeMap<usize, ForeignText>>,
+}
+
+impl SourceTexts {
+    /// These files, read in an encoding.
+    pub fn new(sources: Vec<Source>, encoding: TextEncoding) -> SourceTexts {
+        SourceTexts {
+            sources,
+            encoding,
+            foreign: Mutex::default(),
+        }
     }
 
-    fn name(&self, text: usize) -> &str {
-        &self[text].name
+    /// The files that were read to their ends, are not UTF-8, and were taken as they are; in order.
+    pub fn foreign(&self) -> Vec<(Source, ForeignText)> {
+        let foreign = self.foreign.lock();
+        (foreign.iter())
+            .map(|(&text, &kind)| (self.sources[text].clone(), kind))
+            .collect()
     }
 
-    fn bytes(&self, text: usize) -> u64 {
-        self[text].bytes
-    }
-
-    fn path(&self, text: usize) -> PathBuf {
-        self[text].path.clone()
-    }
-
-    fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
-        let source = &self[text];
+    /// Opens a file as its bytes are.
+    fn open_bytes(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
+        let source = &self.sources[text];
         if source.bytes == SIZE_UNKNOWN {
             return Ok(Box::new(Stream(streams::open_to_read(&source.path)?)));
         }
@@ -66,6 +84,160 @@ impl Texts for Vec<Source> {
             bytes: source.bytes,
             modified: metadata.modified()?,
         }))
+    }
+}
+
+impl Texts for SourceTexts {
+    fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    fn name(&self, text: usize) -> &str {
+        &self.sources[text].name
+    }
+
+    fn bytes(&self, text: usize) -> u64 {
+        let source = &self.sources[text];
+        match source.decoding {
+            Some(decoding) if !decoding.keeps_size() => SIZE_UNKNOWN,
+            _ => source.bytes,
+        }
+    }
+
+    fn path(&self, text: usize) -> PathBuf {
+        self.sources[text].path.clone()
+    }
+
+    fn may_be_left_out(&self, _text: usize) -> bool {
+        true
+    }
+
+    fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
+        let source = &self.sources[text];
+        let opened = self.open_bytes(text)?;
+        if let Some(decoding) = source.decoding {
+            return Ok(Box::new(Decoded::new(opened, decoding)));
+        }
+        let watched = Watched {
+            opened,
+            watch: EncodingWatch::default(),
+            text,
+            foreign: &self.foreign,
+        };
+        // How a file is decoded was found when it was listed, but for those that are read only once.
+        Ok(match self.encoding {
+            TextEncoding::BYTES => Box::new(watched),
+            encoding if source.bytes == SIZE_UNKNOWN => Box::new(Begun {
+                encoding,
+                beginning: Vec::new(),
+                state: BegunState::Beginning(watched),
+            }),
+            _ => Box::new(watched),
+        })
+    }
+}
+
+/// A text that is looked at while it is read.
+struct Watched<'a> {
+    opened: Box<dyn OpenText + 'a>,
+    watch: EncodingWatch,
+    text: usize,
+    foreign: &'a Mutex<BTreeMap<usize, ForeignText>>,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.opened.read(buffer)?;
+        self.watch.see(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+impl OpenText for Watched<'_> {
+    fn finish(&self) -> io::Result<()> {
+        if let Some(kind) = self.watch.verdict() {
+            self.foreign.lock().insert(self.text, kind);
+        }
+        self.opened.finish()
+    }
+}
+
+/// A text whose beginning tells how it is decoded.
+struct Begun<'a> {
+    encoding: TextEncoding,
+    beginning: Vec<u8>,
+    state: BegunState<'a>,
+}
+
+/// The beginning that was read, and the rest.
+type Continued<R> = io::Chain<Cursor<Vec<u8>>, R>;
+
+enum BegunState<'a> {
+    Beginning(Watched<'a>),
+    Plain(Continued<Watched<'a>>),
+    Decoded(Decoded<Continued<Box<dyn OpenText + 'a>>>),
+    /// It has failed.
+    Nothing,
+}
+
+impl Begun<'_> {
+    /// Reads the beginning, and settles how the text is decoded.
+    fn begin(&mut self) -> io::Result<()> {
+        let BegunState::Beginning(watched) = &mut self.state else {
+            return Ok(());
+        };
+        while self.beginning.len() < MARK_SIZE_MAX {
+            let mut buffer = [0; MARK_SIZE_MAX];
+            let missing = MARK_SIZE_MAX - self.beginning.len();
+            let count = watched.read(&mut buffer[..missing])?;
+            if count == 0 {
+                break;
+            }
+            self.beginning.extend_from_slice(&buffer[..count]);
+        }
+        let decoding = self.encoding.decoding(&self.beginning);
+        let decoding =
+            decoding.map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))?;
+        let beginning = Cursor::new(std::mem::take(&mut self.beginning));
+        let BegunState::Beginning(watched) =
+            std::mem::replace(&mut self.state, BegunState::Nothing)
+        else {
+            return Ok(());
+        };
+        self.state = match decoding {
+            Some(decoding) => {
+                BegunState::Decoded(Decoded::new(beginning.chain(watched.opened), decoding))
+            }
+            None => BegunState::Plain(beginning.chain(watched)),
+        };
+        Ok(())
+    }
+}
+
+impl Read for Begun<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.begin()?;
+        match &mut self.state {
+            BegunState::Plain(plain) => plain.read(buffer),
+            BegunState::Decoded(decoded) => decoded.read(buffer),
+            BegunState::Beginning(_) | BegunState::Nothing => Ok(0),
+        }
+    }
+}
+
+impl OpenText for Begun<'_> {
+    fn finish(&self) -> io::Result<()> {
+        match &self.state {
+            BegunState::Plain(plain) => plain.get_ref().1.finish(),
+            BegunState::Decoded(decoded) => decoded.source().get_ref().1.finish(),
+            BegunState::Beginning(_) | BegunState::Nothing => Ok(()),
+        }
+    }
+}
+
+impl<'a> OpenText for Decoded<Box<dyn OpenText + 'a>> {
+    fn finish(&self) -> io::Result<()> {
+        self.source().finish()
     }
 }
 

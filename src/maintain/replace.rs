@@ -1,0 +1,203 @@
+//! Files of the operating system in place of files of a corpus, in one step.
+//!
+//! The invariant: readers see all old files or all new ones. The segments that hold replaced files are written again without
+//! them, as a recompression would, together with the new files; edits that stand in the log are merged on the way. It is the
+//! writer's turn all the while, so no edit is made of a text that goes.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::answer::CorpusView;
+use crate::api::core::Core;
+use crate::maintain::ingest::{
+    Means, OpenText, Report, SourceTexts, Texts, ViewTexts, ingest_texts,
+};
+use crate::maintain::recompress::{ViewFiles, due, files_of, write};
+use crate::overlay::Overlay;
+use crate::overlay::edits::Base;
+use crate::paths::sources::{Listing, OnError, Unreadable};
+use crate::{Error, Progress, Result};
+
+/// Puts all files of a listing into a corpus, in place of those that have their names; none if no file has. A file that is
+/// there stays if the one that is to replace it cannot be read and may be left out.
+///
+/// The caller is no thread of the database's pool: it waits for its turns. `go_on` says whether it is to go on, and is asked
+/// wherever it waits; `stop` is set when it is not.
+///
+/// # Errors
+/// As [`crate::maintain::ingest::ingest`], if a segment is damaged, the disk is full, the corpus was dropped, or that of
+/// `go_on`: nothing has changed then.
+pub(crate) fn replace(
+    core: &Core,
+    corpus: &str,
+    listing: &Listing,
+    on_error: OnError,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<Option<Report>> {
+    if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
+        return Err(Error::Unreadable {
+            path: first.path.clone(),
+            reason: first.reason.clone(),
+            more: listing.unreadable.len() - 1,
+        });
+    }
+    let pool = &core.runtime.pool;
+    let _one = core.runtime.recompressing.wait_while(go_on)?;
+    let turn = core.runtime.writing.wait_while(go_on)?;
+    let (record, stored) = core.stored_view(corpus)?;
+    let overlay = core.edits.tip(record.id);
+    let overlay = overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into()));
+    let position = core.store.log_position();
+    let tokenizer = record.settings.tokenizer;
+    let view = pool.install(|| CorpusView::new(stored, overlay, tokenizer, stop))?;
+    let view = Arc::new(view);
+
+    let is_replacement = |name: &str| view.find_file(name).is_some();
+    if !(listing.sources.iter()).any(|source| is_replacement(&source.name)) {
+        return Ok(None);
+    }
+    // Sources that cannot be read, in whose place the old files stay.
+    let mut unreadable: Vec<Unreadable> = Vec::new();
+    loop {
+        go_on()?;
+        let left_out: HashSet<&Path> = unreadable.iter().map(|left| left.path.as_path()).collect();
+        let mut sources = listing.sources.clone();
+        sources.retain(|source| !left_out.contains(source.path.as_path()));
+        let replacements: HashSet<PathBuf> = (sources.iter())
+            .filter(|source| is_replacement(&source.name))
+            .map(|source| source.path.clone())
+            .collect();
+        let new_names: HashSet<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+        let names = new_names
+            .iter()
+            .copied()
+            .filter(|name| is_replacement(name));
+        let replaced = due(&record, &view, names)?;
+        let mut kept = files_of(&view, &replaced)?;
+        kept.retain(|&file| !new_names.contains(&*view.files()[file as usize].name));
+        let kept = pool.install(|| ViewTexts::new(view.clone(), kept, stop))?;
+        drop(new_names);
+        let texts = MergedTexts::new(kept, SourceTexts::new(sources, listing.encoding));
+
+        let mut publication = (core.store).begin_recompression(corpus, &replaced, position)?;
+        let mut base: Vec<u64> = (record.segments.iter().copied())
+            .filter(|id| !replaced.contains(id))
+            .collect();
+        let means = Means {
+            stop,
+            devices: Some(&core.runtime.devices),
+        };
+        let mut report = pool.install(|| {
+            let settings = &record.settings;
+            ingest_texts(
+                &texts,
+                settings,
+                on_error,
+                progress,
+                means,
+                &mut |segment| {
+                    let info = write(core, &mut publication, &segment)?;
+                    base.push(info.segment_id);
+                    Ok(info)
+                },
+            )
+        })?;
+        let failed = (report.unreadable.iter()).filter(|left| replacements.contains(&left.path));
+        let failed: Vec<Unreadable> = failed.cloned().collect();
+        if !failed.is_empty() {
+            unreadable.extend(failed);
+            continue;
+        }
+        go_on()?;
+        base.sort_unstable();
+        let base = Base {
+            segments: base.into(),
+            // All edits are merged, so none is made again.
+            files: &ViewFiles(&view),
+            go_on,
+        };
+        (core.edits).rebase(&turn, record.id, position, base, || {
+            publication.commit()?;
+            Ok(core.store.log_position())
+        })?;
+        report.foreign = texts.sources.foreign();
+        report.unreadable.extend(unreadable);
+        report.unreadable.extend(listing.unreadable.iter().cloned());
+        (report.unreadable).sort_unstable_by(|left, right| left.path.cmp(&right.path));
+        return Ok(Some(report));
+    }
+}
+
+/// Files of a corpus that stay and files of the operating system, by name.
+struct MergedTexts {
+    kept: ViewTexts,
+    sources: SourceTexts,
+    order: Vec<MergedText>,
+}
+
+#[derive(Clone, Copy)]
+enum MergedText {
+    Kept(usize),
+    Source(usize),
+}
+
+impl MergedTexts {
+    fn new(kept: ViewTexts, sources: SourceTexts) -> MergedTexts {
+        let order = (0..kept.len()).map(MergedText::Kept);
+        let mut order: Vec<MergedText> = order
+            .chain((0..sources.len()).map(MergedText::Source))
+            .collect();
+        order.sort_by_key(|&text| match text {
+            MergedText::Kept(text) => kept.name(text),
+            MergedText::Source(text) => sources.name(text),
+        });
+        MergedTexts {
+            kept,
+            sources,
+            order,
+        }
+    }
+
+    fn of(&self, text: usize) -> (&dyn Texts, usize) {
+        match self.order[text] {
+            MergedText::Kept(text) => (&self.kept, text),
+            MergedText::Source(text) => (&self.sources, text),
+        }
+    }
+}
+
+impl Texts for MergedTexts {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn name(&self, text: usize) -> &str {
+        let (texts, text) = self.of(text);
+        texts.name(text)
+    }
+
+    fn bytes(&self, text: usize) -> u64 {
+        let (texts, text) = self.of(text);
+        texts.bytes(text)
+    }
+
+    fn path(&self, text: usize) -> PathBuf {
+        let (texts, text) = self.of(text);
+        texts.path(text)
+    }
+
+    fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
+        let (texts, text) = self.of(text);
+        texts.open(text)
+    }
+
+    fn may_be_left_out(&self, text: usize) -> bool {
+        let (texts, text) = self.of(text);
+        texts.may_be_left_out(text)
+    }
+}
