@@ -188,9 +188,17 @@ void launch() {
     uint64_t blocks = read_number(), threads = read_number();
     std::vector<uint64_t> sizes(read_number());
     std::vector<emulator::Word> arguments(sizes.size());
+    // Of those that are wider than a word.
+    std::vector<std::vector<emulator::Word>> structs(sizes.size());
     for (size_t index = 0; index < sizes.size(); index++) {
         sizes[index] = read_number();
-        arguments[index] = read_number();
+        if (sizes[index] <= sizeof(emulator::Word)) {
+            arguments[index] = read_number();
+            continue;
+        }
+        structs[index].resize((sizes[index] + sizeof(emulator::Word) - 1) / sizeof(emulator::Word));
+        read_exactly(structs[index].data(), sizes[index]);
+        arguments[index] = reinterpret_cast<emulator::Word>(structs[index].data());
     }
     const emulator::Kernel* kernel = library.kernels;
     while (kernel->name != nullptr && name != kernel->name) kernel++;

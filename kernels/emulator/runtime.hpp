@@ -55,9 +55,12 @@ struct Kernel {
 };
 
 template <typename T>
-T argument(Word value) {
+__attribute__((no_sanitize("thread"))) T argument(Word value) {
     if constexpr (__is_class(T)) {
-        static_assert(sizeof(T) == 0, "a parameter of a kernel is a number or a pointer");
+        static_assert(sizeof(T) > sizeof(Word) && sizeof(T) < 256 && alignof(T) <= alignof(Word),
+                      "a struct that is a parameter of a kernel has more than one word of numbers");
+        // The address of a copy.
+        return *reinterpret_cast<const T*>(value);
     } else {
         // A pointer, or a number that was given with as many bits.
         return (T)value;

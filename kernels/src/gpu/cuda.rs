@@ -19,6 +19,7 @@ use super::compile;
 use super::device::{DeviceFacts, Gpu};
 use super::driver::{Argument, Driver, Kernel, Launch};
 use super::error::GpuError;
+use super::signature;
 
 /// Bytes of each of the two pieces of pinned memory.
 const STAGING_BYTES: usize = 16 << 20;
@@ -281,8 +282,58 @@ impl Cuda {
             // SAFETY: the module is loaded and never unloaded.
             unsafe { result::module::get_function(module, name) }
         })?;
+        self.compare_parameters(kernel, function)?;
         loaded.kernels.insert(key, function);
         Ok(function)
+    }
+
+    /// Makes sure that a function takes what its source declares, where the driver tells: from CUDA 12.4 on.
+    fn compare_parameters(
+        &self,
+        kernel: Kernel,
+        function: sys::CUfunction,
+    ) -> Result<(), GpuError> {
+        // SAFETY: the library is loaded; the symbol is looked for and not used.
+        let found = unsafe { sys::culib().get::<*const c_void>(b"cuFuncGetParamInfo\0") };
+        let is_known = found.is_ok();
+        let Some(parameters) = signature::parameters(kernel.source, kernel.name) else {
+            return Ok(());
+        };
+        if !is_known {
+            return Ok(());
+        }
+        let call = format!("cuFuncGetParamInfo({})", kernel.name);
+        let mut sizes = Vec::with_capacity(parameters.len());
+        loop {
+            let (mut offset, mut size) = (0, 0);
+            let mut is_end = false;
+            self.call(&call, || {
+                // SAFETY: the function is loaded, and both numbers live through the call.
+                let result = unsafe {
+                    sys::cuFuncGetParamInfo(function, sizes.len(), &mut offset, &mut size)
+                };
+                is_end = result == sys::CUresult::CUDA_ERROR_INVALID_VALUE;
+                if is_end { Ok(()) } else { result.result() }
+            })?;
+            if is_end {
+                break;
+            }
+            sizes.push(size);
+        }
+        let declared = parameters.iter().map(|parameter| parameter.kind.size());
+        let is_same = sizes.len() == parameters.len()
+            && (declared.zip(&sizes))
+                .all(|(declared, size)| declared.is_none_or(|known| known == *size));
+        if is_same {
+            return Ok(());
+        }
+        Err(GpuError::Call {
+            device: self.name.clone(),
+            call,
+            reason: format!(
+                "its parameters have {sizes:?} bytes, and it is declared as {parameters:?}"
+            ),
+        })
     }
 
     /// Waits for launches of long ago if many have been started since.
@@ -541,15 +592,22 @@ impl Driver for Cuda {
                 Argument::U32(value) => u64::from(value),
                 Argument::U64(value) => value,
                 Argument::Array { address, .. } => address,
+                // It is copied from where it is.
+                Argument::Struct(_) => 0,
             })
             .collect();
         let mut pointers: Vec<*mut c_void> = values
             .iter_mut()
-            .map(|value| (&raw mut *value).cast())
+            .zip(arguments)
+            .map(|(value, argument)| match argument {
+                Argument::Struct(bytes) => bytes.as_ptr().cast_mut().cast(),
+                _ => (&raw mut *value).cast(),
+            })
             .collect();
         self.call(&format!("cuLaunchKernel({})", kernel.name), || {
-            // SAFETY: launch wrappers pass what the kernel's signature says, and check that it stays within its
-            // buffers; tests on the emulator check both.
+            // SAFETY: `Gpu::launch` has compared the arguments with the kernel's declaration, and `compare_parameters` that with
+            // the function. Launch wrappers check that it stays within its buffers; tests on the emulator check that too.
+            // Structs are copied by the call and not written to.
             unsafe {
                 result::launch_kernel(
                     function,

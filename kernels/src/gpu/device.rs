@@ -14,6 +14,7 @@ use bytemuck::Pod;
 use super::driver::{Argument, Driver, Kernel, Launch};
 use super::error::GpuError;
 use super::pool::{Block, Pool};
+use super::signature;
 use crate::huge_pages::on_huge_pages;
 use crate::stop;
 
@@ -81,6 +82,7 @@ impl<T> Buffer<T> {
         Argument::Array {
             address: self.block.address + (index * size_of::<T>()) as u64,
             bytes: 0,
+            item: size_of::<T>(),
             memory: PhantomData,
         }
     }
@@ -91,6 +93,7 @@ impl<'a, T> From<&'a Buffer<T>> for Argument<'a> {
         Argument::Array {
             address: buffer.block.address,
             bytes: buffer.len * size_of::<T>(),
+            item: size_of::<T>(),
             memory: PhantomData,
         }
     }
@@ -120,7 +123,17 @@ impl From<usize> for Argument<'_> {
     }
 }
 
-/// Arguments of a kernel: buffers, `u32`, and `u64` or `usize`, which kernels take as `u64`.
+impl<'a, T: Pod> From<&'a ArgumentStruct<T>> for Argument<'a> {
+    fn from(numbers: &'a ArgumentStruct<T>) -> Argument<'a> {
+        Argument::Struct(bytemuck::bytes_of(&numbers.0))
+    }
+}
+
+/// Numbers that a kernel takes as one struct, in the order in which they lie there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArgumentStruct<T>(pub(crate) T);
+
+/// Arguments of a kernel: buffers, structs, `u32`, and `u64` or `usize`, which kernels take as `u64`.
 macro_rules! arguments {
     ($($argument:expr),* $(,)?) => { &[$($crate::gpu::driver::Argument::from($argument)),*] };
 }
@@ -472,7 +485,7 @@ impl Gpu {
         }
     }
 
-    /// Starts a kernel, unless it has no threads.
+    /// Starts a kernel, unless it has no threads. Arguments that are not those that its source declares are an error.
     ///
     /// The caller has checked that the kernel stays within its arguments.
     pub(crate) fn launch(
@@ -482,6 +495,11 @@ impl Gpu {
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
         self.check_stops()?;
+        signature::check(kernel, arguments).map_err(|reason| GpuError::Call {
+            device: self.facts.name.clone(),
+            call: "launch".to_owned(),
+            reason,
+        })?;
         match launch.blocks {
             0 => Ok(()),
             _ => (self.driver).launch(kernel.given(arguments), launch, arguments),
@@ -539,9 +557,59 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::*;
+    use crate::gpu::DeviceWords;
     use crate::gpu::test_devices::on_devices;
-    use crate::gpu::{DeviceWords, weights};
+    use crate::gpu::weights::{self, weights};
     use crate::test_grammars;
+
+    #[test]
+    fn arguments_that_the_source_does_not_declare_are_refused() {
+        on_devices(|gpu| {
+            let (numbers, bytes) = (gpu.upload(&[1_u32, 2])?, gpu.upload(&[3_u8; 8])?);
+            let kernel = weights::SOURCE.kernel("rank_counts_kernel");
+            let launched = |kernel, arguments: &[Argument<'_>]| {
+                let launch = Launch::each(2);
+                let reason = gpu
+                    .launch(kernel, launch, arguments)
+                    .map_err(|error| match error {
+                        GpuError::Call { reason, .. } => reason,
+                        error => error.to_string(),
+                    });
+                reason.err().unwrap_or_default()
+            };
+            let expected =
+                "rank_counts_kernel in weights.cu has 4 parameters, and 3 arguments are given";
+            assert_eq!(launched(kernel, arguments![&numbers, 2u32, 2u32]), expected);
+            let expected = "parameter 1 (u32 count) of rank_counts_kernel in weights.cu cannot be a number of 8 bytes";
+            assert_eq!(
+                launched(kernel, arguments![&numbers, 2u64, 2u32, &numbers]),
+                expected
+            );
+            let expected = "parameter 3 (u32* counts) of rank_counts_kernel in weights.cu cannot be an array of items of 1 bytes";
+            assert_eq!(
+                launched(kernel, arguments![&numbers, 2u32, 2u32, &bytes]),
+                expected
+            );
+            let expected = "parameter 3 (u32* counts) of rank_counts_kernel in weights.cu cannot be a number of 4 bytes";
+            assert_eq!(
+                launched(kernel, arguments![&numbers, 2u32, 2u32, 0u32]),
+                expected
+            );
+            let expected = "parameter 0 (const u32* keys) of rank_counts_kernel in weights.cu cannot be a number of 8 bytes";
+            assert_eq!(
+                launched(kernel, arguments![7u64, 2u32, 2u32, &numbers]),
+                expected
+            );
+            let unknown = weights::SOURCE.kernel("no_kernel");
+            assert_eq!(launched(unknown, &[]), "no kernel no_kernel in weights.cu");
+            assert_eq!(
+                launched(kernel, arguments![&numbers, 2u32, 5u32, &numbers]),
+                ""
+            );
+            assert_eq!(gpu.download(&numbers)?, [4, 3]);
+            Ok(())
+        });
+    }
 
     #[test]
     fn nothing_is_started_once_a_flag_is_set() {

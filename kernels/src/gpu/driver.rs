@@ -69,7 +69,7 @@ impl Kernel {
     pub(crate) fn given(self, arguments: &[Argument]) -> Kernel {
         let bytes_of = |argument: &Argument| match *argument {
             Argument::Array { bytes, .. } => bytes,
-            Argument::U32(_) | Argument::U64(_) => 0,
+            Argument::U32(_) | Argument::U64(_) | Argument::Struct(_) => 0,
         };
         match self.is_whole {
             true => self.moving(arguments.iter().map(bytes_of).sum()),
@@ -113,8 +113,26 @@ pub(crate) enum Argument<'a> {
     Array {
         address: u64,
         bytes: usize,
+        /// Bytes of an item.
+        item: usize,
         memory: PhantomData<&'a ()>,
     },
+    /// Numbers in one struct, laid out as in C.
+    Struct(&'a [u8]),
+}
+
+impl Argument<'_> {
+    /// No array, where a kernel takes none.
+    pub(crate) const NONE: Argument<'static> = Argument::U64(0);
+
+    /// Bytes of the parameter that it is for.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Argument::U32(_) => size_of::<u32>(),
+            Argument::U64(_) | Argument::Array { .. } => size_of::<u64>(),
+            Argument::Struct(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// One in-order queue of work on one device. Addresses are the device's.

@@ -352,11 +352,13 @@ impl Driver for Emulator {
             process.put_numbers(&sizes)?;
             process.put_numbers(&[arguments.len() as u64])?;
             for argument in arguments {
-                process.put_numbers(&match *argument {
-                    Argument::U32(value) => [4, value.into()],
-                    Argument::U64(value) => [8, value],
-                    Argument::Array { address, .. } => [8, address],
-                })?;
+                process.put_numbers(&[argument.size() as u64])?;
+                match *argument {
+                    Argument::U32(value) => process.put_numbers(&[value.into()])?,
+                    Argument::U64(value) => process.put_numbers(&[value])?,
+                    Argument::Array { address, .. } => process.put_numbers(&[address])?,
+                    Argument::Struct(bytes) => process.requests.write_all(bytes)?,
+                }
             }
             process.answer()
         })

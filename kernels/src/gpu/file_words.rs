@@ -369,7 +369,7 @@ impl FileWords {
             n as u32,
             word_bits,
             &keys,
-            files.as_ref().map_or(Argument::U64(0), Argument::from)
+            files.as_ref().map_or(Argument::NONE, Argument::from)
         ];
         let kernel = SOURCE.kernel("word_windows_kernel").whole();
         gpu.launch_looping(kernel, count, arguments)?;
@@ -556,7 +556,7 @@ pub(crate) fn windows(
     // As many rows as there may be.
     let mut row_keys = gpu.allocate::<u64>(if n == 0 { count } else { 0 })?;
     let mut words = gpu.allocate::<u32>(count * n)?;
-    let none = || Argument::U64(0);
+    let none = || Argument::NONE;
     let (to_keys, to_words) = match shape {
         None => (Argument::from(&row_keys), none()),
         Some(_) => (none(), Argument::from(&words)),
@@ -625,7 +625,7 @@ fn table_of(
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
     let arguments = arguments![
         keys,
-        counts.map_or(Argument::U64(0), Argument::from),
+        counts.map_or(Argument::NONE, Argument::from),
         count,
         look_back.words(),
         look_back.ticket(),

@@ -76,7 +76,7 @@ impl Items {
         count: usize,
         bodies: Option<Bodies<'_>>,
     ) -> Result<(), GpuError> {
-        self.sort_tiles(gpu, count, Argument::U64(0), bodies)?;
+        self.sort_tiles(gpu, count, Argument::NONE, bodies)?;
         self.merge_tiles(gpu, count, bodies)
     }
 
@@ -160,7 +160,7 @@ impl Items {
 
 /// The addresses of bodies, 0 without any.
 fn arrays_of(bodies: Option<Bodies<'_>>) -> (Argument<'_>, Argument<'_>) {
-    let none = Argument::U64(0);
+    let none = Argument::NONE;
     bodies.map_or((none, none), |bodies| {
         (bodies.symbols.into(), bodies.offsets.into())
     })

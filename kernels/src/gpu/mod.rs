@@ -40,6 +40,7 @@ pub mod primitives;
 mod profile;
 mod prune;
 mod renumber;
+mod signature;
 mod splices;
 mod step;
 mod structures;

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::codes;
-use super::device::{Buffer, Gpu, arguments};
+use super::device::{ArgumentStruct, Buffer, Gpu, arguments};
 use super::device_words::COLUMNS_MAX;
 use super::device_words::DeviceWords;
 use super::driver::{Argument, Launch, Source, THREADS};
@@ -287,7 +287,7 @@ fn used_words(
     let counts = gpu.allocate::<u32>(used)?;
     // Without words there is no thread to write the last offset.
     let offsets_out = gpu.zeroed::<u32>(used + 1)?;
-    let given = offsets.map_or(Argument::U64(0), Argument::from);
+    let given = offsets.map_or(Argument::NONE, Argument::from);
     let arguments = arguments![
         weights,
         words as u32,
@@ -673,26 +673,31 @@ impl<'a> DeviceSearch<'a> {
         let mut codes = gpu.allocate::<u64>(room)?;
         let records = gpu.allocate::<u64>(2 * room)?;
         for (sequence, owners, is_root) in self.sequences() {
-            let arguments = arguments![
+            // As CodedWindowsNumbers of windows.cu.
+            let numbers = ArgumentStruct::<[u32; 12]>([
+                room as u32,
+                (room as u64 >> u32::BITS) as u32,
                 shape.n,
-                &self.ends,
                 grammar.terminal_count,
-                sequence,
-                owners,
                 // Positions are u32.
                 sequence.len() as u32,
                 is_root,
-                self.weights.at(grammar.terminal_count as usize),
                 grammar.files() as u32,
                 shape.bits,
                 shape.part_words,
                 holder_bits,
                 first_words.start,
                 first_words.end,
+            ]);
+            let arguments = arguments![
+                &numbers,
+                &self.ends,
+                sequence,
+                owners,
+                self.weights.at(grammar.terminal_count as usize),
                 parts,
                 &codes,
                 &records,
-                room,
                 cursor
             ];
             let kernel = SOURCE.kernel("coded_windows_kernel");
@@ -763,28 +768,26 @@ impl<'a> DeviceSearch<'a> {
         target: &WindowTarget<'_>,
     ) -> Result<(), GpuError> {
         let (grammar, shape) = (self.grammar, self.shape);
-        let none = || Argument::U64(0);
         for (sequence, owners, is_root) in self.sequences() {
-            let [keys, stride, values, over_keys, over_values] = match target.keys {
+            let [keys, values, over_keys, over_values] = match target.keys {
                 Some(found) => [
                     Argument::from(&found.keys),
-                    Argument::from(found.stride),
                     Argument::from(&found.values),
                     Argument::from(&found.over.0),
                     Argument::from(&found.over.1),
                 ],
-                None => [none(), none(), none(), none(), none()],
+                None => [Argument::NONE; 4],
             };
-            let arguments = arguments![
+            let stride = target.keys.map_or(0, |found| found.stride as u64);
+            // As WindowsNumbers of windows.cu.
+            let numbers = ArgumentStruct::<[u32; 14]>([
+                stride as u32,
+                (stride >> u32::BITS) as u32,
                 shape.n,
-                &self.ends,
                 grammar.terminal_count,
-                sequence,
-                owners,
                 // Positions are u32.
                 sequence.len() as u32,
                 is_root,
-                self.weights.at(grammar.terminal_count as usize),
                 u32::from(self.with_holders),
                 grammar.files() as u32,
                 shape.bits,
@@ -793,9 +796,15 @@ impl<'a> DeviceSearch<'a> {
                 shape.value_bits,
                 first_words.start,
                 first_words.end,
-                target.first_words.map_or_else(none, Argument::from),
+            ]);
+            let arguments = arguments![
+                &numbers,
+                &self.ends,
+                sequence,
+                owners,
+                self.weights.at(grammar.terminal_count as usize),
+                target.first_words.map_or(Argument::NONE, Argument::from),
                 keys,
-                stride,
                 values,
                 over_keys,
                 over_values,
@@ -954,7 +963,7 @@ impl<'a> DeviceSearch<'a> {
         }
         let weights = match self.with_holders {
             true => self.weights.at(grammar.terminal_count as usize),
-            false => Argument::U64(0),
+            false => Argument::NONE,
         };
         let row_count = gpu.zeroed::<u64>(1)?;
         // At most as many as a sort has tiles.
@@ -967,7 +976,7 @@ impl<'a> DeviceSearch<'a> {
         if let Some(holder_bits) = shape.coded {
             let holders = match self.with_holders {
                 true => Argument::from(&rows.holders),
-                false => Argument::U64(0),
+                false => Argument::NONE,
             };
             let arguments = arguments![
                 &found.keys,

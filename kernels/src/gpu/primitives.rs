@@ -411,7 +411,7 @@ fn sort_with<K: Key, V: Pod>(
     };
     let value_bytes = values.as_ref().map_or(0, |_| size_of::<V>());
     for (pass, shift) in bits.clone().step_by(width as usize).enumerate() {
-        let none = || Argument::U64(0);
+        let none = || Argument::NONE;
         gpu.launch(
             kernel.moving(2 * len * (size_of::<K>() + value_bytes)),
             launch,
@@ -469,7 +469,7 @@ pub fn sums_by_key(
             },
             arguments![
                 keys,
-                values.map_or(Argument::U64(0), Argument::from),
+                values.map_or(Argument::NONE, Argument::from),
                 &keys_out,
                 &sums,
                 &runs,

@@ -201,7 +201,7 @@ impl DeviceInserts {
         let numbers = gpu.allocate::<u32>(count)?;
         let (starts, read) = match is_by_place {
             true => (Argument::from(&self.starts), 4 + 8),
-            false => (Argument::U64(0), 4),
+            false => (Argument::NONE, 4),
         };
         let bits = 0..u64::BITS - most.leading_zeros();
         let state = sort_state::<K>(gpu, count, &bits)?;
@@ -327,7 +327,7 @@ const STRETCH_BYTES: usize = 3 * size_of::<u64>() + size_of::<u32>();
 
 /// An order as an argument: nothing if inserts come in it.
 fn order_argument(order: Option<&Buffer<u32>>) -> Argument<'_> {
-    order.map_or(Argument::U64(0), Argument::from)
+    order.map_or(Argument::NONE, Argument::from)
 }
 
 impl Composition {

@@ -110,7 +110,7 @@ impl DeviceTable {
         let keys = gpu.allocate::<u64>(count)?;
         let given = match ranks {
             Some(_) => Argument::from(&numbers),
-            None => Argument::U64(0),
+            None => Argument::NONE,
         };
         let arguments = arguments![&self.entries, &rows, given, count, &keys, &numbers];
         gpu.launch_looping(SOURCE.kernel("top_keys_kernel").whole(), count, arguments)?;

@@ -415,18 +415,24 @@ __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& en
     }
 }
 
+// The numbers of windows_kernel; ngrams.rs has the same in this order.
+struct WindowsNumbers {
+    u64 stride;
+    u32 n, terminals, count, is_root, with_holders, files, bits, parts, part_words, value_bits, low, high;
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS)
-windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, const u32* owners,
-               u32 count, u32 is_root, const u32* rule_weights,
-               u32 with_holders, u32 files, u32 bits, u32 parts, u32 part_words, u32 value_bits, u32 low, u32 high,
-               u32* first_words, u64* keys, u64 stride, u32* value_of, u64* over_keys, u32* over_values, u64* cursor) {
+windows_kernel(WindowsNumbers numbers, const u32* end_words, const u32* sequence, const u32* owners,
+               const u32* rule_weights, u32* first_words, u64* keys, u32* value_of, u64* over_keys, u32* over_values,
+               u64* cursor) {
     SHARED(WindowsShared, shared);
-    const Sequence all{sequence, owners, count, is_root != 0};
-    const Ends ends{end_words, terminals};
-    const Values values{rule_weights, with_holders, files};
-    const Shape shape{bits, parts, part_words, value_bits};
-    const Target target{low, high, first_words, keys, stride, value_of, over_keys, over_values, cursor};
-    switch (n) {
+    const Sequence all{sequence, owners, numbers.count, numbers.is_root != 0};
+    const Ends ends{end_words, numbers.terminals};
+    const Values values{rule_weights, numbers.with_holders, numbers.files};
+    const Shape shape{numbers.bits, numbers.parts, numbers.part_words, numbers.value_bits};
+    const Target target{numbers.low, numbers.high,   first_words, keys,  numbers.stride,
+                        value_of,    over_keys, over_values, cursor};
+    switch (numbers.n) {
         case 2: return windows<2>(all, ends, values, shape, target, shared);
         case 3: return windows<3>(all, ends, values, shape, target, shared);
         case 4: return windows<4>(all, ends, values, shape, target, shared);
@@ -496,17 +502,23 @@ __device__ __forceinline__ void coded_windows(const Sequence& sequence, const En
     }
 }
 
+// The numbers of coded_windows_kernel; ngrams.rs has the same in this order.
+struct CodedWindowsNumbers {
+    u64 room;
+    u32 n, terminals, count, is_root, files, bits, part_words, holder_bits, low, high;
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS)
-coded_windows_kernel(u32 n, const u32* end_words, u32 terminals, const u32* sequence, const u32* owners, u32 count,
-                     u32 is_root, const u32* rule_weights, u32 files, u32 bits, u32 part_words, u32 holder_bits, u32 low,
-                     u32 high, const CodePart* parts, u64* codes, Record* records, u64 room, u64* cursor) {
+coded_windows_kernel(CodedWindowsNumbers numbers, const u32* end_words, const u32* sequence, const u32* owners,
+                     const u32* rule_weights, const CodePart* parts, u64* codes, Record* records, u64* cursor) {
     SHARED(WindowsShared, shared);
-    const Sequence all{sequence, owners, count, is_root != 0};
-    const Ends ends{end_words, terminals};
-    const Values values{rule_weights, 1, files};
-    const Shape shape{bits, 2, part_words, 0};
-    const CodedTarget target{parts, holder_bits, codes, records, room, cursor};
-    switch (n) {
+    const Sequence all{sequence, owners, numbers.count, numbers.is_root != 0};
+    const Ends ends{end_words, numbers.terminals};
+    const Values values{rule_weights, 1, numbers.files};
+    const Shape shape{numbers.bits, 2, numbers.part_words, 0};
+    const CodedTarget target{parts, numbers.holder_bits, codes, records, numbers.room, cursor};
+    const u32 low = numbers.low, high = numbers.high;
+    switch (numbers.n) {
         case 3: return coded_windows<3>(all, ends, values, shape, low, high, target, shared);
         case 4: return coded_windows<4>(all, ends, values, shape, low, high, target, shared);
         case 5: return coded_windows<5>(all, ends, values, shape, low, high, target, shared);
