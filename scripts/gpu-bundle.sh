@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One folder with everything that tests and times the CUDA kernels on a Linux machine with an NVIDIA driver and NVRTC, and
-# without Rust: `scripts/gpu-bundle.sh FOLDER [CORPUS...]`. Corpora are files, directories of text, or databases; they
+# without Rust and the sources: `scripts/gpu-bundle.sh FOLDER [CORPUS...]`. Corpora are files, directories of text, or databases; they
 # travel as databases. There: `FOLDER/run.sh [tests|sanitize|bench|profile|calibrate]`.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -2,7 +2,8 @@
 //!
 //! The invariant: a file in the folder of outputs is complete, and its name says
 //! all it was made of; so any number of processes may build at the same time.
-//! Loads nothing and runs nothing but the compiler.
+//! Loads nothing and runs nothing but the compiler. The program carries all
+//! sources, so it can be run where they are not.
 
 use std::collections::HashMap;
 use std::env;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::super::compile::HEADERS;
 use super::super::driver::Source;
 
 /// What kernels are compiled to find, besides barriers and masks that are
@@ -25,13 +27,24 @@ pub(crate) enum Check {
     Races,
 }
 
-/// Where headers of kernels lie.
-const INCLUDE: [&str; 3] = [
-    concat!(env!("CARGO_MANIFEST_DIR"), "/src/gpu"),
-    concat!(env!("CARGO_MANIFEST_DIR"), "/src"),
-    EMULATOR,
+macro_rules! emulator_files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../emulator/", $name)))),*]
+    };
+}
+
+/// The headers of the emulator, beside those of kernels.
+const EMULATOR_HEADERS: [(&str, &str); 5] = emulator_files![
+    "fiber.hpp",
+    "intrinsics.hpp",
+    "races.hpp",
+    "runtime.hpp",
+    "schedule.hpp",
 ];
-const EMULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/emulator");
+
+/// The sources of the emulator.
+const EMULATOR_SOURCES: [(&str, &str); 4] =
+    emulator_files!["fiber.cpp", "main.cpp", "races.cpp", "schedule.cpp"];
 
 /// What CUDA allows where a kernel sets no limit.
 const BLOCK_THREADS_MAX: &str = "1024";
@@ -57,6 +70,8 @@ pub(super) struct Toolchain {
     pub(super) sanitized: bool,
     pub(super) executable: PathBuf,
     directory: PathBuf,
+    /// Where headers lie.
+    include: PathBuf,
     /// Of everything that goes into a library but its source.
     fingerprint: u64,
     /// By the address of the source. What compiles is waited for by all who need it.
@@ -89,17 +104,15 @@ impl Toolchain {
         fs::create_dir_all(&directory)
             .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
 
-        let (headers, sources) = files();
         let mut hasher = DefaultHasher::new();
         (&compiler, &version.stdout).hash(&mut hasher);
         (COMMON_OPTIONS, KERNEL_OPTIONS, SANITIZERS).hash(&mut hasher);
-        for path in &headers {
-            (path, read(path)).hash(&mut hasher);
-        }
+        (HEADERS, EMULATOR_HEADERS).hash(&mut hasher);
         let fingerprint = hasher.finish();
-        for path in &sources {
-            (path, read(path)).hash(&mut hasher);
-        }
+        EMULATOR_SOURCES.hash(&mut hasher);
+        let include = directory.join(format!("sources-{:016x}", hasher.finish()));
+        write_sources(&include).unwrap_or_else(|error| panic!("{}: {error}", include.display()));
+        let sources = EMULATOR_SOURCES.map(|(name, _)| include.join(name));
         let executable = |name: &str, options: &[&str]| {
             let path = directory.join(format!("{name}-{:016x}", hasher.finish()));
             make(&path, |output| {
@@ -132,6 +145,7 @@ impl Toolchain {
             executable,
             directory,
             fingerprint,
+            include,
             libraries: Mutex::default(),
         })
     }
@@ -162,9 +176,7 @@ impl Toolchain {
                 Check::Memory => &[],
                 Check::Races => &[HOOKS],
             });
-            for directory in INCLUDE {
-                compile.arg("-I").arg(directory);
-            }
+            compile.arg("-I").arg(&self.include);
             for (name, value) in source.constants {
                 compile.arg(format!("-D{name}={value}"));
             }
@@ -184,27 +196,22 @@ impl Toolchain {
     }
 }
 
-/// Headers of kernels and of the emulator, and sources of the emulator.
-fn files() -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (mut headers, mut sources) = (Vec::new(), Vec::new());
-    for directory in INCLUDE {
-        // A folder may have none.
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            match path.extension().and_then(OsStr::to_str) {
-                Some("cuh" | "hpp") => headers.push(path),
-                Some("cpp") => sources.push(path),
-                _ => {}
-            }
-        }
+/// Writes all headers and sources into a folder, unless it is there.
+fn write_sources(folder: &Path) -> std::io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
     }
-    headers.sort();
-    sources.sort();
-    (headers, sources)
-}
-
-fn read(path: &Path) -> Vec<u8> {
-    fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    let partial = folder.with_extension(format!("{}.partial", std::process::id()));
+    fs::create_dir_all(&partial)?;
+    let headers = HEADERS.iter().chain(&EMULATOR_HEADERS);
+    for (name, text) in headers.chain(&EMULATOR_SOURCES) {
+        fs::write(partial.join(name), text)?;
+    }
+    match fs::rename(&partial, folder) {
+        // Another process was first.
+        Err(_) if folder.is_dir() => fs::remove_dir_all(&partial),
+        renamed => renamed,
+    }
 }
 
 /// Has a file written by commands, one after the other, unless it is there.
@@ -291,4 +298,32 @@ fn in_parentheses(text: &str) -> (&str, &str) {
 /// A panic elsewhere leaves nothing half done here.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn all_sources_are_carried() {
+        let mut found = Vec::new();
+        for folder in ["src/gpu", "emulator"] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+            // The program may run where the sources are not.
+            for entry in fs::read_dir(folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if let Some("cuh" | "hpp" | "cpp") = path.extension().and_then(OsStr::to_str) {
+                    found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+                }
+            }
+        }
+        let carried = HEADERS
+            .iter()
+            .chain(&EMULATOR_HEADERS)
+            .chain(&EMULATOR_SOURCES);
+        let names: Vec<&str> = carried.map(|(name, _)| *name).collect();
+        found.retain(|name| !names.contains(&name.as_str()));
+        assert_eq!(found, [""; 0]);
+    }
 }
