@@ -21,7 +21,13 @@ pub(crate) struct NewFile {
 impl Below {
     /// Opens a directory, which is created if it is not there. Symbolic links of `path` itself are followed.
     pub(crate) fn open(path: &Path) -> io::Result<Below> {
-        std::fs::create_dir_all(path)?;
+        match std::fs::create_dir_all(path) {
+            // What is there is no directory.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+            created => created?,
+        }
         imp::Directory::open(path).map(Below)
     }
 

@@ -196,7 +196,10 @@ impl Backend for FileBackend {
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         match fs::create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match path.is_dir() {
+                true => Ok(()),
+                false => Err(io::ErrorKind::NotADirectory.into()),
+            },
             result => result,
         }
     }
@@ -596,7 +599,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         FileBackend.create(&path).unwrap();
-        assert!(FileBackend.create_directory(&path).is_err());
+        let error = FileBackend.create_directory(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
     }
 
     #[test]

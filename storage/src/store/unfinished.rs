@@ -22,6 +22,9 @@ pub(super) fn refuse_unfinished(backend: &dyn Backend, path: &Path) -> Result<()
             damaged: String::from_utf8_lossy(&source).into_owned(),
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(io_error(path, "open")(error))
+        }
         Err(error) => Err(io_error(&marker, "read")(error)),
     }
 }
