@@ -18,6 +18,8 @@ mod change;
 mod expression;
 mod from;
 mod make;
+mod put_first;
+mod regexp;
 mod select;
 mod setting;
 mod statement;

@@ -6,6 +6,8 @@
 //! Invariant: `text[token.begin..token.end]` is the token as it was written. Whitespace and comments give no tokens.
 //! Linear in the text. What the tokens mean together is not decided here: it does not know which words are keywords.
 
+use std::collections::HashMap;
+
 use crate::error::{Error, Hint, Place, Position, Result, shorten};
 use crate::limits;
 
@@ -73,6 +75,8 @@ pub(crate) struct Tokens {
     pub(crate) tokens: Vec<Token>,
     /// The highest parameter number.
     pub(crate) parameters: usize,
+    /// The names of parameters, by their numbers from 1.
+    pub(crate) parameter_names: Vec<Option<String>>,
 }
 
 /// Cuts a statement into tokens, or says what is wrong with it or which limit it exceeds.
@@ -90,6 +94,7 @@ pub(crate) fn lex(source: &SourceText) -> Result<Tokens> {
         text: &source.text,
         at: 0,
         parameters: 0,
+        parameter_names: HashMap::new(),
         tokens: Vec::with_capacity(source.text.len().min(1 << 12) / 4),
     };
     while let Some(character) = lexer.peek() {
@@ -107,13 +112,24 @@ pub(crate) fn lex(source: &SourceText) -> Result<Tokens> {
     }
     let is_insert = lexer.is_insert();
     let Lexer {
-        tokens, parameters, ..
+        tokens,
+        parameters,
+        parameter_names: numbers,
+        ..
     } = lexer;
+    let mut parameter_names = vec![None; if numbers.is_empty() { 0 } else { parameters }];
+    for (name, number) in numbers {
+        parameter_names[number - 1] = Some(name.to_owned());
+    }
     // What of it another parser sees is checked there.
     if !is_insert {
         check_chain(source, &tokens)?;
     }
-    Ok(Tokens { tokens, parameters })
+    Ok(Tokens {
+        tokens,
+        parameters,
+        parameter_names,
+    })
 }
 
 fn too_large(source: &SourceText, byte: usize, what: &'static str, limit: usize) -> Error {
@@ -156,6 +172,8 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     parameters: usize,
+    /// The numbers of those that have names.
+    parameter_names: HashMap<&'a str, usize>,
     tokens: Vec<Token>,
 }
 
@@ -230,6 +248,9 @@ impl<'a> Lexer<'a> {
             }
             c if c.is_ascii_digit() => self.number()?,
             '.' if self.peek_second().is_some_and(|c| c.is_ascii_digit()) => self.number()?,
+            '$' | ':' | '@' if self.peek_second().is_some_and(is_name_start) => {
+                self.named_parameter()?;
+            }
             '?' | '$' => self.parameter(character)?,
             _ => self.operator(character)?,
         }
@@ -380,7 +401,7 @@ impl<'a> Lexer<'a> {
         if self.peek().is_some_and(is_name_part) || (digits.is_empty() && sigil == '$') {
             self.take_while(is_name_part);
             let found = format!("`{}`", shorten(&self.text[begin..self.at]));
-            return Err(self.syntax(begin, "a parameter `?`, `?1` or `$1`", found, Hint::NONE));
+            return Err(self.syntax(begin, "a parameter `?`, `?1` or `:name`", found, Hint::NONE));
         }
         if number == 0 || number > limits::PARAMETERS_MAX {
             return Err(Error::OutOfRange {
@@ -391,6 +412,27 @@ impl<'a> Lexer<'a> {
                 hint: Hint::NONE,
             });
         }
+        self.parameters = self.parameters.max(number);
+        self.push(begin, TokenKind::Parameter(number));
+        Ok(())
+    }
+
+    /// Reads `:name`, `@name` or `$name`. As in SQLite a new name gets the number after the highest so far.
+    fn named_parameter(&mut self) -> Result<()> {
+        let begin = self.at;
+        self.at += 1;
+        let name = self.take_while(is_name_part);
+        self.check_name(begin, name)?;
+        let next = self.parameters + 1;
+        if !self.parameter_names.contains_key(name) && next > limits::PARAMETERS_MAX {
+            return Err(too_large(
+                self.source,
+                begin,
+                "the number of parameters",
+                limits::PARAMETERS_MAX,
+            ));
+        }
+        let number = *self.parameter_names.entry(name).or_insert(next);
         self.parameters = self.parameters.max(number);
         self.push(begin, TokenKind::Parameter(number));
         Ok(())
@@ -441,7 +483,7 @@ impl<'a> Lexer<'a> {
             '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{b4}' => {
                 Hint::new("text is quoted as in 'text'")
             }
-            ':' | '@' => Hint::new("parameters are written `?`, `?1` or `$1`"),
+            ':' | '@' => Hint::new("parameters are written `?`, `?1` or `:name`"),
             '#' => Hint::new("comments begin with `--`"),
             '\u{ff1b}' => Hint::new("statements end with `;`"),
             '\u{2212}' | '\u{2013}' | '\u{2014}' => Hint::new("the minus sign is `-`"),
@@ -509,8 +551,35 @@ mod tests {
     }
 
     #[test]
+    fn names_of_parameters_have_numbers() {
+        let Tokens {
+            tokens,
+            parameters,
+            parameter_names,
+        } = lexed("? :a @b ?7 $a ? :c");
+        let kinds: Vec<TokenKind> = tokens.into_iter().map(|token| token.kind).collect();
+        assert_eq!(kinds, [1, 2, 3, 7, 2, 8, 9].map(TokenKind::Parameter));
+        assert_eq!(parameters, 9);
+        let names: Vec<Option<&str>> = parameter_names.iter().map(Option::as_deref).collect();
+        let expected = [
+            None,
+            Some("a"),
+            Some("b"),
+            None,
+            None,
+            None,
+            None,
+            None,
+            Some("c"),
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
     fn bare_parameters_count_on_from_the_highest() {
-        let Tokens { tokens, parameters } = lexed("? ?5 ? $2 ?");
+        let Tokens {
+            tokens, parameters, ..
+        } = lexed("? ?5 ? $2 ?");
         let kinds: Vec<TokenKind> = tokens.into_iter().map(|token| token.kind).collect();
         assert_eq!(kinds, [1, 5, 6, 2, 7].map(TokenKind::Parameter));
         assert_eq!(parameters, 7);

@@ -42,6 +42,7 @@ pub fn parse_statement(text: StatementText) -> Result<Statement> {
     Ok(Statement {
         source,
         parameters: lexed.parameters,
+        parameter_names: lexed.parameter_names,
         kind,
     })
 }

@@ -16,6 +16,7 @@ use crate::value::Value;
 pub struct Statement {
     pub(crate) source: SourceText,
     pub(crate) parameters: usize,
+    pub(crate) parameter_names: Vec<Option<String>>,
     pub(crate) kind: StatementKind,
 }
 
@@ -33,6 +34,11 @@ impl Statement {
     /// The highest parameter number, which is the number of values to bind.
     pub fn parameter_count(&self) -> usize {
         self.parameters
+    }
+
+    /// The names of parameters, in order of their numbers from 1; none for one that has only a number. Empty if none has a name.
+    pub fn parameter_names(&self) -> &[Option<String>] {
+        &self.parameter_names
     }
 
     /// Whether the statement only reads from the database. `COPY ... TO` does, and `SET` changes only the handle.

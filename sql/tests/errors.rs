@@ -425,6 +425,8 @@ fn types_arguments_and_ranges() {
         COPY reviews FROM 'x' WITH (on_conflict = 'ignore')
         COPY reviews FROM 'x' WITH (encoding = 'utf-99')
         COPY reviews FROM 'x' WITH (encoding = 'klingon')
+        SELECT word FROM reviews WHERE word REGEXP 'it''s (a'
+        SELECT regexp('[z-a]', word) FROM reviews
         CREATE CORPUS " c"
         CREATE CORPUS c WITH (tokenizer = 1)
         CREATE CORPUS c WITH (segment_size = 65535)

@@ -454,7 +454,7 @@ fn garbage_is_a_syntax_error() {
         "SELECT 1a",
         "SELECT \"\"",
         "SELECT $",
-        "SELECT $a",
+        "SELECT $ a",
         "SELECT \\uD800",
         "\u{fffd}",
         "SELECT \u{202e} FROM c",

@@ -52,6 +52,13 @@ impl Statement {
             .map_or(0, |parsed| parsed.parameter_count())
     }
 
+    /// The names of its parameters, in order of their numbers from 1; none for one that is written as a number or `?`.
+    pub fn parameter_names(&self) -> &[Option<String>] {
+        self.parsed
+            .as_ref()
+            .map_or(&[][..], |parsed| parsed.parameter_names())
+    }
+
     /// Whether it only reads from the database.
     pub fn is_read_only(&self) -> bool {
         self.parsed
@@ -71,7 +78,7 @@ impl Statement {
         Ok(names.iter().map(Column::new).collect())
     }
 
-    /// Runs it with values for its parameters (`?`, `?1`, `$1`).
+    /// Runs it with values for its parameters (`?`, `?1`, `$1`, `:name`), in order of their numbers.
     ///
     /// # Errors
     /// If names in it do not exist, values do not fit, or it fails. Rows can fail later: each one is a `Result`.

@@ -359,7 +359,7 @@ mod tests {
         let error = Pattern::new(Matcher::Regexp, &Value::from("a(b"), None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "regular expression \"a(b\": unclosed group"
+            "regular expression \"a(b\": unclosed group at character 2"
         );
     }
 

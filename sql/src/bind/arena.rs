@@ -80,7 +80,7 @@ impl Arena {
 }
 
 /// Calls `f` with every id that a block holds outside of its expressions.
-fn for_each_root(block: &mut Block, mut f: impl FnMut(&mut ExpressionId)) {
+pub(super) fn for_each_root(block: &mut Block, mut f: impl FnMut(&mut ExpressionId)) {
     if let Source::Values { values, .. } = &mut block.source {
         values.iter_mut().for_each(&mut f);
     }
@@ -103,7 +103,7 @@ fn for_each_root(block: &mut Block, mut f: impl FnMut(&mut ExpressionId)) {
     }
 }
 
-fn for_each_operand(expression: &mut Expression, mut f: impl FnMut(&mut ExpressionId)) {
+pub(super) fn for_each_operand(expression: &mut Expression, mut f: impl FnMut(&mut ExpressionId)) {
     match expression {
         Expression::Value(_)
         | Expression::Column(_)

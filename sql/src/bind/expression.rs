@@ -10,6 +10,7 @@ use super::Binder;
 use super::arena::Arena;
 use super::from::{NameIndex, Scope};
 use crate::error::Result;
+use crate::functions::Named;
 use crate::query::{Affinity, Aggregate, Collation, Expression, ExpressionId};
 use crate::syntax::{Name, NodeId, NodeKind, Nodes, Select};
 
@@ -198,8 +199,15 @@ impl<'a> Expressions<'a> {
         if let Some(function) = self.aggregate_of(id) {
             return self.aggregate(id, function, form);
         }
-        if let NodeKind::Call { .. } = &node.kind {
-            self.check_call(id)?;
+        match &node.kind {
+            NodeKind::Call { named, .. } => {
+                self.check_call(id)?;
+                if let (Some(Named::Matcher(matcher)), Some(pattern)) = (named, operands.first()) {
+                    self.check_pattern(*matcher, *pattern)?;
+                }
+            }
+            NodeKind::Match { matcher, .. } => self.check_pattern(*matcher, operands[1])?,
+            _ => {}
         }
         let row = match self.collect(operands, |bound| bound.row) {
             Ok(()) => Ok(self.make(id)),

@@ -42,10 +42,11 @@ impl Regexp {
         let text = std::str::from_utf8(pattern)
             .map_err(|_| invalid("it is not UTF-8; hint: write a byte as (?-u:\\xff)".into()))?;
         let regex = Regex::new(text).map_err(|error| {
-            // The parser's message draws the pattern over several lines; its last one is the reason.
-            let message = error.to_string();
-            let reason = message.lines().last().unwrap_or_default();
-            invalid(reason.trim().trim_start_matches("error: ").to_owned())
+            invalid(match place_of_fault(text) {
+                Some((reason, character)) => format!("{reason} at character {character}"),
+                // It is too large.
+                None => error.to_string(),
+            })
         })?;
         Ok(Regexp {
             regex,
@@ -67,6 +68,20 @@ impl Regexp {
         pace.work(text.len())?;
         Ok(self.regex.is_match(text))
     }
+}
+
+/// What is wrong with a pattern, and the number of the character from 1; none if it can be parsed.
+fn place_of_fault(pattern: &str) -> Option<(String, usize)> {
+    let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
+    let (reason, offset) = match parser.parse(pattern).err()? {
+        regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span().start.offset),
+        regex_syntax::Error::Translate(error) => {
+            (error.kind().to_string(), error.span().start.offset)
+        }
+        _ => return None,
+    };
+    let before = pattern.get(..offset).unwrap_or(pattern);
+    Some((reason, before.chars().count() + 1))
 }
 
 /// The same as `Regex::new` reads.
