@@ -20,6 +20,7 @@ mod filter;
 mod groups;
 mod key;
 mod limit;
+mod literals;
 mod ordered;
 mod project;
 mod row;
@@ -69,10 +70,11 @@ pub(crate) fn select_many(
 
 fn select_from(
     session: &Arc<Session>,
-    queries: Vec<Query>,
+    mut queries: Vec<Query>,
     open: OpenScan,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
+    let notices = literals::settle(session, &mut queries);
     let context = Context::new(session, interrupt);
     let handle = context.interrupt.handle();
     let Some(first) = queries.first() else {
@@ -92,7 +94,8 @@ fn select_from(
     };
     // So that what is wrong with a query is known before its rows are asked for.
     answers.begin()?;
-    Ok(Rows::of(columns, answers).with_interrupt(handle))
+    let rows = Rows::of(columns, answers).with_interrupt(handle);
+    Ok(rows.with_notices(notices))
 }
 
 /// EXPLAIN: the operators of a query as an indented tree, one line a row. With `analyze` the query runs first.
@@ -115,19 +118,22 @@ fn explain_from(
     open: OpenScan,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
+    let mut queries = [query.clone()];
+    let notices = literals::settle(session, &mut queries);
+    let [query] = queries;
     let mut builder = Builder {
         session,
         context: Context::new(session, interrupt),
         plan: Plan::new(analyze),
         open,
     };
-    let mut input = builder.query(query)?;
+    let mut input = builder.query(&query)?;
     if analyze {
         while input.next_batch(BATCH_ROWS)?.is_some() {}
     }
     let lines = builder.plan.lines().into_iter();
     let rows = lines.map(|line| Ok(Row::new(vec![Value::Text(line)])));
-    Ok(Rows::new(vec![Column::new("plan")], rows))
+    Ok(Rows::new(vec![Column::new("plan")], rows).with_notices(notices))
 }
 
 /// The rows of one query after the other, each as often as it occurs.
