@@ -57,6 +57,15 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
+    /// Value of a parameter, `?1` or `:name`, of the statements: NAME=VALUE, NUMBER=VALUE, or that of the next number. A number,
+    /// NULL, 'text' or X'00' is what it is in SQL, anything else is text
+    #[arg(
+        long = "param",
+        value_name = "[NAME=]VALUE",
+        allow_hyphen_values = true
+    )]
+    pub parameters: Vec<String>,
+
     /// Time after which a statement ends with an error, as SET statement_timeout takes it: 500, 5s, 2min
     #[arg(long, value_name = "TIME", value_parser = |value: &str| setting("statement_timeout", value))]
     timeout: Option<String>,
@@ -113,7 +122,7 @@ NAME.from-BYTE. What is lost is listed on standard error.
 Exit codes: 0 nothing is lost, 1 something is, or the new database could not be written, 2 wrong usage.";
 
 const AFTER_LONG_HELP: &str = "\
-Rows go to standard output, everything else (messages, progress, times) to standard error.
+Rows go to standard output, everything else (messages, notices, progress, times) to standard error.
 
 Formats:
   table     for reading: control characters are shown as escapes, a cell is cut after 2,000 characters;
@@ -125,7 +134,10 @@ Formats:
   markdown  a pipe table; control characters and | are escaped
 A BLOB that is UTF-8 is printed as text, any other as X'hex' (in json and jsonl as {\"hex\": \"...\"}).
 
-At the prompt Tab completes, Ctrl-C ends the statement that runs, `.help` lists the commands, and tables longer than the
+Lines that begin with a dot where a statement could begin are commands, at the prompt and in -c, -f and standard input: `.help`
+lists them.
+
+At the prompt Tab completes, Ctrl-C ends the statement that runs, and tables longer than the
 screen go through $PAGER (less -SRFX if it is not set; `.pager off` or PAGER=cat for none).
 
 Exit codes: 0 done, 1 a statement failed (the ones after it were not run) or the database could not be used,

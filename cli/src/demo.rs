@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::message::{self, grouped};
 use crate::output::{Format, LinesWriter, RowWriter};
 use crate::progress::Bars;
-use crate::sample::SPEECHES;
+use crate::sample::{Speech, speeches};
 use crate::session::is_explain;
 
 /// One query of each kind. The extraction depends on the search before it: the offset is one that it finds.
@@ -92,7 +92,11 @@ pub fn run(
         None => fresh_directory()?.join("sotu.zdb"),
     };
     refuse_existing(&path)?;
-    let mut demo = Demo { width, output };
+    let mut demo = Demo {
+        speeches: speeches(),
+        width,
+        output,
+    };
     demo.heading(&path)?;
     let time = demo.build(&path)?;
     demo.sizes(&path, time)?;
@@ -101,6 +105,7 @@ pub fn run(
 }
 
 struct Demo<'a> {
+    speeches: Vec<Speech>,
     width: Option<u16>,
     output: &'a mut dyn Write,
 }
@@ -111,22 +116,22 @@ impl Demo<'_> {
             "ZipfDB {} keeps text compressed and answers SQL without unpacking it. This demo builds a database from\n\
              {} speeches on the State of the Union, 1941 to 2026 (works of the US government, public domain), in\n  {}\n",
             env!("CARGO_PKG_VERSION"),
-            SPEECHES.len(),
+            self.speeches.len(),
             path.display()
         ))
     }
 
     /// Writes the speeches to a temporary directory, imports them from there and closes the database.
     fn build(&mut self, path: &Path) -> Result<Duration, Error> {
-        let speeches = tempfile::Builder::new()
+        let folder = tempfile::Builder::new()
             .prefix("zipf-speeches-")
             .tempdir()
             .map_err(|source| cannot_write(&std::env::temp_dir(), source))?;
-        for speech in SPEECHES {
-            let target = speeches.path().join(speech.name);
-            fs::write(&target, speech.text).map_err(|source| cannot_write(&target, source))?;
+        for speech in &self.speeches {
+            let target = folder.path().join(&speech.name);
+            fs::write(&target, &speech.text).map_err(|source| cannot_write(&target, source))?;
         }
-        let source = speeches.path().to_string_lossy().replace('\'', "''");
+        let source = folder.path().to_string_lossy().replace('\'', "''");
         let database = open(path)?;
         let begun = Instant::now();
         for statement in [
@@ -153,7 +158,8 @@ impl Demo<'_> {
         else {
             return Ok(());
         };
-        let text: Vec<u8> = SPEECHES
+        let text: Vec<u8> = self
+            .speeches
             .iter()
             .flat_map(|speech| speech.text.bytes())
             .collect();
@@ -237,9 +243,7 @@ impl Demo<'_> {
         let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
         let mut writer: Box<dyn RowWriter> = match is_tree {
             true => Box::new(LinesWriter::new(self.output)),
-            false => Format::Table
-                .writer(&columns, self.width, self.output)
-                .map_err(written)?,
+            false => Format::Table.writer(&columns, self.width, self.output),
         };
         for row in &answer.rows {
             writer.row(row.values()).map_err(written)?;
@@ -413,7 +417,7 @@ mod tests {
 
     #[test]
     fn the_extracted_text_is_before_the_fifth_offset() {
-        let speech = SPEECHES[0];
+        let speech = &speeches()[0];
         assert_eq!(speech.name, "1941-Roosevelt-1.txt");
         assert!(
             speech.text[17_427..]

@@ -20,6 +20,22 @@ pub enum Error {
         /// The line of that file on which the statement begins, from 1.
         line: u64,
     },
+    /// A dot command is wrong.
+    #[error("{problem}")]
+    Command {
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A dot command or a parameter of a file is wrong.
+    #[error("{problem}{}", whence(.origin, *.line))]
+    InFile {
+        /// What is wrong, and what would be right.
+        problem: String,
+        /// The file.
+        origin: Option<PathBuf>,
+        /// The line, from 1.
+        line: u64,
+    },
     /// The database could not be opened.
     #[error("cannot open database `{}`: {source}", path.display())]
     Open {

@@ -7,18 +7,22 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod command;
 mod demo;
 mod error;
 mod interrupt;
 mod message;
 mod output;
+mod parameters;
 mod progress;
 mod repair;
 mod repl;
 mod sample;
+mod schema;
 mod screen;
 mod script;
 mod session;
+mod vocabulary;
 
 use std::io::{self, BufWriter, IsTerminal};
 use std::path::Path;
@@ -32,8 +36,9 @@ use arguments::{Arguments, Source, Task};
 use error::Error;
 use interrupt::CtrlC;
 use output::Format;
-use screen::Screen;
-use script::Script;
+use parameters::Parameters;
+use screen::{Output, Screen};
+use script::{Script, ScriptEnd};
 use session::{Session, terminal_height, terminal_width};
 
 /// Bytes of rows that are written at once.
@@ -74,6 +79,11 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         Format::Csv
     });
     let database = open(arguments)?;
+    let mut parameters = Parameters::default();
+    arguments
+        .parameters
+        .iter()
+        .for_each(|argument| parameters.add(argument));
     let output = BufWriter::with_capacity(OUTPUT_BUFFER, io::stdout().lock());
     if is_prompt {
         greet(arguments.database.as_deref());
@@ -82,12 +92,26 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         let screen = Screen::new(output, pager.as_deref(), terminal_height);
         let mut session =
             Session::new(database, screen, format, terminal_width).interrupted_by(CtrlC::install());
-        return repl::run(&mut session, &mut terminal);
+        session.parameters = parameters;
+        let ended = repl::run(&mut session, &mut terminal);
+        session.end();
+        return ended;
     }
     let mut session = Session::new(database, output, format, terminal_width);
-    scripts
-        .into_iter()
-        .try_for_each(|script| script.run(&mut session))
+    session.parameters = parameters;
+    let ended = run_all(scripts, &mut session);
+    session.end();
+    ended
+}
+
+/// Runs scripts, up to one that says `.quit`.
+fn run_all<W: Output>(scripts: Vec<Script>, session: &mut Session<W>) -> Result<(), Error> {
+    for script in scripts {
+        if script.run(session)? == ScriptEnd::Quit {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn open(arguments: &Arguments) -> Result<Database, Error> {

@@ -13,8 +13,6 @@ use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
-use zipfdb::Notice;
-
 use crate::error::Error;
 use crate::output::visible;
 
@@ -35,15 +33,6 @@ pub fn colour() -> bool {
 /// Says what went wrong, with the line of SQL and a caret if the place is known.
 pub fn error(error: &Error) {
     say(&render(error, colour()));
-}
-
-/// Says that something typed was wrong.
-pub fn complaint(text: &str) {
-    say(&format!(
-        "{}: {}\n",
-        paint("error", ERROR_STYLE, colour()),
-        visible(text)
-    ));
 }
 
 /// Shows what the database traces as the other messages are shown: `warning: what happened`.
@@ -73,9 +62,9 @@ where
 }
 
 /// Says what is no error and worth a word.
-pub fn notice(notice: &Notice) {
+pub fn notice(text: &str) {
     let label = paint("notice", NOTICE_STYLE, colour());
-    say(&format!("{label}: {}\n", visible(&notice.to_string())));
+    say(&format!("{label}: {}\n", visible(text)));
 }
 
 /// Says something as it is.

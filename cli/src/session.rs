@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::interrupt::{CtrlC, Running};
 use crate::message;
 use crate::output::{Format, LinesWriter, RowWriter};
+use crate::parameters::Parameters;
 use crate::progress::Bars;
 use crate::screen::{Output, PagerLeft};
 
@@ -22,6 +23,10 @@ pub struct Session<W> {
     output: W,
     /// How rows are printed.
     pub format: Format,
+    /// Whether times are shown.
+    pub timer: bool,
+    /// Values of the parameters of statements.
+    pub parameters: Parameters,
     width: fn() -> Option<u16>,
     ctrl_c: CtrlC,
 }
@@ -48,6 +53,8 @@ impl<W: Output> Session<W> {
             database,
             output,
             format,
+            timer: true,
+            parameters: Parameters::default(),
             width,
             ctrl_c: CtrlC::default(),
         }
@@ -102,15 +109,25 @@ impl<W: Output> Session<W> {
         let running = ctrl_c.begin(self.database.interrupt_handle());
         let bars = Bars::new();
         // In a file the position is that in the file; at the prompt and in -c that in the statement.
-        let rows = match origin {
-            Some(_) => self.database.query_statement(statement.clone(), &[], &bars),
-            None => self
-                .database
-                .query_with_progress(&statement.text, &[], &bars),
+        let text = match origin {
+            Some(_) => statement.clone(),
+            None => statement.text.as_str().into(),
         };
+        let prepared = self.database.prepare_text(text).map_err(failed)?;
+        let values = self
+            .parameters
+            .of(&prepared)
+            .map_err(|problem| Error::InFile {
+                problem,
+                origin: origin.map(PathBuf::from),
+                line: statement.start.line,
+            })?;
+        let rows = prepared.query_with_progress(&values, &bars);
         let rows = rows.map_err(failed)?;
         drop(bars);
-        rows.notices().iter().for_each(message::notice);
+        for notice in rows.notices() {
+            message::notice(&notice.to_string());
+        }
         if rows.columns().is_empty() {
             return Ok(Outcome {
                 rows: None,
@@ -134,6 +151,15 @@ impl<W: Output> Session<W> {
             rows: Some(count),
             time: begun.elapsed().saturating_sub(ended.map_err(written)?),
         })
+    }
+
+    /// Says what is lost when the session ends now: a transaction that was not committed.
+    pub fn end(&self) {
+        if self.database.is_in_transaction() {
+            message::notice(
+                "the transaction was not committed and is rolled back; hint: COMMIT keeps what it changed",
+            );
+        }
     }
 
     /// Prints a text that is no answer of a statement.
@@ -166,7 +192,6 @@ impl<W: Output> Session<W> {
         } else {
             self.format
                 .writer(&columns, (self.width)(), &mut self.output)
-                .map_err(written)?
         };
         for row in rows {
             let row = row.map_err(&failed)?;

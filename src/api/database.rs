@@ -220,6 +220,21 @@ impl Database {
         }
     }
 
+    /// As [`Database::prepare`], of a statement that a [`crate::StatementStream`] has cut out of a longer text; errors say where
+    /// in that text.
+    ///
+    /// # Errors
+    /// If the text is not valid SQL.
+    pub fn prepare_text(&self, text: StatementText) -> Result<Statement> {
+        let parsed = zipfdb_sql::parse_statement(text)?;
+        Ok(Statement::new(&self.session, Some(parsed)))
+    }
+
+    /// Whether `BEGIN` has started a transaction of this handle and its clones that is not over.
+    pub fn is_in_transaction(&self) -> bool {
+        self.session.is_in_transaction()
+    }
+
     /// Runs one statement and returns its rows.
     ///
     /// # Errors
@@ -285,8 +300,8 @@ impl Database {
         parameters: &[Value],
         progress: &dyn Progress,
     ) -> Result<Rows> {
-        let parsed = zipfdb_sql::parse_statement(text)?;
-        Statement::new(&self.session, Some(parsed)).query_with_progress(parameters, progress)
+        self.prepare_text(text)?
+            .query_with_progress(parameters, progress)
     }
 
     /// Runs all statements of a text, in order, and drops their rows.

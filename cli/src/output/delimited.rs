@@ -1,7 +1,7 @@
 //! Comma- and tab-separated values.
 //!
 //! Invariant: NULL and the empty text stay apart, and a row that is read back has the values that were written. Both
-//! print a header line and end every line in one LF. A TSV row is always one line.
+//! print a header line, with the first row or at the end, and end every line in one LF. A TSV row is always one line.
 
 use std::io::{self, Write};
 
@@ -14,15 +14,25 @@ use super::value::plain;
 ///
 /// Written here and not with the csv crate, whose writer cannot tell NULL (nothing) from an empty text (`""`).
 pub struct CsvWriter<'a> {
+    /// Until it is printed.
+    header: Option<Vec<String>>,
     output: &'a mut dyn Write,
 }
 
 impl<'a> CsvWriter<'a> {
-    /// Prints the header line.
-    pub fn new(columns: &[&str], output: &'a mut dyn Write) -> io::Result<CsvWriter<'a>> {
-        let mut writer = CsvWriter { output };
-        writer.line(columns.iter().copied().map(Some))?;
-        Ok(writer)
+    /// Prints nothing yet.
+    pub fn new(columns: &[&str], output: &'a mut dyn Write) -> CsvWriter<'a> {
+        CsvWriter {
+            header: Some(columns.iter().copied().map(String::from).collect()),
+            output,
+        }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        match self.header.take() {
+            Some(columns) => self.line(columns.iter().map(Some)),
+            None => Ok(()),
+        }
     }
 
     fn line<T: AsRef<str>>(&mut self, fields: impl Iterator<Item = Option<T>>) -> io::Result<()> {
@@ -55,25 +65,36 @@ impl<'a> CsvWriter<'a> {
 
 impl RowWriter for CsvWriter<'_> {
     fn row(&mut self, values: &[Value]) -> io::Result<()> {
+        self.begin()?;
         self.line(values.iter().map(plain))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        Ok(())
+        self.begin()
     }
 }
 
 /// Tab-separated values with the escapes of PostgreSQL's COPY: `\t`, `\n`, `\r`, `\\`, and `\N` for NULL.
 pub struct TsvWriter<'a> {
+    /// Until it is printed.
+    header: Option<Vec<String>>,
     output: &'a mut dyn Write,
 }
 
 impl<'a> TsvWriter<'a> {
-    /// Prints the header line.
-    pub fn new(columns: &[&str], output: &'a mut dyn Write) -> io::Result<TsvWriter<'a>> {
-        let mut writer = TsvWriter { output };
-        writer.line(columns.iter().copied().map(Some))?;
-        Ok(writer)
+    /// Prints nothing yet.
+    pub fn new(columns: &[&str], output: &'a mut dyn Write) -> TsvWriter<'a> {
+        TsvWriter {
+            header: Some(columns.iter().copied().map(String::from).collect()),
+            output,
+        }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        match self.header.take() {
+            Some(columns) => self.line(columns.iter().map(Some)),
+            None => Ok(()),
+        }
     }
 
     fn line<T: AsRef<str>>(&mut self, fields: impl Iterator<Item = Option<T>>) -> io::Result<()> {
@@ -107,11 +128,12 @@ impl<'a> TsvWriter<'a> {
 
 impl RowWriter for TsvWriter<'_> {
     fn row(&mut self, values: &[Value]) -> io::Result<()> {
+        self.begin()?;
         self.line(values.iter().map(plain))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        Ok(())
+        self.begin()
     }
 }
 

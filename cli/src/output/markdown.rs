@@ -12,16 +12,27 @@ use super::value::{plain, visible};
 
 /// Prints a pipe table.
 pub struct MarkdownWriter<'a> {
+    /// Until it is printed.
+    header: Option<Vec<String>>,
     output: &'a mut dyn Write,
 }
 
 impl<'a> MarkdownWriter<'a> {
-    /// Prints the header and the line below it.
-    pub fn new(columns: &[&str], output: &'a mut dyn Write) -> io::Result<MarkdownWriter<'a>> {
-        let mut writer = MarkdownWriter { output };
-        writer.line(columns.iter().copied())?;
-        writer.line(columns.iter().map(|_| "---"))?;
-        Ok(writer)
+    /// Prints nothing yet.
+    pub fn new(columns: &[&str], output: &'a mut dyn Write) -> MarkdownWriter<'a> {
+        MarkdownWriter {
+            header: Some(columns.iter().copied().map(String::from).collect()),
+            output,
+        }
+    }
+
+    /// Prints the header and the line below it, once.
+    fn begin(&mut self) -> io::Result<()> {
+        let Some(columns) = self.header.take() else {
+            return Ok(());
+        };
+        self.line(columns.iter())?;
+        self.line(columns.iter().map(|_| "---"))
     }
 
     fn line<T: AsRef<str>>(&mut self, cells: impl Iterator<Item = T>) -> io::Result<()> {
@@ -35,6 +46,7 @@ impl<'a> MarkdownWriter<'a> {
 
 impl RowWriter for MarkdownWriter<'_> {
     fn row(&mut self, values: &[Value]) -> io::Result<()> {
+        self.begin()?;
         self.line(
             values
                 .iter()
@@ -43,7 +55,7 @@ impl RowWriter for MarkdownWriter<'_> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        Ok(())
+        self.begin()
     }
 }
 

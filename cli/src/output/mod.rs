@@ -15,7 +15,7 @@ pub use lines::LinesWriter;
 pub use row_writer::RowWriter;
 pub use value::visible;
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use clap::ValueEnum;
 
@@ -54,21 +54,21 @@ impl Format {
         Format::value_variants().iter().map(|format| format.name())
     }
 
-    /// Starts a result; may print its header at once. `width` is the width of the terminal, if there is one to fit.
+    /// Starts a result; prints nothing before its first row or its end. `width` is the width of the terminal, if there is one to fit.
     pub fn writer<'a>(
         self,
         columns: &[&str],
         width: Option<u16>,
         output: &'a mut dyn Write,
-    ) -> io::Result<Box<dyn RowWriter + 'a>> {
-        Ok(match self {
+    ) -> Box<dyn RowWriter + 'a> {
+        match self {
             Format::Table => Box::new(table::TableWriter::new(columns, width, output)),
-            Format::Csv => Box::new(delimited::CsvWriter::new(columns, output)?),
-            Format::Tsv => Box::new(delimited::TsvWriter::new(columns, output)?),
+            Format::Csv => Box::new(delimited::CsvWriter::new(columns, output)),
+            Format::Tsv => Box::new(delimited::TsvWriter::new(columns, output)),
             Format::Json => Box::new(json::JsonWriter::new(columns, output)),
             Format::Jsonl => Box::new(json::JsonlWriter::new(columns, output)),
-            Format::Markdown => Box::new(markdown::MarkdownWriter::new(columns, output)?),
-        })
+            Format::Markdown => Box::new(markdown::MarkdownWriter::new(columns, output)),
+        }
     }
 }
 
@@ -117,13 +117,22 @@ pub mod testing {
         rows: &[Vec<Value>],
     ) -> String {
         let mut output = Vec::new();
-        let mut writer = format.writer(columns, width, &mut output).unwrap();
+        let mut writer = format.writer(columns, width, &mut output);
         for row in rows {
             writer.row(row).unwrap();
         }
         writer.finish().unwrap();
         drop(writer);
         String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn a_result_that_fails_before_its_first_row_prints_nothing() {
+        for format in Format::value_variants() {
+            let mut output = Vec::new();
+            drop(format.writer(&["a", "b"], None, &mut output));
+            assert!(output.is_empty(), "{format:?}");
+        }
     }
 
     #[test]

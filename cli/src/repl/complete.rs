@@ -6,13 +6,13 @@
 
 use std::path::Path;
 
-use super::command::{self, Argument};
 use super::scan::{Kind, Token, scan};
-use super::vocabulary::{
+use crate::command::{self, Argument};
+use crate::output::Format;
+use crate::vocabulary::{
     self, FUNCTIONS, INSERTED, KEYWORDS, SETTINGS, STATEMENTS, TABLE_FUNCTIONS, TableFunction,
     VALUES, WORDS,
 };
-use crate::output::Format;
 
 /// Candidates for one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +103,7 @@ pub fn command(line: &str, at: usize, corpora: &[String]) -> Completion {
     let candidates = match kind {
         Argument::Corpus => starting(corpora.to_vec()),
         Argument::Format => starting(Format::names().map(String::from).collect()),
+        Argument::ParameterAction => starting(vec!["clear".into(), "list".into(), "set".into()]),
         Argument::Switch => starting(vec!["off".into(), "on".into()]),
         Argument::Path => paths(bare)
             .iter()

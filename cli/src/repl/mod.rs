@@ -4,29 +4,22 @@
 //! edits and remembers lines is behind [`Lines`], so that the loop runs without a terminal.
 
 mod caret;
-mod command;
 mod complete;
 mod scan;
-mod schema;
 mod terminal;
-mod vocabulary;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
-use std::time::Instant;
 
-use zipfdb::{
-    CopyOptions, CorpusSettings, Pending, Position, SqlError, StatementStream, StatementText,
-};
+use zipfdb::{Pending, Position, SqlError, StatementStream, StatementText};
 
 use crate::arguments::Source;
+use crate::command::Command;
+use crate::command::action::{Step, act};
 use crate::error::Error;
 use crate::message::{self, counted};
-use crate::progress::Bars;
 use crate::screen::Output;
-use crate::script::Script;
+use crate::script::{Script, ScriptEnd};
 use crate::session::{Outcome, Session, terminal_width};
-use command::Command;
 pub use terminal::Terminal;
 
 /// Where lines come from.
@@ -55,10 +48,11 @@ pub fn run<W: Output>(session: &mut Session<W>, lines: &mut dyn Lines) -> Result
         session,
         statements: StatementStream::new(),
         entry: String::new(),
-        timer: true,
     };
     loop {
-        match lines.read(prompt(repl.statements.pending()), &repl.entry)? {
+        let is_in_transaction = repl.session.database().is_in_transaction();
+        let prompt = prompt(repl.statements.pending(), is_in_transaction);
+        match lines.read(prompt, &repl.entry)? {
             Line::End => return Ok(()),
             Line::Interrupted => repl.forget(),
             Line::Text(line) => {
@@ -70,14 +64,20 @@ pub fn run<W: Output>(session: &mut Session<W>, lines: &mut dyn Lines) -> Result
     }
 }
 
-/// Shows what the line to come continues. All are of one length, so that lines stay aligned.
-fn prompt(pending: Pending) -> &'static str {
-    match pending {
-        Pending::Nothing => "zipf> ",
-        Pending::Statement => " ...> ",
-        Pending::Text => "  '.> ",
-        Pending::Name => "  \".> ",
-        Pending::Comment => " /*.> ",
+/// Shows what the line to come continues, with a star in a transaction. All of either kind are of one length, so that lines
+/// stay aligned.
+fn prompt(pending: Pending, is_in_transaction: bool) -> &'static str {
+    match (pending, is_in_transaction) {
+        (Pending::Nothing, false) => "zipf> ",
+        (Pending::Statement, false) => " ...> ",
+        (Pending::Text, false) => "  '.> ",
+        (Pending::Name, false) => "  \".> ",
+        (Pending::Comment, false) => " /*.> ",
+        (Pending::Nothing, true) => "zipf*> ",
+        (Pending::Statement, true) => " ...*> ",
+        (Pending::Text, true) => "  '.*> ",
+        (Pending::Name, true) => "  \".*> ",
+        (Pending::Comment, true) => " /*.*> ",
     }
 }
 
@@ -92,7 +92,6 @@ struct Repl<'a, W> {
     statements: StatementStream,
     /// The lines typed since the last complete statement.
     entry: String,
-    timer: bool,
 }
 
 impl<W: Output> Repl<'_, W> {
@@ -149,7 +148,7 @@ impl<W: Output> Repl<'_, W> {
 
     fn show_time(&self, outcome: Outcome) {
         // Times are for people; a log of messages is easier to compare without them.
-        if self.timer && io::stderr().is_terminal() {
+        if self.session.timer && io::stderr().is_terminal() {
             let time = message::time(outcome.time);
             message::note(&match outcome.rows {
                 Some(rows) => format!("{} in {time}", counted(rows, "row")),
@@ -159,120 +158,28 @@ impl<W: Output> Repl<'_, W> {
     }
 
     fn command(&mut self, line: &str) -> Result<Next, Error> {
-        match Command::parse(line) {
-            Ok(Command::Help) => message::note(&command::help()),
-            Ok(Command::Corpora) => self.run("SELECT * FROM corpora()".to_string())?,
-            Ok(Command::Devices) => self.run("SELECT * FROM devices()".to_string())?,
-            Ok(Command::Settings) => self.run("SELECT * FROM settings()".to_string())?,
-            Ok(Command::ExportRows { path, select }) => {
-                self.run(format!("COPY ({select}) TO {}", vocabulary::text(&path)))?;
+        let step = match act(self.session, line) {
+            Ok(Step::Read(path)) => {
+                let script = Script::open(&Source::File(path));
+                script
+                    .and_then(|script| script.run(self.session))
+                    .map(|end| match end {
+                        ScriptEnd::Read => Step::Done(None),
+                        ScriptEnd::Quit => Step::Quit,
+                    })
             }
-            Ok(Command::Export { corpus, directory }) => self.export(&corpus, &directory),
-            Ok(Command::Import { path, corpus }) => self.import(&path, &corpus),
-            Ok(Command::Read(path)) => match Script::open(&Source::File(path)) {
-                Ok(script) => match script.run(self.session) {
-                    Err(error @ Error::Output { .. }) => return Err(error),
-                    Err(error) => complain(&error, ""),
-                    Ok(()) => {}
-                },
-                Err(error) => message::error(&error),
-            },
-            Ok(Command::Schema(corpus)) => self.schema(corpus)?,
-            Ok(Command::Mode(Some(format))) => self.session.format = format,
-            Ok(Command::Mode(None)) => message::note(self.session.format.name()),
-            Ok(Command::Pager(switch)) => match (self.session.output().pager(), switch) {
-                (Some(pager), Some(switch)) => *pager = switch,
-                (Some(pager), None) => message::note(on_or_off(*pager)),
-                (None, _) => message::note("off; hint: $PAGER names no program"),
-            },
-            Ok(Command::Timer(Some(timer))) => self.timer = timer,
-            Ok(Command::Timer(None)) => message::note(on_or_off(self.timer)),
-            Ok(Command::Quit) => return Ok(Next::Quit),
-            Err(problem) => message::complaint(&problem),
+            step => step,
+        };
+        match step {
+            Ok(Step::Run(text)) => self.run(text)?,
+            Ok(Step::Done(Some(outcome))) => self.show_time(outcome),
+            Ok(Step::Done(None) | Step::Read(_)) => {}
+            Ok(Step::Quit) => return Ok(Next::Quit),
+            Err(error @ Error::Output { .. }) => return Err(error),
+            Err(error) => complain(&error, ""),
         }
         Ok(Next::Continue)
     }
-
-    /// Copies files into a corpus. A corpus that is created for them goes again if that fails.
-    fn import(&mut self, path: &Path, name: &str) {
-        let begun = Instant::now();
-        let _running = self.session.begin();
-        let database = self.session.database();
-        let imported = database
-            .corpus(name)
-            .map(|corpus| (corpus, false))
-            .or_else(|_| {
-                let created = database.create_corpus(name, CorpusSettings::default())?;
-                Ok((created, true))
-            });
-        let imported = imported.and_then(|(corpus, is_new)| {
-            let bars = Bars::new();
-            let options = CopyOptions {
-                progress: &bars,
-                ..CopyOptions::default()
-            };
-            let report = corpus.copy_from(path, &options);
-            if is_new && report.is_err() {
-                database.drop_corpus(name)?;
-            }
-            report
-        });
-        match imported {
-            Ok(report) => {
-                report.notices.iter().for_each(message::notice);
-                message::note(&format!(
-                    "{}, {}, {}",
-                    counted(report.files, "file"),
-                    counted(report.bytes, "byte"),
-                    counted(report.words, "word")
-                ));
-                self.show_time(Outcome {
-                    rows: None,
-                    time: begun.elapsed(),
-                });
-            }
-            Err(zipfdb::Error::Interrupted) => message::note("interrupted"),
-            Err(error) => message::complaint(&error.to_string()),
-        }
-    }
-
-    /// Writes the files of a corpus.
-    fn export(&mut self, name: &str, directory: &Path) {
-        let begun = Instant::now();
-        let _running = self.session.begin();
-        let corpus = self.session.database().corpus(name);
-        match corpus.and_then(|corpus| corpus.copy_to(directory, &Bars::new())) {
-            Ok(files) => {
-                message::note(&counted(files, "file"));
-                self.show_time(Outcome {
-                    rows: None,
-                    time: begun.elapsed(),
-                });
-            }
-            Err(zipfdb::Error::Interrupted) => message::note("interrupted"),
-            Err(error) => message::complaint(&error.to_string()),
-        }
-    }
-
-    fn schema(&mut self, corpus: Option<String>) -> Result<(), Error> {
-        let database = self.session.database();
-        let names = corpus.map_or_else(|| database.corpora(), |name| vec![name]);
-        let pages: zipfdb::Result<Vec<String>> = names
-            .iter()
-            .map(|name| schema::describe(&database.corpus(name)?))
-            .collect();
-        match pages {
-            Ok(pages) => self.session.show(&pages.join("\n")),
-            Err(error) => {
-                message::complaint(&error.to_string());
-                Ok(())
-            }
-        }
-    }
-}
-
-fn on_or_off(is_on: bool) -> &'static str {
-    if is_on { "on" } else { "off" }
 }
 
 /// Says what went wrong: for a statement that was typed with the place in it, on lines of their own.
@@ -302,6 +209,7 @@ fn complain(error: &Error, statement: &str) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::command;
     use crate::output::Format;
     use zipfdb::Database;
 
@@ -490,6 +398,33 @@ mod tests {
     fn a_dot_inside_a_statement_is_no_command() {
         let (lines, _) = run_lines(text(&["SELECT", ".quit", ";", "quit"]));
         assert_eq!(lines.prompts, ["zipf> ", " ...> ", " ...> ", "zipf> "]);
+    }
+
+    #[test]
+    fn the_prompt_shows_a_transaction() {
+        let (lines, _) = run_lines(text(&[
+            "CREATE CORPUS a; BEGIN;",
+            "DELETE FROM",
+            "a;",
+            "COMMIT;",
+        ]));
+        assert_eq!(
+            lines.prompts,
+            ["zipf> ", "zipf*> ", " ...*> ", "zipf*> ", "zipf> "]
+        );
+    }
+
+    #[test]
+    fn parameters_are_kept_between_statements() {
+        let (_, rows) = run_lines(text(&[
+            ".parameter set word 'b'",
+            ".parameter set n 7",
+            "SELECT :word AS w, :n + 1 AS n;",
+            ".parameter clear word",
+            "SELECT :n AS n;",
+            "SELECT :word;",
+        ]));
+        assert_eq!(rows, "w,n\nb,8\nn\n7\n");
     }
 
     #[test]

@@ -17,13 +17,13 @@ use rustyline::validate::Validator;
 use rustyline::{Behavior, CompletionType, Config, Context, Editor, Helper};
 use zipfdb::Database;
 
-use super::command::Command;
 use super::complete::{self, Completion};
 use super::scan::{Kind, scan};
-use super::vocabulary::{KEYWORDS, STATEMENTS};
 use super::{Line, Lines};
+use crate::command::Command;
 use crate::error::Error;
 use crate::message;
+use crate::vocabulary::{KEYWORDS, STATEMENTS};
 
 const HISTORY_ENTRIES: usize = 1_000;
 /// Characters of a word that have to be there before the rest of it is suggested.

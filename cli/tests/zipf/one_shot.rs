@@ -364,3 +364,224 @@ fn threads_that_cannot_be_started_are_an_error() {
     assert!(ended.messages.contains("hint: "), "{}", ended.messages);
     assert!(!ended.messages.contains("panicked"), "{}", ended.messages);
 }
+
+#[test]
+fn a_query_that_fails_prints_no_header() {
+    let directory = directory_with_database();
+    for format in ["csv", "tsv", "markdown", "json", "jsonl", "table"] {
+        let sql = "SELECT abs(-9223372036854775807 - length(word) / length(word)) FROM c";
+        let ended = run(zipf()
+            .current_dir(&directory)
+            .args(["c.zdb", "--format", format, "-c", sql]));
+        assert_eq!(
+            (ended.code, ended.rows.as_str()),
+            (Some(1), ""),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn dot_commands_work_in_files_arguments_and_on_standard_input() {
+    let directory = directory_with_database();
+    let script = "SELECT 1 AS one;\n  .mode jsonl\nSELECT 2 AS two; SELECT\n.5 AS half;\n.read more.sql\n.quit\nnonsense";
+    fs::write(directory.path().join("all.sql"), script).unwrap();
+    fs::write(
+        directory.path().join("more.sql"),
+        ".mode csv\nSELECT 3 AS three\n",
+    )
+    .unwrap();
+    let expected = "one\n1\n{\"two\":2}\n{\"half\":0.5}\nthree\n3\n";
+    let ended = run(zipf()
+        .current_dir(&directory)
+        .args(["-f", "all.sql", "-c", "SELECT 4"]));
+    assert_eq!(ended.rows(), expected);
+    let ended = run_with_input(zipf().current_dir(&directory), script.as_bytes());
+    assert_eq!(ended.rows(), expected);
+    let arguments = [
+        "c.zdb",
+        "-c",
+        ".mode jsonl",
+        "-c",
+        "SELECT COUNT(*) AS n FROM c",
+    ];
+    assert_eq!(
+        run(zipf().current_dir(&directory).args(arguments)).rows(),
+        "{\"n\":11}\n"
+    );
+
+    // One that is wrong ends the run, with its place.
+    fs::write(
+        directory.path().join("wrong.sql"),
+        "SELECT 1 AS one;\n.mode jason\nSELECT 2;",
+    )
+    .unwrap();
+    let ended = run(zipf().current_dir(&directory).args(["-f", "wrong.sql"]));
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(1), "one\n1\n"),
+        "{ended:?}"
+    );
+    assert!(
+        ended.messages.contains("did you mean `json`?") && ended.messages.contains("line 2"),
+        "{ended:?}"
+    );
+    // What comes after one has the right line.
+    fs::write(
+        directory.path().join("wrong.sql"),
+        ".mode json\n\nSELECT wrd",
+    )
+    .unwrap();
+    let ended = run(zipf().current_dir(&directory).args(["-f", "wrong.sql"]));
+    assert!(ended.messages.contains("3:8: no such column"), "{ended:?}");
+    fs::write(directory.path().join("circle.sql"), ".read circle.sql\n").unwrap();
+    let ended = run(zipf().current_dir(&directory).args(["-f", "circle.sql"]));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended.messages.contains("nests deeper than 16 files"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_transaction_that_is_not_committed_is_told() {
+    let directory = directory_with_database();
+    let begun = "BEGIN; DELETE FROM c; SELECT COUNT(*) AS n FROM c;";
+    let ended = run_with_input(
+        zipf().current_dir(&directory).arg("c.zdb"),
+        begun.as_bytes(),
+    );
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(0), "n\n0\n"),
+        "{ended:?}"
+    );
+    let notice = "notice: the transaction was not committed and is rolled back; hint: COMMIT keeps what it changed\n";
+    assert_eq!(ended.messages, notice);
+    let arguments = ["c.zdb", "-c", "BEGIN; DELETE FROM c; COMMIT"];
+    assert_eq!(
+        run(zipf().current_dir(&directory).args(arguments)).rows(),
+        ""
+    );
+}
+
+#[test]
+fn parameters_come_from_arguments_and_commands() {
+    let directory = directory_with_database();
+    let arguments = ["--param", "be", "--param", "least=1", "c.zdb", "-c"];
+    let sql = "SELECT COUNT(*) AS n FROM c WHERE word = ?1 AND position > :least";
+    let ended = run(zipf().current_dir(&directory).args(arguments).arg(sql));
+    assert_eq!(ended.rows(), "n\n2\n");
+    let script = ".parameter set word 'to'\nSELECT COUNT(*) AS n FROM c WHERE word = $word;\n.parameter clear\nSELECT :word;";
+    let ended = run_with_input(
+        zipf().current_dir(&directory).arg("c.zdb"),
+        script.as_bytes(),
+    );
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(1), "n\n4\n"),
+        "{ended:?}"
+    );
+    assert!(
+        ended
+            .messages
+            .contains("parameter :word has no value; hint: `--param word=VALUE`"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn rows_are_written_to_standard_output_in_their_place() {
+    let directory = directory_with_database();
+    let sql = "SELECT 1 AS one; COPY (SELECT DISTINCT word FROM c WHERE word GLOB '[bt]*' ORDER BY word) TO '-'; SELECT 2 AS two";
+    let expected = "one\n1\nword\nbe\nto\ntwo\n2\n";
+    let arguments = ["c.zdb", "-c", sql];
+    assert_eq!(
+        run(zipf().current_dir(&directory).args(arguments)).rows(),
+        expected
+    );
+    // Into a file, where each writer could have a place of its own.
+    let file = fs::File::create(directory.path().join("out")).unwrap();
+    let ended = run(zipf().current_dir(&directory).args(arguments).stdout(file));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(
+        fs::read_to_string(directory.path().join("out")).unwrap(),
+        expected
+    );
+    let sql = "COPY (SELECT abs(-9223372036854775807 - length(word) / length(word)) FROM c) TO '-' WITH (format = 'tsv')";
+    let ended = run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql]));
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(1), ""),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn files_that_are_not_utf8_are_told() {
+    let directory = directory_with_database();
+    fs::write(directory.path().join("latin.txt"), b"caf\xe9").unwrap();
+    let arguments = ["c.zdb", "-c", "COPY c FROM 'latin.txt'"];
+    let ended = run(zipf().current_dir(&directory).args(arguments));
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(0), ""),
+        "{ended:?}"
+    );
+    let expected =
+        "notice: 1 of the files are not UTF-8 and were copied byte for byte: latin.txt; hint: ";
+    assert!(ended.messages.starts_with(expected), "{ended:?}");
+}
+
+#[test]
+fn errors_of_the_system_end_with_its_reason() {
+    let directory = directory_with_database();
+    fs::create_dir(directory.path().join("folder")).unwrap();
+    for (arguments, reason) in [
+        (&["texts/a.txt", "-c", "SELECT 1"][..], "Not a directory"),
+        (
+            &["--readonly", "texts/a.txt", "-c", "SELECT 1"],
+            "Not a directory",
+        ),
+        (&["texts/a.txt/x.zdb", "-c", "SELECT 1"], "Not a directory"),
+        (&["-f", "folder"], "Is a directory"),
+        (&["-f", "none.sql"], "No such file or directory"),
+        (
+            &["c.zdb", "-c", "COPY c FROM 'texts/a.txt/x'"],
+            "Not a directory",
+        ),
+        (
+            &["c.zdb", "-c", "COPY c FROM 'none'"],
+            "No such file or directory",
+        ),
+        (
+            &["c.zdb", "-c", "COPY c TO 'texts/a.txt'"],
+            "Not a directory",
+        ),
+        (
+            &[
+                "c.zdb",
+                "-c",
+                "COPY (SELECT 1) TO 'folder' WITH (format = 'csv')",
+            ],
+            "Is a directory",
+        ),
+        (
+            &["c.zdb", "-c", "COPY (SELECT 1) TO 'none/x.csv'"],
+            "No such file or directory",
+        ),
+    ] {
+        let ended = run(zipf().current_dir(&directory).args(arguments));
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let message = ended
+            .messages
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_lowercase();
+        assert!(
+            message.contains(&reason.to_lowercase()),
+            "{arguments:?}: {message}"
+        );
+    }
+}

@@ -4,7 +4,7 @@
 
 use zipfdb::{Corpus, Result};
 
-use super::vocabulary::{WORDS, name, text};
+use crate::vocabulary::{WORDS, name, text};
 
 /// Describes a corpus.
 ///

@@ -1,6 +1,8 @@
-//! The dot commands of the prompt: their names, arguments and help.
+//! The dot commands: their names, arguments and help. What they do is in `action`.
 //!
 //! Invariant: parsing is the only thing that happens here; a wrong command gives a text that says what is right.
+
+pub mod action;
 
 use std::path::PathBuf;
 
@@ -42,6 +44,17 @@ pub enum Command {
     Mode(Option<Format>),
     /// `.pager [on|off]`
     Pager(Option<bool>),
+    /// `.parameter list`
+    ListParameters,
+    /// `.parameter set NAME VALUE`
+    SetParameter {
+        /// The name, or the number.
+        name: String,
+        /// The value as it was written.
+        value: String,
+    },
+    /// `.parameter clear [NAME]`
+    ClearParameters(Option<String>),
     /// `.quit`, `.exit`
     Quit,
     /// `.read FILE`
@@ -63,6 +76,8 @@ pub enum Argument {
     CorpusOrPath,
     /// The name of a format.
     Format,
+    /// What to do about parameters.
+    ParameterAction,
     /// A path.
     Path,
     /// `on` or `off`.
@@ -129,6 +144,12 @@ const ALL: &[About] = &[
         &[Argument::Switch],
         "show or set whether results longer than the screen go through $PAGER",
     ),
+    about(
+        ".parameter",
+        "set NAME VALUE|list|clear [NAME]",
+        &[Argument::ParameterAction],
+        "set a parameter (?1, :name) of the statements that follow, list all, forget one or all",
+    ),
     about(".quit", "", &[], "leave"),
     about(
         ".read",
@@ -181,6 +202,11 @@ pub fn arguments(name: &str) -> &'static [Argument] {
 }
 
 impl Command {
+    /// True if a line of a file that begins no statement is meant as a command.
+    pub fn is_command_of_file(line: &str) -> bool {
+        line.trim_start().starts_with('.')
+    }
+
     /// True if a line that begins no statement is meant as a command: it begins with a dot, or is what people type
     /// to get out of any prompt.
     pub fn is_command(line: &str) -> bool {
@@ -213,6 +239,9 @@ impl Command {
         {
             let select = select.to_string();
             return Ok(Command::ExportRows { path, select });
+        }
+        if about.name == ".parameter" {
+            return parameter_command(rest)?.ok_or_else(|| format!("hint: {}", usage()));
         }
         let mut arguments = Vec::new();
         let mut rest = rest;
@@ -266,6 +295,25 @@ impl Command {
             _ => Command::Quit,
         })
     }
+}
+
+/// What `.parameter` is to do; none if that is not said.
+fn parameter_command(text: &str) -> Result<Option<Command>, String> {
+    let Some((action, rest)) = split_argument(text)? else {
+        return Ok(None);
+    };
+    let first = split_argument(rest)?;
+    Ok(match (action.as_str(), first) {
+        ("list", None) => Some(Command::ListParameters),
+        ("clear", None) => Some(Command::ClearParameters(None)),
+        ("clear", Some((name, ""))) => Some(Command::ClearParameters(Some(name))),
+        // Quotes around the value are part of it: they say that it is text.
+        ("set", Some((name, value))) if !value.is_empty() => Some(Command::SetParameter {
+            name,
+            value: value.to_owned(),
+        }),
+        _ => None,
+    })
 }
 
 /// How many arguments stand before the last one of a line that is being typed, and where that begins.
@@ -420,6 +468,49 @@ mod tests {
             Command::parse(".export notes"),
             Err("`.export` lacks an argument; hint: usage: .export CORPUS DIR".into())
         );
+    }
+
+    #[test]
+    fn parameters_are_set_with_their_quotes() {
+        let set = |name: &str, value: &str| {
+            Ok(Command::SetParameter {
+                name: name.into(),
+                value: value.into(),
+            })
+        };
+        assert_eq!(
+            Command::parse(".parameter set :w 'it''s'"),
+            set(":w", "'it''s'")
+        );
+        assert_eq!(
+            Command::parse(".parameter set 2 two words;"),
+            set("2", "two words")
+        );
+        assert_eq!(
+            Command::parse(".parameter list"),
+            Ok(Command::ListParameters)
+        );
+        assert_eq!(
+            Command::parse(".parameter clear"),
+            Ok(Command::ClearParameters(None))
+        );
+        assert_eq!(
+            Command::parse(".parameter clear ?1"),
+            Ok(Command::ClearParameters(Some("?1".into())))
+        );
+        for wrong in [
+            ".parameter",
+            ".parameter set",
+            ".parameter set x",
+            ".parameter lst",
+            ".parameter clear a b",
+        ] {
+            assert_eq!(
+                Command::parse(wrong),
+                Err("hint: usage: .parameter set NAME VALUE|list|clear [NAME]".into()),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]

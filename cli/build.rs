@@ -1,0 +1,35 @@
+//! Packs the speeches of `zipf demo`, which the program carries.
+//!
+//! Invariant: the pack has every file of `sample/speeches`, in order of name. It is a deflate stream of a line for each, its
+//! name, a tab and its size in bytes, an empty line, and all texts one after the other.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=sample/speeches");
+    let mut paths = Vec::new();
+    for entry in fs::read_dir("sample/speeches")? {
+        paths.push(entry?.path());
+    }
+    paths.sort();
+    let (mut names, mut texts) = (String::new(), Vec::new());
+    for path in paths {
+        let text = fs::read(&path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        names.push_str(&format!("{name}\t{}\n", text.len()));
+        texts.extend(text);
+    }
+    names.push('\n');
+    let folder = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
+    let file = File::create(Path::new(&folder).join("speeches.deflate"))?;
+    let mut pack = DeflateEncoder::new(file, Compression::best());
+    pack.write_all(names.as_bytes())?;
+    pack.write_all(&texts)?;
+    pack.finish()?.sync_all()
+}
