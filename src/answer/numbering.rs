@@ -71,6 +71,14 @@ impl Numbering {
         }
     }
 
+    /// Bytes of what has been laid down for all words.
+    pub(crate) fn bytes(&self) -> usize {
+        let laid_down = [&self.numbers, &self.sources];
+        let arrays = laid_down.into_iter().filter_map(OnceLock::get);
+        let own = size_of_val(&self.stored_before[..]) + size_of_val(&self.met[..]);
+        own + arrays.map(|array| size_of_val(&array[..])).sum::<usize>()
+    }
+
     /// How many words there are.
     pub(crate) fn len(&self) -> usize {
         self.stored_count as usize + self.fresh.len()

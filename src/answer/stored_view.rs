@@ -166,7 +166,7 @@ impl StoredView {
         self.slots.facts().pop()
     }
 
-    pub(super) fn cache(&self) -> &Cache {
+    pub(super) fn cache(&self) -> &Arc<Cache> {
         self.slots.cache()
     }
 

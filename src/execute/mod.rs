@@ -12,6 +12,8 @@ mod copy_notices;
 mod copy_to;
 mod edit;
 mod export;
+#[cfg(test)]
+mod limit_tests;
 mod many;
 mod recompress;
 pub(crate) mod select;

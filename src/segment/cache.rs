@@ -100,6 +100,21 @@ impl Cache {
         (self.limit()).saturating_sub(self.reserved.load(Ordering::Relaxed))
     }
 
+    /// Bytes of the limit that others take.
+    #[cfg(test)]
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that it holds beyond what it may and could evict: what is neither pinned nor what the last work used.
+    #[cfg(test)]
+    pub(crate) fn overdraft(&self) -> u64 {
+        let entries = self.entries.lock();
+        let could = entries.iter().filter(|entry| entry.worth().is_some());
+        let could: u64 = could.map(|entry| entry.bytes).sum();
+        could.min(self.used().saturating_sub(self.room()))
+    }
+
     /// Takes nothing of the limit yet.
     pub(crate) fn reservation(self: &Arc<Cache>) -> Reservation {
         Reservation {
@@ -212,7 +227,7 @@ impl Slots {
         })
     }
 
-    pub(crate) fn cache(&self) -> &Cache {
+    pub(crate) fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 use zipfdb_kernels::CountTable;
 
-use super::{NONE, PendingView};
+use super::{NONE, PendingTable, PendingView};
 use crate::Result;
 use crate::overlay::add_up;
 use crate::overlay::changed_count::{changed, changed_in_file, word_subject};
@@ -28,14 +28,19 @@ impl PendingView {
             changes.extend(counts.map(|(word, n)| (self.numbering.number(word), -(n as i64))));
         }
         add_up(&mut changes);
-        Ok(self.changes.get_or_init(|| changes))
+        let changes = self.changes.get_or_init(|| changes);
+        self.book();
+        Ok(changes)
     }
 
     /// As [`super::StoredView::totals`].
     pub(crate) fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
-        if let Some(totals) = self.totals.get() {
-            return Ok(totals.clone());
-        }
+        let bytes = |totals: &Vec<u64>| size_of_val(&totals[..]);
+        let totals = self.table(PendingTable::Totals, bytes, || self.make_totals(run))?;
+        Ok(totals.to_vec())
+    }
+
+    fn make_totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         let stored = self.stored.totals(run)?;
         let mut totals = match self.numbering.numbers() {
             None => stored,
@@ -51,7 +56,7 @@ impl PendingView {
             let total = &mut totals[word as usize];
             *total = changed(*total, change, || self.subject(word))?;
         }
-        Ok(self.totals.get_or_init(|| totals).clone())
+        Ok(totals)
     }
 
     /// As [`super::StoredView::totals_of`].
@@ -85,9 +90,12 @@ impl PendingView {
 
     /// As [`super::StoredView::file_words`].
     pub(crate) fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
-        if let Some(table) = self.file_words.get() {
-            return Ok(table.clone());
-        }
+        self.table(PendingTable::FileWords, CountTable::bytes, || {
+            self.make_file_words(run)
+        })
+    }
+
+    fn make_file_words(&self, run: Run<'_>) -> Result<CountTable> {
         let stored = self.stored.file_words(run)?;
         let rows = (0..self.files.len()).into_par_iter().map(|file| {
             let row = match self.stored_file(file) {
@@ -106,15 +114,17 @@ impl PendingView {
         });
         self.numbering.numbers();
         let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
-        let table = Arc::new(CountTable::of_rows(rows));
-        Ok(self.file_words.get_or_init(|| table).clone())
+        Ok(CountTable::of_rows(rows))
     }
 
     /// As [`super::StoredView::word_files`].
     pub(crate) fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
-        if let Some(table) = self.word_files.get() {
-            return Ok(table.clone());
-        }
+        self.table(PendingTable::WordFiles, CountTable::bytes, || {
+            self.make_word_files(run)
+        })
+    }
+
+    fn make_word_files(&self, run: Run<'_>) -> Result<CountTable> {
         let stored = self.stored.word_files(run)?;
         let mut changes: Vec<(u32, u32, i64)> = Vec::new();
         for edit in &self.edits {
@@ -136,8 +146,7 @@ impl PendingView {
             corrected(&row, of_files, |_| self.subject(word))
         });
         let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
-        let table = Arc::new(CountTable::of_rows(rows));
-        Ok(self.word_files.get_or_init(|| table).clone())
+        Ok(CountTable::of_rows(rows))
     }
 
     /// Stored files with counts, by their numbers now, without those that are gone.

@@ -18,9 +18,11 @@ mod windows;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
-use zipfdb_kernels::{CountTable, NGRAM_WORDS_MAX};
+use zipfdb_kernels::NGRAM_WORDS_MAX;
 use zipfdb_storage::Tokenizer;
 
 use super::FileSummary;
@@ -29,6 +31,7 @@ pub(super) use super::numbering::{Numbering, WordSource};
 use super::stored_view::StoredView;
 use crate::overlay::{FileState, Overlay, Regions};
 use crate::runtime::interrupt::check;
+use crate::segment::cache::{Cached, Reservation, Slots};
 use crate::{Error, Result};
 
 use windows::WindowChanges;
@@ -55,13 +58,26 @@ pub(crate) struct PendingView {
     byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
     /// How much more or less often each word occurs than in the stored files; ascending, no change is 0.
     changes: OnceLock<Vec<(u32, i64)>>,
-    /// How often each word occurs, once somebody asked.
-    totals: OnceLock<Vec<u64>>,
-    /// Tables of all files and words, once somebody asked.
-    file_words: OnceLock<Arc<CountTable>>,
-    word_files: OnceLock<Arc<CountTable>>,
     /// For each n what edits do to n-grams of n words.
     windows: [OnceLock<WindowChanges>; NGRAM_WORDS_MAX + 1],
+    /// Answers about all words, in the cache: by [`PendingTable`].
+    tables: Arc<Slots>,
+    /// What the others of these take of the limit of memory, as long as the view is there.
+    books: Mutex<Reservation>,
+}
+
+/// An answer about all words that the cache holds once somebody asked.
+#[derive(Clone, Copy)]
+enum PendingTable {
+    /// How often each word occurs: `Vec<u64>`.
+    Totals,
+    /// Tables of all files and words: `CountTable`.
+    FileWords,
+    WordFiles,
+}
+
+impl PendingTable {
+    const COUNT: usize = PendingTable::WordFiles as usize + 1;
 }
 
 /// A file that is not as stored.
@@ -113,10 +129,9 @@ impl PendingView {
             numbering,
             byte_order: OnceLock::new(),
             changes: OnceLock::new(),
-            totals: OnceLock::new(),
-            file_words: OnceLock::new(),
-            word_files: OnceLock::new(),
             windows: Default::default(),
+            tables: Slots::new(stored.cache().clone(), PendingTable::COUNT),
+            books: Mutex::new(stored.cache().reservation()),
             stored: stored.clone(),
         };
         let mut rest = (0..).zip(stored.files()).peekable();
@@ -155,6 +170,42 @@ impl PendingView {
             view.push(summary.clone(), file, NONE);
         }
         Ok(view)
+    }
+
+    /// A table, made if the cache does not hold it; and how many bytes one takes.
+    fn table<T: Send + Sync + 'static>(
+        &self,
+        table: PendingTable,
+        bytes: impl Fn(&T) -> usize,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let typed = |held: Cached| held.downcast().expect("a slot holds one kind of table");
+        let slot = table as usize;
+        if let Some(held) = self.tables.get(slot) {
+            return Ok(typed(held));
+        }
+        let begin = Instant::now();
+        let made = make()?;
+        self.book();
+        // 64 bits are enough for both.
+        let (bytes, price) = (bytes(&made) as u64, begin.elapsed().as_nanos() as u64);
+        Ok(typed(self.tables.put(slot, Arc::new(made), bytes, price)))
+    }
+
+    /// Takes of the limit of memory what has been made and stays as long as the view.
+    fn book(&self) {
+        let order = self.byte_order.get();
+        let order = order.map_or(0, |(order, ranks)| {
+            size_of_val(&order[..]) + size_of_val(&ranks[..])
+        });
+        let changes = self
+            .changes
+            .get()
+            .map_or(0, |changes| size_of_val(&changes[..]));
+        let windows = self.windows.iter().filter_map(OnceLock::get);
+        let windows: usize = windows.map(WindowChanges::bytes).sum();
+        let bytes = order + changes + windows + self.numbering.bytes();
+        self.books.lock().cover(bytes);
     }
 
     fn push(&mut self, summary: FileSummary, stored: u32, edit: u32) {
@@ -198,7 +249,9 @@ impl PendingView {
         // Without a lock: see `segment_view`.
         let vocabulary = self.stored.known_vocabulary();
         let built = (self.numbering).byte_order(vocabulary, vocabulary.byte_order());
-        self.byte_order.get_or_init(|| built)
+        let order = self.byte_order.get_or_init(|| built);
+        self.book();
+        order
     }
 
     /// The word with a number.

@@ -94,7 +94,9 @@ impl PendingView {
         check(stop)?;
         places.par_sort_unstable();
         let built = WindowChanges { changes, places };
-        Ok(self.windows[n].get_or_init(|| built))
+        let windows = self.windows[n].get_or_init(|| built);
+        self.book();
+        Ok(windows)
     }
 
     /// The changes of one n-gram.

@@ -12,3 +12,9 @@ pub(super) struct WindowChanges {
     /// N-gram, file, number of its first word: ascending, for each window that an edit made.
     pub(super) places: Vec<(Window, u32, u64)>,
 }
+
+impl WindowChanges {
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.changes[..]) + size_of_val(&self.places[..])
+    }
+}
