@@ -40,7 +40,7 @@ mod runtime;
 mod segment;
 mod tokenize;
 
-pub use answer::{FileCounts, FileSummary, Ngram, NgramCounts, TermVectors, WordCounts};
+pub use answer::{FileCounts, FileList, FileSummary, Ngram, NgramCounts, TermVectors, WordCounts};
 pub use api::corpus::Corpus;
 pub use api::database::{Database, DatabaseOptions};
 pub use api::rows::{Column, Row, Rows};

@@ -49,35 +49,68 @@ const FEW_FILES: usize = 32;
 pub struct WordUses {
     /// The places of every symbol.
     pub parents: Parents,
-    /// The file of each of `parents.root_positions`.
-    pub root_files: Vec<u32>,
+    files: RootFiles,
+}
+
+/// Which file a position of the root belongs to.
+#[derive(Debug, PartialEq, Eq)]
+struct RootFiles {
+    /// By file: behind its last position.
+    ends: Vec<u32>,
+    /// By block of positions: the file of its first one; and one behind.
+    firsts: Vec<u32>,
+}
+
+/// Positions of a block: few enough that most are of one file or two, and that there are few blocks.
+const BLOCK_POSITIONS: usize = 1 << 8;
+
+impl RootFiles {
+    fn new(view: GrammarView<'_>) -> RootFiles {
+        let ends = view
+            .root_offsets
+            .iter()
+            .skip(1)
+            .copied()
+            .collect::<Vec<u32>>();
+        // Positions are u32, and files too.
+        let file_of =
+            |position: usize| ends.partition_point(|&end| end as usize <= position) as u32;
+        let blocks = view.root.len().div_ceil(BLOCK_POSITIONS);
+        let mut firsts: Vec<u32> = (0..blocks)
+            .map(|block| file_of(block * BLOCK_POSITIONS))
+            .collect();
+        firsts.push(file_of(view.root.len().saturating_sub(1)));
+        RootFiles { ends, firsts }
+    }
+
+    #[inline(always)]
+    fn of(&self, position: u32) -> u32 {
+        let block = position as usize / BLOCK_POSITIONS;
+        let (first, last) = (self.firsts[block], self.firsts[block + 1]);
+        if first == last {
+            return first;
+        }
+        let ends = &self.ends[first as usize..last as usize];
+        first + ends.partition_point(|&end| end <= position) as u32
+    }
 }
 
 impl WordUses {
     /// Sorts all places by symbol.
     ///
-    /// Work and memory as [`Parents::new`], and 4 bytes a root symbol more.
+    /// Work and memory as [`Parents::new`].
     pub fn new(view: GrammarView<'_>) -> WordUses {
-        let parents = Parents::new(view);
-        let mut file_of = on_huge_pages(vec![0u32; view.root.len()]);
-        for file in 0..view.files() as u32 {
-            file_of[view.root_range(file)].fill(file);
-        }
-        let root_files = (parents.root_positions.par_iter())
-            .map(|&position| file_of[position as usize])
-            .collect();
         WordUses {
-            parents,
-            root_files,
+            parents: Parents::new(view),
+            files: RootFiles::new(view),
         }
     }
 
     /// The files of the roots that hold `symbol`, once for each time, ascending.
     #[inline]
-    pub fn files(&self, symbol: u32) -> &[u32] {
-        let symbol = symbol as usize;
-        let offsets = &self.parents.root_offsets;
-        &self.root_files[offsets[symbol] as usize..offsets[symbol + 1] as usize]
+    pub fn files(&self, symbol: u32) -> impl ExactSizeIterator<Item = u32> {
+        let positions = self.parents.positions(symbol).iter();
+        positions.map(|&position| self.files.of(position))
     }
 
     /// The rules of the bodies that hold `symbol`, once for each time, ascending.
@@ -88,7 +121,8 @@ impl WordUses {
 
     /// Size of the arrays.
     pub fn bytes(&self) -> usize {
-        self.parents.bytes() + size_of_val(&self.root_files[..])
+        let RootFiles { ends, firsts } = &self.files;
+        self.parents.bytes() + size_of_val(&ends[..]) + size_of_val(&firsts[..])
     }
 
     /// Cuts `symbols` into parts of about [`TASK_USES`] uses.
@@ -393,7 +427,14 @@ fn join(parts: Vec<TablePart>) -> CountTable {
 
 /// Lists of files with counts, by number.
 pub(crate) trait FileLists {
-    fn list(&self, number: u32) -> &[(u32, u32)];
+    /// Calls `take` with each file of a list and its count.
+    fn each(&self, number: u32, take: impl FnMut((u32, u32)));
+
+    /// How many files a list has.
+    fn files(&self, number: u32) -> usize;
+
+    /// The first and the last file of a list.
+    fn ends(&self, number: u32) -> Option<(u32, u32)>;
 
     /// Whether they are ordered by count, not by file.
     fn are_ranked(&self) -> bool {
@@ -401,20 +442,86 @@ pub(crate) trait FileLists {
     }
 }
 
-/// The lists of all rules whose level is done.
-pub(crate) struct RuleLists {
-    parts: Vec<Vec<(u32, u32)>>,
+/// The files of each rule of a grammar over words, with counts: what files of n-grams are added up from.
+///
+/// An entry is one integer: the file, and above it the count, or that it is among the large ones.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RuleFiles {
+    parts: Vec<ListsPart>,
     /// By rule: the index of its part, where in it, how long.
     places: Vec<(u32, u32, u32)>,
+    /// Bits of a file.
+    file_bits: u32,
     /// By count, not by file.
     ranked: bool,
 }
 
-impl FileLists for RuleLists {
-    #[inline]
-    fn list(&self, rule: u32) -> &[(u32, u32)] {
+/// The lists of some rules.
+#[derive(Debug, PartialEq, Eq)]
+struct ListsPart {
+    entries: Vec<u32>,
+    /// Which entries have counts that they have no room for, and these; ascending.
+    large: Vec<(u32, u32)>,
+}
+
+impl ListsPart {
+    fn new(entries: &[(u32, u32)], file_bits: u32) -> ListsPart {
+        let mut large = Vec::new();
+        let most = u32::MAX.checked_shr(file_bits).unwrap_or(0);
+        // A part has fewer entries than a u32 counts: its uses times the files of a segment.
+        let packed = (0..).zip(entries).map(|(index, &(file, count))| {
+            let short = count.min(most);
+            if short == most {
+                large.push((index, count));
+            }
+            // Both fit.
+            (u64::from(short) << file_bits) as u32 | file
+        });
+        ListsPart {
+            entries: packed.collect(),
+            large,
+        }
+    }
+
+    /// The file and the count of the entry at an index.
+    #[inline(always)]
+    fn entry(&self, index: usize, entry: u32, file_bits: u32) -> (u32, u32) {
+        let most = u32::MAX.checked_shr(file_bits).unwrap_or(0);
+        // The high half of a u64 shifted by at most 32 bits.
+        let short = (u64::from(entry) >> file_bits) as u32;
+        let file = (u64::from(entry) & ((1 << file_bits) - 1)) as u32;
+        if short < most {
+            return (file, short);
+        }
+        let at = self
+            .large
+            .partition_point(|&(large, _)| (large as usize) < index);
+        (file, self.large.get(at).map_or(short, |&(_, count)| count))
+    }
+}
+
+impl FileLists for RuleFiles {
+    #[inline(always)]
+    fn each(&self, rule: u32, mut take: impl FnMut((u32, u32))) {
         let (part, start, length) = self.places[rule as usize];
-        &self.parts[part as usize][start as usize..][..length as usize]
+        let (part, start) = (&self.parts[part as usize], start as usize);
+        let entries = &part.entries[start..start + length as usize];
+        for (index, &entry) in (start..).zip(entries) {
+            take(part.entry(index, entry, self.file_bits));
+        }
+    }
+
+    fn files(&self, rule: u32) -> usize {
+        self.places[rule as usize].2 as usize
+    }
+
+    #[inline]
+    fn ends(&self, rule: u32) -> Option<(u32, u32)> {
+        let (part, start, length) = self.places[rule as usize];
+        let (part, start) = (&self.parts[part as usize], start as usize);
+        let entries = &part.entries[start..start + length as usize];
+        let file = |&entry: &u32| (u64::from(entry) & ((1 << self.file_bits) - 1)) as u32;
+        Some((file(entries.first()?), file(entries.last()?)))
     }
 
     fn are_ranked(&self) -> bool {
@@ -422,32 +529,91 @@ impl FileLists for RuleLists {
     }
 }
 
-impl RuleLists {
+impl RuleFiles {
+    /// Gathers the lists of all rules, level by level.
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn new(
+        view: GrammarView<'_>,
+        uses: &WordUses,
+        stop: &AtomicBool,
+    ) -> Result<RuleFiles, Stopped> {
+        let words = view.terminal_count as usize;
+        // Files are u32.
+        let file_max = (view.files() as u32).saturating_sub(1);
+        let mut lists = RuleFiles {
+            parts: Vec::new(),
+            places: vec![(0, 0, 0); view.rules()],
+            file_bits: u32::BITS - file_max.leading_zeros(),
+            ranked: false,
+        };
+        for level in (0..view.levels()).rev() {
+            let rules = view.level_rules(level);
+            let symbols = words + rules.start..words + rules.end;
+            let mut rule = rules.start;
+            for (ends, part) in gather_parts(view, uses, &lists, symbols, stop)? {
+                let mut start = 0;
+                for end in ends {
+                    // As above.
+                    let number = lists.parts.len() as u32;
+                    lists.places[rule] = (number, start as u32, (end - start) as u32);
+                    (start, rule) = (end, rule + 1);
+                }
+                lists.parts.push(part);
+            }
+        }
+        Ok(lists)
+    }
+
+    /// Size of the arrays.
+    pub fn bytes(&self) -> usize {
+        let parts = self.parts.iter();
+        let parts = parts.map(|part| size_of_val(&part.entries[..]) + size_of_val(&part.large[..]));
+        parts.sum::<usize>() + size_of_val(&self.places[..])
+    }
+
     /// Puts the lists of some rules on the way into the cache: memory answers
     /// slowly but many questions at a time.
     pub(crate) fn look_ahead(&self, rules: impl Iterator<Item = u32>) {
         let touched = rules.fold(0, |touched, rule| {
             let (part, start, _) = self.places[rule as usize];
-            let first = self.parts[part as usize].get(start as usize);
-            touched ^ first.map_or(0, |entry| entry.0)
+            touched
+                ^ self.parts[part as usize]
+                    .entries
+                    .get(start as usize)
+                    .unwrap_or(&0)
         });
         // Reading is all: the value does not matter.
         std::hint::black_box(touched);
     }
 
-    /// Orders the files of every rule by count, the largest first, then by file.
+    /// The same with the files of every rule ordered by count, the largest first, then by file.
     /// Lists in this order add up as any others do.
-    pub(crate) fn rank_all(&mut self) {
-        self.ranked = true;
+    pub(crate) fn ranked(&self) -> RuleFiles {
         let mut ranges = vec![Vec::new(); self.parts.len()];
         for &(part, start, length) in &self.places {
             ranges[part as usize].push(start as usize..(start + length) as usize);
         }
-        (ranges.into_par_iter().zip(&mut self.parts)).for_each(|(ranges, entries)| {
+        let rank_part = |(ranges, part): (Vec<Range<usize>>, &ListsPart)| {
+            let entries = part.entries.iter().enumerate();
+            let entries = entries.map(|(index, &entry)| part.entry(index, entry, self.file_bits));
+            let mut entries: Vec<(u32, u32)> = entries.collect();
             for range in ranges {
                 rank(&mut entries[range]);
             }
-        });
+            ListsPart::new(&entries, self.file_bits)
+        };
+        RuleFiles {
+            parts: ranges
+                .into_par_iter()
+                .zip(&self.parts)
+                .map(rank_part)
+                .collect(),
+            places: self.places.clone(),
+            file_bits: self.file_bits,
+            ranked: true,
+        }
     }
 }
 
@@ -511,7 +677,10 @@ impl Tally {
     ) {
         match (files, rules) {
             (&[file], &[]) => target.push((file, 1)),
-            (&[], &[rule]) => target.extend_from_slice(lists.list(rule)),
+            (&[], &[rule]) => {
+                target.reserve(lists.files(rule));
+                lists.each(rule, |entry| target.push(entry));
+            }
             _ => {
                 let mut total = files.len();
                 let mut range = match (files.first(), files.last()) {
@@ -519,11 +688,10 @@ impl Tally {
                     _ => (u32::MAX, 0),
                 };
                 for &rule in rules {
-                    let list = lists.list(rule);
-                    total += list.len();
-                    if let (Some(first), Some(last)) = (list.first(), list.last()) {
-                        range.0 = range.0.min(first.0);
-                        range.1 = range.1.max(last.0);
+                    total += lists.files(rule);
+                    if let Some((first, last)) = lists.ends(rule) {
+                        range.0 = range.0.min(first);
+                        range.1 = range.1.max(last);
                     }
                 }
                 let words = match lists.are_ranked() {
@@ -551,7 +719,7 @@ impl Tally {
         self.few.clear();
         self.few.extend(files.iter().map(|&file| (file, 1)));
         for &rule in rules {
-            self.few.extend_from_slice(lists.list(rule));
+            lists.each(rule, |entry| self.few.push(entry));
         }
         self.few.sort_unstable();
         for equal in self.few.chunk_by(|a, b| a.0 == b.0) {
@@ -575,9 +743,7 @@ impl Tally {
             self.add((file, 1));
         }
         for &rule in rules {
-            for &entry in lists.list(rule) {
-                self.add(entry);
-            }
+            lists.each(rule, |entry| self.add(entry));
         }
         // Files are u32.
         let first = words.start as u32 * 64;
@@ -585,45 +751,15 @@ impl Tally {
     }
 }
 
-/// Gathers the lists of all rules, level by level.
-pub(crate) fn rule_lists(
-    view: GrammarView<'_>,
-    uses: &WordUses,
-    stop: &AtomicBool,
-) -> Result<RuleLists, Stopped> {
-    let words = view.terminal_count as usize;
-    let mut lists = RuleLists {
-        parts: Vec::new(),
-        places: vec![(0, 0, 0); view.rules()],
-        ranked: false,
-    };
-    for level in (0..view.levels()).rev() {
-        let rules = view.level_rules(level);
-        let symbols = words + rules.start..words + rules.end;
-        let mut rule = rules.start;
-        for part in gather_parts(view, uses, &lists, symbols, stop)? {
-            let mut start = 0;
-            for end in part.ends {
-                // A part has fewer entries than a u32 counts: its uses times the files of a segment.
-                let number = lists.parts.len() as u32;
-                lists.places[rule] = (number, start as u32, (end - start) as u32);
-                (start, rule) = (end, rule + 1);
-            }
-            lists.parts.push(part.entries);
-        }
-    }
-    Ok(lists)
-}
-
-/// Gathers the lists of `symbols`, given those of all rules that use them.
+/// Gathers the lists of `symbols`, given those of all rules that use them: for each part where its lists end, and they.
 fn gather_parts(
     view: GrammarView<'_>,
     uses: &WordUses,
-    lists: &RuleLists,
+    lists: &RuleFiles,
     symbols: Range<usize>,
     stop: &AtomicBool,
-) -> Result<Vec<TablePart>, Stopped> {
-    let gather = |tally: &mut Tally, symbols: Range<usize>| {
+) -> Result<Vec<(Vec<usize>, ListsPart)>, Stopped> {
+    let gather = |(tally, files): &mut (Tally, Vec<u32>), symbols: Range<usize>| {
         check(stop)?;
         let mut part = TablePart {
             ends: Vec::with_capacity(symbols.len()),
@@ -641,13 +777,16 @@ fn gather_parts(
             // Symbols are u32.
             let symbol = symbol as u32;
             let target = &mut part.entries;
-            tally.gather(lists, uses.files(symbol), uses.rules(symbol), target);
+            files.clear();
+            files.extend(uses.files(symbol));
+            tally.gather(lists, files, uses.rules(symbol), target);
             part.ends.push(target.len());
         }
-        Ok(part)
+        let packed = ListsPart::new(&part.entries, lists.file_bits);
+        Ok((part.ends, packed))
     };
     (uses.parts(symbols).into_par_iter())
-        .map_init(|| Tally::new(view.files()), gather)
+        .map_init(|| (Tally::new(view.files()), Vec::new()), gather)
         .collect()
 }
 
@@ -726,11 +865,57 @@ mod tests {
                 in_pools(|| count(words.view(), counting, &GO).expect("not stopped"));
             }
             let uses = in_pools(|| WordUses::new(words.view()));
-            in_pools(|| {
-                rule_lists(words.view(), &uses, &GO)
-                    .map(|lists| lists.places)
-                    .ok()
-            });
+            let lists = in_pools(|| RuleFiles::new(words.view(), &uses, &GO).expect("not stopped"));
+            in_pools(|| lists.ranked());
+        }
+    }
+
+    #[test]
+    fn lists_of_rules_are_the_files_of_their_words() {
+        for grammar in [
+            test_grammars::many_files(70),
+            test_grammars::copies(300),
+            test_grammars::random(4),
+        ] {
+            let words = grammar.word_grammar();
+            let view = words.view();
+            let uses = WordUses::new(view);
+            let lists = RuleFiles::new(view, &uses, &GO).expect("not stopped");
+            let ranked = lists.ranked();
+            let weights_in = |file| crate::weights(view, view.root_range(file), u64::MAX);
+            let files = (0..view.files() as u32).map(weights_in);
+            let weights: Vec<Vec<u64>> = files.collect();
+            for rule in 0..view.rules() as u32 {
+                let symbol = (view.terminal_count + rule) as usize;
+                let counts = (0..)
+                    .zip(&weights)
+                    .map(|(file, of)| (file, of[symbol] as u32));
+                let mut expected: Vec<(u32, u32)> = counts.filter(|entry| entry.1 > 0).collect();
+                let mut found = Vec::new();
+                lists.each(rule, |entry| found.push(entry));
+                assert_eq!(found, expected);
+                assert_eq!(lists.files(rule), found.len());
+                let ends = expected.first().zip(expected.last());
+                assert_eq!(
+                    lists.ends(rule),
+                    ends.map(|(first, last)| (first.0, last.0))
+                );
+                rank(&mut expected);
+                found.clear();
+                ranked.each(rule, |entry| found.push(entry));
+                assert_eq!(found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn large_counts_come_back() {
+        let entries: Vec<(u32, u32)> = (0..40).map(|file| (file, 1 << (file % 32))).collect();
+        for file_bits in [6, 20, 31, 32] {
+            let part = ListsPart::new(&entries, file_bits);
+            let found = part.entries.iter().enumerate();
+            let found = found.map(|(index, &entry)| part.entry(index, entry, file_bits));
+            assert!(found.eq(entries.iter().copied()));
         }
     }
 

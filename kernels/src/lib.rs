@@ -13,6 +13,7 @@ mod count_table;
 mod expand;
 mod extract;
 mod file_counts;
+mod free_memory;
 pub mod gpu;
 mod grammar_view;
 mod huge_pages;
@@ -23,8 +24,10 @@ mod ngram_table;
 mod ngrams;
 mod occurrences;
 mod offsets;
+mod packed_ngrams;
 mod pair_rounds;
 mod pairs;
+mod partitions;
 mod phrases;
 mod prune;
 mod renumber;
@@ -46,8 +49,9 @@ pub use count_table::{CountTable, SharedRows};
 pub use expand::{Expander, Expansions};
 pub use extract::{Content, SymbolText, expand_file, extract};
 pub use file_counts::{
-    FileCounting, WordUses, file_word_counts, word_file_counts, word_set_counts,
+    FileCounting, RuleFiles, WordUses, file_word_counts, word_file_counts, word_set_counts,
 };
+pub use free_memory::give_back_free_memory;
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
@@ -55,6 +59,9 @@ pub use ngram_table::NgramTable;
 pub use ngrams::{FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_counts, ngram_file_counts};
 pub use occurrences::{
     PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
+};
+pub use packed_ngrams::{
+    PackedNgramCounts, PackedNgramFiles, ngram_counts_packed, ngram_file_counts_packed,
 };
 pub use phrases::{RuleEnds, ngram_count, ngram_positions};
 pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};

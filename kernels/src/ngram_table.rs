@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::file_counts::{FileLists, Tally, rank};
+use crate::file_counts::{FileLists, RuleFiles, Tally, rank};
 use crate::ngrams::{
     FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_count_parts, ngram_file_parts,
 };
@@ -75,8 +75,22 @@ struct RowLists {
 }
 
 impl FileLists for RowLists {
-    fn list(&self, number: u32) -> &[(u32, u32)] {
-        self.table.row(number as usize)
+    #[inline(always)]
+    fn each(&self, number: u32, take: impl FnMut((u32, u32))) {
+        self.table
+            .row(number as usize)
+            .iter()
+            .copied()
+            .for_each(take);
+    }
+
+    fn files(&self, number: u32) -> usize {
+        self.table.row(number as usize).len()
+    }
+
+    fn ends(&self, number: u32) -> Option<(u32, u32)> {
+        let row = self.table.row(number as usize);
+        Some((row.first()?.0, row.last()?.0))
     }
 }
 
@@ -126,7 +140,7 @@ impl NgramTable {
                 part.push_all(rows, tails_of(&words));
                 part.finish()
             };
-            ngram_count_parts(view, weights, &DEPTH.into(), memory, stop, part)?
+            ngram_count_parts(view, weights, &DEPTH.into(), memory, usize::MAX, stop, part)?
         } else {
             let part = |words: Range<u32>, ngrams: NgramFiles| {
                 let rows = ngrams.words.chunks_exact(DEPTH).enumerate();
@@ -136,7 +150,18 @@ impl NgramTable {
                 part.finish()
             };
             let (set, order) = (DEPTH.into(), FileOrder::File);
-            ngram_file_parts(view, weights, uses, &set, order, memory, stop, part)?
+            let lists = RuleFiles::new(view, uses, stop)?;
+            ngram_file_parts(
+                view,
+                weights,
+                Some(&lists),
+                &set,
+                order,
+                memory,
+                usize::MAX,
+                stop,
+                part,
+            )?
         };
         Ok(NgramTable {
             files: view.files(),

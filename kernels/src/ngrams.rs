@@ -10,33 +10,44 @@
 //! of a root once. Nothing is hashed: a window is one integer, its words above
 //! and below them a value, a weight or whose files they are.
 //!
-//! Windows go into buckets by their first word, so that a bucket fits into the
-//! cache. When all windows would take more memory than they may, the buckets are
-//! processed in several rounds, each of which passes over the grammar again.
+//! Windows go into partitions by their first word, and those of a partition into
+//! buckets, so that a bucket fits into the cache. The windows of a partition are
+//! freed when its n-grams are made. When all windows would take more memory than
+//! they may, partitions are processed in several rounds, each of which passes
+//! over the grammar again.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::file_counts::{RuleLists, Tally, rank, rule_lists};
+use crate::file_counts::{RuleFiles, Tally, rank};
 use crate::grammar_view::AHEAD_SYMBOLS;
-use crate::key_sort::{Bucketed, Buckets, Scratch, sort_keys};
-use crate::offsets::split_mut;
+use crate::key_sort::{Scratch, sort_keys};
+use crate::offsets::{offsets_of, ranges_up_to, split_mut};
+use crate::partitions::{ItemChunk, ItemLayout, Partitions};
 use crate::stop::{Stopped, check};
 use crate::window_keys::{Wide, WindowKey};
 use crate::windows::{NGRAM_WORDS_MAX, Shape, Windows};
 use crate::{CountTable, FileCounting, GrammarView, SharedRows, WordUses, word_file_counts};
 
-/// Windows of a bucket, about.
+/// Windows of a bucket, about, and how many buckets there are at most, but for those that cut words force.
 const BUCKET_WINDOWS: usize = 1 << 13;
-const BUCKETS_MAX: usize = 1 << 12;
+const BUCKETS_MAX: usize = 1 << 14;
+
+/// A part is made of so many windows at most, but for equal ones, unless its owner wants to have all of its first words.
+pub(crate) const PART_WINDOWS: usize = 1 << 16;
+
+/// Windows of a partition, about: they are spread over buckets while they stay in cache.
+const PARTITION_WINDOWS: usize = 1 << 17;
+const PARTITIONS_MAX: usize = 1 << 8;
 
 /// The words of a bucket have all but so many of their highest bits in common, which keys then lack.
-const CUT_BITS: u32 = 10;
+const CUT_BITS: u32 = 12;
 
-/// Weights up to 2 to the power of this are one item.
+/// Weights up to 2 to the power of this are one item, or less if then an item is one 64-bit integer.
 const WEIGHT_BITS: u32 = 12;
+const WEIGHT_BITS_MIN: u32 = 8;
 
 /// Root or body symbols that one task looks at, at least.
 const TASK_SYMBOLS_MIN: usize = 1 << 13;
@@ -44,8 +55,8 @@ const TASK_SYMBOLS_MIN: usize = 1 << 13;
 /// A stop is noticed after so many symbols.
 const STOP_SYMBOLS: usize = 1 << 16;
 
-/// The bucket of words that no n-gram is to begin with; there are fewer.
-const NO_BUCKET: u16 = u16::MAX;
+/// The partition of words that no n-gram is to begin with; there are fewer.
+const NO_PARTITION: u16 = u16::MAX;
 
 /// The n-grams of so many words that begin with some words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +141,7 @@ impl NgramCounts {
 }
 
 /// Distinct n-grams with the files that they occur in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NgramFiles {
     /// `[n-grams * n]`: the words of each n-gram; ascending.
     pub words: Vec<u32>,
@@ -164,9 +175,8 @@ pub enum FileOrder {
 /// Counts n-grams of the files. The result comes in parts, in order.
 ///
 /// `weights` tells how often each symbol occurs. `memory` bounds the bytes for
-/// windows: 8 each as long as the words of an n-gram fit into about 62 bits,
-/// twice that up to 126, else four times. What one word begins must fit,
-/// whatever the bound. The result is not counted.
+/// windows: each takes as many as its words and a value of about ten bits have.
+/// What one word begins must fit, whatever the bound. The result is not counted.
 ///
 /// # Panics
 ///
@@ -179,45 +189,65 @@ pub fn ngram_counts(
     stop: &AtomicBool,
 ) -> Result<Vec<NgramCounts>, Stopped> {
     let set = set.into();
-    assert!((1..=NGRAM_WORDS_MAX).contains(&set.n));
-    if set.n == 1 {
-        let words = set.first_words_of(view.terminal_count);
-        let found = words.map(|word| (word, weights[word as usize]));
-        let (words, counts) = found.filter(|&(_, weight)| weight > 0).unzip();
-        return Ok(vec![NgramCounts { words, counts }]);
-    }
-    ngram_count_parts(view, weights, &set, memory, stop, |_, part| part)
+    ngram_count_parts(
+        view,
+        weights,
+        &set,
+        memory,
+        PART_WINDOWS,
+        stop,
+        |_, part| part,
+    )
 }
 
-/// What `make` makes of n-grams of two words or more: of a part with the range of words that its n-grams begin with.
-/// Ranges follow each other and are together all first words.
+/// What `make` makes of n-grams: of a part with the range of words that its n-grams begin with. Ranges follow each other
+/// and are together all first words; one that has more than so many windows comes again for each part.
 pub(crate) fn ngram_count_parts<P: Send>(
     view: GrammarView<'_>,
     weights: &[u32],
     set: &NgramSet,
     memory: usize,
+    part_windows: usize,
     stop: &AtomicBool,
     make: impl Fn(Range<u32>, NgramCounts) -> P + Sync + Send,
 ) -> Result<Vec<P>, Stopped> {
+    assert!((1..=NGRAM_WORDS_MAX).contains(&set.n));
+    if set.n == 1 {
+        let words = set.first_words_of(view.terminal_count);
+        let found = words.clone().map(|word| (word, weights[word as usize]));
+        let (found, counts) = found.filter(|&(_, weight)| weight > 0).unzip();
+        let part = NgramCounts {
+            words: found,
+            counts,
+        };
+        return Ok(vec![make(words, part)]);
+    }
+    let shape = Shape::new(view.terminal_count, set.n);
+    let room = u64::BITS.saturating_sub(shape.n * shape.bits);
+    let value_bits = match room {
+        WEIGHT_BITS_MIN..WEIGHT_BITS => room,
+        _ => WEIGHT_BITS,
+    };
     let search = Search {
         view,
         weights,
-        shape: Shape::new(view.terminal_count, set.n),
+        shape,
         first_words: FirstWords::of(set, view),
-        value_bits: WEIGHT_BITS,
+        value_bits,
         memory,
+        part_windows,
         stop,
     };
     match search.shape {
-        shape if shape.fits::<u64>(WEIGHT_BITS) => count::<u64, P>(search, make),
-        shape if shape.fits::<u128>(WEIGHT_BITS) => count::<u128, P>(search, make),
+        shape if shape.fits::<u64>(value_bits) => count::<u64, P>(search, make),
+        shape if shape.fits::<u128>(value_bits) => count::<u128, P>(search, make),
         _ => count::<Wide, P>(search, make),
     }
 }
 
 /// Counts n-grams in each file. The result comes in parts, in order.
 ///
-/// Memory as [`ngram_counts`], and 8 bytes for each rule and file that it occurs in.
+/// Memory as [`ngram_counts`], and 4 bytes for each rule and file that it occurs in.
 ///
 /// # Panics
 ///
@@ -232,6 +262,37 @@ pub fn ngram_file_counts(
     stop: &AtomicBool,
 ) -> Result<Vec<NgramFiles>, Stopped> {
     let set = set.into();
+    let lists = match view.files() > 1 && set.n > 1 {
+        true => Some(RuleFiles::new(view, uses, stop)?),
+        false => None,
+    };
+    let lists = lists.as_ref();
+    ngram_file_parts(
+        view,
+        weights,
+        lists,
+        &set,
+        order,
+        memory,
+        PART_WINDOWS,
+        stop,
+        |_, part| part,
+    )
+}
+
+/// What `make` makes of n-grams with their files, as [`ngram_count_parts`].
+#[allow(clippy::too_many_arguments)] // What there is to know of a query for n-grams.
+pub(crate) fn ngram_file_parts<P: Send>(
+    view: GrammarView<'_>,
+    weights: &[u32],
+    lists: Option<&RuleFiles>,
+    set: &NgramSet,
+    order: FileOrder,
+    memory: usize,
+    part_windows: usize,
+    stop: &AtomicBool,
+    make: impl Fn(Range<u32>, NgramFiles) -> P + Sync + Send,
+) -> Result<Vec<P>, Stopped> {
     assert!((1..=NGRAM_WORDS_MAX).contains(&set.n));
     if set.n == 1 {
         let words = &weights[..view.terminal_count as usize];
@@ -247,36 +308,18 @@ pub fn ngram_file_counts(
             words,
             files: files.into(),
         };
-        return Ok(vec![all.of_set(&set)]);
+        let first_words = set.first_words_of(view.terminal_count);
+        return Ok(vec![make(first_words, all.of_set(set))]);
     }
     if view.files() == 1 {
-        let counted = ngram_counts(view, weights, set, memory, stop)?;
-        let counted = counted.into_par_iter();
-        return Ok(counted.map(NgramCounts::of_one_file).collect());
+        let make = |words, part: NgramCounts| make(words, part.of_one_file());
+        return ngram_count_parts(view, weights, set, memory, part_windows, stop, make);
     }
-    ngram_file_parts(view, weights, uses, &set, order, memory, stop, |_, part| {
-        part
-    })
-}
-
-/// What `make` makes of n-grams of two words or more, as [`ngram_count_parts`].
-#[allow(clippy::too_many_arguments)] // What there is to know of a query for n-grams.
-pub(crate) fn ngram_file_parts<P: Send>(
-    view: GrammarView<'_>,
-    weights: &[u32],
-    uses: &WordUses,
-    set: &NgramSet,
-    order: FileOrder,
-    memory: usize,
-    stop: &AtomicBool,
-    make: impl Fn(Range<u32>, NgramFiles) -> P + Sync + Send,
-) -> Result<Vec<P>, Stopped> {
-    let mut lists = rule_lists(view, uses, stop)?;
-    if order == FileOrder::Count {
-        lists.rank_all();
-    }
+    let lists = lists.expect("several files come with lists");
+    let ranked = (order == FileOrder::Count).then(|| lists.ranked());
+    let lists = ranked.as_ref().unwrap_or(lists);
     let holders = view.files() + view.rules();
-    let value_bits = usize::BITS - holders.saturating_sub(1).leading_zeros();
+    let value_bits = (usize::BITS - holders.saturating_sub(1).leading_zeros()).max(1);
     let search = Search {
         view,
         weights,
@@ -284,23 +327,28 @@ pub(crate) fn ngram_file_parts<P: Send>(
         first_words: FirstWords::of(set, view),
         value_bits,
         memory,
+        part_windows,
         stop,
     };
     match search.shape {
-        shape if shape.fits::<u64>(value_bits) => {
-            count_files::<u64, P>(search, &lists, order, make)
-        }
+        shape if shape.fits::<u64>(value_bits) => count_files::<u64, P>(search, lists, order, make),
         shape if shape.fits::<u128>(value_bits) => {
-            count_files::<u128, P>(search, &lists, order, make)
+            count_files::<u128, P>(search, lists, order, make)
         }
-        _ => count_files::<Wide, P>(search, &lists, order, make),
+        _ => count_files::<Wide, P>(search, lists, order, make),
     }
 }
 
 impl Shape {
-    /// Whether windows with values of so many bits are one integer.
+    /// Whether windows are one integer, and with values of so many bits but for what the words of a bucket share.
     fn fits<K: WindowKey>(self, value_bits: u32) -> bool {
-        self.first_bits::<K>(value_bits) + CUT_BITS.min(self.bits - 1) >= self.bits
+        self.has_room::<K>()
+            && self.first_bits::<K>(value_bits) + CUT_BITS.min(self.bits - 1) >= self.bits
+    }
+
+    /// Whether windows are one integer.
+    fn has_room<K: WindowKey>(self) -> bool {
+        self.n * self.bits <= K::BITS
     }
 
     /// The bits of a first word that there is room for beside the other words and a value.
@@ -335,6 +383,8 @@ struct Search<'a> {
     value_bits: u32,
     /// Bytes for windows.
     memory: usize,
+    /// A part is made of about so many windows at most.
+    part_windows: usize,
     stop: &'a AtomicBool,
 }
 
@@ -349,32 +399,79 @@ impl Search<'_> {
         state: impl Fn() -> S + Sync + Send,
         merge: impl Fn(&mut S, &[K], Range<u32>) -> P + Sync + Send,
     ) -> Result<Vec<P>, Stopped> {
-        let windows = Windows::<K>::new(self.view, self.shape);
-        let plan = BucketPlan::new::<K>(self);
+        let Shape { n, bits } = self.shape;
+        let layout = ItemLayout::<K>::new(n * bits, self.value_bits);
+        let plan = BucketPlan::new::<K>(self, layout.bytes());
+        let mut windows = Some(Windows::<K>::new(self.view, self.shape));
         let mut parts = Vec::with_capacity(plan.first_words.len());
-        for round in &plan.rounds {
-            let finder = Finder {
-                search: self,
-                windows: &windows,
-                plan: &plan,
-                round: round.clone(),
-            };
-            let mut found = finder.roots(&of_file)?;
-            found.extend(finder.bodies(&of_rule)?);
-            let merge = |(items, scratch, state): &mut (Vec<K>, Scratch<K>, S), bucket: usize| {
-                check(self.stop)?;
-                items.clear();
-                for task in &found {
-                    task.collect(bucket - round.start, items);
+        for (number, round) in plan.rounds.iter().enumerate() {
+            let mut found: Vec<Vec<ItemChunk>> = round.clone().map(|_| Vec::new()).collect();
+            if let Some(windows) = &windows {
+                let finder = Finder {
+                    search: self,
+                    windows,
+                    layout,
+                    plan: &plan,
+                    round: round.clone(),
+                };
+                let (roots, bodies) = (finder.roots(&of_file)?, finder.bodies(&of_rule)?);
+                for task in roots.into_iter().chain(bodies) {
+                    for (all, chunks) in found.iter_mut().zip(task) {
+                        all.extend(chunks);
+                    }
                 }
-                sort_keys(items, self.value_bits, scratch);
-                Ok(merge(state, items, plan.words(bucket)))
+            }
+            if number + 1 == plan.rounds.len() {
+                // What all rules begin and end with is not needed for what is left.
+                windows = None;
+            }
+            let sort = |(sorter, state): &mut (PartitionSorter<K>, S),
+                        found: (Vec<ItemChunk>, usize)|
+             -> Result<Vec<P>, Stopped> {
+                let (chunks, partition) = found;
+                let buckets = plan.partitions[partition].clone();
+                sorter.spread(
+                    chunks,
+                    layout,
+                    &plan,
+                    buckets.clone(),
+                    (n - 1) * bits + self.value_bits,
+                );
+                let mut made = Vec::with_capacity(buckets.len());
+                for (index, bucket) in buckets.enumerate() {
+                    check(self.stop)?;
+                    let mut items = sorter.sorted(index, self.value_bits);
+                    loop {
+                        let (part, rest) = items.split_at(self.part_end(items));
+                        made.push(merge(state, part, plan.words(bucket)));
+                        if rest.is_empty() {
+                            break;
+                        }
+                        items = rest;
+                    }
+                }
+                Ok(made)
             };
-            let merged = (round.clone().into_par_iter())
-                .map_init(|| (Vec::new(), Scratch::default(), state()), merge);
-            parts.extend(merged.collect::<Result<Vec<_>, Stopped>>()?);
+            let merged = (found.into_par_iter().zip(round.clone()))
+                .map_init(|| (PartitionSorter::default(), state()), sort);
+            parts.extend(
+                merged
+                    .collect::<Result<Vec<_>, Stopped>>()?
+                    .into_iter()
+                    .flatten(),
+            );
         }
         Ok(parts)
+    }
+
+    /// Where a part of sorted items ends: equal n-grams stay together.
+    fn part_end<K: WindowKey>(self, items: &[K]) -> usize {
+        let key = |at: usize| items[at].shr(self.value_bits);
+        let mut end = items.len().min(self.part_windows);
+        while end < items.len() && key(end) == key(end - 1) {
+            end += 1;
+        }
+        end
     }
 
     /// The value of an item.
@@ -412,32 +509,44 @@ impl Search<'_> {
     }
 }
 
-/// Which bucket takes the windows that begin with a word.
+/// Which bucket, and which partition of buckets, takes the windows that begin with a word.
 struct BucketPlan {
-    /// By word; ascending, and [`NO_BUCKET`] of others than first words.
+    /// By word; ascending, and [`NO_PARTITION`] of others than first words.
+    partition_of: Vec<u16>,
+    /// By word; ascending.
     bucket_of: Vec<u16>,
     /// By bucket.
     first_words: Vec<u32>,
     /// Behind the last one's words.
     end: u32,
-    /// Buckets that are processed together.
+    /// The buckets of each partition.
+    partitions: Vec<Range<usize>>,
+    /// Partitions that are processed together.
     rounds: Vec<Range<usize>>,
 }
 
 impl BucketPlan {
-    /// Cuts the first words into buckets of about equally many windows, and the buckets into rounds.
-    fn new<K: WindowKey>(search: Search<'_>) -> BucketPlan {
+    /// Cuts the first words into buckets of about equally many windows, those into partitions, and these into rounds. A window
+    /// takes so many bytes.
+    fn new<K: WindowKey>(search: Search<'_>, item_bytes: usize) -> BucketPlan {
         let (view, shape) = (search.view, search.shape);
         let FirstWords { start, end } = search.first_words;
         let weights = &search.weights[start as usize..end as usize];
         let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         // What can be found is bounded by the words, and by the symbols it crosses to.
+        let all = search.weights[..view.terminal_count as usize].iter();
+        let all = all.map(|&weight| u64::from(weight)).sum::<u64>().max(1);
         let symbols = (view.symbols.len() + view.root.len()) as u64;
-        let windows = total.min(symbols * u64::from(shape.n - 1)) as usize;
-        let buckets = (windows / BUCKET_WINDOWS).clamp(1, BUCKETS_MAX - 1) as u64;
+        let crossing = all.min(symbols * u64::from(shape.n - 1));
+        // Neither is above 2^64.
+        let windows_of =
+            |weight: u64| (u128::from(weight) * u128::from(crossing) / u128::from(all)) as usize;
+        let memory_windows = (search.memory / item_bytes).max(1);
+        let bucket_windows = BUCKET_WINDOWS.min(memory_windows);
+        let buckets = (windows_of(total) / bucket_windows).clamp(1, BUCKETS_MAX) as u64;
         let bucket_weight = total / buckets + 1;
         let cut = shape.first_bits::<K>(search.value_bits);
-        let mut bucket_of = vec![NO_BUCKET; view.terminal_count as usize];
+        let mut bucket_of = vec![0; view.terminal_count as usize];
         let (mut first_words, mut bucket_weights) = (vec![start], vec![0u64]);
         for (word, &weight) in (start..).zip(weights) {
             let weight = u64::from(weight);
@@ -451,26 +560,27 @@ impl BucketPlan {
             }
             let last = bucket_weights.len() - 1;
             bucket_weights[last] += weight;
-            // Two light neighbours together weigh more than `bucket_weight`, and the words of a segment
-            // have too few bits for many cuts.
+            // Two light neighbours together weigh more than `bucket_weight`, and keys lack too few bits for many cuts.
             bucket_of[word as usize] = last as u16;
         }
-        let mut rounds = Vec::new();
-        let (mut start, mut weight) = (0, 0u64);
-        for (bucket, &more) in bucket_weights.iter().enumerate() {
-            let bytes = (weight + more).saturating_mul(size_of::<K>() as u64);
-            if bytes > search.memory as u64 && bucket > start {
-                rounds.push(start..bucket);
-                (start, weight) = (bucket, 0);
-            }
-            weight += more;
+        let bucket_windows: Vec<usize> = bucket_weights.into_iter().map(windows_of).collect();
+        let partition_windows = PARTITION_WINDOWS.max(windows_of(total) / PARTITIONS_MAX);
+        let partitions = ranges_up_to(&bucket_windows, partition_windows.min(memory_windows));
+        let sizes: Vec<usize> = (partitions.iter())
+            .map(|buckets| bucket_windows[buckets.clone()].iter().sum())
+            .collect();
+        let mut partition_of = vec![NO_PARTITION; view.terminal_count as usize];
+        for (number, buckets) in (0..).zip(&partitions) {
+            let next = first_words.get(buckets.end).copied().unwrap_or(end);
+            partition_of[first_words[buckets.start] as usize..next as usize].fill(number);
         }
-        rounds.push(start..bucket_weights.len());
         BucketPlan {
+            partition_of,
             bucket_of,
             first_words,
             end,
-            rounds,
+            rounds: ranges_up_to(&sizes, memory_windows),
+            partitions,
         }
     }
 
@@ -481,40 +591,115 @@ impl BucketPlan {
     }
 }
 
-/// Takes the windows of one task that fall into the buckets of a round.
+/// Spreads the windows of a partition over its buckets, and sorts them.
+#[derive(Default)]
+struct PartitionSorter<K> {
+    /// In the order in which they were found.
+    found: Vec<K>,
+    /// The bucket of each, from that of the partition on.
+    buckets: Vec<u16>,
+    /// By bucket.
+    spread: Vec<K>,
+    /// `[buckets + 1]` into `spread`; empty if `items` are those of the only bucket.
+    starts: Vec<usize>,
+    /// Those of a bucket.
+    items: Vec<K>,
+    scratch: Scratch<K>,
+}
+
+impl<K: WindowKey> PartitionSorter<K> {
+    /// Takes the windows of some buckets. `shift` is where their first word begins.
+    fn spread(
+        &mut self,
+        chunks: Vec<ItemChunk>,
+        layout: ItemLayout<K>,
+        plan: &BucketPlan,
+        buckets: Range<usize>,
+        shift: u32,
+    ) {
+        self.starts.clear();
+        self.found.clear();
+        self.buckets.clear();
+        if buckets.len() == 1 {
+            self.items.clear();
+            let items = chunks.iter().map(|chunk| chunk.items(layout)).sum();
+            self.items.reserve_exact(items);
+            for chunk in chunks {
+                // The highest bits of the first word may go.
+                chunk.each(layout, |low, _| self.items.push(low));
+            }
+            return;
+        }
+        for chunk in chunks {
+            chunk.each(layout, |low, high| {
+                let first = layout.top((low, high), shift) as usize;
+                // Not below: words of a partition are those of its buckets.
+                self.buckets
+                    .push(plan.bucket_of[first] - buckets.start as u16);
+                self.found.push(low);
+            });
+        }
+        let mut counts = vec![0; buckets.len()];
+        for &bucket in &self.buckets {
+            counts[usize::from(bucket)] += 1;
+        }
+        self.starts = offsets_of(counts);
+        let mut next = self.starts.clone();
+        self.spread.resize(self.found.len(), K::default());
+        for (&item, &bucket) in self.found.iter().zip(&self.buckets) {
+            let at = &mut next[usize::from(bucket)];
+            self.spread[*at] = item;
+            *at += 1;
+        }
+    }
+
+    /// The windows of a bucket of the partition, sorted.
+    fn sorted(&mut self, bucket: usize, value_bits: u32) -> &[K] {
+        if let Some(range) = self.starts.get(bucket..bucket + 2) {
+            self.items.clear();
+            self.items
+                .extend_from_slice(&self.spread[range[0]..range[1]]);
+        }
+        sort_keys(&mut self.items, value_bits, &mut self.scratch);
+        &self.items
+    }
+}
+
+/// Takes the windows of one task that fall into the partitions of a round.
 struct Sink<'a, K> {
-    bucket_of: &'a [u16],
+    partition_of: &'a [u16],
     /// How far the first word of a key is shifted.
     shift: u32,
-    value_bits: u32,
     round: Range<usize>,
-    buckets: Buckets<K>,
+    partitions: Partitions<K>,
 }
 
 impl<K: WindowKey> Sink<'_, K> {
     #[inline(always)]
     fn push(&mut self, key: K, value: u32) {
         let first = key.shr(self.shift).low() as usize;
-        let bucket = usize::from(self.bucket_of[first]).wrapping_sub(self.round.start);
-        if bucket < self.round.len() {
-            // The highest bits of the first word may go.
-            let item = key.shl(self.value_bits).or(K::from_word(value));
-            self.buckets.push(bucket, item);
+        let partition = usize::from(self.partition_of[first]).wrapping_sub(self.round.start);
+        if partition < self.round.len() {
+            self.partitions.push(partition, key, value);
         }
     }
 }
 
-/// Finds the windows that fall into the buckets of a round.
+/// Finds the windows that fall into the partitions of a round.
 struct Finder<'a, K> {
     search: Search<'a>,
     windows: &'a Windows<'a, K>,
+    layout: ItemLayout<K>,
     plan: &'a BucketPlan,
     round: Range<usize>,
 }
 
 impl<K: WindowKey> Finder<'_, K> {
-    /// The windows of all roots.
-    fn roots(&self, of_file: impl Fn(u32) -> u32 + Sync) -> Result<Vec<Bucketed<K>>, Stopped> {
+    /// The windows of all roots: for each task the chunks of each partition.
+    fn roots(
+        &self,
+        of_file: impl Fn(u32) -> u32 + Sync,
+    ) -> Result<Vec<Vec<Vec<ItemChunk>>>, Stopped> {
         let view = self.search.view;
         self.each_task(view.root.len(), |range, sink| {
             let mut file = (view.root_offsets).partition_point(|&o| o as usize <= range.start) - 1;
@@ -537,7 +722,7 @@ impl<K: WindowKey> Finder<'_, K> {
     fn bodies(
         &self,
         of_rule: impl Fn(u32) -> Option<(u32, u32)> + Sync,
-    ) -> Result<Vec<Bucketed<K>>, Stopped> {
+    ) -> Result<Vec<Vec<Vec<ItemChunk>>>, Stopped> {
         // Masked to less than 33 bits, of which a value has at most 32.
         let most = ((1u64 << self.search.value_bits) - 1) as u32;
         self.each_task(self.search.view.rules(), |rules, sink| {
@@ -557,30 +742,24 @@ impl<K: WindowKey> Finder<'_, K> {
         &self,
         items: usize,
         find: impl Fn(Range<usize>, &mut Sink<'_, K>) + Sync,
-    ) -> Result<Vec<Bucketed<K>>, Stopped> {
+    ) -> Result<Vec<Vec<Vec<ItemChunk>>>, Stopped> {
         let Shape { n, bits } = self.windows.shape;
         // More than threads, for they take unequally long.
         let tasks = (items / TASK_SYMBOLS_MIN).clamp(1, rayon::current_num_threads() * 4);
         let part = items.div_ceil(tasks).max(1);
         let task = |task: usize| {
             let range = (task * part).min(items)..((task + 1) * part).min(items);
-            // In a single round most symbols bring a window or two.
-            let room = match self.plan.rounds.len() {
-                1 => range.len() * 2,
-                _ => 0,
-            };
             let mut sink = Sink {
-                bucket_of: &self.plan.bucket_of,
+                partition_of: &self.plan.partition_of,
                 shift: (n - 1) * bits,
-                value_bits: self.search.value_bits,
                 round: self.round.clone(),
-                buckets: Buckets::new(self.round.len(), room),
+                partitions: Partitions::new(self.layout, self.round.len()),
             };
             for start in range.clone().step_by(STOP_SYMBOLS) {
                 check(self.search.stop)?;
                 find(start..(start + STOP_SYMBOLS).min(range.end), &mut sink);
             }
-            Ok(sink.buckets.finish())
+            Ok(sink.partitions.finish())
         };
         (0..tasks).into_par_iter().map(task).collect()
     }
@@ -632,7 +811,7 @@ fn merge_counts<K: WindowKey>(n: u32, search: Search<'_>, items: &[K], first: u3
 
 fn count_files<K: WindowKey, P: Send>(
     search: Search<'_>,
-    lists: &RuleLists,
+    lists: &RuleFiles,
     order: FileOrder,
     make: impl Fn(Range<u32>, NgramFiles) -> P + Sync + Send,
 ) -> Result<Vec<P>, Stopped> {
@@ -662,7 +841,7 @@ fn count_files<K: WindowKey, P: Send>(
 /// Adds up the files of windows.
 struct FileMerger<'a> {
     search: Search<'a>,
-    lists: &'a RuleLists,
+    lists: &'a RuleFiles,
     order: FileOrder,
     tally: Tally,
     files: Vec<u32>,
@@ -949,6 +1128,7 @@ mod tests {
                 first_words: FirstWords::of(&NgramSet::from(n as usize), view),
                 value_bits,
                 memory: usize::MAX,
+                part_windows: 3,
                 stop: &GO,
             };
             let expected = source.counts(n as usize, usize::MAX);

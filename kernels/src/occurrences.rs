@@ -20,6 +20,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::huge_pages::on_huge_pages;
+use crate::offsets::ranges_up_to;
 use crate::symbol_slots::SymbolSlots;
 use crate::{GrammarView, fold_expansions};
 
@@ -55,7 +56,8 @@ impl Parents {
     /// Sorts all body and root symbols by symbol.
     ///
     /// Work: O(symbols), parallel on the current rayon pool. Memory: 8 bytes a
-    /// body symbol, 4 a root symbol, 8 a distinct symbol; twice that while built.
+    /// body symbol, 4 a root symbol, 8 a distinct symbol; half as much more while
+    /// built.
     pub fn new(view: GrammarView<'_>) -> Parents {
         let bodies = |range: Range<usize>| {
             let mut rule = (view.rule_offsets).partition_point(|&o| o as usize <= range.start);
@@ -121,13 +123,20 @@ const BUCKETS_MAX: usize = 1 << 10;
 /// Fewer items than this are sorted by one task.
 const TASK_ITEMS_MIN: usize = 1 << 16;
 
+/// Items are staged in so many rounds at most, which bounds what is needed beside the result,
+const ROUNDS: usize = 4;
+
+/// and so many are not worth another round.
+const STAGED_MIN: usize = 1 << 21;
+
 /// Groups `items`, pairs of a key below `key_count` and a value, by key: the
 /// values in order of key, for equal keys in the order given, and for each key
 /// where its values start.
 ///
 /// A stable counting sort of two passes: by the keys' high bits, parallel over
 /// parts of the input, then inside each bucket by all bits, parallel over
-/// buckets. Every task writes to slices of its own.
+/// buckets. Every task writes to slices of its own. Some buckets at a time go
+/// through both passes.
 fn group<V, I>(
     key_count: usize,
     item_count: usize,
@@ -161,47 +170,53 @@ where
         })
         .collect();
 
-    // The first pass. Slices in order of bucket, in a bucket in order of task.
-    let mut staged = on_huge_pages(vec![(0u32, V::default()); item_count]);
-    let mut slices: Vec<Vec<&mut [(u32, V)]>> =
-        (0..tasks).map(|_| Vec::with_capacity(buckets)).collect();
-    let mut bucket_sizes = Vec::with_capacity(buckets);
-    let mut rest = &mut staged[..];
-    for bucket in 0..buckets {
-        let mut size = 0;
-        for (slices, counts) in slices.iter_mut().zip(&counts) {
-            let (slice, behind) = rest.split_at_mut(counts[bucket]);
-            slices.push(slice);
-            rest = behind;
-            size += counts[bucket];
-        }
-        bucket_sizes.push(size);
-    }
-    (slices.into_par_iter().enumerate()).for_each(|(task, mut slices)| {
-        let mut filled = vec![0usize; buckets];
-        for (key, value) in task_items(task) {
-            let bucket = key as usize >> shift;
-            slices[bucket][filled[bucket]] = (key, value);
-            filled[bucket] += 1;
-        }
-    });
-
-    // The second pass.
+    let bucket_sizes: Vec<usize> = (0..buckets)
+        .map(|bucket| counts.iter().map(|counts| counts[bucket]).sum())
+        .collect();
+    let rounds = ranges_up_to(&bucket_sizes, STAGED_MIN.max(item_count / ROUNDS));
+    let size_of_round = |round: &Range<usize>| bucket_sizes[round.clone()].iter().sum::<usize>();
+    let staged_max = rounds.iter().map(size_of_round).max().unwrap_or(0);
+    let mut staged = on_huge_pages(vec![(0u32, V::default()); staged_max]);
     let mut offsets = vec![0u32; key_count + 1];
     let mut values = on_huge_pages(vec![V::default(); item_count]);
-    let mut bucket_tasks = Vec::with_capacity(buckets);
-    let (mut staged, mut values_rest) = (&staged[..], &mut values[..]);
+    let mut chunks = offsets[1..].chunks_mut(1 << shift);
+    let mut values_rest = &mut values[..];
     let mut start = 0;
-    for (ends, &size) in offsets[1..].chunks_mut(1 << shift).zip(&bucket_sizes) {
-        let (bucket_staged, staged_behind) = staged.split_at(size);
-        let (bucket_values, values_behind) = values_rest.split_at_mut(size);
-        bucket_tasks.push((start, bucket_staged, bucket_values, ends));
-        (staged, values_rest) = (staged_behind, values_behind);
-        start += size;
-    }
-    bucket_tasks
-        .into_par_iter()
-        .for_each(|(start, staged, values, ends)| {
+    for round in rounds {
+        // The first pass. Slices in order of bucket, in a bucket in order of task.
+        let mut slices: Vec<Vec<&mut [(u32, V)]>> = (0..tasks)
+            .map(|_| Vec::with_capacity(round.len()))
+            .collect();
+        let mut rest = &mut staged[..];
+        for bucket in round.clone() {
+            for (slices, counts) in slices.iter_mut().zip(&counts) {
+                let (slice, behind) = rest.split_at_mut(counts[bucket]);
+                slices.push(slice);
+                rest = behind;
+            }
+        }
+        (slices.into_par_iter().enumerate()).for_each(|(task, mut slices)| {
+            let mut filled = vec![0usize; round.len()];
+            for (key, value) in task_items(task) {
+                let bucket = (key as usize >> shift).wrapping_sub(round.start);
+                if bucket < round.len() {
+                    slices[bucket][filled[bucket]] = (key, value);
+                    filled[bucket] += 1;
+                }
+            }
+        });
+
+        // The second pass.
+        let mut bucket_tasks = Vec::with_capacity(round.len());
+        let mut staged_rest = &staged[..];
+        for (&size, ends) in bucket_sizes[round].iter().zip(&mut chunks) {
+            let (bucket_staged, staged_behind) = staged_rest.split_at(size);
+            let (bucket_values, values_behind) = values_rest.split_at_mut(size);
+            bucket_tasks.push((start, bucket_staged, bucket_values, ends));
+            (staged_rest, values_rest) = (staged_behind, values_behind);
+            start += size;
+        }
+        (bucket_tasks.into_par_iter()).for_each(|(start, staged, values, ends)| {
             let mask = (1u32 << shift) - 1;
             for &(key, _) in staged {
                 ends[(key & mask) as usize] += 1;
@@ -221,6 +236,7 @@ where
                 *end += start as u32;
             }
         });
+    }
     (offsets, values)
 }
 

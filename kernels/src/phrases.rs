@@ -169,7 +169,7 @@ fn find(
     if words.iter().any(|&word| word >= view.terminal_count) {
         return Ok(());
     }
-    let places = |word: u32| uses.rules(word).len() + uses.files(word).len();
+    let places = |word: u32| uses.rules(word).len() + uses.parents.positions(word).len();
     let rarest = (0..words.len()).min_by_key(|&index| places(words[index]));
     let Some(rarest) = rarest else {
         return Ok(());
@@ -213,7 +213,7 @@ fn find(
             }
         }
         let positions = uses.parents.positions(symbol);
-        for (&position, &file) in positions.iter().zip(uses.files(symbol)) {
+        for (&position, file) in positions.iter().zip(uses.files(symbol)) {
             steps += 1;
             if steps % STOP_STEPS == 0 {
                 check(stop)?;

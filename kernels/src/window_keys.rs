@@ -9,6 +9,10 @@ use std::fmt::Debug;
 /// An unsigned integer of a fixed width.
 pub(crate) trait WindowKey: Copy + Default + Ord + Debug + Send + Sync {
     const BITS: u32;
+    const BYTES: usize = Self::BITS as usize / 8;
+    /// To and from `BYTES` bytes, the lowest first.
+    fn write(self, target: &mut [u8]);
+    fn read(source: &[u8]) -> Self;
     fn from_word(word: u32) -> Self;
     /// The low 64 bits.
     fn low(self) -> u64;
@@ -33,6 +37,14 @@ macro_rules! primitive_key {
     ($type:ty) => {
         impl WindowKey for $type {
             const BITS: u32 = <$type>::BITS;
+            #[inline(always)]
+            fn write(self, target: &mut [u8]) {
+                target.copy_from_slice(&self.to_le_bytes());
+            }
+            #[inline(always)]
+            fn read(source: &[u8]) -> $type {
+                <$type>::from_le_bytes(source.first_chunk().copied().unwrap_or_default())
+            }
             #[inline(always)]
             fn from_word(word: u32) -> $type {
                 <$type>::from(word)
@@ -78,6 +90,15 @@ pub(crate) struct Wide(u128, u128);
 
 impl WindowKey for Wide {
     const BITS: u32 = 256;
+    fn write(self, target: &mut [u8]) {
+        let (low, high) = target.split_at_mut(u128::BYTES);
+        self.1.write(low);
+        self.0.write(high);
+    }
+    fn read(source: &[u8]) -> Wide {
+        let (low, high) = source.split_at(u128::BYTES);
+        Wide(u128::read(high), u128::read(low))
+    }
     fn from_word(word: u32) -> Wide {
         Wide(0, u128::from(word))
     }

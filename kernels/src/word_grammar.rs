@@ -32,6 +32,9 @@ const SHARE_MIN: usize = 1 << 12;
 /// Root symbols that are counted together.
 const ROOT_PART: usize = 1 << 10;
 
+/// Root symbols that are reduced together where they lie.
+const PLACED_PART: usize = 1 << 16;
+
 /// A grammar over words, with its arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WordGrammar {
@@ -56,6 +59,36 @@ impl WordGrammar {
     /// When `word_of` has another length than there are terminals, or there are
     /// more words than terminals.
     pub fn new(view: GrammarView<'_>, word_of: &[u32], word_count: u32) -> WordGrammar {
+        let (mut grammar, names) = WordGrammar::of_rules(view, word_of, word_count);
+        (grammar.root_offsets, grammar.root) = reduce_root(view, &names);
+        grammar
+    }
+
+    /// As [`WordGrammar::new`] of rules and a root that becomes the root over words, where it lies: so there are never two
+    /// of them. The root of `rules` is not looked at.
+    pub fn taking_root(
+        rules: GrammarView<'_>,
+        mut root: Vec<u32>,
+        word_of: &[u32],
+        word_count: u32,
+    ) -> WordGrammar {
+        let view = GrammarView {
+            root: &root,
+            ..rules
+        };
+        let (mut grammar, names) = WordGrammar::of_rules(view, word_of, word_count);
+        grammar.root_offsets = reduced_root_offsets(view, &part_offsets(view, &names), &names);
+        reduce_in_place(&mut root, &names);
+        grammar.root = root;
+        grammar
+    }
+
+    /// The grammar without its root, and the name of each symbol of `view` in it.
+    fn of_rules(
+        view: GrammarView<'_>,
+        word_of: &[u32],
+        word_count: u32,
+    ) -> (WordGrammar, Vec<u32>) {
         assert_eq!(word_of.len(), view.terminal_count as usize);
         assert!(word_count <= view.terminal_count);
         let Reduced {
@@ -124,17 +157,16 @@ impl WordGrammar {
             });
         drop(order);
 
-        let (root_offsets, root) = reduce_root(view, &names);
-        drop(names);
-        WordGrammar {
+        let grammar = WordGrammar {
             word_count,
             rule_offsets,
             symbols,
             level_offsets,
-            root_offsets,
-            root,
+            root_offsets: Vec::new(),
+            root: Vec::new(),
             weights,
-        }
+        };
+        (grammar, names)
     }
 
     /// The grammar; its terminals are the words.
@@ -237,27 +269,62 @@ fn fill<'a>(target: &mut [u32], symbols: impl Iterator<Item = &'a u32>, names: &
     }
 }
 
+/// How many symbols have a name.
+fn named(symbols: &[u32], names: &[u32]) -> usize {
+    let names = symbols.iter().map(|&symbol| names[symbol as usize]);
+    names.filter(|&name| name != EMPTY).count()
+}
+
+/// Where the symbols of each part of the root begin among those with names.
+fn part_offsets(view: GrammarView<'_>, names: &[u32]) -> Vec<usize> {
+    let parts = view.root.par_chunks(ROOT_PART).with_min_len(4);
+    let sizes: Vec<usize> = parts.map(|part| named(part, names)).collect();
+    offsets_of(sizes)
+}
+
+/// The offsets of files among symbols with names; `offsets` are those of parts.
+fn reduced_root_offsets(view: GrammarView<'_>, offsets: &[usize], names: &[u32]) -> Vec<u32> {
+    let reduced = view.root_offsets.par_iter().map(|&start| {
+        let start = start as usize;
+        let part = start / ROOT_PART;
+        // The new root is no longer than the old one.
+        (offsets[part] + named(&view.root[part * ROOT_PART..start], names)) as u32
+    });
+    reduced.collect()
+}
+
 fn reduce_root(view: GrammarView<'_>, names: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    let kept = |symbols: &[u32]| {
-        let names = symbols.iter().map(|&symbol| names[symbol as usize]);
-        names.filter(|&name| name != EMPTY).count()
-    };
-    let parts = view.root.par_chunks(ROOT_PART);
-    let sizes: Vec<usize> = parts.clone().with_min_len(4).map(kept).collect();
-    let offsets = offsets_of(sizes);
+    let offsets = part_offsets(view, names);
     let mut root = on_huge_pages(vec![0; offsets[offsets.len() - 1]]);
+    let parts = view.root.par_chunks(ROOT_PART);
     (split_mut(&mut root, &offsets).into_par_iter().zip(parts))
         .with_min_len(4)
         .for_each(|(target, symbols)| fill(target, symbols.iter(), names));
-    let root_offsets = (view.root_offsets.par_iter())
-        .map(|&start| {
-            let start = start as usize;
-            let part = start / ROOT_PART;
-            // The new root is no longer than the old one.
-            (offsets[part] + kept(&view.root[part * ROOT_PART..start])) as u32
-        })
-        .collect();
-    (root_offsets, root)
+    (reduced_root_offsets(view, &offsets, names), root)
+}
+
+/// Gives symbols their names and drops those without: first in each part, then parts move together.
+fn reduce_in_place(root: &mut Vec<u32>, names: &[u32]) {
+    let reduce = |part: &mut [u32]| {
+        let (mut kept, mut at) = (0, 0);
+        while at < part.len() {
+            let name = names[part[at] as usize];
+            // Not a branch: which symbols are gaps is hard to predict.
+            part[kept] = name;
+            kept += usize::from(name != EMPTY);
+            at += 1;
+        }
+        kept
+    };
+    let parts = root.par_chunks_mut(PLACED_PART);
+    let sizes: Vec<usize> = parts.map(reduce).collect();
+    let mut end = 0;
+    for (start, size) in (0..).step_by(PLACED_PART).zip(sizes) {
+        root.copy_within(start..start + size, end);
+        end += size;
+    }
+    root.truncate(end);
+    root.shrink_to_fit();
 }
 
 #[cfg(test)]
@@ -270,6 +337,15 @@ mod tests {
         let (word_of, word_count) = grammar.word_of();
         let words = WordGrammar::new(grammar.view(), &word_of, word_count);
         let view = words.view();
+        let rules = GrammarView {
+            root: &[],
+            ..grammar.view()
+        };
+        let root = grammar.view().root.to_vec();
+        assert_eq!(
+            WordGrammar::taking_root(rules, root, &word_of, word_count),
+            words
+        );
         for file in 0..grammar.view().files() as u32 {
             let mut found = Vec::new();
             view.for_each_terminal(view.root_range(file), |word| found.push(word));

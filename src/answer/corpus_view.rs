@@ -10,20 +10,21 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
+use zipfdb_kernels::{CountTable, FileOrder};
 use zipfdb_storage::Tokenizer;
 
 use super::pending::{PendingView, WordSource};
 use crate::answer::FileSummary;
 use crate::answer::found::FileOffsets;
-use crate::answer::ngrams::CountedNgrams;
+use crate::answer::ngram_packing::NgramFilePart;
+use crate::answer::ngrams::NgramsPart;
 use crate::answer::stored_view::StoredView;
 use crate::answer::top::Top;
 use crate::answer::vocabulary::Vocabulary;
 use crate::overlay::Overlay;
 use crate::runtime::device::Run;
 use crate::runtime::interrupt::check;
-use crate::segment::{LiveSegment, Unit};
+use crate::segment::{LiveSegment, SegmentView, Unit};
 use crate::{Error, Result};
 
 /// A corpus as it is at one moment.
@@ -32,6 +33,9 @@ pub(crate) struct CorpusView {
     overlay: Overlay,
     pending: Option<PendingView>,
 }
+
+/// The words of each of some files with counts, and what they were counted on.
+type CountedFiles = (Vec<Vec<(u32, u64)>>, Vec<SegmentView>);
 
 /// All words of a corpus, numbered in dictionary order.
 #[derive(Clone, Copy)]
@@ -218,7 +222,7 @@ impl CorpusView {
         n: usize,
         top: Option<Top>,
         run: Run<'_>,
-    ) -> Result<Vec<CountedNgrams>> {
+    ) -> Result<Vec<NgramsPart>> {
         let parts = match &self.pending {
             None => self.stored.ngrams(n, top, run)?,
             Some(pending) => pending.ngrams(n, run)?,
@@ -229,15 +233,12 @@ impl CorpusView {
         })
     }
 
-    /// The words of each of some files and how often each occurs there, ascending.
+    /// The words of each of some files and how often each occurs there, ascending; and what the last of them were counted
+    /// on, which stays as long as the caller keeps it.
     ///
     /// # Errors
     /// If a segment is damaged, or `stop` is set.
-    pub(crate) fn totals_of_each(
-        &self,
-        files: &[u32],
-        stop: &AtomicBool,
-    ) -> Result<Vec<Vec<(u32, u64)>>> {
+    pub(crate) fn totals_of_each(&self, files: &[u32], stop: &AtomicBool) -> Result<CountedFiles> {
         let stored = |file: u32| match self.pending() {
             None => Some(file as usize),
             Some(pending) => pending.stored_file(file as usize),
@@ -249,10 +250,11 @@ impl CorpusView {
             .collect();
         order.sort_unstable();
         let mut totals = vec![Vec::new(); files.len()];
+        let mut pinned = Vec::new();
         for group in order.chunk_by(|left, right| left.0 == right.0) {
             let files_of_group = group.iter().map(|&(_, place)| files[place]);
             let stored: Vec<usize> = files_of_group.filter_map(stored).collect();
-            let _pinned = self.stored().prepare_totals(&stored)?;
+            pinned = self.stored().prepare_totals(&stored)?;
             let counted = group.par_iter().map(|&(_, place)| {
                 check(stop)?;
                 Ok((place, self.totals_of(files[place] as usize)?))
@@ -261,7 +263,7 @@ impl CorpusView {
                 totals[place] = counts;
             }
         }
-        Ok(totals)
+        Ok((totals, pinned))
     }
 
     answered! {
@@ -302,7 +304,7 @@ impl CorpusView {
         fn count_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<u64>>;
 
         /// All n-grams, and for each a row of files with counts, in parts that follow each other.
-        fn ngram_files(&self, n: usize, order: FileOrder, run: Run<'_>) -> Result<Vec<NgramFiles>>;
+        fn ngram_files(&self, n: usize, order: FileOrder, run: Run<'_>) -> Result<Vec<NgramFilePart>>;
         /// How often an n-gram occurs, told by the numbers of its words.
         fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64>;
         /// Where an n-gram occurs: file, and number of its first word in it; ascending.

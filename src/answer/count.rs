@@ -43,7 +43,9 @@ impl SegmentView {
             let found = files.binary_search_by_key(&file, |&(file, _)| file);
             return Ok(found.map_or(0, |at| u64::from(files[at].1)));
         }
-        if let Some(count) = self.ask_alone(file, |alone| alone.count(word))? {
+        if let Some(count) =
+            self.ask_alone(file, StructureKind::Grammar, |alone| alone.count(word))?
+        {
             return Ok(count);
         }
         let begin = Instant::now();
@@ -66,7 +68,8 @@ impl SegmentView {
     /// The words that occur in a file, ascending, and how often.
     pub(crate) fn word_counts(&self, file: u32) -> Result<Vec<(u32, u64)>> {
         let word_of = self.word_of()?;
-        if let Some(counts) = self.ask_alone(file, |alone| alone.word_counts(word_of))? {
+        let grammar = StructureKind::WordGrammar;
+        if let Some(counts) = self.ask_alone(file, grammar, |alone| alone.word_counts(word_of))? {
             return Ok(counts);
         }
         let view = self.word_grammar()?.view();

@@ -19,6 +19,7 @@ use zipfdb_kernels::gpu::{
 use zipfdb_kernels::{CountTable, FileOrder, GrammarView, NgramCounts, NgramFiles, NgramSet};
 
 use super::merge::{Ngrams, add_up, join, merge_all, rows};
+use super::ngram_packing::{NgramCountPart, NgramFilePart};
 use crate::answer::found::FoundPart;
 use crate::runtime::device::{OnDevice, ResidentWords};
 use crate::segment::{SegmentView, edge_words};
@@ -108,7 +109,7 @@ impl SegmentView {
         &self,
         device: &OnDevice<'_>,
         set: &NgramSet,
-    ) -> Result<Vec<NgramCounts>> {
+    ) -> Result<Vec<NgramCountPart>> {
         let mut parts = self.with_words(device, |gpu, on| {
             let mut found = Vec::new();
             let mut take = |part: DeviceNgrams| {
@@ -120,7 +121,8 @@ impl SegmentView {
             Ok(found)
         })?;
         if parts.len() == 1 {
-            return Ok(parts.swap_remove(0).1);
+            let found = parts.swap_remove(0).1.into_iter();
+            return Ok(found.map(NgramCountPart::Plain).collect());
         }
         let cut = self.cut_ngrams(&parts, set)?;
         let cut = Ngrams {
@@ -136,10 +138,10 @@ impl SegmentView {
         // A segment has less than 2^32 words.
         let lists = lists.chain([cut]).collect();
         let merged = merge_all(lists, set.n, |sum: &mut u32, count| *sum += count);
-        Ok(vec![NgramCounts {
+        Ok(vec![NgramCountPart::Plain(NgramCounts {
             words: merged.words,
             counts: merged.values,
-        }])
+        })])
     }
 
     /// N-grams with their files, in parts.
@@ -148,7 +150,7 @@ impl SegmentView {
         device: &OnDevice<'_>,
         set: &NgramSet,
         order: FileOrder,
-    ) -> Result<Vec<NgramFiles>> {
+    ) -> Result<Vec<NgramFilePart>> {
         let parts = self.with_words(device, |gpu, on| {
             let mut found = Vec::new();
             let mut take = |part: DeviceNgramFiles| {
@@ -162,7 +164,8 @@ impl SegmentView {
         })?;
         let mut parts = parts;
         if parts.len() == 1 {
-            return Ok(parts.swap_remove(0).1);
+            let found = parts.swap_remove(0).1.into_iter();
+            return Ok(found.map(NgramFilePart::Plain).collect());
         }
         let cut = self.cut_ngrams(&parts, set)?;
         let cut = Ngrams {
@@ -188,10 +191,10 @@ impl SegmentView {
             }
             Ok::<(), Error>(())
         })?;
-        Ok(vec![NgramFiles {
+        Ok(vec![NgramFilePart::Plain(NgramFiles {
             words: merged.words,
             files: CountTable::of_rows(merged.values).into(),
-        }])
+        })])
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.

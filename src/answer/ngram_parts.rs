@@ -6,11 +6,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use zipfdb_kernels::{FileOrder, NgramFiles, NgramSet};
+use zipfdb_kernels::{FileOrder, NgramSet};
 
 use super::corpus_view::CorpusView;
 use super::merge::renumber;
-use super::ngrams::{CountedNgrams, of_segment};
+use super::ngram_packing::NgramFilePart;
+use super::ngrams::{NgramsPart, of_segment, part_of_segment};
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::answer::cost::Task;
@@ -26,6 +27,11 @@ pub(crate) struct SegmentNgrams {
 }
 
 impl SegmentNgrams {
+    /// The place of its segment.
+    pub(crate) fn segment(&self) -> usize {
+        self.segment
+    }
+
     /// Whether both are of one segment.
     pub(crate) fn is_of_segment(&self, other: &SegmentNgrams) -> bool {
         self.segment == other.segment
@@ -76,45 +82,51 @@ impl StoredView {
     }
 
     /// The n-grams of a part with their counts.
-    fn ngrams_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
+    fn ngrams_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramsPart>> {
         let memory = self.window_bytes();
-        let mut found = self.of_part(
+        let found = self.of_part(
             Task::Ngrams,
             part,
             run,
             |segment| segment.ngram_counts(&part.set, memory, run.stop),
             |segment, device| segment.ngrams_on(device, &part.set),
         )?;
-        for table in &mut found {
-            self.to_numbers(part.segment, &mut table.words)?;
+        if self.segments.len() == 1 {
+            // Its words have the numbers of those of the corpus.
+            return Ok(found.into_iter().map(part_of_segment).collect());
         }
-        Ok(found.into_iter().map(of_segment).collect())
+        let numbered = found.into_iter().map(|table| {
+            let mut table = table.into_plain();
+            self.to_numbers(part.segment, &mut table.words)?;
+            Ok(NgramsPart::Counted(of_segment(table)))
+        });
+        numbered.collect()
     }
 
     /// The n-grams of a part with their files, ascending.
-    fn ngram_files_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramFiles>> {
+    fn ngram_files_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramFilePart>> {
         let (memory, order) = (self.window_bytes(), FileOrder::File);
-        let mut found = self.of_part(
+        let found = self.of_part(
             Task::NgramFiles,
             part,
             run,
             |segment| segment.ngram_files(&part.set, order, memory, run.stop),
             |segment, device| segment.ngram_files_on(device, &part.set, order),
         )?;
-        let numbers = match self.segments.len() {
-            // The files of the only segment are those of the corpus, in the same order.
-            1 => None,
-            _ => Some(self.file_numbers(part.segment)?),
-        };
-        for table in &mut found {
-            self.to_numbers(part.segment, &mut table.words)?;
-            if let Some(numbers) = &numbers {
-                let mut files = std::mem::take(&mut table.files).into_table();
-                renumber(&mut files, numbers);
-                table.files = files.into();
-            }
+        if self.segments.len() == 1 {
+            // The words and files of the only segment have the numbers of those of the corpus.
+            return Ok(found);
         }
-        Ok(found)
+        let numbers = self.file_numbers(part.segment)?;
+        let numbered = found.into_iter().map(|table| {
+            let mut table = table.into_plain();
+            self.to_numbers(part.segment, &mut table.words)?;
+            let mut files = table.files.into_table();
+            renumber(&mut files, &numbers);
+            table.files = files.into();
+            Ok(NgramFilePart::Plain(table))
+        });
+        numbered.collect()
     }
 
     /// What the segment of a part answers, on its device or on the CPU.
@@ -126,10 +138,7 @@ impl StoredView {
         on_cpu: impl Fn(&SegmentView) -> Result<Vec<T>> + Sync,
         on_device: impl Fn(&SegmentView, &OnDevice<'_>) -> Result<Vec<T>> + Sync,
     ) -> Result<Vec<T>> {
-        // What the grammar over words is made of may go, but not that itself.
-        self.segment_at(part.segment).word_grammar()?;
-        let pinned = self.segment_at(part.segment);
-        pinned.word_grammar()?;
+        // What the grammar over words was made of may go.
         self.cache().trim();
         let is_asked = |index: usize| index == part.segment;
         let mut answers = self.each(
@@ -164,20 +173,38 @@ impl CorpusView {
         self.stored().ngram_parts(n, with_files, bytes)
     }
 
+    /// What the parts of a segment are made of, which stays as long as the caller keeps it: else it would be made again
+    /// for each part where memory is short.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or `stop` is set.
+    pub(crate) fn prepare_ngram_parts(
+        &self,
+        segment: usize,
+        n: usize,
+        with_files: bool,
+        stop: &AtomicBool,
+    ) -> Result<SegmentView> {
+        let segment = self.stored().segment_at(segment);
+        segment.prepare_ngrams(n, with_files, stop)?;
+        Ok(segment)
+    }
+
     /// The n-grams of a part with their counts.
     ///
     /// # Errors
     /// If a segment is damaged, or the run is over.
-    pub(crate) fn ngrams_of(
-        &self,
-        part: &SegmentNgrams,
-        run: Run<'_>,
-    ) -> Result<Vec<CountedNgrams>> {
-        let mut found = self.stored().ngrams_of(part, run)?;
-        if let Some(pending) = self.pending() {
-            pending.renumber(found.iter_mut().map(|part| &mut part.words));
-        }
-        Ok(found)
+    pub(crate) fn ngrams_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramsPart>> {
+        let found = self.stored().ngrams_of(part, run)?;
+        let Some(pending) = self.pending() else {
+            return Ok(found);
+        };
+        let renumbered = found.into_iter().map(|part| {
+            let mut part = part.into_counted();
+            pending.renumber([&mut part.words].into_iter());
+            NgramsPart::Counted(part)
+        });
+        Ok(renumbered.collect())
     }
 
     /// The n-grams of a part with their files, ascending, as they are stored: see [`CorpusView::file_now`].
@@ -188,12 +215,17 @@ impl CorpusView {
         &self,
         part: &SegmentNgrams,
         run: Run<'_>,
-    ) -> Result<Vec<NgramFiles>> {
-        let mut found = self.stored().ngram_files_of(part, run)?;
-        if let Some(pending) = self.pending() {
-            pending.renumber(found.iter_mut().map(|part| &mut part.words));
-        }
-        Ok(found)
+    ) -> Result<Vec<NgramFilePart>> {
+        let found = self.stored().ngram_files_of(part, run)?;
+        let Some(pending) = self.pending() else {
+            return Ok(found);
+        };
+        let renumbered = found.into_iter().map(|part| {
+            let mut part = part.into_plain();
+            pending.renumber([&mut part.words].into_iter());
+            NgramFilePart::Plain(part)
+        });
+        Ok(renumbered.collect())
     }
 
     /// The number that a stored file has now; none if it is gone.

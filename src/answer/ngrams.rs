@@ -7,10 +7,13 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{CountTable, FileOrder, NgramCounts, NgramFiles, NgramSet, WordSuffixes};
+use zipfdb_kernels::{
+    CountTable, FileOrder, NgramCounts, NgramFiles, NgramSet, PackedNgramCounts, WordSuffixes,
+};
 
 use super::file_index::Part;
 use super::merge::{Ngrams, add_up, join, merge_all, renumber, rows};
+use super::ngram_packing::{NgramCountPart, NgramFilePart};
 use super::stored_view::StoredView;
 use super::top::Top;
 use crate::answer::cost::Task;
@@ -22,7 +25,7 @@ use crate::{Error, Result};
 const WINDOW_SHARE: u64 = 4;
 
 /// and at least and at most so many.
-const WINDOW_BYTES: (u64, u64) = (1 << 20, 128 << 20);
+const WINDOW_BYTES: (u64, u64) = (1 << 20, 72 << 20);
 
 /// Counts of n-grams: those of a segment fit 32 bits.
 pub(crate) enum Counts {
@@ -62,6 +65,14 @@ pub(crate) struct CountedNgrams {
 }
 
 impl CountedNgrams {
+    /// No n-grams.
+    pub(crate) fn none() -> CountedNgrams {
+        CountedNgrams {
+            words: Vec::new(),
+            counts: Counts::Merged(Vec::new()),
+        }
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.counts.len()
@@ -71,6 +82,46 @@ impl CountedNgrams {
     pub(crate) fn iter(&self, n: usize) -> impl Iterator<Item = (&[u32], u64)> {
         let words = self.words.chunks_exact(n);
         words.zip((0..self.len()).map(|index| self.counts.get(index)))
+    }
+}
+
+/// Some n-grams of an answer: as they are read, or packed until they are.
+pub(crate) enum NgramsPart {
+    Counted(CountedNgrams),
+    Packed(PackedNgramCounts),
+}
+
+impl NgramsPart {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            NgramsPart::Counted(counted) => counted.len(),
+            NgramsPart::Packed(packed) => packed.len(),
+        }
+    }
+
+    /// The table of a part that is read no more.
+    pub(crate) fn into_counted(self) -> CountedNgrams {
+        match self {
+            NgramsPart::Counted(counted) => counted,
+            NgramsPart::Packed(packed) => of_segment(packed.unpacked()),
+        }
+    }
+
+    /// Calls `visit` with the words and count of each, of n words.
+    pub(crate) fn for_each(&self, n: usize, visit: impl FnMut((&[u32], u64))) {
+        match self {
+            NgramsPart::Counted(counted) => counted.iter(n).for_each(visit),
+            NgramsPart::Packed(packed) => of_segment(packed.unpacked()).iter(n).for_each(visit),
+        }
+    }
+}
+
+/// A part of the only segment, whose words have the numbers of those of the corpus.
+pub(super) fn part_of_segment(part: NgramCountPart) -> NgramsPart {
+    match part {
+        NgramCountPart::Plain(plain) => NgramsPart::Counted(of_segment(plain)),
+        NgramCountPart::Packed(packed) => NgramsPart::Packed(packed),
     }
 }
 
@@ -90,20 +141,25 @@ impl Top {
     }
 
     /// The n-grams of n words that are used, of all.
-    pub(crate) fn of_ngrams(self, parts: Vec<CountedNgrams>, n: usize) -> Vec<CountedNgrams> {
-        let counts = parts.iter().flat_map(|part| part.iter(n));
-        let last = self.last(counts.map(|(_, times)| times));
+    pub(crate) fn of_ngrams(self, parts: Vec<NgramsPart>, n: usize) -> Vec<NgramsPart> {
+        let counts = parts.iter().flat_map(|part| {
+            let mut counts = Vec::with_capacity(part.len());
+            part.for_each(n, |(_, times)| counts.push(times));
+            counts
+        });
+        let last = self.last(counts);
         let used = parts.into_iter().map(|part| {
-            let rows = part.iter(n).filter(|&(_, times)| self.is_used(times, last));
             let (mut words, mut counts) = (Vec::new(), Vec::new());
-            for (row, times) in rows {
-                words.extend_from_slice(row);
-                counts.push(times);
-            }
-            CountedNgrams {
+            part.for_each(n, |(row, times)| {
+                if self.is_used(times, last) {
+                    words.extend_from_slice(row);
+                    counts.push(times);
+                }
+            });
+            NgramsPart::Counted(CountedNgrams {
                 words,
                 counts: Counts::Merged(counts),
-            }
+            })
         });
         used.collect()
     }
@@ -131,13 +187,16 @@ impl StoredView {
         n: usize,
         top: Option<Top>,
         run: Run<'_>,
-    ) -> Result<Vec<CountedNgrams>> {
+    ) -> Result<Vec<NgramsPart>> {
         self.vocabulary()?;
         let set = NgramSet::from(n);
         // With several segments only the sum of their counts tells what is used.
         let top = top.filter(|_| self.segments.len() == 1);
         let counts = |segment: &SegmentView| match top.zip(segment.suffixes(n)) {
-            Some((top, suffixes)) => top.of_suffixes(suffixes, n, run.stop),
+            Some((top, suffixes)) => {
+                let found = top.of_suffixes(suffixes, n, run.stop)?.into_iter();
+                Ok(found.map(NgramCountPart::Plain).collect())
+            }
             None => segment.ngram_counts(&set, self.window_bytes(), run.stop),
         };
         let mut answers = self.each_segment(Task::Ngrams, run, counts, |segment, device| {
@@ -145,7 +204,7 @@ impl StoredView {
         })?;
         if self.segments.len() == 1 {
             let only = answers.pop().unwrap_or_default().into_iter();
-            return Ok(only.map(of_segment).collect());
+            return Ok(only.map(part_of_segment).collect());
         }
         let mut lists = Vec::new();
         for (index, parts) in answers.into_iter().enumerate() {
@@ -153,7 +212,8 @@ impl StoredView {
                 words: part.words,
                 values: part.counts.into_iter().map(u64::from).collect(),
             };
-            let mut found = join(parts.into_iter().map(wide));
+            let parts = parts.into_iter().map(NgramCountPart::into_plain);
+            let mut found = join(parts.map(wide));
             self.to_numbers(index, &mut found.words)?;
             lists.push(found);
         }
@@ -163,10 +223,10 @@ impl StoredView {
             words: cut.words,
         });
         let merged = merge_all(lists, n, |sum, count| *sum += count);
-        Ok(vec![CountedNgrams {
+        Ok(vec![NgramsPart::Counted(CountedNgrams {
             words: merged.words,
             counts: Counts::Merged(merged.values),
-        }])
+        })])
     }
 
     /// All n-grams, and for each a row of files with counts, in parts that follow each other.
@@ -175,7 +235,7 @@ impl StoredView {
         n: usize,
         order: FileOrder,
         run: Run<'_>,
-    ) -> Result<Vec<NgramFiles>> {
+    ) -> Result<Vec<NgramFilePart>> {
         self.vocabulary()?;
         let set = NgramSet::from(n);
         // The files of the only segment are those of the corpus, in the same order.
@@ -194,6 +254,7 @@ impl StoredView {
         for (index, parts) in answers.into_iter().enumerate() {
             let numbers = self.file_numbers(index)?;
             let parts = parts.into_iter().map(|part| {
+                let part = part.into_plain();
                 let mut files = part.files.into_table();
                 renumber(&mut files, &numbers);
                 Ngrams {
@@ -218,10 +279,10 @@ impl StoredView {
             }
             Ok::<(), Error>(())
         })?;
-        Ok(vec![NgramFiles {
+        Ok(vec![NgramFilePart::Plain(NgramFiles {
             words: merged.words,
             files: CountTable::of_rows(merged.values).into(),
-        }])
+        })])
     }
 
     /// How often an n-gram occurs, told by the numbers of its words.

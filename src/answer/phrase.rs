@@ -9,10 +9,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::{
-    FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet, NgramTable, WordGrammar,
-    WordSuffixes, ngram_count, ngram_counts, ngram_file_counts, ngram_positions,
+    FileOrder, NGRAM_WORDS_MAX, NgramSet, NgramTable, RuleFiles, WordGrammar, WordSuffixes,
+    ngram_count, ngram_counts_packed, ngram_file_counts_packed, ngram_positions,
 };
 
+use super::ngram_packing::{NgramCountPart, NgramFilePart};
 use crate::Result;
 use crate::answer::cost::{SUFFIX_BUILD_COST, TABLE_BUILD_COST};
 use crate::segment::{NgramPlan, NgramStructure, SegmentView};
@@ -67,10 +68,12 @@ impl SegmentView {
             return Ok(());
         }
         let budget = &self.budgets.ngrams;
-        budget.add_since(begin);
         let plan = self.ngram_plan()?;
         let price = (plan.price / rayon::current_num_threads() as f64) as u64;
-        if self.has_room(plan.bytes) {
+        // A single query, however slow, does not pay with its own time: its memory would be that of the structure too.
+        let is_due = budget.is_due(price);
+        budget.add_since(begin);
+        if is_due && self.has_room(plan.bytes) {
             // An error ends no query that has its answer; a later one tries again.
             drop(budget.build_if_due(price, || self.build_ngrams(plan.structure, stop)));
         }
@@ -99,20 +102,46 @@ impl SegmentView {
         set: &NgramSet,
         memory: usize,
         stop: &AtomicBool,
-    ) -> Result<Vec<NgramCounts>> {
+    ) -> Result<Vec<NgramCountPart>> {
         let some = || set.clone();
-        match self.ngram_source(set.n) {
-            Some(NgramSource::Suffixes(suffixes)) => {
-                return Ok(suffixes.ngram_counts(some(), stop)?);
-            }
-            Some(NgramSource::Table(table)) => return Ok(table.ngram_counts(some(), stop)?),
-            None => (),
+        let found = match self.ngram_source(set.n) {
+            Some(NgramSource::Suffixes(suffixes)) => Some(suffixes.ngram_counts(some(), stop)?),
+            Some(NgramSource::Table(table)) => Some(table.ngram_counts(some(), stop)?),
+            None => None,
+        };
+        if let Some(found) = found {
+            return Ok(found.into_iter().map(NgramCountPart::Plain).collect());
         }
         let grammar = self.word_grammar()?;
         let begin = Instant::now();
-        let counts = ngram_counts(grammar.view(), grammar.weights(), some(), memory, stop)?;
+        let (view, weights) = (grammar.view(), grammar.weights());
+        let counts = ngram_counts_packed(view, weights, some(), memory, stop)?;
         self.spend_on_ngrams(set.n, begin, stop)?;
-        Ok(counts)
+        Ok(counts.into_iter().map(NgramCountPart::Packed).collect())
+    }
+
+    /// What the files of n-grams of n words are added up from; none if that needs nothing.
+    fn rule_files(&self, n: usize, stop: &AtomicBool) -> Result<Option<&RuleFiles>> {
+        match n > 1 && self.files()?.len() > 1 {
+            true => self.pin_until(stop).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Pins what n-grams of n words are made of, with or without their files, unless a derived structure has them.
+    pub(crate) fn prepare_ngrams(
+        &self,
+        n: usize,
+        with_files: bool,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        if self.ngram_source(n).is_none() {
+            self.word_grammar()?;
+            if with_files {
+                self.rule_files(n, stop)?;
+            }
+        }
+        Ok(())
     }
 
     /// N-grams with the files that have them, in parts. `memory` bounds the bytes for windows.
@@ -122,23 +151,27 @@ impl SegmentView {
         order: FileOrder,
         memory: usize,
         stop: &AtomicBool,
-    ) -> Result<Vec<NgramFiles>> {
+    ) -> Result<Vec<NgramFilePart>> {
         let some = || set.clone();
-        match self.ngram_source(set.n) {
+        let found = match self.ngram_source(set.n) {
             Some(NgramSource::Suffixes(suffixes)) => {
-                return Ok(suffixes.ngram_file_counts(some(), order, stop)?);
+                Some(suffixes.ngram_file_counts(some(), order, stop)?)
             }
             Some(NgramSource::Table(table)) => {
-                return Ok(table.ngram_file_counts(some(), order, stop)?);
+                Some(table.ngram_file_counts(some(), order, stop)?)
             }
-            None => (),
+            None => None,
+        };
+        if let Some(found) = found {
+            return Ok(found.into_iter().map(NgramFilePart::Plain).collect());
         }
-        let (grammar, uses) = (self.word_grammar()?, self.word_uses()?);
+        let grammar = self.word_grammar()?;
+        let lists = self.rule_files(set.n, stop)?;
         let (view, weights) = (grammar.view(), grammar.weights());
         let begin = Instant::now();
-        let files = ngram_file_counts(view, weights, uses, some(), order, memory, stop)?;
+        let files = ngram_file_counts_packed(view, weights, lists, some(), order, memory, stop)?;
         self.spend_on_ngrams(set.n, begin, stop)?;
-        Ok(files)
+        Ok(files.into_iter().map(NgramFilePart::Packed).collect())
     }
 
     /// How often an n-gram occurs in the segment's files, told by the segment's numbers of its words.

@@ -169,7 +169,9 @@ impl SegmentView {
         if let Some(offsets) = self.kept_in_file(Unit::Bytes, file, word, stop)? {
             return Ok(offsets);
         }
-        if let Some(offsets) = self.ask_alone(file, |alone| alone.locate(word))? {
+        if let Some(offsets) =
+            self.ask_alone(file, StructureKind::Grammar, |alone| alone.locate(word))?
+        {
             return Ok(offsets);
         }
         let view = self.view()?;
@@ -194,7 +196,8 @@ impl SegmentView {
         if let Some(positions) = self.kept_in_file(Unit::Words, file, word, stop)? {
             return Ok(positions);
         }
-        if let Some(positions) = self.ask_alone(file, |alone| alone.positions(word))? {
+        let grammar = StructureKind::WordGrammar;
+        if let Some(positions) = self.ask_alone(file, grammar, |alone| alone.positions(word))? {
             return Ok(positions);
         }
         let view = self.word_grammar()?.view();

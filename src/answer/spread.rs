@@ -515,11 +515,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+    use zipfdb_kernels::FileOrder;
     use zipfdb_kernels::gpu::{self, Extract, GpuError, WordQuery};
-    use zipfdb_kernels::{FileOrder, NgramCounts};
 
     use super::super::device_parts::in_batches;
     use super::super::merge::rows;
+    use super::super::ngram_packing::{NgramCountPart, NgramFilePart};
     use crate::answer::cost::Task;
     use crate::runtime::device::{Kind, Log, OnDevice, Run};
     use crate::segment::SegmentView;
@@ -716,6 +717,7 @@ mod tests {
             Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, &8.into())?)))),
             Box::new(|on| {
                 let parts = segment.ngram_files_on(on, &2.into(), by_count)?.into_iter();
+                let parts = parts.map(NgramFilePart::into_plain);
                 let rows = parts.map(|part| (part.words, rows(&part.files.into_table())));
                 let (words, rows): (Vec<_>, Vec<_>) = rows.unzip();
                 Ok(format!("{:?} {:?}", words.concat(), rows.concat()))
@@ -764,8 +766,9 @@ mod tests {
         check_parts(&database, &few, (3, 4));
     }
 
-    fn joined(parts: Vec<NgramCounts>) -> (Vec<u32>, Vec<u32>) {
-        let parts = parts.into_iter().map(|part| (part.words, part.counts));
+    fn joined(parts: Vec<NgramCountPart>) -> (Vec<u32>, Vec<u32>) {
+        let parts = parts.into_iter().map(NgramCountPart::into_plain);
+        let parts = parts.map(|part| (part.words, part.counts));
         let (words, counts): (Vec<_>, Vec<_>) = parts.unzip();
         (words.concat(), counts.concat())
     }

@@ -5,12 +5,14 @@
 
 use std::cmp::Reverse;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use zipfdb_kernels::{CountTable, NgramFiles, SharedRows};
+use zipfdb_kernels::{CountTable, NGRAM_WORDS_MAX, NgramFiles, SharedRows};
 
 use crate::answer::CorpusView;
-use crate::answer::ngrams::CountedNgrams;
+use crate::answer::ngram_packing::NgramFilePart;
+use crate::answer::ngrams::NgramsPart;
 
 /// Fewer words than this part of all are sorted by comparing.
 const FEW_PART: usize = 8;
@@ -145,31 +147,57 @@ impl TermVectors {
 pub struct FileCounts {
     view: Arc<CorpusView>,
     n: usize,
-    parts: Vec<FilesPart>,
+    rows: FileRows,
 }
 
-/// Some rows of [`FileCounts`].
+/// The rows of [`FileCounts`].
 #[derive(Clone)]
-struct FilesPart {
-    /// `[rows * n]`.
-    words: Vec<u32>,
-    files: SharedRows,
-    /// Whether the table has a row for every word there is; else it has one for each n-gram of `words`.
-    is_by_word: bool,
+enum FileRows {
+    /// Words that files have, and a row for every word there is.
+    Words {
+        words: Arc<[u32]>,
+        files: Arc<CountTable>,
+    },
+    /// N-grams, in parts.
+    Ngrams(Arc<[NgramFilePart]>),
+}
+
+/// The files of a word or n-gram, places in [`crate::Snapshot::files`], and how often it occurs in each: a slice of them.
+#[derive(Clone)]
+pub struct FileList<'a>(Lent<'a>);
+
+/// Where files lie.
+#[derive(Clone)]
+enum Lent<'a> {
+    Table(&'a [(u32, u32)]),
+    /// A row of a part that was read for this.
+    Part(Arc<SharedRows>, usize),
+}
+
+impl Deref for FileList<'_> {
+    type Target = [(u32, u32)];
+
+    fn deref(&self) -> &[(u32, u32)] {
+        match &self.0 {
+            Lent::Table(row) => row,
+            Lent::Part(rows, row) => rows.row(*row),
+        }
+    }
+}
+
+impl fmt::Debug for FileList<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
 }
 
 impl FileCounts {
     /// Of n-grams.
-    pub(crate) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramFiles>) -> FileCounts {
-        let parts = parts.into_iter().map(|part| FilesPart {
-            words: part.words,
-            files: part.files,
-            is_by_word: false,
-        });
+    pub(crate) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramFilePart>) -> FileCounts {
         FileCounts {
             view,
             n,
-            parts: parts.collect(),
+            rows: FileRows::Ngrams(parts.into()),
         }
     }
 
@@ -178,25 +206,22 @@ impl FileCounts {
         // Words are numbered by u32. Edits may have left some without files.
         let all = 0..files.rows() as u32;
         let words = all.filter(|&word| !files.row(word as usize).is_empty());
-        let words: Vec<u32> = words.collect();
-        let part = FilesPart {
-            words,
-            files: files.into(),
-            is_by_word: true,
-        };
         FileCounts {
             view,
             n: 1,
-            parts: vec![part],
+            rows: FileRows::Words {
+                words: words.collect(),
+                files,
+            },
         }
     }
 
     /// How many different words or n-grams there are.
     pub fn len(&self) -> usize {
-        self.parts
-            .iter()
-            .map(|part| part.words.len() / self.n)
-            .sum()
+        match &self.rows {
+            FileRows::Words { words, .. } => words.len(),
+            FileRows::Ngrams(parts) => parts.iter().map(NgramFilePart::len).sum(),
+        }
     }
 
     /// Whether there is none.
@@ -204,18 +229,28 @@ impl FileCounts {
         self.len() == 0
     }
 
-    /// Each word or n-gram with its files, places in [`crate::Snapshot::files`], and how often it occurs in each.
-    pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, &[(u32, u32)])> {
-        self.parts.iter().flat_map(|part| {
-            let ngrams = part.words.chunks_exact(self.n).enumerate();
-            ngrams.map(|(index, words)| {
-                let row = match part.is_by_word {
-                    true => words[0] as usize,
-                    false => index,
-                };
-                (Ngram::new(&self.view, words), part.files.row(row))
+    /// Each word or n-gram with its files. N-grams are held packed, and read part by part.
+    pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, FileList<'_>)> {
+        let (words, ngrams) = match &self.rows {
+            FileRows::Words { words, files } => (Some((words, files)), &[][..]),
+            FileRows::Ngrams(parts) => (None, &parts[..]),
+        };
+        let of_words = words.into_iter().flat_map(|(words, files)| {
+            words.iter().map(|word| {
+                let row = files.row(*word as usize);
+                let ngram = Ngram::new(&self.view, std::slice::from_ref(word));
+                (ngram, FileList(Lent::Table(row)))
             })
-        })
+        });
+        let of_ngrams = ngrams.iter().flat_map(move |part| {
+            let NgramFiles { words, files } = part.clone().into_plain();
+            let (n, files) = (self.n, Arc::new(files));
+            (0..files.rows()).map(move |row| {
+                let ngram = Ngram::new(&self.view, &words[row * n..][..n]);
+                (ngram, FileList(Lent::Part(files.clone(), row)))
+            })
+        });
+        of_words.chain(of_ngrams)
     }
 }
 
@@ -224,11 +259,11 @@ impl FileCounts {
 pub struct NgramCounts {
     view: Arc<CorpusView>,
     n: usize,
-    parts: Arc<[CountedNgrams]>,
+    parts: Arc<[NgramsPart]>,
 }
 
 impl NgramCounts {
-    pub(crate) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<CountedNgrams>) -> NgramCounts {
+    pub(crate) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramsPart>) -> NgramCounts {
         NgramCounts {
             view,
             n,
@@ -238,7 +273,7 @@ impl NgramCounts {
 
     /// How many different n-grams there are.
     pub fn len(&self) -> usize {
-        self.parts.iter().map(CountedNgrams::len).sum()
+        self.parts.iter().map(NgramsPart::len).sum()
     }
 
     /// Whether there is none.
@@ -248,8 +283,13 @@ impl NgramCounts {
 
     /// Each n-gram with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, u64)> {
-        let rows = self.parts.iter().flat_map(|part| part.iter(self.n));
-        rows.map(|(words, count)| (Ngram::new(&self.view, words), count))
+        self.parts.iter().flat_map(|part| {
+            let mut rows = Vec::with_capacity(part.len());
+            part.for_each(self.n, |(words, count)| {
+                rows.push((Ngram::new(&self.view, words), count));
+            });
+            rows
+        })
     }
 }
 
@@ -257,18 +297,29 @@ impl NgramCounts {
 #[derive(Clone, Copy)]
 pub struct Ngram<'a> {
     view: &'a CorpusView,
-    words: &'a [u32],
+    words: [u32; NGRAM_WORDS_MAX],
+    n: usize,
 }
 
 impl<'a> Ngram<'a> {
-    pub(crate) fn new(view: &'a CorpusView, words: &'a [u32]) -> Ngram<'a> {
-        Ngram { view, words }
+    /// Of at most [`NGRAM_WORDS_MAX`] words.
+    pub(crate) fn new(view: &'a CorpusView, words: &[u32]) -> Ngram<'a> {
+        let mut ngram = Ngram {
+            view,
+            words: [0; NGRAM_WORDS_MAX],
+            n: words.len(),
+        };
+        ngram.words[..words.len()].copy_from_slice(words);
+        ngram
     }
 
     /// The words. With tokenizer `whitespace` a word may be no UTF-8.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let view = self.view;
-        self.words.iter().map(move |&word| view.word(word))
+        self.words
+            .into_iter()
+            .take(self.n)
+            .map(move |word| view.word(word))
     }
 
     /// The words, joined by a space.

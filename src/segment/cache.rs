@@ -10,9 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
+use zipfdb_kernels::give_back_free_memory;
 
 /// Something that was made and can be made again.
 pub(crate) type Cached = Arc<dyn Any + Send + Sync>;
+
+/// So many evicted bytes go back to the system at once.
+const GIVEN_BACK_MIN: u64 = 4 << 20;
 
 /// A reservation grows by so many bytes, so that it seldom does.
 const RESERVATION_STEP: u64 = 1 << 18;
@@ -95,6 +99,11 @@ impl Cache {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether it holds more than it may now, for what is pinned stays.
+    pub(crate) fn is_full(&self) -> bool {
+        self.used() > self.room()
+    }
+
     /// Bytes that it may hold now.
     fn room(&self) -> u64 {
         (self.limit()).saturating_sub(self.reserved.load(Ordering::Relaxed))
@@ -142,7 +151,7 @@ impl Cache {
     }
 
     fn evict(&self) {
-        let mut evicted = Vec::new();
+        let (mut evicted, mut bytes) = (Vec::new(), 0);
         {
             let mut entries = self.entries.lock();
             while self.used() > self.room() {
@@ -156,11 +165,15 @@ impl Cache {
                 self.clock.store(worth.to_bits(), Ordering::Relaxed);
                 let entry = entries.swap_remove(place);
                 self.used.fetch_sub(entry.bytes, Ordering::Relaxed);
+                bytes += entry.bytes;
                 evicted.extend(entry.take());
             }
         }
         // Large ones take a while to be freed: without the lock.
         drop(evicted);
+        if bytes >= GIVEN_BACK_MIN {
+            give_back_free_memory();
+        }
     }
 }
 

@@ -22,7 +22,8 @@ const ALL_SYMBOL_COST: u64 = 50;
 impl SegmentView {
     /// Some bytes of a file.
     pub(crate) fn extract(&self, file: u32, offset: u64, length: u64) -> Result<Vec<u8>> {
-        if let Some(bytes) = self.ask_alone(file, |alone| alone.extract(offset, length))? {
+        let extract_alone = |alone: OneFile<'_>| alone.extract(offset, length);
+        if let Some(bytes) = self.ask_alone(file, StructureKind::Grammar, extract_alone)? {
             return Ok(bytes);
         }
         Ok(extract(self.content()?, file, offset, length))
@@ -34,7 +35,8 @@ impl SegmentView {
         file: u32,
         target: &mut dyn io::Write,
     ) -> Result<io::Result<()>> {
-        if let Some(bytes) = self.ask_alone(file, |alone| alone.extract(0, u64::MAX))? {
+        let extract_alone = |alone: OneFile<'_>| alone.extract(0, u64::MAX);
+        if let Some(bytes) = self.ask_alone(file, StructureKind::Grammar, extract_alone)? {
             return Ok(target.write_all(&bytes));
         }
         Ok(expand_file(self.content()?, file, target))
@@ -52,14 +54,16 @@ impl SegmentView {
         })
     }
 
-    /// The answer of a file whose root alone is decoded; none if the roots of all files are, or it is time to decode them.
+    /// The answer of a file whose root alone is decoded; none if the cache has a grammar of all files that answers it as
+    /// well, or it is time to decode the roots of all.
     pub(crate) fn ask_alone<A>(
         &self,
         file: u32,
+        grammar: StructureKind,
         answer: impl FnOnce(OneFile<'_>) -> std::result::Result<A, Mismatch>,
     ) -> Result<Option<A>> {
         let segment = match &self.parts {
-            Parts::Stored(segment) if !self.has_grammar() => segment,
+            Parts::Stored(segment) if !self.has(grammar) => segment,
             _ => return Ok(None),
         };
         let (info, entry) = (segment.info(), &self.files()?[file as usize]);

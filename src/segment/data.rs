@@ -138,8 +138,37 @@ impl SegmentView {
     /// The grammar.
     pub(crate) fn view(&self) -> Result<GrammarView<'_>> {
         let grammar = self.pin::<WholeGrammar>()?;
-        let (files, rules) = (self.files()?.len(), &*grammar.rules);
-        let roots = grammar.root_offsets.len().saturating_sub(1);
+        self.checked(&grammar.rules, &grammar.root_offsets, &grammar.root)
+    }
+
+    /// The rules, where the root of each file begins, and all roots, as an array of its own that the cache does not hold.
+    pub(super) fn rules_and_root(&self) -> Result<(Arc<Grammar>, Vec<u32>, Vec<u32>)> {
+        let (rules, root_offsets, root) = match &self.parts {
+            Parts::Stored(stored) => {
+                let bodies = self.pin::<Bodies>()?;
+                let root = stored.roots(bodies)?;
+                (bodies.rules().clone(), bodies.root_offsets().to_vec(), root)
+            }
+            #[cfg(test)]
+            Parts::Memory(parts) => {
+                let grammar = parts.grammar.clone();
+                let (root_offsets, root) = (grammar.root_offsets.clone(), grammar.root.clone());
+                (grammar, root_offsets, root)
+            }
+        };
+        self.checked(&rules, &root_offsets, &root)?;
+        Ok((rules, root_offsets, root))
+    }
+
+    /// A grammar that has as many files and tokens as the file table and the dictionary say.
+    fn checked<'a>(
+        &self,
+        rules: &'a Grammar,
+        root_offsets: &'a [u32],
+        root: &'a [u32],
+    ) -> Result<GrammarView<'a>> {
+        let files = self.files()?.len();
+        let roots = root_offsets.len().saturating_sub(1);
         if roots != files {
             return Err(self.inconsistent(format!("{files} files, but roots for {roots}")));
         }
@@ -153,10 +182,11 @@ impl SegmentView {
             rule_offsets: &rules.rule_offsets,
             symbols: &rules.symbols,
             level_offsets: &rules.level_offsets,
-            root_offsets: &grammar.root_offsets,
-            root: &grammar.root,
+            root_offsets,
+            root,
         })
     }
+
     /// About how many tokens a file has: its words, or what its size or its root say.
     pub(crate) fn about_tokens(&self, view: GrammarView<'_>, file: u32) -> Result<u64> {
         let entry = &self.files()?[file as usize];

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{
-    CountTable, GAP, Lengths, NgramTable, Parents, RuleEnds, Signatures, SymbolText, WordGrammar,
-    WordPlaces, WordSuffixes, WordUses, file_word_counts, word_file_counts,
+    CountTable, GAP, GrammarView, Lengths, NgramTable, Parents, RuleEnds, RuleFiles, Signatures,
+    SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
+    give_back_free_memory, word_file_counts,
 };
 use zipfdb_storage::Dictionary;
 
@@ -115,7 +116,26 @@ structure!(
     |grammar| grammar.bytes(),
     |segment, _| {
         let (word_of, words) = (segment.word_of()?, segment.word_count()?);
-        let grammar = WordGrammar::new(segment.view()?, word_of, words);
+        let grammar = if segment.has_grammar() {
+            WordGrammar::new(segment.apart().view()?, word_of, words)
+        } else {
+            // What is decoded for this alone is not kept: it would double the memory of all words or n-grams.
+            let had_bodies = segment.has(StructureKind::Bodies);
+            let (rules, root_offsets, root) = segment.apart().rules_and_root()?;
+            if !had_bodies {
+                segment.slots().forget(StructureKind::Bodies as usize);
+            }
+            give_back_free_memory();
+            let rules = GrammarView {
+                terminal_count: rules.terminal_count,
+                rule_offsets: &rules.rule_offsets,
+                symbols: &rules.symbols,
+                level_offsets: &rules.level_offsets,
+                root_offsets: &root_offsets,
+                root: &[],
+            };
+            WordGrammar::taking_root(rules, root, word_of, words)
+        };
         match segment.stored_totals()? {
             Some(totals) if totals != &grammar.weights()[..words as usize] => {
                 return Err(segment.inconsistent("a word does not occur as often as it says"));
@@ -128,6 +148,24 @@ structure!(
 structure!(WordUses, WordUses, |uses| uses.bytes(), |segment, _| {
     WordUses::new(segment.word_grammar()?.view())
 });
+
+structure!(
+    RuleFiles,
+    RuleFiles,
+    |lists| lists.bytes(),
+    |segment, stop| {
+        let view = segment.word_grammar()?.view();
+        let had_uses = segment.has(StructureKind::WordUses);
+        let source = segment.apart();
+        let lists = RuleFiles::new(view, source.word_uses()?, stop)?;
+        drop(source);
+        if !had_uses {
+            // Phrases need them, but not what is told from these lists.
+            segment.slots().forget(StructureKind::WordUses as usize);
+        }
+        lists
+    }
+);
 
 structure!(
     WordLengths,

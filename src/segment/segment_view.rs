@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use zipfdb_kernels::give_back_free_memory;
+
 use super::build_budget::BuildBudget;
 use super::cache::Cached;
 use super::live_segment::LiveSegment;
@@ -43,7 +45,12 @@ pub(crate) struct SegmentView {
     pins: [OnceLock<Cached>; StructureKind::ALL.len()],
     /// Nanoseconds that making structures took.
     making: AtomicU64,
+    /// Bytes of what was made.
+    made: AtomicU64,
 }
+
+/// Who made so many bytes has freed about as many on the way, which go back to the system.
+const GIVEN_BACK_MIN: u64 = 8 << 20;
 
 /// The part of the cache that a single structure which queries can do without may take at most: one in so many.
 const CACHE_SHARE: u64 = 2;
@@ -58,7 +65,13 @@ impl SegmentView {
             live: live.clone(),
             pins: [const { OnceLock::new() }; StructureKind::ALL.len()],
             making: AtomicU64::new(0),
+            made: AtomicU64::new(0),
         }
+    }
+
+    /// Another view of the same segment: for work on the way, whose pins are not to stay as long as those of this one.
+    pub(super) fn apart(&self) -> SegmentView {
+        SegmentView::of(&self.live)
     }
 
     /// A structure, made if it is not there.
@@ -83,7 +96,12 @@ impl SegmentView {
     /// Holds a structure that was made at a price in nanoseconds.
     pub(crate) fn hold<S: SegmentStructure>(&self, made: Arc<S>, price: u64) -> &S {
         let (index, bytes) = (S::KIND as usize, made.bytes() as u64);
+        self.made.fetch_add(bytes, Ordering::Relaxed);
+        let cache = self.live.slots.cache();
         let held = self.live.slots.put(index, made, bytes, price);
+        if bytes >= GIVEN_BACK_MIN && cache.is_full() {
+            give_back_free_memory();
+        }
         typed(self.pins[index].get_or_init(|| held))
     }
 
@@ -136,6 +154,9 @@ impl Drop for SegmentView {
     fn drop(&mut self) {
         let used = self.pins.iter_mut().filter_map(OnceLock::take);
         self.live.slots.cache().retire(used);
+        if *self.made.get_mut() >= GIVEN_BACK_MIN {
+            give_back_free_memory();
+        }
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) enum StructureKind {
     WordIndex,
     WordGrammar,
     WordUses,
+    RuleFiles,
     WordLengths,
     WordSignatures,
     RuleEnds,
@@ -30,7 +31,7 @@ pub(crate) enum StructureKind {
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 23] = {
+    pub(crate) const ALL: [StructureKind; 24] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -42,6 +43,7 @@ impl StructureKind {
             WordIndex,
             WordGrammar,
             WordUses,
+            RuleFiles,
             WordLengths,
             WordSignatures,
             RuleEnds,
@@ -71,6 +73,7 @@ impl StructureKind {
             StructureKind::WordIndex => "word index",
             StructureKind::WordGrammar => "word grammar",
             StructureKind::WordUses => "word users",
+            StructureKind::RuleFiles => "files of rules",
             StructureKind::WordLengths => "word lengths",
             StructureKind::WordSignatures => "word signatures",
             StructureKind::RuleEnds => "rule ends",

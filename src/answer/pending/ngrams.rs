@@ -10,7 +10,8 @@ use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 use super::counts::{correct_few, corrected};
 use super::windows::{Window, WindowChanges};
 use super::{Edit, NONE, PendingView};
-use crate::answer::ngrams::{CountedNgrams, Counts};
+use crate::answer::ngram_packing::NgramFilePart;
+use crate::answer::ngrams::{CountedNgrams, Counts, NgramsPart};
 use crate::bisect::gallop;
 use crate::overlay::changed_count::changed;
 use crate::overlay::{Region, RegionWord};
@@ -107,8 +108,9 @@ impl PendingView {
     }
 
     /// As [`super::StoredView::ngrams`].
-    pub(crate) fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<CountedNgrams>> {
-        let mut parts = self.stored.ngrams(n, None, run)?;
+    pub(crate) fn ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<NgramsPart>> {
+        let parts = self.stored.ngrams(n, None, run)?.into_iter();
+        let mut parts: Vec<CountedNgrams> = parts.map(NgramsPart::into_counted).collect();
         if parts.is_empty() {
             parts.push(CountedNgrams {
                 words: Vec::new(),
@@ -134,7 +136,7 @@ impl PendingView {
         let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
             let changes = &changes[range];
             if changes.is_empty() {
-                return Ok(part);
+                return Ok(NgramsPart::Counted(part));
             }
             let mut words = Vec::with_capacity(part.words.len() + changes.len() * n);
             let mut counts = Vec::with_capacity(part.len() + changes.len());
@@ -156,10 +158,10 @@ impl PendingView {
                 }
                 Ok(())
             })?;
-            Ok(CountedNgrams {
+            Ok(NgramsPart::Counted(CountedNgrams {
                 words,
                 counts: Counts::Merged(counts),
-            })
+            }))
         });
         merged_parts.collect()
     }
@@ -170,8 +172,9 @@ impl PendingView {
         n: usize,
         order: FileOrder,
         run: Run<'_>,
-    ) -> Result<Vec<NgramFiles>> {
-        let mut parts = self.stored.ngram_files(n, order, run)?;
+    ) -> Result<Vec<NgramFilePart>> {
+        let parts = self.stored.ngram_files(n, order, run)?.into_iter();
+        let mut parts: Vec<NgramFiles> = parts.map(NgramFilePart::into_plain).collect();
         if parts.is_empty() {
             parts.push(NgramFiles {
                 words: Vec::new(),
@@ -185,7 +188,7 @@ impl PendingView {
         let is_same = (0..).zip(&self.number_of).all(|(file, &now)| file == now);
         let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
             if is_same && range.is_empty() {
-                return Ok(part);
+                return Ok(NgramFilePart::Plain(part));
             }
             let mut found = EditedRows {
                 part: &part,
@@ -232,10 +235,10 @@ impl PendingView {
                 rows,
                 ..
             } = found;
-            Ok(NgramFiles {
+            Ok(NgramFilePart::Plain(NgramFiles {
                 words,
                 files: part.files.chosen(rows, numbers),
-            })
+            }))
         });
         merged_parts.collect()
     }

@@ -4,7 +4,6 @@
 //! are a run in a temporary file, and runs are merged on the way out, with what edits and the cuts of files change.
 //! Invariant: rows ascend by their words, then by file; each is given once, and none that does not occur.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zipfdb_kernels::{NGRAM_WORDS_MAX, NgramFiles};
@@ -14,9 +13,10 @@ use super::super::explain::Answered;
 use super::super::sorter::{Sorted, Sorter};
 use super::super::spill::{Merge, Record, RunWriter, SpilledRuns};
 use crate::Result;
-use crate::answer::{CountedNgrams, SegmentNgrams};
+use crate::answer::{CountedNgrams, NgramFilePart, NgramsPart, SegmentNgrams};
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, Pace};
+use crate::segment::SegmentView;
 
 /// A part takes this part of the limit of memory: others go to windows, to what is derived of the segment, and to rows.
 const PART_SHARE: u64 = 4;
@@ -57,7 +57,7 @@ pub(super) struct LargeNgrams {
 
 /// Where rows come from.
 enum LargeSource {
-    Tables(Tables),
+    Tables(Box<Tables>),
     Merged { merge: Merge, next: Option<Record> },
 }
 
@@ -68,10 +68,15 @@ struct Tables {
     interrupt: Interrupt,
     log: Arc<Answered>,
     parts: std::vec::IntoIter<SegmentNgrams>,
+    /// What the parts of a segment are made of, and its place.
+    pinned: Option<(usize, SegmentView)>,
     with_files: bool,
-    counts: VecDeque<CountedNgrams>,
-    files: VecDeque<NgramFiles>,
-    /// In the first of them.
+    /// The tables of the part that is answered, of one kind: those that are read, and those behind them.
+    counts: CountedNgrams,
+    next_counts: std::vec::IntoIter<NgramsPart>,
+    files: NgramFiles,
+    next_files: std::vec::IntoIter<NgramFilePart>,
+    /// In the table that is read.
     ngram: usize,
     entry: usize,
 }
@@ -101,16 +106,19 @@ impl LargeNgrams {
             interrupt: interrupt.clone(),
             log: log.clone(),
             parts: Vec::new().into_iter(),
+            pinned: None,
             with_files,
-            counts: VecDeque::new(),
-            files: VecDeque::new(),
+            counts: CountedNgrams::none(),
+            next_counts: Vec::new().into_iter(),
+            files: NgramFiles::default(),
+            next_files: Vec::new().into_iter(),
             ngram: 0,
             entry: 0,
         };
         let mut pace = interrupt.pace();
         let source = if changes.is_empty() && snapshot.view().segments().len() == 1 {
             tables.parts = parts.into_iter();
-            LargeSource::Tables(tables)
+            LargeSource::Tables(Box::new(tables))
         } else {
             let mut runs = SpilledRuns::new(context.memory, &context.spill);
             let mut parts = parts.into_iter().peekable();
@@ -222,17 +230,25 @@ impl Tables {
             let Some(part) = self.parts.next() else {
                 return Ok(None);
             };
+            let (segment, n, with_files) = (part.segment(), self.n, self.with_files);
+            if self.pinned.as_ref().is_none_or(|(of, _)| *of != segment) {
+                self.pinned = None;
+                let pinned = self.snapshot.ask(&self.interrupt, move |view, stop| {
+                    view.prepare_ngram_parts(segment, n, with_files, stop)
+                })?;
+                self.pinned = Some((segment, pinned));
+            }
             let answered = self.log.clone();
             if self.with_files {
                 let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
                     view.ngram_files_of(&part, answered.log.until(stop))
                 })?;
-                self.files = found.into();
+                self.next_files = found.into_iter();
             } else {
                 let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
                     view.ngrams_of(&part, answered.log.until(stop))
                 })?;
-                self.counts = found.into();
+                self.next_counts = found.into_iter();
             }
         }
     }
@@ -240,17 +256,14 @@ impl Tables {
     /// The next row of the tables that are there.
     fn next_of_tables(&mut self) -> Option<LargeRow> {
         let n = self.n;
-        while let Some(table) = self.counts.front() {
-            let row = self.ngram;
+        loop {
+            let (table, row) = (&self.counts, self.ngram);
             if row < table.len() {
                 self.ngram += 1;
                 let words = &table.words[row * n..(row + 1) * n];
                 return Some(LargeRow::new(words, 0, table.counts.get(row)));
             }
-            self.counts.pop_front();
-            self.ngram = 0;
-        }
-        while let Some(table) = self.files.front() {
+            let table = &self.files;
             while self.ngram < table.files.rows() {
                 let entries = table.files.row(self.ngram);
                 let words = &table.words[self.ngram * n..(self.ngram + 1) * n];
@@ -262,10 +275,15 @@ impl Tables {
                 }
                 (self.ngram, self.entry) = (self.ngram + 1, 0);
             }
-            self.files.pop_front();
+            // What was read is freed before the next one is unpacked.
             self.ngram = 0;
+            self.counts = CountedNgrams::none();
+            self.files = NgramFiles::default();
+            match self.next_counts.next() {
+                Some(next) => self.counts = next.into_counted(),
+                None => self.files = self.next_files.next()?.into_plain(),
+            }
         }
-        None
     }
 }
 

@@ -24,7 +24,9 @@ use super::large_ngrams::{LargeNgrams, LargeRow, RowShape, RowsByText};
 use super::selection::{FileSelection, WordSelection, is_text};
 use super::words::{Grain, describe_strategy, size_of_segments};
 use crate::answer::cost::{Candidate, NGRAM_FACTOR, Task as Work, choose};
-use crate::answer::{CorpusView, CountedNgrams, Ngram, Occurrence, Top, WordStream};
+use crate::answer::{
+    CorpusView, CountedNgrams, Ngram, NgramFilePart, NgramsPart, Occurrence, Top, WordStream,
+};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
@@ -72,16 +74,19 @@ fn by_file_and_words(left: &CountedNgram, right: &CountedNgram) -> Ordering {
 /// Where rows come from, once they have begun.
 enum NgramRows {
     Counted(std::vec::IntoIter<CountedNgram>),
-    /// A table of distinct n-grams with counts, in parts, and the next row of the first of these.
+    /// A table of distinct n-grams with counts, in parts: the one that is read and its next row, and those behind it.
     Table {
-        parts: VecDeque<CountedNgrams>,
+        part: CountedNgrams,
         next: usize,
+        parts: std::vec::IntoIter<NgramsPart>,
     },
-    /// Tables of n-grams with their files, in parts, and where in the first of these the next row is: n-gram, entry of its row.
+    /// N-grams with their files, in parts: the one that is read and where in it the next row is, n-gram and entry of its
+    /// row; and those behind it.
     FileTable {
-        parts: VecDeque<NgramFiles>,
+        part: NgramFiles,
         ngram: usize,
         entry: usize,
+        parts: std::vec::IntoIter<NgramFilePart>,
     },
     /// The same in order of their texts, and which n-gram and entry of its row come next.
     OrderedFileTable {
@@ -303,8 +308,9 @@ impl NgramTask {
             // What passes conditions is known only row by row.
             let top = self.top.filter(|_| self.ngram_filters.is_empty());
             return Ok(NgramRows::Table {
-                parts: self.table(top, interrupt)?.into(),
+                part: CountedNgrams::none(),
                 next: 0,
+                parts: self.table(top, interrupt)?.into_iter(),
             });
         }
         let by_file = self.strategy == Strategy::FileWeights && self.grain == Grain::FileWord;
@@ -314,7 +320,8 @@ impl NgramTask {
             && self.files.is_all()
             && let Some(order) = text_order(&words, true, Collation::Binary, interrupt)?
         {
-            let parts = self.file_table(interrupt)?;
+            let parts = self.file_table(interrupt)?.into_iter();
+            let parts = parts.map(NgramFilePart::into_plain).collect();
             let ranks = order.ranks(&words).unwrap_or_default();
             return Ok(NgramRows::OrderedFileTable {
                 table: OrderedNgramFiles::new(parts, self.n, ranks, interrupt)?,
@@ -325,11 +332,16 @@ impl NgramTask {
         if by_file && !self.by_text && self.files.is_all() && !self.has_spaces(interrupt)? {
             let parts = self.file_table(interrupt)?;
             return Ok(match self.top.filter(|_| self.ngram_filters.is_empty()) {
-                Some(top) => NgramRows::Counted(self.top_of_files(top, &parts).into_iter()),
+                Some(top) => {
+                    let parts = parts.into_iter().map(NgramFilePart::into_plain);
+                    let parts: Vec<NgramFiles> = parts.collect();
+                    NgramRows::Counted(self.top_of_files(top, &parts).into_iter())
+                }
                 None => NgramRows::FileTable {
-                    parts: parts.into(),
+                    part: NgramFiles::default(),
                     ngram: 0,
                     entry: 0,
+                    parts: parts.into_iter(),
                 },
             });
         }
@@ -525,7 +537,7 @@ impl NgramTask {
     }
 
     /// All n-grams, or those that are used.
-    fn table(&self, top: Option<Top>, interrupt: &Interrupt) -> Result<Vec<CountedNgrams>> {
+    fn table(&self, top: Option<Top>, interrupt: &Interrupt) -> Result<Vec<NgramsPart>> {
         let (n, description) = (self.n, self.description.clone());
         self.snapshot.ask(interrupt, move |view, stop| {
             view.ngrams(n, top, description.log.until(stop))
@@ -536,7 +548,7 @@ impl NgramTask {
         let mut counted = Vec::new();
         let mut pace = interrupt.pace();
         for part in self.table(None, interrupt)? {
-            for (words, times) in part.iter(self.n) {
+            for (words, times) in part.into_counted().iter(self.n) {
                 pace.step()?;
                 if self.passes(words)? {
                     counted.push(CountedNgram {
@@ -550,7 +562,7 @@ impl NgramTask {
         Ok(counted)
     }
 
-    fn file_table(&self, interrupt: &Interrupt) -> Result<Vec<NgramFiles>> {
+    fn file_table(&self, interrupt: &Interrupt) -> Result<Vec<NgramFilePart>> {
         let (n, description) = (self.n, self.description.clone());
         self.snapshot.ask(interrupt, move |view, stop| {
             view.ngram_files(n, FileOrder::File, description.log.until(stop))
@@ -564,6 +576,7 @@ impl NgramTask {
         let mut counted = Vec::new();
         let mut pace = interrupt.pace();
         for part in parts {
+            let part = part.into_plain();
             for (row, words) in part.words.chunks_exact(self.n).enumerate() {
                 pace.step()?;
                 let mut files = part
@@ -924,52 +937,53 @@ impl NgramsScan {
                     }
                 }
             }
-            NgramRows::Table { parts, next } => {
-                while let Some(part) = parts.front() {
-                    while *next < part.len() {
-                        let row = *next;
-                        *next += 1;
-                        if row.is_multiple_of(BUFFER) {
-                            interrupt.check()?;
-                        }
-                        let words = &part.words[row * task.n..(row + 1) * task.n];
-                        if task.passes(words)?
-                            && !take(NgramRow::counted(words, 0, part.counts.get(row)))?
-                        {
-                            return Ok(());
-                        }
+            NgramRows::Table { part, next, parts } => loop {
+                while *next < part.len() {
+                    let row = *next;
+                    *next += 1;
+                    if row.is_multiple_of(BUFFER) {
+                        interrupt.check()?;
                     }
-                    parts.pop_front();
-                    *next = 0;
+                    let words = &part.words[row * task.n..(row + 1) * task.n];
+                    if task.passes(words)?
+                        && !take(NgramRow::counted(words, 0, part.counts.get(row)))?
+                    {
+                        return Ok(());
+                    }
                 }
-            }
+                let Some(following) = parts.next() else {
+                    return Ok(());
+                };
+                (*part, *next) = (following.into_counted(), 0);
+            },
             NgramRows::FileTable {
-                parts,
+                part,
                 ngram,
                 entry,
-            } => {
-                while let Some(part) = parts.front() {
-                    while *ngram < part.files.rows() {
-                        let words = &part.words[*ngram * task.n..(*ngram + 1) * task.n];
-                        let row = part.files.row(*ngram);
-                        // Conditions on the n-gram are decided once, before its first file.
-                        if *entry == row.len() || (*entry == 0 && !task.passes(words)?) {
-                            (*ngram, *entry) = (*ngram + 1, 0);
-                            if ngram.is_multiple_of(BUFFER) {
-                                interrupt.check()?;
-                            }
-                            continue;
+                parts,
+            } => loop {
+                while *ngram < part.files.rows() {
+                    let words = &part.words[*ngram * task.n..(*ngram + 1) * task.n];
+                    let row = part.files.row(*ngram);
+                    // Conditions on the n-gram are decided once, before its first file.
+                    if *entry == row.len() || (*entry == 0 && !task.passes(words)?) {
+                        (*ngram, *entry) = (*ngram + 1, 0);
+                        if ngram.is_multiple_of(BUFFER) {
+                            interrupt.check()?;
                         }
-                        let (file, times) = row[*entry];
-                        *entry += 1;
-                        if !take(NgramRow::counted(words, file, u64::from(times)))? {
-                            return Ok(());
-                        }
+                        continue;
                     }
-                    parts.pop_front();
-                    (*ngram, *entry) = (0, 0);
+                    let (file, times) = row[*entry];
+                    *entry += 1;
+                    if !take(NgramRow::counted(words, file, u64::from(times)))? {
+                        return Ok(());
+                    }
                 }
-            }
+                let Some(following) = parts.next() else {
+                    return Ok(());
+                };
+                (*part, *ngram, *entry) = (following.into_plain(), 0, 0);
+            },
             NgramRows::OrderedFileTable { table, next, entry } => {
                 while let Some((words, row)) = table.ngram(*next, task.n) {
                     if *entry == row.len() || (*entry == 0 && !task.passes(words)?) {
@@ -1071,29 +1085,35 @@ impl NgramsScan {
         }
         let mut taken = NgramRowNumbers::default();
         match rows {
-            Some(NgramRows::Table { parts, next }) => {
-                while parts.front().is_some_and(|part| *next == part.len()) {
-                    parts.pop_front();
-                    *next = 0;
-                }
-                if let Some(part) = parts.front() {
-                    let these = *next..part.len().min(next.saturating_add(rows_max));
+            Some(NgramRows::Table { part, next, parts }) => {
+                // Parts may be smaller than a batch.
+                while taken.times.len() < rows_max {
+                    let rows = rows_max - taken.times.len();
+                    let these = *next..part.len().min(next.saturating_add(rows));
                     *next = these.end;
-                    taken.words = part.words[these.start * task.n..these.end * task.n].to_vec();
+                    let words = &part.words[these.start * task.n..these.end * task.n];
+                    taken.words.extend_from_slice(words);
                     part.counts.append_to(these, &mut taken.times);
+                    if *next == part.len() {
+                        let Some(following) = parts.next() else {
+                            break;
+                        };
+                        (*part, *next) = (following.into_counted(), 0);
+                    }
                 }
             }
             Some(NgramRows::FileTable {
-                parts,
+                part,
                 ngram,
                 entry,
+                parts,
             }) => {
-                while taken.times.len() < rows_max
-                    && let Some(part) = parts.front()
-                {
+                while taken.times.len() < rows_max {
                     if *ngram == part.files.rows() {
-                        parts.pop_front();
-                        *ngram = 0;
+                        let Some(following) = parts.next() else {
+                            break;
+                        };
+                        (*part, *ngram) = (following.into_plain(), 0);
                         continue;
                     }
                     let words = &part.words[*ngram * task.n..(*ngram + 1) * task.n];

@@ -24,7 +24,7 @@ use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::{Interrupt, Pace, check};
-use crate::segment::Unit;
+use crate::segment::{SegmentView, Unit};
 use crate::{Error, Result, Value};
 
 /// What rows tell apart.
@@ -91,6 +91,8 @@ enum WordRows {
         part_bytes: u64,
         snapshot: Snapshot,
         rows: std::vec::IntoIter<CountedWord>,
+        /// What the rows were counted on, which the next ones need too.
+        pinned: Vec<SegmentView>,
     },
     /// Occurrences of all words that are wanted, if some are not, in order of place.
     Stream {
@@ -539,6 +541,7 @@ impl WordTask {
                 part_bytes,
                 snapshot: self.snapshot.clone(),
                 rows: Vec::new().into_iter(),
+                pinned: Vec::new(),
             });
         }
         let is_table = self.grain == Grain::FileWord && self.strategy == Strategy::FileWeights;
@@ -942,13 +945,13 @@ impl Counting {
     }
 }
 
-/// The rows of the next files, as many as take about so many bytes; none if there are no more.
+/// The rows of the next files, as many as take about so many bytes, and what they were counted on; none if there are no more.
 fn counted_part(
     snapshot: &Snapshot,
     files: &mut std::vec::IntoIter<u32>,
     bytes: u64,
     interrupt: &Interrupt,
-) -> Result<Option<Vec<CountedWord>>> {
+) -> Result<Option<(Vec<CountedWord>, Vec<SegmentView>)>> {
     let mut part = Vec::new();
     let mut held = 0u64;
     while held < bytes
@@ -964,12 +967,12 @@ fn counted_part(
         return Ok(None);
     }
     let counted = snapshot.ask(interrupt, move |view, stop| {
-        let totals = view.totals_of_each(&part, stop)?;
+        let (totals, pinned) = view.totals_of_each(&part, stop)?;
         let rows = part.into_iter().zip(totals).flat_map(|(file, words)| {
             let words = words.into_iter();
             words.map(move |(word, times)| CountedWord { file, word, times })
         });
-        Ok(rows.collect())
+        Ok((rows.collect(), pinned))
     })?;
     Ok(Some(counted))
 }
@@ -1056,6 +1059,7 @@ impl WordRows {
                     part_bytes,
                     snapshot,
                     rows,
+                    pinned,
                 } => {
                     for counted in rows.by_ref() {
                         let word = counted.word as usize;
@@ -1063,10 +1067,11 @@ impl WordRows {
                             return Ok(Some(counted));
                         }
                     }
-                    let Some(part) = counted_part(snapshot, files, *part_bytes, interrupt)? else {
+                    let part = counted_part(snapshot, files, *part_bytes, interrupt)?;
+                    let Some((part, used)) = part else {
                         return Ok(None);
                     };
-                    *rows = part.into_iter();
+                    (*rows, *pinned) = (part.into_iter(), used);
                 }
                 WordRows::Stream { .. } | WordRows::Found { .. } => return Ok(None),
             }
