@@ -8,6 +8,7 @@ mod calibrate;
 mod cold;
 mod compressors;
 mod corpus;
+mod edited_copies;
 mod engines;
 mod gpu;
 mod ingest;
@@ -48,7 +49,7 @@ enum Suite {
     /// Random questions: latency and throughput of ours, SQLite FTS5 and tantivy.
     Lookups(lookups::LookupOptions),
     /// Resident memory of tasks, statements and look-ups, by limit.
-    Memory(Options),
+    Memory(memory::MemoryOptions),
     /// The first question of a database that was just opened, for each kind of question: ms of ours.
     Cold(Options),
     /// Edits a second, queries with edits pending, recompression: ours, plain files, SQLite FTS5 and tantivy.

@@ -1,16 +1,19 @@
-//! Suite `memory`: resident memory of the six tasks, of statements and of random look-ups, over the size of the text.
+//! Suite `memory`: resident memory of the six tasks, of statements and of random look-ups, over the size of the text; and
+//! of the same on a database that is much larger than its limit of memory.
 //!
 //! Every measurement is a process of its own, which opens the database, does one thing once, and says what its largest
 //! resident set was, and what is resident afterwards.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use zipfdb::{Database, Snapshot};
 
 use crate::corpus::Corpus;
+use crate::edited_copies::edited;
 use crate::engines::{self, Engine, Purpose, memory_max, reset_memory_max};
 use crate::report::{self, MEGABYTE, Table};
 use crate::{Options, Result};
@@ -20,6 +23,26 @@ const NGRAM_WORDS: usize = 3;
 
 /// Random look-ups of each kind.
 const LOOKUPS: usize = 25_000;
+
+/// The limit of memory on the large database.
+const LARGE_LIMIT: &str = "256MiB";
+
+/// What is recompressed there: edits of so many bytes, one in each of as many files.
+const EDIT: &str = " an inserted sentence with words.";
+const EDITS: usize = 1_000;
+
+/// Options of this suite.
+#[derive(Args)]
+pub struct MemoryOptions {
+    #[command(flatten)]
+    options: Options,
+    /// Also measures a database of so many copies of all corpora together, each edited another way.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    copies: u64,
+    /// Such a database that is there already. It is recompressed.
+    #[arg(long, value_name = "DIR")]
+    large: Option<PathBuf>,
+}
 
 /// What is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
@@ -32,7 +55,9 @@ enum Work {
     SequenceCount,
     RankedInvertedIndex,
     Phrase,
+    Search,
     Lookups,
+    Recompression,
 }
 
 /// By what.
@@ -44,7 +69,7 @@ enum Interface {
 }
 
 impl Work {
-    const ALL: [Work; 8] = [
+    const ALL: [Work; 9] = [
         Work::WordCount,
         Work::Sort,
         Work::InvertedIndex,
@@ -52,6 +77,7 @@ impl Work {
         Work::SequenceCount,
         Work::RankedInvertedIndex,
         Work::Phrase,
+        Work::Search,
         Work::Lookups,
     ];
 
@@ -64,11 +90,13 @@ impl Work {
             Work::SequenceCount => "sequence count",
             Work::RankedInvertedIndex => "ranked inverted index",
             Work::Phrase => "places of a phrase",
+            Work::Search => "search in all files",
             Work::Lookups => "100,000 look-ups",
+            Work::Recompression => "recompression after 1,000 edits",
         }
     }
 
-    /// The statement that does it; none for look-ups.
+    /// The statement that does it, if one does.
     fn sql(self, corpus: &str, phrase: &str) -> Option<String> {
         let words = format!("FROM \"{corpus}\" GROUP BY word");
         let ngrams = format!("FROM ngrams('{corpus}', {NGRAM_WORDS})");
@@ -84,7 +112,8 @@ impl Work {
                 format!("SELECT ngram, file, COUNT(*) {ngrams} GROUP BY ngram, file")
             }
             Work::Phrase => format!("SELECT file, offset {ngrams} WHERE ngram = '{phrase}'"),
-            Work::Lookups => return None,
+            Work::Search => format!("SELECT file, offset FROM \"{corpus}\" WHERE word = 'which'"),
+            Work::Lookups | Work::Recompression => return None,
         })
     }
 }
@@ -131,7 +160,12 @@ struct Outcomes {
 }
 
 /// Measures, compares, prints and writes.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &MemoryOptions) -> Result<()> {
+    let MemoryOptions {
+        options,
+        copies,
+        large,
+    } = options;
     let limits = ["auto", "256MiB", "64MiB"];
     let mut results = Vec::new();
     for path in &options.corpus {
@@ -193,7 +227,79 @@ pub fn run(options: &Options) -> Result<()> {
             .to_owned(),
     ];
     report::print_notes(&notes);
+    let built = engines::database_directory(options)?;
+    let large = match large {
+        None if *copies == 0 => None,
+        None => {
+            build_large(built.path(), options, *copies)?;
+            Some(built.path())
+        }
+        Some(large) => Some(&**large),
+    };
+    if let Some(directory) = large {
+        results.push(run_large(directory, options)?);
+    }
     report::write_json("memory", options, &notes, &results)
+}
+
+/// Fills a database with edited copies of all corpora, one copy after the other.
+fn build_large(directory: &Path, options: &Options, copies: u64) -> Result<()> {
+    let (database, corpus) = engines::ours::create(directory, options.threads)?;
+    for copy in 0..copies {
+        let text = engines::database_directory(options)?;
+        for path in &options.corpus {
+            let source = Corpus::open(path)?;
+            let below = text.path().join(format!("copy{copy}")).join(&source.name);
+            for (number, file) in (0u64..).zip(&source.files) {
+                let target = below.join(&file.name);
+                fs::create_dir_all(target.parent().unwrap_or(&below))?;
+                fs::write(target, edited(&fs::read(&file.path)?, copy << 32 | number))?;
+            }
+        }
+        eprintln!("copy {copy}");
+        corpus.copy_from(text.path(), &zipfdb::CopyOptions::default())?;
+    }
+    drop((corpus, database));
+    Ok(())
+}
+
+/// Measures a database of edited copies.
+fn run_large(directory: &Path, options: &Options) -> Result<Outcomes> {
+    let (database, snapshot) = engines::ours::open(directory, options.threads)?;
+    let files = snapshot.files();
+    let (count, bytes) = (files.len(), files.iter().map(|file| file.bytes).sum());
+    drop((snapshot, database));
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for work in Work::ALL.into_iter().chain([Work::Recompression]) {
+        let interface = match work {
+            Work::Lookups | Work::Recompression => Interface::Rust,
+            _ => Interface::Sql,
+        };
+        eprintln!("edited copies: {} by {interface:?}", work.title());
+        outcomes.push(child(
+            work,
+            interface,
+            LARGE_LIMIT,
+            directory.as_os_str(),
+            options,
+        )?);
+    }
+    report::heading("edited copies", bytes, count);
+    let titles = ["", "MB resident at most", "seconds"];
+    let mut table = Table::new(titles.map(str::to_owned));
+    for outcome in &outcomes {
+        let megabytes = format!("{:.0}", outcome.memory_max as f64 / MEGABYTE);
+        let cells = [megabytes, report::digits(outcome.seconds)];
+        table.row(outcome.work.title(), cells);
+    }
+    table.print(&[]);
+    report::print_notes(&[format!("memory_limit is {LARGE_LIMIT}.")]);
+    Ok(Outcomes {
+        corpus: "edited copies".to_owned(),
+        files: count,
+        bytes,
+        outcomes,
+    })
 }
 
 fn child(
@@ -253,13 +359,23 @@ fn table(outcomes: &[Outcome], limits: &[&str], bytes: u64) -> Table {
 /// The child's side: does the work and prints what it cost.
 pub fn run_child(job: &Job) -> Result<()> {
     reset_memory_max();
+    let limit = format!("SET memory_limit = '{}'", job.limit);
+    if job.work == Work::Recompression {
+        let database = engines::ours::open_to_write(&job.directory, job.threads)?;
+        database.execute(&limit)?;
+        return print(job, Instant::now(), recompress(&database)?);
+    }
     let (database, snapshot) = engines::ours::open(&job.directory, job.threads)?;
-    database.execute(&format!("SET memory_limit = '{}'", job.limit))?;
-    let begin = std::time::Instant::now();
+    database.execute(&limit)?;
+    let begin = Instant::now();
     let answers = match job.interface {
         Interface::Rust => by_rust(job.work, &snapshot)?,
         Interface::Sql => by_sql(job.work, &database, &snapshot)?,
     };
+    print(job, begin, answers)
+}
+
+fn print(job: &Job, begin: Instant, answers: u64) -> Result<()> {
     let seconds = begin.elapsed().as_secs_f64();
     let outcome = Outcome {
         work: job.work,
@@ -297,7 +413,12 @@ fn by_rust(work: Work, snapshot: &Snapshot) -> Result<u64> {
                 .map(|(_, offsets)| offsets.len() as u64)
                 .sum()
         }
+        Work::Search => {
+            let found = snapshot.search("which")?;
+            found.iter().map(|(_, offsets)| offsets.len() as u64).sum()
+        }
         Work::Lookups => lookups(snapshot)?,
+        Work::Recompression => return Err("recompression writes".into()),
     })
 }
 
@@ -314,6 +435,22 @@ fn by_sql(work: Work, database: &Database, snapshot: &Snapshot) -> Result<u64> {
         rows += 1;
     }
     Ok(rows)
+}
+
+/// Edits some files and recompresses; how many files there are.
+fn recompress(database: &Database) -> Result<u64> {
+    let corpus = database.corpora().into_iter().next().ok_or("no corpus")?;
+    let snapshot = database.corpus(&corpus)?.snapshot()?;
+    let files = snapshot.files();
+    let edited = files.iter().step_by(files.len().div_ceil(EDITS).max(1));
+    let edits: Vec<(&str, u64, &str)> = edited
+        .map(|file| (&*file.name, file.bytes / 2, EDIT))
+        .collect();
+    database.corpus(&corpus)?.insert_many(&edits)?;
+    let count = files.len() as u64;
+    drop(snapshot);
+    database.execute(&format!("RECOMPRESS \"{corpus}\""))?;
+    Ok(count)
 }
 
 /// Three words that follow each other in the middle of the first file that has some.

@@ -59,6 +59,22 @@ pub fn ingest(job: &Job, corpus: &Corpus) -> Result<Account> {
     })
 }
 
+/// A new database with an empty corpus.
+pub fn create(directory: &Path, threads: usize) -> Result<(Database, zipfdb::Corpus)> {
+    let database = Database::options()
+        .threads(threads)
+        .open(directory.join(FILE))?;
+    let corpus = database.create_corpus("corpus", CorpusSettings::default())?;
+    Ok((database, corpus))
+}
+
+/// Opens a database that was filled by [`ingest`], to edit it.
+pub fn open_to_write(directory: &Path, threads: usize) -> Result<Database> {
+    Ok(Database::options()
+        .threads(threads)
+        .open(directory.join(FILE))?)
+}
+
 /// Opens a database that was filled by [`ingest`].
 pub fn open(directory: &Path, threads: usize) -> Result<(Database, Snapshot)> {
     let options = Database::options().threads(threads).read_only(true);
