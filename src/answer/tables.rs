@@ -147,12 +147,12 @@ impl TermVectors {
 pub struct FileCounts {
     view: Arc<CorpusView>,
     n: usize,
-    rows: FileRows,
+    rows: CountedRows,
 }
 
 /// The rows of [`FileCounts`].
 #[derive(Clone)]
-enum FileRows {
+enum CountedRows {
     /// Words that files have, and a row for every word there is.
     Words {
         words: Arc<[u32]>,
@@ -197,7 +197,7 @@ impl FileCounts {
         FileCounts {
             view,
             n,
-            rows: FileRows::Ngrams(parts.into()),
+            rows: CountedRows::Ngrams(parts.into()),
         }
     }
 
@@ -209,7 +209,7 @@ impl FileCounts {
         FileCounts {
             view,
             n: 1,
-            rows: FileRows::Words {
+            rows: CountedRows::Words {
                 words: words.collect(),
                 files,
             },
@@ -219,8 +219,8 @@ impl FileCounts {
     /// How many different words or n-grams there are.
     pub fn len(&self) -> usize {
         match &self.rows {
-            FileRows::Words { words, .. } => words.len(),
-            FileRows::Ngrams(parts) => parts.iter().map(NgramFilePart::len).sum(),
+            CountedRows::Words { words, .. } => words.len(),
+            CountedRows::Ngrams(parts) => parts.iter().map(NgramFilePart::len).sum(),
         }
     }
 
@@ -232,8 +232,8 @@ impl FileCounts {
     /// Each word or n-gram with its files. N-grams are held packed, and read part by part.
     pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, FileList<'_>)> {
         let (words, ngrams) = match &self.rows {
-            FileRows::Words { words, files } => (Some((words, files)), &[][..]),
-            FileRows::Ngrams(parts) => (None, &parts[..]),
+            CountedRows::Words { words, files } => (Some((words, files)), &[][..]),
+            CountedRows::Ngrams(parts) => (None, &parts[..]),
         };
         let of_words = words.into_iter().flat_map(|(words, files)| {
             words.iter().map(|word| {
