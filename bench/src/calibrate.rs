@@ -1,4 +1,4 @@
-//! `calibrate`: the constants at the top of `src/answer/cost.rs`, measured.
+//! `calibrate`: constants of `src/answer/cost.rs`, measured.
 //!
 //! Nanoseconds of one thread on warm structures, each the median over its repetitions, on every corpus, and where there is
 //! a GPU those of its work. A corpus that comes as a database has only these. It prints Rust, the median of the corpora with
@@ -36,27 +36,27 @@ const CONSTANTS: [(&str, &str); 16] = [
         "LOOKUP_COST",
         "Looking a word up in a file by the rules that use it.",
     ),
-    ("PLACE_COST", "Placing one occurrence that was found so."),
     (
-        "KEPT_LOOKUP_COST",
-        "Looking a word up in a file where all places of all words are kept, and placing one.",
-    ),
-    ("KEPT_PLACE_COST", "Placing one."),
-    (
-        "PLACES_BUILD_COST",
-        "Finding all places of all words, for each symbol.",
+        "OCCURRENCE_COST",
+        "Placing one occurrence that was found so.",
     ),
     (
-        "SUFFIX_COST",
-        "Taking a word from a suffix array, and with its file.",
+        "LISTS_LOOKUP_COST",
+        "Looking a word up in a file in occurrence lists.",
     ),
-    ("SUFFIX_FILE_COST", "With its file."),
+    ("LISTS_OCCURRENCE_COST", "Taking one occurrence from them."),
+    (
+        "LISTS_BUILD_COST",
+        "Building occurrence lists, for each symbol.",
+    ),
+    ("SUFFIX_COST", "Taking a word from a suffix array."),
+    ("SUFFIX_FILE_COST", "Taking one with its file."),
     ("SUFFIX_BUILD_COST", "Building one, for each word."),
     (
         "TABLE_COST",
-        "Taking n-grams, for each symbol, from a table of long ones, and with their files.",
+        "Taking n-grams from a table of long ones, for each symbol.",
     ),
-    ("TABLE_FILE_COST", "With their files."),
+    ("TABLE_FILE_COST", "Taking them with their files."),
     ("TABLE_BUILD_COST", "Building one, for each symbol."),
 ];
 
@@ -116,7 +116,7 @@ fn print(constants: &[(&str, &str)], measured: Vec<Vec<f64>>) {
                 "/// {documentation} Measured {least:.digits$} to {most:.digits$} on {} corpora.",
                 costs.len()
             );
-            println!("const {name}: f64 = {median:.digits$};");
+            println!("pub(crate) const {name}: f64 = {median:.digits$};");
         }
     }
 }

@@ -1,30 +1,23 @@
 //! A corpus as it is at one moment: what is stored, and edits that are pending.
 //!
-//! The invariant: files are named by their place in order of name, words by their place in dictionary order; every method
-//! answers for the texts as they are at that moment. Without edits it costs what the segments cost. Parallel work runs in
-//! the current pool.
+//! The invariant: files are named by their place in order of name, words by their place in dictionary order, edits included.
+//! Only data is here; operations stand in files of their own, as methods of this view: each asks the stored files and corrects
+//! the answer where edits touch it. Without edits it costs what the segments cost. Parallel work runs in the current pool.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use zipfdb_kernels::{CountTable, FileOrder};
 use zipfdb_storage::Tokenizer;
 
-use super::pending::{PendingView, WordSource};
+use super::numbering::WordSource;
+use super::pending_view::{Edit, PendingView};
 use crate::answer::FileSummary;
-use crate::answer::found::FileOffsets;
-use crate::answer::ngram_packing::NgramFilePart;
-use crate::answer::ngrams::NgramsPart;
 use crate::answer::stored_view::StoredView;
-use crate::answer::top::Top;
 use crate::answer::vocabulary::Vocabulary;
 use crate::overlay::Overlay;
-use crate::runtime::device::Run;
-use crate::runtime::interrupt::check;
-use crate::segment::{LiveSegment, SegmentView, Unit};
+use crate::segment::{LiveSegment, SegmentView, StructureKind};
 use crate::{Error, Result};
 
 /// A corpus as it is at one moment.
@@ -33,9 +26,6 @@ pub(crate) struct CorpusView {
     overlay: Overlay,
     pending: Option<PendingView>,
 }
-
-/// The words of each of some files with counts, and what they were counted on.
-type CountedFiles = (Vec<Vec<(u32, u64)>>, Vec<SegmentView>);
 
 /// All words of a corpus, numbered in dictionary order.
 #[derive(Clone, Copy)]
@@ -49,7 +39,7 @@ impl Words<'_> {
     pub(crate) fn len(&self) -> usize {
         match self.pending {
             None => self.stored.len(),
-            Some(pending) => pending.numbering().len(),
+            Some(pending) => pending.numbering.len(),
         }
     }
 
@@ -68,26 +58,6 @@ impl Words<'_> {
             Some(pending) => pending.find_word(word),
         }
     }
-}
-
-/// The same question to the segments or to what edits make of them.
-macro_rules! answered {
-    ($(
-        $(#[$doc:meta])*
-        fn $name:ident $(<$($generic:ident: $bound:path),*>)? (&self $(, $argument:ident: $type:ty)*) -> $answer:ty;
-    )*) => {
-        $(
-            $(#[$doc])*
-            pub(crate) fn $name $(<$($generic),*>)? (&self $(, $argument: $type)*) -> $answer
-            $(where $($generic: $bound + Sync),*)?
-            {
-                match &self.pending {
-                    None => self.stored.$name($($argument),*),
-                    Some(pending) => pending.$name($($argument),*),
-                }
-            }
-        )*
-    };
 }
 
 impl CorpusView {
@@ -136,16 +106,130 @@ impl CorpusView {
         self.stored.segments()
     }
 
+    /// All files, in order of name.
+    pub(crate) fn files(&self) -> &[FileSummary] {
+        match &self.pending {
+            None => self.stored.files(),
+            Some(pending) => &pending.files,
+        }
+    }
+
+    /// The file of a name.
+    pub(crate) fn find_file(&self, name: &str) -> Option<usize> {
+        match &self.pending {
+            None => self.stored.find_file(name),
+            Some(pending) => pending.find_file(name),
+        }
+    }
+
     /// The file of a name, which must be there.
     pub(crate) fn find(&self, name: &str) -> Result<usize> {
         self.find_file(name).ok_or_else(|| self.no_such_file(name))
     }
 
+    /// The file of each name of a batch.
+    pub(super) fn find_many<'a>(
+        &self,
+        names: impl IndexedParallelIterator<Item = &'a str>,
+    ) -> Result<Vec<usize>> {
+        let names = names.with_min_len(TASK_QUESTIONS_MIN);
+        // Names are compared for the first unknown one only.
+        let found: Vec<_> = names.map(|name| self.find_file(name).ok_or(name)).collect();
+        let found = found.into_iter().collect::<std::result::Result<_, &str>>();
+        found.map_err(|name| self.no_such_file(name))
+    }
+
+    /// The files of questions about words.
+    pub(super) fn find_files<'a, F, W>(
+        &self,
+        questions: &'a [(F, W)],
+    ) -> Result<Vec<(usize, &'a [u8])>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let files = self.find_many(questions.par_iter().map(|(file, _)| file.as_ref()))?;
+        let words = questions.iter().map(|(_, word)| word.as_ref());
+        Ok(files.into_iter().zip(words).collect())
+    }
+
     /// What to say of a file that is not there.
     pub(crate) fn no_such_file(&self, name: &str) -> Error {
+        self.stored.no_such_file_of(name, self.files())
+    }
+
+    /// The stored file that a file rests on, and its edits.
+    #[inline]
+    pub(super) fn resolve(&self, file: usize) -> (Option<usize>, Option<&Edit>) {
         match &self.pending {
-            None => self.stored.no_such_file(name),
-            Some(pending) => pending.no_such_file(name),
+            None => (Some(file), None),
+            Some(pending) => (pending.stored_file(file), pending.edit(file)),
+        }
+    }
+
+    /// The number that a stored file has now; none if it is gone.
+    pub(crate) fn file_now(&self, stored: u32) -> Option<u32> {
+        match &self.pending {
+            None => Some(stored),
+            Some(pending) => pending.file_now(stored),
+        }
+    }
+
+    /// Whether stored files are gone: what they had is known only file by file.
+    pub(crate) fn has_gone_files(&self) -> bool {
+        self.pending()
+            .is_some_and(|pending| !pending.gone.is_empty())
+    }
+
+    /// Whether something holds for all segments that have parts of what a file rests on.
+    pub(super) fn holds_for_parts(
+        &self,
+        file: usize,
+        holds: impl Fn(&Arc<LiveSegment>) -> bool,
+    ) -> bool {
+        let (stored, _) = self.resolve(file);
+        let mut parts = stored
+            .iter()
+            .flat_map(|&file| self.stored.index.parts(file));
+        parts.all(|part| holds(self.stored.live(part)))
+    }
+
+    /// The segments that have parts of files, by their places: with how many parts, and the first of these.
+    pub(super) fn partitions_of(&self, files: &[u32]) -> Vec<(usize, u64, u32)> {
+        let mut partitions: Vec<Option<(u64, u32)>> = vec![None; self.segments().len()];
+        for &file in files {
+            let (stored, _) = self.resolve(file as usize);
+            for part in stored
+                .iter()
+                .flat_map(|&file| self.stored.index.parts(file))
+            {
+                let partition = &mut partitions[part.segment as usize];
+                partition.get_or_insert((0, part.file)).0 += 1;
+            }
+        }
+        let partitions = partitions.into_iter().enumerate();
+        let asked = partitions.filter_map(|(index, partition)| Some((index, partition?)));
+        asked
+            .map(|(index, (count, first))| (index, count, first))
+            .collect()
+    }
+
+    /// Nanoseconds of all threads for what has to be decoded before words come one by one.
+    pub(crate) fn missing_for_stream(&self) -> f64 {
+        let wanted = [StructureKind::Grammar, StructureKind::Words];
+        let segments = self.segments().iter();
+        let missing = segments.map(|segment| SegmentView::of(segment).missing(&wanted));
+        missing.sum()
+    }
+
+    /// The place of the segment that a file is in, if that has all of it and no edit is pending.
+    pub(crate) fn only_segment(&self, file: usize) -> Option<u32> {
+        match self.resolve(file) {
+            (Some(stored), None) => match self.stored.index.parts(stored) {
+                [part] => Some(part.segment),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -174,10 +258,10 @@ impl CorpusView {
         }
     }
 
-    /// Gives words by their numbers, for whoever wants many; the vocabulary is there.
+    /// Gives many words by their numbers; the vocabulary is there.
     pub(crate) fn words<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
         let stored = self.stored.known_vocabulary().texts();
-        let numbering = self.pending.as_ref().map(PendingView::numbering);
+        let numbering = self.pending.as_ref().map(|pending| &pending.numbering);
         if let Some(numbering) = numbering {
             self.pool().install(|| numbering.prepare_sources());
         }
@@ -203,133 +287,16 @@ impl CorpusView {
         })
     }
 
-    /// The threads of the database.
-    pub(crate) fn pool(&self) -> &ThreadPool {
-        self.stored.devices().pool()
-    }
-
     /// For each word its place in order of bytes; the vocabulary is there.
     pub(crate) fn byte_ranks(&self) -> &[u32] {
         &self.byte_order().1
     }
 
-    /// N-grams with their counts, in parts that follow each other: all, or those that `top` uses.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or the run is over.
-    pub(crate) fn ngrams(
-        &self,
-        n: usize,
-        top: Option<Top>,
-        run: Run<'_>,
-    ) -> Result<Vec<NgramsPart>> {
-        let parts = match &self.pending {
-            None => self.stored.ngrams(n, top, run)?,
-            Some(pending) => pending.ngrams(n, run)?,
-        };
-        Ok(match top {
-            None => parts,
-            Some(top) => top.of_ngrams(parts, n),
-        })
-    }
-
-    /// The words of each of some files and how often each occurs there, ascending; and what the last of them were counted
-    /// on, which stays as long as the caller keeps it.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or `stop` is set.
-    pub(crate) fn totals_of_each(&self, files: &[u32], stop: &AtomicBool) -> Result<CountedFiles> {
-        let stored = |file: u32| match self.pending() {
-            None => Some(file as usize),
-            Some(pending) => pending.stored_file(file as usize),
-        };
-        // One segment after the other: what its files need is built once, and not evicted between them.
-        let first_segment = |file: u32| self.stored().segments_of(stored(file)?).next();
-        let mut order: Vec<(Option<usize>, usize)> = (files.iter().enumerate())
-            .map(|(place, &file)| (first_segment(file), place))
-            .collect();
-        order.sort_unstable();
-        let mut totals = vec![Vec::new(); files.len()];
-        let mut pinned = Vec::new();
-        for group in order.chunk_by(|left, right| left.0 == right.0) {
-            let files_of_group = group.iter().map(|&(_, place)| files[place]);
-            let stored: Vec<usize> = files_of_group.filter_map(stored).collect();
-            pinned = self.stored().prepare_totals(&stored)?;
-            let counted = group.par_iter().map(|&(_, place)| {
-                check(stop)?;
-                Ok((place, self.totals_of(files[place] as usize)?))
-            });
-            for (place, counts) in counted.collect::<Result<Vec<_>>>()? {
-                totals[place] = counts;
-            }
-        }
-        Ok((totals, pinned))
-    }
-
-    answered! {
-        /// All files, in order of name.
-        fn files(&self) -> &[FileSummary];
-        /// The file of a name.
-        fn find_file(&self, name: &str) -> Option<usize>;
-
-        /// Whether places of words in a file are kept.
-        fn has_places(&self, file: usize, unit: Unit) -> bool;
-        /// Whether the bytes where words of a file begin are told without building anything first.
-        fn can_tell_offsets_now(&self, file: usize) -> bool;
-        /// Whether words of a file are counted by a look-up in a table.
-        fn can_count_now(&self, file: usize) -> bool;
-        /// Whether bytes of a file are extracted without anything being built first.
-        fn can_extract_now(&self, file: usize) -> bool;
-        /// The place of the segment that a file is in, if that has all of it and no edit is pending.
-        fn only_segment(&self, file: usize) -> Option<u32>;
-
-        /// How often each word occurs; by its number.
-        fn totals(&self, run: Run<'_>) -> Result<Vec<u64>>;
-        /// The words of a file and how often each occurs there, ascending.
-        fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>>;
-        /// A row for each file: its words with counts.
-        fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>>;
-        /// A row for each word: its files with counts.
-        fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>>;
-        /// For each file how often words of a set, told by their numbers, occur in it.
-        fn word_set_counts(&self, in_set: &[bool], stop: &AtomicBool) -> Result<Vec<u64>>;
-
-        /// How often a word occurs.
-        fn count(&self, word: &[u8]) -> Result<u64>;
-        /// How often each of some words occurs.
-        fn count_words<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Vec<u64>>;
-        /// How often a word occurs in a file.
-        fn count_in(&self, file: usize, word: &[u8]) -> Result<u64>;
-        /// How often each word occurs in its file.
-        fn count_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<u64>>;
-
-        /// All n-grams, and for each a row of files with counts, in parts that follow each other.
-        fn ngram_files(&self, n: usize, order: FileOrder, run: Run<'_>) -> Result<Vec<NgramFilePart>>;
-        /// How often an n-gram occurs, told by the numbers of its words.
-        fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64>;
-        /// Where an n-gram occurs: file, and number of its first word in it; ascending.
-        fn ngram_positions(&self, words: &[u32], stop: &AtomicBool) -> Result<Vec<(u32, u64)>>;
-
-        /// The offset of the own first byte of a word, told by its number in its file.
-        fn offset_of_word(&self, file: u32, position: u64) -> Result<u64>;
-        /// Where a word, told by its number, stands in a file: offsets of its first bytes, ascending.
-        fn offsets_of(&self, file: usize, word: u32, stop: &AtomicBool) -> Result<Vec<u64>>;
-        /// Where a word, told by its number, stands in a file, counted in words; ascending.
-        fn positions_of(&self, file: usize, word: u32, stop: &AtomicBool) -> Result<Vec<u64>>;
-        /// The files that have a word, each with its offsets.
-        fn search(&self, word: &[u8], stop: &AtomicBool) -> Result<Vec<FileOffsets>>;
-        /// For each word the files that have it, each with its offsets.
-        fn search_words<W: AsRef<[u8]>>(&self, words: &[W], stop: &AtomicBool) -> Result<Vec<Vec<FileOffsets>>>;
-        /// Where a word stands in a file: offsets of its first bytes, ascending.
-        fn search_in(&self, file: usize, word: &[u8], stop: &AtomicBool) -> Result<Vec<u64>>;
-        /// For each file and word the offsets.
-        fn search_many<F: AsRef<str>, W: AsRef<[u8]>>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<Vec<u64>>>;
-
-        /// The bytes `offset..offset + length` of a file, as far as it goes.
-        fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>>;
-        /// The bytes of many ranges of files.
-        fn extract_many<F: AsRef<str>>(&self, ranges: &[(F, u64, u64)], run: Run<'_>) -> Result<Vec<Vec<u8>>>;
-        /// Writes a file; the inner error is the target's.
-        fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>>;
+    /// The threads of the database.
+    pub(crate) fn pool(&self) -> &ThreadPool {
+        self.stored.devices().pool()
     }
 }
+
+/// Questions of a batch that one task answers at least.
+pub(super) const TASK_QUESTIONS_MIN: usize = 16;

@@ -1,26 +1,120 @@
-//! Counts of words in a segment and its files.
+//! Counts of single words: in the corpus, and in a file, one by one or many at once.
+//!
+//! Invariant: counts are those of the texts as they are now. Each segment looks a word up by the cheapest of the access paths
+//! below; counts of segments and of the parts of a file add up, and edits add what they changed. A batch is answered by devices
+//! if these take all of it.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use zipfdb_kernels::{FileCounting, WordTerminals, count_in_file, file_weights};
+use rayon::prelude::*;
+use zipfdb_kernels::gpu::{DeviceQueries, DeviceStructures, Gpu, WordQuery};
+use zipfdb_kernels::{WordTerminals, count_in_file};
 
+use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
+use super::cost::{BLOCKS_COST, COUNT_ALL_SYMBOL_COST, LOOKUP_COST, TABLE_LOOKUP_COST};
+use super::device_parts::in_file;
+use super::file_index::Part;
+use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::spread::SpreadPlan;
+use super::stored_view::{SegmentViews, StoredView};
+use super::word_counts::{ALONE_NEEDS, FileTotals};
 use crate::Result;
-use crate::answer::cost::Task;
+use crate::overlay::changed_count::{changed, word_subject};
+use crate::runtime::device::OnDevice;
+use crate::runtime::interrupt::check;
 use crate::segment::{LiveSegment, SegmentView, StructureKind, WordFiles};
 
-/// Nanoseconds that counting all words in all files takes for each symbol, about.
-const COUNT_ALL_SYMBOL_COST: u64 = 30;
+/// How often a word occurs in a segment.
+pub(crate) struct WordCount;
+
+impl PartitionOperation for WordCount {
+    type Question<'a> = &'a [u8];
+    type Answer = u64;
+
+    const PATHS: &'static [AccessPath<WordCount>] = &[
+        AccessPath {
+            name: PathName::WordTotals,
+            needs: &[
+                StructureKind::WordIndex,
+                StructureKind::Words,
+                StructureKind::Totals,
+            ],
+            cost: |_, _| Some(TABLE_LOOKUP_COST),
+            run: |word, segment, _| segment.count_number(segment.word_number(word)?),
+        },
+        AccessPath {
+            name: PathName::WordBlocks,
+            needs: &[],
+            cost: |_, segment| segment.asks_blocks().then_some(BLOCKS_COST),
+            run: |word, segment, _| match segment.count_in_blocks(word)? {
+                Some(count) => Ok(count),
+                None => segment.count_number(segment.word_number(word)?),
+            },
+        },
+    ];
+}
+
+/// A word in a file of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WordInPart {
+    pub(crate) file: u32,
+    pub(crate) word: WordTerminals,
+}
+
+/// How often a word, which the segment has, occurs in a file.
+pub(crate) struct FileWordCount;
+
+impl PartitionOperation for FileWordCount {
+    type Question<'a> = WordInPart;
+    type Answer = u64;
+
+    const PATHS: &'static [AccessPath<FileWordCount>] = &[
+        AccessPath {
+            name: PathName::WordTotals,
+            needs: &[StructureKind::Words, StructureKind::Totals],
+            cost: |_, segment| {
+                let is_only = segment.files().is_ok_and(|files| files.len() == 1);
+                is_only.then_some(TABLE_LOOKUP_COST)
+            },
+            run: |question, segment, _| segment.count_number(segment.number_of(question.word)?),
+        },
+        AccessPath {
+            name: PathName::CountTable,
+            needs: &[],
+            cost: |_, segment| match segment.pinned::<WordFiles>() {
+                Some(_) => Some(TABLE_LOOKUP_COST),
+                None => Some(f64::INFINITY),
+            },
+            run: |question, segment, run| {
+                let table = segment.pin_until::<WordFiles>(run.stop)?;
+                let number = segment.number_of(question.word)?;
+                let files = number.map_or(&[][..], |number| table.0.row(number as usize));
+                let found = files.binary_search_by_key(&question.file, |&(file, _)| file);
+                Ok(found.map_or(0, |at| u64::from(files[at].1)))
+            },
+        },
+        AccessPath {
+            name: PathName::Decode,
+            needs: &ALONE_NEEDS,
+            cost: |question, segment| segment.alone_cost(question.file, StructureKind::Grammar),
+            run: |question, segment, _| {
+                let alone = segment.ask_alone(question.file, StructureKind::Grammar, |alone| {
+                    alone.count(question.word)
+                })?;
+                alone.map_or_else(|| segment.count_by_parents(*question), Ok)
+            },
+        },
+        AccessPath {
+            name: PathName::Parents,
+            needs: &[StructureKind::Signatures],
+            cost: |_, _| Some(LOOKUP_COST),
+            run: |question, segment, _| segment.count_by_parents(*question),
+        },
+    ];
+}
 
 impl SegmentView {
-    /// How often a word occurs in the segment.
-    pub(crate) fn count(&self, word: &[u8]) -> Result<u64> {
-        match self.count_in_blocks(word)? {
-            Some(count) => Ok(count),
-            None => self.count_number(self.word_number(word)?),
-        }
-    }
-
     /// How often the word with a number occurs in the segment; 0 if there is none.
     fn count_number(&self, number: Option<u32>) -> Result<u64> {
         match number {
@@ -29,25 +123,9 @@ impl SegmentView {
         }
     }
 
-    /// How often a word occurs in a file.
-    pub(crate) fn count_in_file(&self, file: u32, word: WordTerminals) -> Result<u64> {
-        if word.first == word.end {
-            return Ok(0);
-        }
-        if self.files()?.len() == 1 {
-            return self.count_number(self.number_of(word)?);
-        }
-        if let Some(table) = self.pinned::<WordFiles>() {
-            let number = self.number_of(word)?;
-            let files = number.map_or(&[][..], |number| table.0.row(number as usize));
-            let found = files.binary_search_by_key(&file, |&(file, _)| file);
-            return Ok(found.map_or(0, |at| u64::from(files[at].1)));
-        }
-        if let Some(count) =
-            self.ask_alone(file, StructureKind::Grammar, |alone| alone.count(word))?
-        {
-            return Ok(count);
-        }
+    /// Counts a word in a file of the grammar; builds a table of all words and files once that has taken as long.
+    fn count_by_parents(&self, question: WordInPart) -> Result<u64> {
+        let WordInPart { file, word } = question;
         let begin = Instant::now();
         let view = self.view()?;
         let tokens = self.about_tokens(view, file)?;
@@ -58,45 +136,371 @@ impl SegmentView {
         let budget = &self.budgets.counts;
         budget.add_since(begin);
         let (symbols, _) = self.size();
-        // A table has at least an entry for each distinct word, and about one for each symbol.
+        // Below 2^39. A table has at least an entry for each distinct word, and about one for each symbol.
+        let price = (symbols as f64 * COUNT_ALL_SYMBOL_COST) as u64;
         let bytes = symbols * size_of::<(u32, u32)>() as u64;
-        let never = AtomicBool::new(false);
-        self.pin_if_due::<WordFiles>(budget, symbols * COUNT_ALL_SYMBOL_COST, bytes, &never)?;
+        self.pin_if_due::<WordFiles>(budget, price, bytes, &AtomicBool::new(false))?;
         Ok(count)
     }
 
-    /// The words that occur in a file, ascending, and how often.
-    pub(crate) fn word_counts(&self, file: u32) -> Result<Vec<(u32, u64)>> {
-        let word_of = self.word_of()?;
-        let grammar = StructureKind::WordGrammar;
-        if let Some(counts) = self.ask_alone(file, grammar, |alone| alone.word_counts(word_of))? {
-            return Ok(counts);
+    /// How often a word occurs in a file.
+    pub(super) fn count_in_file(&self, question: WordInPart, run: Run<'_>) -> Result<u64> {
+        match question.word.first == question.word.end {
+            true => Ok(0),
+            false => answer::<FileWordCount>(&question, self, run),
         }
-        let view = self.word_grammar()?.view();
-        let entry = &self.files()?[file as usize];
-        Ok(file_weights(view, file, entry.words, entry.words))
     }
 
     /// Builds what counts in files need.
-    pub(crate) fn prepare_counts(&self) -> Result<()> {
+    fn prepare_counts(&self) -> Result<()> {
         self.signatures().map(drop)
+    }
+
+    /// How often each word occurs in its file; none of the words is missing from the segment, and files ascend.
+    pub(super) fn count_on(
+        &self,
+        device: &OnDevice<'_>,
+        queries: &[WordQuery],
+    ) -> Result<Vec<u64>> {
+        let of_file = |query: &WordQuery| query.file;
+        let ask = |gpu: &Gpu, on: &DeviceStructures, queries: &[WordQuery]| {
+            let queries = DeviceQueries::upload(gpu, queries)?;
+            Ok(gpu.download(&on.count(gpu, &queries)?)?)
+        };
+        let add = |sum: &mut u64, count, _| *sum += count;
+        self.look_up_on(device, queries, of_file, in_file, ask, add)
     }
 }
 
 impl LiveSegment {
     /// Whether words are counted in files by a look-up in a table.
-    pub(crate) fn can_count_now(&self) -> bool {
+    fn can_count_now(&self) -> bool {
         let is_single = || self.files().is_ok_and(|files| files.len() == 1);
         self.has(StructureKind::WordFiles) || (self.counted.get().is_some() && is_single())
     }
+}
 
-    /// Where counts of words by file come from.
-    pub(crate) fn counts_source(&self) -> &'static str {
-        match self.counting() {
-            _ if self.has_answer(Task::FileCounts) => "kept",
-            _ if self.files().is_ok_and(|files| files.len() == 1) => "totals",
-            FileCounting::Rules => "by rules",
-            FileCounting::Words => "by words",
+/// With at least so many counts for one file in a batch, all its words are counted at once.
+const COUNTS_AT_ONCE_MIN: usize = 8;
+
+/// Questions of a batch that one task looks up.
+const TASK_LOOKUPS: usize = 128;
+
+/// A word to look for in a part of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lookup {
+    pub(super) part: Part,
+    pub(super) word: WordTerminals,
+    /// The question of the batch that it belongs to.
+    pub(super) question: usize,
+}
+
+impl Lookup {
+    /// The question to the segment of the part.
+    pub(super) fn in_part(&self) -> WordInPart {
+        WordInPart {
+            file: self.part.file,
+            word: self.word,
         }
+    }
+}
+
+/// The counts of words in one and the same part, of this segment.
+fn count_in_part(segment: &SegmentView, lookups: &[Lookup], run: Run<'_>) -> Result<Vec<u64>> {
+    let part = lookups[0].part;
+    if lookups.len() < COUNTS_AT_ONCE_MIN {
+        return (lookups.iter())
+            .map(|lookup| segment.count_in_file(lookup.in_part(), run))
+            .collect();
+    }
+    let counts = answer::<FileTotals>(&part.file, segment, run)?;
+    let count = |lookup: &Lookup| {
+        let Some(word) = segment.number_of(lookup.word)? else {
+            return Ok(0);
+        };
+        let found = counts.binary_search_by_key(&word, |&(word, _)| word);
+        Ok(found.map_or(0, |at| counts[at].1))
+    };
+    lookups.iter().map(count).collect()
+}
+
+/// The answers of a segment to look-ups of a batch.
+type Ask<A> = fn(&SegmentView, &OnDevice<'_>, &[WordQuery]) -> Result<Vec<A>>;
+
+impl StoredView {
+    fn count(&self, word: &[u8], run: Run<'_>) -> Result<u64> {
+        let segments = self.segments().par_iter();
+        let counts =
+            segments.map(|segment| answer::<WordCount>(&word, &SegmentView::of(segment), run));
+        counts.try_reduce(|| 0, |left, right| Ok(left + right))
+    }
+
+    fn count_in(&self, file: usize, word: &[u8], run: Run<'_>) -> Result<u64> {
+        let parts = self.index.parts(file).iter();
+        let counts = parts.map(|part| {
+            let segment = self.segment(part);
+            let word = segment.find_word(word)?;
+            segment.count_in_file(
+                WordInPart {
+                    file: part.file,
+                    word,
+                },
+                run,
+            )
+        });
+        counts.sum()
+    }
+
+    fn count_words<W: AsRef<[u8]> + Sync>(&self, words: &[W], run: Run<'_>) -> Result<Vec<u64>> {
+        let segments: Vec<SegmentView> = self.segments().iter().map(SegmentView::of).collect();
+        for segment in &segments {
+            segment.totals()?;
+        }
+        let count = |word: &W| {
+            let segments = segments.iter();
+            let counts = segments.map(|segment| answer::<WordCount>(&word.as_ref(), segment, run));
+            counts.sum()
+        };
+        let words = words.par_iter().with_min_len(TASK_QUESTIONS_MIN);
+        words.map(count).collect()
+    }
+
+    /// How often each word occurs in its stored file.
+    fn count_each(&self, questions: &[(usize, &[u8])], run: Run<'_>) -> Result<Vec<u64>> {
+        self.count_lookups(&self.look_up(questions)?, questions.len(), run)
+    }
+
+    /// The counts of so many questions that were looked up.
+    ///
+    /// # Errors
+    /// If a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn count_lookups(
+        &self,
+        lookups: &[Lookup],
+        questions: usize,
+        run: Run<'_>,
+    ) -> Result<Vec<u64>> {
+        let mut counts = vec![0; questions];
+        if let Some(found) = self.on_devices(lookups, run, SegmentView::count_on)? {
+            for (lookup, count) in found {
+                counts[lookup.question] += count;
+            }
+            return Ok(counts);
+        }
+        let segments = self.prepare(lookups, SegmentView::prepare_counts)?;
+        let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
+        let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
+        let found: Vec<Vec<u64>> = (parts.par_iter())
+            .map(|lookups| {
+                check(run.stop)?;
+                count_in_part(segments.of(&lookups[0].part), lookups, run)
+            })
+            .collect::<Result<_>>()?;
+        for (lookup, count) in lookups.iter().zip(found.iter().flatten()) {
+            counts[lookup.question] += count;
+        }
+        Ok(counts)
+    }
+
+    /// Finds the parts of files, and words in them; sorted by segment and file.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn look_up(&self, questions: &[(usize, &[u8])]) -> Result<Vec<Lookup>> {
+        let segments = SegmentViews::new(self);
+        let tasks = questions.par_chunks(TASK_LOOKUPS).enumerate();
+        let lookups = tasks.map(|(task, questions)| {
+            let mut lookups = Vec::with_capacity(questions.len());
+            for (question, &(file, word)) in (task * TASK_LOOKUPS..).zip(questions) {
+                for &part in self.index.parts(file) {
+                    lookups.push(Lookup {
+                        part,
+                        word: segments.of(&part).find_word(word)?,
+                        question,
+                    });
+                }
+            }
+            Ok(lookups)
+        });
+        let mut lookups = lookups.collect::<Result<Vec<_>>>()?.concat();
+        lookups.par_sort_unstable_by_key(|lookup| {
+            (lookup.part.segment, lookup.part.file, lookup.question)
+        });
+        Ok(lookups)
+    }
+
+    /// Builds what the segments of these look-ups need: before their tasks start, so that no two of them build the same.
+    pub(super) fn prepare(
+        &self,
+        lookups: &[Lookup],
+        prepare: impl Fn(&SegmentView) -> Result<()>,
+    ) -> Result<SegmentViews<'_>> {
+        let segments = SegmentViews::new(self);
+        let same_segment = |left: &Lookup, right: &Lookup| left.part.segment == right.part.segment;
+        for lookups in lookups.chunk_by(same_segment) {
+            prepare(segments.of(&lookups[0].part))?;
+        }
+        Ok(segments)
+    }
+
+    /// Answers look-ups, sorted by segment, where devices do so for all segments; those of words that a segment does not
+    /// have are left out. None if the CPU is to answer.
+    pub(super) fn on_devices<'a, A: Send>(
+        &self,
+        lookups: &'a [Lookup],
+        run: Run<'_>,
+        ask: Ask<A>,
+    ) -> Result<Option<Vec<(&'a Lookup, A)>>> {
+        let Some(places) = self.lookup_places(lookups.len() as u64) else {
+            return Ok(None);
+        };
+        let of_segment = |index: usize| -> Vec<&Lookup> {
+            let from = lookups.partition_point(|lookup| (lookup.part.segment as usize) < index);
+            let to = lookups.partition_point(|lookup| lookup.part.segment as usize <= index);
+            let known = lookups[from..to].iter();
+            known
+                .filter(|lookup| lookup.word.first < lookup.word.end)
+                .collect()
+        };
+        let asked: Vec<Vec<&Lookup>> = (0..self.segments().len()).map(of_segment).collect();
+        let found = self.spread(
+            places.spread(),
+            run,
+            |index| !asked[index].is_empty(),
+            |_| Ok(None),
+            |index, device| {
+                let lookups = &asked[index];
+                if lookups.is_empty() {
+                    return Ok(Some(Vec::new()));
+                }
+                let queries = lookups.iter().map(|lookup| WordQuery {
+                    word: lookup.word,
+                    file: lookup.part.file,
+                });
+                let queries: Vec<WordQuery> = queries.collect();
+                let found = ask(&self.segment_at(index), device, &queries)?;
+                Ok(Some(lookups.iter().copied().zip(found).collect::<Vec<_>>()))
+            },
+        )?;
+        // One that failed has the CPU answer all.
+        let found: Option<Vec<_>> = found.into_iter().collect();
+        Ok(found.map(|found| found.into_iter().flatten().collect()))
+    }
+}
+
+/// No word in particular: what a look-up is estimated with.
+pub(super) const ANY_WORD: WordTerminals = WordTerminals {
+    first: 0,
+    spaced: 0,
+    end: 0,
+};
+
+impl CorpusView {
+    /// How so many words would be counted in the corpus.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_counts(&self, words: u64) -> Result<SpreadPlan<'_>> {
+        let all = 0..self.segments().len();
+        let questions = all.map(|index| (index, words, &b""[..]));
+        self.stored().plan_questions::<WordCount>(questions, None)
+    }
+
+    /// How so many words would be counted in each of some files.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_file_counts(&self, words: u64, files: &[u32]) -> Result<SpreadPlan<'_>> {
+        let partitions = self.partitions_of(files).into_iter();
+        let word = ANY_WORD;
+        let questions = partitions
+            .map(|(index, count, file)| (index, count * words, WordInPart { file, word }));
+        (self.stored()).plan_questions::<FileWordCount>(questions, None)
+    }
+
+    /// How often a word occurs.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn count(&self, word: &[u8], run: Run<'_>) -> Result<u64> {
+        let count = self.stored().count(word, run)?;
+        let Some(pending) = self.pending() else {
+            return Ok(count);
+        };
+        let Some(number) = pending.find_word(word)? else {
+            return Ok(count);
+        };
+        let changes = pending.changes()?;
+        let found = changes.binary_search_by_key(&number, |&(word, _)| word);
+        let change = found.map_or(0, |at| changes[at].1);
+        changed(count, change, || word_subject(word))
+    }
+
+    /// How often each of some words occurs.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn count_words<W: AsRef<[u8]> + Sync>(
+        &self,
+        words: &[W],
+        run: Run<'_>,
+    ) -> Result<Vec<u64>> {
+        let Some(pending) = self.pending() else {
+            return self.stored().count_words(words, run);
+        };
+        pending.changes()?;
+        let words = words.par_iter();
+        words.map(|word| self.count(word.as_ref(), run)).collect()
+    }
+
+    /// How often a word occurs in a file.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn count_in(&self, file: usize, word: &[u8], run: Run<'_>) -> Result<u64> {
+        let (stored, edit) = self.resolve(file);
+        let count = match stored {
+            None => 0,
+            Some(stored) => self.stored().count_in(stored, word, run)?,
+        };
+        match edit {
+            None => Ok(count),
+            Some(edit) => changed(count, edit.text.change_of(word), || word_subject(word)),
+        }
+    }
+
+    /// How often each word occurs in its file.
+    ///
+    /// # Errors
+    /// If there is no such file, a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn count_many<F, W>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<u64>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let questions = self.find_files(questions)?;
+        if self.pending().is_none() {
+            return self.stored().count_each(&questions, run);
+        }
+        let of_stored = |&(file, word): &(usize, _)| Some((self.resolve(file).0?, word));
+        let asked: Vec<(usize, &[u8])> = questions.iter().filter_map(of_stored).collect();
+        let mut found = self.stored().count_each(&asked, run)?.into_iter();
+        let counts = questions.into_iter().map(|(file, word)| {
+            let (stored, edit) = self.resolve(file);
+            let count = match stored {
+                None => 0,
+                Some(_) => found.next().expect("each stored file was asked"),
+            };
+            match edit {
+                None => Ok(count),
+                Some(edit) => changed(count, edit.text.change_of(word), || word_subject(word)),
+            }
+        });
+        Ok(counts.collect())
+    }
+
+    /// Whether words of a file are counted by a look-up in a table.
+    pub(crate) fn can_count_now(&self, file: usize) -> bool {
+        self.holds_for_parts(file, |segment| segment.can_count_now())
     }
 }

@@ -1,109 +1,257 @@
-//! The tasks of TADOC on a corpus: counts of all words, in the whole and file by file.
+//! File counts: for each word its files, and for each file its words, with counts.
 //!
-//! The invariant: answers are those on the plain files, however these are spread over segments or cut into parts. Each
-//! segment answers on its grammar; here numbers of words and files become those of the corpus, and tables are merged.
+//! Invariant: tables are those of the texts as they are now. Each segment makes a table, which the cache holds, by the cheapest of
+//! the access paths below; tables of segments become one with the numbers of the corpus; edits change the rows that they touch.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use zipfdb_kernels::{CountTable, Stopped, word_set_counts};
+use rayon::prelude::*;
+use zipfdb_kernels::{
+    CountTable, FileCounting, file_word_counts, gpu, word_file_counts, word_set_counts,
+};
 
-use crate::answer::cost::Task;
-use crate::answer::merge::{merge, renumber};
-use crate::answer::stored_view::StoredView;
-use crate::runtime::device::Run;
+use super::corpus_view::CorpusView;
+use super::correction::corrected;
+use super::cost::{COUNT_ALL_SYMBOL_COST, DEVICE_FILE_COUNT_COST, SYMBOL_COST, Size, WORD_COST};
+use super::merge::{merge, renumber};
+use super::numbering::WordSource;
+use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::pending_view::{PendingTable, PendingView};
+use super::spread::{DeviceOperation, SpreadPlan};
+use super::stored_view::StoredView;
+use crate::Result;
+use crate::overlay::changed_count::changed;
+use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
-use crate::segment::SegmentView;
-use crate::{Error, Result};
+use crate::segment::{FileWords, SegmentView, StructureKind, WordFiles};
+
+/// A row for each file of a segment: its words with counts.
+pub(crate) struct FileWordTable;
+
+/// A row for each word of a segment: its files with counts.
+pub(crate) struct WordFileTable;
+
+impl PartitionOperation for FileWordTable {
+    type Question<'a> = ();
+    type Answer = Arc<CountTable>;
+
+    const PATHS: &'static [AccessPath<FileWordTable>] = &[
+        AccessPath {
+            name: PathName::CountTable,
+            needs: &[],
+            cost: |(), segment| table_cost(segment),
+            run: |(), segment, run| Ok(segment.file_words(run.stop)?.clone()),
+        },
+        AccessPath {
+            name: PathName::WordTotals,
+            needs: &[StructureKind::Words, StructureKind::Totals],
+            cost: |(), segment| only_file_cost(segment),
+            run: |(), segment, run| Ok(segment.file_words(run.stop)?.clone()),
+        },
+        AccessPath {
+            name: PathName::FileWeights,
+            needs: &[StructureKind::WordGrammar, StructureKind::Totals],
+            cost: |(), segment| counting_cost(segment, FileCounting::Rules),
+            run: |(), segment, run| segment.count_files(FileCounting::Rules, run),
+        },
+        AccessPath {
+            name: PathName::ByWords,
+            needs: &[StructureKind::WordGrammar, StructureKind::Totals],
+            cost: |(), segment| counting_cost(segment, FileCounting::Words),
+            run: |(), segment, run| segment.count_files(FileCounting::Words, run),
+        },
+    ];
+}
+
+impl PartitionOperation for WordFileTable {
+    type Question<'a> = ();
+    type Answer = Arc<CountTable>;
+
+    const PATHS: &'static [AccessPath<WordFileTable>] = &[
+        AccessPath {
+            name: PathName::CountTable,
+            needs: &[],
+            cost: |(), segment| table_cost(segment),
+            run: |(), segment, run| Ok(segment.word_files(run.stop)?.clone()),
+        },
+        AccessPath {
+            name: PathName::WordTotals,
+            needs: &[StructureKind::Words, StructureKind::Totals],
+            cost: |(), segment| only_file_cost(segment),
+            run: |(), segment, run| Ok(segment.word_files(run.stop)?.clone()),
+        },
+        AccessPath {
+            name: PathName::FileWeights,
+            needs: &[StructureKind::WordGrammar, StructureKind::Totals],
+            cost: |(), segment| counting_cost(segment, FileCounting::Rules),
+            run: |(), segment, run| segment.count_words(FileCounting::Rules, run),
+        },
+        AccessPath {
+            name: PathName::ByWords,
+            needs: &[StructureKind::WordGrammar, StructureKind::Totals],
+            cost: |(), segment| counting_cost(segment, FileCounting::Words),
+            run: |(), segment, run| segment.count_words(FileCounting::Words, run),
+        },
+    ];
+}
+
+/// One of the two tables, if it is there: the other is that one turned round.
+fn table_cost(segment: &SegmentView) -> Option<f64> {
+    let tables = [StructureKind::WordFiles, StructureKind::FileWords];
+    tables
+        .iter()
+        .any(|&table| segment.has(table))
+        .then_some(0.0)
+}
+
+/// A single file has the words of the segment.
+fn only_file_cost(segment: &SegmentView) -> Option<f64> {
+    let is_only = segment.files().is_ok_and(|files| files.len() == 1);
+    is_only.then(|| segment.size().1 as f64 * WORD_COST)
+}
+
+/// Files counted one way.
+fn counting_cost(segment: &SegmentView, counting: FileCounting) -> Option<f64> {
+    let symbols = segment.size().0 as f64;
+    // The kernels say which takes less.
+    match segment.counting() == counting {
+        true => Some(symbols * COUNT_ALL_SYMBOL_COST / segment.thread_count()),
+        false => Some(f64::INFINITY),
+    }
+}
+
+impl DeviceOperation for FileWordTable {
+    fn device_work(size: Size) -> f64 {
+        size.symbols as f64 * DEVICE_FILE_COUNT_COST
+    }
+
+    fn run_on((): &(), segment: &SegmentView, device: &OnDevice<'_>) -> Result<Arc<CountTable>> {
+        let begin = Instant::now();
+        let table = segment.file_words_on(device)?;
+        Ok(segment.hold_file_words(table, begin.elapsed().as_nanos() as u64))
+    }
+}
+
+impl DeviceOperation for WordFileTable {
+    fn device_work(size: Size) -> f64 {
+        FileWordTable::device_work(size)
+    }
+
+    fn run_on((): &(), segment: &SegmentView, device: &OnDevice<'_>) -> Result<Arc<CountTable>> {
+        let begin = Instant::now();
+        let table = segment.word_files_on(device)?;
+        Ok(segment.hold_word_files(table, begin.elapsed().as_nanos() as u64))
+    }
+}
+
+/// For each file of a segment how often words of a set occur in it.
+pub(crate) struct WordSetTotals;
+
+impl PartitionOperation for WordSetTotals {
+    /// Whether each word of the segment is in the set.
+    type Question<'a> = &'a (dyn Fn(u32) -> bool + Sync);
+    type Answer = Vec<u64>;
+
+    const PATHS: &'static [AccessPath<WordSetTotals>] = &[AccessPath {
+        name: PathName::LocalTables,
+        needs: &[StructureKind::WordGrammar],
+        cost: |_, segment| {
+            Some(segment.size().0 as f64 * SYMBOL_COST * 2.0 / segment.thread_count())
+        },
+        run: |is_in_set, segment, _| {
+            let view = segment.word_grammar()?.view();
+            Ok(word_set_counts(view, |word| is_in_set(word)))
+        },
+    }];
+}
+
+impl SegmentView {
+    /// Makes the table of files, and holds it.
+    fn count_files(&self, counting: FileCounting, run: Run<'_>) -> Result<Arc<CountTable>> {
+        let table = self.pin_made(|| {
+            self.totals()?;
+            let view = self.word_grammar()?.view();
+            let table = file_word_counts(view, counting, run.stop)?;
+            Ok(Arc::new(FileWords(Arc::new(table))))
+        })?;
+        Ok(table.0.clone())
+    }
+
+    /// Makes the table of words, and holds it.
+    fn count_words(&self, counting: FileCounting, run: Run<'_>) -> Result<Arc<CountTable>> {
+        let table = self.pin_made(|| {
+            self.totals()?;
+            let view = self.word_grammar()?.view();
+            let table = word_file_counts(view, counting, run.stop)?;
+            Ok(Arc::new(WordFiles(Arc::new(table))))
+        })?;
+        Ok(table.0.clone())
+    }
+
+    /// As [`WordFileTable`], on a device.
+    pub(super) fn word_files_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
+        let parts = self.with_words(device, |gpu, on| {
+            let table = gpu::word_file_counts(gpu, &on.grammar, on.uses(gpu)?)?;
+            Ok(table.download(gpu)?)
+        })?;
+        let mut tables: Vec<CountTable> = (parts.into_iter())
+            .map(|(part, mut table)| {
+                part.add_to_files(&mut table);
+                table
+            })
+            .collect();
+        match tables.len() {
+            1 => Ok(tables.swap_remove(0)),
+            _ => merge(self.word_count()? as usize, tables, |_, word| word),
+        }
+    }
+
+    /// As [`FileWordTable`], on a device.
+    pub(super) fn file_words_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
+        let parts = self.with_words(device, |gpu, on| {
+            let table = gpu::file_word_counts(gpu, &on.grammar, on.uses(gpu)?)?;
+            Ok(table.download(gpu)?)
+        })?;
+        let (parts, mut tables): (Vec<_>, Vec<CountTable>) = parts.into_iter().unzip();
+        match tables.len() {
+            1 => Ok(tables.swap_remove(0)),
+            // Parts of a file that is cut are rows of the same number.
+            _ => merge(self.files()?.len(), tables, |part: usize, row| {
+                parts[part].first_file() + row
+            }),
+        }
+    }
+}
 
 impl StoredView {
-    /// How often each word occurs; by its number.
-    pub(crate) fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
-        let vocabulary = self.vocabulary()?;
-        let mut totals = vec![0u64; vocabulary.len()];
-        let tables = self.each_segment(
-            Task::Totals,
-            run,
-            |segment| segment.totals().map(<[u32]>::to_vec),
-            |segment, device| segment.totals_on(device),
-        )?;
-        for (index, counts) in tables.iter().enumerate() {
-            match vocabulary.numbers(index) {
-                None => {
-                    let counts = counts.iter().map(|&count| u64::from(count));
-                    totals = counts.collect();
-                }
-                Some(numbers) => {
-                    for (&number, &count) in numbers.iter().zip(&counts[..]) {
-                        totals[number as usize] += u64::from(count);
-                    }
-                }
-            }
-        }
-        Ok(totals)
-    }
-
-    /// The words of a file and how often each occurs there, ascending.
-    pub(crate) fn totals_of(&self, file: usize) -> Result<Vec<(u32, u64)>> {
-        let vocabulary = self.vocabulary()?;
-        let parts = self.index.parts(file);
-        let mut counts = Vec::new();
-        for part in parts {
-            let found = self.segment(part).word_counts(part.file)?.into_iter();
-            counts
-                .extend(found.map(|(word, n)| (vocabulary.number(part.segment as usize, word), n)));
-        }
-        if parts.len() > 1 {
-            counts.sort_unstable_by_key(|&(word, _)| word);
-            counts.dedup_by(|next, kept| {
-                let same = next.0 == kept.0;
-                if same {
-                    kept.1 += next.1;
-                }
-                same
-            });
-        }
-        Ok(counts)
-    }
-
-    /// A row for each file: its words with counts.
-    pub(crate) fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
-        let vocabulary = self.vocabulary()?;
-        let mut tables = self.each_segment(
-            Task::FileCounts,
-            run,
-            |segment| segment.file_words(run.stop).cloned(),
-            |segment, device| segment.file_words_held(device),
-        )?;
-        if self.segments.len() == 1 {
-            return tables.pop().ok_or(Error::Interrupted);
+    /// As [`CorpusView::file_words`], of the stored files.
+    fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
+        let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
+        let mut tables = self.each_segment::<FileWordTable>(&(), run)?;
+        if tables.len() == 1 {
+            return Ok(tables.swap_remove(0));
         }
         let tables = tables.iter().enumerate().map(|(index, table)| {
             let mut table = CountTable::clone(table);
             if let Some(numbers) = vocabulary.numbers(index) {
                 renumber(&mut table, numbers);
             }
-            Ok(table)
+            table
         });
-        let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
-        let merged = merge(self.index.files().len(), tables, |segment, row| {
+        let merged = merge(self.files().len(), tables.collect(), |segment, row| {
             self.file_number(segment, row)
         });
         merged.map(Arc::new)
     }
 
-    /// A row for each word: its files with counts.
-    pub(crate) fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
-        let vocabulary = self.vocabulary()?;
-        let mut tables = self.each_segment(
-            Task::FileCounts,
-            run,
-            |segment| segment.word_files(run.stop).cloned(),
-            |segment, device| segment.word_files_held(device),
-        )?;
-        if self.segments.len() == 1 {
+    /// As [`CorpusView::word_files`], of the stored files.
+    fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
+        let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
+        let mut tables = self.each_segment::<WordFileTable>(&(), run)?;
+        if tables.len() == 1 {
             // The files of the only segment are those of the corpus, in the same order.
-            return tables.pop().ok_or(Error::Interrupted);
+            return Ok(tables.swap_remove(0));
         }
         let tables = tables.iter().enumerate().map(|(index, table)| {
             let mut table = CountTable::clone(table);
@@ -117,81 +265,142 @@ impl StoredView {
         merged.map(Arc::new)
     }
 
-    /// For each file how often words of a set, told by their numbers, occur in it.
-    pub(crate) fn word_set_counts(&self, in_set: &[bool], stop: &AtomicBool) -> Result<Vec<u64>> {
-        let vocabulary = self.vocabulary()?;
-        let mut counts = vec![0u64; self.index.files().len()];
-        for (index, segment) in self.segments.iter().map(SegmentView::of).enumerate() {
-            check(stop)?;
-            let view = segment.word_grammar()?.view();
-            let found =
-                word_set_counts(view, |word| in_set[vocabulary.number(index, word) as usize]);
+    /// As [`CorpusView::word_set_counts`], of the stored files.
+    fn word_set_counts(&self, in_set: &[bool], run: Run<'_>) -> Result<Vec<u64>> {
+        let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
+        let mut counts = vec![0u64; self.files().len()];
+        for index in 0..self.segments().len() {
+            check(run.stop)?;
+            let is_in_set: &(dyn Fn(u32) -> bool + Sync) =
+                &|word| in_set[vocabulary.number(index, word) as usize];
+            let found = answer::<WordSetTotals>(&is_in_set, &self.segment_at(index), run)?;
             for (number, count) in (0..).zip(found) {
                 counts[self.file_number(index, number) as usize] += count;
             }
         }
         Ok(counts)
     }
+}
 
-    /// Where a word stands in a file: offsets of its first bytes, ascending.
-    pub(crate) fn offsets_of(&self, file: usize, word: u32, stop: &AtomicBool) -> Result<Vec<u64>> {
-        self.search_in(file, self.known_vocabulary().word(word), stop)
+impl CorpusView {
+    /// How the words of all files would be counted by file.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_file_words(&self) -> Result<SpreadPlan<'_>> {
+        self.stored().plan::<FileWordTable>(&(), None)
     }
 
-    /// Where a word stands in a file, counted in words; ascending.
-    pub(crate) fn positions_of(
-        &self,
-        file: usize,
-        word: u32,
-        stop: &AtomicBool,
-    ) -> Result<Vec<u64>> {
-        let (mut positions, mut before) = (Vec::new(), 0);
-        for part in self.index.parts(file) {
-            let segment = self.segment(part);
-            let tokens = segment.find_word(self.known_vocabulary().word(word))?;
-            let found = segment
-                .positions_in_file(part.file, tokens, stop)?
-                .into_iter();
-            positions.extend(found.map(|position| before + position));
-            before += segment.files()?[part.file as usize].words;
-        }
-        Ok(positions)
+    /// How words of a set would be counted by file.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_word_set(&self) -> Result<SpreadPlan<'_>> {
+        let is_in_set: &(dyn Fn(u32) -> bool + Sync) = &|_| true;
+        (self.stored()).plan_on_cpu::<WordSetTotals>(&is_in_set, None)
     }
 
-    /// The offset of the own first byte of a word, told by its number in its file.
-    pub(crate) fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
-        let mut before = 0;
-        for part in self.index.parts(file as usize) {
-            let segment = self.segment(part);
-            let words = segment.files()?[part.file as usize].words;
-            if position < before + words {
-                let offset = segment.offset_of_word(part.file, position - before)?;
-                return Ok(part.first_byte + offset);
-            }
-            before += words;
-        }
-        Err(Error::Invalid {
-            subject: self.index.files()[file as usize].name.clone(),
-            reason: format!("it has no word number {position}"),
+    /// A row for each file: its words with counts.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
+        let Some(pending) = self.pending() else {
+            return self.stored().file_words(run);
+        };
+        pending.table(PendingTable::FileWords, CountTable::bytes, || {
+            self.corrected_file_words(pending, run)
         })
     }
 
-    pub(super) fn file_number(&self, segment: usize, number: u32) -> u32 {
-        // Both are counted by u32.
-        self.index.file_of(segment as u32, number) as u32
+    fn corrected_file_words(&self, pending: &PendingView, run: Run<'_>) -> Result<CountTable> {
+        let stored = self.stored().file_words(run)?;
+        let numbering = &pending.numbering;
+        let rows = (0..pending.files.len()).into_par_iter().map(|file| {
+            let row = match pending.stored_file(file) {
+                None => &[][..],
+                Some(stored_file) => stored.row(stored_file),
+            };
+            let number = |&(word, count): &(u32, u32)| (numbering.number(word), count);
+            let row: Vec<(u32, u32)> = row.iter().map(number).collect();
+            match pending.edit(file) {
+                None => Ok(row),
+                Some(edit) => {
+                    let changes = edit.changes(numbering).iter().copied();
+                    corrected(&row, changes, |word| pending.subject(word))
+                }
+            }
+        });
+        numbering.numbers();
+        let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
+        Ok(CountTable::of_rows(rows))
     }
 
-    /// For each entry of a segment's file table the file that it is a part of.
-    pub(super) fn file_numbers(&self, segment: usize) -> Result<Vec<u32>> {
-        let entries = self.segments[segment].files()?.len() as u32;
-        Ok((0..entries)
-            .map(|number| self.file_number(segment, number))
-            .collect())
+    /// A row for each word: its files with counts.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
+        let Some(pending) = self.pending() else {
+            return self.stored().word_files(run);
+        };
+        pending.table(PendingTable::WordFiles, CountTable::bytes, || {
+            self.corrected_word_files(pending, run)
+        })
     }
-}
 
-impl From<Stopped> for Error {
-    fn from(_: Stopped) -> Error {
-        Error::Interrupted
+    fn corrected_word_files(&self, pending: &PendingView, run: Run<'_>) -> Result<CountTable> {
+        let stored = self.stored().word_files(run)?;
+        let mut changes: Vec<(u32, u32, i64)> = Vec::new();
+        for edit in &pending.edits {
+            let of_edit = edit.changes(&pending.numbering).iter();
+            changes.extend(of_edit.map(|&(word, change)| (word, edit.file, change)));
+        }
+        changes.par_sort_unstable();
+        let words = (0..pending.numbering.len() as u32).into_par_iter();
+        let rows = words.map(|word| {
+            let row = match pending.numbering.source(word) {
+                WordSource::Fresh(_) => &[][..],
+                WordSource::Stored(stored_word) => stored.row(stored_word as usize),
+            };
+            let row: Vec<(u32, u32)> = pending.files_now(row).collect();
+            let from = changes.partition_point(|&(changed, ..)| changed < word);
+            let of_word = changes[from..].iter();
+            let of_word = of_word.take_while(|&&(changed, ..)| changed == word);
+            let of_files = of_word.map(|&(_, file, change)| (file, change));
+            corrected(&row, of_files, |_| pending.subject(word))
+        });
+        let rows: Vec<Vec<(u32, u32)>> = rows.collect::<Result<_>>()?;
+        Ok(CountTable::of_rows(rows))
+    }
+
+    /// For each file how often words of a set, told by their numbers, occur in it.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn word_set_counts(&self, in_set: &[bool], run: Run<'_>) -> Result<Vec<u64>> {
+        let Some(pending) = self.pending() else {
+            return self.stored().word_set_counts(in_set, run);
+        };
+        let found = match pending.numbering.numbers() {
+            None => self.stored().word_set_counts(in_set, run)?,
+            Some(numbers) => {
+                let stored: Vec<bool> = (numbers.iter())
+                    .map(|&number| in_set[number as usize])
+                    .collect();
+                self.stored().word_set_counts(&stored, run)?
+            }
+        };
+        let mut counts: Vec<u64> = (0..pending.files.len())
+            .map(|file| pending.stored_file(file).map_or(0, |stored| found[stored]))
+            .collect();
+        for edit in &pending.edits {
+            let changes = edit.changes(&pending.numbering).iter();
+            let of_set = changes.filter(|(word, _)| in_set[*word as usize]);
+            let change = of_set.map(|(_, change)| change).sum();
+            let count = &mut counts[edit.file as usize];
+            *count = changed(*count, change, || "the words asked for".into())?;
+        }
+        Ok(counts)
     }
 }

@@ -1,10 +1,12 @@
-//! Answers of segments, or of parts of one, put together.
+//! Answers of partitions put together, whether these are segments, parts of files, parts of a root or ranges of words.
 //!
-//! Invariant: what is merged ascends and has the corpus's numbers, and so does what comes out; what belongs to equal n-grams, or
-//! to one cell of tables, is joined.
+//! Invariant: what is merged ascends and has the numbers of the whole, and so does what comes out; what belongs to equal n-grams,
+//! or to one cell of tables, is joined. N-grams that begin in one partition and end in a later one are found here.
+
+use std::cmp::Reverse;
 
 use rayon::prelude::*;
-use zipfdb_kernels::CountTable;
+use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
 
 use crate::{Error, Result};
 
@@ -68,6 +70,85 @@ pub(super) fn add_up(row: &mut Vec<(u32, u32)>) -> Result<()> {
             reason: "a word or n-gram occurs more than 4294967295 times in one file".into(),
         }),
     }
+}
+
+/// Puts files with counts in order.
+pub(super) fn sort_files(files: &mut [(u32, u32)], order: FileOrder) {
+    match order {
+        FileOrder::File => files.sort_unstable(),
+        FileOrder::Count => files.sort_unstable_by_key(|&(file, count)| (Reverse(count), file)),
+    }
+}
+
+/// A window of words that begins in one part of a text and ends in a later one.
+pub(super) struct CutWindow<'a> {
+    pub(super) words: &'a [u32],
+    /// The part that it begins in.
+    pub(super) part: usize,
+    /// How many words of that part come from its first word on.
+    pub(super) words_of_part: usize,
+}
+
+/// Calls `visit` with all windows of n words that cross from one of the parts of a text to the next. `edge` gives the first or,
+/// with `true`, the last words of a part, at most n - 1.
+pub(super) fn for_each_cut<P>(
+    parts: &[P],
+    n: usize,
+    edge: impl Fn(&P, bool) -> Result<Vec<u32>>,
+    mut visit: impl FnMut(CutWindow<'_>),
+) -> Result<()> {
+    for part in 0..parts.len().saturating_sub(1) {
+        let mut words = edge(&parts[part], true)?;
+        let before = words.len();
+        for next in &parts[part + 1..] {
+            if words.len() - before >= n - 1 {
+                break;
+            }
+            words.extend(edge(next, false)?);
+        }
+        words.truncate(before + n - 1);
+        for (first, words) in words.windows(n).enumerate() {
+            visit(CutWindow {
+                words,
+                part,
+                words_of_part: before - first,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// N-grams in any order, each with its file, sorted.
+pub(super) fn sorted(mut found: Vec<(Vec<u32>, u32)>) -> Ngrams<u32> {
+    found.sort_unstable();
+    let values = found.iter().map(|&(_, file)| file).collect();
+    let words = found.into_iter().flat_map(|(words, _)| words).collect();
+    Ngrams { words, values }
+}
+
+/// Merges n-grams with their files, and such that cuts go through, each once for each place.
+pub(super) fn merge_files(
+    mut lists: Vec<Ngrams<Vec<(u32, u32)>>>,
+    cut: Ngrams<u32>,
+    n: usize,
+    order: FileOrder,
+) -> Result<NgramFiles> {
+    lists.push(Ngrams {
+        words: cut.words,
+        values: cut.values.into_iter().map(|file| vec![(file, 1)]).collect(),
+    });
+    let mut merged = merge_all(lists, n, |row: &mut Vec<(u32, u32)>, more| row.extend(more));
+    merged.values.par_iter_mut().try_for_each(|row| {
+        add_up(row)?;
+        if order == FileOrder::Count {
+            sort_files(row, order);
+        }
+        Ok::<(), Error>(())
+    })?;
+    Ok(NgramFiles {
+        words: merged.words,
+        files: CountTable::of_rows(merged.values).into(),
+    })
 }
 
 /// Puts parts that follow each other together.

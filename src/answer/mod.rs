@@ -1,13 +1,21 @@
-//! Answers from all segments of a corpus and the edits that are pending.
+//! Answers from all segments of a corpus and the edits that are pending: an operation is one file.
+//!
+//! `word_counts`, `file_counts`, `ngrams`, `phrase`, `count`, `search` and `extract` each have the access paths of their operation on
+//! a segment, how answers of segments become one, and how edits correct them. `path` chooses among paths, `spread` among
+//! devices, `cost` has what both compare, `merge` and `correction` what operations share. The views are data.
 //!
 //! The invariant: answers are exact, whatever way they were found and however files are cut into parts: counts of parts add up,
 //! offsets move by where the part begins, extracts go across the borders. Nothing here writes or knows which statement asks.
 
 mod corpus_view;
+mod correction;
 pub(crate) mod cost;
 mod count;
 mod device_parts;
+#[cfg(test)]
+mod edit_tests;
 mod edited_text;
+mod extract;
 mod file_counts;
 mod file_index;
 pub(crate) mod found;
@@ -17,7 +25,10 @@ mod ngram_packing;
 mod ngram_parts;
 mod ngrams;
 mod numbering;
-mod pending;
+pub(crate) mod path;
+#[cfg(test)]
+mod path_tests;
+mod pending_view;
 mod phrase;
 mod search;
 mod spread;
@@ -28,6 +39,7 @@ mod tables;
 mod tests;
 mod top;
 mod vocabulary;
+mod word_counts;
 mod word_numbers;
 
 pub(crate) use corpus_view::CorpusView;
@@ -38,6 +50,7 @@ pub(crate) use known::Known;
 pub(crate) use ngram_packing::NgramFilePart;
 pub(crate) use ngram_parts::SegmentNgrams;
 pub(crate) use ngrams::{CountedNgrams, NgramsPart};
+pub(crate) use spread::{SpreadPlan, lookups_cost};
 pub(crate) use stored_view::StoredView;
 pub(crate) use stream::{Occurrence, WordStream};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};

@@ -11,11 +11,14 @@ use zipfdb_kernels::{FileOrder, NgramSet};
 use super::corpus_view::CorpusView;
 use super::merge::renumber;
 use super::ngram_packing::NgramFilePart;
-use super::ngrams::{NgramsPart, of_segment, part_of_segment};
+use super::ngrams::{
+    NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion, NgramsPart, of_segment,
+    part_of_segment,
+};
+use super::path::Run;
+use super::spread::DeviceOperation;
 use super::stored_view::StoredView;
 use crate::Result;
-use crate::answer::cost::Task;
-use crate::runtime::device::{OnDevice, Run};
 use crate::segment::SegmentView;
 
 /// Some n-grams of a segment.
@@ -83,14 +86,12 @@ impl StoredView {
 
     /// The n-grams of a part with their counts.
     fn ngrams_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramsPart>> {
-        let memory = self.window_bytes();
-        let found = self.of_part(
-            Task::Ngrams,
-            part,
-            run,
-            |segment| segment.ngram_counts(&part.set, memory, run.stop),
-            |segment, device| segment.ngrams_on(device, &part.set),
-        )?;
+        let question = NgramQuestion {
+            set: part.set.clone(),
+            top: None,
+            memory: self.window_bytes(),
+        };
+        let found = self.of_part::<NgramCounting>(&question, part.segment, run)?;
         if self.segments.len() == 1 {
             // Its words have the numbers of those of the corpus.
             return Ok(found.into_iter().map(part_of_segment).collect());
@@ -105,14 +106,12 @@ impl StoredView {
 
     /// The n-grams of a part with their files, ascending.
     fn ngram_files_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramFilePart>> {
-        let (memory, order) = (self.window_bytes(), FileOrder::File);
-        let found = self.of_part(
-            Task::NgramFiles,
-            part,
-            run,
-            |segment| segment.ngram_files(&part.set, order, memory, run.stop),
-            |segment, device| segment.ngram_files_on(device, &part.set, order),
-        )?;
+        let question = NgramFileQuestion {
+            set: part.set.clone(),
+            order: FileOrder::File,
+            memory: self.window_bytes(),
+        };
+        let found = self.of_part::<NgramFileCounting>(&question, part.segment, run)?;
         if self.segments.len() == 1 {
             // The words and files of the only segment have the numbers of those of the corpus.
             return Ok(found);
@@ -130,31 +129,17 @@ impl StoredView {
     }
 
     /// What the segment of a part answers, on its device or on the CPU.
-    fn of_part<T: Send>(
+    fn of_part<O: DeviceOperation>(
         &self,
-        task: Task,
-        part: &SegmentNgrams,
+        question: &O::Question<'_>,
+        segment: usize,
         run: Run<'_>,
-        on_cpu: impl Fn(&SegmentView) -> Result<Vec<T>> + Sync,
-        on_device: impl Fn(&SegmentView, &OnDevice<'_>) -> Result<Vec<T>> + Sync,
-    ) -> Result<Vec<T>> {
+    ) -> Result<O::Answer> {
         // What the grammar over words was made of may go.
         self.cache().trim();
-        let is_asked = |index: usize| index == part.segment;
-        let mut answers = self.each(
-            task,
-            run,
-            is_asked,
-            |index| match is_asked(index) {
-                true => on_cpu(&self.segment_at(index)),
-                false => Ok(Vec::new()),
-            },
-            |index, device| match is_asked(index) {
-                true => on_device(&self.segment_at(index), device),
-                false => Ok(Vec::new()),
-            },
-        )?;
-        Ok(std::mem::take(&mut answers[part.segment]))
+        let answers = self.each_asked::<O>(question, |index| index == segment, run)?;
+        let found = answers.into_iter().flatten().next();
+        found.ok_or_else(|| self.segments[segment].inconsistent("it gave no n-grams"))
     }
 }
 
@@ -228,20 +213,6 @@ impl CorpusView {
         Ok(renumbered.collect())
     }
 
-    /// The number that a stored file has now; none if it is gone.
-    pub(crate) fn file_now(&self, stored: u32) -> Option<u32> {
-        match self.pending() {
-            None => Some(stored),
-            Some(pending) => pending.file_now(stored),
-        }
-    }
-
-    /// Whether stored files are gone: what they had is known only file by file.
-    pub(crate) fn has_gone_files(&self) -> bool {
-        self.pending()
-            .is_some_and(|pending| pending.has_gone_files())
-    }
-
     /// What cuts between the parts of files, and edits, add to the n-grams of n words that parts have, and take off; ascending.
     ///
     /// # Errors
@@ -251,7 +222,7 @@ impl CorpusView {
         let mut changes = Vec::new();
         if let Some(pending) = self.pending() {
             pending.renumber([&mut cut.words].into_iter());
-            let of_edits = pending.ngram_changes(n, stop)?.iter();
+            let of_edits = pending.windows(n, stop)?.changes.iter();
             changes.extend(
                 of_edits.map(|(words, file, change)| (words[..n].to_vec(), *file, *change)),
             );

@@ -1,25 +1,52 @@
-//! N-grams of the stored files: all with their counts, or with the files that have them; how often and where one stands.
+//! N-grams: all sequences of n words with their counts, or with the files that have them.
 //!
-//! Invariant: answers are those on the plain files. Each segment answers in its own numbers of words; here they become
-//! those of the corpus, and the n-grams that a cut between the parts of a file goes through are added.
+//! Invariant: answers are those on the texts as they are now. Each segment answers in its own numbers of words by the cheapest of
+//! the access paths below; here they become those of the corpus, and the n-grams that a cut between the parts of a file goes
+//! through are added. Edits take off the windows of words that they broke and add those that they made.
+//!
+//! A segment builds a structure for n-grams once queries without it have taken as long as building it: text that the grammar does
+//! not shorten much has all its places sorted (a suffix array), other text its distinct n-grams of eight words.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use rayon::prelude::*;
+use zipfdb_kernels::gpu::{self, DeviceNgramFiles, DeviceNgrams};
 use zipfdb_kernels::{
-    CountTable, FileOrder, NgramCounts, NgramFiles, NgramSet, PackedNgramCounts, WordSuffixes,
+    CountTable, FileOrder, GrammarView, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet,
+    NgramTable, PackedNgramCounts, RuleFiles, WordGrammar, WordSuffixes, ngram_counts_packed,
+    ngram_file_counts_packed,
 };
 
+use super::corpus_view::CorpusView;
+use super::correction::{Window, WindowChanges, correct_few, corrected};
+use super::cost::{
+    DEVICE_NGRAM_COST, DEVICE_NGRAM_FILE_COST, NGRAM_FACTOR, SUFFIX_BUILD_COST, SUFFIX_COST,
+    SUFFIX_FILE_COST, SYMBOL_COST, Size, TABLE_BUILD_COST, TABLE_COST, TABLE_FILE_COST, WORD_COST,
+};
+use super::device_parts::{RootPart, window_bytes};
 use super::file_index::Part;
-use super::merge::{Ngrams, add_up, join, merge_all, renumber, rows};
+use super::merge::{
+    CutWindow, Ngrams, for_each_cut, join, merge_all, merge_files, renumber, rows, sort_files,
+    sorted,
+};
 use super::ngram_packing::{NgramCountPart, NgramFilePart};
+use super::path::{AccessPath, PartitionOperation, PathName, Run};
+use super::pending_view::{Edit, NONE, PendingView};
+use super::spread::{DeviceOperation, SpreadPlan};
 use super::stored_view::StoredView;
 use super::top::Top;
-use crate::answer::cost::Task;
-use crate::runtime::device::Run;
-use crate::segment::{SegmentView, edge_words};
-use crate::{Error, Result};
+use super::word_counts::file_weights_cost;
+use crate::Result;
+use crate::bisect::gallop;
+use crate::overlay::changed_count::changed;
+use crate::overlay::{Region, RegionWord};
+use crate::runtime::device::OnDevice;
+use crate::runtime::interrupt::check;
+use crate::segment::{
+    NgramPlan, NgramStructure, SegmentStructure, SegmentView, StructureKind, edge_words,
+};
 
 /// Bytes for the windows of one segment's n-grams: this part of what the cache may hold,
 const WINDOW_SHARE: u64 = 4;
@@ -173,6 +200,369 @@ pub(super) fn of_segment(part: NgramCounts) -> CountedNgrams {
     }
 }
 
+/// Which n-grams of a segment are counted.
+#[derive(Clone, Debug)]
+pub(crate) struct NgramQuestion {
+    pub(crate) set: NgramSet,
+    /// Those that this does not use may be missing.
+    pub(crate) top: Option<Top>,
+    /// Bytes for windows.
+    pub(crate) memory: usize,
+}
+
+/// N-grams of a segment with their counts, in parts that follow each other.
+pub(crate) struct NgramCounting;
+
+impl PartitionOperation for NgramCounting {
+    type Question<'a> = NgramQuestion;
+    type Answer = Vec<NgramCountPart>;
+
+    const PATHS: &'static [AccessPath<NgramCounting>] = &[
+        AccessPath {
+            name: PathName::SuffixArray,
+            needs: &[],
+            cost: |question, segment| {
+                let words = segment.extent().words as f64;
+                segment.ngram_structure_cost::<WordSuffixes>(question.set.n, words * SUFFIX_COST)
+            },
+            run: |question, segment, run| {
+                let suffixes = segment.pin_until::<WordSuffixes>(run.stop)?;
+                let counts = match question.top {
+                    Some(top) => top.of_suffixes(suffixes, question.set.n, run.stop)?,
+                    None => suffixes.ngram_counts(question.set.clone(), run.stop)?,
+                };
+                Ok(counts.into_iter().map(NgramCountPart::Plain).collect())
+            },
+        },
+        AccessPath {
+            name: PathName::NgramTable,
+            needs: &[],
+            cost: |question, segment| {
+                let symbols = segment.size().0 as f64;
+                segment.ngram_structure_cost::<NgramTable>(question.set.n, symbols * TABLE_COST)
+            },
+            run: |question, segment, run| {
+                let table = segment.pin_until::<NgramTable>(run.stop)?;
+                let counts = table.ngram_counts(question.set.clone(), run.stop)?;
+                Ok(counts.into_iter().map(NgramCountPart::Plain).collect())
+            },
+        },
+        AccessPath {
+            name: PathName::Weights,
+            needs: &[StructureKind::WordGrammar],
+            cost: |_, segment| {
+                let size = segment.extent();
+                let work = size.symbols as f64 * SYMBOL_COST + size.tokens as f64 * WORD_COST;
+                Some(work * NGRAM_FACTOR / segment.thread_count())
+            },
+            run: |question, segment, run| {
+                let (n, memory) = (question.set.n, question.memory);
+                let grammar = segment.word_grammar()?;
+                let (view, weights, set) =
+                    (grammar.view(), grammar.weights(), question.set.clone());
+                let begin = Instant::now();
+                let counts = ngram_counts_packed(view, weights, set, memory, run.stop)?;
+                segment.spend_on_ngrams(n, begin, run.stop)?;
+                Ok(counts.into_iter().map(NgramCountPart::Packed).collect())
+            },
+        },
+    ];
+}
+
+impl DeviceOperation for NgramCounting {
+    fn device_work(size: Size) -> f64 {
+        size.symbols as f64 * DEVICE_NGRAM_COST
+    }
+
+    fn run_on(
+        question: &NgramQuestion,
+        segment: &SegmentView,
+        device: &OnDevice<'_>,
+    ) -> Result<Vec<NgramCountPart>> {
+        segment.ngrams_on(device, &question.set)
+    }
+}
+
+/// Which n-grams of a segment are counted by file.
+#[derive(Clone, Debug)]
+pub(crate) struct NgramFileQuestion {
+    pub(crate) set: NgramSet,
+    pub(crate) order: FileOrder,
+    /// Bytes for windows.
+    pub(crate) memory: usize,
+}
+
+/// N-grams of a segment with the files that have them, in parts that follow each other.
+pub(crate) struct NgramFileCounting;
+
+impl PartitionOperation for NgramFileCounting {
+    type Question<'a> = NgramFileQuestion;
+    type Answer = Vec<NgramFilePart>;
+
+    const PATHS: &'static [AccessPath<NgramFileCounting>] = &[
+        AccessPath {
+            name: PathName::SuffixArray,
+            needs: &[],
+            cost: |question, segment| {
+                let work = segment.extent().words as f64 * SUFFIX_FILE_COST;
+                segment.ngram_structure_cost::<WordSuffixes>(question.set.n, work)
+            },
+            run: |question, segment, run| {
+                let suffixes = segment.pin_until::<WordSuffixes>(run.stop)?;
+                let set = question.set.clone();
+                let files = suffixes.ngram_file_counts(set, question.order, run.stop)?;
+                Ok(files.into_iter().map(NgramFilePart::Plain).collect())
+            },
+        },
+        AccessPath {
+            name: PathName::NgramTable,
+            needs: &[],
+            cost: |question, segment| {
+                let work = segment.size().0 as f64 * TABLE_FILE_COST;
+                segment.ngram_structure_cost::<NgramTable>(question.set.n, work)
+            },
+            run: |question, segment, run| {
+                let table = segment.pin_until::<NgramTable>(run.stop)?;
+                let set = question.set.clone();
+                let files = table.ngram_file_counts(set, question.order, run.stop)?;
+                Ok(files.into_iter().map(NgramFilePart::Plain).collect())
+            },
+        },
+        AccessPath {
+            name: PathName::FileWeights,
+            needs: &[StructureKind::RuleFiles],
+            cost: |_, segment| {
+                let size = segment.extent();
+                let work = file_weights_cost(size, size.files, size.words) * NGRAM_FACTOR;
+                Some(work / segment.thread_count())
+            },
+            run: |question, segment, run| {
+                let (set, order, memory) = (question.set.clone(), question.order, question.memory);
+                let grammar = segment.word_grammar()?;
+                let lists = segment.rule_files(set.n, run.stop)?;
+                let (view, weights) = (grammar.view(), grammar.weights());
+                let begin = Instant::now();
+                let files =
+                    ngram_file_counts_packed(view, weights, lists, set, order, memory, run.stop)?;
+                segment.spend_on_ngrams(question.set.n, begin, run.stop)?;
+                Ok(files.into_iter().map(NgramFilePart::Packed).collect())
+            },
+        },
+    ];
+}
+
+impl DeviceOperation for NgramFileCounting {
+    fn device_work(size: Size) -> f64 {
+        size.symbols as f64 * DEVICE_NGRAM_FILE_COST
+    }
+
+    fn run_on(
+        question: &NgramFileQuestion,
+        segment: &SegmentView,
+        device: &OnDevice<'_>,
+    ) -> Result<Vec<NgramFilePart>> {
+        segment.ngram_files_on(device, &question.set, question.order)
+    }
+}
+
+impl SegmentView {
+    /// What a structure for n-grams takes to answer with if it is there, none if it has no n-grams of n words. Building one that
+    /// is not there is a matter of budgets.
+    pub(super) fn ngram_structure_cost<S: SegmentStructure>(
+        &self,
+        n: usize,
+        work: f64,
+    ) -> Option<f64> {
+        // Single words are answered elsewhere.
+        let has_ngrams = (2..=NGRAM_WORDS_MAX).contains(&n);
+        has_ngrams.then(|| match self.has(S::KIND) {
+            true => work / self.thread_count(),
+            false => f64::INFINITY,
+        })
+    }
+
+    fn ngram_plan(&self) -> Result<NgramPlan> {
+        // Once: to add up all words takes longer than to find a phrase.
+        if let Some(&plan) = self.ngram_plan.get() {
+            return Ok(plan);
+        }
+        let plan = plan_of(self.word_grammar()?);
+        Ok(*self.ngram_plan.get_or_init(|| plan))
+    }
+
+    /// Says that a query for n-grams took until now, and builds what it lacked if that is due.
+    pub(super) fn spend_on_ngrams(
+        &self,
+        n: usize,
+        begin: Instant,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        // Another query may have built it while this one went on without.
+        if !(2..=NGRAM_WORDS_MAX).contains(&n) || self.ngram_structure().is_some() {
+            return Ok(());
+        }
+        let budget = &self.budgets.ngrams;
+        let plan = self.ngram_plan()?;
+        let price = (plan.price / rayon::current_num_threads() as f64) as u64;
+        // A single query, however slow, does not pay with its own time: its memory would be that of the structure too.
+        let is_due = budget.is_due(price);
+        budget.add_since(begin);
+        if is_due && self.has_room(plan.bytes) {
+            // An error ends no query that has its answer; a later one tries again.
+            drop(budget.build_if_due(price, || self.build_ngrams(plan.structure, stop)));
+        }
+        Ok(())
+    }
+
+    /// As `spend_on_ngrams`, of a query for occurrences, which a table does not tell.
+    pub(super) fn spend_on_occurrences(
+        &self,
+        n: usize,
+        begin: Instant,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        match self.ngram_plan()?.structure {
+            NgramStructure::Suffixes => self.spend_on_ngrams(n, begin, stop),
+            NgramStructure::Table => Ok(()),
+        }
+    }
+
+    /// What the files of n-grams of n words are added up from; none if that needs nothing.
+    fn rule_files(&self, n: usize, stop: &AtomicBool) -> Result<Option<&RuleFiles>> {
+        match n > 1 && self.files()?.len() > 1 {
+            true => self.pin_until(stop).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Pins what n-grams of n words are made of, with or without their files, unless a derived structure has them.
+    pub(crate) fn prepare_ngrams(
+        &self,
+        n: usize,
+        with_files: bool,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let has_ngrams = (2..=NGRAM_WORDS_MAX).contains(&n);
+        if !has_ngrams || self.ngram_structure().is_none() {
+            self.word_grammar()?;
+            if with_files {
+                self.rule_files(n, stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds a structure now.
+    pub(crate) fn build_ngrams(&self, structure: NgramStructure, stop: &AtomicBool) -> Result<()> {
+        match structure {
+            NgramStructure::Suffixes => self.pin_until::<WordSuffixes>(stop).map(drop),
+            NgramStructure::Table => self.pin_until::<NgramTable>(stop).map(drop),
+        }
+    }
+
+    /// N-grams with their counts, in parts.
+    pub(super) fn ngrams_on(
+        &self,
+        device: &OnDevice<'_>,
+        set: &NgramSet,
+    ) -> Result<Vec<NgramCountPart>> {
+        let mut parts = self.with_words(device, |gpu, on| {
+            let mut found = Vec::new();
+            let mut take = |part: DeviceNgrams| {
+                found.push(part.download(gpu)?.of_set(set));
+                Ok(())
+            };
+            let (some, memory) = (set.clone(), window_bytes(gpu));
+            gpu::each_ngram_counts(gpu, &on.grammar, &on.weights, some, memory, &mut take)?;
+            Ok(found)
+        })?;
+        if parts.len() == 1 {
+            let found = parts.swap_remove(0).1.into_iter();
+            return Ok(found.map(NgramCountPart::Plain).collect());
+        }
+        let cut = self.cut_ngrams(&parts, set)?;
+        let cut = Ngrams {
+            values: vec![1; cut.values.len()],
+            words: cut.words,
+        };
+        let lists = parts.into_iter().map(|(_, found)| {
+            join(found.into_iter().map(|part| Ngrams {
+                words: part.words,
+                values: part.counts,
+            }))
+        });
+        // A segment has less than 2^32 words.
+        let lists = lists.chain([cut]).collect();
+        let merged = merge_all(lists, set.n, |sum: &mut u32, count| *sum += count);
+        Ok(vec![NgramCountPart::Plain(NgramCounts {
+            words: merged.words,
+            counts: merged.values,
+        })])
+    }
+
+    /// N-grams with their files, in parts.
+    pub(super) fn ngram_files_on(
+        &self,
+        device: &OnDevice<'_>,
+        set: &NgramSet,
+        order: FileOrder,
+    ) -> Result<Vec<NgramFilePart>> {
+        let mut parts = self.with_words(device, |gpu, on| {
+            let mut found = Vec::new();
+            let mut take = |part: DeviceNgramFiles| {
+                found.push(part.download(gpu)?.of_set(set));
+                Ok(())
+            };
+            let (words, weights, uses) = (&on.grammar, &on.weights, on.uses(gpu)?);
+            let (shape, memory) = ((set.clone(), order), window_bytes(gpu));
+            gpu::each_ngram_file_counts(gpu, words, weights, uses, shape, memory, &mut take)?;
+            Ok(found)
+        })?;
+        if parts.len() == 1 {
+            let found = parts.swap_remove(0).1.into_iter();
+            return Ok(found.map(NgramFilePart::Plain).collect());
+        }
+        let cut = self.cut_ngrams(&parts, set)?;
+        let lists = parts.into_iter().map(|(part, found)| {
+            join(found.into_iter().map(|found| {
+                let mut files = found.files.into_table();
+                part.add_to_files(&mut files);
+                Ngrams {
+                    values: rows(&files),
+                    words: found.words,
+                }
+            }))
+        });
+        let merged = merge_files(lists.collect(), cut, set.n, order)?;
+        Ok(vec![NgramFilePart::Plain(merged)])
+    }
+
+    /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
+    fn cut_ngrams<A>(&self, parts: &[(RootPart, A)], set: &NgramSet) -> Result<Ngrams<u32>> {
+        let view = self.word_grammar()?.view();
+        let edge = |(part, _): &(RootPart, A), from_end| -> Result<Vec<u32>> {
+            let symbols = &view.root[part.root.clone()];
+            let ends = [0, symbols.len() as u32];
+            let only = GrammarView {
+                root_offsets: &ends,
+                root: symbols,
+                ..view
+            };
+            Ok(edge_words(only, 0, set.n - 1, from_end))
+        };
+        let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
+        for parts in parts.chunk_by(|(left, _), (right, _)| left.is_cut_from(right)) {
+            let file = parts[0].0.first_file();
+            for_each_cut(parts, set.n, &edge, |window| {
+                if set.first_words.contains(&window.words[0]) {
+                    found.push((window.words.to_vec(), file));
+                }
+            })?;
+        }
+        Ok(sorted(found))
+    }
+}
+
 impl StoredView {
     /// Bytes for the windows of one segment's n-grams.
     pub(super) fn window_bytes(&self) -> usize {
@@ -181,27 +571,16 @@ impl StoredView {
         (self.cache().limit() / WINDOW_SHARE).clamp(least, most) as usize
     }
 
-    /// All n-grams with their counts, in parts that follow each other. Those that `top` does not use may be missing.
-    pub(crate) fn ngrams(
-        &self,
-        n: usize,
-        top: Option<Top>,
-        run: Run<'_>,
-    ) -> Result<Vec<NgramsPart>> {
-        self.vocabulary()?;
-        let set = NgramSet::from(n);
+    /// As [`CorpusView::ngrams`], of the stored files.
+    fn ngrams(&self, n: usize, top: Option<Top>, run: Run<'_>) -> Result<Vec<NgramsPart>> {
+        run.preparing("vocabulary", || self.vocabulary())?;
         // With several segments only the sum of their counts tells what is used.
-        let top = top.filter(|_| self.segments.len() == 1);
-        let counts = |segment: &SegmentView| match top.zip(segment.suffixes(n)) {
-            Some((top, suffixes)) => {
-                let found = top.of_suffixes(suffixes, n, run.stop)?.into_iter();
-                Ok(found.map(NgramCountPart::Plain).collect())
-            }
-            None => segment.ngram_counts(&set, self.window_bytes(), run.stop),
+        let question = NgramQuestion {
+            set: NgramSet::from(n),
+            top: top.filter(|_| self.segments.len() == 1),
+            memory: self.window_bytes(),
         };
-        let mut answers = self.each_segment(Task::Ngrams, run, counts, |segment, device| {
-            segment.ngrams_on(device, &set)
-        })?;
+        let mut answers = self.each_segment::<NgramCounting>(&question, run)?;
         if self.segments.len() == 1 {
             let only = answers.pop().unwrap_or_default().into_iter();
             return Ok(only.map(part_of_segment).collect());
@@ -229,24 +608,17 @@ impl StoredView {
         })])
     }
 
-    /// All n-grams, and for each a row of files with counts, in parts that follow each other.
-    pub(crate) fn ngram_files(
-        &self,
-        n: usize,
-        order: FileOrder,
-        run: Run<'_>,
-    ) -> Result<Vec<NgramFilePart>> {
-        self.vocabulary()?;
-        let set = NgramSet::from(n);
+    /// As [`CorpusView::ngram_files`], of the stored files.
+    fn ngram_files(&self, n: usize, order: FileOrder, run: Run<'_>) -> Result<Vec<NgramFilePart>> {
+        run.preparing("vocabulary", || self.vocabulary())?;
         // The files of the only segment are those of the corpus, in the same order.
         let is_only = self.segments.len() == 1;
-        let first_order = if is_only { order } else { FileOrder::File };
-        let mut answers = self.each_segment(
-            Task::NgramFiles,
-            run,
-            |segment| segment.ngram_files(&set, first_order, self.window_bytes(), run.stop),
-            |segment, device| segment.ngram_files_on(device, &set, first_order),
-        )?;
+        let question = NgramFileQuestion {
+            set: NgramSet::from(n),
+            order: if is_only { order } else { FileOrder::File },
+            memory: self.window_bytes(),
+        };
+        let mut answers = self.each_segment::<NgramFileCounting>(&question, run)?;
         if is_only {
             return Ok(answers.pop().unwrap_or_default());
         }
@@ -266,128 +638,558 @@ impl StoredView {
             self.to_numbers(index, &mut found.words)?;
             lists.push(found);
         }
-        let cut = self.cut_ngrams(n)?;
-        lists.push(Ngrams {
-            words: cut.words,
-            values: cut.values.into_iter().map(|file| vec![(file, 1)]).collect(),
-        });
-        let mut merged = merge_all(lists, n, |row: &mut Vec<(u32, u32)>, more| row.extend(more));
-        merged.values.par_iter_mut().try_for_each(|row| {
-            add_up(row)?;
-            if order == FileOrder::Count {
-                row.sort_unstable_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
-            }
-            Ok::<(), Error>(())
-        })?;
-        Ok(vec![NgramFilePart::Plain(NgramFiles {
-            words: merged.words,
-            files: CountTable::of_rows(merged.values).into(),
-        })])
+        let merged = merge_files(lists, self.cut_ngrams(n)?, n, order)?;
+        Ok(vec![NgramFilePart::Plain(merged)])
     }
 
-    /// How often an n-gram occurs, told by the numbers of its words.
-    pub(crate) fn ngram_count(&self, words: &[u32], stop: &AtomicBool) -> Result<u64> {
-        let mut count = 0;
-        for index in 0..self.segments.len() {
-            if let Some(words) = self.segment_words(index, words)? {
-                count += self.segment_at(index).ngram_count(&words, stop)?;
-            }
-        }
-        let mut cut = 0;
-        self.for_each_cut(words.len(), |found, _, _| cut += u64::from(found == words))?;
-        Ok(count + cut)
+    /// Lets each segment build something for n-grams.
+    #[cfg(test)]
+    pub(super) fn build_ngrams(&self, kind: NgramStructure) -> Result<()> {
+        (self.segments.iter()).try_for_each(|segment| {
+            SegmentView::of(segment).build_ngrams(kind, &AtomicBool::new(false))
+        })
     }
 
-    /// Where an n-gram occurs: file, and number of its first word in it; ascending.
-    pub(crate) fn ngram_positions(
-        &self,
-        words: &[u32],
-        stop: &AtomicBool,
-    ) -> Result<Vec<(u32, u64)>> {
-        let mut places = Vec::new();
-        for (index, segment) in self.segments.iter().enumerate() {
-            let Some(words) = self.segment_words(index, words)? else {
-                continue;
-            };
-            let entries = segment.files()?;
-            let segment = SegmentView::of(segment);
-            let found = segment.ngram_positions(&words, stop)?.into_iter();
-            places.extend(found.map(|(number, position)| {
-                let before = entries[number as usize].first_word;
-                (self.file_number(index, number), before + position)
-            }));
-        }
-        self.for_each_cut(words.len(), |found, file, position| {
-            if found == words {
-                places.push((file, position));
-            }
-        })?;
-        places.sort_unstable();
-        Ok(places)
-    }
-
-    /// The segment's numbers of words; none if it has not all of them.
-    fn segment_words(&self, segment: usize, words: &[u32]) -> Result<Option<Vec<u32>>> {
-        let Some(numbers) = self.vocabulary()?.numbers(segment) else {
-            return Ok(Some(words.to_vec()));
+    /// How n-grams would be counted.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_ngrams(&self, n: usize, forced: Option<PathName>) -> Result<SpreadPlan<'_>> {
+        let question = NgramQuestion {
+            set: NgramSet::from(n),
+            top: None,
+            memory: self.window_bytes(),
         };
-        let words = words.iter();
-        // Numbers are u32.
-        let found = words.map(|word| numbers.binary_search(word).ok().map(|at| at as u32));
-        Ok(found.collect())
+        self.plan::<NgramCounting>(&question, forced)
+    }
+
+    /// How n-grams would be counted by file.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_ngram_files(
+        &self,
+        n: usize,
+        forced: Option<PathName>,
+    ) -> Result<SpreadPlan<'_>> {
+        let question = NgramFileQuestion {
+            set: NgramSet::from(n),
+            order: FileOrder::File,
+            memory: self.window_bytes(),
+        };
+        self.plan::<NgramFileCounting>(&question, forced)
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
     pub(super) fn cut_ngrams(&self, n: usize) -> Result<Ngrams<u32>> {
         let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
-        self.for_each_cut(n, |words, file, _| found.push((words.to_vec(), file)))?;
-        found.sort_unstable();
-        let values = found.iter().map(|&(_, file)| file).collect();
-        let words = found.into_iter().flat_map(|(words, _)| words).collect();
-        Ok(Ngrams { words, values })
+        self.for_each_cut_ngram(n, |words, file, _| found.push((words.to_vec(), file)))?;
+        Ok(sorted(found))
     }
 
     /// Calls `visit` with the n-grams that begin in one part of a file and end in a later one, their files, and the numbers
     /// of their first words in these.
-    fn for_each_cut(&self, n: usize, mut visit: impl FnMut(&[u32], u32, u64)) -> Result<()> {
+    pub(super) fn for_each_cut_ngram(
+        &self,
+        n: usize,
+        mut visit: impl FnMut(&[u32], u32, u64),
+    ) -> Result<()> {
         let vocabulary = self.vocabulary()?;
+        let edge = |part: &Part, from_end| -> Result<Vec<u32>> {
+            let segment = self.segment(part);
+            let view = segment.word_grammar()?.view();
+            let words = edge_words(view, part.file, n - 1, from_end).into_iter();
+            let number = |word| vocabulary.number(part.segment as usize, word);
+            Ok(words.map(number).collect())
+        };
         for file in 0..self.index.files().len() {
             let parts = self.index.parts(file);
-            let mut end = 0;
-            for (place, part) in parts.iter().enumerate().take(parts.len() - 1) {
-                let segment = self.segment(part);
-                end += segment.files()?[part.file as usize].words;
-                let numbers = |part: &Part, from_end| -> Result<Vec<u32>> {
-                    let segment = self.segment(part);
-                    let view = segment.word_grammar()?.view();
-                    let words = edge_words(view, part.file, n - 1, from_end).into_iter();
-                    let number = |word| vocabulary.number(part.segment as usize, word);
-                    Ok(words.map(number).collect())
-                };
-                let mut words = numbers(part, true)?;
-                let before = words.len();
-                for next in &parts[place + 1..] {
-                    if words.len() - before >= n - 1 {
-                        break;
-                    }
-                    words.extend(numbers(next, false)?);
-                }
-                words.truncate(before + n - 1);
-                for (index, window) in words.windows(n).enumerate() {
-                    // A file's place is a u32. At most n - 1 words lie before the cut.
-                    visit(window, file as u32, end - before as u64 + index as u64);
-                }
+            if parts.len() == 1 {
+                continue;
             }
+            let mut ends = Vec::with_capacity(parts.len());
+            let mut end = 0;
+            for part in parts {
+                end += self.live(part).files()?[part.file as usize].words;
+                ends.push(end);
+            }
+            for_each_cut(
+                parts,
+                n,
+                &edge,
+                |CutWindow {
+                     words,
+                     part,
+                     words_of_part,
+                 }| {
+                    // A file's place is a u32. At most n - 1 words lie before the cut.
+                    visit(words, file as u32, ends[part] - words_of_part as u64);
+                },
+            )?;
         }
         Ok(())
     }
+}
 
-    pub(super) fn to_numbers(&self, segment: usize, words: &mut [u32]) -> Result<()> {
-        if let Some(numbers) = self.vocabulary()?.numbers(segment) {
-            words
-                .par_iter_mut()
-                .for_each(|word| *word = numbers[*word as usize]);
+/// Changes of n-grams in so few files are looked for one by one.
+const FEW_FILES: usize = 32;
+
+pub(super) fn window_of(words: impl Iterator<Item = u32>) -> Window {
+    let mut window = Window::default();
+    for (place, word) in window.iter_mut().zip(words) {
+        *place = word;
+    }
+    window
+}
+
+fn add_up(changes: &mut Vec<(Window, u32, i64)>) {
+    changes.par_sort_unstable();
+    changes.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        if same {
+            kept.2 += next.2;
         }
-        Ok(())
+        same
+    });
+    changes.retain(|&(.., change)| change != 0);
+}
+
+impl Edit {
+    /// The first words of the windows of a region's words, or of its stored words, that are not on both sides.
+    fn changed_windows<'a>(
+        &self,
+        region: &'a Region,
+        n: usize,
+    ) -> [(Range<usize>, &'a [RegionWord]); 2] {
+        let text = &region.text;
+        [&text.words, &text.stored].map(|words| {
+            let last = words.len().saturating_sub(n - 1);
+            // Windows wholly in front of what changed, or behind it, are on both sides.
+            let from = (text.same_front + 1).saturating_sub(n);
+            let to = (words.len() - text.same_back).min(last);
+            (from..to.max(from), &words[..])
+        })
+    }
+}
+
+impl PendingView {
+    /// What edits do to n-grams of n words.
+    pub(super) fn windows(&self, n: usize, stop: &AtomicBool) -> Result<&WindowChanges> {
+        if let Some(known) = self.windows[n].get() {
+            return Ok(known);
+        }
+        // Without a lock: see `segment_view`.
+        let window = |words: &[RegionWord], first: usize| {
+            let words = words[first..first + n].iter();
+            window_of(words.map(|word| self.numbering.number_met(word.word)))
+        };
+        let of_edit = |edit: &Edit| {
+            let (mut changes, mut places) = (Vec::new(), Vec::new());
+            check(stop)?;
+            for region in &edit.regions().regions {
+                let [(now, words), (before, stored)] = edit.changed_windows(region, n);
+                for first in now {
+                    let window = window(words, first);
+                    changes.push((window, edit.file, 1));
+                    places.push((window, edit.file, region.words.start + first as u64));
+                }
+                for first in before {
+                    changes.push((window(stored, first), edit.file, -1));
+                }
+            }
+            Ok((changes, places))
+        };
+        let found: Vec<(Vec<_>, Vec<_>)> =
+            (self.edits.par_iter().map(of_edit)).collect::<Result<_>>()?;
+        let (changes, places): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let (mut changes, mut places) = (changes.concat(), places.concat());
+        check(stop)?;
+        add_up(&mut changes);
+        check(stop)?;
+        places.par_sort_unstable();
+        let built = WindowChanges { changes, places };
+        let windows = self.windows[n].get_or_init(|| built);
+        self.book();
+        Ok(windows)
+    }
+
+    /// N-grams of the stored files, corrected.
+    fn corrected_ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<NgramsPart>> {
+        let parts = self.stored.ngrams(n, None, run)?.into_iter();
+        let mut parts: Vec<CountedNgrams> = parts.map(NgramsPart::into_counted).collect();
+        if parts.is_empty() {
+            parts.push(CountedNgrams::none());
+        }
+        self.renumber(parts.iter_mut().map(|part| &mut part.words));
+        let mut changes = self.windows(n, run.stop)?.changes.clone();
+        for change in &mut changes {
+            change.1 = NONE;
+        }
+        for &file in &self.gone {
+            check(run.stop)?;
+            let words = self.stored.words_of(file as usize)?;
+            let words: Vec<u32> = words.iter().map(|&w| self.numbering.number(w)).collect();
+            let windows = words.windows(n);
+            changes.extend(windows.map(|words| (window_of(words.iter().copied()), NONE, -1)));
+        }
+        check(run.stop)?;
+        add_up(&mut changes);
+        check(run.stop)?;
+        let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, &changes);
+        let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
+            let changes = &changes[range];
+            if changes.is_empty() {
+                return Ok(NgramsPart::Counted(part));
+            }
+            let mut words = Vec::with_capacity(part.words.len() + changes.len() * n);
+            let mut counts = Vec::with_capacity(part.len() + changes.len());
+            merge(&part.words, n, changes, |step| {
+                match step {
+                    MergeStep::Same(rows) => {
+                        words.extend_from_slice(&part.words[rows.start * n..rows.end * n]);
+                        part.counts.append_to(rows, &mut counts);
+                    }
+                    MergeStep::Changed(ngram, row, changes) => {
+                        let change: i64 = changes.iter().map(|change| change.2).sum();
+                        let before = row.map_or(0, |row| part.counts.get(row));
+                        let count = changed(before, change, || self.ngram_subject(ngram))?;
+                        if count > 0 {
+                            words.extend_from_slice(ngram);
+                            counts.push(count);
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+            Ok(NgramsPart::Counted(CountedNgrams {
+                words,
+                counts: Counts::Merged(counts),
+            }))
+        });
+        merged_parts.collect()
+    }
+
+    /// N-grams of the stored files with their files, corrected.
+    fn corrected_ngram_files(
+        &self,
+        n: usize,
+        order: FileOrder,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramFilePart>> {
+        let parts = self.stored.ngram_files(n, order, run)?.into_iter();
+        let mut parts: Vec<NgramFiles> = parts.map(NgramFilePart::into_plain).collect();
+        if parts.is_empty() {
+            parts.push(NgramFiles {
+                words: Vec::new(),
+                files: CountTable::of_rows(Vec::new()).into(),
+            });
+        }
+        self.renumber(parts.iter_mut().map(|part| &mut part.words));
+        let changes = &self.windows(n, run.stop)?.changes[..];
+        let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, changes);
+        // Then rows that no edit has changed stay as they are.
+        let is_same = (0..).zip(&self.number_of).all(|(file, &now)| file == now);
+        let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
+            if is_same && range.is_empty() {
+                return Ok(NgramFilePart::Plain(part));
+            }
+            let mut found = EditedRows {
+                part: &part,
+                words: Vec::with_capacity(part.words.len()),
+                numbers: Vec::with_capacity(part.files.rows()),
+                rows: CountTable::of_rows(Vec::new()),
+            };
+            let mut few = Vec::with_capacity(FEW_FILES);
+            merge(&part.words, n, &changes[range], |step| {
+                match step {
+                    MergeStep::Same(rows) if is_same => found.keep(n, rows),
+                    MergeStep::Same(rows) => {
+                        for row in rows {
+                            let ngram = &part.words[row * n..][..n];
+                            found.push(ngram, self.files_now(part.files.row(row)));
+                        }
+                    }
+                    MergeStep::Changed(ngram, row, changes) => {
+                        let stored = row.map_or(&[][..], |row| part.files.row(row));
+                        let of_files = changes.iter().map(|&(_, file, change)| (file, change));
+                        if stored.len() + changes.len() <= FEW_FILES {
+                            few.clear();
+                            few.extend(self.files_now(stored));
+                            correct_few(&mut few, of_files, || self.ngram_subject(ngram))?;
+                            sort_files(&mut few, order);
+                            found.push(ngram, few.drain(..));
+                            return Ok(());
+                        }
+                        let mut now: Vec<(u32, u32)> = self.files_now(stored).collect();
+                        now.sort_unstable();
+                        let subject = |_| self.ngram_subject(ngram);
+                        let mut row = corrected(&now, of_files, subject)?;
+                        if order == FileOrder::Count {
+                            sort_files(&mut row, order);
+                        }
+                        found.push(ngram, row.into_iter());
+                    }
+                }
+                Ok(())
+            })?;
+            let EditedRows {
+                words,
+                numbers,
+                rows,
+                ..
+            } = found;
+            Ok(NgramFilePart::Plain(NgramFiles {
+                words,
+                files: part.files.chosen(rows, numbers),
+            }))
+        });
+        merged_parts.collect()
+    }
+
+    /// Gives n-grams of stored words the numbers they have now.
+    pub(super) fn renumber<'a>(&self, lists: impl Iterator<Item = &'a mut Vec<u32>>) {
+        if let Some(numbers) = self.numbering.numbers() {
+            for words in lists {
+                let words = words.par_iter_mut();
+                words.for_each(|word| *word = numbers[*word as usize]);
+            }
+        }
+    }
+}
+
+impl CorpusView {
+    /// N-grams with their counts, in parts that follow each other: all, or those that `top` uses.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn ngrams(
+        &self,
+        n: usize,
+        top: Option<Top>,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramsPart>> {
+        let parts = match self.pending() {
+            None => self.stored().ngrams(n, top, run)?,
+            Some(pending) => pending.corrected_ngrams(n, run)?,
+        };
+        Ok(match top {
+            None => parts,
+            Some(top) => top.of_ngrams(parts, n),
+        })
+    }
+
+    /// All n-grams, and for each a row of files with counts, in parts that follow each other.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn ngram_files(
+        &self,
+        n: usize,
+        order: FileOrder,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramFilePart>> {
+        match self.pending() {
+            None => self.stored().ngram_files(n, order, run),
+            Some(pending) => pending.corrected_ngram_files(n, order, run),
+        }
+    }
+}
+
+/// For each part the changes of n-grams from its first one up to that of the next; the first part has those before it too.
+fn ranges_of<'a>(
+    parts: impl Iterator<Item = &'a [u32]>,
+    n: usize,
+    changes: &[(Window, u32, i64)],
+) -> Vec<Range<usize>> {
+    let firsts: Vec<Option<Window>> = parts
+        .map(|words| (!words.is_empty()).then(|| window_of(words[..n].iter().copied())))
+        .collect();
+    let mut ranges = vec![0..0; firsts.len()];
+    let mut end = changes.len();
+    for (range, first) in ranges.iter_mut().zip(&firsts).rev() {
+        let start = match first {
+            None => end,
+            Some(first) => changes.partition_point(|change| change.0 < *first).min(end),
+        };
+        *range = start..end;
+        end = start;
+    }
+    if let Some(first) = ranges.first_mut() {
+        first.start = 0;
+    }
+    ranges
+}
+
+/// N-grams with their files, most of which are rows of a part.
+struct EditedRows<'a> {
+    part: &'a NgramFiles,
+    words: Vec<u32>,
+    numbers: Vec<u32>,
+    /// Those that are not.
+    rows: CountTable,
+}
+
+impl EditedRows<'_> {
+    /// Takes n-grams of the part with their rows.
+    fn keep(&mut self, n: usize, rows: Range<usize>) {
+        self.words
+            .extend_from_slice(&self.part.words[rows.start * n..rows.end * n]);
+        // There are fewer rows than windows.
+        let numbers = rows.map(|row| self.part.files.number(row) as u32);
+        self.numbers.extend(numbers);
+    }
+
+    /// Takes an n-gram, unless no file has it.
+    fn push(&mut self, ngram: &[u32], files: impl Iterator<Item = (u32, u32)>) {
+        let before = self.rows.entries.len();
+        self.rows.entries.extend(files);
+        if self.rows.entries.len() > before {
+            self.numbers
+                .push((self.part.files.end() + self.rows.rows()) as u32);
+            self.rows.offsets.push(self.rows.entries.len());
+            self.words.extend_from_slice(ngram);
+        }
+    }
+}
+
+/// A step through stored n-grams and changes, in order.
+enum MergeStep<'a> {
+    /// Stored n-grams that no change is of, by their rows.
+    Same(Range<usize>),
+    /// An n-gram, its row if it is stored, and its changes.
+    Changed(&'a [u32], Option<usize>, &'a [(Window, u32, i64)]),
+}
+
+/// Goes through n-grams and changes in order.
+fn merge(
+    words: &[u32],
+    n: usize,
+    changes: &[(Window, u32, i64)],
+    mut visit: impl FnMut(MergeStep<'_>) -> Result<()>,
+) -> Result<()> {
+    let (mut row, rows) = (0, words.len() / n);
+    for changes in changes.chunk_by(|left, right| left.0 == right.0) {
+        let ngram = &changes[0].0[..n];
+        let end = row + smaller(&words[row * n..], n, ngram);
+        if row < end {
+            visit(MergeStep::Same(row..end))?;
+        }
+        let is_stored = words.get(end * n..(end + 1) * n) == Some(ngram);
+        visit(MergeStep::Changed(ngram, is_stored.then_some(end), changes))?;
+        row = end + usize::from(is_stored);
+    }
+    match row < rows {
+        true => visit(MergeStep::Same(row..rows)),
+        false => Ok(()),
+    }
+}
+
+/// How many of sorted n-grams are smaller than one. Work: logarithmic in that number.
+fn smaller(words: &[u32], n: usize, ngram: &[u32]) -> usize {
+    let rows = words.len() / n;
+    let is_smaller = |row: usize| words[row * n..][..n] < *ngram;
+    gallop(rows, is_smaller)
+}
+
+/// Words a symbol of the grammar at most: 9 bytes a word are then no more than some times the grammar.
+const SYMBOL_WORDS_MAX: u64 = 4;
+
+/// Bytes that a suffix array takes for each word.
+const SUFFIX_BYTES: u64 = 9;
+
+/// Bytes that a table takes for each symbol, about.
+const TABLE_BYTES: u64 = 40;
+
+/// What to build of a grammar.
+fn plan_of(grammar: &WordGrammar) -> NgramPlan {
+    let view = grammar.view();
+    let counts = grammar.weights()[..view.terminal_count as usize].iter();
+    let words: u64 = counts.map(|&count| u64::from(count)).sum();
+    let symbols = (view.symbols.len() + view.root.len()) as u64;
+    match words <= symbols * SYMBOL_WORDS_MAX {
+        true => NgramPlan {
+            structure: NgramStructure::Suffixes,
+            price: words as f64 * SUFFIX_BUILD_COST,
+            bytes: words * SUFFIX_BYTES,
+        },
+        false => NgramPlan {
+            structure: NgramStructure::Table,
+            price: symbols as f64 * TABLE_BUILD_COST,
+            bytes: symbols * TABLE_BYTES,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use zipfdb_storage::{Dictionary, FileEntry, Grammar};
+
+    use super::*;
+    use crate::segment::LiveSegment;
+
+    /// A file of so many words, each `copies` times in a row, and all of them eight times.
+    fn segment(words: u32, copies: u32) -> Arc<LiveSegment> {
+        let file = FileEntry {
+            name: "a".into(),
+            bytes: 0,
+            words: u64::from(8 * words * copies),
+            crc32: 0,
+            first_byte: 0,
+            first_word: 0,
+            last_part: true,
+        };
+        let bytes: Vec<u8> = (0..words as u8).map(|word| b'a' + word).collect();
+        let dictionary =
+            Dictionary::new((0..=u64::from(words)).collect(), bytes, words, Vec::new());
+        let grammar = Grammar {
+            terminal_count: words,
+            rule_offsets: (0..=words).map(|rule| rule * copies).collect(),
+            symbols: (0..words * copies).map(|at| at / copies).collect(),
+            level_offsets: vec![0, words],
+            root_offsets: vec![0, 8 * words],
+            root: (0..8 * words).map(|at| words + at % words).collect(),
+        };
+        Arc::new(LiveSegment::in_memory(0, vec![file], dictionary, grammar))
+    }
+
+    #[test]
+    fn what_pays_is_built_when_queries_have_taken_as_long_as_that_takes() {
+        let (stop, stopped) = (AtomicBool::new(false), AtomicBool::new(true));
+        let now = Instant::now();
+        // Text that the grammar shortens is better left in it.
+        for (live, structure) in [
+            (segment(10, 2), NgramStructure::Suffixes),
+            (segment(10, 90), NgramStructure::Table),
+        ] {
+            let segment = SegmentView::of(&live);
+            let budget = &live.budgets.ngrams;
+            (segment.spend_on_ngrams(3, now + Duration::from_secs(60), &stop)).unwrap();
+            assert!(live.ngram_structure().is_none());
+            budget.make_due();
+            segment.spend_on_ngrams(1, now, &stop).unwrap();
+            segment.spend_on_ngrams(9, now, &stop).unwrap();
+            assert!(live.ngram_structure().is_none());
+            segment.spend_on_ngrams(3, now, &stopped).unwrap();
+            assert!(live.ngram_structure().is_none());
+            budget.make_due();
+            segment.spend_on_occurrences(2, now, &stop).unwrap();
+            let is_there = live.ngram_structure().is_some();
+            assert_eq!(is_there, structure == NgramStructure::Suffixes);
+            segment.spend_on_ngrams(3, now, &stop).unwrap();
+            assert_eq!(live.ngram_structure(), Some(structure));
+            assert!([1, 9].iter().all(|&n| {
+                segment
+                    .ngram_structure_cost::<WordSuffixes>(n, 0.0)
+                    .is_none()
+            }));
+            // What is there is not built again, which would begin to count anew.
+            budget.make_due();
+            segment.spend_on_ngrams(3, now, &stop).unwrap();
+            assert!(budget.is_due(1));
+        }
     }
 }

@@ -1,25 +1,164 @@
-//! Where words of a segment occur.
+//! Searches: where a word stands, in a file or in all, by bytes or by words, one by one or many at once.
+//!
+//! Invariant: occurrences are those in the texts as they are now, ascending. Each segment finds them by the cheapest of the access
+//! paths below; those in later parts of a file move by where the part begins, those behind edits by what was inserted and
+//! taken away. A batch is answered by devices if these take all of it.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use rayon::prelude::*;
+use zipfdb_kernels::gpu::{DeviceQueries, DeviceStructures, Gpu, SearchResults, WordQuery};
 use zipfdb_kernels::{
-    GrammarView, Lengths, PARENTS_SYMBOL_COST, Parents, Structures, WordPlaces, WordTerminals,
-    cost_without_parents, locate, locate_in_file,
+    GrammarView, Lengths, Parents, Structures, WordPlaces, WordTerminals, cost_without_parents,
+    locate, locate_in_file,
 };
 
-use crate::Result;
-use crate::answer::cost::PLACES_BUILD_COST;
+use super::corpus_view::CorpusView;
+use super::cost::{
+    LISTS_BUILD_COST, LISTS_LOOKUP_COST, LISTS_OCCURRENCE_COST, LOOKUP_COST, OCCURRENCE_COST,
+    PARENTS_BUILD_COST,
+};
+use super::count::{ANY_WORD, Lookup, WordInPart};
+use super::device_parts::in_file;
+use super::found::{FileOffsets, Found, FoundPart};
+use super::numbering::WordSource;
+use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::spread::SpreadPlan;
+use super::stored_view::StoredView;
+use super::word_counts::ALONE_NEEDS;
+use crate::runtime::device::OnDevice;
+use crate::runtime::interrupt::check;
 use crate::segment::{
     LiveSegment, Offsets, Positions, SegmentView, StructureKind, TokenWords, Unit, WordSignatures,
 };
+use crate::{Error, Result};
+
+/// The offsets of a word, which the segment has, in each file that has it; files ascend.
+pub(crate) struct SegmentSearch;
+
+impl PartitionOperation for SegmentSearch {
+    type Question<'a> = WordTerminals;
+    type Answer = Vec<(u32, Vec<u64>)>;
+
+    const PATHS: &'static [AccessPath<SegmentSearch>] = &[
+        AccessPath {
+            name: PathName::OccurrenceLists,
+            needs: &[],
+            cost: |_, segment| segment.lists_cost(Unit::Bytes),
+            run: |word, segment, run| {
+                let offsets = match segment.lists(Unit::Bytes, run)? {
+                    Some(lists) => {
+                        lists.places(segment.word_of()?[word.first as usize], 0..u64::MAX)
+                    }
+                    None => segment.offsets_by_parents(*word)?,
+                };
+                segment.by_file(offsets)
+            },
+        },
+        AccessPath {
+            name: PathName::Parents,
+            needs: &OFFSETS_NEEDS,
+            cost: |_, _| Some(LOOKUP_COST),
+            run: |word, segment, _| {
+                let offsets = segment.offsets_by_parents(*word)?;
+                segment.by_file(offsets)
+            },
+        },
+    ];
+}
+
+/// The offsets of a word, which the segment has, in a file.
+pub(crate) struct FileSearch;
+
+impl PartitionOperation for FileSearch {
+    type Question<'a> = WordInPart;
+    type Answer = Vec<u64>;
+
+    const PATHS: &'static [AccessPath<FileSearch>] = &[
+        AccessPath {
+            name: PathName::OccurrenceLists,
+            needs: &[],
+            cost: |_, segment| segment.lists_cost(Unit::Bytes),
+            run: |question, segment, run| {
+                let found = segment.in_lists(Unit::Bytes, *question, run)?;
+                found.map_or_else(|| segment.file_offsets_by_parents(*question), Ok)
+            },
+        },
+        AccessPath {
+            name: PathName::Decode,
+            needs: &ALONE_NEEDS,
+            cost: |question, segment| segment.alone_cost(question.file, StructureKind::Grammar),
+            run: |question, segment, _| {
+                let alone = segment.ask_alone(question.file, StructureKind::Grammar, |alone| {
+                    alone.locate(question.word)
+                })?;
+                alone.map_or_else(|| segment.file_offsets_by_parents(*question), Ok)
+            },
+        },
+        AccessPath {
+            name: PathName::Parents,
+            needs: &OFFSETS_NEEDS,
+            cost: |_, _| Some(LOOKUP_COST),
+            run: |question, segment, _| segment.file_offsets_by_parents(*question),
+        },
+    ];
+}
+
+/// The positions of a word, which the segment has, in a file, counted in words.
+pub(crate) struct FilePositions;
+
+impl PartitionOperation for FilePositions {
+    type Question<'a> = WordInPart;
+    type Answer = Vec<u64>;
+
+    const PATHS: &'static [AccessPath<FilePositions>] = &[
+        AccessPath {
+            name: PathName::OccurrenceLists,
+            needs: &[],
+            cost: |_, segment| segment.lists_cost(Unit::Words),
+            run: |question, segment, run| {
+                let found = segment.in_lists(Unit::Words, *question, run)?;
+                found.map_or_else(|| segment.positions_by_parents(*question), Ok)
+            },
+        },
+        AccessPath {
+            name: PathName::Decode,
+            needs: &ALONE_NEEDS,
+            cost: |question, segment| segment.alone_cost(question.file, StructureKind::WordGrammar),
+            run: |question, segment, _| {
+                let (file, word) = (question.file, question.word);
+                let alone = segment.ask_alone(file, StructureKind::WordGrammar, |alone| {
+                    alone.positions(word)
+                })?;
+                alone.map_or_else(|| segment.positions_by_parents(*question), Ok)
+            },
+        },
+        AccessPath {
+            name: PathName::Parents,
+            needs: &POSITIONS_NEEDS,
+            cost: |_, _| Some(LOOKUP_COST),
+            run: |question, segment, _| segment.positions_by_parents(*question),
+        },
+    ];
+}
+
+/// What finding offsets by the grammar reads.
+const OFFSETS_NEEDS: [StructureKind; 2] = [StructureKind::Lengths, StructureKind::Signatures];
+
+/// What finding positions by the grammar reads.
+const POSITIONS_NEEDS: [StructureKind; 3] = [
+    StructureKind::WordLengths,
+    StructureKind::WordSignatures,
+    StructureKind::WordUses,
+];
 
 /// About what a token has in text.
 const BYTES_A_TOKEN: u64 = 5;
 
 /// Bytes that occurrence lists take for each symbol, about.
-const PLACES_SYMBOL_BYTES: u64 = 16;
+const LISTS_SYMBOL_BYTES: u64 = 16;
 
 /// Bytes that parents take for each symbol, about.
 const PARENTS_SYMBOL_BYTES: u64 = 12;
@@ -46,100 +185,129 @@ fn descend(
 }
 
 impl SegmentView {
-    /// Where words are, if that is there: counted in bytes or words from the start of the segment.
-    fn places(&self, unit: Unit, stop: &AtomicBool) -> Result<Option<&WordPlaces>> {
-        let (symbols, _) = self.size();
+    /// What a look-up in occurrence lists takes if they are there; infinite if it is not time to build them, none if the text has
+    /// too many occurrences for them.
+    fn lists_cost(&self, unit: Unit) -> Option<f64> {
+        let lists = match unit {
+            Unit::Bytes => self.pinned::<Offsets>().map(|lists| lists.0.is_some()),
+            Unit::Words => self.pinned::<Positions>().map(|lists| lists.0.is_some()),
+        };
+        match lists {
+            Some(true) => Some(LISTS_LOOKUP_COST),
+            Some(false) => None,
+            None if self.has_room(self.lists_bytes()) => {
+                let is_due = self.budgets.places[unit as usize].is_due(self.lists_price());
+                Some(if is_due {
+                    LISTS_LOOKUP_COST
+                } else {
+                    f64::INFINITY
+                })
+            }
+            None => None,
+        }
+    }
+
+    /// Nanoseconds that building occurrence lists takes.
+    fn lists_price(&self) -> u64 {
         // Below 2^39.
-        let price = (symbols as f64 * PLACES_BUILD_COST / self.threads as f64) as u64;
-        let (budget, bytes) = (
-            &self.budgets.places[unit as usize],
-            symbols * PLACES_SYMBOL_BYTES,
-        );
-        let places = match unit {
+        (self.size().0 as f64 * LISTS_BUILD_COST / self.thread_count()) as u64
+    }
+
+    fn lists_bytes(&self) -> u64 {
+        self.size().0 * LISTS_SYMBOL_BYTES
+    }
+
+    /// Where words are, counted in bytes or words from the start of the segment; none where that takes too much, or another thread
+    /// builds it.
+    fn lists(&self, unit: Unit, run: Run<'_>) -> Result<Option<&WordPlaces>> {
+        let budget = &self.budgets.places[unit as usize];
+        let (price, bytes) = (self.lists_price(), self.lists_bytes());
+        let is_forced = run.forced == Some(PathName::OccurrenceLists);
+        let lists = match unit {
+            Unit::Bytes if is_forced => Some(&self.pin_until::<Offsets>(run.stop)?.0),
+            Unit::Words if is_forced => Some(&self.pin_until::<Positions>(run.stop)?.0),
             Unit::Bytes => {
-                let offsets = self.pin_if_due::<Offsets>(budget, price, bytes, stop)?;
-                offsets.map(|offsets| &offsets.0)
+                let lists = self.pin_if_due::<Offsets>(budget, price, bytes, run.stop)?;
+                lists.map(|lists| &lists.0)
             }
             Unit::Words => {
-                let positions = self.pin_if_due::<Positions>(budget, price, bytes, stop)?;
-                positions.map(|positions| &positions.0)
+                let lists = self.pin_if_due::<Positions>(budget, price, bytes, run.stop)?;
+                lists.map(|lists| &lists.0)
             }
         };
-        Ok(places.and_then(Option::as_ref))
+        Ok(lists.and_then(Option::as_ref))
     }
 
-    #[cfg(test)]
-    pub(crate) fn build_places(&self) -> Result<()> {
-        for unit in [Unit::Bytes, Unit::Words] {
-            self.budgets.places[unit as usize].make_due();
-            self.places(unit, &AtomicBool::new(false))?;
-        }
-        Ok(())
-    }
-
-    /// Whether there are occurrence lists. Text that has too many occurrences has none.
-    pub(crate) fn has_places(&self, unit: Unit) -> bool {
-        match unit {
-            Unit::Bytes => self
-                .pinned::<Offsets>()
-                .is_some_and(|offsets| offsets.0.is_some()),
-            Unit::Words => (self.pinned::<Positions>()).is_some_and(|places| places.0.is_some()),
-        }
-    }
-
-    /// The places of a word in a file, counted from its start, if places are kept.
-    fn kept_in_file(
-        &self,
-        unit: Unit,
-        file: u32,
-        word: WordTerminals,
-        stop: &AtomicBool,
-    ) -> Result<Option<Vec<u64>>> {
-        let Some(places) = self.places(unit, stop)? else {
+    /// The occurrences of a word in a file, counted from its start, by lists.
+    fn in_lists(&self, unit: Unit, question: WordInPart, run: Run<'_>) -> Result<Option<Vec<u64>>> {
+        let Some(lists) = self.lists(unit, run)? else {
             return Ok(None);
         };
-        let range = self.lengths_in(unit)?.file_range(file);
+        let lengths = match unit {
+            Unit::Bytes => self.lengths()?,
+            Unit::Words => self.word_lengths()?,
+        };
+        let range = lengths.file_range(question.file);
         let start = range.start;
-        let mut found = match self.number_of(word)? {
-            Some(number) => places.places(number, range),
+        let mut found = match self.number_of(question.word)? {
+            Some(number) => lists.places(number, range),
             None => Vec::new(),
         };
-        for place in &mut found {
-            *place -= start;
+        for occurrence in &mut found {
+            *occurrence -= start;
         }
         Ok(Some(found))
     }
 
-    /// Lengths of the grammar that has its places counted so.
-    fn lengths_in(&self, unit: Unit) -> Result<&Lengths> {
-        match unit {
-            Unit::Bytes => self.lengths(),
-            Unit::Words => self.word_lengths(),
-        }
+    /// Offsets of a word, counted from the start of the segment.
+    fn offsets_by_parents(&self, word: WordTerminals) -> Result<Vec<u64>> {
+        let begin = Instant::now();
+        let view = self.view()?;
+        let range = 0..view.root.len();
+        let tokens = self.bytes()? / BYTES_A_TOKEN;
+        let structures = self.structures(view, range.clone(), tokens)?;
+        let offsets = locate(structures, word, range, tokens);
+        self.budgets.places[Unit::Bytes as usize].add_since(begin);
+        Ok(offsets)
     }
 
-    /// The offsets of a word in each file that has it, files ascending.
-    pub(crate) fn locate(
-        &self,
-        word: WordTerminals,
-        stop: &AtomicBool,
-    ) -> Result<Vec<(u32, Vec<u64>)>> {
-        if word.first == word.end {
-            return Ok(Vec::new());
-        }
+    /// Offsets in a file.
+    fn file_offsets_by_parents(&self, question: WordInPart) -> Result<Vec<u64>> {
+        let WordInPart { file, word } = question;
         let view = self.view()?;
-        let offsets = match self.places(Unit::Bytes, stop)? {
-            Some(places) => places.places(self.word_of()?[word.first as usize], 0..u64::MAX),
-            None => {
-                let begin = Instant::now();
-                let range = 0..view.root.len();
-                let tokens = self.bytes()? / BYTES_A_TOKEN;
-                let structures = self.structures(view, range.clone(), tokens)?;
-                let offsets = locate(structures, word, range, tokens);
-                self.budgets.places[Unit::Bytes as usize].add_since(begin);
-                offsets
-            }
+        let tokens = self.about_tokens(view, file)?;
+        let begin = Instant::now();
+        let structures = self.structures(view, view.root_range(file), tokens)?;
+        let offsets = locate_in_file(structures, word, file, tokens);
+        self.budgets.places[Unit::Bytes as usize].add_since(begin);
+        Ok(offsets)
+    }
+
+    /// Positions in a file.
+    fn positions_by_parents(&self, question: WordInPart) -> Result<Vec<u64>> {
+        let Some(number) = self.number_of(question.word)? else {
+            return Ok(Vec::new());
         };
+        let structures = Structures {
+            view: self.word_grammar()?.view(),
+            lengths: self.word_lengths()?,
+            signatures: &self.pin::<WordSignatures>()?.0,
+            parents: Some(&self.word_uses()?.parents),
+        };
+        let terminals = WordTerminals {
+            first: number,
+            spaced: number + 1,
+            end: number + 1,
+        };
+        let words = self.files()?[question.file as usize].words;
+        let begin = Instant::now();
+        let positions = locate_in_file(structures, terminals, question.file, words);
+        self.budgets.places[Unit::Words as usize].add_since(begin);
+        Ok(positions)
+    }
+
+    /// Offsets in the segment as those in each of its files.
+    fn by_file(&self, offsets: Vec<u64>) -> Result<Vec<(u32, Vec<u64>)>> {
         let starts = &self.lengths()?.file_starts;
         let mut rest = &offsets[..];
         let mut files = Vec::new();
@@ -157,66 +325,43 @@ impl SegmentView {
     }
 
     /// The offsets of a word in a file.
-    pub(crate) fn locate_in_file(
-        &self,
-        file: u32,
-        word: WordTerminals,
-        stop: &AtomicBool,
-    ) -> Result<Vec<u64>> {
-        if word.first == word.end {
-            return Ok(Vec::new());
+    fn search_in_file(&self, question: WordInPart, run: Run<'_>) -> Result<Vec<u64>> {
+        match question.word.first == question.word.end {
+            true => Ok(Vec::new()),
+            false => answer::<FileSearch>(&question, self, run),
         }
-        if let Some(offsets) = self.kept_in_file(Unit::Bytes, file, word, stop)? {
-            return Ok(offsets);
-        }
-        if let Some(offsets) =
-            self.ask_alone(file, StructureKind::Grammar, |alone| alone.locate(word))?
-        {
-            return Ok(offsets);
-        }
-        let view = self.view()?;
-        let tokens = self.about_tokens(view, file)?;
-        let begin = Instant::now();
-        let structures = self.structures(view, view.root_range(file), tokens)?;
-        let offsets = locate_in_file(structures, word, file, tokens);
-        self.budgets.places[Unit::Bytes as usize].add_since(begin);
-        Ok(offsets)
     }
 
-    /// The positions, counted in words, of a word in a file.
-    pub(crate) fn positions_in_file(
+    /// Where each word occurs in its file; files ascend.
+    pub(super) fn search_on(
         &self,
-        file: u32,
-        word: WordTerminals,
-        stop: &AtomicBool,
-    ) -> Result<Vec<u64>> {
-        let Some(number) = self.number_of(word)? else {
-            return Ok(Vec::new());
+        device: &OnDevice<'_>,
+        queries: &[WordQuery],
+    ) -> Result<Vec<FoundPart<SearchResults>>> {
+        let of_file = |query: &WordQuery| query.file;
+        let ask = |gpu: &Gpu, on: &DeviceStructures, queries: &[WordQuery]| {
+            let uploaded = DeviceQueries::upload(gpu, queries)?;
+            let found = SearchResults::download(gpu, &on.search(gpu, &uploaded)?)?;
+            Ok(FoundPart::of_batch(found, queries.len()))
         };
-        if let Some(positions) = self.kept_in_file(Unit::Words, file, word, stop)? {
-            return Ok(positions);
+        let add = |offsets: &mut FoundPart<SearchResults>, more: FoundPart<_>, first| {
+            offsets.extend(more.items().iter().map(|offset| first + offset));
+        };
+        self.look_up_on(device, queries, of_file, in_file, ask, add)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn build_lists(&self) -> Result<()> {
+        self.pin::<Offsets>()?;
+        self.pin::<Positions>().map(drop)
+    }
+
+    /// Whether there are occurrence lists. Text that has too many occurrences has none.
+    fn has_lists(&self, unit: Unit) -> bool {
+        match unit {
+            Unit::Bytes => (self.pinned::<Offsets>()).is_some_and(|lists| lists.0.is_some()),
+            Unit::Words => (self.pinned::<Positions>()).is_some_and(|lists| lists.0.is_some()),
         }
-        let grammar = StructureKind::WordGrammar;
-        if let Some(positions) = self.ask_alone(file, grammar, |alone| alone.positions(word))? {
-            return Ok(positions);
-        }
-        let view = self.word_grammar()?.view();
-        let structures = Structures {
-            view,
-            lengths: self.word_lengths()?,
-            signatures: &self.pin::<WordSignatures>()?.0,
-            parents: Some(&self.word_uses()?.parents),
-        };
-        let terminals = WordTerminals {
-            first: number,
-            spaced: number + 1,
-            end: number + 1,
-        };
-        let words = self.files()?[file as usize].words;
-        let begin = Instant::now();
-        let positions = locate_in_file(structures, terminals, file, words);
-        self.budgets.places[Unit::Words as usize].add_since(begin);
-        Ok(positions)
     }
 
     /// The offset of the word's own first byte of word number `position`, which the file has.
@@ -282,7 +427,11 @@ impl SegmentView {
             return Ok(Some(parents));
         }
         let symbols = (view.symbols.len() + view.root.len()) as u64;
-        let (budget, price) = (&self.budgets.parents, symbols * PARENTS_SYMBOL_COST);
+        // Below 2^36.
+        let (budget, price) = (
+            &self.budgets.parents,
+            (symbols as f64 * PARENTS_BUILD_COST) as u64,
+        );
         let cost = cost_without_parents(view, positions, tokens);
         budget.add(cost.min(price));
         let never = AtomicBool::new(false);
@@ -302,7 +451,375 @@ impl SegmentView {
 
 impl LiveSegment {
     /// Whether the bytes where words begin are told without building anything first.
-    pub(crate) fn can_tell_offsets_now(&self) -> bool {
+    fn can_tell_offsets_now(&self) -> bool {
         self.has(StructureKind::TokenWords) && self.has(StructureKind::Lengths)
+    }
+}
+
+impl StoredView {
+    /// The stored files that have a word, each with its offsets.
+    fn search(&self, word: &[u8], run: Run<'_>) -> Result<Vec<FileOffsets>> {
+        let found: Vec<Vec<(u32, Vec<u64>)>> = (self.segments().par_iter())
+            .map(|segment| {
+                let segment = SegmentView::of(segment);
+                let word = segment.find_word(word)?;
+                match word.first == word.end {
+                    true => Ok(Vec::new()),
+                    false => answer::<SegmentSearch>(&word, &segment, run),
+                }
+            })
+            .collect::<Result<_>>()?;
+        let mut parts: Vec<(usize, u64, Vec<u64>)> = Vec::new();
+        for (segment, files) in (0..).zip(found) {
+            for (number, offsets) in files {
+                let file = self.index.file_of(segment, number);
+                let mut same = self.index.parts(file).iter();
+                let part = same.find(|part| (part.segment, part.file) == (segment, number));
+                let part = part.expect("a file has the parts that belong to it");
+                parts.push((file, part.first_byte, offsets));
+            }
+        }
+        parts.sort_unstable_by_key(|&(file, first_byte, _)| (file, first_byte));
+        let mut files: Vec<FileOffsets> = Vec::with_capacity(parts.len());
+        for (file, first_byte, found) in parts {
+            match files.last_mut() {
+                Some((last, offsets)) if *last == file => append(offsets, found, first_byte),
+                _ => {
+                    let mut offsets = Vec::new();
+                    append(&mut offsets, found, first_byte);
+                    files.push((file, offsets));
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Where a word stands in a stored file: offsets of its first bytes, ascending.
+    fn search_in(&self, file: usize, word: &[u8], run: Run<'_>) -> Result<Vec<u64>> {
+        let mut offsets = Vec::new();
+        for part in self.index.parts(file) {
+            let segment = self.segment(part);
+            let word = segment.find_word(word)?;
+            let question = WordInPart {
+                file: part.file,
+                word,
+            };
+            append(
+                &mut offsets,
+                segment.search_in_file(question, run)?,
+                part.first_byte,
+            );
+        }
+        Ok(offsets)
+    }
+
+    /// Where a word stands in a stored file, counted in words; ascending.
+    fn positions_of(&self, file: usize, word: u32, run: Run<'_>) -> Result<Vec<u64>> {
+        let (mut positions, mut before) = (Vec::new(), 0);
+        for part in self.index.parts(file) {
+            let segment = self.segment(part);
+            let word = segment.find_word(self.known_vocabulary().word(word))?;
+            if word.first < word.end {
+                let question = WordInPart {
+                    file: part.file,
+                    word,
+                };
+                let found = answer::<FilePositions>(&question, &segment, run)?.into_iter();
+                positions.extend(found.map(|position| before + position));
+            }
+            before += segment.files()?[part.file as usize].words;
+        }
+        Ok(positions)
+    }
+
+    /// For each stored file and word the offsets.
+    fn search_each(&self, questions: &[(usize, &[u8])], run: Run<'_>) -> Result<Vec<Vec<u64>>> {
+        let found = self.search_lookups(&self.look_up(questions)?, questions.len(), run)?;
+        Ok(found.into_each(|offsets, first, more| {
+            offsets.extend(more.iter().map(|offset| first + offset));
+        }))
+    }
+
+    /// The offsets of so many questions that were looked up, each part from its first byte.
+    ///
+    /// # Errors
+    /// If a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn search_lookups(
+        &self,
+        lookups: &[Lookup],
+        questions: usize,
+        run: Run<'_>,
+    ) -> Result<Found<SearchResults>> {
+        let found = match self.on_devices(lookups, run, SegmentView::search_on)? {
+            Some(found) => found,
+            None => {
+                let segments = self.prepare(lookups, SegmentView::prepare_offsets)?;
+                (lookups.par_iter())
+                    .map(|lookup| {
+                        check(run.stop)?;
+                        let segment = segments.of(&lookup.part);
+                        let offsets = segment.search_in_file(lookup.in_part(), run)?;
+                        Ok((lookup, FoundPart::Own(offsets)))
+                    })
+                    .collect::<Result<_>>()?
+            }
+        };
+        let key = |lookup: &Lookup| (lookup.question, lookup.part.first_byte);
+        let found = found.into_iter().map(|(lookup, part)| (key(lookup), part));
+        Ok(Found::new(questions, found.collect()))
+    }
+
+    /// The offset of the own first byte of a word, told by its number in its stored file.
+    fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
+        let mut before = 0;
+        for part in self.index.parts(file as usize) {
+            let segment = self.segment(part);
+            let words = segment.files()?[part.file as usize].words;
+            if position < before + words {
+                let offset = segment.offset_of_word(part.file, position - before)?;
+                return Ok(part.first_byte + offset);
+            }
+            before += words;
+        }
+        Err(no_such_word(&self.files()[file as usize].name, position))
+    }
+
+    /// How many words of a stored file begin before a byte of it.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn words_before(&self, file: usize, offset: u64) -> Result<u64> {
+        let mut words = 0;
+        for part in self.index.parts(file) {
+            let segment = self.segment(part);
+            if offset < part.first_byte + part.bytes {
+                return Ok(words + segment.words_before(part.file, offset - part.first_byte)?);
+            }
+            words += segment.files()?[part.file as usize].words;
+        }
+        Ok(words)
+    }
+
+    /// Lets each segment build occurrence lists.
+    #[cfg(test)]
+    pub(crate) fn build_lists(&self) -> Result<()> {
+        (self.segments().iter()).try_for_each(|segment| SegmentView::of(segment).build_lists())
+    }
+}
+
+fn no_such_word(file: &str, position: u64) -> Error {
+    Error::Invalid {
+        subject: file.to_owned(),
+        reason: format!("it has no word number {position}"),
+    }
+}
+
+/// Appends offsets that count from `first_byte`.
+fn append(offsets: &mut Vec<u64>, found: Vec<u64>, first_byte: u64) {
+    if offsets.is_empty() && first_byte == 0 {
+        *offsets = found;
+    } else {
+        offsets.extend(found.into_iter().map(|offset| first_byte + offset));
+    }
+}
+
+impl CorpusView {
+    /// How so many words would be searched in each of some files, where they have about so many occurrences together; by words
+    /// too, if positions are asked for.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_search(
+        &self,
+        words: u64,
+        files: &[u32],
+        occurrences: u64,
+        asks_position: bool,
+    ) -> Result<SpreadPlan<'_>> {
+        let questions = || {
+            let (partitions, word) = (self.partitions_of(files).into_iter(), ANY_WORD);
+            partitions
+                .map(move |(index, count, file)| (index, count * words, WordInPart { file, word }))
+        };
+        let mut plan = (self.stored()).plan_questions::<FileSearch>(questions(), None)?;
+        if asks_position {
+            let positions = (self.stored()).plan_questions::<FilePositions>(questions(), None)?;
+            plan = positions.plus(plan.cost());
+        }
+        let occurrence_cost = match plan.is_all_by(PathName::OccurrenceLists) {
+            true => LISTS_OCCURRENCE_COST,
+            false => OCCURRENCE_COST,
+        };
+        Ok(plan.plus(occurrences as f64 * occurrence_cost))
+    }
+
+    /// The files that have a word, each with its offsets.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn search(&self, word: &[u8], run: Run<'_>) -> Result<Vec<FileOffsets>> {
+        let stored = self.stored().search(word, run)?;
+        let Some(pending) = self.pending() else {
+            return Ok(stored);
+        };
+        // Edited files are looked through below.
+        let is_plain = |file: usize| pending.edit(file).is_none();
+        let plain = stored.into_iter().filter_map(|(stored, offsets)| {
+            // Files are numbered by u32.
+            let file = pending.file_now(stored as u32)? as usize;
+            is_plain(file).then_some((file, offsets))
+        });
+        let mut found: Vec<FileOffsets> = plain.collect();
+        let edited: Vec<FileOffsets> = (pending.edits.par_iter())
+            .map(|edit| {
+                let file = edit.file as usize;
+                Ok((file, self.search_in(file, word, run)?))
+            })
+            .collect::<Result<_>>()?;
+        let edited = edited.into_iter();
+        found.extend(edited.filter(|(_, offsets)| !offsets.is_empty()));
+        found.sort_unstable_by_key(|&(file, _)| file);
+        Ok(found)
+    }
+
+    /// For each word the files that have it, each with its offsets.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn search_words<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<Vec<FileOffsets>>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        // Pinned until all are found.
+        let segments: Vec<SegmentView> = self.segments().iter().map(SegmentView::of).collect();
+        segments.iter().try_for_each(SegmentView::prepare_offsets)?;
+        let words = words.par_iter();
+        words.map(|word| self.search(word.as_ref(), run)).collect()
+    }
+
+    /// Where a word stands in a file: offsets of its first bytes, ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn search_in(&self, file: usize, word: &[u8], run: Run<'_>) -> Result<Vec<u64>> {
+        let (stored, edit) = self.resolve(file);
+        let offsets = match stored {
+            None => Vec::new(),
+            Some(stored) => self.stored().search_in(stored, word, run)?,
+        };
+        Ok(match edit {
+            None => offsets,
+            Some(edit) => edit.text.moved_offsets(word, offsets),
+        })
+    }
+
+    /// For each file and word the offsets.
+    ///
+    /// # Errors
+    /// If there is no such file, a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn search_many<F, W>(
+        &self,
+        questions: &[(F, W)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u64>>>
+    where
+        F: AsRef<str> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let questions = self.find_files(questions)?;
+        if self.pending().is_none() {
+            return self.stored().search_each(&questions, run);
+        }
+        let of_stored = |&(file, word): &(usize, _)| Some((self.resolve(file).0?, word));
+        let asked: Vec<(usize, &[u8])> = questions.iter().filter_map(of_stored).collect();
+        let mut found = self.stored().search_each(&asked, run)?.into_iter();
+        let offsets = questions.into_iter().map(|(file, word)| {
+            let (stored, edit) = self.resolve(file);
+            let offsets = match stored {
+                None => Vec::new(),
+                Some(_) => found.next().expect("each stored file was asked"),
+            };
+            match edit {
+                None => offsets,
+                Some(edit) => edit.text.moved_offsets(word, offsets),
+            }
+        });
+        Ok(offsets.collect())
+    }
+
+    /// Where a word, told by its number, stands in a file: offsets of its first bytes, ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn offsets_of(&self, file: usize, word: u32, run: Run<'_>) -> Result<Vec<u64>> {
+        self.search_in(file, self.word(word), run)
+    }
+
+    /// Where a word, told by its number, stands in a file, counted in words; ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn positions_of(&self, file: usize, word: u32, run: Run<'_>) -> Result<Vec<u64>> {
+        let Some(pending) = self.pending() else {
+            return self.stored().positions_of(file, word, run);
+        };
+        let stored = match (pending.stored_file(file), pending.numbering.source(word)) {
+            (Some(stored), WordSource::Stored(word)) => {
+                self.stored().positions_of(stored, word, run)?
+            }
+            _ => Vec::new(),
+        };
+        Ok(match pending.edit(file) {
+            None => stored,
+            Some(edit) => (edit.text).moved_positions(pending.numbering.met(word), stored),
+        })
+    }
+
+    /// The offset of the own first byte of a word, told by its number in its file.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the file has no such word.
+    pub(crate) fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
+        let (stored, edit) = self.resolve(file as usize);
+        // A file's place is a u32.
+        let of_stored = |position| match stored {
+            Some(stored) => self.stored().offset_of_word(stored as u32, position),
+            None => Err(no_such_word(&self.files()[file as usize].name, position)),
+        };
+        let Some(edit) = edit else {
+            return of_stored(position);
+        };
+        let regions = edit.regions();
+        let next = regions
+            .regions
+            .partition_point(|region| region.words.end <= position);
+        if let Some(region) = regions.regions.get(next)
+            && region.words.contains(&position)
+        {
+            // Within the words of a region, which lie in memory.
+            let word = region.text.words[(position - region.words.start) as usize];
+            return Ok(region.bytes.start + u64::from(word.offset));
+        }
+        if position >= regions.word_count {
+            return Err(no_such_word(&self.files()[file as usize].name, position));
+        }
+        let before = match next.checked_sub(1) {
+            None => position,
+            Some(last) => {
+                let last = &regions.regions[last];
+                position - last.words.end + last.stored_words.end
+            }
+        };
+        Ok(regions.moved_byte(of_stored(before)?, next))
+    }
+
+    /// Whether occurrence lists of words in a file are there.
+    pub(crate) fn has_lists(&self, file: usize, unit: Unit) -> bool {
+        self.holds_for_parts(file, |segment| SegmentView::of(segment).has_lists(unit))
+    }
+
+    /// Whether the bytes where words of a file begin are told without building anything first.
+    pub(crate) fn can_tell_offsets_now(&self, file: usize) -> bool {
+        self.holds_for_parts(file, |segment| segment.can_tell_offsets_now())
     }
 }

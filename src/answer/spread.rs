@@ -1,50 +1,239 @@
-//! Segments on GPUs: which device answers for which segment, and what it is given meanwhile.
+//! Partitions shared out among devices and the CPU: where each is answered, what that is estimated to take, and the work itself.
 //!
 //! Invariant: a device gives what the CPU gives, checked against the file table in the same way. With `device = 'auto'` a
 //! failure of a device is counted and the CPU answers; else it is the error.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-#[cfg(test)]
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use rayon::prelude::*;
 use zipfdb_kernels::GrammarView;
-use zipfdb_kernels::gpu::{Extract, ExtractedBytes, WordQuery};
 
-use super::stored_view::{Lookup, StoredView};
-use crate::answer::cost::{Size, Task};
-use crate::answer::found::Found;
-use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence, Run};
+use super::cost::{
+    BATCH_LOOKUP_COST, DEVICE_BUILD_COST, DEVICE_LOOKUP_COST, DEVICE_START_COST, DEVICE_WORDS_COST,
+    Size,
+};
+use super::path::{CPU, PartitionOperation, PathName, Run, about, answer, choose};
+use super::stored_view::StoredView;
+use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence};
 use crate::runtime::interrupt;
-use crate::segment::{LiveSegment, NgramStructure, SegmentView, Unit};
+use crate::segment::SegmentView;
 use crate::{Error, Result};
+
+/// An operation that devices do too.
+pub(crate) trait DeviceOperation: PartitionOperation {
+    /// Nanoseconds that a device works on a partition once it has the words of that; infinite if the CPU makes the answer
+    /// anyway.
+    fn device_work(size: Size) -> f64;
+
+    /// As a path of the CPU.
+    fn run_on(
+        question: &Self::Question<'_>,
+        segment: &SegmentView,
+        device: &OnDevice<'_>,
+    ) -> Result<Self::Answer>;
+}
+
+/// Where and how one partition is answered.
+struct Choice<'a> {
+    path: PathName,
+    /// Nanoseconds for what has to be decoded and built first, wherever it is answered.
+    missing: f64,
+    /// Nanoseconds for the rest on the CPU.
+    work: f64,
+    /// The device that takes it instead, and what the rest is estimated to take there.
+    device: Option<(&'a Device, f64)>,
+}
+
+/// Where and how all partitions are answered.
+pub(crate) struct SpreadPlan<'a> {
+    choices: Vec<Choice<'a>>,
+    /// What a device would take for all, if devices were looked at and none takes a partition.
+    refused: Option<(&'a Device, f64)>,
+    /// Nanoseconds for what is found.
+    more: f64,
+}
+
+impl<'a> SpreadPlan<'a> {
+    /// The same with so many nanoseconds more.
+    pub(crate) fn plus(mut self, cost: f64) -> SpreadPlan<'a> {
+        self.more += cost;
+        self
+    }
+
+    /// What all partitions together are estimated to take, one after the other, in nanoseconds.
+    pub(crate) fn cost(&self) -> f64 {
+        self.choices.iter().map(Choice::cost).sum::<f64>() + self.more
+    }
+
+    /// The paths, and if there are several, in how many partitions each.
+    pub(crate) fn paths(&self) -> String {
+        let mut paths: BTreeMap<PathName, usize> = BTreeMap::new();
+        for choice in &self.choices {
+            *paths.entry(choice.path).or_default() += 1;
+        }
+        let all = self.choices.len();
+        let paths = paths.iter().map(|(path, &count)| match count == all {
+            true => path.name().to_owned(),
+            false => format!("{} in {count} of {all} segments", path.name()),
+        });
+        paths.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether there are partitions, and all are answered by one path.
+    pub(crate) fn is_all_by(&self, path: PathName) -> bool {
+        !self.choices.is_empty() && self.choices.iter().all(|choice| choice.path == path)
+    }
+
+    /// Where, as EXPLAIN shows it.
+    pub(crate) fn device_line(&self) -> String {
+        let on_cpu: f64 = self.choices.iter().map(Choice::cpu_cost).sum();
+        let devices = self.choices.iter().filter_map(|choice| choice.device);
+        let mut names: Vec<&str> = devices.map(|(device, _)| device.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            return match self.refused {
+                Some((device, cost)) if cost.is_finite() => {
+                    let (here, there) = (about(on_cpu), about(cost));
+                    format!("device: {CPU} ({here}); not {} ({there})", device.name())
+                }
+                _ => format!("device: {CPU}"),
+            };
+        }
+        if self.choices.iter().any(|choice| choice.device.is_none()) {
+            names.push(CPU);
+        }
+        let (names, there, here) = (names.join(", "), about(self.cost()), about(on_cpu));
+        format!("device: {names} ({there}); not {CPU} ({here})")
+    }
+}
+
+impl Choice<'_> {
+    fn cost(&self) -> f64 {
+        match self.device {
+            // The CPU makes what a device has no estimate for.
+            Some((_, cost)) if cost.is_finite() => self.missing + cost,
+            _ => self.cpu_cost(),
+        }
+    }
+
+    fn cpu_cost(&self) -> f64 {
+        self.missing + self.work
+    }
+}
 
 /// For each segment the device that answers; none for the CPU.
 type Places<'a> = Vec<Option<&'a Device>>;
 
-/// What the CPU is called where devices are named.
-const CPU: &str = "cpu";
-
-impl Task {
-    /// What a device needs for it.
-    fn kind(self) -> Kind {
-        match self {
-            Task::Lookups(_) => Kind::Lookups,
-            _ => Kind::Words,
-        }
-    }
-}
-
 impl StoredView {
-    /// Decides where some work is done for each segment: devices get the largest first, each as much as the others.
-    fn places(&self, task: Task) -> Places<'_> {
-        let threads = self.devices().threads();
-        let costs = (self.segments.iter()).map(|segment| segment.cpu_cost(task, threads));
-        let costs: Vec<f64> = costs.collect();
+    /// How so many questions to each of some segments, by their places, would be answered on the CPU.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_questions<'q, O: PartitionOperation>(
+        &self,
+        questions: impl Iterator<Item = (usize, u64, O::Question<'q>)>,
+        forced: Option<PathName>,
+    ) -> Result<SpreadPlan<'_>> {
+        let choices = questions.map(|(index, count, question)| {
+            let chosen = choose::<O>(&question, &self.segment_at(index), forced)?;
+            Ok(Choice {
+                path: chosen.path.name,
+                missing: chosen.missing,
+                work: chosen.work * count as f64,
+                device: None,
+            })
+        });
+        Ok(SpreadPlan {
+            choices: choices.collect::<Result<_>>()?,
+            refused: None,
+            more: 0.0,
+        })
+    }
+
+    /// How an operation would be answered by all segments on the CPU.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_on_cpu<O: PartitionOperation>(
+        &self,
+        question: &O::Question<'_>,
+        forced: Option<PathName>,
+    ) -> Result<SpreadPlan<'_>> {
+        let all = 0..self.segments.len();
+        let questions = all.map(|index| (index, 1, question.clone()));
+        self.plan_questions::<O>(questions, forced)
+    }
+
+    /// How an operation would be answered: by the cheapest path of each segment, or by devices where they are cheaper.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan<O: DeviceOperation>(
+        &self,
+        question: &O::Question<'_>,
+        forced: Option<PathName>,
+    ) -> Result<SpreadPlan<'_>> {
+        let mut plan = self.plan_on_cpu::<O>(question, forced)?;
+        if forced.is_some_and(|path| path != PathName::Device) {
+            return Ok(plan);
+        }
+        let costs: Vec<f64> = plan.choices.iter().map(|choice| choice.work).collect();
+        let device_cost = |index: usize, device: &Device| {
+            self.device_cost(index, device, Kind::Words, O::device_work)
+        };
+        // An answer that costs nothing is there.
+        let is_there = |index: usize| plan.choices[index].cpu_cost() == 0.0;
+        let places = self.places(Kind::Words, &costs, is_there, device_cost);
+        if places.iter().all(Option::is_none)
+            && let Candidates::Maybe(devices) = self.devices().candidates(costs.iter().sum())
+        {
+            let choices = plan.choices.iter().enumerate();
+            plan.refused = devices.first().map(|device| {
+                let costs =
+                    choices.map(|(index, choice)| choice.missing + device_cost(index, device));
+                (&***device, costs.sum())
+            });
+        }
+        for (index, (choice, place)) in plan.choices.iter_mut().zip(places).enumerate() {
+            choice.device = place.map(|device| (device, device_cost(index, device)));
+            if place.is_some() {
+                choice.path = PathName::Device;
+            }
+        }
+        Ok(plan)
+    }
+
+    /// What a device takes for a segment, with what it has to be given; the host has made that.
+    fn device_cost(
+        &self,
+        index: usize,
+        device: &Device,
+        kind: Kind,
+        work: impl Fn(Size) -> f64,
+    ) -> f64 {
+        let segment = &self.segments[index];
+        let size = segment.extent();
+        let given = match kind {
+            _ if device.holds(segment.residence(), kind) => 0.0,
+            Kind::Words => DEVICE_WORDS_COST,
+            Kind::Lookups => DEVICE_BUILD_COST,
+        };
+        DEVICE_START_COST + size.symbols as f64 * given + work(size)
+    }
+
+    /// Decides which device takes each segment, whose costs on the CPU are given: devices get the largest first, each as much
+    /// as the others. What is there stays.
+    fn places(
+        &self,
+        kind: Kind,
+        cpu_costs: &[f64],
+        is_there: impl Fn(usize) -> bool,
+        device_cost: impl Fn(usize, &Device) -> f64,
+    ) -> Places<'_> {
         let mut places: Places<'_> = vec![None; self.segments.len()];
-        let (devices, is_forced) = match self.devices().candidates(costs.iter().sum()) {
+        let (devices, is_forced) = match self.devices().candidates(cpu_costs.iter().sum()) {
             Candidates::None => return places,
             Candidates::Maybe(devices) => (devices, false),
             Candidates::Only(devices) => (devices, true),
@@ -54,16 +243,16 @@ impl StoredView {
         let mut loads = vec![0u64; devices.len()];
         for index in order {
             let segment = &self.segments[index];
-            if segment.has_answer(task) {
+            if is_there(index) {
                 continue;
             }
             // A device that holds the segment keeps it; else the one with the least to do takes it.
-            let holds = |&place: &usize| devices[place].holds(segment.residence(), task.kind());
+            let holds = |&place: &usize| devices[place].holds(segment.residence(), kind);
             let least = || (0..devices.len()).min_by_key(|&place| loads[place]);
             let Some(place) = (0..devices.len()).find(holds).or_else(least) else {
                 continue;
             };
-            if is_forced || segment.device_cost(task, devices[place]) < costs[index] {
+            if is_forced || device_cost(index, devices[place]) < cpu_costs[index] {
                 loads[place] += segment.size().0;
                 places[index] = Some(&**devices[place]);
             }
@@ -71,163 +260,80 @@ impl StoredView {
         places
     }
 
-    /// Where some work will be done, as EXPLAIN shows it.
-    pub(crate) fn describe_places(&self, task: Option<Task>) -> String {
-        let Some(task) = task else {
-            return format!("device: {CPU}");
+    /// Which devices answer so many look-ups at once; none if the CPU is to.
+    pub(super) fn lookup_places(&self, count: u64) -> Option<LookupPlaces<'_>> {
+        let threads = self.devices().threads().max(1);
+        let on_cpu = lookups_cost(count, threads);
+        let costs = vec![on_cpu; self.segments.len()];
+        let work = |_| count as f64 * DEVICE_LOOKUP_COST;
+        let cost =
+            |index: usize, device: &Device| self.device_cost(index, device, Kind::Lookups, work);
+        let places = self.places(Kind::Lookups, &costs, |_| false, &cost);
+        let is_all = !places.is_empty() && places.iter().all(Option::is_some);
+        let cost_of = |(index, place): (usize, &Option<&Device>)| {
+            place.map_or(on_cpu, |device| cost(index, device))
         };
-        let (places, threads) = (self.places(task), self.devices().threads());
-        let time = |cost: f64| format!("about {:.0?}", Duration::from_nanos(cost as u64));
-        let on_cpu: f64 = self
-            .segments
-            .iter()
-            .map(|segment| segment.cpu_cost(task, threads))
-            .sum();
-        let mut names: Vec<&str> = places
-            .iter()
-            .flatten()
-            .map(|device| device.name())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        if names.is_empty() {
-            let Candidates::Maybe(devices) = self.devices().candidates(on_cpu) else {
-                return format!("device: {CPU}");
-            };
-            let segments = self.segments.iter();
-            let costs = devices.first().map(|device| {
-                let costs = segments.map(|segment| segment.device_cost(task, device));
-                (device.name(), costs.sum::<f64>())
-            });
-            return match costs {
-                Some((name, cost)) if cost.is_finite() => {
-                    let (here, there) = (time(on_cpu), time(cost));
-                    format!("device: {CPU} ({here}); not {name} ({there})")
-                }
-                _ => format!("device: {CPU}"),
-            };
-        }
-        if places.iter().any(Option::is_none) {
-            names.push(CPU);
-        }
-        let costs = places
-            .iter()
-            .zip(&self.segments)
-            .map(|(place, segment)| match place {
-                None => segment.cpu_cost(task, threads),
-                // The grammar is what the CPU makes too, so there is no estimate without it.
-                Some(device) => match segment.device_cost(task, device) {
-                    cost if cost.is_finite() => cost,
-                    _ => segment.cpu_cost(task, threads),
-                },
-            });
-        let there = costs.sum();
-        format!(
-            "device: {} ({}); not {CPU} ({})",
-            names.join(", "),
-            time(there),
-            time(on_cpu)
-        )
-    }
-
-    /// How words would be counted by file on the CPU, and if in several ways, in how many segments each.
-    pub(crate) fn describe_counts(&self) -> Option<String> {
-        let places = self.places(Task::FileCounts);
-        let here = (places.iter().zip(&self.segments)).filter(|(place, _)| place.is_none());
-        let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
-        for (_, segment) in here {
-            *sources.entry(segment.counts_source()).or_default() += 1;
-        }
-        let source = |(source, count): (&&str, &usize)| match sources.len() {
-            1 => (*source).to_owned(),
-            _ => format!("{source} in {count}"),
-        };
-        let parts: Vec<String> = sources.iter().map(source).collect();
-        (!parts.is_empty()).then(|| format!("counts: {}", parts.join(", ")))
-    }
-
-    /// Lets each segment keep something for n-grams.
-    #[cfg(test)]
-    pub(super) fn build_ngrams(&self, kind: NgramStructure) -> Result<()> {
-        (self.segments.iter()).try_for_each(|segment| {
-            SegmentView::of(segment).build_ngrams(kind, &AtomicBool::new(false))
+        is_all.then(|| LookupPlaces {
+            costs: places.iter().enumerate().map(cost_of).collect(),
+            places,
         })
     }
 
-    /// Whether all segments keep where words are.
-    pub(crate) fn keeps_places(&self, unit: Unit) -> bool {
-        let mut segments = self.segments.iter();
-        segments.all(|segment| SegmentView::of(segment).has_places(unit))
+    /// Whether devices answer so many look-ups at once.
+    pub(crate) fn takes_lookups(&self, count: u64) -> bool {
+        self.lookup_places(count).is_some()
     }
 
-    /// Lets each segment keep where words are.
-    #[cfg(test)]
-    pub(crate) fn build_places(&self) -> Result<()> {
-        (self.segments.iter()).try_for_each(|segment| SegmentView::of(segment).build_places())
-    }
-
-    /// Where n-grams would come from on the CPU, if that is not the grammar.
-    pub(crate) fn describe_ngrams(&self) -> Option<String> {
-        let mut sources: BTreeMap<NgramStructure, usize> = BTreeMap::new();
-        for source in self
-            .segments
-            .iter()
-            .filter_map(|segment| segment.ngram_structure())
-        {
-            *sources.entry(source).or_default() += 1;
-        }
-        let all = self.segments.len();
-        let source = |(source, &count): (&NgramStructure, &usize)| {
-            let name = source.name();
-            match count == all {
-                true => name.to_owned(),
-                false => format!("{name} in {count} of {all} segments"),
-            }
-        };
-        let parts: Vec<String> = sources.iter().map(source).collect();
-        (!parts.is_empty()).then(|| format!("n-grams: from {}", parts.join(", ")))
-    }
-
-    /// The segment at a place, to work with.
-    pub(super) fn segment_at(&self, index: usize) -> SegmentView {
-        SegmentView::of(&self.segments[index])
-    }
-
-    /// Has each segment answered; see [`StoredView::each`].
-    pub(super) fn each_segment<A: Send>(
+    /// Has each segment answer by its cheapest path, or on its device.
+    pub(super) fn each_segment<O: DeviceOperation>(
         &self,
-        task: Task,
+        question: &O::Question<'_>,
         run: Run<'_>,
-        on_cpu: impl Fn(&SegmentView) -> Result<A> + Sync,
-        on_device: impl Fn(&SegmentView, &OnDevice<'_>) -> Result<A> + Sync,
-    ) -> Result<Vec<A>> {
-        self.each(
-            task,
+    ) -> Result<Vec<O::Answer>> {
+        let answers = self.each_asked::<O>(question, |_| true, run)?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Has those segments answer that are asked, by their places.
+    pub(super) fn each_asked<O: DeviceOperation>(
+        &self,
+        question: &O::Question<'_>,
+        is_asked: impl Fn(usize) -> bool + Sync,
+        run: Run<'_>,
+    ) -> Result<Vec<Option<O::Answer>>> {
+        let plan = self.plan::<O>(question, run.forced)?;
+        let (places, costs): (Places<'_>, Vec<f64>) = (plan.choices.iter())
+            .map(|choice| (choice.device.map(|(device, _)| device), choice.cost()))
+            .unzip();
+        self.spread(
+            (Kind::Words, &places, &costs),
             run,
-            |_| true,
-            |index| on_cpu(&self.segment_at(index)),
-            |index, device| on_device(&self.segment_at(index), device),
+            &is_asked,
+            |index| match is_asked(index) {
+                true => answer::<O>(question, &self.segment_at(index), run).map(Some),
+                false => Ok(None),
+            },
+            |index, device| match is_asked(index) {
+                true => O::run_on(question, &self.segment_at(index), device).map(Some),
+                false => Ok(None),
+            },
         )
     }
 
     /// Has each segment answered by its place, on its device or on the CPU; devices work side by side. Those that nothing is
     /// asked of have an answer without work.
-    pub(super) fn each<A: Send>(
+    pub(super) fn spread<A: Send>(
         &self,
-        task: Task,
+        (kind, places, costs): (Kind, &[Option<&Device>], &[f64]),
         run: Run<'_>,
         is_asked: impl Fn(usize) -> bool + Sync,
         on_cpu: impl Fn(usize) -> Result<A> + Sync,
         on_device: impl Fn(usize, &OnDevice<'_>) -> Result<A> + Sync,
     ) -> Result<Vec<A>> {
-        let places = self.places(task);
         let count = self.segments.len();
         if places.iter().all(Option::is_none) {
-            return (0..count)
-                .map(|index| run.note(CPU, || on_cpu(index)))
-                .collect();
+            return (0..count).map(on_cpu).collect();
         }
-        let kind = task.kind();
         let mut lanes: Vec<(Option<&Device>, Vec<usize>)> = Vec::new();
         for (index, &place) in places.iter().enumerate() {
             let is_same = |lane: &&mut (Option<&Device>, Vec<usize>)| {
@@ -241,13 +347,14 @@ impl StoredView {
         let answer = |index: usize| {
             interrupt::check(run.stop)?;
             let Some(device) = places[index] else {
-                return run.note(CPU, || on_cpu(index));
+                return on_cpu(index);
             };
             self.segments[index].residence().enter(self.devices());
-            match run.note(device.name(), || on_device(index, &device.until(run.stop))) {
+            let work = || on_device(index, &device.until(run.stop));
+            match run.on_device(device.name(), costs[index], work) {
                 Err(error @ Error::Gpu(_)) if self.devices().falls_back() => {
                     device.count_failure(&error);
-                    run.note(CPU, || on_cpu(index))
+                    on_cpu(index)
                 }
                 result => result,
             }
@@ -324,147 +431,22 @@ impl StoredView {
     }
 }
 
-/// The answers of a segment to look-ups of a batch.
-type Ask<A> = fn(&SegmentView, &OnDevice<'_>, &[WordQuery]) -> Result<Vec<A>>;
+/// The devices that answer look-ups, one for each segment, and what they take.
+pub(super) struct LookupPlaces<'a> {
+    places: Places<'a>,
+    costs: Vec<f64>,
+}
 
-/// Bytes of extracts that a device makes at a time: this part of its memory,
-const EXTRACT_SHARE: u64 = 8;
-
-/// and at least and at most so many.
-const EXTRACT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
-
-impl StoredView {
-    /// Answers look-ups, sorted by segment, where devices do so for all segments; those of words that a segment does not
-    /// have are left out. None if the CPU is to answer.
-    pub(super) fn on_devices<'a, A: Send>(
-        &self,
-        lookups: &'a [Lookup],
-        run: Run<'_>,
-        ask: Ask<A>,
-    ) -> Result<Option<Vec<(&'a Lookup, A)>>> {
-        let task = Task::Lookups(lookups.len() as u64);
-        if !self.is_all_on_devices(task) {
-            return Ok(None);
-        }
-        let of_segment = |index: usize| -> Vec<&Lookup> {
-            let from = lookups.partition_point(|lookup| (lookup.part.segment as usize) < index);
-            let to = lookups.partition_point(|lookup| lookup.part.segment as usize <= index);
-            let known = lookups[from..to].iter();
-            known
-                .filter(|lookup| lookup.word.first < lookup.word.end)
-                .collect()
-        };
-        let asked: Vec<Vec<&Lookup>> = (0..self.segments.len()).map(of_segment).collect();
-        let found = self.each(
-            task,
-            run,
-            |index| !asked[index].is_empty(),
-            |_| Ok(None),
-            |index, device| {
-                let lookups = &asked[index];
-                if lookups.is_empty() {
-                    return Ok(Some(Vec::new()));
-                }
-                let queries = lookups.iter().map(|lookup| WordQuery {
-                    word: lookup.word,
-                    file: lookup.part.file,
-                });
-                let found = ask(
-                    &self.segment_at(index),
-                    device,
-                    &queries.collect::<Vec<_>>(),
-                )?;
-                Ok(Some(lookups.iter().copied().zip(found).collect::<Vec<_>>()))
-            },
-        )?;
-        // One that failed has the CPU answer all.
-        let found: Option<Vec<_>> = found.into_iter().collect();
-        Ok(found.map(|found| found.into_iter().flatten().collect()))
+impl LookupPlaces<'_> {
+    /// What [`StoredView::spread`] takes.
+    pub(super) fn spread(&self) -> (Kind, &[Option<&Device>], &[f64]) {
+        (Kind::Lookups, &self.places, &self.costs)
     }
+}
 
-    /// Extracts ranges of these files where devices do so for all segments; none if the CPU is to.
-    pub(super) fn extracts_on_devices(
-        &self,
-        ranges: &[(usize, u64, u64)],
-        run: Run<'_>,
-    ) -> Result<Option<Found<ExtractedBytes>>> {
-        let task = Task::Lookups(ranges.len() as u64);
-        if !self.is_all_on_devices(task) {
-            return Ok(None);
-        }
-        let devices = self.devices().all().iter();
-        let memory = devices.map(|device| device.memory_limit()).min();
-        let piece = (memory.unwrap_or(0) / EXTRACT_SHARE).clamp(EXTRACT_BYTES.0, EXTRACT_BYTES.1);
-        // For each segment what it has of each range, in pieces that a device makes at a time.
-        let mut asked: Vec<Vec<(usize, u64, Extract)>> = vec![Vec::new(); self.segments.len()];
-        if let [only] = &mut asked[..] {
-            only.reserve(ranges.len());
-        }
-        for (question, &(file, offset, length)) in ranges.iter().enumerate() {
-            let end = offset.saturating_add(length);
-            for part in self.index.parts(file) {
-                let to = end.min(part.first_byte + part.bytes);
-                let mut from = offset.max(part.first_byte);
-                while from < to {
-                    let length = piece.min(to - from);
-                    let extract = Extract {
-                        file: part.file,
-                        offset: from - part.first_byte,
-                        length,
-                    };
-                    asked[part.segment as usize].push((question, from, extract));
-                    from += length;
-                }
-            }
-        }
-        for asked in &mut asked {
-            asked.par_sort_unstable_by_key(|&(question, from, extract)| {
-                (extract.file, question, from)
-            });
-        }
-        let found = self.each(
-            task,
-            run,
-            |index| !asked[index].is_empty(),
-            |_| Ok(None),
-            |index, device| {
-                let mut found = Vec::with_capacity(asked[index].len());
-                let mut rest = &asked[index][..];
-                while !rest.is_empty() {
-                    let mut bytes = 0u64;
-                    let fits = |(_, _, extract): &&(usize, u64, Extract)| {
-                        bytes += extract.length;
-                        bytes <= piece
-                    };
-                    let count = rest.iter().take_while(fits).count().max(1);
-                    let (now, later) = rest.split_at(count);
-                    let queries: Vec<Extract> =
-                        now.iter().map(|&(_, _, extract)| extract).collect();
-                    let extracts = self.segment_at(index).extract_on(device, &queries)?;
-                    let places = now.iter().map(|&(question, from, _)| (question, from));
-                    found.extend(places.zip(extracts));
-                    rest = later;
-                }
-                Ok(Some(found))
-            },
-        )?;
-        let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else {
-            return Ok(None);
-        };
-        let found = found.into_iter().flatten().collect();
-        Ok(Some(Found::new(ranges.len(), found)))
-    }
-
-    /// Whether devices answer so many look-ups at once.
-    pub(crate) fn takes_lookups(&self, count: u64) -> bool {
-        self.is_all_on_devices(Task::Lookups(count))
-    }
-
-    /// Whether devices do some work for all segments, of which there are some.
-    fn is_all_on_devices(&self, task: Task) -> bool {
-        let places = self.places(task);
-        !places.is_empty() && places.iter().all(Option::is_some)
-    }
+/// What the CPU's threads take for so many look-ups of a batch, in nanoseconds.
+pub(crate) fn lookups_cost(count: u64, threads: usize) -> f64 {
+    count as f64 * BATCH_LOOKUP_COST / threads.max(1) as f64
 }
 
 impl SegmentView {
@@ -474,38 +456,6 @@ impl SegmentView {
             Kind::Words => Ok(self.word_grammar()?.view()),
             Kind::Lookups => self.view(),
         }
-    }
-}
-
-impl LiveSegment {
-    /// What is estimated with.
-    fn estimates(&self) -> Size {
-        let (symbols, tokens) = self.size();
-        // File tables are read when a corpus is opened; a damaged one is an error of that.
-        let files = self.files().unwrap_or_default();
-        Size {
-            symbols,
-            tokens,
-            words: files.iter().map(|file| file.words).sum(),
-            files: files.len() as u64,
-        }
-    }
-
-    fn cpu_cost(&self, task: Task, threads: usize) -> f64 {
-        match task {
-            _ if self.has_answer(task) => 0.0,
-            Task::Ngrams | Task::NgramFiles => match self.ngram_structure() {
-                Some(NgramStructure::Suffixes) => task.suffixes_cost(self.estimates(), threads),
-                Some(NgramStructure::Table) => task.table_cost(self.estimates(), threads),
-                None => task.cpu_cost(self.estimates(), threads),
-            },
-            _ => task.cpu_cost(self.estimates(), threads),
-        }
-    }
-
-    fn device_cost(&self, task: Task, device: &Device) -> f64 {
-        let is_resident = device.holds(self.residence(), task.kind());
-        task.device_cost(self.estimates(), is_resident)
     }
 }
 
@@ -521,8 +471,9 @@ mod tests {
     use super::super::device_parts::in_batches;
     use super::super::merge::rows;
     use super::super::ngram_packing::{NgramCountPart, NgramFilePart};
-    use crate::answer::cost::Task;
-    use crate::runtime::device::{Kind, Log, OnDevice, Run};
+    use super::super::path::{Run, RunLog, answer};
+    use super::super::word_counts::WordTotals;
+    use crate::runtime::device::{Kind, OnDevice};
     use crate::segment::SegmentView;
     use crate::{CopyOptions, Corpus, Database, Error};
 
@@ -553,10 +504,10 @@ mod tests {
         let (stored, never, log) = (
             snapshot.view().stored(),
             Arc::new(AtomicBool::new(false)),
-            Log::default(),
+            RunLog::default(),
         );
+        let segments = stored.segments().len();
         // So much work that any device is cheaper.
-        let task = Task::Lookups(1 << 40);
         let ask = || {
             let fails = |_: usize, _: &OnDevice<'_>| {
                 Err(Error::Gpu(GpuError::Limit {
@@ -565,9 +516,18 @@ mod tests {
                     limit: 1,
                 }))
             };
-            stored.each(task, log.until(&never), |_| true, |_| Ok("cpu"), fails)
+            let run = log.until(&never);
+            let on_cpu = |index: usize| {
+                answer::<WordTotals>(&(), &stored.segment_at(index), run).map(|_| "cpu")
+            };
+            let (places, costs) = (vec![None; segments], vec![0.0; segments]);
+            let taken = stored.lookup_places(1 << 40);
+            let places = (taken.as_ref())
+                .map_or((Kind::Lookups, &places[..], &costs[..]), |taken| {
+                    taken.spread()
+                });
+            stored.spread(places, run, |_| true, on_cpu, fails)
         };
-        let segments = stored.segments().len();
         assert!(segments > 2);
         assert_eq!(ask().unwrap(), vec!["cpu"; segments]);
         let devices = &database.inner().shared().runtime.devices;
@@ -595,10 +555,11 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
             stored.segment_at(index).ngrams_on(device, &2.into())
         };
-        let task = Task::Lookups(1 << 40);
-        let answer = stored.each(
-            task,
-            Run::until(&stop),
+        let places = stored.lookup_places(1 << 40).unwrap();
+        let run = Run::until(&stop);
+        let answer = stored.spread(
+            places.spread(),
+            run,
             |_| true,
             |_| Ok(Vec::new()),
             on_device,
@@ -626,9 +587,10 @@ mod tests {
         let used = (0..devices.len()).filter(|&device| held(device) > 0);
         assert_eq!(used.count() as u64, all.min(devices.len() as u64));
         let stored = snapshot.view().stored();
-        let places = stored.places(Task::Ngrams);
-        for (place, segment) in places.iter().zip(stored.segments()) {
-            assert!(place.unwrap().holds(segment.residence(), Kind::Words));
+        let plan = stored.plan_ngrams(2, None).unwrap();
+        for (choice, segment) in plan.choices.iter().zip(stored.segments()) {
+            let (device, _) = choice.device.unwrap();
+            assert!(device.holds(segment.residence(), Kind::Words));
         }
     }
 

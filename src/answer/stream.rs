@@ -70,14 +70,12 @@ impl WordStream {
                 let Some(file) = self.files.pop() else {
                     return Ok(false);
                 };
-                let stored = match self.view.pending() {
-                    None => Some(file),
-                    Some(pending) => pending.origin(file),
-                };
+                let (stored, _) = self.view.resolve(file as usize);
                 let view = self.view.stored();
                 self.current = Some(Current {
                     file,
-                    stored: stored.map(|file| StoredStream::new(view.clone(), vec![file])),
+                    // Files are numbered by u32.
+                    stored: stored.map(|file| StoredStream::new(view.clone(), vec![file as u32])),
                     regions: 0,
                 });
             }
@@ -129,7 +127,11 @@ impl WordStream {
         };
         for stored in self.buffer.drain(..) {
             let Some(edited) = &edited else {
-                give(pending.number(stored.word), stored.position, stored.offset);
+                give(
+                    pending.numbering.number(stored.word),
+                    stored.position,
+                    stored.offset,
+                );
                 continue;
             };
             while edited.starts_before(current.regions, stored.offset) {
@@ -141,7 +143,7 @@ impl WordStream {
             if let Some((position, offset)) =
                 edited.moved(current.regions, stored.position, stored.offset)
             {
-                give(pending.number(stored.word), position, offset);
+                give(pending.numbering.number(stored.word), position, offset);
             }
         }
         if has_more {

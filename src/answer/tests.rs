@@ -15,12 +15,13 @@ use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer
 
 use rayon::prelude::*;
 
+use super::path::Run;
 use super::*;
 use crate::api::snapshot::{Snapshot, owned};
 use crate::maintain::ingest::{NewSegment, ingest};
 use crate::overlay::Overlay;
 use crate::paths::sources::{OnError, list_sources};
-use crate::runtime::device::{Devices, Run};
+use crate::runtime::device::Devices;
 use crate::runtime::interrupt::NEVER;
 use crate::segment::cache::Cache;
 use crate::segment::{LiveSegment, NgramStructure, SegmentView, StructureKind, word_order};
@@ -42,7 +43,7 @@ impl Sink for Words {
     fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
 }
 
-fn words(tokenizer: Tokenizer, text: &[u8]) -> Vec<(Vec<u8>, u64)> {
+pub(super) fn words(tokenizer: Tokenizer, text: &[u8]) -> Vec<(Vec<u8>, u64)> {
     let mut words = Words(tokenizer, Vec::new());
     tokenize(tokenizer, text, &mut words);
     words.1
@@ -253,7 +254,7 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
 
     let words: Vec<&[u8]> = everywhere.keys().copied().collect();
     check_places(snapshot, &places, &words);
-    snapshot.view().stored().build_places().unwrap();
+    snapshot.view().stored().build_lists().unwrap();
     check_places(snapshot, &places, &words);
 
     // Extracts, most of all around the borders of parts, and whole files.
@@ -306,8 +307,8 @@ fn check_places(snapshot: &Snapshot, files: &[FileWords<'_>], words: &[&[u8]]) {
             assert_eq!(snapshot.search_in(name, word).unwrap(), offsets);
             if let Some(number) = number {
                 let file = snapshot.view().find(name).unwrap();
-                let stop = Run::to_the_end().stop;
-                let found = snapshot.view().positions_of(file, number, stop).unwrap();
+                let run = Run::to_the_end();
+                let found = snapshot.view().positions_of(file, number, run).unwrap();
                 assert_eq!(found, positions);
             }
             let count = snapshot.count_in(name, word).unwrap();
@@ -840,9 +841,7 @@ fn first_questions_are_answered_exactly_without_decoding_all_roots() {
             let view = snapshot.view();
             let word = view.vocabulary().unwrap().find(b"w7").unwrap().unwrap();
             let file = view.find_file(name).unwrap();
-            let positions = view
-                .positions_of(file, word, Run::to_the_end().stop)
-                .unwrap();
+            let positions = view.positions_of(file, word, Run::to_the_end()).unwrap();
             assert!(
                 (0..)
                     .zip(&files[name])

@@ -17,11 +17,11 @@ use std::sync::atomic::AtomicBool;
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 
 use crate::answer::found::FileOffsets;
+use crate::answer::path::Run;
 use crate::answer::{
     CorpusView, FileCounts, FileSummary, Known, NgramCounts, TermVectors, WordCounts,
 };
 use crate::runtime::Runtime;
-use crate::runtime::device::Run;
 use crate::runtime::gather::WordInFile;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::segment::{SegmentView, Unit};
@@ -117,7 +117,7 @@ impl Snapshot {
             Some(offsets) => Ok(offsets.clone()),
             None => {
                 let offsets =
-                    move |view: &CorpusView, stop: &AtomicBool| view.offsets_of(file, word, stop);
+                    move |view: &CorpusView, run: Run<'_>| view.offsets_of(file, word, run);
                 let one = || self.find_in(file, Unit::Bytes, interrupt, offsets);
                 self.search_with(file, self.view.word(word), interrupt, one)
             }
@@ -131,8 +131,7 @@ impl Snapshot {
         word: u32,
         interrupt: &Interrupt,
     ) -> Result<Vec<u64>> {
-        let positions =
-            move |view: &CorpusView, stop: &AtomicBool| view.positions_of(file, word, stop);
+        let positions = move |view: &CorpusView, run: Run<'_>| view.positions_of(file, word, run);
         self.find_in(file, Unit::Words, interrupt, positions)
     }
 
@@ -196,7 +195,7 @@ impl Snapshot {
     /// If there is no such file or a segment is damaged.
     pub fn word_counts_of(&self, file: &str) -> Result<WordCounts> {
         let file = self.view.find(file)?;
-        let counts = self.install(|| self.view.totals_of(file))?;
+        let counts = self.install(|| self.view.totals_of(file, Run::to_the_end()))?;
         Ok(WordCounts::new(self.view.clone(), counts))
     }
 
@@ -263,7 +262,7 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let word = word.as_ref();
-        self.install(|| self.view.count(word))
+        self.install(|| self.view.count(word, Run::to_the_end()))
     }
 
     /// How often `word` occurs in a file.
@@ -283,10 +282,12 @@ impl Snapshot {
         let one = || {
             // A binary search is done before the pool would be awake.
             if self.view.can_count_now(file) {
-                return self.view.count_in(file, word);
+                return self.view.count_in(file, word, Run::to_the_end());
             }
             let word = word.to_vec();
-            self.ask(interrupt, move |view, _| view.count_in(file, &word))
+            self.ask(interrupt, move |view, stop| {
+                view.count_in(file, &word, Run::until(stop))
+            })
         };
         let gathered = &self.runtime.gathered;
         let Some(window) = gathered.window() else {
@@ -356,7 +357,7 @@ impl Snapshot {
     where
         W: AsRef<[u8]> + Sync,
     {
-        self.install(|| self.view.count_words(words))
+        self.install(|| self.view.count_words(words, Run::to_the_end()))
     }
 
     /// Where `word` occurs: the files that have it, in order of name, with the
@@ -369,7 +370,7 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let word = word.as_ref();
-        let found = self.watched(|run| self.view.search(word, run.stop))?;
+        let found = self.watched(|run| self.view.search(word, run))?;
         Ok(self.with_names(found))
     }
 
@@ -385,8 +386,7 @@ impl Snapshot {
         let interrupt = self.runtime.interrupt();
         let one = || {
             let word = word.to_vec();
-            let offsets =
-                move |view: &CorpusView, stop: &AtomicBool| view.search_in(file, &word, stop);
+            let offsets = move |view: &CorpusView, run: Run<'_>| view.search_in(file, &word, run);
             self.find_in(file, Unit::Bytes, &interrupt, offsets)
         };
         self.search_with(file, word, &interrupt, one)
@@ -416,7 +416,7 @@ impl Snapshot {
     where
         W: AsRef<[u8]> + Sync,
     {
-        let found = self.watched(|run| self.view.search_words(words, run.stop))?;
+        let found = self.watched(|run| self.view.search_words(words, run))?;
         Ok(found
             .into_iter()
             .map(|files| self.with_names(files))
@@ -433,7 +433,7 @@ impl Snapshot {
         let Some(words) = self.install(|| self.numbers_of(words))? else {
             return Ok(0);
         };
-        self.watched(|run| self.view.ngram_count(&words, run.stop))
+        self.watched(|run| self.view.ngram_count(&words, run))
     }
 
     /// Where some words follow each other: the files, in order of name, with the offsets of the first word's first byte,
@@ -446,7 +446,7 @@ impl Snapshot {
             return Ok(Vec::new());
         };
         let found = self.watched(|run| {
-            let places = self.view.ngram_positions(&words, run.stop)?;
+            let places = self.view.ngram_positions(&words, run)?;
             let mut found: Vec<FileOffsets> = Vec::new();
             for (file, position) in places {
                 check(run.stop)?;
@@ -640,18 +640,18 @@ impl Snapshot {
         interrupt.watch(self.pool(), |stop| work(Run::until(stop)))
     }
 
-    /// Finds places in a file: here if they are kept, which is sooner done than the pool is woken and needs no other threads.
+    /// Finds occurrences in a file: here if there are lists, which is sooner done than the pool is woken and needs no other threads.
     fn find_in<A: Send + 'static>(
         &self,
         file: usize,
         unit: Unit,
         interrupt: &Interrupt,
-        find: impl Fn(&CorpusView, &AtomicBool) -> Result<A> + Send + 'static,
+        find: impl Fn(&CorpusView, Run<'_>) -> Result<A> + Send + 'static,
     ) -> Result<A> {
-        if self.view.has_places(file, unit) {
-            find(&self.view, Run::to_the_end().stop)
+        if self.view.has_lists(file, unit) {
+            find(&self.view, Run::to_the_end())
         } else {
-            self.ask(interrupt, move |view, stop| find(view, stop))
+            self.ask(interrupt, move |view, stop| find(view, Run::until(stop)))
         }
     }
 }

@@ -10,13 +10,13 @@ use zipfdb_sql::setting::Durability as DurabilitySetting;
 use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::Result;
+use crate::answer::path::Run;
 use crate::answer::{CorpusView, StoredView};
 use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
 use crate::overlay::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
 use crate::overlay::mixed::{Answer, Operation, Target};
 use crate::overlay::{EditBatch, Insertion, Overlay, at_row, check_name};
-use crate::runtime::device::Run;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::turns::Turn;
 

@@ -6,13 +6,11 @@
 //! While a device works with one segment, the grammar of the next may be copied beside that; it is given up when the memory
 //! is needed.
 //!
-//! What is computed there is asked for in `snapshot`; whether it pays is estimated in `answer`.
+//! What is computed there is asked for in `answer`, where it is also estimated whether that pays.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rayon::ThreadPool;
@@ -655,68 +653,5 @@ impl From<GpuError> for Error {
             GpuError::Stopped(_) => Error::Interrupted,
             error => Error::Gpu(error),
         }
-    }
-}
-
-/// Where a question was answered: for each device, or the CPU, how many segments and how long.
-#[derive(Default)]
-pub(crate) struct Log(Mutex<BTreeMap<String, (u64, Duration)>>);
-
-impl Log {
-    /// Notes what is done until the flag is set.
-    pub(crate) fn until<'a>(&'a self, stop: &'a Arc<AtomicBool>) -> Run<'a> {
-        Run {
-            stop,
-            log: Some(self),
-        }
-    }
-
-    fn add(&self, name: &str, time: Duration) {
-        let mut places = self.0.lock();
-        let place = places.entry(name.to_owned()).or_default();
-        place.0 += 1;
-        place.1 += time;
-    }
-
-    /// As EXPLAIN ANALYZE shows it; none if nothing was noted.
-    pub(crate) fn line(&self) -> Option<String> {
-        let places = self.0.lock();
-        let parts: Vec<String> = (places.iter())
-            .map(|(name, (count, time))| {
-                let plural = if *count == 1 { "" } else { "s" };
-                format!("{name} {count} segment{plural} in {time:.1?}")
-            })
-            .collect();
-        (!parts.is_empty()).then(|| format!("ran on: {}", parts.join(", ")))
-    }
-}
-
-/// How a question is to be answered: until when, and who notes where it was.
-#[derive(Clone, Copy)]
-pub(crate) struct Run<'a> {
-    pub(crate) stop: &'a Arc<AtomicBool>,
-    pub(crate) log: Option<&'a Log>,
-}
-
-impl<'a> Run<'a> {
-    /// Goes on until the flag is set.
-    pub(crate) fn until(stop: &'a Arc<AtomicBool>) -> Run<'a> {
-        Run { stop, log: None }
-    }
-
-    /// Goes on to the end.
-    pub(crate) fn to_the_end() -> Run<'static> {
-        static NEVER: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-        Run::until(NEVER.get_or_init(Arc::default))
-    }
-
-    /// Does the work of a segment, on a device or on the CPU, and notes it.
-    pub(crate) fn note<A>(&self, name: &str, work: impl FnOnce() -> Result<A>) -> Result<A> {
-        let start = Instant::now();
-        let result = work()?;
-        if let Some(log) = self.log {
-            log.add(name, start.elapsed());
-        }
-        Ok(result)
     }
 }

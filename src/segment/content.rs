@@ -1,47 +1,23 @@
-//! Bytes of a segment's files, and answers from the root of a single file.
+//! What extracts of a segment read, and answers from the root of a single file.
 
-use std::io;
-
-use zipfdb_kernels::{Content, SymbolText, expand_file, extract};
+use zipfdb_kernels::{Content, SymbolText};
 use zipfdb_storage::Bodies;
 
 use super::data::GAP_BYTES;
-use super::live_segment::{LiveSegment, Parts};
+use super::live_segment::Parts;
 use super::one_file::{Mismatch, OneFile};
 use super::segment_view::SegmentView;
 use super::structure::StructureKind;
 use crate::Result;
+use crate::answer::cost::{ALL_SYMBOL_COST, ALONE_COST, ALONE_TOKEN_COST};
 
-/// Nanoseconds that a file takes whose root alone is decoded, about: two chunks of the root at least, and its tokens.
-const ALONE_COST: u64 = 1_000_000;
-const ALONE_TOKEN_COST: u64 = 40;
-
-/// Nanoseconds that decoding all roots and building what look-ups need takes for each symbol, about.
-const ALL_SYMBOL_COST: u64 = 50;
+/// Nanoseconds that decoding the roots of all files takes, of so many symbols in bodies and roots.
+fn whole_price(symbols: u64) -> u64 {
+    // Below 2^39.
+    (symbols as f64 * ALL_SYMBOL_COST) as u64
+}
 
 impl SegmentView {
-    /// Some bytes of a file.
-    pub(crate) fn extract(&self, file: u32, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let extract_alone = |alone: OneFile<'_>| alone.extract(offset, length);
-        if let Some(bytes) = self.ask_alone(file, StructureKind::Grammar, extract_alone)? {
-            return Ok(bytes);
-        }
-        Ok(extract(self.content()?, file, offset, length))
-    }
-
-    /// Writes a file; the inner error is the target's.
-    pub(crate) fn write_content(
-        &self,
-        file: u32,
-        target: &mut dyn io::Write,
-    ) -> Result<io::Result<()>> {
-        let extract_alone = |alone: OneFile<'_>| alone.extract(0, u64::MAX);
-        if let Some(bytes) = self.ask_alone(file, StructureKind::Grammar, extract_alone)? {
-            return Ok(target.write_all(&bytes));
-        }
-        Ok(expand_file(self.content()?, file, target))
-    }
-
     /// What extracts read; built if it is not there.
     pub(crate) fn content(&self) -> Result<Content<'_>> {
         let view = self.view()?;
@@ -52,6 +28,18 @@ impl SegmentView {
             lengths,
             text,
         })
+    }
+
+    /// Whether files are asked by their roots alone: the cache has no grammar of all files that answers as well, and the roots
+    /// of all are not due.
+    pub(crate) fn is_alone_worth_asking(&self, grammar: StructureKind) -> bool {
+        match &self.parts {
+            Parts::Stored(segment) if !self.has(grammar) => {
+                let info = segment.info();
+                !(self.budgets.roots).is_due(whole_price(info.symbols + info.root_symbols))
+            }
+            _ => false,
+        }
     }
 
     /// The answer of a file whose root alone is decoded; none if the cache has a grammar of all files that answers it as
@@ -68,11 +56,9 @@ impl SegmentView {
         };
         let (info, entry) = (segment.info(), &self.files()?[file as usize]);
         let tokens = entry.words.max(entry.bytes / GAP_BYTES);
-        let cost = tokens
-            .saturating_mul(ALONE_TOKEN_COST)
-            .saturating_add(ALONE_COST);
-        // Below 2^39.
-        let price = (info.symbols + info.root_symbols) * ALL_SYMBOL_COST;
+        // Saturates.
+        let cost = (tokens as f64 * ALONE_TOKEN_COST + ALONE_COST) as u64;
+        let price = whole_price(info.symbols + info.root_symbols);
         let budget = &self.budgets.roots;
         budget.add(cost.min(price));
         if budget.is_due(price) {
@@ -89,12 +75,5 @@ impl SegmentView {
         answer(alone)
             .map(Some)
             .map_err(|misfit| self.inconsistent(misfit))
-    }
-}
-
-impl LiveSegment {
-    /// Whether bytes are extracted without building anything first.
-    pub(crate) fn can_extract_now(&self) -> bool {
-        self.has(StructureKind::Text)
     }
 }

@@ -15,7 +15,7 @@ use super::word_order::order_fault;
 use crate::{Result, tokenize};
 
 /// What a token of a long gap has.
-pub(super) const GAP_BYTES: u64 = tokenize::GAP_BYTES_MAX as u64;
+pub(crate) const GAP_BYTES: u64 = tokenize::GAP_BYTES_MAX as u64;
 
 /// How often each word occurs, if the file says so.
 pub(super) struct StoredTotals(Option<Vec<u32>>);

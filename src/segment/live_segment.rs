@@ -13,7 +13,6 @@ use zipfdb_storage::{FileEntry, Segment, SegmentHeader};
 use super::build_budget::BuildBudget;
 use super::cache::{Cache, Slots};
 use super::structure::{NgramPlan, NgramStructure, StructureKind};
-use crate::answer::cost::Task;
 use crate::runtime::device::{Kind, Residence};
 use crate::{Error, Result};
 
@@ -131,12 +130,6 @@ impl LiveSegment {
     /// Whether the cache has a structure.
     pub(crate) fn has(&self, kind: StructureKind) -> bool {
         self.slots.has(kind as usize)
-    }
-
-    /// Whether the answer to some work is there already.
-    pub(crate) fn has_answer(&self, task: Task) -> bool {
-        let counts = || self.has(StructureKind::WordFiles) || self.has(StructureKind::FileWords);
-        task == Task::FileCounts && counts()
     }
 
     /// Whether there is all that a device is given.

@@ -14,8 +14,9 @@ mod word_blocks;
 pub(crate) mod word_order;
 mod words;
 
-pub(crate) use derived::{Offsets, Positions, TokenWords, WordFiles, WordSignatures};
+pub(crate) use data::GAP_BYTES;
+pub(crate) use derived::{FileWords, Offsets, Positions, TokenWords, WordFiles, WordSignatures};
 pub(crate) use edge_words::edge_words;
 pub(crate) use live_segment::LiveSegment;
-pub(crate) use segment_view::{SegmentView, Unit};
+pub(crate) use segment_view::{SegmentStructure, SegmentView, Unit};
 pub(crate) use structure::{NgramPlan, NgramStructure, StructureKind};

@@ -10,7 +10,7 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zipfdb_kernels::give_back_free_memory;
 
@@ -81,16 +81,34 @@ impl SegmentView {
 
     /// As `pin`, unless `stop` ends it.
     pub(crate) fn pin_until<S: SegmentStructure>(&self, stop: &AtomicBool) -> Result<&S> {
+        self.pin_made(|| S::make(self, stop))
+    }
+
+    /// As `pin`, made in another way if it is not there.
+    pub(crate) fn pin_made<S: SegmentStructure>(
+        &self,
+        make: impl FnOnce() -> Result<Arc<S>>,
+    ) -> Result<&S> {
         if let Some(pinned) = self.pinned() {
             return Ok(pinned);
         }
         let (begin, others) = (Instant::now(), self.making.load(Ordering::Relaxed));
-        let made = S::make(self, stop)?;
+        let made = make()?;
         // What it is made of has prices of its own.
         let others = self.making.load(Ordering::Relaxed) - others;
         let price = (begin.elapsed().as_nanos() as u64).saturating_sub(others);
         self.making.fetch_add(price, Ordering::Relaxed);
         Ok(self.hold(made, price))
+    }
+
+    /// How long making structures for this work has taken.
+    pub(crate) fn making_time(&self) -> Duration {
+        Duration::from_nanos(self.making.load(Ordering::Relaxed))
+    }
+
+    /// Whether a structure is there, of which no use is counted.
+    pub(crate) fn is_there(&self, kind: StructureKind) -> bool {
+        self.pins[kind as usize].get().is_some() || self.live.has(kind)
     }
 
     /// Holds a structure that was made at a price in nanoseconds.

@@ -106,14 +106,6 @@ impl NgramStructure {
             NgramStructure::Table => StructureKind::NgramTable,
         }
     }
-
-    /// For EXPLAIN.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            NgramStructure::Suffixes => "a kept suffix array",
-            NgramStructure::Table => "a kept table",
-        }
-    }
 }
 
 /// What n-grams will come from once that is due.

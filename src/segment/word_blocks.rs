@@ -15,10 +15,8 @@ use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_order::{compare, order_fault};
 use crate::Result;
+use crate::answer::cost::DICTIONARY_TOKEN_COST;
 use crate::tokenize::UNICODE_VERSION;
-
-/// Nanoseconds that decoding a token of the dictionary and preparing look-ups takes, about.
-const DICTIONARY_TOKEN_COST: u64 = 100;
 
 /// The words in blocks, if the file says how many words begin in each.
 struct StoredWordBlocks(Option<WordBlocks>);
@@ -51,15 +49,26 @@ impl SegmentView {
         }
     }
 
+    /// Whether words are counted in blocks: the dictionary is neither there nor due.
+    pub(crate) fn asks_blocks(&self) -> bool {
+        match &self.parts {
+            Parts::Stored(segment) => {
+                // Below 2^39.
+                let price = (f64::from(segment.info().tokens) * DICTIONARY_TOKEN_COST) as u64;
+                self.pinned::<Dictionary>().is_none()
+                    && !self.budgets.dictionary.is_due(price)
+                    && segment.header().unicode_version == UNICODE_VERSION
+            }
+            #[cfg(test)]
+            Parts::Memory(_) => false,
+        }
+    }
+
     fn count_stored(&self, segment: &Segment, word: &[u8]) -> Result<Option<u64>> {
-        let price = u64::from(segment.info().tokens) * DICTIONARY_TOKEN_COST;
-        let budget = &self.budgets.dictionary;
-        if self.pinned::<Dictionary>().is_some()
-            || budget.is_due(price)
-            || segment.header().unicode_version != UNICODE_VERSION
-        {
+        if !self.asks_blocks() {
             return Ok(None);
         }
+        let budget = &self.budgets.dictionary;
         let begin = Instant::now();
         let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 else {
             return Ok(None);

@@ -11,11 +11,11 @@ use zipfdb_sql::substr_range;
 use super::context::{Context, KnownLookups};
 use super::scan::{ScanColumn, ScanRequest, request};
 use crate::answer::Known;
-use crate::answer::cost::{Size, Task};
+use crate::answer::lookups_cost;
+use crate::answer::path::Run;
 use crate::api::session::Session;
 use crate::api::snapshot::Snapshot;
 use crate::expression::ColumnFilter;
-use crate::runtime::device::Run;
 use crate::{Result, Value};
 
 /// Sets that are answered together, at most.
@@ -55,8 +55,7 @@ pub(super) fn batch(
     let Some(corpus) = queries.first().and_then(corpus_of) else {
         return Ok(None);
     };
-    let lookups = Task::Lookups(queries.len() as u64);
-    let on_cpu = lookups.cpu_cost(Size::default(), devices.threads());
+    let on_cpu = lookups_cost(queries.len() as u64, devices.threads());
     if queries.len() < SETS_MIN || !devices.may_take(on_cpu) {
         return Ok(None);
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::row::{Input, Operator};
 use crate::Result;
+use crate::answer::path::RunLog;
 use crate::batch::Batch;
-use crate::runtime::device::Log;
 
 /// Says what an operator or a scan does.
 pub(crate) trait Describe: Send + Sync {
@@ -51,14 +51,14 @@ impl Describe for Description {
 /// What a scan does, and where its question was answered.
 pub(crate) struct Answered {
     planned: Description,
-    pub(crate) log: Log,
+    pub(crate) log: RunLog,
 }
 
 impl Answered {
     pub(crate) fn new(planned: Description) -> Arc<Answered> {
         Arc::new(Answered {
             planned,
-            log: Log::default(),
+            log: RunLog::default(),
         })
     }
 }

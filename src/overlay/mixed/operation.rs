@@ -6,8 +6,8 @@ use zipfdb_storage::Tokenizer;
 
 use crate::Error;
 use crate::answer::StoredView;
+use crate::answer::path::Run;
 use crate::overlay::Overlay;
-use crate::runtime::device::Run;
 
 /// One of many operations; see [`crate::Corpus::mixed_many`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ mod files;
 mod large_ngrams;
 mod ngrams;
 mod nothing;
+mod plan;
 #[cfg(test)]
 mod reference;
 mod request;

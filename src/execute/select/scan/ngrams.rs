@@ -21,9 +21,9 @@ use super::super::sort_numbers::sorted_ngrams;
 use super::super::word_order::text_order;
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::large_ngrams::{LargeNgrams, LargeRow, RowShape, RowsByText};
+use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text};
-use super::words::{Grain, describe_strategy, size_of_segments};
-use crate::answer::cost::{Candidate, NGRAM_FACTOR, Task as Work, choose};
+use crate::answer::cost::NGRAM_FACTOR;
 use crate::answer::{
     CorpusView, CountedNgrams, Ngram, NgramFilePart, NgramsPart, Occurrence, Top, WordStream,
 };
@@ -152,19 +152,16 @@ impl NgramsScan {
                 (true, true) => Grain::FileWord,
             }
         };
-        let options = candidates(&snapshot, grain, &files, &ngram_filters);
-        let mut chosen = choose(&options, context.settings.strategy)?;
-        let is_table = !matches!(chosen.strategy, Strategy::Totals | Strategy::Parents);
+        let paths = paths(snapshot.view(), n as usize, grain, &files, &ngram_filters)?;
+        let mut plan = ScanPlan::new(paths, context.settings.strategy)?;
+        let is_table = !matches!(plan.strategy(), Strategy::Totals | Strategy::Parents);
         let limit = context.settings.memory_limit();
         let is_large = grain != Grain::Occurrence
             && is_table
-            && table_bytes(&snapshot, grain, &files, u64::from(n)) > limit;
+            && table_bytes(snapshot.view(), grain, &files, u64::from(n)) > limit;
         if is_large {
             // Parts come from the grammar.
-            let is_table = |option: &&Candidate| {
-                matches!(option.strategy, Strategy::Weights | Strategy::FileWeights)
-            };
-            chosen = options.iter().find(is_table).copied().unwrap_or(chosen);
+            plan.prefer(|strategy| matches!(strategy, Strategy::Weights | Strategy::FileWeights));
         }
         let what = match WordSelection::values(&ngram_filters, NGRAM) {
             Some(values) => format!("{} of {n} words", values.len()),
@@ -172,20 +169,7 @@ impl NgramsScan {
         };
         let detail = format!("{what} in {} files", files.len());
         let mut description = Description::new("n-grams", detail, None);
-        description.lines = describe_strategy(chosen, &options);
-        let work = match chosen.strategy {
-            Strategy::Weights => Some(Work::Ngrams),
-            Strategy::FileWeights => Some(Work::NgramFiles),
-            _ => None,
-        };
-        if is_large {
-            description.lines.push(LARGE.to_owned());
-        }
-        let stored = snapshot.view().stored();
-        description.lines.push(stored.describe_places(work));
-        if work.is_some() || chosen.strategy == Strategy::Parents {
-            description.lines.extend(stored.describe_ngrams());
-        }
+        description.lines = plan.lines(is_large.then_some(LARGE));
         let by_text = request.wanted_order.first().is_some_and(|order| {
             columns.get(order.column) == Some(&NgramsColumn::Ngram) && !order.descending
         });
@@ -196,7 +180,7 @@ impl NgramsScan {
                 n: n as usize,
                 columns,
                 grain,
-                strategy: chosen.strategy,
+                strategy: plan.strategy(),
                 files,
                 ngram_filters,
                 place_filters,
@@ -215,9 +199,9 @@ impl NgramsScan {
 
 /// What a table of n-grams takes at most, as the kernels make it and as rows. There are no more n-grams than places for them;
 /// and every one that is not in a rule of its own crosses from one symbol of a body or root to the next.
-fn table_bytes(snapshot: &Snapshot, grain: Grain, files: &FileSelection, n: u64) -> u64 {
-    let size = size_of_segments(snapshot);
-    let places = files.words(snapshot);
+fn table_bytes(view: &CorpusView, grain: Grain, files: &FileSelection, n: u64) -> u64 {
+    let size = size_of_segments(view);
+    let places = files.words(view);
     let distinct = match n {
         1 => places.min(size.tokens),
         _ => places.min(size.symbols.saturating_mul(n - 1)),
@@ -242,50 +226,48 @@ fn table_bytes(snapshot: &Snapshot, grain: Grain, files: &FileSelection, n: u64)
     rows.saturating_mul(row)
 }
 
-/// The strategies that can answer, with what they are estimated to cost.
-fn candidates(
-    snapshot: &Snapshot,
+/// The ways to answer.
+fn paths(
+    view: &CorpusView,
+    n: usize,
     grain: Grain,
     files: &FileSelection,
     ngram_filters: &[ColumnFilter],
-) -> Vec<Candidate> {
-    let size = size_of_segments(snapshot);
-    let (file_count, word_count) = (files.len() as u64, files.words(snapshot));
-    let few = WordSelection::values(ngram_filters, NGRAM).map(|ngrams| ngrams.len() as u64);
-    let mut candidates = Vec::new();
+) -> Result<Vec<ScanPath>> {
+    let stored = view.stored();
+    let few = WordSelection::values(ngram_filters, NGRAM).map(|ngrams| ngrams.len() as f64);
+    let mut paths = Vec::new();
     if let Some(few) = few {
-        // A phrase is found from its rarest word, in all files at once.
-        let places = few * size.words / size.tokens.max(1);
-        candidates.push(Candidate::parents(few, 1, places));
+        let counts_only = files.is_all() && matches!(grain, Grain::All | Grain::Word);
+        let plan = stored.plan_phrase(n, counts_only, None)?;
+        paths.push(ScanPath::planned(Strategy::Parents, &plan).times(few.max(1.0)));
     }
-    let counts_all = ngram_filters.is_empty();
     match grain {
-        Grain::All | Grain::File if counts_all => candidates.push(Candidate::totals(file_count)),
+        Grain::All | Grain::File if ngram_filters.is_empty() => {
+            paths.push(ScanPath::totals(files.len() as u64));
+        }
         Grain::All | Grain::Word if files.is_all() => {
-            candidates.push(Candidate::weights(size).times(NGRAM_FACTOR));
+            let plan = stored.plan_ngrams(n, None)?;
+            paths.push(ScanPath::planned(Strategy::Weights, &plan));
         }
         Grain::All | Grain::File | Grain::Word | Grain::FileWord => {
-            let table = Candidate::file_weights(size, size.files, size.words);
-            candidates.push(table.times(NGRAM_FACTOR));
+            let plan = stored.plan_ngram_files(n, None)?;
+            paths.push(ScanPath::planned(Strategy::FileWeights, &plan));
         }
         Grain::Occurrence => {}
     }
-    let stream = if files.is_all() {
-        Candidate::root_stream(size)
-    } else {
-        Candidate::decode(word_count)
-    };
-    candidates.push(match grain {
+    let stream = ScanPath::stream(view, files);
+    paths.push(match grain {
         Grain::Occurrence => stream,
         // Each window is looked up in a hash table.
         _ => stream.times(NGRAM_FACTOR),
     });
-    candidates
+    Ok(paths)
 }
 
 impl NgramTask {
     fn start(&self, interrupt: &Interrupt) -> Result<NgramRows> {
-        let files = self.files.numbers();
+        let files = self.files.numbers().to_vec();
         if self.grain == Grain::Occurrence && self.strategy != Strategy::Parents {
             return Ok(NgramRows::Stream {
                 stream: self.stream(files),
@@ -386,8 +368,8 @@ impl NgramTask {
         };
         let wanted = (!self.files.is_all()).then(|| {
             let mut wanted = vec![false; self.snapshot.files().len()];
-            let files = self.files.numbers().into_iter();
-            files.for_each(|file| wanted[file as usize] = true);
+            let files = self.files.numbers().iter();
+            files.for_each(|&file| wanted[file as usize] = true);
             wanted
         });
         let (snapshot, log) = (&self.snapshot, &self.description);
@@ -659,10 +641,10 @@ impl NgramTask {
         if self.files.is_all() && matches!(self.grain, Grain::All | Grain::Word) {
             let mut counted = Vec::new();
             for words in named {
-                let wanted = words.clone();
-                let times = self
-                    .snapshot
-                    .ask(interrupt, move |view, stop| view.ngram_count(&wanted, stop))?;
+                let (wanted, description) = (words.clone(), self.description.clone());
+                let times = self.snapshot.ask(interrupt, move |view, stop| {
+                    view.ngram_count(&wanted, description.log.until(stop))
+                })?;
                 counted.push(CountedNgram {
                     words,
                     file: 0,
@@ -675,9 +657,9 @@ impl NgramTask {
         let wanted = self.files.numbers();
         let mut found = Vec::new();
         for words in named {
-            let sought = words.clone();
+            let (sought, description) = (words.clone(), self.description.clone());
             let places = self.snapshot.ask(interrupt, move |view, stop| {
-                view.ngram_positions(&sought, stop)
+                view.ngram_positions(&sought, description.log.until(stop))
             })?;
             let places = places.into_iter();
             let places = places

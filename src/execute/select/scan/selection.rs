@@ -69,16 +69,14 @@ impl FileSelection {
     }
 
     /// How many words they have.
-    pub(super) fn words(&self, snapshot: &Snapshot) -> u64 {
+    pub(super) fn words(&self, view: &CorpusView) -> u64 {
         let files = self.files.iter();
-        files
-            .map(|&file| snapshot.files()[file as usize].words)
-            .sum()
+        files.map(|&file| view.files()[file as usize].words).sum()
     }
 
     /// Their numbers.
-    pub(super) fn numbers(&self) -> Vec<u32> {
-        self.files.clone()
+    pub(super) fn numbers(&self) -> &[u32] {
+        &self.files
     }
 }
 

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use zipfdb_kernels::CountTable;
 use zipfdb_sql::query::TermVectorsColumn;
+use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{LateError, Operator};
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
+use super::plan::{ScanPath, ScanPlan};
 use super::selection::FileSelection;
-use super::words::{describe_strategy, size_of_segments, table_bytes};
-use crate::answer::cost::{Candidate, Task as Work, choose};
+use super::words::{LARGE, table_bytes};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
@@ -50,9 +51,16 @@ impl TermVectorsScan {
         let (of_files, filters) =
             (request.filters.into_iter()).partition::<Vec<_>, _>(|filter| filter.column() == file);
         let files = FileSelection::new(&snapshot, &of_files)?;
-        let (size, words) = (size_of_segments(&snapshot), files.words(&snapshot));
-        let candidates = [Candidate::file_weights(size, files.len() as u64, words)];
-        let chosen = choose(&candidates, context.settings.strategy)?;
+        let view = snapshot.view();
+        let words = files.words(view);
+        let is_large = table_bytes(view, &files) > context.settings.memory_limit();
+        let counts_all = files.is_all() && files.len() > 1 && !is_large;
+        let paths = match counts_all {
+            true => view.plan_file_words()?,
+            false => view.plan_totals_of(files.numbers())?,
+        };
+        let path = ScanPath::planned(Strategy::FileWeights, &paths);
+        let plan = ScanPlan::new(vec![path], context.settings.strategy)?;
         let columns = request.columns.iter();
         let columns = columns.filter_map(|requested| match requested.column {
             ScanColumn::Column(column) => TermVectorsColumn::ALL.get(column).copied(),
@@ -61,20 +69,12 @@ impl TermVectorsScan {
         let rows = (files.len() as u64).saturating_mul(k).min(words);
         let detail = format!("{k} words of each of {} files", files.len());
         let mut description = Description::new("term vectors", detail, Some(rows));
-        description.lines = describe_strategy(chosen, &[]);
-        let is_large = table_bytes(&snapshot, &files) > context.settings.memory_limit();
-        let counts_all = files.is_all() && files.len() > 1 && !is_large;
-        let stored = snapshot.view().stored();
-        let work = counts_all.then_some(Work::FileCounts);
-        description.lines.push(stored.describe_places(work));
-        if counts_all {
-            description.lines.extend(stored.describe_counts());
-        }
+        description.lines = plan.lines(is_large.then_some(LARGE));
         Ok(TermVectorsScan {
             k: usize::try_from(k).unwrap_or(usize::MAX),
             columns: columns.collect(),
             filters,
-            files: files.numbers().into_iter(),
+            files: files.numbers().to_vec().into_iter(),
             table: counts_all.then(Arc::default),
             current: 0,
             words: Vec::new().into_iter().enumerate(),
@@ -88,13 +88,13 @@ impl TermVectorsScan {
     /// The words of a file with counts, the most frequent `k`.
     fn count(&mut self, file: u32) -> Result<Vec<(u32, u64)>> {
         let view = self.snapshot.view().clone();
+        let description = self.description.clone();
         let mut counts: Vec<(u32, u64)> = match &mut self.table {
-            None => (self.snapshot).ask(&self.interrupt, move |view, _| {
-                view.totals_of(file as usize)
+            None => (self.snapshot).ask(&self.interrupt, move |view, stop| {
+                view.totals_of(file as usize, description.log.until(stop))
             })?,
             Some(table) => {
                 if table.rows() == 0 {
-                    let description = self.description.clone();
                     *table = self.snapshot.ask(&self.interrupt, move |view, stop| {
                         let table = view.file_words(description.log.until(stop))?;
                         view.byte_ranks();

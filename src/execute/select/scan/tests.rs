@@ -355,11 +355,11 @@ fn explain_says_how_words_are_counted_by_file() {
     for (sql, counts) in [
         (
             "SELECT word, file, COUNT(*) FROM c GROUP BY word, file",
-            "counts: by rules",
+            "path: file_weights (",
         ),
         (
             "SELECT file, word FROM term_vectors('c', 3)",
-            "counts: kept",
+            "path: count_table (",
         ),
     ] {
         let (plan, _) = explained(&database, sql);
@@ -368,7 +368,7 @@ fn explain_says_how_words_are_counted_by_file() {
 }
 
 #[test]
-fn explain_says_when_places_are_kept() {
+fn explain_names_occurrence_lists_once_they_are_there() {
     let database = database(Tokenizer::Unicode, 1 << 30, &[400, 300, 500]);
     database.execute("SET strategy = 'parents'").unwrap();
     let explained = |columns: &str| {
@@ -378,11 +378,11 @@ fn explain_says_when_places_are_kept() {
     let all_columns = ["offset", "position, offset"];
     let without = all_columns.map(explained);
     let snapshot = database.inner().snapshot("c", &Interrupt::never()).unwrap();
-    snapshot.view().stored().build_places().unwrap();
+    snapshot.view().stored().build_lists().unwrap();
     for (columns, (plan, rows)) in all_columns.into_iter().zip(without) {
-        assert!(!plan.contains("places: kept"), "{plan}");
+        assert!(!plan.contains("path: occurrence_lists"), "{plan}");
         let (plan, rows_of_kept) = explained(columns);
-        assert!(plan.contains("places: kept"), "{plan}");
+        assert!(plan.contains("path: occurrence_lists ("), "{plan}");
         assert_eq!(rows_of_kept, rows);
     }
 }
@@ -497,9 +497,9 @@ fn term_vectors_that_would_not_fit_the_memory_limit_are_counted_file_by_file() {
     database.execute("SET device = 'cpu'").unwrap();
     let sql = "SELECT * FROM term_vectors('c', 1000000)";
     let (plan, expected) = explained(&database, sql);
-    assert!(plan.contains("counts: "), "{plan}");
+    assert!(!plan.contains("file by file"), "{plan}");
     database.execute("SET memory_limit = '1MiB'").unwrap();
     let (plan, found) = explained(&database, sql);
-    assert!(!plan.contains("counts: "), "{plan}");
+    assert!(plan.contains("file by file"), "{plan}");
     assert!(found == expected, "{sql}");
 }

@@ -5,7 +5,6 @@
 //! the first row is asked for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use zipfdb_kernels::CountTable;
 use zipfdb_sql::query::WordsColumn;
@@ -17,27 +16,16 @@ use super::super::ordered::sort_until;
 use super::super::row::Operator;
 use super::super::sort_numbers::sorted_rows;
 use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
+use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text};
-use crate::answer::cost::{Candidate, Size, Task as Work, choose};
-use crate::answer::{Occurrence, Top, WordStream};
+use crate::answer::path::Run;
+use crate::answer::{CorpusView, Occurrence, Top, WordStream};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::{Interrupt, Pace, check};
-use crate::segment::{SegmentView, Unit};
+use crate::segment::SegmentView;
 use crate::{Error, Result, Value};
-
-/// What rows tell apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grain {
-    /// One row for all.
-    All,
-    File,
-    Word,
-    FileWord,
-    /// Every occurrence is a row.
-    Occurrence,
-}
 
 pub(super) struct WordsScan {
     task: WordTask,
@@ -167,7 +155,7 @@ impl WordRowNumbers {
 const PART_SHARE: u64 = 4;
 
 /// What EXPLAIN says of rows that are made file by file.
-const LARGE: &str = "file by file: all rows may take more than memory_limit";
+pub(super) const LARGE: &str = "file by file: all rows may take more than memory_limit";
 
 /// The index of the column of words.
 const WORD: usize = WordsColumn::Word as usize;
@@ -224,38 +212,33 @@ impl WordsScan {
             true => request.limit,
             false => None,
         };
-        let asks_position = asks_position(&columns, &place_filters);
-        let keeps_places = grain == Grain::Occurrence && keeps_places(&snapshot, asks_position);
-        let candidates = candidates(
-            &snapshot,
+        let asked = WordScanQuestion {
             grain,
-            &files,
-            &word_filters,
+            files: &files,
+            few: WordSelection::values(&word_filters, WORD).map(|words| words.len() as u64),
+            has_conditions: !word_filters.is_empty(),
+            asks_position: asks_position(&columns, &place_filters),
             rows_max,
-            keeps_places,
-        );
-        let mut chosen = choose(&candidates, context.settings.strategy)?;
-        let mut lookups = candidates.iter();
-        if let Some(&look_up) = lookups.find(|candidate| candidate.strategy == Strategy::Parents)
-            && context.settings.strategy.is_none()
-            && snapshot.knows_lookups()
-        {
-            chosen = look_up;
+        };
+        let view = snapshot.view();
+        let forced = context.settings.strategy;
+        let mut plan = ScanPlan::new(asked.paths(view)?, forced)?;
+        if forced.is_none() && snapshot.knows_lookups() {
+            plan.prefer(|strategy| strategy == Strategy::Parents);
         }
         let is_large = grain == Grain::FileWord
-            && context.settings.strategy.is_none()
-            && chosen.strategy != Strategy::Parents
-            && pairs_bytes(&snapshot, &files) > context.settings.memory_limit();
+            && forced.is_none()
+            && plan.strategy() != Strategy::Parents
+            && pairs_bytes(view, &files) > context.settings.memory_limit();
         if is_large {
             // Each file on the grammar.
-            let is_table = |candidate: &&Candidate| candidate.strategy == Strategy::FileWeights;
-            chosen = candidates.iter().find(is_table).copied().unwrap_or(chosen);
+            plan.prefer(|strategy| strategy == Strategy::FileWeights);
         }
         let mut task = WordTask {
             snapshot,
             columns,
             grain,
-            strategy: chosen.strategy,
+            strategy: plan.strategy(),
             files,
             word_filters: word_filters.into(),
             place_filters,
@@ -267,7 +250,7 @@ impl WordsScan {
         task.top = request.top.filter(|_| properties.is_unique);
         // Sorting by bytes costs: only where it saves sorting above.
         task.by_bytes &= !properties.order.is_empty();
-        let description = Answered::new(task.description(chosen, &candidates));
+        let description = Answered::new(task.description(&plan));
         Ok(WordsScan {
             task,
             description,
@@ -285,53 +268,79 @@ fn column_of(requested: &RequestedColumn) -> Option<WordsColumn> {
     }
 }
 
-/// The strategies that can answer, with what they are estimated to cost.
-fn candidates(
-    snapshot: &Snapshot,
+/// What is asked, as far as it decides how rows are made.
+struct WordScanQuestion<'a> {
     grain: Grain,
-    files: &FileSelection,
-    word_filters: &[ColumnFilter],
+    files: &'a FileSelection,
+    /// How many words there are at most, if they are named.
+    few: Option<u64>,
+    has_conditions: bool,
+    asks_position: bool,
+    /// So many rows are used at most.
     rows_max: Option<u64>,
-    keeps_places: bool,
-) -> Vec<Candidate> {
-    let size = size_of_segments(snapshot);
-    let few = WordSelection::values(word_filters, WORD).map(|words| words.len() as u64);
-    let (file_count, word_count) = (files.len() as u64, files.words(snapshot));
-    // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
-    let places = few.map(|few| few * word_count / size.tokens.max(1) * 8);
-    let stream = if files.is_all() {
-        Candidate::root_stream(size)
-    } else {
-        Candidate::decode(word_count)
-    };
-    // A stream stops when enough rows are out.
-    let share = rows_max.map_or(1.0, |rows| rows as f64 / word_count.max(1) as f64);
-    let stream = match grain {
-        Grain::Occurrence => stream.times(share.min(1.0)),
-        _ => stream,
-    };
-    let mut candidates = Vec::new();
-    match grain {
-        Grain::All | Grain::File if word_filters.is_empty() => {
-            candidates.push(Candidate::totals(file_count));
+}
+
+impl WordScanQuestion<'_> {
+    /// The ways to answer.
+    fn paths(&self, view: &CorpusView) -> Result<Vec<ScanPath>> {
+        let (grain, files) = (self.grain, self.files);
+        let (numbers, words) = (files.numbers(), files.words(view));
+        let mut paths = Vec::new();
+        match grain {
+            Grain::All | Grain::File if !self.has_conditions => {
+                paths.push(ScanPath::totals(numbers.len() as u64));
+            }
+            Grain::All | Grain::Word if files.is_all() => {
+                let plan = match self.few {
+                    Some(few) if grain == Grain::All && is_few(few) && !view.has_vocabulary() => {
+                        view.plan_counts(few)?
+                    }
+                    _ => view.plan_totals()?,
+                };
+                paths.push(ScanPath::planned(Strategy::Weights, &plan));
+            }
+            Grain::All | Grain::File => {
+                paths.push(ScanPath::planned(
+                    Strategy::LocalTables,
+                    &view.plan_word_set()?,
+                ));
+            }
+            Grain::Word | Grain::FileWord | Grain::Occurrence => {}
         }
-        Grain::All | Grain::Word if files.is_all() => {
-            candidates.push(Candidate::weights(size));
+        if grain != Grain::Occurrence {
+            let plan = match files.is_all() && numbers.len() > 1 {
+                true => view.plan_file_words()?,
+                false => view.plan_totals_of(numbers)?,
+            };
+            paths.push(ScanPath::planned(Strategy::FileWeights, &plan));
         }
-        Grain::All | Grain::File => candidates.push(Candidate::local_tables(size)),
-        Grain::Word | Grain::FileWord | Grain::Occurrence => {}
-    }
-    if grain != Grain::Occurrence {
-        candidates.push(Candidate::file_weights(size, file_count, word_count));
-    }
-    if let (Some(few), Some(places)) = (few, places) {
-        candidates.push(match keeps_places {
-            true => Candidate::kept_places(few, file_count, places),
-            false => Candidate::parents(few, file_count, places),
+        if let Some(few) = self.few {
+            let plan = match grain {
+                // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
+                Grain::Occurrence => {
+                    let tokens = size_of_segments(view).tokens.max(1);
+                    let occurrences = few * words / tokens * 8;
+                    view.plan_search(few, numbers, occurrences, self.asks_position)?
+                }
+                _ => view.plan_file_counts(few, numbers)?,
+            };
+            paths.push(ScanPath::planned(Strategy::Parents, &plan));
+        }
+        let stream = ScanPath::stream(view, files);
+        paths.push(match (grain, self.rows_max) {
+            // A stream stops when enough rows are out.
+            (Grain::Occurrence, Some(rows)) => {
+                stream.times((rows as f64 / words.max(1) as f64).min(1.0))
+            }
+            _ => stream,
         });
+        Ok(paths)
     }
-    candidates.push(stream);
-    candidates
+}
+
+/// Whether so many words are counted without the vocabulary.
+fn is_few(words: u64) -> bool {
+    words <= FEW_WORDS as u64
 }
 
 /// Whether columns or filters of places ask for positions.
@@ -341,44 +350,23 @@ fn asks_position(columns: &[WordsColumn], place_filters: &[ColumnFilter]) -> boo
     (columns.iter().chain(filtered)).any(|&column| column == WordsColumn::Position)
 }
 
-/// Whether offsets, and positions if they are asked for, are kept.
-fn keeps_places(snapshot: &Snapshot, asks_position: bool) -> bool {
-    let stored = snapshot.view().stored();
-    stored.keeps_places(Unit::Bytes) && (!asks_position || stored.keeps_places(Unit::Words))
-}
-
 /// What (file, word) rows take at most, as a table and as rows.
-fn pairs_bytes(snapshot: &Snapshot, files: &FileSelection) -> u64 {
-    table_bytes(snapshot, files)
-        .saturating_add(pairs(snapshot, files).saturating_mul(size_of::<CountedWord>() as u64))
+fn pairs_bytes(view: &CorpusView, files: &FileSelection) -> u64 {
+    table_bytes(view, files)
+        .saturating_add(pairs(view, files).saturating_mul(size_of::<CountedWord>() as u64))
 }
 
 /// What (file, word) pairs with their counts take as a table.
-pub(super) fn table_bytes(snapshot: &Snapshot, files: &FileSelection) -> u64 {
-    pairs(snapshot, files).saturating_mul(size_of::<(u32, u32)>() as u64)
+pub(super) fn table_bytes(view: &CorpusView, files: &FileSelection) -> u64 {
+    pairs(view, files).saturating_mul(size_of::<(u32, u32)>() as u64)
 }
 
 /// How many (file, word) pairs there are at most: no file has more of them than words, or than there are tokens.
-fn pairs(snapshot: &Snapshot, files: &FileSelection) -> u64 {
-    let tokens = size_of_segments(snapshot).tokens;
-    let words = |file: u32| snapshot.files()[file as usize].words.min(tokens);
-    let pairs = files.numbers().into_iter().map(words);
+fn pairs(view: &CorpusView, files: &FileSelection) -> u64 {
+    let tokens = size_of_segments(view).tokens;
+    let words = |&file: &u32| view.files()[file as usize].words.min(tokens);
+    let pairs = files.numbers().iter().map(words);
     pairs.fold(0, u64::saturating_add)
-}
-
-/// What the segments of a snapshot have.
-pub(super) fn size_of_segments(snapshot: &Snapshot) -> Size {
-    let mut size = Size {
-        files: snapshot.files().len() as u64,
-        words: snapshot.total_words(),
-        ..Size::default()
-    };
-    for segment in snapshot.view().segments() {
-        let (symbols, tokens) = segment.size();
-        size.symbols += symbols;
-        size.tokens += tokens;
-    }
-    size
 }
 
 impl WordTask {
@@ -418,7 +406,7 @@ impl WordTask {
         Properties { order, is_unique }
     }
 
-    fn description(&self, chosen: Candidate, candidates: &[Candidate]) -> Description {
+    fn description(&self, plan: &ScanPlan) -> Description {
         let words = match WordSelection::values(&self.word_filters, WORD) {
             Some(values) => format!("{} words", values.len()),
             None if self.word_filters.is_empty() => "all words".to_owned(),
@@ -429,32 +417,8 @@ impl WordTask {
             false => format!("{} files", self.files.len()),
         };
         let mut description = Description::new("words", format!("{words} in {files}"), None);
-        description.lines = describe_strategy(chosen, candidates);
-        let stored = self.snapshot.view().stored();
-        let work = self.work();
-        if self.part_bytes.is_some() {
-            description.lines.push(LARGE.to_owned());
-        }
-        description.lines.push(stored.describe_places(work));
-        if work == Some(Work::FileCounts) {
-            description.lines.extend(stored.describe_counts());
-        }
-        let is_look_up = self.grain == Grain::Occurrence && self.strategy == Strategy::Parents;
-        if is_look_up && keeps_places(&self.snapshot, self.asks_position()) {
-            description.lines.push("places: kept".to_owned());
-        }
+        description.lines = plan.lines(self.part_bytes.map(|_| LARGE));
         description
-    }
-
-    /// What devices can do of it.
-    fn work(&self) -> Option<Work> {
-        match self.strategy {
-            Strategy::Weights => Some(Work::Totals),
-            Strategy::FileWeights if self.files.is_all() && self.files.len() > 1 => {
-                self.part_bytes.is_none().then_some(Work::FileCounts)
-            }
-            _ => None,
-        }
     }
 
     /// The numbers of the words that pass, ascending; none for all.
@@ -470,9 +434,9 @@ impl WordTask {
 
     /// How often a few words occur in all files together, if that is asked and the vocabulary is not there: nothing else needs
     /// that then.
-    fn few_words(&self, interrupt: &Interrupt) -> Result<Option<u64>> {
+    fn few_words(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<Option<u64>> {
         let values = match WordSelection::values(&self.word_filters, WORD) {
-            Some(values) if values.len() <= FEW_WORDS => values,
+            Some(values) if is_few(values.len() as u64) => values,
             _ => return Ok(None),
         };
         let is_asked = self.grain == Grain::All && self.strategy == Strategy::Weights;
@@ -497,17 +461,18 @@ impl WordTask {
         }
         words.sort_unstable();
         words.dedup();
+        let description = description.clone();
         let count = self.snapshot.ask(interrupt, move |view, stop| {
             words.iter().try_fold(0u64, |sum, word| {
                 check(stop)?;
-                Ok(sum + view.count(word)?)
+                Ok(sum + view.count(word, description.log.until(stop))?)
             })
         })?;
         Ok(Some(count))
     }
 
     fn start(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<WordRows> {
-        if let Some(times) = self.few_words(interrupt)? {
+        if let Some(times) = self.few_words(interrupt, description)? {
             let row = CountedWord {
                 file: 0,
                 word: 0,
@@ -517,7 +482,7 @@ impl WordTask {
             return Ok(WordRows::Counted(rows.into_iter()));
         }
         let words = self.words(interrupt)?;
-        let files = self.files.numbers();
+        let files = self.files.numbers().to_vec();
         if self.grain == Grain::Occurrence {
             return Ok(match (self.strategy, words) {
                 (Strategy::Parents, Some(words)) => WordRows::Found {
@@ -561,7 +526,7 @@ impl WordTask {
         let mut counted = match self.strategy {
             Strategy::Totals => self.stored_totals(&files),
             Strategy::Weights => self.weights(words, interrupt, description)?,
-            Strategy::LocalTables => self.local_tables(&files, words, interrupt)?,
+            Strategy::LocalTables => self.local_tables(&files, words, interrupt, description)?,
             Strategy::Parents => self.look_up(&files, words.unwrap_or_default(), interrupt)?,
             Strategy::FileWeights => self.file_weights(&files, words, interrupt, description)?,
             Strategy::RootStream | Strategy::Decode => {
@@ -683,12 +648,14 @@ impl WordTask {
         files: &[u32],
         words: Option<Vec<u32>>,
         interrupt: &Interrupt,
+        description: &Arc<Answered>,
     ) -> Result<Vec<CountedWord>> {
         let Some(marked) = self.marked(words)? else {
             return Ok(self.stored_totals(files));
         };
+        let description = description.clone();
         let counts = self.snapshot.ask(interrupt, move |view, stop| {
-            view.word_set_counts(&marked, stop)
+            view.word_set_counts(&marked, description.log.until(stop))
         })?;
         let count = |&file: &u32| CountedWord {
             file,
@@ -749,9 +716,10 @@ impl WordTask {
         }
         for &file in files {
             interrupt.check()?;
-            let row = self
-                .snapshot
-                .ask(interrupt, move |view, _| view.totals_of(file as usize))?;
+            let description = description.clone();
+            let row = self.snapshot.ask(interrupt, move |view, stop| {
+                view.totals_of(file as usize, description.log.until(stop))
+            })?;
             let row = row.into_iter().filter(|entry| is_wanted(entry.0));
             counted.extend(row.map(|(word, times)| CountedWord { file, word, times }));
         }
@@ -967,7 +935,7 @@ fn counted_part(
         return Ok(None);
     }
     let counted = snapshot.ask(interrupt, move |view, stop| {
-        let (totals, pinned) = view.totals_of_each(&part, stop)?;
+        let (totals, pinned) = view.totals_of_each(&part, Run::until(stop))?;
         let rows = part.into_iter().zip(totals).flat_map(|(file, words)| {
             let words = words.into_iter();
             words.map(move |(word, times)| CountedWord { file, word, times })
@@ -992,23 +960,6 @@ fn sum_by(
         same
     });
     Ok(())
-}
-
-/// What EXPLAIN says of a choice.
-pub(super) fn describe_strategy(chosen: Candidate, candidates: &[Candidate]) -> Vec<String> {
-    let estimate = |candidate: &Candidate| {
-        // Estimates are below 500 years.
-        let time = Duration::from_nanos(candidate.cost as u64);
-        format!("{} (about {time:.0?})", candidate.strategy.name())
-    };
-    let others = candidates.iter();
-    let others = others.filter(|other| other.strategy != chosen.strategy);
-    let others: Vec<String> = others.map(estimate).collect();
-    let mut strategy = format!("strategy: {}", estimate(&chosen));
-    if !others.is_empty() {
-        strategy.push_str(&format!("; not {}", others.join(", ")));
-    }
-    vec![strategy]
 }
 
 impl WordsScan {

@@ -1,21 +1,10 @@
-//! A corpus with edits that are not merged yet: what is stored, corrected where edits touch it.
+//! The edits of a corpus that are not merged yet, as operations see them: files and words numbered with the edits in, and what
+//! was told of the words around each edit.
 //!
-//! The invariant: answers equal those on the texts as they are now. Counts are those of the stored files, plus the words
-//! that regions ([`crate::overlay::Regions`]) have now, less those they had; places move by what was inserted before
-//! them. So an answer costs what it costs on the stored files, and something for each edit it meets. Files that are gone
-//! are taken off whole.
-//!
-//! Files and words are numbered as everywhere, in order of name and of the dictionary, edits included. `counts` has words,
-//! `ngrams` n-grams, `places` offsets and bytes.
+//! The invariant: files and words are numbered as everywhere, in order of name and of the dictionary. Operations correct what
+//! stored files answer by the words that regions ([`crate::overlay::Regions`]) have now, less those they had; files that are
+//! gone are taken off whole. What corrections work out for all edits together lies here, so that it is worked out once.
 
-mod counts;
-mod ngrams;
-mod places;
-#[cfg(test)]
-mod tests;
-mod windows;
-
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -26,40 +15,40 @@ use zipfdb_kernels::NGRAM_WORDS_MAX;
 use zipfdb_storage::Tokenizer;
 
 use super::FileSummary;
+use super::correction::WindowChanges;
 use super::edited_text::EditedText;
-pub(super) use super::numbering::{Numbering, WordSource};
+use super::numbering::{Numbering, WordSource};
 use super::stored_view::StoredView;
+use crate::Result;
+use crate::overlay::changed_count::word_subject;
 use crate::overlay::{FileState, Overlay, Regions};
 use crate::runtime::interrupt::check;
 use crate::segment::cache::{Cached, Reservation, Slots};
-use crate::{Error, Result};
-
-use windows::WindowChanges;
 
 /// No file: one that is not stored, or that is gone.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// The stored files of a corpus, and what edits make of them.
 pub(crate) struct PendingView {
-    stored: Arc<StoredView>,
+    pub(super) stored: Arc<StoredView>,
     /// All files as they are now, in order of name.
-    files: Vec<FileSummary>,
+    pub(super) files: Vec<FileSummary>,
     /// For each of them the stored file it rests on, or [`NONE`].
-    stored_of: Vec<u32>,
+    pub(super) stored_of: Vec<u32>,
     /// For each of them its place in `edits`, or [`NONE`].
-    edit_of: Vec<u32>,
+    pub(super) edit_of: Vec<u32>,
     /// For each stored file its number now, or [`NONE`].
-    number_of: Vec<u32>,
+    pub(super) number_of: Vec<u32>,
     /// Stored files that no file rests on any more.
-    gone: Vec<u32>,
+    pub(super) gone: Vec<u32>,
     /// In order of file.
-    edits: Vec<Edit>,
-    numbering: Numbering,
-    byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
+    pub(super) edits: Vec<Edit>,
+    pub(super) numbering: Numbering,
+    pub(super) byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
     /// How much more or less often each word occurs than in the stored files; ascending, no change is 0.
-    changes: OnceLock<Vec<(u32, i64)>>,
+    pub(super) changes: OnceLock<Vec<(u32, i64)>>,
     /// For each n what edits do to n-grams of n words.
-    windows: [OnceLock<WindowChanges>; NGRAM_WORDS_MAX + 1],
+    pub(super) windows: [OnceLock<WindowChanges>; NGRAM_WORDS_MAX + 1],
     /// Answers about all words, in the cache: by [`PendingTable`].
     tables: Arc<Slots>,
     /// What the others of these take of the limit of memory, as long as the view is there.
@@ -68,7 +57,7 @@ pub(crate) struct PendingView {
 
 /// An answer about all words that the cache holds once somebody asked.
 #[derive(Clone, Copy)]
-enum PendingTable {
+pub(super) enum PendingTable {
     /// How often each word occurs: `Vec<u64>`.
     Totals,
     /// Tables of all files and words: `CountTable`.
@@ -81,10 +70,10 @@ impl PendingTable {
 }
 
 /// A file that is not as stored.
-struct Edit {
+pub(super) struct Edit {
     /// Its number.
-    file: u32,
-    text: EditedText,
+    pub(super) file: u32,
+    pub(super) text: EditedText,
     /// How much more or less often words occur than in the stored file; by number, ascending, once somebody asked.
     changes: OnceLock<Vec<(u32, i64)>>,
 }
@@ -173,7 +162,7 @@ impl PendingView {
     }
 
     /// A table, made if the cache does not hold it; and how many bytes one takes.
-    fn table<T: Send + Sync + 'static>(
+    pub(super) fn table<T: Send + Sync + 'static>(
         &self,
         table: PendingTable,
         bytes: impl Fn(&T) -> usize,
@@ -193,7 +182,7 @@ impl PendingView {
     }
 
     /// Takes of the limit of memory what has been made and stays as long as the view.
-    fn book(&self) {
+    pub(super) fn book(&self) {
         let order = self.byte_order.get();
         let order = order.map_or(0, |(order, ranks)| {
             size_of_val(&order[..]) + size_of_val(&ranks[..])
@@ -217,11 +206,6 @@ impl PendingView {
         self.edit_of.push(edit);
     }
 
-    /// All files as they are now, in order of name.
-    pub(crate) fn files(&self) -> &[FileSummary] {
-        &self.files
-    }
-
     /// The file of a name.
     pub(crate) fn find_file(&self, name: &str) -> Option<usize> {
         let stored = self.stored.find_file(name).map(|file| self.number_of[file]);
@@ -230,10 +214,6 @@ impl PendingView {
         }
         let found = (self.files).binary_search_by(|file| file.name.as_str().cmp(name));
         found.ok()
-    }
-
-    pub(super) fn numbering(&self) -> &Numbering {
-        &self.numbering
     }
 
     /// As `byte_order`, if that was asked for before.
@@ -262,6 +242,19 @@ impl PendingView {
         }
     }
 
+    /// How an error calls a word.
+    pub(super) fn subject(&self, word: u32) -> String {
+        word_subject(self.word(word))
+    }
+
+    /// How an error calls an n-gram.
+    pub(super) fn ngram_subject(&self, words: &[u32]) -> String {
+        let words = words
+            .iter()
+            .map(|&word| String::from_utf8_lossy(self.word(word)));
+        format!("the n-gram \"{}\"", words.collect::<Vec<_>>().join(" "))
+    }
+
     /// The number of a word.
     pub(super) fn find_word(&self, word: &[u8]) -> Result<Option<u32>> {
         if let Some(met) = self.stored.word_numbers.find(word) {
@@ -271,15 +264,18 @@ impl PendingView {
         Ok(stored.map(|word| self.numbering.number(word)))
     }
 
+    /// Stored files with counts, by their numbers now, without those that are gone.
+    pub(super) fn files_now(&self, row: &[(u32, u32)]) -> impl Iterator<Item = (u32, u32)> {
+        let now = row
+            .iter()
+            .map(|&(file, count)| (self.number_of[file as usize], count));
+        now.filter(|&(file, _)| file != NONE)
+    }
+
     /// The number that a stored file has now; none if no file rests on it any more.
     pub(super) fn file_now(&self, stored: u32) -> Option<u32> {
         let file = self.number_of[stored as usize];
         (file != NONE).then_some(file)
-    }
-
-    /// Whether there are stored files that no file rests on any more.
-    pub(super) fn has_gone_files(&self) -> bool {
-        !self.gone.is_empty()
     }
 
     /// The stored file that a file rests on.
@@ -289,45 +285,73 @@ impl PendingView {
     }
 
     /// The edits of a file.
-    fn edit(&self, file: usize) -> Option<&Edit> {
+    pub(super) fn edit(&self, file: usize) -> Option<&Edit> {
         self.edits.get(self.edit_of[file] as usize)
     }
 
-    /// For each file by name, which must all be there.
-    fn find_files<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<usize>> {
-        let mut known: HashMap<&str, usize> = HashMap::new();
-        names
-            .map(|name| match known.get(name) {
-                Some(&file) => Ok(file),
-                None => {
-                    let file = self.find_file(name);
-                    let file = file.ok_or_else(|| self.no_such_file(name))?;
-                    known.insert(name, file);
-                    Ok(file)
-                }
-            })
-            .collect()
-    }
-
-    /// What to say of a file that is not there.
-    pub(super) fn no_such_file(&self, name: &str) -> Error {
-        self.stored.no_such_file_of(name, &self.files)
+    /// The words of a file's regions.
+    pub(super) fn edited_words(&self, file: usize) -> Option<EditedWords<'_>> {
+        let numbering = &self.numbering;
+        self.edit(file).map(|edit| EditedWords { edit, numbering })
     }
 }
 
 impl Edit {
-    fn regions(&self) -> &Regions {
+    pub(super) fn regions(&self) -> &Regions {
         self.text.regions()
     }
 
     /// How much more or less often words occur than in the stored file; by the numbers they have here, ascending.
-    fn changes(&self, numbering: &Numbering) -> &[(u32, i64)] {
+    pub(super) fn changes(&self, numbering: &Numbering) -> &[(u32, i64)] {
         self.changes.get_or_init(|| {
             let changes = self.regions().changes.iter();
             let number = |&(word, change): &(u32, i64)| (numbering.number_met(word), change);
             let mut changes: Vec<(u32, i64)> = changes.map(number).collect();
             changes.sort_unstable_by_key(|&(word, _)| word);
             changes
+        })
+    }
+}
+
+/// The regions of a file, for going through its words.
+pub(super) struct EditedWords<'a> {
+    edit: &'a Edit,
+    numbering: &'a Numbering,
+}
+
+impl EditedWords<'_> {
+    /// How many regions there are.
+    pub(super) fn len(&self) -> usize {
+        self.edit.regions().regions.len()
+    }
+
+    /// Whether a stored byte lies behind the start of region `next`, whose words come first then.
+    pub(super) fn starts_before(&self, next: usize, offset: u64) -> bool {
+        (self.edit.regions().regions.get(next))
+            .is_some_and(|region| region.stored_bytes.start <= offset)
+    }
+
+    /// The words of region `index`: number, position, offset.
+    pub(super) fn words(&self, index: usize) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        let region = &self.edit.regions().regions[index];
+        let words = (0..).zip(&region.text.words);
+        words.map(|(place, word)| {
+            let offset = region.bytes.start + u64::from(word.offset);
+            let number = self.numbering.number_met(word.word);
+            (number, region.words.start + place, offset)
+        })
+    }
+
+    /// Where a stored word is now, with regions before `next` in front of it; none if it lies in the last of them.
+    pub(super) fn moved(&self, next: usize, position: u64, offset: u64) -> Option<(u64, u64)> {
+        let regions = self.edit.regions();
+        let last = next.checked_sub(1).map(|last| &regions.regions[last]);
+        let is_in = last.is_some_and(|region| offset < region.stored_bytes.end);
+        (!is_in).then(|| {
+            (
+                regions.moved_word(position, next),
+                regions.moved_byte(offset, next),
+            )
         })
     }
 }

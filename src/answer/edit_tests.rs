@@ -2,17 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use super::*;
-use crate::answer::CorpusView;
-use crate::answer::tests::{
+use bytes::Bytes;
+use zipfdb_storage::Tokenizer;
+
+use super::path::Run;
+use super::tests::{
     Numbers, TOKENIZERS, Texts, check, segments_of, snapshot_of, stored, text, texts,
 };
-use crate::overlay::{EditBatch, Insertion};
-use crate::runtime::device::{Devices, Run};
+use super::{CorpusView, StoredView};
+use crate::overlay::{EditBatch, Insertion, Overlay};
+use crate::runtime::device::Devices;
 use crate::runtime::interrupt::NEVER;
 use crate::segment::cache::Cache;
+use crate::{Error, Result};
 
 /// The same edits on plain texts: rows of one batch see the texts before it.
 fn edit(texts: &mut Texts, batch: &EditBatch) {
@@ -221,7 +226,7 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
             let (word, place) = [("dog", 6), ("cat", 4)][usize::from(is_first)];
             let view = CorpusView::new(view.clone(), overlay, Tokenizer::Unicode, &NEVER).unwrap();
             assert_eq!(
-                view.search_in(0, word.as_bytes(), Run::to_the_end().stop)
+                view.search_in(0, word.as_bytes(), Run::to_the_end())
                     .unwrap(),
                 [place]
             );
@@ -231,7 +236,7 @@ fn edits_that_one_view_has_looked_at_are_right_in_another() {
 
 #[test]
 fn what_edits_changed_is_not_looked_for_any_more_once_it_is_interrupted() {
-    let stop = AtomicBool::new(true);
+    let stop = Arc::new(AtomicBool::new(true));
     let stored = Arc::new(
         StoredView::new(
             "c".into(),
@@ -254,9 +259,13 @@ fn what_edits_changed_is_not_looked_for_any_more_once_it_is_interrupted() {
     let interrupted = |result: Result<()>| matches!(result, Err(Error::Interrupted));
     assert!(interrupted(view(&stop).map(drop)));
     let found = view(&NEVER).unwrap();
-    assert!(interrupted(found.ngram_count(&[0, 1], &stop).map(drop)));
-    assert!(interrupted(found.ngram_positions(&[0, 1], &stop).map(drop)));
-    assert!(found.ngram_count(&[0, 1], &NEVER).is_ok());
+    assert!(interrupted(
+        found.ngram_count(&[0, 1], Run::until(&stop)).map(drop)
+    ));
+    assert!(interrupted(
+        found.ngram_positions(&[0, 1], Run::until(&stop)).map(drop)
+    ));
+    assert!(found.ngram_count(&[0, 1], Run::to_the_end()).is_ok());
 }
 
 #[test]

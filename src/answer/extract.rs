@@ -1,0 +1,350 @@
+//! Extracts: bytes of files, of one range, many at once, or whole.
+//!
+//! Invariant: bytes are those of the texts as they are now. Each segment extracts by the cheapest of the access paths below;
+//! what crosses the border between two parts of a file is put together; inserted pieces stand between stored ones. A batch
+//! is answered by devices if these take all of it.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use rayon::prelude::*;
+use zipfdb_kernels::gpu::{DeviceStructures, Extract, ExtractedBytes, Gpu};
+use zipfdb_kernels::{expand_file, extract};
+
+use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
+use super::cost::EXTRACT_COST;
+use super::edited_text::{ask_stored, joined};
+use super::found::{Found, FoundPart};
+use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::stored_view::{SegmentViews, StoredView};
+use super::word_counts::ALONE_NEEDS;
+use crate::Result;
+use crate::overlay::Piece;
+use crate::runtime::device::OnDevice;
+use crate::runtime::interrupt::check;
+use crate::segment::{SegmentView, StructureKind};
+
+/// Some bytes of a file of a segment, as far as it goes.
+pub(crate) struct FileExtract;
+
+/// A range of bytes of a file of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartRange {
+    pub(crate) file: u32,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+impl PartitionOperation for FileExtract {
+    type Question<'a> = PartRange;
+    type Answer = Vec<u8>;
+
+    const PATHS: &'static [AccessPath<FileExtract>] = &[
+        AccessPath {
+            name: PathName::Expansions,
+            needs: &[StructureKind::Text],
+            cost: |_, _| Some(EXTRACT_COST),
+            run: |range, segment, _| by_expansions(range, segment),
+        },
+        AccessPath {
+            name: PathName::Decode,
+            needs: &ALONE_NEEDS,
+            cost: |range, segment| segment.alone_cost(range.file, StructureKind::Grammar),
+            run: |range, segment, _| {
+                let PartRange {
+                    file,
+                    offset,
+                    length,
+                } = *range;
+                let alone = segment.ask_alone(file, StructureKind::Grammar, |alone| {
+                    alone.extract(offset, length)
+                })?;
+                alone.map_or_else(|| by_expansions(range, segment), Ok)
+            },
+        },
+    ];
+}
+
+fn by_expansions(range: &PartRange, segment: &SegmentView) -> Result<Vec<u8>> {
+    Ok(extract(
+        segment.content()?,
+        range.file,
+        range.offset,
+        range.length,
+    ))
+}
+
+impl SegmentView {
+    /// Writes a file; the inner error is the target's.
+    fn write_content(&self, file: u32, target: &mut dyn Write) -> Result<io::Result<()>> {
+        if let Some(bytes) = self.ask_alone(file, StructureKind::Grammar, |alone| {
+            alone.extract(0, u64::MAX)
+        })? {
+            return Ok(target.write_all(&bytes));
+        }
+        Ok(expand_file(self.content()?, file, target))
+    }
+
+    /// Bytes of files, which ascend.
+    pub(super) fn extract_on(
+        &self,
+        device: &OnDevice<'_>,
+        ranges: &[Extract],
+    ) -> Result<Vec<FoundPart<ExtractedBytes>>> {
+        let of_file = |range: &Extract| range.file;
+        let in_part = |range: Extract, file, bytes: Option<&Range<u64>>| {
+            let all = 0..u64::MAX;
+            let bytes = bytes.unwrap_or(&all);
+            let from = range.offset.max(bytes.start);
+            let to = range.offset.saturating_add(range.length).min(bytes.end);
+            (from < to).then(|| Extract {
+                file,
+                offset: from - bytes.start,
+                length: to - from,
+            })
+        };
+        let ask = |gpu: &Gpu, on: &DeviceStructures, ranges: &[Extract]| {
+            let found = on.extract(gpu, ranges)?.download(gpu)?;
+            Ok(FoundPart::of_batch(found, ranges.len()))
+        };
+        let add = |bytes: &mut FoundPart<ExtractedBytes>, more: FoundPart<_>, _| {
+            bytes.extend(more.items().iter().copied());
+        };
+        self.look_up_on(device, ranges, of_file, in_part, ask, add)
+    }
+}
+
+/// Bytes of extracts that a device makes at a time: its memory / 8, clamped to [MIN, MAX].
+const EXTRACT_SHARE: u64 = 8;
+const EXTRACT_BYTES_MIN: u64 = 64 << 10;
+const EXTRACT_BYTES_MAX: u64 = 64 << 20;
+
+impl StoredView {
+    /// The bytes `offset..offset + length` of a stored file, as far as it goes.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let segments = SegmentViews::new(self);
+        self.extract_of(&segments, (file, offset, length), Run::to_the_end())
+    }
+
+    /// As `extract`, of segments that are worked with.
+    fn extract_of(
+        &self,
+        segments: &SegmentViews<'_>,
+        (file, offset, length): (usize, u64, u64),
+        run: Run<'_>,
+    ) -> Result<Vec<u8>> {
+        let end = offset.saturating_add(length);
+        let parts = self.index.parts(file);
+        let first = parts.partition_point(|part| part.first_byte + part.bytes <= offset);
+        let mut bytes = Vec::new();
+        let parts = parts[first..].iter();
+        for part in parts.take_while(|part| part.first_byte < end) {
+            let from = offset.max(part.first_byte);
+            let range = PartRange {
+                file: part.file,
+                offset: from - part.first_byte,
+                length: end - from,
+            };
+            let extracted = answer::<FileExtract>(&range, segments.of(part), run)?;
+            if bytes.is_empty() {
+                bytes = extracted;
+            } else {
+                bytes.extend_from_slice(&extracted);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of many ranges of stored files.
+    fn extract_each(&self, ranges: &[(usize, u64, u64)], run: Run<'_>) -> Result<Vec<Vec<u8>>> {
+        let found = self.extracts(ranges, run)?;
+        Ok(found.into_each(|bytes, _, more| bytes.extend_from_slice(more)))
+    }
+
+    /// The bytes of many ranges of stored files, each in the parts that it was found in.
+    ///
+    /// # Errors
+    /// If a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn extracts(
+        &self,
+        ranges: &[(usize, u64, u64)],
+        run: Run<'_>,
+    ) -> Result<Found<ExtractedBytes>> {
+        if let Some(extracts) = self.extracts_on_devices(ranges, run)? {
+            return Ok(extracts);
+        }
+        let segments = SegmentViews::new(self);
+        for &(file, ..) in ranges {
+            for part in self.index.parts(file) {
+                segments.of(part).content()?;
+            }
+        }
+        let tasks = ranges.par_iter().enumerate();
+        let tasks = tasks.with_min_len(TASK_QUESTIONS_MIN);
+        let extract = |(number, &range): (usize, &(usize, u64, u64))| {
+            check(run.stop)?;
+            let bytes = self.extract_of(&segments, range, run)?;
+            Ok(((number, 0), FoundPart::Own(bytes)))
+        };
+        let found = tasks.map(extract).collect::<Result<_>>()?;
+        Ok(Found::new(ranges.len(), found))
+    }
+
+    /// Extracts ranges of these files where devices do so for all segments; none if the CPU is to.
+    fn extracts_on_devices(
+        &self,
+        ranges: &[(usize, u64, u64)],
+        run: Run<'_>,
+    ) -> Result<Option<Found<ExtractedBytes>>> {
+        let Some(places) = self.lookup_places(ranges.len() as u64) else {
+            return Ok(None);
+        };
+        let devices = self.devices().all().iter();
+        let memory = devices.map(|device| device.memory_limit()).min();
+        let piece =
+            (memory.unwrap_or(0) / EXTRACT_SHARE).clamp(EXTRACT_BYTES_MIN, EXTRACT_BYTES_MAX);
+        // For each segment what it has of each range, in pieces that a device makes at a time.
+        let mut asked: Vec<Vec<(usize, u64, Extract)>> = vec![Vec::new(); self.segments().len()];
+        if let [only] = &mut asked[..] {
+            only.reserve(ranges.len());
+        }
+        for (question, &(file, offset, length)) in ranges.iter().enumerate() {
+            let end = offset.saturating_add(length);
+            for part in self.index.parts(file) {
+                let to = end.min(part.first_byte + part.bytes);
+                let mut from = offset.max(part.first_byte);
+                while from < to {
+                    let length = piece.min(to - from);
+                    let extract = Extract {
+                        file: part.file,
+                        offset: from - part.first_byte,
+                        length,
+                    };
+                    asked[part.segment as usize].push((question, from, extract));
+                    from += length;
+                }
+            }
+        }
+        for asked in &mut asked {
+            asked.par_sort_unstable_by_key(|&(question, from, extract)| {
+                (extract.file, question, from)
+            });
+        }
+        let found = self.spread(
+            places.spread(),
+            run,
+            |index| !asked[index].is_empty(),
+            |_| Ok(None),
+            |index, device| {
+                let mut found = Vec::with_capacity(asked[index].len());
+                let mut rest = &asked[index][..];
+                while !rest.is_empty() {
+                    let mut bytes = 0u64;
+                    let fits = |(_, _, extract): &&(usize, u64, Extract)| {
+                        bytes += extract.length;
+                        bytes <= piece
+                    };
+                    let count = rest.iter().take_while(fits).count().max(1);
+                    let (now, later) = rest.split_at(count);
+                    let queries: Vec<Extract> =
+                        now.iter().map(|&(_, _, extract)| extract).collect();
+                    let extracts = self.segment_at(index).extract_on(device, &queries)?;
+                    let places = now.iter().map(|&(question, from, _)| (question, from));
+                    found.extend(places.zip(extracts));
+                    rest = later;
+                }
+                Ok(Some(found))
+            },
+        )?;
+        let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let found = found.into_iter().flatten().collect();
+        Ok(Some(Found::new(ranges.len(), found)))
+    }
+
+    /// Writes a stored file; the inner error is the target's.
+    fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>> {
+        for part in self.index.parts(file) {
+            if let Err(error) = self.segment(part).write_content(part.file, target)? {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+impl CorpusView {
+    /// The bytes `offset..offset + length` of a file, as far as it goes.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn extract(&self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>> {
+        match self.resolve(file) {
+            (_, Some(edit)) => edit.text.extract(offset, length),
+            (Some(stored), None) => self.stored().extract(stored, offset, length),
+            (None, None) => Ok(Vec::new()),
+        }
+    }
+
+    /// The bytes of many ranges of files.
+    ///
+    /// # Errors
+    /// If there is no such file, a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn extract_many<F: AsRef<str> + Sync>(
+        &self,
+        ranges: &[(F, u64, u64)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u8>>> {
+        let files = self.find_many(ranges.par_iter().map(|(file, ..)| file.as_ref()))?;
+        if self.pending().is_none() {
+            let ranges = files.into_iter().zip(ranges);
+            let ranges = ranges.map(|(file, &(_, offset, length))| (file, offset, length));
+            return (self.stored()).extract_each(&ranges.collect::<Vec<_>>(), run);
+        }
+        let pieces: Vec<Vec<Piece>> = (ranges.par_iter().zip(&files))
+            .with_min_len(TASK_QUESTIONS_MIN)
+            .map(|(&(_, offset, length), &file)| self.pieces(file, offset, length))
+            .collect();
+        // What is stored is asked for together.
+        let mut asked = Vec::with_capacity(ranges.len());
+        for (pieces, &file) in pieces.iter().zip(&files) {
+            ask_stored(pieces, self.resolve(file).0, &mut asked);
+        }
+        let mut found = self.stored().extract_each(&asked, run)?.into_iter();
+        let texts = pieces.iter().map(|pieces| joined(pieces, &mut found));
+        Ok(texts.collect())
+    }
+
+    /// The pieces of some bytes of a file, as far as it goes.
+    fn pieces(&self, file: usize, offset: u64, length: u64) -> Vec<Piece> {
+        match self.resolve(file).1 {
+            Some(edit) => edit.text.pieces(offset, length),
+            None => {
+                let end = offset.saturating_add(length).min(self.files()[file].bytes);
+                let stored = (offset < end).then(|| Piece::Stored(offset..end));
+                stored.into_iter().collect()
+            }
+        }
+    }
+
+    /// Writes a file; the inner error is the target's.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn write_file(&self, file: usize, target: &mut dyn Write) -> Result<io::Result<()>> {
+        match self.resolve(file) {
+            (_, Some(edit)) => edit.text.write(target),
+            (Some(stored), None) => self.stored().write_file(stored, target),
+            (None, None) => Ok(Ok(())),
+        }
+    }
+
+    /// Whether bytes of a file are extracted without anything being built first.
+    pub(crate) fn can_extract_now(&self, file: usize) -> bool {
+        self.holds_for_parts(file, |segment| segment.has(StructureKind::Text))
+    }
+}

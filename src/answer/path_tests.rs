@@ -1,0 +1,455 @@
+//! Every access path of every operation, forced, against a scan of the plain text: on files in parts, several segments and with
+//! edits that are pending.
+//!
+//! A path that an operation lists is asked for here without being named again, and a test fails if none of the corpora has a
+//! segment that it answers.
+
+#![allow(clippy::unwrap_used)]
+
+use std::any::type_name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use zipfdb_kernels::{CountTable, FileOrder};
+use zipfdb_storage::{CorpusSettings, Tokenizer};
+
+use super::count::{FileWordCount, WordCount};
+use super::extract::{FileExtract, PartRange};
+use super::file_counts::{FileWordTable, WordFileTable, WordSetTotals};
+use super::ngrams::{NgramCounting, NgramFileCounting};
+use super::path::{PartitionOperation, PathName, Run, RunLog, answer};
+use super::phrase::{PhraseCount, PhrasePositions};
+use super::search::{FilePositions, FileSearch, SegmentSearch};
+use super::tests::{Numbers, Texts, text, words};
+use super::word_counts::{FileTotals, WordTotals};
+use super::{CorpusView, NgramFilePart, Top};
+use crate::api::snapshot::Snapshot;
+use crate::segment::word_order;
+use crate::{Database, NoProgress};
+
+/// A database on disk, which is opened anew for each question, so that nothing is decoded.
+struct CorpusOnDisk {
+    folder: TempDir,
+    /// The words of each file and where they begin, in order of name.
+    files: Vec<(String, Vec<u8>, Vec<(Vec<u8>, u64)>)>,
+}
+
+/// Which paths of which operations have answered.
+type Covered = BTreeSet<(&'static str, PathName)>;
+
+impl CorpusOnDisk {
+    /// Files of about these sizes in segments of so many bytes, edited if wanted.
+    fn new(seed: u64, sizes: &[usize], segment_size: u64, is_edited: bool) -> CorpusOnDisk {
+        let mut numbers = Numbers(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let mut texts: Texts = (sizes.iter().enumerate())
+            .map(|(number, &size)| (format!("file{number}"), text(&mut numbers, size)))
+            .collect();
+        let database = Database::open(folder.path()).unwrap();
+        let settings = CorpusSettings {
+            segment_size,
+            ..CorpusSettings::default()
+        };
+        let corpus = database.create_corpus("c", settings).unwrap();
+        let rows: Vec<(&String, &Vec<u8>)> = texts.iter().collect();
+        corpus.append_many(&rows).unwrap();
+        corpus.recompress(&NoProgress).unwrap();
+        if is_edited {
+            for _ in 0..12 {
+                let names: Vec<String> = texts.keys().cloned().collect();
+                let name = names[numbers.below(names.len() as u64) as usize].clone();
+                let target = texts.get_mut(&name).unwrap();
+                let at = numbers.below(target.len() as u64 + 1);
+                let more = text(&mut numbers, 30);
+                corpus.insert_many(&[(&name, at, &more)]).unwrap();
+                target.splice(at as usize..at as usize, more);
+            }
+            let (new, other) = (text(&mut numbers, 300), text(&mut numbers, 200));
+            corpus.append_many(&[("another", &new)]).unwrap();
+            corpus.replace_many(&[("file1", &other)]).unwrap();
+            corpus.delete_many(&["file0"]).unwrap();
+            texts.insert("another".to_owned(), new);
+            texts.insert("file1".to_owned(), other);
+            texts.remove("file0");
+        }
+        drop(database);
+        let files = texts.into_iter().map(|(name, text)| {
+            let found = words(Tokenizer::Unicode, &text);
+            (name, text, found)
+        });
+        CorpusOnDisk {
+            folder,
+            files: files.collect(),
+        }
+    }
+
+    fn open(&self) -> Snapshot {
+        let path: &Path = self.folder.path();
+        let database = Database::options().read_only(true).threads(2).open(path);
+        database.unwrap().corpus("c").unwrap().snapshot().unwrap()
+    }
+
+    /// Asks by each path of an operation, first with nothing decoded and once more.
+    fn ask<O: PartitionOperation>(
+        &self,
+        covered: &mut Covered,
+        check: impl Fn(&CorpusView, Run<'_>) + Sync,
+    ) {
+        for path in O::PATHS {
+            let (snapshot, log, stop) = (self.open(), RunLog::default(), Arc::default());
+            let run = Run {
+                forced: Some(path.name),
+                ..log.until(&stop)
+            };
+            for _ in 0..2 {
+                snapshot.install(|| check(snapshot.view(), run));
+            }
+            if log.paths().contains(&path.name) {
+                covered.insert((type_name::<O>(), path.name));
+            }
+        }
+    }
+
+    /// How often each word occurs in each file, by the words and in their order.
+    fn counts(&self) -> BTreeMap<&[u8], BTreeMap<u32, u64>> {
+        let mut counts: BTreeMap<&[u8], BTreeMap<u32, u64>> = BTreeMap::new();
+        for (file, (.., words)) in (0..).zip(&self.files) {
+            for (word, _) in words {
+                *counts.entry(word).or_default().entry(file).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// The same of n-grams.
+    fn ngrams(&self, n: usize) -> BTreeMap<Vec<&[u8]>, BTreeMap<u32, Vec<u64>>> {
+        let mut found: BTreeMap<Vec<&[u8]>, BTreeMap<u32, Vec<u64>>> = BTreeMap::new();
+        for (file, (.., words)) in (0..).zip(&self.files) {
+            let words: Vec<&[u8]> = words.iter().map(|(word, _)| &word[..]).collect();
+            for (position, ngram) in (0..).zip(words.windows(n)) {
+                let of_ngram = found.entry(ngram.to_vec()).or_default();
+                of_ngram.entry(file).or_default().push(position);
+            }
+        }
+        found
+    }
+}
+
+/// A row of words, by their texts.
+fn texts_of<'a>(view: &'a CorpusView, words: &[u32]) -> Vec<&'a [u8]> {
+    words.iter().map(|&word| view.word(word)).collect()
+}
+
+/// The number of a word.
+fn number(view: &CorpusView, word: &[u8]) -> u32 {
+    view.vocabulary().unwrap().find(word).unwrap().unwrap()
+}
+
+/// What a table says, by the texts of words: rows are words or columns are.
+fn table_counts(
+    view: &CorpusView,
+    table: &CountTable,
+    rows_are_words: bool,
+) -> BTreeMap<Vec<u8>, BTreeMap<u32, u64>> {
+    let mut counts: BTreeMap<Vec<u8>, BTreeMap<u32, u64>> = BTreeMap::new();
+    for row in 0..table.rows() {
+        assert!(table.row(row).is_sorted());
+        for &(column, count) in table.row(row) {
+            let (word, file) = match rows_are_words {
+                true => (row as u32, column),
+                false => (column, row as u32),
+            };
+            let of_word = counts.entry(view.word(word).to_vec()).or_default();
+            of_word.insert(file, u64::from(count));
+        }
+    }
+    counts
+}
+
+fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
+    let counts = corpus.counts();
+    let owned: BTreeMap<Vec<u8>, BTreeMap<u32, u64>> = (counts.iter())
+        .map(|(word, files)| (word.to_vec(), files.clone()))
+        .collect();
+    let total = |files: &BTreeMap<u32, u64>| files.values().sum::<u64>();
+
+    corpus.ask::<WordTotals>(covered, |view, run| {
+        let totals = view.totals(run).unwrap();
+        let found = (0..).zip(&totals).filter(|&(_, &count)| count > 0);
+        let found: BTreeMap<&[u8], u64> = found
+            .map(|(word, &count)| (view.word(word), count))
+            .collect();
+        let expected = counts.iter().map(|(&word, files)| (word, total(files)));
+        assert_eq!(found, expected.collect());
+    });
+    corpus.ask::<FileTotals>(covered, |view, run| {
+        for file in 0..corpus.files.len() {
+            let found = view.totals_of(file, run).unwrap();
+            assert!(found.is_sorted());
+            let found: BTreeMap<&[u8], u64> = found
+                .into_iter()
+                .map(|(word, n)| (view.word(word), n))
+                .collect();
+            let mut expected: BTreeMap<&[u8], u64> = BTreeMap::new();
+            for (&word, files) in &counts {
+                expected.extend(files.get(&(file as u32)).map(|&count| (word, count)));
+            }
+            assert_eq!(found, expected);
+        }
+    });
+    corpus.ask::<FileWordTable>(covered, |view, run| {
+        let table = view.file_words(run).unwrap();
+        assert_eq!(table.rows(), corpus.files.len());
+        assert_eq!(table_counts(view, &table, false), owned);
+    });
+    corpus.ask::<WordFileTable>(covered, |view, run| {
+        let table = view.word_files(run).unwrap();
+        assert_eq!(table_counts(view, &table, true), owned);
+    });
+    corpus.ask::<WordSetTotals>(covered, |view, run| {
+        let vocabulary = view.vocabulary().unwrap();
+        let is_in_set = |word: &[u8]| word.first().is_some_and(|byte| byte % 2 == 0);
+        let in_set = (0..vocabulary.len() as u32).map(|word| is_in_set(vocabulary.word(word)));
+        let found = view
+            .word_set_counts(&in_set.collect::<Vec<_>>(), run)
+            .unwrap();
+        let expected = corpus
+            .files
+            .iter()
+            .map(|(.., words)| words.iter().filter(|(word, _)| is_in_set(word)).count() as u64);
+        assert!(found.into_iter().eq(expected));
+    });
+    corpus.ask::<WordCount>(covered, |view, run| {
+        for (word, files) in &counts {
+            assert_eq!(view.count(word, run).unwrap(), total(files));
+        }
+        assert_eq!(view.count(b"nowhere", run).unwrap(), 0);
+    });
+    check_look_ups(corpus, covered);
+    check_ngrams(corpus, covered);
+    check_extracts(corpus, covered);
+}
+
+/// Counts and searches of words in files.
+fn check_look_ups(corpus: &CorpusOnDisk, covered: &mut Covered) {
+    let counts = corpus.counts();
+    let asked: Vec<&[u8]> = counts.keys().copied().chain([&b"nowhere"[..]]).collect();
+    let of_word = |words: &[(Vec<u8>, u64)], word: &[u8]| -> Vec<(u64, u64)> {
+        let same = (0..).zip(words).filter(|(_, (other, _))| other == word);
+        same.map(|(position, &(_, offset))| (position, offset))
+            .collect()
+    };
+    corpus.ask::<FileWordCount>(covered, |view, run| {
+        for (file, (.., words)) in corpus.files.iter().enumerate() {
+            for &word in &asked {
+                let expected = of_word(words, word).len() as u64;
+                assert_eq!(view.count_in(file, word, run).unwrap(), expected);
+            }
+        }
+    });
+    corpus.ask::<FileSearch>(covered, |view, run| {
+        for (file, (.., words)) in corpus.files.iter().enumerate() {
+            for &word in &asked {
+                let offsets = of_word(words, word).into_iter().map(|(_, offset)| offset);
+                let found = view.search_in(file, word, run).unwrap();
+                assert_eq!(found, offsets.collect::<Vec<_>>());
+            }
+        }
+    });
+    corpus.ask::<FilePositions>(covered, |view, run| {
+        for (file, (.., words)) in corpus.files.iter().enumerate() {
+            for &word in counts.keys() {
+                let positions = of_word(words, word)
+                    .into_iter()
+                    .map(|(position, _)| position);
+                let found = view.positions_of(file, number(view, word), run).unwrap();
+                assert_eq!(found, positions.collect::<Vec<_>>());
+            }
+        }
+    });
+    corpus.ask::<SegmentSearch>(covered, |view, run| {
+        for &word in &asked {
+            let expected = corpus
+                .files
+                .iter()
+                .enumerate()
+                .filter_map(|(file, (.., words))| {
+                    let offsets: Vec<u64> = of_word(words, word)
+                        .into_iter()
+                        .map(|(_, offset)| offset)
+                        .collect();
+                    (!offsets.is_empty()).then_some((file, offsets))
+                });
+            let found = view.search(word, run).unwrap();
+            assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    });
+}
+
+/// N-grams and phrases.
+fn check_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
+    for n in [1, 2, 3, 8] {
+        let expected = corpus.ngrams(n);
+        let count =
+            |files: &BTreeMap<u32, Vec<u64>>| files.values().map(Vec::len).sum::<usize>() as u64;
+        corpus.ask::<NgramCounting>(covered, |view, run| {
+            let tables = view.ngrams(n, None, run).unwrap();
+            let mut rows: Vec<(Vec<&[u8]>, u64)> = Vec::new();
+            for table in &tables {
+                table.for_each(n, |(words, count)| {
+                    rows.push((texts_of(view, words), count))
+                });
+            }
+            let key = |words: &[&[u8]], other: &[&[u8]]| {
+                let mut orders = words
+                    .iter()
+                    .zip(other)
+                    .map(|(a, b)| word_order::compare(a, b));
+                orders
+                    .find(|order| order.is_ne())
+                    .unwrap_or(std::cmp::Ordering::Equal)
+            };
+            assert!(rows.is_sorted_by(|left, right| key(&left.0, &right.0).is_lt()));
+            let same = expected
+                .iter()
+                .map(|(words, files)| (words.clone(), count(files)));
+            assert_eq!(rows.into_iter().collect::<BTreeMap<_, _>>(), same.collect());
+            let top = Top {
+                limit: 5,
+                descending: true,
+            };
+            let mut counts: Vec<u64> = expected.values().map(count).collect();
+            counts.sort_unstable_by(|left, right| right.cmp(left));
+            let last = counts.get(4).copied().unwrap_or(0);
+            counts.retain(|&count| count >= last);
+            let tables = view.ngrams(n, Some(top), run).unwrap();
+            let mut found: Vec<u64> = Vec::new();
+            for table in &tables {
+                table.for_each(n, |(_, count)| found.push(count));
+            }
+            found.sort_unstable_by(|left, right| right.cmp(left));
+            assert_eq!(found, counts);
+        });
+        for order in [FileOrder::File, FileOrder::Count] {
+            corpus.ask::<NgramFileCounting>(covered, |view, run| {
+                let mut found = BTreeMap::new();
+                let tables = view.ngram_files(n, order, run).unwrap().into_iter();
+                for table in tables.map(NgramFilePart::into_plain) {
+                    for (row, words) in table.words.chunks_exact(n).enumerate() {
+                        let files = table.files.row(row).to_vec();
+                        found.insert(texts_of(view, words), files);
+                    }
+                }
+                let rows = expected.iter().map(|(words, files)| {
+                    let files = files
+                        .iter()
+                        .map(|(&file, places)| (file, places.len() as u32));
+                    let mut files: Vec<(u32, u32)> = files.collect();
+                    if order == FileOrder::Count {
+                        files.sort_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
+                    }
+                    (words.clone(), files)
+                });
+                assert_eq!(found, rows.collect());
+            });
+        }
+        let numbers = |view: &CorpusView, words: &[&[u8]]| -> Vec<u32> {
+            words.iter().map(|word| number(view, word)).collect()
+        };
+        let some: Vec<_> = expected.iter().step_by(1 + expected.len() / 40).collect();
+        corpus.ask::<PhraseCount>(covered, |view, run| {
+            for (words, files) in &some {
+                let words = numbers(view, words);
+                assert_eq!(view.ngram_count(&words, run).unwrap(), count(files));
+            }
+        });
+        corpus.ask::<PhrasePositions>(covered, |view, run| {
+            for (words, files) in &some {
+                let words = numbers(view, words);
+                let places = files.iter().flat_map(|(&file, positions)| {
+                    positions.iter().map(move |&position| (file, position))
+                });
+                let found = view.ngram_positions(&words, run).unwrap();
+                assert_eq!(found, places.collect::<Vec<_>>());
+            }
+        });
+    }
+}
+
+/// Bytes of stored files; those of edited ones are made of these.
+fn check_extracts(corpus: &CorpusOnDisk, covered: &mut Covered) {
+    corpus.ask::<FileExtract>(covered, |view, run| {
+        for (file, (_, text, _)) in corpus.files.iter().enumerate() {
+            let (stored, edit) = view.resolve(file);
+            for offset in (0..text.len() as u64 + 2).step_by(1 + text.len() / 9) {
+                let found = view.extract(file, offset, 40).unwrap();
+                let end = text.len().min(offset as usize + 40);
+                assert_eq!(found, text[(offset as usize).min(end)..end]);
+            }
+            let Some(stored) = stored.filter(|_| edit.is_none()) else {
+                continue;
+            };
+            for part in view.stored().index.parts(stored) {
+                let of_part = &text[part.first_byte as usize..][..part.bytes as usize];
+                let segment = view.stored().segment(part);
+                let range = |offset, length| PartRange {
+                    file: part.file,
+                    offset,
+                    length,
+                };
+                let found = answer::<FileExtract>(&range(0, u64::MAX), &segment, run);
+                assert_eq!(found.unwrap(), of_part);
+                let found = answer::<FileExtract>(&range(part.bytes / 2, 7), &segment, run);
+                let from = of_part.len() / 2;
+                assert_eq!(found.unwrap(), of_part[from..of_part.len().min(from + 7)]);
+            }
+        }
+    });
+}
+
+/// The paths that an operation lists, with its name.
+fn listed<O: PartitionOperation>() -> Vec<(&'static str, PathName)> {
+    let paths = O::PATHS.iter();
+    paths.map(|path| (type_name::<O>(), path.name)).collect()
+}
+
+#[test]
+fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
+    let mut covered = Covered::new();
+    for (seed, sizes, segment_size) in [
+        (700, &[900, 300, 1, 5_000, 40][..], 1 << 30),
+        (701, &[700, 400, 9_000, 1, 2_000], 3_000),
+        // Files that have little in common are counted by words.
+        (702, &[60; 60], 1 << 30),
+    ] {
+        for is_edited in [false, true] {
+            check_corpus(
+                &CorpusOnDisk::new(seed, sizes, segment_size, is_edited),
+                &mut covered,
+            );
+        }
+    }
+    let listed = [
+        listed::<WordTotals>(),
+        listed::<FileTotals>(),
+        listed::<FileWordTable>(),
+        listed::<WordFileTable>(),
+        listed::<WordSetTotals>(),
+        listed::<NgramCounting>(),
+        listed::<NgramFileCounting>(),
+        listed::<PhraseCount>(),
+        listed::<PhrasePositions>(),
+        listed::<WordCount>(),
+        listed::<FileWordCount>(),
+        listed::<SegmentSearch>(),
+        listed::<FileSearch>(),
+        listed::<FilePositions>(),
+        listed::<FileExtract>(),
+    ];
+    let missing: Vec<_> = (listed.into_iter().flatten())
+        .filter(|path| !covered.contains(path))
+        .collect();
+    assert!(missing.is_empty(), "not answered: {missing:?}");
+}

@@ -1,0 +1,357 @@
+//! Word counts: how often each word occurs, in the corpus, a segment or a file.
+//!
+//! Invariant: counts are those of the texts as they are now. Each segment counts its words by the cheapest of the access paths
+//! below; counts of segments add up, word by word; edits take off the words that they changed and those of files that are gone,
+//! and add their own.
+
+use rayon::prelude::*;
+use zipfdb_kernels::file_weights;
+
+use super::corpus_view::CorpusView;
+use super::cost::{ALONE_COST, ALONE_TOKEN_COST, FILE_COST, FILE_SYMBOL_COST, Size, WORD_COST};
+use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::pending_view::{PendingTable, PendingView};
+use super::spread::{DeviceOperation, SpreadPlan};
+use super::stored_view::StoredView;
+use crate::Result;
+use crate::overlay::add_up;
+use crate::overlay::changed_count::changed;
+use crate::runtime::device::OnDevice;
+use crate::runtime::interrupt::check;
+use crate::segment::{SegmentView, StructureKind};
+
+/// The words of each of some files with counts, and what they were counted on.
+type CountedFiles = (Vec<Vec<(u32, u64)>>, Vec<SegmentView>);
+
+/// Counts of all words of a segment, by their numbers there.
+pub(crate) struct WordTotals;
+
+impl PartitionOperation for WordTotals {
+    type Question<'a> = ();
+    type Answer = Vec<u32>;
+
+    const PATHS: &'static [AccessPath<WordTotals>] = &[
+        AccessPath {
+            name: PathName::WordTotals,
+            needs: &[StructureKind::Words, StructureKind::Totals],
+            cost: |(), segment| Some(segment.size().1 as f64 * WORD_COST),
+            run: |(), segment, _| segment.totals().map(<[u32]>::to_vec),
+        },
+        AccessPath {
+            name: PathName::Weights,
+            needs: &[StructureKind::WordGrammar],
+            cost: |(), segment| Some(segment.size().1 as f64 * WORD_COST),
+            run: |(), segment, _| segment.grammar_totals().map(<[u32]>::to_vec),
+        },
+    ];
+}
+
+impl DeviceOperation for WordTotals {
+    fn device_work(_: Size) -> f64 {
+        // The grammar over words that is copied comes with the counts.
+        f64::INFINITY
+    }
+
+    fn run_on((): &(), segment: &SegmentView, device: &OnDevice<'_>) -> Result<Vec<u32>> {
+        segment.totals_on(device)
+    }
+}
+
+/// The words of a file of a segment, ascending, and how often each occurs there.
+pub(crate) struct FileTotals;
+
+impl PartitionOperation for FileTotals {
+    /// The file.
+    type Question<'a> = u32;
+    type Answer = Vec<(u32, u64)>;
+
+    const PATHS: &'static [AccessPath<FileTotals>] = &[
+        AccessPath {
+            name: PathName::Decode,
+            needs: &ALONE_NEEDS,
+            cost: |&file, segment| segment.alone_cost(file, StructureKind::WordGrammar),
+            run: |&file, segment, run| {
+                let word_of = segment.word_of()?;
+                match segment.ask_alone(file, StructureKind::WordGrammar, |alone| {
+                    alone.word_counts(word_of)
+                })? {
+                    Some(counts) => Ok(counts),
+                    None => by_weights(file, segment, run),
+                }
+            },
+        },
+        AccessPath {
+            name: PathName::FileWeights,
+            needs: &[StructureKind::WordGrammar],
+            cost: |&file, segment| {
+                let words = file_entry(segment, file).map_or(0, |(words, _)| words);
+                Some(file_weights_cost(segment.extent(), 1, words))
+            },
+            run: |&file, segment, run| by_weights(file, segment, run),
+        },
+    ];
+}
+
+/// What the root of a file alone is read with.
+pub(super) const ALONE_NEEDS: [StructureKind; 2] = [StructureKind::Bodies, StructureKind::Words];
+
+fn by_weights(file: u32, segment: &SegmentView, _: Run<'_>) -> Result<Vec<(u32, u64)>> {
+    let view = segment.word_grammar()?.view();
+    let entry = &segment.files()?[file as usize];
+    Ok(file_weights(view, file, entry.words, entry.words))
+}
+
+/// Words and bytes of a file of a segment.
+fn file_entry(segment: &SegmentView, file: u32) -> Option<(u64, u64)> {
+    let entry = segment.files().ok()?.get(file as usize)?;
+    Some((entry.words, entry.bytes))
+}
+
+/// Weights of all words in files that together have so many words.
+pub(crate) fn file_weights_cost(size: Size, files: u64, words: u64) -> f64 {
+    // A file has no more symbols than words, and all of them together about as many as roots and bodies.
+    let share = match size.words {
+        0 => 0.0,
+        all => words as f64 / all as f64,
+    };
+    let symbols = (size.symbols as f64 * share).max(1.0);
+    files as f64 * FILE_COST + symbols * FILE_SYMBOL_COST
+}
+
+impl SegmentView {
+    /// Checks the weights of words in the grammar against the file table.
+    fn grammar_totals(&self) -> Result<&[u32]> {
+        let totals = &self.word_grammar()?.weights()[..self.word_count()? as usize];
+        self.check_totals(totals)?;
+        Ok(totals)
+    }
+
+    /// As [`WordTotals`], on a device.
+    pub(super) fn totals_on(&self, device: &OnDevice<'_>) -> Result<Vec<u32>> {
+        let mut totals = vec![0u32; self.word_count()? as usize];
+        let parts = self.with_words(device, |gpu, on| {
+            let mut counts = vec![0u32; totals.len()];
+            gpu.download_from(&on.weights, 0, &mut counts)?;
+            Ok(counts)
+        })?;
+        for (_, counts) in parts {
+            // A segment has less than 2^32 words.
+            let both = totals.iter_mut().zip(counts);
+            both.for_each(|(total, count)| *total += count);
+        }
+        self.check_totals(&totals)?;
+        Ok(totals)
+    }
+
+    /// What the root of a file alone takes, if that is to be asked: neither is the grammar there that answers as well, nor are the
+    /// roots of all files due.
+    pub(super) fn alone_cost(&self, file: u32, grammar: StructureKind) -> Option<f64> {
+        if !self.is_alone_worth_asking(grammar) {
+            return None;
+        }
+        let (words, bytes) = file_entry(self, file)?;
+        let tokens = words.max(bytes / crate::segment::GAP_BYTES);
+        Some(ALONE_COST + tokens as f64 * ALONE_TOKEN_COST)
+    }
+}
+
+impl StoredView {
+    /// How often each word occurs in the stored files; by its number.
+    fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
+        let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
+        let tables = self.each_segment::<WordTotals>(&(), run)?;
+        if vocabulary.numbers(0).is_none() {
+            // The words of the only segment have the numbers of those of the corpus.
+            let only = tables.into_iter().next().unwrap_or_default();
+            return Ok(only.into_iter().map(u64::from).collect());
+        }
+        let mut totals = vec![0u64; vocabulary.len()];
+        for (index, counts) in tables.iter().enumerate() {
+            let numbers = vocabulary.numbers(index).unwrap_or_default();
+            for (&number, &count) in numbers.iter().zip(counts) {
+                totals[number as usize] += u64::from(count);
+            }
+        }
+        Ok(totals)
+    }
+
+    /// The words of a stored file and how often each occurs there, ascending.
+    fn totals_of(&self, file: usize, run: Run<'_>) -> Result<Vec<(u32, u64)>> {
+        let vocabulary = self.vocabulary()?;
+        let parts = self.index.parts(file);
+        let mut counts = Vec::new();
+        for part in parts {
+            let found = answer::<FileTotals>(&part.file, &self.segment(part), run)?;
+            let number = |(word, n)| (vocabulary.number(part.segment as usize, word), n);
+            counts.extend(found.into_iter().map(number));
+        }
+        if parts.len() > 1 {
+            counts.sort_unstable_by_key(|&(word, _)| word);
+            counts.dedup_by(|next, kept| {
+                let same = next.0 == kept.0;
+                if same {
+                    kept.1 += next.1;
+                }
+                same
+            });
+        }
+        Ok(counts)
+    }
+
+    /// Builds what counts of all words of files need; pinned as long as the caller keeps it.
+    fn prepare_totals(&self, files: &[usize]) -> Result<Vec<SegmentView>> {
+        let mut places: Vec<usize> = (files.iter())
+            .flat_map(|&file| self.segments_of(file))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        let views = places.into_iter().map(|place| {
+            let segment = self.segment_at(place);
+            segment.word_grammar()?;
+            Ok(segment)
+        });
+        views.collect()
+    }
+}
+
+impl PendingView {
+    /// How much more or less often each word occurs than in the stored files; ascending.
+    pub(super) fn changes(&self) -> Result<&[(u32, i64)]> {
+        if let Some(changes) = self.changes.get() {
+            return Ok(changes);
+        }
+        // The numbers of all words are faster than a search for each of many.
+        self.numbering.numbers();
+        let of_edits = (self.edits.par_iter()).flat_map_iter(|edit| edit.changes(&self.numbering));
+        let mut changes: Vec<(u32, i64)> = of_edits.copied().collect();
+        for &file in &self.gone {
+            let counts = self.stored.totals_of(file as usize, Run::to_the_end())?;
+            // Counts are below 2^63.
+            let taken = counts.into_iter();
+            changes.extend(taken.map(|(word, n)| (self.numbering.number(word), -(n as i64))));
+        }
+        add_up(&mut changes);
+        let changes = self.changes.get_or_init(|| changes);
+        self.book();
+        Ok(changes)
+    }
+}
+
+impl CorpusView {
+    /// How all words would be counted.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_totals(&self) -> Result<SpreadPlan<'_>> {
+        self.stored().plan::<WordTotals>(&(), None)
+    }
+
+    /// How the words of each of some files would be counted.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_totals_of(&self, files: &[u32]) -> Result<SpreadPlan<'_>> {
+        let partitions = self.partitions_of(files).into_iter();
+        (self.stored()).plan_questions::<FileTotals>(partitions, None)
+    }
+
+    /// How often each word occurs; by its number.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
+        let Some(pending) = self.pending() else {
+            return self.stored().totals(run);
+        };
+        let bytes = |totals: &Vec<u64>| size_of_val(&totals[..]);
+        let totals = pending.table(PendingTable::Totals, bytes, || {
+            self.corrected_totals(pending, run)
+        })?;
+        Ok(totals.to_vec())
+    }
+
+    fn corrected_totals(&self, pending: &PendingView, run: Run<'_>) -> Result<Vec<u64>> {
+        let stored = self.stored().totals(run)?;
+        let mut totals = match pending.numbering.numbers() {
+            None => stored,
+            Some(numbers) => {
+                let mut totals = vec![0; pending.numbering.len()];
+                for (&number, count) in numbers.iter().zip(stored) {
+                    totals[number as usize] = count;
+                }
+                totals
+            }
+        };
+        for &(word, change) in pending.changes()? {
+            let total = &mut totals[word as usize];
+            *total = changed(*total, change, || pending.subject(word))?;
+        }
+        Ok(totals)
+    }
+
+    /// The words of a file and how often each occurs there, ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn totals_of(&self, file: usize, run: Run<'_>) -> Result<Vec<(u32, u64)>> {
+        let (stored, edit) = self.resolve(file);
+        let mut counts = match stored {
+            None => Vec::new(),
+            Some(stored) => self.stored().totals_of(stored, run)?,
+        };
+        let Some(pending) = self.pending() else {
+            return Ok(counts);
+        };
+        for (word, _) in &mut counts {
+            *word = pending.numbering.number(*word);
+        }
+        let Some(edit) = edit else {
+            return Ok(counts);
+        };
+        let changes = edit.changes(&pending.numbering);
+        let mut merged = Vec::with_capacity(counts.len() + changes.len());
+        let mut rest = counts.into_iter().peekable();
+        for &(word, change) in changes {
+            while let Some(count) = rest.next_if(|count| count.0 < word) {
+                merged.push(count);
+            }
+            let count = rest.next_if(|count| count.0 == word).map_or(0, |c| c.1);
+            let count = changed(count, change, || pending.subject(word))?;
+            if count > 0 {
+                merged.push((word, count));
+            }
+        }
+        merged.extend(rest);
+        Ok(merged)
+    }
+
+    /// The words of each of some files and how often each occurs there, ascending; and what the last of them were counted
+    /// on, which stays as long as the caller keeps it.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn totals_of_each(&self, files: &[u32], run: Run<'_>) -> Result<CountedFiles> {
+        let stored = |file: u32| self.resolve(file as usize).0;
+        // One segment after the other: what its files need is built once, and not evicted between them.
+        let first_segment = |file: u32| self.stored().segments_of(stored(file)?).next();
+        let mut order: Vec<(Option<usize>, usize)> = (files.iter().enumerate())
+            .map(|(place, &file)| (first_segment(file), place))
+            .collect();
+        order.sort_unstable();
+        let mut totals = vec![Vec::new(); files.len()];
+        let mut pinned = Vec::new();
+        for group in order.chunk_by(|left, right| left.0 == right.0) {
+            let files_of_group = group.iter().map(|&(_, place)| files[place]);
+            let stored: Vec<usize> = files_of_group.filter_map(stored).collect();
+            pinned = self.stored().prepare_totals(&stored)?;
+            let counted = group.par_iter().map(|&(_, place)| {
+                check(run.stop)?;
+                Ok((place, self.totals_of(files[place] as usize, run)?))
+            });
+            for (place, counts) in counted.collect::<Result<Vec<_>>>()? {
+                totals[place] = counts;
+            }
+        }
+        Ok((totals, pinned))
+    }
+}

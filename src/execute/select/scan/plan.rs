@@ -1,0 +1,205 @@
+//! The plan of a scan: by which operation, on which partitions and by which access path its rows are made.
+//!
+//! Invariant: every way that is offered gives the same rows, so the choice is about time only: the cheapest, or the one that
+//! `SET strategy` names. A way takes the paths that its operation chooses on each partition, and EXPLAIN names those.
+
+use zipfdb_sql::setting::Strategy;
+
+use super::selection::FileSelection;
+use crate::answer::cost::{EXPAND_COST, FILE_COST, Size};
+use crate::answer::path::{PathName, about};
+use crate::answer::{CorpusView, SpreadPlan};
+use crate::{Error, Result};
+
+/// What rows tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grain {
+    /// One row for all.
+    All,
+    File,
+    /// A word or n-gram.
+    Word,
+    FileWord,
+    /// Every occurrence is a row.
+    Occurrence,
+}
+
+/// A way to make rows.
+pub(super) struct ScanPath {
+    pub(super) strategy: Strategy,
+    /// The access paths that it takes.
+    paths: String,
+    /// Nanoseconds, about.
+    cost: f64,
+    /// Where they run, as EXPLAIN shows it.
+    device: String,
+}
+
+impl ScanPath {
+    fn on_cpu(strategy: Strategy, path: PathName, cost: f64) -> ScanPath {
+        ScanPath {
+            strategy,
+            paths: path.name().to_owned(),
+            cost,
+            device: "device: cpu".to_owned(),
+        }
+    }
+
+    /// What file tables say of so many files.
+    pub(super) fn totals(files: u64) -> ScanPath {
+        ScanPath::on_cpu(Strategy::Totals, PathName::Totals, files as f64 * FILE_COST)
+    }
+
+    /// An operation on the partitions of a plan.
+    pub(super) fn planned(strategy: Strategy, plan: &SpreadPlan<'_>) -> ScanPath {
+        ScanPath {
+            strategy,
+            paths: match plan.paths() {
+                // No partitions.
+                paths if paths.is_empty() => strategy.name().to_owned(),
+                paths => paths,
+            },
+            cost: plan.cost(),
+            device: plan.device_line(),
+        }
+    }
+
+    /// All words of the files, one by one.
+    pub(super) fn stream(view: &CorpusView, files: &FileSelection) -> ScanPath {
+        let words = files.words(view) as f64;
+        let missing = view.missing_for_stream();
+        match files.is_all() {
+            true => {
+                let cost = words * EXPAND_COST * 2.0;
+                ScanPath::on_cpu(Strategy::RootStream, PathName::RootStream, missing + cost)
+            }
+            false => {
+                let cost = missing + words * EXPAND_COST;
+                ScanPath::on_cpu(Strategy::Decode, PathName::Decode, cost)
+            }
+        }
+    }
+
+    /// The same at a multiple of the cost.
+    pub(super) fn times(self, factor: f64) -> ScanPath {
+        ScanPath {
+            cost: self.cost * factor,
+            ..self
+        }
+    }
+
+    fn estimate(&self) -> String {
+        format!("{} ({})", self.paths, about(self.cost))
+    }
+}
+
+/// The way that is taken, and those that are not.
+pub(super) struct ScanPlan {
+    paths: Vec<ScanPath>,
+    /// Its place.
+    chosen: usize,
+}
+
+impl ScanPlan {
+    /// Chooses the cheapest, or the one that is forced.
+    ///
+    /// # Errors
+    /// If the forced one cannot answer.
+    pub(super) fn new(paths: Vec<ScanPath>, forced: Option<Strategy>) -> Result<ScanPlan> {
+        let places = paths.iter().enumerate();
+        let chosen = match forced {
+            None => places.min_by(|left, right| left.1.cost.total_cmp(&right.1.cost)),
+            Some(strategy) => places
+                .into_iter()
+                .find(|(_, path)| path.strategy == strategy),
+        };
+        match chosen.map(|(place, _)| place) {
+            Some(chosen) => Ok(ScanPlan { paths, chosen }),
+            None => {
+                let names = paths
+                    .iter()
+                    .map(|path| format!("`{}`", path.strategy.name()));
+                let names = names.collect::<Vec<_>>().join(", ");
+                Err(Error::Invalid {
+                    subject: "strategy".into(),
+                    reason: format!(
+                        "this query can be answered by {names}; hint: SET strategy = 'auto'"
+                    ),
+                })
+            }
+        }
+    }
+
+    /// Takes the first of some ways that there is, if one of them is.
+    pub(super) fn prefer(&mut self, is_wanted: impl Fn(Strategy) -> bool) {
+        let mut paths = self.paths.iter();
+        if let Some(place) = paths.position(|path| is_wanted(path.strategy)) {
+            self.chosen = place;
+        }
+    }
+
+    /// How rows are made.
+    pub(super) fn strategy(&self) -> Strategy {
+        self.paths[self.chosen].strategy
+    }
+
+    /// What EXPLAIN says of the choice, `detail` behind it.
+    pub(super) fn lines(&self, detail: Option<&str>) -> Vec<String> {
+        let chosen = &self.paths[self.chosen];
+        let mut line = format!("path: {}", chosen.estimate());
+        let others = self.paths.iter().enumerate();
+        let others = others.filter(|(place, _)| *place != self.chosen);
+        let others: Vec<String> = others.map(|(_, other)| other.estimate()).collect();
+        if !others.is_empty() {
+            line.push_str(&format!("; not {}", others.join(", ")));
+        }
+        let detail = detail.map(str::to_owned);
+        [line]
+            .into_iter()
+            .chain(detail)
+            .chain([chosen.device.clone()])
+            .collect()
+    }
+}
+
+/// What all segments of a view have.
+pub(super) fn size_of_segments(view: &CorpusView) -> Size {
+    let files = view.files();
+    let mut size = Size {
+        files: files.len() as u64,
+        words: files.iter().map(|file| file.words).sum(),
+        ..Size::default()
+    };
+    for segment in view.segments() {
+        let (symbols, tokens) = segment.size();
+        size.symbols += symbols;
+        size.tokens += tokens;
+    }
+    size
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_cheapest_is_taken_unless_one_is_forced() {
+        let paths = || {
+            vec![
+                ScanPath::on_cpu(Strategy::Decode, PathName::Decode, 6e6),
+                ScanPath::on_cpu(Strategy::Parents, PathName::OccurrenceLists, 1e3),
+            ]
+        };
+        let plan = ScanPlan::new(paths(), None).unwrap();
+        assert_eq!(plan.strategy(), Strategy::Parents);
+        let line = "path: occurrence_lists (about 1\u{b5}s); not decode (about 6ms)";
+        assert_eq!(plan.lines(None), [line, "device: cpu"]);
+        let forced = ScanPlan::new(paths(), Some(Strategy::Decode)).unwrap();
+        assert_eq!(forced.strategy(), Strategy::Decode);
+        let error = ScanPlan::new(paths(), Some(Strategy::Totals))
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("`decode`, `parents`"), "{error}");
+    }
+}
