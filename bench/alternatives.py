@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The statements of suite `sql` beside DuckDB and SQLite FTS5, on the same machine in the same run.
 
-    alternatives.py --suite target/release/zipfdb-bench --zipf target/release/zipf --corpus PATH...
+    alternatives.py --zipf target/release/zipf --corpus PATH...
 
 It needs the Python packages `duckdb` and `pyarrow`; SQLite comes with Python. Prints a table in Markdown for each corpus:
 
-    ZipfDB   batches of the Rust API, as suite `sql` takes them, and `COPY ... TO` a CSV file
+    ZipfDB   the rows of each statement counted by a statement around it, which takes them in batches, and `COPY ... TO` a CSV
+             file; one process of the command line for all, which is asked through a pipe
     DuckDB   the same statements over Parquet files (word, file, n) and (ngram, file, n), made of ZipfDB's own answers: record
              batches of Arrow, and `COPY ... TO` a CSV file. So it reads counts that were made before, and knows no text
     FTS5     `fts5vocab` over a table with a row for each file; it folds case, so it has fewer words, and knows no n-grams
@@ -13,7 +14,6 @@ It needs the Python packages `duckdb` and `pyarrow`; SQLite comes with Python. P
 Every time is the median of RUNS after one that is not counted; rows of ZipfDB and DuckDB must be as many.
 """
 import argparse
-import json
 import os
 import sqlite3
 import statistics
@@ -26,27 +26,41 @@ import duckdb
 PAIRS = "(SELECT word, file, n FROM 'words.parquet')"
 NGRAMS = "(SELECT ngram, file, n FROM 'ngrams.parquet')"
 
-# Names of suite `sql`'s statements: for DuckDB, and for FTS5 where it can answer.
+# The statements of suite `sql` by name: for ZipfDB, for DuckDB, and for FTS5 where it can answer.
 STATEMENTS = {
     "words by count": (
+        "SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC",
         f"SELECT word, SUM(n)::BIGINT AS n FROM {PAIRS} GROUP BY word ORDER BY n DESC",
         "SELECT term, cnt FROM terms ORDER BY cnt DESC",
     ),
     "words of files": (
+        "SELECT word, file, COUNT(*) AS n FROM c GROUP BY word, file",
         f"SELECT word, file, n FROM {PAIRS}",
         "SELECT term, doc, COUNT(*) FROM places GROUP BY term, doc",
     ),
     "words of files, ranked": (
+        "SELECT word, file, COUNT(*) AS n FROM c GROUP BY word, file ORDER BY word, n DESC, file",
         f"SELECT word, file, n FROM {PAIRS} ORDER BY word, n DESC, file",
         "SELECT term, doc, COUNT(*) AS n FROM places GROUP BY term, doc ORDER BY term, n DESC, doc",
     ),
-    "3-grams": (f"SELECT ngram, SUM(n)::BIGINT FROM {NGRAMS} GROUP BY ngram", None),
+    "3-grams": (
+        "SELECT ngram, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram",
+        f"SELECT ngram, SUM(n)::BIGINT FROM {NGRAMS} GROUP BY ngram",
+        None,
+    ),
     "3-grams, first 100": (
+        "SELECT ngram, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram ORDER BY n DESC LIMIT 100",
         f"SELECT ngram, SUM(n)::BIGINT AS n FROM {NGRAMS} GROUP BY ngram ORDER BY n DESC LIMIT 100",
         None,
     ),
-    "3-grams of files": (f"SELECT ngram, file, n FROM {NGRAMS}", None),
+    "3-grams of files": (
+        "SELECT ngram, file, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram, file",
+        f"SELECT ngram, file, n FROM {NGRAMS}",
+        None,
+    ),
     "3-grams of files, ranked": (
+        "SELECT ngram, file, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram, file "
+        "ORDER BY ngram, n DESC, file",
         f"SELECT ngram, file, n FROM {NGRAMS} ORDER BY ngram, n DESC, file",
         None,
     ),
@@ -77,30 +91,41 @@ def size_of(path):
     return sum(os.path.getsize(whole) for _, whole in files_of(path))
 
 
-def suite(options, corpus, folder):
-    """What suite `sql` measures, by the name of the statement."""
-    report = os.path.join(folder, "suite.json")
-    command = [options.suite, "sql", "--runs", str(options.runs), "--threads", str(options.threads)]
-    command += ["--json", report, "--corpus", corpus]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    with open(report) as file:
-        measured = json.load(file)["results"]
-    return dict(zip(STATEMENTS, measured, strict=True))
+class Zipf:
+    """A process of the command line that answers one statement after the other."""
+
+    def __init__(self, options, database):
+        command = [options.zipf, database, "--threads", str(options.threads), "--format", "csv"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, sql):
+        """The first row of an answer of one row, which is asked for behind statements that have none."""
+        self.process.stdin.write(sql + ";\n")
+        self.process.stdin.flush()
+        self.process.stdout.readline()
+        return self.process.stdout.readline().strip()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
-def answers(options, corpus, folder):
-    """Makes a database, and CSV files of its pairs of words and files, and of 3-grams and files."""
+def in_zipf(options, corpus, folder):
+    """Times and rows, and CSV files of all pairs of words and files, and of 3-grams and files."""
     database = os.path.join(folder, "c.zdb")
-    statements = [
-        "CREATE CORPUS c",
-        f"COPY c FROM '{os.path.abspath(corpus)}'",
-        f"COPY (SELECT word, file, COUNT(*) AS n FROM c GROUP BY word, file) TO '{folder}/words.csv'",
-        "COPY (SELECT ngram, file, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram, file) "
-        f"TO '{folder}/ngrams.csv'",
-    ]
-    for statement in statements:
-        subprocess.run([options.zipf, database, "-c", statement], check=True, stdout=subprocess.DEVNULL)
-    return size_of(database)
+    zipf = Zipf(options, database)
+    zipf.ask(f"CREATE CORPUS c; COPY c FROM '{corpus}'; SELECT 1")
+    found = {}
+    for name, (sql, _, _) in STATEMENTS.items():
+        rows = lambda: int(zipf.ask(f"SELECT COUNT(*) FROM (SELECT n FROM ({sql}))"))
+        copy = lambda: zipf.ask(f"COPY ({sql}) TO '{folder}/out.csv'; SELECT 1")
+        batches, count = median_of(options.runs, rows)
+        csv, _ = median_of(options.runs, copy)
+        found[name] = (batches, csv, count)
+    for name, file in (("words of files", "words"), ("3-grams of files", "ngrams")):
+        zipf.ask(f"COPY ({STATEMENTS[name][0]}) TO '{folder}/{file}.csv'; SELECT 1")
+    zipf.close()
+    return found, size_of(database)
 
 
 def in_duckdb(options, folder):
@@ -115,8 +140,8 @@ def in_duckdb(options, folder):
         )
         os.remove(f"{name}.csv")
     found = {}
-    for name, (sql, _) in STATEMENTS.items():
-        rows = lambda: sum(batch.num_rows for batch in connection.execute(sql).to_arrow_reader(8192))
+    for name, (_, sql, _) in STATEMENTS.items():
+        rows = lambda: sum(batch.num_rows for batch in connection.sql(sql).to_arrow_reader(8192))
         copy = lambda: connection.execute(f"COPY ({sql}) TO 'out.csv' (FORMAT csv)")
         batches, count = median_of(options.runs, rows)
         csv, _ = median_of(options.runs, copy)
@@ -137,7 +162,7 @@ def in_fts5(options, corpus, folder):
     connection.execute("CREATE VIRTUAL TABLE places USING fts5vocab(texts, instance)")
     connection.commit()
     found = {}
-    for name, (_, sql) in STATEMENTS.items():
+    for name, (_, _, sql) in STATEMENTS.items():
         if sql is not None:
             rows = lambda: sum(1 for _ in connection.execute(sql))
             found[name] = median_of(options.runs, rows)
@@ -151,19 +176,17 @@ def digits(number):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--suite", required=True, help="the program zipfdb-bench")
     parser.add_argument("--zipf", required=True, help="the program zipf")
     parser.add_argument("--corpus", required=True, nargs="+", help="files or directories")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    options.suite, options.zipf = os.path.abspath(options.suite), os.path.abspath(options.zipf)
+    options.zipf = os.path.abspath(options.zipf)
     corpora = [os.path.abspath(corpus) for corpus in options.corpus]
     print(f"DuckDB {duckdb.__version__}, SQLite {sqlite3.sqlite_version}, {options.threads} threads")
     for corpus in corpora:
         with tempfile.TemporaryDirectory() as folder:
-            ours = suite(options, corpus, folder)
-            database = answers(options, corpus, folder)
+            ours, database = in_zipf(options, corpus, folder)
             duck, parquet = in_duckdb(options, folder)
             fts5, index = in_fts5(options, corpus, folder)
             os.chdir("/")
@@ -173,12 +196,11 @@ def main():
         print("| ms | rows | ZipfDB | DuckDB | FTS5 | ZipfDB, CSV | DuckDB, CSV |")
         print("|---|--:|--:|--:|--:|--:|--:|")
         for name in STATEMENTS:
-            measured, (batches, csv, count) = ours[name], duck[name]
-            if measured["rows"] != count:
-                raise SystemExit(f"{name}: {measured['rows']} rows of ZipfDB, {count} of DuckDB")
-            own = [1000 * statistics.median(measured[way]) for way in ("batches", "csv")]
+            (own, own_csv, own_count), (batches, csv, count) = ours[name], duck[name]
+            if own_count != count:
+                raise SystemExit(f"{name}: {own_count} rows of ZipfDB, {count} of DuckDB")
             other = digits(fts5[name][0]) if name in fts5 else ""
-            cells = [digits(own[0]), digits(batches), other, digits(own[1]), digits(csv)]
+            cells = [digits(own), digits(batches), other, digits(own_csv), digits(csv)]
             print(f"| {name} | {count} | " + " | ".join(cells) + " |")
 
 

@@ -171,7 +171,7 @@ impl Rows {
     /// thousand rows a batch are enough. Batches and rows may be taken in turn.
     ///
     /// # Errors
-    /// If a row fails; those before it in the same batch are lost, and there are no more.
+    /// If a row fails, once those before it are out; there are no more then.
     pub fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let Some(rows) = &mut self.rows else {
             return Ok(None);

@@ -59,6 +59,31 @@ struct TakenGroups {
     key: Vec<u8>,
 }
 
+/// What rows are grouped with one by one.
+struct ByRow {
+    /// Of groups, by the numbers of their keys.
+    numbers: RowNumbers,
+    arguments: DistinctNumbers,
+    for_arguments: RowAtHand,
+    /// For keys and arguments.
+    for_all: RowAtHand,
+}
+
+impl ByRow {
+    /// Within a part of so many bytes.
+    fn new(aggregation: &Aggregation, program: &Program, memory: usize) -> ByRow {
+        let keys = aggregation.keys.iter().map(|key| key.expression);
+        let expressions = (aggregation.aggregates.iter())
+            .flat_map(|aggregate| aggregate.argument.into_iter().chain(aggregate.filter));
+        ByRow {
+            numbers: RowNumbers::new(program.columns(keys.clone()), memory / NUMBERS_SHARE),
+            arguments: DistinctNumbers::new(aggregation, program, memory),
+            for_arguments: RowAtHand::new(program.columns(expressions.clone())),
+            for_all: RowAtHand::new(program.columns(keys.chain(expressions))),
+        }
+    }
+}
+
 impl Aggregate {
     /// Groups rows. An aggregate that is `once` takes each row once; that is what DISTINCT asks for where no argument comes
     /// twice in a group.
@@ -176,26 +201,24 @@ impl Aggregate {
     fn take_batches(&mut self, mut input: Input, taking: &mut TakenGroups) -> Result<()> {
         let program = self.program.clone();
         let aggregation = self.aggregation.clone();
-        let keys = aggregation.keys.iter().map(|key| key.expression);
-        let mut arguments = DistinctNumbers::new(&aggregation, &program, self.context.memory);
-        let memory = self.context.memory / NUMBERS_SHARE;
-        let mut numbers = RowNumbers::new(program.columns(keys.clone()), memory);
-        let expressions = (aggregation.aggregates.iter())
-            .flat_map(|aggregate| aggregate.argument.into_iter().chain(aggregate.filter));
-        let mut for_arguments = RowAtHand::new(program.columns(expressions.clone()));
-        let mut for_all = RowAtHand::new(program.columns(keys.chain(expressions)));
+        let mut by_row = None;
         while let Some(mut batch) = input.next_batch(BATCH_ROWS)? {
-            let has_numbers = numbers.takes(&batch);
-            arguments.begin(&batch);
-            let is_one = aggregation.keys.is_empty();
             let ways = aggregation.aggregates.iter();
             let ways = ways.map(|aggregate| BatchArgument::of(aggregate, &program, &batch));
             let ways: Vec<BatchArgument> = ways.collect();
-            let mut first = 0;
-            if is_one && let Some(group) = taking.groups.find(&[]) {
-                first = self.take_whole(&batch, &ways, group, &mut taking.groups)?;
+            if aggregation.keys.is_empty() && self.take_whole(&batch, &ways, &mut taking.groups)? {
+                continue;
             }
-            for row in first..batch.len() {
+            let memory = self.context.memory;
+            let ByRow {
+                numbers,
+                arguments,
+                for_arguments,
+                for_all,
+            } = by_row.get_or_insert_with(|| ByRow::new(&aggregation, &program, memory));
+            let has_numbers = numbers.takes(&batch);
+            arguments.begin(&batch);
+            for row in 0..batch.len() {
                 self.pace.step()?;
                 let times = batch.times_of(row);
                 let known = match has_numbers {
@@ -240,20 +263,23 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Takes all rows of a batch into one group, if their columns tell all that it needs; says how many it took.
+    /// Takes all rows of a batch into the group of no keys, if their columns tell all that it needs; says whether it did.
     fn take_whole(
         &mut self,
         batch: &Batch,
         ways: &[BatchArgument],
-        group: usize,
         groups: &mut Groups,
-    ) -> Result<usize> {
+    ) -> Result<bool> {
         if ways
             .iter()
             .any(|way| matches!(way, BatchArgument::Computed))
         {
-            return Ok(0);
+            return Ok(false);
         }
+        let group = match groups.find(&[]) {
+            Some(group) => group,
+            None => groups.add(&self.aggregation, &[], Vec::new()),
+        };
         self.pace.work(batch.len() * size_of::<u64>())?;
         for (index, way) in ways.iter().enumerate() {
             let place = (group, index);
@@ -275,7 +301,7 @@ impl Aggregate {
                 BatchArgument::Computed => {}
             }
         }
-        Ok(batch.len())
+        Ok(true)
     }
 
     /// Adds what columns tell of a row of a batch to the group that it is of.
