@@ -496,7 +496,7 @@ impl CorpusView {
                 Some(edit) => changed(count, edit.text.change_of(word), || word_subject(word)),
             }
         });
-        Ok(counts.collect())
+        counts.collect()
     }
 
     /// Whether words of a file are counted by a look-up in a table.

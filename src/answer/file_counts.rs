@@ -161,7 +161,7 @@ impl PartitionOperation for WordSetTotals {
         },
         run: |is_in_set, segment, _| {
             let view = segment.word_grammar()?.view();
-            Ok(word_set_counts(view, |word| is_in_set(word)))
+            Ok(word_set_counts(view, is_in_set))
         },
     }];
 }

@@ -553,7 +553,7 @@ impl SegmentView {
         let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
         for parts in parts.chunk_by(|(left, _), (right, _)| left.is_cut_from(right)) {
             let file = parts[0].0.first_file();
-            for_each_cut(parts, set.n, &edge, |window| {
+            for_each_cut(parts, set.n, edge, |window| {
                 if set.first_words.contains(&window.words[0]) {
                     found.push((window.words.to_vec(), file));
                 }
@@ -716,7 +716,7 @@ impl StoredView {
             for_each_cut(
                 parts,
                 n,
-                &edge,
+                edge,
                 |CutWindow {
                      words,
                      part,

@@ -33,8 +33,11 @@ use crate::{Database, NoProgress};
 struct CorpusOnDisk {
     folder: TempDir,
     /// The words of each file and where they begin, in order of name.
-    files: Vec<(String, Vec<u8>, Vec<(Vec<u8>, u64)>)>,
+    files: Vec<TokenizedFile>,
 }
+
+/// The name of a file, its text, and its words with their offsets.
+type TokenizedFile = (String, Vec<u8>, Vec<(Vec<u8>, u64)>);
 
 /// Which paths of which operations have answered.
 type Covered = BTreeSet<(&'static str, PathName)>;

@@ -268,7 +268,7 @@ impl StoredView {
         let work = |_| count as f64 * DEVICE_LOOKUP_COST;
         let cost =
             |index: usize, device: &Device| self.device_cost(index, device, Kind::Lookups, work);
-        let places = self.places(Kind::Lookups, &costs, |_| false, &cost);
+        let places = self.places(Kind::Lookups, &costs, |_| false, cost);
         let is_all = !places.is_empty() && places.iter().all(Option::is_some);
         let cost_of = |(index, place): (usize, &Option<&Device>)| {
             place.map_or(on_cpu, |device| cost(index, device))
