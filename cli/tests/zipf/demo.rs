@@ -28,7 +28,7 @@ fn the_demo_builds_a_database_that_stays() {
         "17493",
         "the United States",
         " 17448 ",
-        "strategy: ",
+        "path: ",
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }
