@@ -151,7 +151,8 @@ impl SegmentView {
         }
         let (words, bytes) = file_entry(self, file)?;
         let tokens = words.max(bytes / crate::segment::GAP_BYTES);
-        Some(ALONE_COST + tokens as f64 * ALONE_TOKEN_COST)
+        // Compared with what all threads decode, so that the choice does not depend on how many there are.
+        Some((ALONE_COST + tokens as f64 * ALONE_TOKEN_COST) / self.thread_count())
     }
 }
 
