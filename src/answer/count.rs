@@ -46,7 +46,11 @@ impl PartitionOperation for WordCount {
         AccessPath {
             name: PathName::WordBlocks,
             needs: &[],
-            cost: |_, segment| segment.asks_blocks().then_some(BLOCKS_COST),
+            // Compared with what all threads decode.
+            cost: |_, segment| {
+                let cost = BLOCKS_COST / segment.thread_count();
+                segment.asks_blocks().then_some(cost)
+            },
             run: |word, segment, _| match segment.count_in_blocks(word)? {
                 Some(count) => Ok(count),
                 None => segment.count_number(segment.word_number(word)?),
