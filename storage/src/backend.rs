@@ -428,6 +428,11 @@ impl ReadOnlyBackend {
         Ok(())
     }
 
+    /// What it reads through: files as they are now, pinned or not.
+    pub(crate) fn inner(&self) -> &Arc<dyn Backend> {
+        &self.inner
+    }
+
     /// Ends all pins. Readers handed out stay valid.
     pub fn unpin(&self) {
         self.pinned.lock().clear();

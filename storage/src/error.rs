@@ -170,7 +170,7 @@ fn holder_remedy(holder: Option<u32>) -> &'static str {
     if holder == Some(std::process::id()) {
         "share the one that is open, or open read-only"
     } else {
-        "close it there, or open read-only"
+        "wait until it has written, close it there, or open read-only"
     }
 }
 

@@ -33,5 +33,6 @@ pub use segment::{
 };
 pub use settings::{CorpusSettings, Tokenizer};
 pub use store::{
-    LogCheck, OpenOptions, Publication, RepairTarget, Salvage, SalvagedCorpus, Segment, Store,
+    Followed, LogCheck, OpenOptions, Publication, RepairTarget, Salvage, SalvagedCorpus, Segment,
+    Store,
 };

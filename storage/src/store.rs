@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::{Corpora, CorpusRecord};
@@ -26,6 +27,7 @@ use crate::settings::{CorpusSettings, check_name, check_settings};
 use crate::{Error, Result};
 
 mod directory;
+mod follow;
 mod open;
 mod publication;
 mod recovery;
@@ -35,6 +37,7 @@ mod shared;
 mod target;
 mod unfinished;
 
+pub use follow::Followed;
 pub use publication::Publication;
 pub use salvage::{Salvage, SalvagedCorpus};
 pub use shared::Segment;
@@ -55,8 +58,8 @@ pub struct OpenOptions {
 /// An open database directory, or a database in memory.
 ///
 /// At most one store is open for writing; any number may be open for reading beside it. A store that is open for
-/// reading shows one published state, that of a moment while it was opened, for as long as it lives: what the writer
-/// publishes or drops later changes nothing for it.
+/// reading shows one published state, that of a moment while it was opened, until [`Store::follow`] takes up what the
+/// writer has committed since: what the writer publishes or drops later changes nothing for it.
 ///
 /// All methods may be called from any thread.
 #[derive(Debug)]
@@ -372,8 +375,8 @@ impl Store {
         self.shared.log.set_file_size(bytes);
     }
 
-    /// Gives all records that are not merged, of corpora that exist, in the order of the log: the position of the
-    /// commit, the record. Commits are there as a whole or not at all.
+    /// Gives all records that are not merged, of corpora that exist, in the order of the log and from behind `after` on:
+    /// the position of the commit, the record. Commits are there as a whole or not at all.
     ///
     /// Reads the log anew each time. What others commit meanwhile may be missing, what they merge be there.
     ///
@@ -382,6 +385,7 @@ impl Store {
     /// [`Error::CorruptLog`] if somebody else changed a file.
     pub fn replay<E: From<Error>>(
         &self,
+        after: LogPosition,
         mut visit: impl FnMut(LogPosition, LogRecord<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let shared = &self.shared;
@@ -396,13 +400,14 @@ impl Store {
             .map(|record| (record.id, record.merged_position))
             .collect();
         drop(visible);
-        let files = shared.log.read()?;
+        let files = shared.log.read(after)?;
         drop(tidying);
-        for file in &files {
-            file.replay(|position, record| match merged.get(&record.corpus()) {
-                Some(merged) if position > *merged => visit(position, record),
-                _ => Ok(()),
-            })?;
+        for file in files {
+            file.read()?
+                .replay(|position, record| match merged.get(&record.corpus()) {
+                    Some(merged) if position > after.max(*merged) => visit(position, record),
+                    _ => Ok(()),
+                })?;
         }
         Ok(())
     }
@@ -472,9 +477,61 @@ impl Store {
         &self.shared.path
     }
 
-    /// Whether it is open for reading only.
+    /// Whether it is open for reading only, or closed.
     pub fn is_read_only(&self) -> bool {
-        self.shared.read_only
+        self.shared.is_reader()
+    }
+
+    /// Ends writing: all commits become durable, and another process may open the directory for writing. What is open stays
+    /// readable as with [`OpenOptions::read_only`], as far as it was opened before. No publication may be under way.
+    ///
+    /// # Errors
+    /// Those of [`Store::sync_log`]; the directory can be opened for writing all the same.
+    pub fn close(&self) -> Result<()> {
+        let mut writer = self.shared.writer.lock();
+        if self.shared.closed.swap(true, Ordering::AcqRel) || self.shared.read_only {
+            return Ok(());
+        }
+        let closed = self.shared.log.close();
+        // The catalog with it.
+        let registry = writer.registry.take();
+        let is_sound = closed.is_ok() && !self.shared.poisoned.load(Ordering::Acquire);
+        let sequence = registry.map(|registry| registry.sequence());
+        *self.shared.sequence.lock() = sequence.filter(|_| is_sound);
+        drop(writer);
+        *self.shared.lock.lock() = None;
+        closed
+    }
+
+    /// The number of the manifest that tells the state this store shows, or that it began with if it is open for writing;
+    /// `None` if that is not known. Of two stores of a directory with the same number the later one has the same corpora and
+    /// segments, and at least the commits of records, as the earlier one had when it was closed or looked at last.
+    pub fn sequence(&self) -> Option<u64> {
+        match &self.shared.follower {
+            Some(follower) => follower.sequence(),
+            None => *self.shared.sequence.lock(),
+        }
+    }
+
+    /// Takes over the segments that `previous`, a store of the same directory, has open, as far as they are the same: those
+    /// who hold them and those who ask here share what was decoded.
+    pub fn inherit(&self, previous: &Store) {
+        let open = previous.shared.visible.lock().open.clone();
+        self.shared.visible.lock().inherited = open;
+    }
+
+    /// Looks whether another process has changed what a store that is open for reading shows, which costs two small reads
+    /// if not. Commits of records are taken up, and [`Store::replay`] gives them; for anything else the directory has to be
+    /// opened anew.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn follow(&self) -> Result<Followed> {
+        match &self.shared.follower {
+            Some(follower) => follower.follow(&self.shared.log),
+            None if self.shared.is_reader() => Ok(Followed::Changed),
+            None => Ok(Followed::Same),
+        }
     }
 
     /// Where the files are: what segments of a [`Publication`] are written with.

@@ -40,7 +40,7 @@ fn a_writer_in_another_process_is_named_and_a_killed_one_blocks_nobody() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: database is open for writing in process {}; hint: close it there, or open read-only",
+            "{}: database is open for writing in process {}; hint: wait until it has written, close it there, or open read-only",
             path.display(),
             child.id()
         )

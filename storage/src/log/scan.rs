@@ -11,8 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::backend::{Backend, Bytes};
+use crate::backend::{Backend, BackendReader, Bytes};
+use crate::error::io_error;
 use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, HeaderFault, LogFrame, MERGED, Merge};
 use crate::log::position::{LogExtent, LogPosition};
 use crate::log::record::LogRecord;
@@ -51,6 +53,8 @@ pub(crate) struct Scan {
     pub(crate) largest: u64,
     /// What follows `end` in the newest file.
     pub(crate) torn: Option<Cut>,
+    /// Bytes that the newest file had when it was read.
+    pub(crate) newest_size: u64,
     /// Cuts in files before the newest, which opens have noted in the headers of the next files, if commits stood there.
     pub(crate) dropped: Vec<Cut>,
 }
@@ -132,9 +136,46 @@ impl Scan {
     ) -> Result<Scan> {
         let files = list(backend, directory)?
             .into_iter()
-            .map(|number| File::read(backend, path_of(directory, number), number))
-            .collect::<Result<Vec<File>>>()?;
-        let mut scan = Scan::default();
+            .map(|number| OpenFile::open(backend, path_of(directory, number), number))
+            .collect::<Result<Vec<OpenFile>>>()?;
+        Scan::of_files(directory, &files, extent)
+    }
+
+    /// Reads the files from that of `from` on, which another process has written to since the log was read up to there.
+    pub(crate) fn read_after(
+        backend: &dyn Backend,
+        directory: &Path,
+        from: LogPosition,
+        extent: Option<LogExtent>,
+    ) -> Result<Scan> {
+        let files = list(backend, directory)?
+            .range(from.file..)
+            .map(|&number| OpenFile::open(backend, path_of(directory, number), number))
+            .collect::<Result<Vec<OpenFile>>>()?;
+        let extent = extent.map(|LogExtent { oldest, end }| LogExtent {
+            oldest: oldest.max(from.file),
+            end,
+        });
+        let scan = Scan::of_files(directory, &files, extent)?;
+        // A file without content ends nothing.
+        let is_shorter =
+            |file: &LogFile| file.number == from.file && (1..from.offset).contains(&file.end);
+        if scan.files.iter().any(is_shorter) {
+            return Err(Error::CorruptLog {
+                path: path_of(directory, from.file),
+                offset: from.offset,
+                fault: "the file is too short",
+            });
+        }
+        Ok(scan)
+    }
+
+    /// What files hold, all there are or the newest ones, rising. One is in memory at a time.
+    fn of_files(directory: &Path, files: &[OpenFile], extent: Option<LogExtent>) -> Result<Scan> {
+        let mut scan = Scan {
+            newest_size: files.last().map_or(0, |file| file.reader.size()),
+            ..Scan::default()
+        };
         let mut expected = None;
         // From the newest to the oldest: each header tells where the log ended when its file was created.
         let mut chain = Vec::new();
@@ -148,7 +189,7 @@ impl Scan {
                 }) if number == file.number => Some(offset),
                 Some(LogPosition { file: number, .. }) => return Err(missing(directory, number)),
             };
-            match frame::read_header(&file.bytes, file.number) {
+            match frame::read_header(&file.read_up_to(HEADER_SIZE as u64)?, file.number) {
                 Ok(previous) => {
                     chain.push((file, end));
                     expected = Some(previous);
@@ -163,9 +204,9 @@ impl Scan {
                 Err(HeaderFault::Fault(fault)) => {
                     // A file has a durable header before it gets more, and the extent knows of it before its first
                     // record is written.
-                    let was_cut = end.is_none() && file.bytes.len() <= HEADER_SIZE;
+                    let was_cut = end.is_none() && file.reader.size() <= HEADER_SIZE as u64;
                     if !was_cut || extent.is_some_and(|extent| file.number <= extent.end.file) {
-                        return Err(file.corrupt(0, fault));
+                        return Err(corrupt(&file.path, 0, fault));
                     }
                 }
             }
@@ -180,7 +221,8 @@ impl Scan {
         }
         for (file, end) in chain.into_iter().rev() {
             let durable = extent.filter(|extent| extent.end.file == file.number);
-            scan.read_file(file, end, durable.map_or(0, |extent| extent.end.offset))?;
+            let durable = durable.map_or(0, |extent| extent.end.offset);
+            scan.read_file(&file.read()?, end, durable)?;
         }
         let with_content: BTreeSet<u64> = scan.files.iter().map(|file| file.number).collect();
         let numbers = files.iter().map(|file| file.number);
@@ -293,6 +335,30 @@ impl Scan {
     }
 }
 
+/// A file of the log that was scanned or written before, open and not read yet.
+pub(crate) struct UnreadFile {
+    file: OpenFile,
+    end: u64,
+}
+
+impl UnreadFile {
+    /// Opens a file whose commits end at `end`, or later.
+    pub(crate) fn open(
+        backend: &dyn Backend,
+        path: PathBuf,
+        number: u64,
+        end: u64,
+    ) -> Result<UnreadFile> {
+        let file = OpenFile::open(backend, path, number)?;
+        Ok(UnreadFile { file, end })
+    }
+
+    /// Reads it.
+    pub(crate) fn read(self) -> Result<ReplayFile> {
+        ReplayFile::new(self.file.read()?, self.end)
+    }
+}
+
 /// A file of the log that was scanned or written before, to be replayed.
 pub(crate) struct ReplayFile {
     file: File,
@@ -307,7 +373,10 @@ impl ReplayFile {
         number: u64,
         end: u64,
     ) -> Result<ReplayFile> {
-        let file = File::read(backend, path, number)?;
+        ReplayFile::new(File::read(backend, path, number)?, end)
+    }
+
+    fn new(file: File, end: u64) -> Result<ReplayFile> {
         match usize::try_from(end) {
             Ok(end) if end <= file.bytes.len() => Ok(ReplayFile { file, end }),
             _ => Err(file.corrupt(file.bytes.len() as u64, Fault("the file is too short"))),
@@ -384,6 +453,39 @@ fn missing(directory: &Path, number: u64) -> Error {
     }
 }
 
+/// A file of the log that is open.
+struct OpenFile {
+    number: u64,
+    path: PathBuf,
+    reader: Arc<dyn BackendReader>,
+}
+
+impl OpenFile {
+    fn open(backend: &dyn Backend, path: PathBuf, number: u64) -> Result<OpenFile> {
+        let reader = backend.open(&path).map_err(io_error(&path, "read"))?;
+        Ok(OpenFile {
+            number,
+            path,
+            reader,
+        })
+    }
+
+    /// Its first bytes, so many or fewer.
+    fn read_up_to(&self, bytes: u64) -> Result<Bytes> {
+        let read = self.reader.read_at(0, bytes.min(self.reader.size()));
+        read.map_err(io_error(&self.path, "read"))
+    }
+
+    /// All of it, as long as it was when it was opened.
+    fn read(&self) -> Result<File> {
+        Ok(File {
+            number: self.number,
+            path: self.path.clone(),
+            bytes: self.read_up_to(u64::MAX)?,
+        })
+    }
+}
+
 /// A file of the log as it is on the disk.
 pub(super) struct File {
     pub(super) number: u64,
@@ -393,24 +495,19 @@ pub(super) struct File {
 
 impl File {
     pub(super) fn read(backend: &dyn Backend, path: PathBuf, number: u64) -> Result<File> {
-        let bytes = backend.read(&path).map_err(|source| Error::Io {
-            path: path.clone(),
-            action: "read",
-            source,
-        })?;
-        Ok(File {
-            number,
-            path,
-            bytes,
-        })
+        OpenFile::open(backend, path, number)?.read()
     }
 
-    pub(super) fn corrupt(&self, offset: u64, Fault(fault): Fault) -> Error {
-        Error::CorruptLog {
-            path: self.path.clone(),
-            offset,
-            fault,
-        }
+    pub(super) fn corrupt(&self, offset: u64, fault: Fault) -> Error {
+        corrupt(&self.path, offset, fault)
+    }
+}
+
+fn corrupt(path: &Path, offset: u64, Fault(fault): Fault) -> Error {
+    Error::CorruptLog {
+        path: path.to_path_buf(),
+        offset,
+        fault,
     }
 }
 

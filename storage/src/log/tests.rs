@@ -63,16 +63,18 @@ fn describe(record: &LogRecord<'_>) -> String {
 
 fn replay(log: &Log) -> Seen {
     let mut seen = Seen::new();
-    for file in log.read().unwrap() {
-        file.replay(|position, record| {
-            let said = (record.corpus(), describe(&record));
-            match seen.last_mut() {
-                Some((last, commit)) if *last == position => commit.push(said),
-                _ => seen.push((position, vec![said])),
-            }
-            Ok::<_, Error>(())
-        })
-        .unwrap();
+    for file in log.read(LogPosition::START).unwrap() {
+        file.read()
+            .unwrap()
+            .replay(|position, record| {
+                let said = (record.corpus(), describe(&record));
+                match seen.last_mut() {
+                    Some((last, commit)) if *last == position => commit.push(said),
+                    _ => seen.push((position, vec![said])),
+                }
+                Ok::<_, Error>(())
+            })
+            .unwrap();
     }
     seen
 }

@@ -21,7 +21,7 @@ use crate::backend::{Backend, BackendFile};
 use crate::error::io_error;
 use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, MERGED, Merge, Sum};
 use crate::log::record::RECORD_SIZE_MAX;
-use crate::log::scan::{self, LogFile, ReplayFile, Scan};
+use crate::log::scan::{self, LogFile, ReplayFile, Scan, UnreadFile};
 use crate::log::{
     Durability, LOG_BUFFER_SIZE, LOG_FILE_SIZE, LOG_NAME, LogExtent, LogPosition, LogRecord,
 };
@@ -214,11 +214,30 @@ impl Log {
         self.ensure(self.end(), Durability::Full)
     }
 
-    /// The files with records of edits, as far as they were written. No file may be removed meanwhile.
-    pub(crate) fn read(&self) -> Result<Vec<ReplayFile>> {
-        let files = self.written(|file| !file.corpora.is_empty());
+    /// Takes up what another process has appended, as [`Scan::read_after`] found it behind the end.
+    pub(crate) fn take_up(&self, found: Scan) {
+        let mut state = self.state.lock();
+        if let Some(first) = found.files.front().map(|file| file.number) {
+            state.files.retain(|file| file.number < first);
+            state.files.extend(found.files);
+        }
+        let end = found.end.max(state.end);
+        (state.end, state.written, state.synced) = (end, end, end);
+    }
+
+    /// The files with records of edits after a position, as far as they were written, opened: from then on they may be
+    /// removed.
+    pub(crate) fn read(&self, after: LogPosition) -> Result<Vec<UnreadFile>> {
+        let files = self.written(|file| {
+            !file.corpora.is_empty()
+                && (file.number > after.file
+                    || file.number == after.file && file.end > after.offset)
+        });
         (files.into_iter())
-            .map(|(number, end)| self.read_file(number, end))
+            .map(|(number, end)| {
+                let path = scan::path_of(&self.directory, number);
+                UnreadFile::open(&*self.backend, path, number, end)
+            })
             .collect()
     }
 
@@ -423,15 +442,20 @@ impl Log {
         Ok(file)
     }
 
-    /// Makes the whole log durable, and keeps that it is.
-    fn close(&mut self) -> Result<()> {
-        let state = self.state.get_mut();
-        let end = state.end;
-        if state.failed || state.file.is_none() {
-            return Ok(()); // nothing is known, or nothing was written
-        }
-        let extent = state.extent.map(|extent| LogExtent { end, ..extent });
+    /// Makes the whole log durable, and keeps that it is. Nothing is appended any more, nor anything kept.
+    pub(crate) fn close(&self) -> Result<()> {
+        let (end, extent) = {
+            let state = self.state.lock();
+            if state.failed || !(state.file.is_some() || state.leading) {
+                return Ok(()); // nothing is known, or nothing was written
+            }
+            let end = state.end;
+            (end, state.extent.map(|extent| LogExtent { end, ..extent }))
+        };
         self.ensure(end, Durability::Full)?;
+        let mut state = self.state.lock();
+        state.file = None;
+        state.extent = extent;
         (self.keep_extent)(extent)
     }
 

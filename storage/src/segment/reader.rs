@@ -85,6 +85,11 @@ impl SegmentReader {
         SegmentReader::new(path, Arc::new(file))
     }
 
+    /// Whether the other reads the same segment: all that its frame says, the checksums of all sections among it.
+    pub(crate) fn is_same(&self, other: &SegmentReader) -> bool {
+        self.frame == other.frame
+    }
+
     fn new(path: &Path, file: Arc<dyn BackendReader>) -> Result<SegmentReader> {
         let frame = read_frame(path, &*file)?;
         Ok(SegmentReader {

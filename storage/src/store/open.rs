@@ -13,6 +13,8 @@ use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::backend::{Backend, ReadOnlyBackend};
 use crate::catalog::{ContentFault, CorpusRecord, Files};
 use crate::error::io_error;
@@ -22,6 +24,7 @@ use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
 use crate::reserve::{RESERVE_NAME, Reserve, ReserveBackend};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::{Listing, SEGMENTS_NAME, SegmentDirectory};
+use crate::store::follow::Follower;
 use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
 use crate::store::registry::{CATALOG_NAME, FoundRegistry, later_version};
 use crate::store::shared::Shared;
@@ -55,6 +58,7 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     create_segment_directory(&*backend, path, &directory, create)?;
 
     let registry = FoundRegistry::read(&backend, path)?;
+    let sequence = registry.sequence();
     let mut warnings = Vec::new();
     let listing = directory.list(&*backend)?;
     let facts = FileFacts {
@@ -121,7 +125,8 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
         next_id: AtomicU64::new(largest + 1),
         untidy: !tidy || recovered.left,
         reserve,
-        _lock: lock,
+        sequence: Mutex::new(sequence),
+        lock: Mutex::new(lock),
         ..shared
     };
     shared.tidy();
@@ -166,6 +171,7 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
         backend.unpin();
         let manifest = ManifestFile::read(&*backend, path);
         let sequence = manifest.as_ref().map(|manifest| manifest.sequence).ok();
+        let known = manifest.as_ref().ok().cloned();
         let state = read_state(&backend, path, &directory, manifest);
         let (listing, mut found, recovered, mut warnings) = match state {
             Err(Error::Io { source, .. })
@@ -212,6 +218,7 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
         }
         let cuts: Vec<String> = found.cuts().collect();
         warnings.extend_from_slice(&cuts);
+        let follower = Follower::new(Arc::clone(&backend), path, known, &found);
         let shared = Shared::new(
             backend,
             path.to_path_buf(),
@@ -222,6 +229,7 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
         );
         return Ok(Shared {
             read_only: true,
+            follower: Some(follower),
             warnings,
             cuts,
             ..shared

@@ -106,7 +106,16 @@ impl Publication {
     /// [`Error::NoSuchCorpus`] if the corpus was dropped meanwhile; those of [`SegmentReader::open`] if a segment was
     /// not written whole: then nothing has happened. [`Error::Io`] from the publication itself: nothing is visible, the
     /// store is poisoned, and the next open finds either all of the segments or none.
-    pub fn commit(mut self) -> Result<()> {
+    pub fn commit(self) -> Result<()> {
+        self.commit_with(|show| show())
+    }
+
+    /// As [`Publication::commit`]; `around` calls what it is given, once, which makes the segments visible to this process
+    /// and takes but a moment. They are durable by then, and files that went with them are removed afterwards.
+    ///
+    /// # Errors
+    /// As [`Publication::commit`].
+    pub fn commit_with(mut self, around: impl FnOnce(&mut dyn FnMut())) -> Result<()> {
         match self.headers.last() {
             Some(last) if !last.publication_last => {
                 return Err(invalid("no segment is the last one"));
@@ -169,10 +178,12 @@ impl Publication {
             self.headers.clear();
             store_corpora(registry, &corpora, &shared.log)
         })?;
-        let mut visible = shared.visible.lock();
-        visible.corpora = corpora;
-        let idle = visible.doom(self.corpus.id, replaced);
-        drop(visible);
+        let mut idle = Vec::new();
+        around(&mut || {
+            let mut visible = shared.visible.lock();
+            visible.corpora = std::mem::take(&mut corpora);
+            idle = visible.doom(self.corpus.id, replaced);
+        });
         if merge.is_some() {
             shared.remove_doomed(self.corpus.id, &idle);
         }

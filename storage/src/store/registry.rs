@@ -30,6 +30,11 @@ impl Registry {
         Box::new(move |extent| manifest.store_log(extent))
     }
 
+    /// The sequence number of the manifest.
+    pub(super) fn sequence(&self) -> u64 {
+        self.manifest.sequence()
+    }
+
     /// Makes `corpora` what the database holds. Durable when it returns.
     pub(super) fn store(&mut self, corpora: &Corpora, durable: LogPosition) -> Result<()> {
         self.manifest.store_corpora(corpora, durable)?;
@@ -96,6 +101,12 @@ impl FoundRegistry {
     pub(super) fn log(&self) -> Option<LogExtent> {
         let manifest = self.manifest.as_ref().ok()?;
         manifest.log.filter(|_| manifest.sequence >= self.sequence)
+    }
+
+    /// The sequence number of the manifest, unless it is an older one.
+    pub(super) fn sequence(&self) -> Option<u64> {
+        let manifest = self.manifest.as_ref().ok()?;
+        Some(manifest.sequence).filter(|sequence| *sequence >= self.sequence)
     }
 
     fn read_catalog(&mut self, backend: &Arc<dyn Backend>, database: &Path) -> Result<()> {

@@ -16,6 +16,7 @@ use crate::log::{AtomicBool, KeepExtent, Log, LogFile, LogPosition, Scan};
 use crate::reserve::Reserve;
 use crate::segment::SegmentReader;
 use crate::store::directory::SegmentDirectory;
+use crate::store::follow::Follower;
 use crate::store::registry::Registry;
 use crate::{Error, Result};
 
@@ -26,8 +27,8 @@ use crate::{Error, Result};
 pub struct Segment {
     id: u64,
     reader: SegmentReader,
-    /// Weak: handles may outlive the store, which then leaves the file to the next open.
-    shared: Weak<Shared>,
+    /// Weak: handles may outlive the store, which then leaves the file to the next open, or to the store that inherited them.
+    shared: Mutex<Weak<Shared>>,
 }
 
 #[derive(Debug)]
@@ -54,8 +55,14 @@ pub(super) struct Shared {
     pub(super) visible: Mutex<Visible>,
     /// `None` in memory and read-only.
     pub(super) reserve: Option<Arc<Reserve>>,
+    /// What a reader knows of the files; `None` if it is open for writing.
+    pub(super) follower: Option<Follower>,
+    /// The number of the manifest that a writer found, and once it is closed of the one it left.
+    pub(super) sequence: Mutex<Option<u64>>,
+    /// It was closed: others may write now.
+    pub(super) closed: AtomicBool,
     /// Last, so that the catalog is closed before the lock is released.
-    pub(super) _lock: Option<DirectoryLock>,
+    pub(super) lock: Mutex<Option<DirectoryLock>>,
 }
 
 #[derive(Debug)]
@@ -70,6 +77,8 @@ pub(super) struct Writer {
 pub(super) struct Visible {
     pub(super) corpora: Corpora,
     pub(super) open: HashMap<u64, Weak<Segment>>,
+    /// Segments that a store of the same directory had open before, until they are asked for here.
+    pub(super) inherited: HashMap<u64, Weak<Segment>>,
     /// Segments of dropped corpora, and replaced ones of others, that still have a file.
     pub(super) doomed: BTreeMap<u64, BTreeSet<u64>>,
     /// Dropped corpora that still have a tombstone.
@@ -114,11 +123,15 @@ impl Shared {
             visible: Mutex::new(Visible {
                 corpora,
                 open: HashMap::new(),
+                inherited: HashMap::new(),
                 doomed: BTreeMap::new(),
                 buried: BTreeSet::new(),
             }),
             reserve: None,
-            _lock: None,
+            follower: None,
+            sequence: Mutex::default(),
+            closed: AtomicBool::new(false),
+            lock: Mutex::default(),
         }
     }
 
@@ -133,8 +146,13 @@ impl Shared {
             .map_or(Ok(()), |reserve| reserve.require())
     }
 
+    /// Whether nothing can be changed (any more).
+    pub(super) fn is_reader(&self) -> bool {
+        self.read_only || self.closed.load(Ordering::Acquire)
+    }
+
     pub(super) fn refuse_reader(&self) -> Result<()> {
-        if self.read_only {
+        if self.is_reader() {
             return Err(Error::ReadOnly {
                 path: self.path.clone(),
             });
@@ -184,11 +202,20 @@ impl Shared {
                 fault: "it is the header of another segment",
             });
         }
-        let segment = Arc::new(Segment {
-            id,
-            reader,
-            shared: Arc::downgrade(self),
-        });
+        let shared = Arc::downgrade(self);
+        let inherited = visible.inherited.remove(&id);
+        let inherited = inherited.and_then(|segment| segment.upgrade());
+        let segment = match inherited.filter(|segment| segment.reader.is_same(&reader)) {
+            Some(segment) => {
+                *segment.shared.lock() = shared;
+                segment
+            }
+            None => Arc::new(Segment {
+                id,
+                reader,
+                shared: Mutex::new(shared),
+            }),
+        };
         visible.open.insert(id, Arc::downgrade(&segment));
         Ok(segment)
     }
@@ -210,6 +237,9 @@ impl Shared {
 
     /// Removes doomed segments of a corpus, and what spoke for them. What fails is left to the next open.
     pub(super) fn remove_doomed(&self, corpus: u64, segments: &[u64]) {
+        if self.is_reader() {
+            return; // somebody else decides what goes
+        }
         for &segment in segments {
             let path = self.directory.segment(segment);
             match self.backend.remove(&path) {
@@ -238,7 +268,7 @@ impl Shared {
     /// Removes log files that nobody needs and tombstones that speak for nothing any more. What fails is left to the
     /// next open.
     pub(super) fn tidy(&self) {
-        if self.untidy {
+        if self.untidy || self.is_reader() {
             return;
         }
         let _tidying = self.tidying.lock();
@@ -339,7 +369,8 @@ impl Deref for Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if let Some(shared) = self.shared.upgrade() {
+        let shared = self.shared.lock().upgrade();
+        if let Some(shared) = shared {
             shared.release(self.id);
         }
     }

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zipfdb_storage::{
-    Backend, CorpusSettings, Dictionary, Durability, Edit, Error, FileEntry, Grammar, LogRecord,
-    OpenOptions, Result, Segment, SegmentWriter, Store, Tokenizer,
+    Backend, CorpusSettings, Dictionary, Durability, Edit, Error, FileEntry, Grammar, LogPosition,
+    LogRecord, OpenOptions, Result, Segment, SegmentWriter, Store, Tokenizer,
 };
 
 pub use harness::{Random, child, child_argument, contents, copy_directory, scratch, start_child};
@@ -180,7 +180,7 @@ fn files(store: &Store, corpus: u64, segments: &[Arc<Segment>]) -> Result<Vec<St
     for segment in segments {
         names.extend(segment.files()?.iter().map(|file| file.name.clone()));
     }
-    store.replay(|_, record| {
+    store.replay(LogPosition::START, |_, record| {
         if record.corpus() == corpus {
             for edit in record.edits() {
                 match edit {
