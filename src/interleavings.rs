@@ -232,42 +232,89 @@ fn who_waits_may_give_up_and_a_close_ends_what_is_to_be_tried_again() {
     });
 }
 
-/// A log without bytes: the commits that were appended, and how many of them the disk has.
-#[derive(Default)]
+/// A log without bytes: the commits that were appended, how many of them the system has, and how many the disk.
 struct Commits {
     appended: Mutex<Vec<Durability>>,
+    written: Mutex<u64>,
     durable: Mutex<u64>,
+    /// So many writes and syncs succeed yet. The first that fails is the last that is tried.
+    left: Mutex<u32>,
 }
 
 impl Commits {
-    fn append(&self, durability: Durability) -> LogPosition {
+    /// A log whose writes and syncs succeed so many times.
+    fn new(left: u32) -> Commits {
+        Commits {
+            appended: Mutex::default(),
+            written: Mutex::default(),
+            durable: Mutex::default(),
+            left: Mutex::new(left),
+        }
+    }
+
+    /// As `Store::append`: refused once something has failed.
+    fn append(&self, durability: Durability) -> Result<LogPosition> {
+        if *self.left.lock() == 0 {
+            return Err(Error::Interrupted);
+        }
         self.appended.lock().push(durability);
-        self.end()
+        Ok(self.end())
     }
 
     fn end(&self) -> LogPosition {
         at(self.appended.lock().len() as u64)
     }
 
-    fn sync(&self) {
+    /// Writes all that was appended, and syncs it. Others append meanwhile.
+    fn write(&self, sync: bool) -> Result<()> {
         let end = self.end().offset;
         thread::yield_now();
-        let mut durable = self.durable.lock();
-        *durable = end.max(*durable);
+        {
+            let mut left = self.left.lock();
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                return Err(Error::Interrupted);
+            }
+        }
+        for state in [Some(&self.written), sync.then_some(&self.durable)]
+            .into_iter()
+            .flatten()
+        {
+            let mut state = state.lock();
+            *state = end.max(*state);
+        }
+        Ok(())
     }
 
-    /// Makes commits up to a position durable, of which only full ones ask for it.
-    fn ensure(&self, position: LogPosition, durability: Durability) {
-        if durability == Durability::Full && *self.durable.lock() < position.offset {
-            self.sync();
+    fn sync(&self) -> Result<()> {
+        self.write(true)
+    }
+
+    /// As `Store::ensure_durable`.
+    fn ensure(&self, position: LogPosition, durability: Durability) -> Result<()> {
+        let is_sync = durability == Durability::Full;
+        let state = if is_sync {
+            &self.durable
+        } else {
+            &self.written
+        };
+        if durability == Durability::Off || *state.lock() >= position.offset {
+            return Ok(());
         }
+        self.write(is_sync)
     }
 
     /// Whether the first commits, so many, are as durable as was asked.
     fn is_durable(&self, commits: u64) -> bool {
         let appended = self.appended.lock();
-        let full = (appended[..commits as usize].iter()).rposition(|it| *it == Durability::Full);
-        full.is_none_or(|last| (last as u64) < *self.durable.lock())
+        let last = |asked: Durability| {
+            (appended[..commits as usize].iter()).rposition(|durability| *durability == asked)
+        };
+        let is_in = |asked: Option<usize>, state: &Mutex<u64>| {
+            asked.is_none_or(|last| (last as u64) < *state.lock())
+        };
+        is_in(last(Durability::Full), &self.durable)
+            && is_in(last(Durability::Normal), &self.written)
     }
 }
 
@@ -332,11 +379,8 @@ impl Database {
             overlay,
             batches: vec![Arc::new(batch)],
         };
-        let append = || Ok(self.log.append(durability));
-        let ensure = |position, durability| {
-            self.log.ensure(position, durability);
-            Ok(())
-        };
+        let append = || self.log.append(durability);
+        let ensure = |position, durability| self.log.ensure(position, durability);
         (self.edits).commit(turn, vec![commit], durability, append, ensure)
     }
 
@@ -358,23 +402,20 @@ impl Database {
             files: &new,
             go_on: &|| Ok(()),
         };
-        (self.edits).rebase(&turn, CORPUS, merged, base, || {
-            self.log.sync();
-            *self.live.lock() = new;
-            Ok(self.log.end())
+        (self.edits).rebase(&turn, CORPUS, merged, base, self.log.end(), |swap| {
+            self.log.sync()?;
+            swap(&mut || *self.live.lock() = new);
+            // Here the files of the old segments go.
+            thread::yield_now();
+            Ok(())
         })
     }
 
-    /// As `Corpus::snapshot`.
+    /// As `Corpus::snapshot`: it waits for nobody.
     fn snapshot(&self) -> u64 {
-        loop {
-            let overlay = self.edits.visible(CORPUS);
-            let live = *self.live.lock();
-            if overlay.rests_on(&[live.id]) {
-                return bytes(live, &overlay);
-            }
-            thread::yield_now();
-        }
+        let (overlay, live) = self.edits.visible_with(CORPUS, || *self.live.lock());
+        assert!(overlay.rests_on(&[live.id]));
+        bytes(live, &overlay)
     }
 }
 
@@ -384,7 +425,7 @@ fn readers_see_all_that_was_acknowledged_and_nothing_that_is_not_durable() {
         let database = Arc::new(Database {
             writing: Turns::default(),
             edits: Edits::default(),
-            log: Commits::default(),
+            log: Commits::new(u32::MAX),
             live: Mutex::new(Segment { id: 1, bytes: 0 }),
         });
         let acknowledged = Arc::new(Mutex::new(0));
@@ -420,4 +461,57 @@ fn readers_see_all_that_was_acknowledged_and_nothing_that_is_not_durable() {
         }
         assert_eq!(database.snapshot(), 6);
     });
+}
+
+#[test]
+fn commits_whose_sync_fails_are_seen_by_nobody_nor_are_those_of_less_durability_behind_them() {
+    for left in 1..8 {
+        explore(400, move || {
+            let database = Arc::new(Database {
+                writing: Turns::default(),
+                edits: Edits::default(),
+                log: Commits::new(left),
+                live: Mutex::new(Segment { id: 1, bytes: 0 }),
+            });
+            let acknowledged = Arc::new(Mutex::new(0));
+            let mut threads = Vec::new();
+            let of_threads = [
+                [Durability::Full, Durability::Off],
+                [Durability::Normal, Durability::Full],
+                [Durability::Off, Durability::Normal],
+            ];
+            for durabilities in of_threads {
+                let (database, acknowledged) = (database.clone(), acknowledged.clone());
+                threads.push(thread::spawn(move || {
+                    for durability in durabilities {
+                        if database.commit(durability).is_ok() {
+                            *acknowledged.lock() += 1;
+                        }
+                    }
+                }));
+            }
+            threads.push({
+                let database = database.clone();
+                thread::spawn(move || {
+                    // Fails as a commit does, and changes nothing then.
+                    let _ = database.recompress();
+                })
+            });
+            let mut last = 0;
+            for _ in 0..4 {
+                let least = *acknowledged.lock();
+                let seen = database.snapshot();
+                assert!(seen >= least, "{seen} of {least}");
+                assert!(seen >= last, "{seen} after {last}");
+                assert!(database.log.is_durable(seen), "{seen}");
+                last = seen;
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            let seen = database.snapshot();
+            assert!(database.log.is_durable(seen), "{seen} in the end");
+            assert!(seen >= *acknowledged.lock(), "{seen} in the end");
+        });
+    }
 }

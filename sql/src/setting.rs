@@ -8,6 +8,8 @@
 pub enum Setting {
     /// `SET batch_window = '200us'`: for how long single look-ups wait for others, in microseconds; 0 for not at all.
     BatchWindow(u64),
+    /// `SET busy_timeout = '5s'` or milliseconds: for how long a write waits for another process that writes.
+    BusyTimeout(u64),
     /// `SET device = 'auto' | 'cpu' | 'cuda' | 'cuda:1'`.
     Device(Device),
     /// `SET gpu_memory_limit = '8GiB'`: bytes that the database may use of each GPU; none for `'auto'`, most of it.
@@ -19,6 +21,8 @@ pub enum Setting {
     /// `SET memory_limit = '256MiB'`: bytes that the cache holds, and that sorting, grouping and DISTINCT of one query keep
     /// before they spill; none for `'auto'`, a quarter of the machine's memory.
     MemoryLimit(Option<u64>),
+    /// `SET recompress_at_exit = 'on' | 'off'`: whether the command line merges pending changes when it ends.
+    RecompressAtExit(bool),
     /// `SET statement_timeout = '5s'` or milliseconds: a statement that takes longer ends with an error; 0 for never.
     StatementTimeout(u64),
     /// `SET value_size_limit = '16MiB'`: bytes of the longest TEXT or BLOB that a query makes or reads.
@@ -27,24 +31,28 @@ pub enum Setting {
 
 impl Setting {
     /// All settings with the values they have at the start, sorted by name.
-    pub const DEFAULTS: [Setting; 8] = [
+    pub const DEFAULTS: [Setting; 10] = [
         Setting::BatchWindow(0),
+        Setting::BusyTimeout(5000),
         Setting::Device(Device::Auto),
         Setting::Durability(Durability::Full),
         Setting::GpuMemoryLimit(None),
         Setting::MemoryLimit(None),
+        Setting::RecompressAtExit(false),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
         Setting::ValueSizeLimit(1_000_000_000),
     ];
 
     /// Names of all settings, sorted.
-    pub const NAMES: [&'static str; 8] = [
+    pub const NAMES: [&'static str; 10] = [
         "batch_window",
+        "busy_timeout",
         "device",
         "durability",
         "gpu_memory_limit",
         "memory_limit",
+        "recompress_at_exit",
         "statement_timeout",
         "strategy",
         "value_size_limit",
@@ -54,10 +62,12 @@ impl Setting {
     pub fn name(self) -> &'static str {
         match self {
             Setting::BatchWindow(_) => "batch_window",
+            Setting::BusyTimeout(_) => "busy_timeout",
             Setting::Device(_) => "device",
             Setting::Durability(_) => "durability",
             Setting::GpuMemoryLimit(_) => "gpu_memory_limit",
             Setting::MemoryLimit(_) => "memory_limit",
+            Setting::RecompressAtExit(_) => "recompress_at_exit",
             Setting::StatementTimeout(_) => "statement_timeout",
             Setting::Strategy(_) => "strategy",
             Setting::ValueSizeLimit(_) => "value_size_limit",

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zipfdb_storage::{CorpusRecord, Store};
+use zipfdb_storage::{CorpusRecord, LogPosition, Segment, Store};
 
 use crate::Result;
 use crate::answer::StoredView;
@@ -25,21 +25,46 @@ pub(crate) struct Core {
     /// The segments of each corpus, by name, with what was decoded of them.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
+    /// Up to where the log is in `edits`.
+    taken_up: Mutex<LogPosition>,
     /// What was decoded and derived of segments.
     pub(crate) cache: Arc<Cache>,
 }
 
 impl Core {
-    pub(crate) fn new(store: Store, runtime: Arc<Runtime>) -> Core {
-        let limit = runtime.settings.lock().memory_limit();
+    pub(crate) fn new(store: Store, runtime: Arc<Runtime>, cache: Arc<Cache>) -> Core {
         Core {
             store,
             runtime,
-            cache: Arc::new(Cache::new(limit)),
+            cache,
             failures: Failures::default(),
             stored: Mutex::default(),
             edits: Edits::default(),
+            taken_up: Mutex::default(),
         }
+    }
+
+    /// Another store of the directory of `previous`, with what that has of the same segments, and its edits if they are
+    /// the same.
+    pub(crate) fn following(previous: &Core, store: Store) -> Core {
+        store.inherit(&previous.store);
+        let sequence = previous.store.sequence();
+        // An opening for writing may finish what a crash interrupted.
+        let is_continued = sequence.is_some()
+            && store.sequence() == sequence
+            && store.corpora() == previous.store.corpora();
+        let core = Core::new(store, previous.runtime.clone(), previous.cache.clone());
+        *core.stored.lock() = previous.stored.lock().clone();
+        if is_continued {
+            core.edits.take_over(&previous.edits);
+            *core.taken_up.lock() = *previous.taken_up.lock();
+        }
+        core
+    }
+
+    /// All that the log has is in the edits: every commit has come by way of them.
+    pub(crate) fn note_taken_up(&self) {
+        *self.taken_up.lock() = self.store.log_position();
     }
 
     /// Forgets what is in memory of a corpus.
@@ -55,18 +80,18 @@ impl Core {
         let known = self.stored.lock().get(&record.name).cloned();
         let mut kept: HashMap<u64, Arc<LiveSegment>> = HashMap::new();
         if let Some(known) = known {
-            let ids = known.segments().iter().map(|segment| segment.id());
-            if ids.eq(record.segments.iter().copied()) {
+            if is_of(&known, &segments) {
                 return Ok((record, known.again()));
             }
             let views = known.segments().iter();
             kept.extend(views.map(|view| (view.id(), view.clone())));
         }
-        let views = segments.into_iter().map(|segment| {
+        let views = segments.iter().map(|segment| {
             let known = kept.remove(&segment.id());
+            let known = known.filter(|live| live.is_of(segment));
             known.unwrap_or_else(|| {
                 Arc::new(LiveSegment::new(
-                    segment,
+                    segment.clone(),
                     self.runtime.devices.threads(),
                     &self.cache,
                 ))
@@ -78,8 +103,7 @@ impl Core {
         let stored = Arc::new(StoredView::new(name, views, devices, &self.cache)?);
         let mut newest = self.stored.lock();
         if let Some(other) = newest.get(&record.name) {
-            let ids = other.segments().iter().map(|segment| segment.id());
-            if ids.eq(record.segments.iter().copied()) {
+            if is_of(other, &segments) {
                 // Another thread was first; what is derived serves all.
                 return Ok((record, other.again()));
             }
@@ -89,17 +113,30 @@ impl Core {
         Ok((record, stored))
     }
 
-    /// Takes up the edits that the log has.
+    /// Takes up the edits that the log has and that were not taken up before.
     ///
     /// # Errors
     /// If it or a segment is damaged.
     pub(crate) fn replay(&self) -> Result<()> {
         let names = self.store.corpora().into_iter();
         let names: HashMap<u64, String> = names.map(|record| (record.id, record.name)).collect();
-        self.edits.replay(&self.store, |corpus| {
+        let (after, end) = (*self.taken_up.lock(), self.store.log_position());
+        self.edits.replay(&self.store, after, |corpus| {
             // The log holds records of live corpora only, and no writer has begun.
             let (record, stored) = self.stored_view(&names[&corpus])?;
             Ok((stored, record.segments.into()))
-        })
+        })?;
+        *self.taken_up.lock() = end;
+        Ok(())
     }
+}
+
+/// Whether a view is of exactly these segments.
+fn is_of(view: &StoredView, segments: &[Arc<Segment>]) -> bool {
+    let live = view.segments();
+    live.len() == segments.len()
+        && live
+            .iter()
+            .zip(segments)
+            .all(|(live, segment)| live.is_of(segment))
 }

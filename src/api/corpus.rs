@@ -10,6 +10,7 @@ use zipfdb_storage::{CorpusRecord, CorpusSettings, Segment, SegmentInfo};
 
 use crate::Result;
 use crate::answer::{CorpusView, FileSummary, StoredView};
+use crate::api::core::Core;
 use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
 use crate::api::transaction::Transaction;
@@ -36,7 +37,7 @@ impl Corpus {
 
     /// The live segments, opened.
     pub(crate) fn readers(&self) -> Result<Vec<Arc<Segment>>> {
-        Ok(self.shared.store.open_corpus(&self.name)?.1)
+        Ok(self.shared.fresh()?.store.open_corpus(&self.name)?.1)
     }
 
     /// The name as it was given when the corpus was created.
@@ -49,7 +50,7 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped.
     pub fn settings(&self) -> Result<CorpusSettings> {
-        Ok(self.shared.store.corpus(&self.name)?.settings)
+        Ok(self.shared.fresh()?.store.corpus(&self.name)?.settings)
     }
 
     /// Changes how much text the segments hold that are made from now on; those that are there stay.
@@ -62,8 +63,9 @@ impl Corpus {
 
     /// As `set_segment_size`, for a statement.
     pub(crate) fn set_segment_size_until(&self, bytes: u64, interrupt: &Interrupt) -> Result<()> {
-        let _writing = self.shared.runtime.turn(interrupt)?;
-        Ok(self.shared.store.set_segment_size(&self.name, bytes)?)
+        let writing = self.shared.writing(interrupt)?;
+        let _turn = self.shared.runtime.turn(interrupt)?;
+        Ok(writing.store.set_segment_size(&self.name, bytes)?)
     }
 
     /// Changes how many bytes of edits may be pending before they are merged into segments in the background; a twentieth of
@@ -81,11 +83,9 @@ impl Corpus {
         bytes: u64,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        let _writing = self.shared.runtime.turn(interrupt)?;
-        Ok(self
-            .shared
-            .store
-            .set_recompress_threshold(&self.name, bytes)?)
+        let writing = self.shared.writing(interrupt)?;
+        let _turn = self.shared.runtime.turn(interrupt)?;
+        Ok(writing.store.set_recompress_threshold(&self.name, bytes)?)
     }
 
     /// The facts of each segment: sizes, rules, and where the bytes are. Decodes nothing.
@@ -103,8 +103,9 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped.
     pub fn pending_bytes(&self) -> Result<u64> {
-        let id = self.shared.store.corpus(&self.name)?.id;
-        Ok(self.shared.edits.pending_bytes(id))
+        let core = self.shared.fresh()?;
+        let id = core.store.corpus(&self.name)?.id;
+        Ok(core.edits.pending_bytes(id))
     }
 
     /// What share of a recompression of the corpus is done, in the background or by RECOMPRESS; none if none runs.
@@ -112,7 +113,7 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped.
     pub fn recompressed_share(&self) -> Result<Option<f64>> {
-        let id = self.shared.store.corpus(&self.name)?.id;
+        let id = self.shared.fresh()?.store.corpus(&self.name)?.id;
         Ok(self.shared.runtime.underway.of_corpus(id))
     }
 
@@ -121,8 +122,9 @@ impl Corpus {
     /// # Errors
     /// If the corpus has been dropped.
     pub fn recompress_error(&self) -> Result<Option<String>> {
-        let id = self.shared.store.corpus(&self.name)?.id;
-        Ok(self.shared.failures.reason(id))
+        let core = self.shared.fresh()?;
+        let id = core.store.corpus(&self.name)?.id;
+        Ok(core.failures.reason(id))
     }
 
     /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.
@@ -162,15 +164,26 @@ impl Corpus {
     /// The segments and edits as they are at one moment.
     fn current(&self) -> Result<(CorpusRecord, Arc<StoredView>, Overlay)> {
         loop {
-            let id = self.shared.store.corpus(&self.name)?.id;
-            let overlay = self.shared.edits.visible(id);
-            let (record, stored) = self.shared.stored_view(&self.name)?;
-            if record.id == id && overlay.rests_on(&record.segments) {
-                return Ok((record, stored, overlay));
+            let core = self.shared.fresh()?;
+            match self.current_of(&core) {
+                Ok(Some(found)) => return Ok(found),
+                // Something was published just now: that is what is current.
+                Ok(None) => {}
+                // Its files may have been removed since.
+                Err(_) if !Arc::ptr_eq(&core, &self.shared.core()) => {}
+                Err(error) => return Err(error),
             }
-            // Segments have come or were replaced just now, and their edits are about to be.
-            std::thread::yield_now();
         }
+    }
+
+    /// As `current`; none if what is live changed meanwhile.
+    fn current_of(&self, core: &Core) -> Result<Option<(CorpusRecord, Arc<StoredView>, Overlay)>> {
+        let id = core.store.corpus(&self.name)?.id;
+        let (overlay, live) = (core.edits).visible_with(id, || core.store.corpus(&self.name));
+        let live = live?;
+        let (record, stored) = core.stored_view(&self.name)?;
+        let is_same = live.id == id && record.id == id && record.segments == live.segments;
+        Ok((is_same && overlay.rests_on(&record.segments)).then_some((record, stored, overlay)))
     }
 
     /// The names and sizes of all files, in order of name.
@@ -246,8 +259,8 @@ impl Corpus {
 
     /// Begins edits of this corpus.
     fn begin(&self) -> Result<Transaction> {
-        let record = self.shared.store.corpus(&self.name)?;
-        Transaction::begin(&self.shared, [record], &self.shared.runtime.interrupt())
+        let interrupt = self.shared.runtime.interrupt();
+        Transaction::begin(&self.shared, Some(&self.name), &interrupt)
     }
 }
 

@@ -7,13 +7,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rayon::ThreadPool;
 use zipfdb_sql::{StatementText, Value};
 use zipfdb_storage::{Backend, CorpusSettings, FileBackend, OpenOptions, Store};
 
-use crate::api::core::Core;
 use crate::api::corpus::Corpus;
+use crate::api::opened::{LOCK_KEPT, Opened, Sharing};
 use crate::api::rows::Rows;
 use crate::api::session::Session;
 use crate::api::shared::Shared;
@@ -26,8 +27,10 @@ use crate::{Error, Result};
 
 /// A database: named corpora of compressed text in one directory.
 ///
-/// One process may write to a database at a time, any number may read it. All
-/// methods take `&self`; clones share the same open database.
+/// One process may write to a database at a time, any number may read it: one
+/// that is open has it for itself, unless it was opened with
+/// [`DatabaseOptions::shared`] or [`DatabaseOptions::read_only`]. All methods
+/// take `&self`; clones share the same open database.
 ///
 /// ```
 /// use zipfdb::{CorpusSettings, Database, Value};
@@ -47,6 +50,8 @@ pub struct Database {
 #[derive(Debug, Clone)]
 pub struct DatabaseOptions {
     read_only: bool,
+    shared: bool,
+    lock_kept: Duration,
     create: bool,
     threads: Option<usize>,
     backend: Option<Arc<dyn Backend>>,
@@ -58,6 +63,24 @@ impl DatabaseOptions {
     /// file system. Off by default.
     pub fn read_only(mut self, read_only: bool) -> DatabaseOptions {
         self.read_only = read_only;
+        self
+    }
+
+    /// Shares the database with other processes: it is read until the first
+    /// write, which takes the lock that keeps others from writing and waits for
+    /// it as long as `SET busy_timeout` says, and the lock is given back once
+    /// nothing was written for half a second. Each statement and snapshot sees
+    /// what other processes have committed before it. Off by default: the
+    /// database is locked from its opening to the drop of its last handle.
+    pub fn shared(mut self, shared: bool) -> DatabaseOptions {
+        self.shared = shared;
+        self
+    }
+
+    /// How long a shared database keeps the lock after a write, for tests.
+    #[doc(hidden)]
+    pub fn lock_kept(mut self, time: Duration) -> DatabaseOptions {
+        self.lock_kept = time;
         self
     }
 
@@ -96,8 +119,13 @@ impl DatabaseOptions {
         let backend = backend.unwrap_or_else(|| Arc::new(FileBackend));
         let pool = start_pool(self.threads)?;
         let path = path.as_ref();
-        let store = pool.install(|| Store::open_with(backend, path, options))?;
-        Database::start(store, pool, false)
+        let is_shared = self.shared && !self.read_only && backend.is_file_system();
+        let sharing = is_shared.then(|| Sharing::new(backend.clone(), path, self.lock_kept));
+        let store = pool.install(|| match &sharing {
+            Some(sharing) => sharing.open(options.create),
+            None => Ok(Store::open_with(backend, path, options)?),
+        })?;
+        Database::start(store, pool, false, sharing)
     }
 
     /// Opens a database that lives in memory; whether it is read-only or created does not matter to it.
@@ -106,15 +134,20 @@ impl DatabaseOptions {
     /// If the threads cannot be started.
     pub fn in_memory(self) -> Result<Database> {
         let pool = start_pool(self.threads)?;
-        Database::start(Store::in_memory(), pool, true)
+        Database::start(Store::in_memory(), pool, true, None)
     }
 }
 
 impl Database {
-    pub(crate) fn start(store: Store, pool: ThreadPool, in_memory: bool) -> Result<Database> {
-        let core = Core::new(store, Arc::new(Runtime::new(pool)));
-        core.runtime.pool.install(|| core.replay())?;
-        let shared = Arc::new(Shared::new(core, in_memory));
+    /// A database of a store that was just opened; `sharing` is there if others may write to it.
+    pub(crate) fn start(
+        store: Store,
+        pool: ThreadPool,
+        in_memory: bool,
+        sharing: Option<Sharing>,
+    ) -> Result<Database> {
+        let opened = Opened::new(store, Arc::new(Runtime::new(pool)), sharing)?;
+        let shared = Arc::new(Shared::new(opened, in_memory));
         Ok(Database {
             session: Arc::new(Session::new(shared)),
         })
@@ -132,6 +165,8 @@ impl Database {
     pub fn options() -> DatabaseOptions {
         DatabaseOptions {
             read_only: false,
+            shared: false,
+            lock_kept: LOCK_KEPT,
             create: true,
             threads: None,
             backend: None,
@@ -153,7 +188,7 @@ impl Database {
 
     /// What was repaired or looked wrong while the database was opened and used, oldest first.
     pub fn warnings(&self) -> Vec<String> {
-        self.shared().store.warnings()
+        self.shared().warnings()
     }
 
     /// Creates an empty corpus.

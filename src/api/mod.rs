@@ -5,6 +5,7 @@
 pub(crate) mod core;
 pub(crate) mod corpus;
 pub(crate) mod database;
+pub(crate) mod opened;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod shared;

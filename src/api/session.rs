@@ -2,7 +2,7 @@
 //!
 //! Invariant: between BEGIN and COMMIT or ROLLBACK every statement of the session reads and edits in its transaction.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -38,18 +38,20 @@ impl Session {
 
     /// As [`crate::Database::path`].
     pub(crate) fn path(&self) -> Option<PathBuf> {
-        self.shared.directory().map(Path::to_path_buf)
+        self.shared.directory()
     }
 
     /// The names of all corpora, sorted.
     pub(crate) fn corpora(&self) -> Vec<String> {
-        let records = self.shared.store.corpora();
+        // What cannot be read now is an error of the statement that reads it.
+        let core = self.shared.fresh().unwrap_or_else(|_| self.shared.core());
+        let records = core.store.corpora();
         records.into_iter().map(|record| record.name).collect()
     }
 
     /// As [`crate::Database::corpus`].
     pub(crate) fn corpus(&self, name: &str) -> Result<Corpus> {
-        let record = self.shared.store.corpus(name)?;
+        let record = self.shared.fresh()?.store.corpus(name)?;
         Ok(Corpus::new(self.shared.clone(), record.name))
     }
 
@@ -60,17 +62,19 @@ impl Session {
         settings: CorpusSettings,
         interrupt: &Interrupt,
     ) -> Result<Corpus> {
-        let _writing = self.shared.runtime.turn(interrupt)?;
-        self.shared.store.create_corpus(name, settings)?;
+        let writing = self.shared.writing(interrupt)?;
+        let _turn = self.shared.runtime.turn(interrupt)?;
+        writing.store.create_corpus(name, settings)?;
         Ok(Corpus::new(self.shared.clone(), name.to_owned()))
     }
 
     /// As [`crate::Database::drop_corpus`].
     pub(crate) fn drop_corpus_until(&self, name: &str, interrupt: &Interrupt) -> Result<()> {
-        let _writing = self.shared.runtime.turn(interrupt)?;
-        let record = self.shared.store.corpus(name)?;
-        self.shared.store.drop_corpus(name)?;
-        self.shared.dropped(&record);
+        let writing = self.shared.writing(interrupt)?;
+        let _turn = self.shared.runtime.turn(interrupt)?;
+        let record = writing.store.corpus(name)?;
+        writing.store.drop_corpus(name)?;
+        self.shared.dropped(&writing, &record);
         Ok(())
     }
 
@@ -79,8 +83,7 @@ impl Session {
     /// # Errors
     /// If the database is open for reading only, and that of `interrupt`.
     pub(crate) fn transaction(&self, interrupt: &Interrupt) -> Result<Transaction> {
-        let corpora = self.shared.store.corpora();
-        Transaction::begin(&self.shared, corpora, interrupt)
+        Transaction::begin(&self.shared, None, interrupt)
     }
 
     /// BEGIN.
@@ -121,8 +124,7 @@ impl Session {
         if let Some(transaction) = &mut *self.transaction.lock() {
             return transaction.edit(corpus, batch, interrupt);
         }
-        let record = self.shared.store.corpus(corpus)?;
-        let mut edits = Transaction::begin(&self.shared, [record], interrupt)?;
+        let mut edits = Transaction::begin(&self.shared, Some(corpus), interrupt)?;
         edits.edit(corpus, batch, interrupt)?;
         edits.commit_until(interrupt)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -11,35 +11,38 @@ use zipfdb_storage::CorpusRecord;
 use crate::Result;
 use crate::answer::CorpusView;
 use crate::api::core::Core;
-use crate::maintain::background::Background;
+use crate::api::opened::{Opened, Writing};
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 
 /// What the handles of one open database share. When the last of them goes, recompression in the background ends.
 pub(crate) struct Shared {
-    core: Arc<Core>,
+    opened: Arc<Opened>,
     in_memory: bool,
     /// The newest view of each corpus, by name, so that what was derived for one query serves the next.
     pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
-    background: Background,
 }
 
 impl Deref for Shared {
-    type Target = Core;
+    type Target = Opened;
 
-    fn deref(&self) -> &Core {
-        &self.core
+    fn deref(&self) -> &Opened {
+        &self.opened
     }
 }
 
 impl Shared {
-    pub(crate) fn new(core: Core, in_memory: bool) -> Shared {
+    pub(crate) fn new(opened: Arc<Opened>, in_memory: bool) -> Shared {
         Shared {
-            core: Arc::new(core),
+            opened,
             in_memory,
             views: Mutex::default(),
-            background: Background::default(),
         }
+    }
+
+    /// As `Opened::writing`.
+    pub(crate) fn writing(&self, interrupt: &Interrupt) -> Result<Writing> {
+        self.opened.writing(interrupt)
     }
 
     /// Makes sure that the database can be written, and waits while far more of one of the corpora is pending than a writer
@@ -49,40 +52,42 @@ impl Shared {
     /// `ReadOnly`, and that of `interrupt`.
     pub(crate) fn hold(
         &self,
+        core: &Core,
         corpora: impl IntoIterator<Item = CorpusRecord>,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        self.store.check_writable()?;
+        core.store.check_writable()?;
         for record in corpora {
-            self.background.hold(&self.core, &record, interrupt)?;
+            self.background.hold(core, &record, interrupt)?;
         }
         Ok(())
     }
 
-    /// Has the edits of a corpus recompressed if there are many, and waits if there are too many.
-    pub(crate) fn recompress_if_due(&self, corpus: u64, interrupt: &Interrupt) {
-        (self.background).recompress_if_due(&self.core, corpus, interrupt);
-    }
-
-    /// As `Background::refuse_if_held`.
-    pub(crate) fn refuse_if_held(&self, record: &CorpusRecord, overlay: &Overlay) -> Result<()> {
-        (self.background).refuse_if_held(&self.core, record, overlay)
-    }
-
-    /// As `Background::recompressed`.
-    pub(crate) fn recompressed(&self, corpus: u64) {
-        self.background.recompressed(&self.core, corpus);
-    }
-
     /// A corpus is there no more: forgets what is in memory of it.
-    pub(crate) fn dropped(&self, record: &CorpusRecord) {
+    pub(crate) fn dropped(&self, core: &Core, record: &CorpusRecord) {
         self.views.lock().remove(&record.name);
-        self.core.forget(record);
+        core.forget(record);
         self.background.cancel(record.id);
     }
 
+    /// As `Background::refuse_if_held`.
+    pub(crate) fn refuse_if_held(
+        &self,
+        core: &Arc<Core>,
+        record: &CorpusRecord,
+        overlay: &Overlay,
+    ) -> Result<()> {
+        self.background.refuse_if_held(core, record, overlay)
+    }
+
     /// The directory of the database; none if it lives in memory.
-    pub(crate) fn directory(&self) -> Option<&Path> {
-        (!self.in_memory).then(|| self.store.path())
+    pub(crate) fn directory(&self) -> Option<PathBuf> {
+        (!self.in_memory).then(|| self.core().store.path().to_path_buf())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.opened.close();
     }
 }

@@ -12,6 +12,7 @@ use zipfdb_storage::{CorpusRecord, Durability};
 use crate::Result;
 use crate::answer::path::Run;
 use crate::answer::{CorpusView, StoredView};
+use crate::api::opened::Writing;
 use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
 use crate::overlay::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
@@ -45,7 +46,9 @@ const OPERATIONS_UNWATCHED: usize = 256;
 /// ```
 pub struct Transaction {
     shared: Arc<Shared>,
+    /// Ends after the turn.
     turn: Turn,
+    writing: Writing,
     corpora: Vec<EditedCorpus>,
     /// In the order in which they were made, with the place of their corpus in `corpora`.
     batches: Vec<(usize, Arc<EditBatch>)>,
@@ -62,16 +65,21 @@ struct EditedCorpus {
 }
 
 impl Transaction {
-    /// As [`crate::Database::begin`], for edits of these corpora, until `interrupt` ends the wait.
+    /// As [`crate::Database::begin`], for edits of a corpus, or of any, until `interrupt` ends the wait.
     ///
     /// # Errors
     /// If the database is open for reading only, and that of `interrupt`.
     pub(crate) fn begin(
         shared: &Arc<Shared>,
-        corpora: impl IntoIterator<Item = CorpusRecord>,
+        corpus: Option<&str>,
         interrupt: &Interrupt,
     ) -> Result<Transaction> {
-        shared.hold(corpora, interrupt)?;
+        let writing = shared.writing(interrupt)?;
+        let corpora = match corpus {
+            Some(corpus) => vec![writing.store.corpus(corpus)?],
+            None => writing.store.corpora(),
+        };
+        shared.hold(&writing, corpora, interrupt)?;
         let turn = shared.runtime.turn(interrupt)?;
         let durability = match shared.runtime.settings.lock().durability {
             DurabilitySetting::Full => Durability::Full,
@@ -81,6 +89,7 @@ impl Transaction {
         Ok(Transaction {
             shared: shared.clone(),
             turn,
+            writing,
             corpora: Vec::new(),
             batches: Vec::new(),
             durability,
@@ -184,7 +193,7 @@ impl Transaction {
         };
         if operations.iter().any(adds) {
             self.shared
-                .refuse_if_held(&edited.record, &edited.overlay)?;
+                .refuse_if_held(&self.writing, &edited.record, &edited.overlay)?;
         }
         let target = Target {
             stored: &edited.stored,
@@ -269,14 +278,13 @@ impl Transaction {
             commits[corpus].batches.push(batch);
         }
         commits.retain(|commit| !commit.batches.is_empty());
-        let shared = &self.shared;
+        let core = &self.writing;
         let corpora: Vec<u64> = commits.iter().map(|commit| commit.corpus).collect();
-        let append = || Ok(shared.store.append(&records)?);
-        let ensure =
-            |position, durability| Ok(shared.store.ensure_durable(position, durability)?);
-        (shared.edits).commit(self.turn, commits, self.durability, append, ensure)?;
+        let append = || Ok(core.store.append(&records)?);
+        let ensure = |position, durability| Ok(core.store.ensure_durable(position, durability)?);
+        (core.edits).commit(self.turn, commits, self.durability, append, ensure)?;
         for corpus in corpora {
-            shared.recompress_if_due(corpus, interrupt);
+            (self.shared.background).recompress_if_due(core, corpus, interrupt);
         }
         Ok(())
     }
@@ -298,7 +306,7 @@ impl Transaction {
         let edited = &mut self.corpora[at];
         if !matches!(batch, EditBatch::Delete(_)) {
             self.shared
-                .refuse_if_held(&edited.record, &edited.overlay)?;
+                .refuse_if_held(&self.writing, &edited.record, &edited.overlay)?;
         }
         let mut pace = interrupt.pace();
         (edited.overlay).apply(&batch, &*edited.stored, &mut || pace.step())?;
@@ -321,13 +329,13 @@ impl Transaction {
     /// # Errors
     /// If there is none, or a commit has failed: the tip holds it, and readers do not see it.
     fn corpus(&mut self, name: &str) -> Result<usize> {
-        self.shared.store.check_writable()?;
-        let id = self.shared.store.corpus(name)?.id;
+        self.writing.store.check_writable()?;
+        let id = self.writing.store.corpus(name)?.id;
         if let Some(at) = (self.corpora.iter()).position(|edited| edited.record.id == id) {
             return Ok(at);
         }
-        let (record, stored) = self.shared.stored_view(name)?;
-        let overlay = self.shared.edits.tip(record.id);
+        let (record, stored) = self.writing.stored_view(name)?;
+        let overlay = self.writing.edits.tip(record.id);
         self.corpora.push(EditedCorpus {
             overlay: overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into())),
             record,

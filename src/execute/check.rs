@@ -82,7 +82,11 @@ pub(crate) fn check(
             None => return Err(error),
         }
     }
-    let log = corpus.shared().store.check_log(|| interrupt.check())?;
+    let log = corpus
+        .shared()
+        .core()
+        .store
+        .check_log(|| interrupt.check())?;
     let of_log = |problem, note| SegmentCheck {
         segment: None,
         files: 0,

@@ -1,22 +1,26 @@
 //! COPY ... FROM: files of the operating system become new segments of a corpus.
 //!
 //! All or nothing: segments are written beside the live ones and published in
-//! one step at the end; on any error they are removed again.
+//! one step at the end; on any error they are removed again. Others write
+//! meanwhile: only that step takes the turn, and looks whether the files can
+//! still come.
 
 use std::fmt;
 use std::path::Path;
 
-use zipfdb_storage::LogPosition;
+use zipfdb_storage::{CorpusRecord, LogPosition};
 
 use crate::api::corpus::Corpus;
+use crate::api::opened::Writing;
 use crate::execute::copy_notices;
 use crate::maintain::ingest::{Means, Report, ingest};
 use crate::maintain::recompress::{Scope, recompress, write};
 use crate::maintain::replace::replace;
 use crate::overlay::edits::Base;
 use crate::paths::encodings::TextEncoding;
-use crate::paths::sources::{Listing, OnConflict, OnError, list_sources};
+use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, list_sources};
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::turns::Turn;
 use crate::{Error, NoProgress, Progress, Result};
 
 /// How to import files.
@@ -78,18 +82,13 @@ pub(crate) fn copy_from(
     interrupt: &Interrupt,
 ) -> Result<Report> {
     let shared = corpus.shared();
-    let snapshot = corpus.snapshot_until(interrupt)?;
-    let mut listing = interrupt.watch(snapshot.pool(), |stop| {
-        list_sources(path, shared.directory(), stop)?.read_in(options.encoding, stop)
+    let writing = shared.writing(interrupt)?;
+    let directory = shared.directory();
+    let mut listing = interrupt.watch(&shared.runtime.pool, |stop| {
+        list_sources(path, directory.as_deref(), stop)?.read_in(options.encoding, stop)
     })?;
     let mut left = Vec::new();
-    let (recompressing, writing) = loop {
-        // Segments that come while others are recompressed would be missing from what later edits are made on.
-        let recompressing = shared
-            .runtime
-            .recompressing
-            .wait_while(|| interrupt.check())?;
-        let writing = shared.runtime.writing.wait_while(|| interrupt.check())?;
+    loop {
         let known = known_names(corpus, &listing, interrupt)?;
         match options.on_conflict {
             _ if known.is_empty() => {}
@@ -99,12 +98,11 @@ pub(crate) fn copy_from(
                 left.extend(known);
             }
             OnConflict::Replace => {
-                drop((writing, recompressing));
                 let replaced = interrupt.attend(|stop| {
                     let go_on = || interrupt.check();
                     let (on_error, progress) = (options.on_error, options.progress);
                     replace(
-                        shared,
+                        &writing,
                         corpus.name(),
                         &listing,
                         on_error,
@@ -120,60 +118,113 @@ pub(crate) fn copy_from(
                 }
             }
         }
-        let edited = shared.edits.files(shared.store.corpus(corpus.name())?.id);
+        match add(corpus, &writing, &listing, options, interrupt)? {
+            Some(report) => return Ok(with_notices(report, &left)),
+            // One of its names has come meanwhile. What cannot be read again is not in anything's place.
+            None if (listing.sources.iter()).any(|source| source.bytes == SIZE_UNKNOWN) => {
+                let known = known_names(corpus, &listing, interrupt)?;
+                return Err(file_exists(corpus, &listing, &known));
+            }
+            None => {}
+        }
+    }
+}
+
+/// Adds files none of which the corpus has; none if it has one at the end.
+fn add(
+    corpus: &Corpus,
+    writing: &Writing,
+    listing: &Listing,
+    options: &CopyOptions<'_>,
+    interrupt: &Interrupt,
+) -> Result<Option<Report>> {
+    let mut publication = writing.store.begin_publication(corpus.name())?;
+    let record = publication.corpus().clone();
+    let mut added = Vec::new();
+    let report = interrupt.watch(&writing.runtime.pool, |stop| {
+        ingest(
+            listing.clone(),
+            &record.settings,
+            options.on_error,
+            options.progress,
+            Means {
+                stop,
+                devices: Some(&writing.runtime.devices),
+            },
+            &mut |segment| {
+                let info = write(writing, &mut publication, &segment)?;
+                added.push(info.segment_id);
+                Ok(info)
+            },
+        )
+    })?;
+    interrupt.check()?;
+    let Some((recompressing, turn)) = turns(writing, &record, listing, options, interrupt)? else {
+        return Ok(None);
+    };
+    let (record, stored) = writing.stored_view(corpus.name())?;
+    let mut base = record.segments;
+    base.extend(added);
+    // What was told of the words around edits knew the words of other segments. No edit is of a new file.
+    base.sort_unstable();
+    let base = Base {
+        segments: base.into(),
+        files: &*stored,
+        go_on: &|| interrupt.check(),
+    };
+    let (start, end) = (LogPosition::START, writing.store.log_position());
+    (writing.edits).rebase(&turn, record.id, start, base, end, |swap| {
+        Ok(publication.commit_with(swap)?)
+    })?;
+    drop((turn, recompressing));
+    Ok(Some(report))
+}
+
+/// The turns to publish files to a corpus, of whose names the log says nothing then; none if the corpus has one of them.
+///
+/// # Errors
+/// If the corpus is gone, and that of `interrupt`.
+fn turns(
+    writing: &Writing,
+    corpus: &CorpusRecord,
+    listing: &Listing,
+    options: &CopyOptions<'_>,
+    interrupt: &Interrupt,
+) -> Result<Option<(Turn, Turn)>> {
+    let runtime = &writing.runtime;
+    loop {
+        // Segments that come while others are recompressed would be missing from what later edits are made on.
+        let recompressing = runtime.recompressing.wait_while(|| interrupt.check())?;
+        let turn = runtime.turn(interrupt)?;
+        if writing.store.corpus(&corpus.name)?.id != corpus.id {
+            // Dropped, and another one created that has the name.
+            return Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
+                corpus: corpus.name.clone(),
+            }));
+        }
+        let (_, stored) = writing.stored_view(&corpus.name)?;
+        let edits = writing.edits.tip(corpus.id).unwrap_or_default();
+        if (listing.sources.iter()).any(|source| edits.has(&source.name, &*stored)) {
+            return Ok(None);
+        }
+        let edited = writing.edits.files(corpus.id);
         if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
-            break (recompressing, writing);
+            return Ok(Some((recompressing, turn)));
         }
         // The log knows files by name: what it says of a file of this name must be over before there is another one.
-        drop((writing, recompressing));
+        drop((turn, recompressing));
         interrupt.attend(|stop| {
             recompress(
-                shared,
-                &shared.runtime.pool,
-                corpus.name(),
+                writing,
+                &runtime.pool,
+                &corpus.name,
                 Scope::Due,
                 options.progress,
                 stop,
                 &|| interrupt.check(),
             )
         })?;
-    };
-    let mut publication = shared.store.begin_publication(corpus.name())?;
-    let settings = publication.corpus().settings.clone();
-    let (record, stored) = shared.stored_view(corpus.name())?;
-    let mut base = record.segments;
-    let report = interrupt.watch(snapshot.pool(), |stop| {
-        ingest(
-            listing,
-            &settings,
-            options.on_error,
-            options.progress,
-            Means {
-                stop,
-                devices: Some(&shared.runtime.devices),
-            },
-            &mut |segment| {
-                let info = write(shared, &mut publication, &segment)?;
-                base.push(info.segment_id);
-                Ok(info)
-            },
-        )
-    })?;
-    interrupt.check()?;
-    // What was told of the words around edits knew the words of other segments. No edit is of a new file.
-    base.sort_unstable();
-    let start = LogPosition::START;
-    let base = Base {
-        segments: base.into(),
-        files: &*stored,
-        go_on: &|| interrupt.check(),
-    };
-    (shared.edits).rebase(&writing, record.id, start, base, || {
-        publication.commit()?;
-        Ok(shared.store.log_position())
-    })?;
-    drop((writing, recompressing));
-    Ok(with_notices(report, &left))
+    }
 }
 
 /// A report that also says what is worth a word; `left` are the files that stay as they are.
@@ -213,6 +264,7 @@ fn file_exists(corpus: &Corpus, listing: &Listing, known: &[String]) -> Error {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::path::PathBuf;
     use std::time::Duration;
 
     use super::*;
@@ -310,6 +362,153 @@ mod tests {
         .unwrap_err();
         assert!(matches!(error, Error::Interrupted), "{error}");
         assert!(!out.exists());
+    }
+
+    /// A pipe that an import waits for, which is told.
+    #[cfg(target_os = "linux")]
+    struct Pipe {
+        _folder: tempfile::TempDir,
+        path: PathBuf,
+    }
+
+    #[cfg(target_os = "linux")]
+    impl Pipe {
+        fn new() -> Pipe {
+            use rustix::fs::{CWD, FileType, Mode, mknodat};
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("pipe");
+            mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+            Pipe {
+                _folder: folder,
+                path,
+            }
+        }
+
+        /// Imports it while `beside` runs, which ends before there is anything to read.
+        fn copy_beside(&self, corpus: &Corpus, beside: impl FnOnce()) -> Result<Report> {
+            std::thread::scope(|scope| {
+                let copying = scope.spawn(|| copy(corpus, &self.path, &NoProgress));
+                // Opening it returns when the import has opened it too.
+                let mut target = std::fs::File::options()
+                    .write(true)
+                    .open(&self.path)
+                    .unwrap();
+                beside();
+                std::io::Write::write_all(&mut target, b"the cat and the dog").unwrap();
+                drop(target);
+                copying.join().unwrap()
+            })
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn others_write_while_files_are_read() {
+        let pipe = Pipe::new();
+        let database = Database::in_memory().unwrap();
+        let corpus = database
+            .create_corpus("c", CorpusSettings::default())
+            .unwrap();
+        let beside = || {
+            database.execute("SET statement_timeout = '20s'").unwrap();
+            let statements = [
+                "INSERT INTO c (file, content) VALUES ('a', 'one'), ('b', 'two')",
+                "RECOMPRESS c",
+                "INSERT INTO c (file, content) VALUES ('a', ' more'), ('d', 'three')",
+                "CREATE CORPUS other",
+                "ALTER CORPUS c SET (segment_size = '1MiB')",
+                "DROP CORPUS other",
+                "BEGIN",
+                "DELETE FROM c WHERE file = 'b'",
+                "COMMIT",
+            ];
+            for statement in statements {
+                database.execute(statement).unwrap();
+            }
+        };
+        pipe.copy_beside(&corpus, beside).unwrap();
+        let expected = [
+            ("a", &b"one more"[..]),
+            ("d", b"three"),
+            ("pipe", b"the cat and the dog"),
+        ];
+        for round in 0..2 {
+            let snapshot = corpus.snapshot().unwrap();
+            let names: Vec<&str> = snapshot.files().iter().map(|file| &*file.name).collect();
+            assert_eq!(names, expected.map(|(name, _)| name), "{round}");
+            for (name, text) in expected {
+                assert_eq!(snapshot.extract(name, 0, 99).unwrap(), text, "{round}");
+            }
+            assert_eq!(snapshot.count("the").unwrap(), 2, "{round}");
+            corpus.recompress(&NoProgress).unwrap();
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_changed_while_files_were_read_is_looked_at_before_they_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = Pipe::new();
+        let database = Database::open(folder.path().join("c.zdb")).unwrap();
+        let corpus = database
+            .create_corpus("c", CorpusSettings::default())
+            .unwrap();
+        let insert = || corpus.append_many(&[("pipe", "first")]).unwrap();
+        let error = pipe.copy_beside(&corpus, insert).unwrap_err();
+        assert!(matches!(error, Error::FileExists { .. }), "{error}");
+        let text = corpus.snapshot().unwrap().extract("pipe", 0, 99).unwrap();
+        assert_eq!(text, b"first");
+        // One that came and went in the log is over before there is another one.
+        corpus.delete_many(&["pipe"]).unwrap();
+        let come_and_go = || {
+            insert();
+            corpus.delete_many(&["pipe"]).unwrap();
+        };
+        pipe.copy_beside(&corpus, come_and_go).unwrap();
+        drop((corpus, database));
+        let database = Database::open(folder.path().join("c.zdb")).unwrap();
+        let corpus = database.corpus("c").unwrap();
+        let text = corpus.snapshot().unwrap().extract("pipe", 0, 99).unwrap();
+        assert_eq!(text, b"the cat and the dog");
+
+        corpus.delete_many(&["pipe"]).unwrap();
+        corpus.recompress(&NoProgress).unwrap();
+        for recreate in [false, true] {
+            let drop_corpus = || {
+                database.drop_corpus("c").unwrap();
+                if recreate {
+                    let settings = CorpusSettings::default();
+                    database.create_corpus("c", settings).unwrap();
+                }
+            };
+            let error = pipe.copy_beside(&corpus, drop_corpus).unwrap_err();
+            let gone = "no such corpus";
+            assert!(error.to_string().contains(gone), "{error}");
+            assert_eq!(segment_files(&database), 0);
+            if !recreate {
+                let settings = CorpusSettings::default();
+                database.create_corpus("c", settings).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn waiting_to_publish_ends_on_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("a.txt");
+        std::fs::write(&text, "the cat and the dog").unwrap();
+        let database = Database::open(folder.path().join("pets.zdb")).unwrap();
+        let corpus = database
+            .create_corpus("pets", CorpusSettings::default())
+            .unwrap();
+        let edits = database.begin().unwrap();
+        database.execute("SET statement_timeout = 50").unwrap();
+        let error = copy(&corpus, &text, &NoProgress).unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        assert_eq!(segment_files(&database), 0);
+        drop(edits);
+        database.execute("RESET statement_timeout").unwrap();
+        copy(&corpus, &text, &NoProgress).unwrap();
     }
 
     #[cfg(target_os = "linux")]

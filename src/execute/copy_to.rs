@@ -46,7 +46,7 @@ pub(crate) fn copy_to(
     let files = snapshot.files();
     progress.begin("write", files.iter().map(|file| file.bytes).sum());
     interrupt.check()?;
-    refuse_database(directory, shared.directory())?;
+    refuse_database(directory, shared.directory().as_deref())?;
     let renamed = renamed::not_paths(files.iter().map(|file| &*file.name));
     let below = Below::open(directory).map_err(io_error("create", directory))?;
     snapshot.prepare_content(interrupt)?;

@@ -60,6 +60,11 @@ fn execute_until(
             reason: "it cannot be part of a transaction; hint: COMMIT or ROLLBACK first".into(),
         });
     }
+    let _writing = match &plan {
+        // What they read is what they change.
+        Plan::Insert { .. } | Plan::Delete { .. } => Some(session.shared().writing(interrupt)?),
+        _ => None,
+    };
     match plan {
         Plan::CreateCorpus {
             name,
@@ -146,7 +151,8 @@ fn execute_until(
             format,
         } => {
             let shared = session.shared();
-            let target = export::ExportFile::open(path.as_ref(), shared.directory(), interrupt)?;
+            let target =
+                export::ExportFile::open(path.as_ref(), shared.directory().as_deref(), interrupt)?;
             let rows = select::select(session, query, interrupt)?;
             export::export(rows, target, format)?;
             Ok(Rows::none())

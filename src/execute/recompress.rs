@@ -26,10 +26,11 @@ pub(crate) fn recompress(
     interrupt: &Interrupt,
 ) -> Result<Option<Recompression>> {
     let shared = corpus.shared();
-    let id = shared.store.corpus(corpus.name())?.id;
+    let writing = shared.writing(interrupt)?;
+    let id = writing.store.corpus(corpus.name())?.id;
     let done = interrupt.attend(|stop| {
         recompress::recompress(
-            shared,
+            &writing,
             &shared.runtime.pool,
             corpus.name(),
             Scope::All,
@@ -38,6 +39,6 @@ pub(crate) fn recompress(
             &|| interrupt.check(),
         )
     })?;
-    shared.recompressed(id);
+    shared.background.recompressed(&writing, id);
     Ok(done)
 }

@@ -109,6 +109,11 @@ impl Background {
         })
     }
 
+    /// Whether nothing is recompressed, nor to be tried again.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
     /// A corpus has been recompressed otherwise: nothing is to be tried again.
     pub(crate) fn recompressed(&self, core: &Core, corpus: u64) {
         core.failures.clear(corpus);

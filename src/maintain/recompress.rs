@@ -145,9 +145,9 @@ pub(crate) fn recompress(
         files: &files,
         go_on,
     };
-    (core.edits).rebase(&turn, record.id, position, base, || {
-        publication.commit()?;
-        Ok(core.store.log_position())
+    let end = core.store.log_position();
+    (core.edits).rebase(&turn, record.id, position, base, end, |swap| {
+        Ok(publication.commit_with(swap)?)
     })?;
     Ok(Some(Recompression {
         replaced: replaced.len(),

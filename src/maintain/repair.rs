@@ -67,7 +67,7 @@ pub fn repair(
 fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Result<RepairReport> {
     let pool = start_pool(None)?;
     let store = pool.install(|| target.open())?;
-    let database = Database::start(store, pool, false)?;
+    let database = Database::start(store, pool, false, None)?;
     let mut report = RepairReport {
         lost: salvage.lost().to_vec(),
         notes: salvage.notes().to_vec(),

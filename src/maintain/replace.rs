@@ -121,9 +121,9 @@ pub(crate) fn replace(
             files: &ViewFiles(&view),
             go_on,
         };
-        (core.edits).rebase(&turn, record.id, position, base, || {
-            publication.commit()?;
-            Ok(core.store.log_position())
+        let end = core.store.log_position();
+        (core.edits).rebase(&turn, record.id, position, base, end, |swap| {
+            Ok(publication.commit_with(swap)?)
         })?;
         report.foreign = texts.sources.foreign();
         report.unreadable.extend(unreadable);

@@ -83,10 +83,12 @@ pub(crate) struct CorpusCommit {
 }
 
 impl Edits {
-    /// What readers see of a corpus.
-    pub(crate) fn visible(&self, corpus: u64) -> Overlay {
+    /// What readers see of a corpus, and what `look` sees at the same moment: segments are replaced together with the edits
+    /// that rest on them.
+    pub(crate) fn visible_with<T>(&self, corpus: u64, look: impl FnOnce() -> T) -> (Overlay, T) {
         let corpora = self.corpora.lock();
-        (corpora.get(&corpus)).map_or_else(Overlay::default, |edits| edits.visible.clone())
+        let visible = corpora.get(&corpus).map(|edits| edits.visible.clone());
+        (visible.unwrap_or_default(), look())
     }
 
     /// What the next commit to a corpus is to add to; none if it has no edits.
@@ -182,7 +184,8 @@ impl Edits {
     }
 
     /// Puts edits of a corpus on other segments: those that stand in the log after `merged`, where `base` holds what the
-    /// others did. `publish` makes its segments live and all edits before durable, and says where the log ends.
+    /// others did. The log ends at `end`. `publish` makes the segments and all edits before durable, then gives what makes
+    /// them live to what it is given: readers see both at once.
     ///
     /// # Errors
     /// Those of `base.go_on` and of `publish`; nothing has changed then.
@@ -192,12 +195,21 @@ impl Edits {
         corpus: u64,
         merged: LogPosition,
         base: Base<'_>,
-        publish: impl FnOnce() -> Result<LogPosition>,
+        end: LogPosition,
+        publish: impl FnOnce(&mut dyn FnMut(&mut dyn FnMut())) -> Result<()>,
     ) -> Result<()> {
-        let rebased = self.rebased(corpus, merged, base)?;
-        let position = publish()?;
-        self.replace(rebased, position);
-        Ok(())
+        let mut rebased = Some(self.rebased(corpus, merged, base)?);
+        publish(&mut |show: &mut dyn FnMut()| {
+            let mut corpora = self.corpora.lock();
+            show();
+            if let Some(rebased) = rebased.take() {
+                let edits = corpora.entry(rebased.corpus).or_default();
+                edits.tip = rebased.overlay.clone();
+                edits.visible = rebased.overlay;
+                edits.visible_at = end;
+                edits.batches = rebased.batches;
+            }
+        })
     }
 
     /// The batches of a corpus that stand in the log after `merged`, on other segments: what they make of these.
@@ -226,51 +238,60 @@ impl Edits {
         Ok(rebased)
     }
 
-    /// Takes edits that were rebased in the same turn; they are durable, and the log ends at `position`.
-    fn replace(&self, rebased: Rebased, position: LogPosition) {
-        let mut corpora = self.corpora.lock();
-        let edits = corpora.entry(rebased.corpus).or_default();
-        edits.tip = rebased.overlay.clone();
-        edits.visible = rebased.overlay;
-        edits.visible_at = position;
-        edits.batches = rebased.batches;
+    /// Takes what another store of the same directory has, none of whose commits is under way.
+    pub(crate) fn take_over(&self, previous: &Edits) {
+        let corpora = previous.corpora.lock().clone();
+        *self.corpora.lock() = corpora;
     }
 
-    /// Takes up what stands in the log of a store that was just opened. `stored` gives the stored files of a corpus and the
-    /// numbers of their segments.
+    /// Takes up what stands in the log of a store after a position up to which everything was taken up before. `stored`
+    /// gives the stored files of a corpus and the numbers of their segments.
     ///
     /// # Errors
-    /// If the log or the file table of a segment cannot be read, or an edit does not fit the files.
+    /// If the log or the file table of a segment cannot be read, or an edit does not fit the files; nothing has changed
+    /// then.
     pub(crate) fn replay(
         &self,
         store: &Store,
+        after: LogPosition,
         mut stored: impl FnMut(u64) -> Result<(Arc<StoredView>, Arc<[u64]>)>,
     ) -> Result<()> {
-        let mut views: HashMap<u64, Arc<StoredView>> = HashMap::new();
-        let mut corpora: HashMap<u64, CorpusEdits> = HashMap::new();
-        store.replay(|position, record| {
+        let mut grown: HashMap<u64, GrownEdits> = HashMap::new();
+        store.replay(after, |position, record| {
             let corpus = record.corpus();
-            let edits = corpora.entry(corpus).or_default();
-            let view = match views.entry(corpus) {
+            let edits = match grown.entry(corpus) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(entry) => {
                     let (view, base) = stored(corpus)?;
-                    edits.tip = Overlay::new(base);
-                    entry.insert(view)
+                    entry.insert(GrownEdits {
+                        view,
+                        tip: self.tip(corpus).unwrap_or_else(|| Overlay::new(base)),
+                        batches: Vec::new(),
+                    })
                 }
             };
             let batch = decode(&record)?;
-            edits.tip.apply(&batch, &**view, &mut || Ok(()))?;
-            edits.visible_at = position;
+            edits.tip.apply(&batch, &*edits.view, &mut || Ok(()))?;
             edits.batches.push((position, Arc::new(batch)));
             Ok::<(), crate::Error>(())
         })?;
-        for edits in corpora.values_mut() {
-            edits.visible = edits.tip.clone();
+        let mut corpora = self.corpora.lock();
+        for (corpus, grown) in grown {
+            let edits = corpora.entry(corpus).or_default();
+            edits.tip = grown.tip.clone();
+            edits.visible = grown.tip;
+            edits.batches.extend(grown.batches);
+            edits.visible_at = (edits.batches.last()).map_or(edits.visible_at, |&(at, _)| at);
         }
-        *self.corpora.lock() = corpora;
         Ok(())
     }
+}
+
+/// The edits of a corpus with what the log has after them.
+struct GrownEdits {
+    view: Arc<StoredView>,
+    tip: Overlay,
+    batches: Vec<(LogPosition, Arc<EditBatch>)>,
 }
 
 /// What edits are put on.

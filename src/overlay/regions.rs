@@ -327,6 +327,8 @@ impl RegionText {
             start => stored.words_before(start)?,
         };
         let (words, stored_words) = (words_of(&now, stored)?, words_of(&before, stored)?);
+        let bytes = now.len() as u64;
+        drop(now);
         let same = |pair: &(&RegionWord, &RegionWord)| pair.0.word == pair.1.word;
         let pairs = words.iter().zip(&stored_words);
         let same_front = pairs.take_while(same).count();
@@ -338,7 +340,7 @@ impl RegionText {
             stored: stored_words,
             same_front,
             same_back,
-            bytes: now.len() as u64,
+            bytes,
             words_before,
             inserts,
         })
@@ -394,7 +396,12 @@ fn inserts(pieces: &Pieces) -> Vec<Insert> {
 }
 
 /// `before`, which stands at `start` of the stored text, with the inserts in it.
-fn spliced(before: &[u8], start: u64, inserts: &[Insert]) -> Vec<u8> {
+fn spliced<'a>(before: &[u8], start: u64, inserts: &'a [Insert]) -> Cow<'a, [u8]> {
+    if let ([], [Insert { texts, .. }]) = (before, inserts)
+        && let [only] = &texts[..]
+    {
+        return Cow::Borrowed(only);
+    }
     let texts = inserts.iter().flat_map(|insert| &insert.texts);
     let more: usize = texts.map(Bytes::len).sum();
     let mut now = Vec::with_capacity(before.len() + more);
@@ -409,7 +416,7 @@ fn spliced(before: &[u8], start: u64, inserts: &[Insert]) -> Vec<u8> {
         done = at;
     }
     now.extend_from_slice(&before[done..]);
-    now
+    Cow::Owned(now)
 }
 
 /// The stored bytes around an insert that make its region.
@@ -519,57 +526,77 @@ fn words_of(text: &[u8], stored: &dyn StoredText) -> Result<Vec<RegionWord>> {
     collect.words
 }
 
-/// As [`words_of`], with each distinct word looked up once.
+/// As [`words_of`], with each distinct word of a piece looked up once, and pieces in parallel.
 fn words_of_large(text: &[u8], stored: &dyn StoredText) -> Result<Vec<RegionWord>> {
     let tokenizer = stored.tokenizer();
-    let mut words = Vec::new();
+    let mut pieces = Vec::with_capacity(text.len() / PIECE_BYTES + 1);
     let mut start = 0;
     while start < text.len() {
-        // An interner takes less than 2 GiB.
-        let mut interner = Interner::new();
-        let mut end = start;
-        while end < text.len() && end - start < PIECE_BYTES {
-            stored.go_on()?;
-            let rest = &text[end..];
-            let part = part_of(tokenizer, rest);
-            tokenize::tokenize(tokenizer, &rest[..part], &mut interner);
-            end += part;
-        }
-        let (tokens, dictionary) = interner.take();
-        // Fewer tokens than bytes.
-        let known: Vec<Option<(u32, u32)>> = (0..dictionary.len() as u32)
-            .map(|id| {
-                let token = dictionary.token(id);
-                if id.is_multiple_of(LOOKUPS) {
-                    stored.go_on()?;
-                }
-                if !dictionary.is_word(id) {
-                    return Ok(None);
-                }
-                let space = usize::from(has_glued_space(tokenizer, token));
-                let number = stored.number(&token[space..])?;
-                Ok(Some((number, space as u32)))
-            })
-            .collect::<Result<_>>()?;
-        // Regions have less than 4 GiB.
-        let mut offset = start as u32;
-        for token in tokens {
-            if let Some((word, space)) = known[token as usize] {
-                words.push(RegionWord {
-                    word,
-                    offset: offset + space,
-                });
-            }
-            offset += dictionary.token(token).len() as u32;
-        }
+        stored.go_on()?;
+        let end = start + part_of(tokenizer, &text[start..], PIECE_BYTES);
+        pieces.push(start..end);
         start = end;
+    }
+    let words = (pieces.into_par_iter()).map(|piece| words_of_piece(text, piece, stored));
+    let mut words = words.collect::<Result<Vec<Vec<RegionWord>>>>()?;
+    match &mut words[..] {
+        [only] => Ok(std::mem::take(only)),
+        _ => Ok(words.concat()),
+    }
+}
+
+/// The words of a piece of a text that begins and ends between words.
+fn words_of_piece(
+    text: &[u8],
+    piece: Range<usize>,
+    stored: &dyn StoredText,
+) -> Result<Vec<RegionWord>> {
+    let tokenizer = stored.tokenizer();
+    // An interner takes less than 2 GiB.
+    let mut interner = Interner::new();
+    let mut end = piece.start;
+    while end < piece.end {
+        stored.go_on()?;
+        let rest = &text[end..piece.end];
+        let part = part_of(tokenizer, rest, PART_BYTES);
+        tokenize::tokenize(tokenizer, &rest[..part], &mut interner);
+        end += part;
+    }
+    let (tokens, dictionary) = interner.take();
+    // Fewer tokens than bytes.
+    let known: Vec<Option<(u32, u32)>> = (0..dictionary.len() as u32)
+        .map(|id| {
+            let token = dictionary.token(id);
+            if id.is_multiple_of(LOOKUPS) {
+                stored.go_on()?;
+            }
+            if !dictionary.is_word(id) {
+                return Ok(None);
+            }
+            let space = usize::from(has_glued_space(tokenizer, token));
+            let number = stored.number(&token[space..])?;
+            Ok(Some((number, space as u32)))
+        })
+        .collect::<Result<_>>()?;
+    let is_word = |token: &&u32| known[**token as usize].is_some();
+    let mut words = Vec::with_capacity(tokens.iter().filter(is_word).count());
+    // Regions have less than 4 GiB.
+    let mut offset = piece.start as u32;
+    for token in tokens {
+        if let Some((word, space)) = known[token as usize] {
+            words.push(RegionWord {
+                word,
+                offset: offset + space,
+            });
+        }
+        offset += dictionary.token(token).len() as u32;
     }
     Ok(words)
 }
 
-/// How much of a text is tokenized at a time: as little as shows where it can be cut.
-fn part_of(tokenizer: Tokenizer, text: &[u8]) -> usize {
-    for bytes in [PART_BYTES, PIECE_BYTES] {
+/// How much of a text is taken at a time: about so many bytes, or as little as shows where it can be cut.
+fn part_of(tokenizer: Tokenizer, text: &[u8], bytes: usize) -> usize {
+    for bytes in [bytes, SEARCHED_BYTES] {
         if text.len() <= bytes {
             return text.len();
         }
@@ -583,8 +610,12 @@ fn part_of(tokenizer: Tokenizer, text: &[u8]) -> usize {
 /// A text without any place to cut grows up to this, then it is cut where it is.
 const UNCUT_BYTES_MAX: usize = 1 << 30;
 
-/// Words of a large text are told apart in pieces of about this size, which are tokenized in parts.
-const PIECE_BYTES: usize = 64 << 20;
+/// So much of a text is searched for a place to cut.
+const SEARCHED_BYTES: usize = 64 << 20;
+
+/// Words of a large text are told apart in pieces of about this size, which are tokenized in parts. Few here are many in
+/// tests.
+const PIECE_BYTES: usize = if cfg!(test) { 1 << 13 } else { 4 << 20 };
 const PART_BYTES: usize = 1 << 20;
 
 /// Words that are looked up between two looks whether to go on.

@@ -10,6 +10,8 @@ use zipfdb_sql::setting::{Device, Durability, Setting, Strategy};
 pub(crate) struct Settings {
     /// Microseconds; 0 for none.
     pub(crate) batch_window: u64,
+    /// Milliseconds.
+    pub(crate) busy_timeout: u64,
     pub(crate) device: Device,
     pub(crate) durability: Durability,
     /// Bytes of each GPU; none for most of it.
@@ -17,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) strategy: Option<Strategy>,
     /// Bytes; none for a share of the machine's.
     memory_limit: Option<u64>,
+    pub(crate) recompress_at_exit: bool,
     /// Milliseconds; 0 for none.
     pub(crate) statement_timeout: u64,
     /// Bytes of the longest value.
@@ -27,11 +30,13 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             batch_window: 0,
+            busy_timeout: 5000,
             device: Device::Auto,
             durability: Durability::Full,
             gpu_memory_limit: None,
             strategy: None,
             memory_limit: None,
+            recompress_at_exit: false,
             statement_timeout: 0,
             value_size_limit: 1_000_000_000,
         }
@@ -43,11 +48,13 @@ impl Settings {
     pub(crate) fn set(&mut self, setting: Setting) {
         match setting {
             Setting::BatchWindow(microseconds) => self.batch_window = microseconds,
+            Setting::BusyTimeout(milliseconds) => self.busy_timeout = milliseconds,
             Setting::Device(device) => self.device = device,
             Setting::Durability(durability) => self.durability = durability,
             Setting::GpuMemoryLimit(bytes) => self.gpu_memory_limit = bytes,
             Setting::Strategy(strategy) => self.strategy = strategy,
             Setting::MemoryLimit(bytes) => self.memory_limit = bytes,
+            Setting::RecompressAtExit(is_on) => self.recompress_at_exit = is_on,
             Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
             Setting::ValueSizeLimit(bytes) => self.value_size_limit = bytes,
         }
@@ -59,11 +66,15 @@ impl Settings {
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
-    pub(crate) fn list(&self) -> [(Setting, &'static str); 8] {
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 10] {
         [
             (
                 Setting::BatchWindow(self.batch_window),
                 "Time for which single look-ups of many threads wait to be answered together; 0 for never.",
+            ),
+            (
+                Setting::BusyTimeout(self.busy_timeout),
+                "Time for which a write waits for another process that writes; 0 for not at all.",
             ),
             (
                 Setting::Device(self.device),
@@ -80,6 +91,10 @@ impl Settings {
             (
                 Setting::MemoryLimit(self.memory_limit),
                 "Memory of decoded parts and derived structures, and what sorting and grouping of a query keep before they use the disk; auto for a quarter of the machine's.",
+            ),
+            (
+                Setting::RecompressAtExit(self.recompress_at_exit),
+                "Whether the command line recompresses corpora with pending changes when it ends: on or off.",
             ),
             (
                 Setting::StatementTimeout(self.statement_timeout),
@@ -121,8 +136,11 @@ pub(crate) fn value_text(setting: Setting) -> String {
                 None => format!("{bytes}B"),
             }
         }
-        Setting::StatementTimeout(0) => "0".into(),
-        Setting::StatementTimeout(milliseconds) => format!("{milliseconds}ms"),
+        Setting::RecompressAtExit(is_on) => if is_on { "on" } else { "off" }.into(),
+        Setting::StatementTimeout(0) | Setting::BusyTimeout(0) => "0".into(),
+        Setting::StatementTimeout(milliseconds) | Setting::BusyTimeout(milliseconds) => {
+            format!("{milliseconds}ms")
+        }
     }
 }
 
@@ -144,10 +162,12 @@ mod tests {
             values,
             [
                 "0",
+                "5000ms",
                 "cuda:1",
                 "full",
                 "auto",
                 "1000B",
+                "off",
                 "1500ms",
                 "root_stream",
                 "1000000000B"
@@ -159,10 +179,12 @@ mod tests {
             defaults,
             [
                 "0",
+                "5000ms",
                 "auto",
                 "full",
                 "auto",
                 "auto",
+                "off",
                 "0",
                 "auto",
                 "1000000000B"

@@ -108,6 +108,15 @@ impl LiveSegment {
         }
     }
 
+    /// Whether it is this segment of the store, and not another one that had its number.
+    pub(crate) fn is_of(&self, segment: &Arc<Segment>) -> bool {
+        match &self.parts {
+            Parts::Stored(own) => Arc::ptr_eq(own, segment),
+            #[cfg(test)]
+            Parts::Memory(_) => false,
+        }
+    }
+
     /// The segment's number in its database.
     pub(crate) fn id(&self) -> u64 {
         match &self.parts {

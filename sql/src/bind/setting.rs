@@ -24,7 +24,7 @@ const GPU_MEMORY_LIMIT_MIN: u64 = 1 << 16;
 /// The least `value_size_limit` in bytes.
 const VALUE_SIZE_LIMIT_MIN: u64 = 1 << 10;
 
-/// The greatest `statement_timeout` in milliseconds.
+/// The greatest `statement_timeout` and `busy_timeout` in milliseconds.
 const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
 
 /// The greatest `batch_window` in microseconds.
@@ -34,11 +34,15 @@ impl Binder<'_> {
     pub(super) fn set(&self, name: &Name, value: &Operand) -> Result<Plan> {
         let setting = match self.setting(name)? {
             Setting::BatchWindow(_) => Setting::BatchWindow(self.window(value)?),
+            Setting::BusyTimeout(_) => Setting::BusyTimeout(self.time(value, "busy_timeout")?),
             Setting::Device(_) => Setting::Device(self.device(value)?),
             Setting::Durability(_) => Setting::Durability(self.durability(value)?),
             Setting::GpuMemoryLimit(_) => Setting::GpuMemoryLimit(self.gpu_memory_limit(value)?),
             Setting::MemoryLimit(_) => Setting::MemoryLimit(self.memory_limit(value)?),
-            Setting::StatementTimeout(_) => Setting::StatementTimeout(self.timeout(value)?),
+            Setting::RecompressAtExit(_) => Setting::RecompressAtExit(self.on_or_off(value)?),
+            Setting::StatementTimeout(_) => {
+                Setting::StatementTimeout(self.time(value, "statement_timeout")?)
+            }
             Setting::Strategy(_) => Setting::Strategy(self.strategy(value)?),
             Setting::ValueSizeLimit(_) => {
                 let bounds = VALUE_SIZE_LIMIT_MIN..=MEMORY_LIMIT_MAX;
@@ -135,8 +139,18 @@ impl Binder<'_> {
         })
     }
 
-    fn timeout(&self, operand: &Operand) -> Result<u64> {
-        let what = "statement_timeout";
+    fn on_or_off(&self, operand: &Operand) -> Result<bool> {
+        let what = "recompress_at_exit";
+        let text = self.text(operand, what)?;
+        match text.to_ascii_lowercase().as_str() {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(self.not_one_of(operand, what, "'on' or 'off'", &text)),
+        }
+    }
+
+    /// A time in milliseconds.
+    fn time(&self, operand: &Operand, what: &'static str) -> Result<u64> {
         let value = self.value(&operand.kind);
         let milliseconds = match value {
             Value::Integer(value) => u64::try_from(*value).ok(),

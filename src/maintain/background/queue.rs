@@ -66,6 +66,12 @@ impl Queue {
         self.changed.notify_all();
     }
 
+    /// Whether there is nothing to work on and nothing to be tried again.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.corpora.is_empty() && state.later.is_empty() && !state.is_running
+    }
+
     /// Returns when a corpus is not queued any more. `go_on` is asked every few milliseconds.
     ///
     /// # Errors

@@ -1,0 +1,355 @@
+//! `Opened`: the open directory behind the handles of a database, and who may write to it.
+//!
+//! The invariant: who writes holds the lock of the directory, and has taken up all that was committed before. A database that
+//! shares its directory with other processes reads until it first writes, follows what they commit, and gives the lock back
+//! once it has not written for a while; any other one has the lock from its opening to its end, or is read-only. Each change
+//! from reading to writing or back is another [`Core`]; handles and snapshots stay.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use zipfdb_storage::{Backend, Error as StorageError, Followed, OpenOptions, Store};
+
+use crate::Result;
+use crate::api::core::Core;
+use crate::maintain::background::Background;
+use crate::runtime::Runtime;
+use crate::runtime::interrupt::Interrupt;
+use crate::segment::cache::Cache;
+
+/// How long the lock is kept after a write.
+pub(crate) const LOCK_KEPT: Duration = Duration::from_millis(500);
+
+/// How often who waits for the lock tries to take it.
+const TRY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How long an opening waits for another process that creates the database or mends it.
+const OPEN_WAIT: Duration = Duration::from_secs(5);
+
+const READ: OpenOptions = OpenOptions {
+    read_only: true,
+    create: false,
+};
+const WRITE: OpenOptions = OpenOptions {
+    read_only: false,
+    create: false,
+};
+
+/// An open directory.
+pub(crate) struct Opened {
+    core: RwLock<Arc<Core>>,
+    pub(crate) runtime: Arc<Runtime>,
+    /// What was decoded and derived of segments.
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) background: Background,
+    warnings: Mutex<Vec<String>>,
+    sharing: Option<Sharing>,
+}
+
+/// A directory that other processes write to.
+pub(crate) struct Sharing {
+    backend: Arc<dyn Backend>,
+    path: PathBuf,
+    /// How long the lock is kept after a write.
+    kept: Duration,
+    /// Held while the store is opened anew.
+    state: Mutex<SharingState>,
+    changed: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct SharingState {
+    /// How many need the lock.
+    writers: usize,
+    /// When the last of them was done.
+    idle_since: Instant,
+    /// A thread waits to give the lock back.
+    has_thread: bool,
+    is_closed: bool,
+}
+
+/// The right to write, until it is dropped.
+pub(crate) struct Writing {
+    core: Arc<Core>,
+    /// None if the lock is not given back.
+    opened: Option<Arc<Opened>>,
+}
+
+impl Deref for Writing {
+    type Target = Arc<Core>;
+
+    fn deref(&self) -> &Arc<Core> {
+        &self.core
+    }
+}
+
+impl Sharing {
+    /// For the directory `path`, whose lock is kept so long after a write.
+    pub(crate) fn new(backend: Arc<dyn Backend>, path: &Path, kept: Duration) -> Sharing {
+        Sharing {
+            backend,
+            path: path.to_path_buf(),
+            kept,
+            state: Mutex::new(SharingState {
+                writers: 0,
+                idle_since: Instant::now(),
+                has_thread: false,
+                is_closed: false,
+            }),
+            changed: Condvar::new(),
+            thread: Mutex::default(),
+        }
+    }
+
+    /// Opens the directory: for reading if that tells all, else for writing, which creates or mends it.
+    ///
+    /// # Errors
+    /// If it can be opened in neither way.
+    pub(crate) fn open(&self, create: bool) -> Result<Store> {
+        let begun = Instant::now();
+        let write = OpenOptions { create, ..WRITE };
+        loop {
+            let reading = self.open_store(READ);
+            if let Ok(store) = &reading
+                && store.warnings().is_empty()
+            {
+                return Ok(reading?);
+            }
+            match (self.open_store(write), reading) {
+                // Somebody else has the lock, or nobody can have it: what that is for shows when something is written.
+                (Err(_), Ok(store)) => return Ok(store),
+                (Err(StorageError::Locked { .. }), Err(_)) if begun.elapsed() < OPEN_WAIT => {
+                    thread::sleep(TRY_INTERVAL);
+                }
+                (writing, _) => return Ok(writing?),
+            }
+        }
+    }
+
+    fn open_store(&self, options: OpenOptions) -> std::result::Result<Store, StorageError> {
+        Store::open_with(self.backend.clone(), &self.path, options)
+    }
+}
+
+impl Opened {
+    /// A store that was just opened; with `sharing` that of a directory that others may write to.
+    ///
+    /// # Errors
+    /// If what the log has cannot be taken up.
+    pub(crate) fn new(
+        store: Store,
+        runtime: Arc<Runtime>,
+        sharing: Option<Sharing>,
+    ) -> Result<Arc<Opened>> {
+        let limit = runtime.settings.lock().memory_limit();
+        let cache = Arc::new(Cache::new(limit));
+        let is_reader = store.is_read_only();
+        let warnings = store.warnings();
+        let core = Core::new(store, runtime.clone(), cache.clone());
+        runtime.pool.install(|| core.replay())?;
+        let opened = Arc::new(Opened {
+            core: RwLock::new(Arc::new(core)),
+            runtime,
+            cache,
+            background: Background::default(),
+            warnings: Mutex::new(warnings),
+            sharing,
+        });
+        if let Some(sharing) = &opened.sharing
+            && !is_reader
+        {
+            opened.start_thread(sharing, &mut sharing.state.lock());
+        }
+        Ok(opened)
+    }
+
+    /// The open directory as it was last looked at.
+    pub(crate) fn core(&self) -> Arc<Core> {
+        self.core.read().clone()
+    }
+
+    /// The open directory with all that other processes have committed.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn fresh(&self) -> Result<Arc<Core>> {
+        let core = self.core();
+        let Some(sharing) = &self.sharing else {
+            return Ok(core);
+        };
+        if !core.store.is_read_only() {
+            return Ok(core);
+        }
+        let _state = sharing.state.lock();
+        self.follow(sharing)
+    }
+
+    /// As `fresh`, for who holds the state.
+    fn follow(&self, sharing: &Sharing) -> Result<Arc<Core>> {
+        let core = self.core();
+        let is_taken_up = match core.store.follow()? {
+            Followed::Same => true,
+            Followed::Grown => self.runtime.pool.install(|| core.replay()).is_ok(),
+            Followed::Changed => false,
+        };
+        if is_taken_up {
+            Ok(core)
+        } else {
+            self.reopen(sharing, &core, READ)
+        }
+    }
+
+    /// The right to write. Waits for another process that has it as long as `busy_timeout` allows.
+    ///
+    /// # Errors
+    /// `Locked` after that, that of `interrupt`, and if the directory cannot be opened for writing.
+    pub(crate) fn writing(self: &Arc<Self>, interrupt: &Interrupt) -> Result<Writing> {
+        let Some(sharing) = &self.sharing else {
+            return Ok(Writing {
+                core: self.core(),
+                opened: None,
+            });
+        };
+        let begun = Instant::now();
+        loop {
+            let mut state = sharing.state.lock();
+            let core = self.core();
+            let writing = if core.store.is_read_only() {
+                self.take_lock(sharing)
+            } else {
+                Ok(core)
+            };
+            match writing {
+                Ok(core) => {
+                    state.writers += 1;
+                    self.start_thread(sharing, &mut state);
+                    return Ok(Writing {
+                        core,
+                        opened: Some(self.clone()),
+                    });
+                }
+                Err(crate::Error::Storage(error @ StorageError::Locked { .. })) => {
+                    let timeout = self.runtime.settings.lock().busy_timeout;
+                    if begun.elapsed() >= Duration::from_millis(timeout) {
+                        return Err(error.into());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            drop(state);
+            interrupt.check()?;
+            thread::sleep(TRY_INTERVAL);
+        }
+    }
+
+    /// Opens the directory for writing.
+    fn take_lock(&self, sharing: &Sharing) -> Result<Arc<Core>> {
+        let core = self.follow(sharing)?;
+        self.reopen(sharing, &core, WRITE)
+    }
+
+    /// Puts another store of the directory in the place of the one there is, with all that is known of that.
+    fn reopen(
+        &self,
+        sharing: &Sharing,
+        previous: &Core,
+        options: OpenOptions,
+    ) -> Result<Arc<Core>> {
+        let core = self.runtime.pool.install(|| {
+            let store = sharing.open_store(options)?;
+            let core = Core::following(previous, store);
+            core.replay()?;
+            Ok::<_, crate::Error>(Arc::new(core))
+        })?;
+        let mut warnings = self.warnings.lock();
+        for warning in core.store.warnings() {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+        *self.core.write() = core.clone();
+        Ok(core)
+    }
+
+    /// Starts a thread that gives the lock back when nobody needs it. Without one it is kept to the end.
+    fn start_thread(self: &Arc<Self>, sharing: &Sharing, state: &mut SharingState) {
+        if state.has_thread {
+            return;
+        }
+        let opened = self.clone();
+        let thread = thread::Builder::new().name("zipfdb-lock".into());
+        if let Ok(handle) = thread.spawn(move || opened.release_when_idle()) {
+            state.has_thread = true;
+            // The one before has ended, or has nothing left to do but to end.
+            *sharing.thread.lock() = Some(handle);
+        }
+    }
+
+    fn release_when_idle(&self) {
+        let Some(sharing) = &self.sharing else {
+            return;
+        };
+        let mut state = sharing.state.lock();
+        while !state.is_closed {
+            let idle = state.idle_since.elapsed();
+            if state.writers == 0 && idle >= sharing.kept && self.background.is_idle() {
+                self.release(sharing);
+                break;
+            }
+            let left = sharing.kept.saturating_sub(idle).max(TRY_INTERVAL);
+            sharing.changed.wait_for(&mut state, left);
+        }
+        state.has_thread = false;
+    }
+
+    /// Gives the lock back, and goes on reading.
+    fn release(&self, sharing: &Sharing) {
+        let core = self.core();
+        let path = sharing.path.display();
+        match core.store.close() {
+            Ok(()) => core.note_taken_up(),
+            Err(error) => tracing::warn!("{path}: closing for writing failed: {error}"),
+        }
+        // What fails here fails again for the next statement, and is told then.
+        if let Err(error) = self.reopen(sharing, &core, READ) {
+            tracing::debug!("{path}: cannot be read after it was written: {error}");
+        }
+    }
+
+    /// What was repaired or looked wrong at each opening, oldest first.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().clone()
+    }
+
+    /// Ends the thread that waits.
+    pub(crate) fn close(&self) {
+        let Some(sharing) = &self.sharing else {
+            return;
+        };
+        sharing.state.lock().is_closed = true;
+        sharing.changed.notify_all();
+        let thread = sharing.thread.lock().take();
+        if let Some(thread) = thread {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let sharing = self
+            .opened
+            .as_ref()
+            .and_then(|opened| opened.sharing.as_ref());
+        if let Some(sharing) = sharing {
+            let mut state = sharing.state.lock();
+            state.writers -= 1;
+            state.idle_since = Instant::now();
+        }
+    }
+}
