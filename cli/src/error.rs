@@ -44,6 +44,12 @@ pub enum Error {
         /// The database.
         path: PathBuf,
     },
+    /// What was pending at the end could not be recompressed.
+    #[error("cannot recompress at the end: {source}; hint: all changes are safe in the log")]
+    Leave {
+        /// What the database says.
+        source: Box<zipfdb::Error>,
+    },
     /// A file could not be read or written.
     #[error("{action} `{}`: {source}", path.display())]
     File {

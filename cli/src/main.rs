@@ -14,6 +14,7 @@ mod interrupt;
 mod message;
 mod output;
 mod parameters;
+mod pending;
 mod progress;
 mod repair;
 mod repl;
@@ -37,6 +38,7 @@ use error::Error;
 use interrupt::CtrlC;
 use output::Format;
 use parameters::Parameters;
+use pending::Pending;
 use screen::{Output, Screen};
 use script::{Script, ScriptEnd};
 use session::{Session, terminal_height, terminal_width};
@@ -84,6 +86,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         .parameters
         .iter()
         .for_each(|argument| parameters.add(argument));
+    let pending = Pending::begin(&database);
     let output = BufWriter::with_capacity(OUTPUT_BUFFER, io::stdout().lock());
     if is_prompt {
         greet(arguments.database.as_deref());
@@ -95,13 +98,19 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         session.parameters = parameters;
         let ended = repl::run(&mut session, &mut terminal);
         session.end();
-        return ended;
+        return ended.and_then(|()| leave(pending));
     }
     let mut session = Session::new(database, output, format, terminal_width);
     session.parameters = parameters;
     let ended = run_all(scripts, &mut session);
     session.end();
-    ended
+    ended.and_then(|()| leave(pending))
+}
+
+fn leave(pending: Pending) -> Result<(), Error> {
+    pending.end().map_err(|source| Error::Leave {
+        source: Box::new(source),
+    })
 }
 
 /// Runs scripts, up to one that says `.quit`.
@@ -117,6 +126,7 @@ fn run_all<W: Output>(scripts: Vec<Script>, session: &mut Session<W>) -> Result<
 fn open(arguments: &Arguments) -> Result<Database, Error> {
     let mut options = Database::options()
         .read_only(arguments.readonly)
+        .shared(true)
         .create(!arguments.readonly);
     if let Some(threads) = arguments.threads {
         options = options.threads(usize::from(threads));

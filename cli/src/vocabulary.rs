@@ -188,6 +188,7 @@ impl TableFunction {
 /// Settings and options with the values they can have as text.
 pub const VALUES: &[(&str, &[&str])] = &[
     ("batch_window", &["0", "100us", "1ms"]),
+    ("busy_timeout", &["0", "5s", "1min"]),
     ("device", &["auto", "cpu", "cuda"]),
     ("durability", &["full", "normal", "off"]),
     ("encoding", &["auto", "bytes", "latin-1", "utf-16", "utf-8"]),
@@ -196,6 +197,7 @@ pub const VALUES: &[(&str, &[&str])] = &[
     ("memory_limit", &["auto", "256MiB", "1GiB", "4GiB"]),
     ("on_conflict", &["error", "replace", "skip"]),
     ("on_error", &["skip", "stop"]),
+    ("recompress_at_exit", &["off", "on"]),
     ("recompress_threshold", &["64MiB", "256MiB", "1GiB"]),
     ("segment_size", &["64MiB", "256MiB", "1GiB"]),
     ("statement_timeout", &["10s", "1min", "1h"]),
@@ -219,10 +221,12 @@ pub const VALUES: &[(&str, &[&str])] = &[
 /// What SET sets.
 pub const SETTINGS: &[&str] = &[
     "batch_window",
+    "busy_timeout",
     "device",
     "durability",
     "gpu_memory_limit",
     "memory_limit",
+    "recompress_at_exit",
     "statement_timeout",
     "strategy",
     "value_size_limit",

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::sync::mpsc::channel;
 
-use super::{DEADLINE, directory_with_database, run_with_input, zipf};
+use super::{DEADLINE, directory_with_database, run, run_with_input, zipf};
 
 #[test]
 fn rows_come_before_the_next_statement_is_read() {
@@ -103,4 +103,75 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
             "{format}"
         );
     }
+}
+
+#[test]
+fn a_session_that_waits_for_input_keeps_nobody_from_reading_or_writing() {
+    let directory = directory_with_database();
+    let mut child = zipf()
+        .current_dir(&directory)
+        .arg("c.zdb")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let count = "SELECT COUNT(*) FROM c WHERE word = 'new';";
+    write!(
+        input,
+        "INSERT INTO c (file, content) VALUES ('f', 'new'); {count}"
+    )
+    .unwrap();
+    input.flush().unwrap();
+    let mut next = || output.next().unwrap().unwrap();
+    assert_eq!((next(), next()), ("COUNT(*)".to_string(), "1".to_string()));
+    let other = run(zipf().current_dir(&directory).args(["c.zdb", "-c", count]));
+    assert_eq!(other.rows(), "COUNT(*)\n1\n");
+    // It waits for the lock, which is given back before long.
+    let insert = "SET busy_timeout = '1h'; INSERT INTO c (file, content) VALUES ('f', ' new');";
+    assert_eq!(
+        run(zipf().current_dir(&directory).args(["c.zdb", "-c", insert])).rows(),
+        ""
+    );
+    write!(input, "{count}").unwrap();
+    input.flush().unwrap();
+    assert_eq!((next(), next()), ("COUNT(*)".to_string(), "2".to_string()));
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn much_that_is_left_pending_is_told_at_the_end_or_recompressed_if_that_is_set() {
+    let directory = directory_with_database();
+    let text = "several words that come again and again ".repeat(100_000);
+    let insert = |number: u32| {
+        format!("INSERT INTO c (file, content) VALUES ('f{number}', '{text}');\n").into_bytes()
+    };
+    let session = || {
+        let mut command = zipf();
+        command.current_dir(&directory).arg("c.zdb");
+        command
+    };
+    let pending = "SELECT pending > 0 FROM corpora()";
+    // Less than what is told.
+    assert_eq!(run_with_input(&mut session(), &insert(0)).rows(), "");
+    let many = (1..5).flat_map(insert).collect::<Vec<u8>>();
+    let ended = run_with_input(&mut session(), &many);
+    assert_eq!((ended.code, &*ended.rows), (Some(0), ""), "{ended:?}");
+    assert!(
+        ended
+            .messages
+            .contains("MB of changes of corpus \"c\" are pending"),
+        "{ended:?}"
+    );
+    // Who only reads is not told.
+    let read = run(session().args(["-c", pending]));
+    assert_eq!(read.rows(), "pending > 0\n1\n");
+    let set = [b"SET recompress_at_exit = 'on';\n".to_vec(), insert(6)].concat();
+    assert_eq!(run_with_input(&mut session(), &set).rows(), "");
+    assert_eq!(
+        run(session().args(["-c", pending])).rows(),
+        "pending > 0\n0\n"
+    );
 }
