@@ -17,6 +17,7 @@ mod reserve;
 mod segment;
 mod settings;
 mod store;
+mod views;
 
 pub use backend::{
     Backend, BackendFile, BackendReader, Bytes, FileBackend, MemoryBackend, ReadOnlyBackend,
@@ -36,3 +37,4 @@ pub use store::{
     Followed, LogCheck, OpenOptions, Publication, RepairTarget, Salvage, SalvagedCorpus, Segment,
     Store,
 };
+pub use views::ViewRecord;

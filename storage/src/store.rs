@@ -24,6 +24,7 @@ use crate::catalog::{Corpora, CorpusRecord};
 use crate::error::io_error;
 use crate::log::{Durability, LogPosition, LogRecord, Scan};
 use crate::settings::{CorpusSettings, check_name, check_settings};
+use crate::views::{self, ViewRecord};
 use crate::{Error, Result};
 
 mod directory;
@@ -262,6 +263,28 @@ impl Store {
         drop(visible);
         shared.remove_doomed(id, &idle);
         Ok(())
+    }
+
+    /// All views, as they are on disk now.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::Io`].
+    pub fn views(&self) -> Result<Vec<ViewRecord>> {
+        views::read(&*self.shared.backend, &self.shared.path)
+    }
+
+    /// Changes the views. Durable when it returns.
+    ///
+    /// # Errors
+    /// That of `change`; [`Error::Corrupt`], [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Io`].
+    pub fn change_views(
+        &self,
+        change: impl FnOnce(&mut Vec<ViewRecord>) -> Result<()>,
+    ) -> Result<()> {
+        let _writer = self.shared.change()?;
+        let mut views = self.views()?;
+        change(&mut views)?;
+        views::write(&*self.shared.backend, &self.shared.path, &views)
     }
 
     /// Whether anything may be changed.

@@ -1,0 +1,144 @@
+//! The views of a database: one small file with a name and a SELECT for each.
+//!
+//! Invariant: `VIEWS` is replaced as a whole, by a rename, so it holds all views of one moment. Without it there are none. Bytes:
+//! `storage/FORMAT.md`. What a view's text means is not known here.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::backend::Backend;
+use crate::error::io_error;
+use crate::{Error, Result};
+
+/// The name of the file in a database directory.
+pub(crate) const VIEWS_NAME: &str = "VIEWS";
+
+/// The name that it has while it is written.
+const TEMPORARY_NAME: &str = "VIEWS.tmp";
+
+/// Starts the file; the last byte is its version.
+const MAGIC: &[u8; 8] = b"ZIPFVIE\x01";
+
+/// A view: a name for a SELECT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewRecord {
+    /// Its name, which no corpus has in any case.
+    pub name: String,
+    /// The SELECT.
+    pub sql: String,
+}
+
+/// Reads the views of the database in the directory `database`.
+pub(crate) fn read(backend: &dyn Backend, database: &Path) -> Result<Vec<ViewRecord>> {
+    let path = database.join(VIEWS_NAME);
+    let corrupt = |fault| Error::Corrupt {
+        path: path.clone(),
+        part: "views",
+        fault,
+    };
+    let bytes = match backend.read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_error(&path, "read")(error)),
+    };
+    let (content, crc) = bytes
+        .split_last_chunk::<4>()
+        .ok_or_else(|| corrupt("it is too short"))?;
+    if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
+        return Err(corrupt("it has a wrong checksum"));
+    }
+    let records = content
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| corrupt("it does not begin like one of this version"))?;
+    decode(records).ok_or_else(|| corrupt("it makes no sense"))
+}
+
+fn decode(mut rest: &[u8]) -> Option<Vec<ViewRecord>> {
+    let mut views = Vec::new();
+    while !rest.is_empty() {
+        let name = take_text(&mut rest)?;
+        let sql = take_text(&mut rest)?;
+        views.push(ViewRecord { name, sql });
+    }
+    Some(views)
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<String> {
+    let (size, behind) = rest.split_first_chunk::<8>()?;
+    let size = usize::try_from(u64::from_le_bytes(*size)).ok()?;
+    let (text, behind) = behind.split_at_checked(size)?;
+    *rest = behind;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+/// Replaces the views of the database in the directory `database`. Durable when it returns; an error leaves the views before or
+/// these.
+pub(crate) fn write(backend: &dyn Backend, database: &Path, views: &[ViewRecord]) -> Result<()> {
+    let mut bytes = MAGIC.to_vec();
+    for text in views.iter().flat_map(|view| [&view.name, &view.sql]) {
+        bytes.extend((text.len() as u64).to_le_bytes());
+        bytes.extend(text.as_bytes());
+    }
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    let (source, target) = (database.join(TEMPORARY_NAME), database.join(VIEWS_NAME));
+    let _ = backend.remove(&source); // left by a crash
+    if let Err(error) = write_file(backend, &source, &bytes) {
+        let _ = backend.remove(&source);
+        return Err(io_error(&source, "write")(error));
+    }
+    backend
+        .rename(&source, &target)
+        .map_err(io_error(&target, "replace"))?;
+    backend
+        .sync_directory(database)
+        .map_err(io_error(database, "sync"))
+}
+
+fn write_file(backend: &dyn Backend, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = backend.create(path)?;
+    file.write_all(bytes)?;
+    file.sync()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::backend::MemoryBackend;
+
+    #[test]
+    fn views_are_read_back_and_every_cut_and_flipped_bit_is_damage() {
+        let backend = MemoryBackend::new();
+        let database = Path::new("a.zdb");
+        backend.create_directory(database).unwrap();
+        assert_eq!(read(&backend, database).unwrap(), []);
+        let view = |name: &str, sql: &str| ViewRecord {
+            name: name.to_owned(),
+            sql: sql.to_owned(),
+        };
+        let views = [
+            view("a", "SELECT 1"),
+            view("\u{e9}", ""),
+            view("c", "SELECT 'x'"),
+        ];
+        write(&backend, database, &views).unwrap();
+        assert_eq!(read(&backend, database).unwrap(), views);
+        let path = database.join(VIEWS_NAME);
+        let bytes = backend.read(&path).unwrap().to_vec();
+        let mut changed: Vec<Vec<u8>> = (0..bytes.len()).map(|end| bytes[..end].to_vec()).collect();
+        for bit in 0..8 * bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            changed.push(flipped);
+        }
+        for bytes in changed {
+            write_file(&backend, &path, &bytes).unwrap();
+            assert!(matches!(
+                read(&backend, database),
+                Err(Error::Corrupt { .. })
+            ));
+        }
+        write(&backend, database, &views[1..2]).unwrap();
+        assert_eq!(read(&backend, database).unwrap(), views[1..2]);
+    }
+}
