@@ -648,3 +648,38 @@ fn names_that_are_not_utf8_come_back_as_they_were() {
         assert_eq!(fs::read_dir(&directory).unwrap().count(), names.len());
     }
 }
+
+#[test]
+fn views_last_but_those_of_a_session_and_reopen_read_only() {
+    let (folder, database) = small();
+    database
+        .execute("CREATE VIEW counts AS SELECT word, COUNT(*) AS n FROM c GROUP BY word")
+        .unwrap();
+    database
+        .execute("CREATE TEMP VIEW often AS SELECT word FROM counts WHERE n > 2")
+        .unwrap();
+    let often = "SELECT word FROM often";
+    assert_eq!(rows(&database, often), [[text("the")]]);
+    let other = database.session();
+    assert!(message(&other, often).contains("no such corpus \"often\""));
+    let counts = "SELECT n FROM counts WHERE word = 'the'";
+    assert_eq!(rows(&other, counts), [[Value::Integer(3)]]);
+    database.execute("BEGIN").unwrap();
+    let refused = message(&database, "CREATE VIEW one AS SELECT 1");
+    assert!(refused.contains("transaction"), "{refused}");
+    database.execute("ROLLBACK").unwrap();
+    drop((database, other));
+
+    let path = folder.path().join("db.zdb");
+    let reader = Database::options().read_only(true).open(&path).unwrap();
+    assert_eq!(rows(&reader, counts), [[Value::Integer(3)]]);
+    assert!(message(&reader, often).contains("no such corpus"));
+    assert!(message(&reader, "DROP VIEW counts").contains("read"));
+    reader
+        .execute("CREATE TEMP VIEW often AS SELECT n FROM counts")
+        .unwrap();
+    drop(reader);
+    let database = Database::open(&path).unwrap();
+    database.execute("DROP VIEW counts").unwrap();
+    assert!(message(&database, counts).contains("no such corpus \"counts\""));
+}

@@ -13,6 +13,7 @@ use crate::syntax::{Operand, OperandKind, Statement, StatementKind};
 use crate::value::Value;
 
 mod arena;
+mod blocks;
 mod call;
 mod change;
 mod expression;
@@ -23,6 +24,8 @@ mod regexp;
 mod select;
 mod setting;
 mod statement;
+mod subquery;
+mod view;
 
 pub use statement::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 
@@ -36,6 +39,22 @@ pub trait Schema {
     fn section_columns(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// All views.
+    fn views(&self) -> Vec<ViewDefinition> {
+        Vec::new()
+    }
+}
+
+/// A view: a name for a SELECT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewDefinition {
+    /// Its name as it was created.
+    pub name: String,
+    /// The SELECT.
+    pub sql: String,
+    /// It is of the session alone.
+    pub is_temporary: bool,
 }
 
 /// Checks a statement against the schema and turns it into a plan. `parameters[0]` is the value of `?1`, which the plan shares.
@@ -47,8 +66,11 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>
         source: &statement.source,
         schema,
         parameters,
+        views: 0,
     };
-    if parameters.len() != statement.parameters {
+    // A view refuses parameters, whatever their values.
+    let is_view = matches!(statement.kind, StatementKind::CreateView { .. });
+    if parameters.len() != statement.parameters && !is_view {
         return Err(Error::Parameters {
             at: statement.source.at(0),
             expected: statement.parameters,
@@ -82,10 +104,31 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>
         } => binder.copy_query(query, path, options),
         StatementKind::Set { name, value } => binder.set(name, value),
         StatementKind::Reset { name } => binder.reset(name),
-        StatementKind::Explain { query, analyze } => Ok(Plan::Explain {
+        StatementKind::Explain {
+            query,
+            analyze,
+            format,
+        } => Ok(Plan::Explain {
             query: binder.query(query)?,
             analyze: *analyze,
+            format: *format,
         }),
+        StatementKind::CreateView {
+            name,
+            is_temporary,
+            if_not_exists,
+            query,
+            text,
+        } => {
+            let sql = &statement.source.text[text.clone()];
+            let view = ViewDefinition {
+                name: name.text.clone(),
+                sql: sql.to_owned(),
+                is_temporary: *is_temporary,
+            };
+            binder.create_view(name, view, *if_not_exists, query, statement.parameters)
+        }
+        StatementKind::DropView { name, if_exists } => binder.drop_view(name, *if_exists),
         StatementKind::Select(query) => Ok(Plan::Query(binder.query(query)?)),
         StatementKind::Insert(insert) => binder.insert(insert),
         StatementKind::Delete { corpus, files } => binder.delete(corpus, files),
@@ -107,6 +150,7 @@ pub fn columns(statement: &Statement, schema: &dyn Schema) -> Result<Vec<String>
         source: &statement.source,
         schema,
         parameters: &[],
+        views: 0,
     };
     match &statement.kind {
         StatementKind::Select(query) => {
@@ -128,6 +172,8 @@ struct Binder<'a> {
     source: &'a SourceText,
     schema: &'a dyn Schema,
     parameters: &'a [Arc<Value>],
+    /// How many views there are around the text.
+    views: usize,
 }
 
 impl Binder<'_> {

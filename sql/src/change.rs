@@ -58,7 +58,7 @@ pub(crate) fn insert(cursor: &mut Cursor<'_>, replace: bool) -> Result<Statement
 }
 
 fn source(cursor: &mut Cursor<'_>, width: usize) -> Result<InsertSource> {
-    if cursor.peek_word("SELECT") {
+    if cursor.peek_word("SELECT") || cursor.peek_word("WITH") {
         let rest = cursor.index() + cursor.remaining();
         let tokens = cursor.tokens_until(rest);
         if tokens.len() > limits::TOKENS_MAX {
@@ -143,7 +143,14 @@ fn value(cursor: &mut Cursor<'_>, nodes: &mut Nodes) -> Result<NodeId> {
         return Ok(nodes.add(at, kind, &[]));
     }
     let end = end_of_value(cursor);
-    expression(cursor, end, "`,` or `)`", nodes)
+    let before = *cursor;
+    let mut subqueries = Vec::new();
+    let value = expression(cursor, end, "`,` or `)`", nodes, &mut subqueries)?;
+    if subqueries.is_empty() {
+        return Ok(value);
+    }
+    let hint = "`INSERT INTO ... SELECT` inserts what a query gives";
+    Err(before.refuse("a subquery in VALUES", hint))
 }
 
 /// The index of the comma or parenthesis that ends the value at the cursor.
@@ -168,11 +175,12 @@ pub(crate) fn delete(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
     cursor.expect_word("FROM")?;
     let corpus = cursor.name("the name of a corpus")?;
     let mut nodes = Nodes::default();
+    let mut selects = Vec::new();
     let mut filter = None;
     if cursor.take_word("WHERE") {
         let end = cursor.index() + cursor.remaining();
         let expected = "the end of the statement";
-        filter = Some(expression(cursor, end, expected, &mut nodes)?);
+        filter = Some(expression(cursor, end, expected, &mut nodes, &mut selects)?);
     } else if let Some(word) = cursor.word_at(0) {
         let hint = "`DELETE FROM corpus WHERE file IN (...)` names the files";
         let clause = word.to_ascii_uppercase();
@@ -191,8 +199,10 @@ pub(crate) fn delete(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
         name: file,
     };
     let root = nodes.add(at, kind, &[]);
-    let files = Box::new(Select {
+    selects.push(Select {
         at,
+        outer: None,
+        columns: Vec::new(),
         distinct: false,
         items: vec![Item::Expression {
             root,
@@ -208,6 +218,7 @@ pub(crate) fn delete(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
         offset: None,
         nodes,
     });
+    let files = selects;
     Ok(StatementKind::Delete { corpus, files })
 }
 

@@ -28,6 +28,7 @@ const KEYWORDS: &[Keyword] = &[
     Keyword::ELSE,
     Keyword::END,
     Keyword::ESCAPE,
+    Keyword::EXISTS,
     Keyword::FALSE,
     Keyword::FILTER,
     Keyword::FIRST,
@@ -45,14 +46,18 @@ const KEYWORDS: &[Keyword] = &[
     Keyword::OFFSET,
     Keyword::OR,
     Keyword::ORDER,
+    Keyword::RECURSIVE,
     Keyword::REGEXP,
     Keyword::ROW,
     Keyword::ROWS,
     Keyword::SELECT,
     Keyword::THEN,
     Keyword::TRUE,
+    Keyword::UNION,
     Keyword::WHEN,
     Keyword::WHERE,
+    Keyword::WITH,
+    Keyword::WITHIN,
 ];
 
 /// How tightly operators bind, as in SQLite.
@@ -71,10 +76,14 @@ const CONCATENATION: u8 = 9;
 const COLLATE: u8 = 10;
 /// Unary `-` and `+`.
 const SIGN: u8 = 11;
+/// `::`.
+const CAST: u8 = 12;
 
 /// Operators that sqlparser reads as any other database's: by name.
 pub(crate) const CUSTOM_IS: &str = "IS";
 pub(crate) const CUSTOM_COLLATE: &str = "COLLATE";
+/// Its right operand is a type, which is given as one name.
+pub(crate) const CUSTOM_CAST: &str = "::";
 
 /// Whether the token stands between BETWEEN and its AND, and not within anything there.
 fn is_in_bound(span: Span) -> bool {
@@ -182,11 +191,12 @@ impl Dialect for ZipfDialect {
                 _ => self.prec_unknown(),
             },
             Token::CustomBinaryOperator(operator) if operator == CUSTOM_COLLATE => COLLATE,
+            Token::CustomBinaryOperator(operator) if operator == CUSTOM_CAST => CAST,
             Token::CustomBinaryOperator(_) | Token::Eq | Token::DoubleEq | Token::Neq => equality,
             Token::Lt | Token::LtEq | Token::Gt | Token::GtEq => ORDER,
             Token::Plus | Token::Minus => SUM,
             Token::Mul | Token::Div | Token::Mod => PRODUCT,
-            Token::StringConcat => CONCATENATION,
+            Token::StringConcat | Token::Arrow | Token::LongArrow => CONCATENATION,
             _ => self.prec_unknown(),
         }))
     }
@@ -239,6 +249,14 @@ fn parse_word(
             parser.advance_token();
             return parser.parse_not();
         }
+        Keyword::EXISTS if opens => {
+            parser.advance_token();
+            parser.advance_token();
+            let subquery = parser.parse_query()?;
+            parser.expect_token(&Token::RParen)?;
+            let negated = false;
+            return Ok(Expr::Exists { subquery, negated });
+        }
         Keyword::CAST if opens => {
             parser.advance_token();
             return parser.parse_cast_expr(CastKind::Cast);
@@ -264,9 +282,19 @@ fn parse_sign(parser: &mut Parser, op: UnaryOperator) -> Result<Expr, ParserErro
 
 fn parse_parentheses(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
+    if begins_query(&parser.peek_token_ref().token) {
+        let subquery = parser.parse_query()?;
+        parser.expect_token(&Token::RParen)?;
+        return Ok(Expr::Subquery(subquery));
+    }
     let inner = parser.parse_expr()?;
     parser.expect_token(&Token::RParen)?;
     Ok(Expr::Nested(Box::new(inner)))
+}
+
+/// Whether a query begins with the token.
+pub(crate) fn begins_query(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if matches!(word.keyword, Keyword::SELECT | Keyword::WITH))
 }
 
 fn is_alias_token(explicit: bool, token: &TokenWithSpan) -> bool {

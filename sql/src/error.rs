@@ -177,6 +177,8 @@ pub enum NameKind {
     Format,
     /// An encoding of files that COPY reads.
     Encoding,
+    /// A view.
+    View,
     /// A table or table alias before the dot of a column.
     Table,
 }
@@ -195,6 +197,7 @@ impl fmt::Display for NameKind {
             NameKind::Strategy => "strategy",
             NameKind::Format => "format",
             NameKind::Encoding => "encoding",
+            NameKind::View => "view",
             NameKind::Table => "table or alias",
         })
     }

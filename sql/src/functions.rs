@@ -44,6 +44,8 @@ const NAMES: &[(&str, Named)] = &[
     ("abs", Named::Scalar(Function::Abs)),
     ("avg", Named::Aggregate(AggregateFunction::Avg)),
     ("binding", Named::Scalar(Function::Binding)),
+    ("ceil", Named::Scalar(Function::Ceiling)),
+    ("ceiling", Named::Scalar(Function::Ceiling)),
     ("char", Named::Scalar(Function::Char)),
     ("char_length", Named::Scalar(Function::Length)),
     ("character_length", Named::Scalar(Function::Length)),
@@ -51,34 +53,79 @@ const NAMES: &[(&str, Named)] = &[
     ("concat", Named::Scalar(Function::Concat)),
     ("concat_ws", Named::Scalar(Function::ConcatWs)),
     ("count", Named::Aggregate(AggregateFunction::Count)),
+    ("date", Named::Scalar(Function::Date)),
+    ("datetime", Named::Scalar(Function::DateTime)),
+    ("exp", Named::Scalar(Function::Exponential)),
+    ("floor", Named::Scalar(Function::Floor)),
+    ("format", Named::Scalar(Function::Format)),
     ("glob", Named::Matcher(Matcher::Glob)),
+    ("greatest", Named::Scalar(Function::Greatest)),
+    (
+        "group_concat",
+        Named::Aggregate(AggregateFunction::GroupConcat),
+    ),
     ("hex", Named::Scalar(Function::Hex)),
     ("if", Named::Scalar(Function::Iif)),
     ("ifnull", Named::Scalar(Function::IfNull)),
     ("iif", Named::Scalar(Function::Iif)),
     ("instr", Named::Scalar(Function::Instr)),
+    ("json_extract", Named::Scalar(Function::JsonExtract)),
+    ("julianday", Named::Scalar(Function::JulianDay)),
+    ("least", Named::Scalar(Function::Least)),
     ("length", Named::Scalar(Function::Length)),
     ("like", Named::Matcher(Matcher::Like)),
+    ("ln", Named::Scalar(Function::NaturalLogarithm)),
+    ("log", Named::Scalar(Function::Logarithm)),
+    ("log10", Named::Scalar(Function::Logarithm10)),
+    ("log2", Named::Scalar(Function::Logarithm2)),
     ("lower", Named::Scalar(Function::Lower)),
     ("ltrim", Named::Scalar(Function::LeftTrim)),
     ("max", Named::Extreme(AggregateFunction::Max, Function::Max)),
+    ("median", Named::Aggregate(AggregateFunction::Median)),
     ("min", Named::Extreme(AggregateFunction::Min, Function::Min)),
     ("nullif", Named::Scalar(Function::NullIf)),
     ("octet_length", Named::Scalar(Function::OctetLength)),
+    (
+        "percentile_cont",
+        Named::Aggregate(AggregateFunction::PercentileCont),
+    ),
+    ("pow", Named::Scalar(Function::Power)),
+    ("power", Named::Scalar(Function::Power)),
+    ("printf", Named::Scalar(Function::Format)),
     ("quote", Named::Scalar(Function::Quote)),
     ("regexp", Named::Matcher(Matcher::Regexp)),
+    ("regexp_extract", Named::Scalar(Function::RegexpExtract)),
+    ("regexp_replace", Named::Scalar(Function::RegexpReplace)),
     ("replace", Named::Scalar(Function::Replace)),
     ("round", Named::Scalar(Function::Round)),
     ("rtrim", Named::Scalar(Function::RightTrim)),
     ("sign", Named::Scalar(Function::Sign)),
+    ("split_part", Named::Scalar(Function::SplitPart)),
+    ("sqrt", Named::Scalar(Function::SquareRoot)),
+    ("stddev", Named::Aggregate(AggregateFunction::StddevSamp)),
+    ("stddev_pop", Named::Aggregate(AggregateFunction::StddevPop)),
+    (
+        "stddev_samp",
+        Named::Aggregate(AggregateFunction::StddevSamp),
+    ),
+    ("strftime", Named::Scalar(Function::Strftime)),
+    (
+        "string_agg",
+        Named::Aggregate(AggregateFunction::GroupConcat),
+    ),
     ("substr", Named::Scalar(Function::Substr)),
     ("substring", Named::Scalar(Function::Substr)),
     ("sum", Named::Aggregate(AggregateFunction::Sum)),
+    ("time", Named::Scalar(Function::Time)),
     ("total", Named::Aggregate(AggregateFunction::Total)),
     ("trim", Named::Scalar(Function::Trim)),
     ("typeof", Named::Scalar(Function::TypeOf)),
     ("unicode", Named::Scalar(Function::Unicode)),
+    ("unixepoch", Named::Scalar(Function::UnixEpoch)),
     ("upper", Named::Scalar(Function::Upper)),
+    ("var_pop", Named::Aggregate(AggregateFunction::VarPop)),
+    ("var_samp", Named::Aggregate(AggregateFunction::VarSamp)),
+    ("variance", Named::Aggregate(AggregateFunction::VarSamp)),
     ("zipfdb_version", Named::Scalar(Function::Version)),
 ];
 
@@ -88,32 +135,19 @@ pub(crate) const FOREIGN: &[(&str, &str)] = &[
         "array_agg",
         "`COPY (SELECT ...) TO 'file.json'` writes rows as JSON",
     ),
-    ("ceil", "`round(x)` rounds to the nearest integer"),
-    ("ceiling", "`round(x)` rounds to the nearest integer"),
     ("chr", "`char(codepoint)` gives a character"),
     ("extract", ""),
-    ("floor", "`round(x)` rounds to the nearest integer"),
-    ("format", "`||` joins texts"),
-    (
-        "group_concat",
-        "`COPY (SELECT ...) TO 'file.json'` writes rows as JSON",
-    ),
     ("lcase", "it is called `lower`"),
     ("left", "`substr(x, 1, n)` gives the first n characters"),
     ("likelihood", ""),
     ("mean", "it is called `avg`"),
     ("nvl", "it is called `ifnull`"),
     ("position", "`instr(text, part)` gives the place"),
-    ("printf", "`||` joins texts"),
     ("random", ""),
     ("regexp_like", "`x REGEXP pattern` matches"),
     ("regexp_matches", "`x REGEXP pattern` matches"),
     ("right", "`substr(x, -n)` gives the last n characters"),
     ("row_number", ""),
-    (
-        "string_agg",
-        "`COPY (SELECT ...) TO 'file.json'` writes rows as JSON",
-    ),
     ("strlen", "it is called `length`"),
     ("strpos", "it is called `instr`"),
     ("ucase", "it is called `upper`"),
@@ -126,18 +160,40 @@ pub(crate) fn arguments(function: Function) -> (usize, usize, &'static str) {
     match function {
         Function::Binding | Function::Version => (0, 0, "no arguments"),
         Function::Abs
+        | Function::Ceiling
+        | Function::Exponential
+        | Function::Floor
         | Function::Hex
         | Function::Length
+        | Function::Logarithm10
+        | Function::Logarithm2
         | Function::Lower
+        | Function::NaturalLogarithm
         | Function::OctetLength
         | Function::Quote
         | Function::Sign
+        | Function::SquareRoot
         | Function::TypeOf
         | Function::Unicode
         | Function::Upper => (1, 1, "one argument"),
         Function::LeftTrim | Function::RightTrim | Function::Trim => {
             (1, 2, "a text and perhaps the characters to trim")
         }
+        Function::Logarithm => (1, 2, "a number, or a base and a number"),
+        Function::Power => (2, 2, "a base and an exponent"),
+        Function::JsonPart | Function::JsonValue => (2, 2, "a text and a path"),
+        Function::JsonExtract => (2, ANY, "a text and at least one path"),
+        Function::RegexpExtract => (2, 3, "a text, a pattern and perhaps the number of a group"),
+        Function::RegexpReplace => (3, 4, "a text, a pattern, a replacement and perhaps options"),
+        Function::SplitPart => (3, 3, "a text, a separator and the number of a part"),
+        Function::Format => (1, ANY, "a pattern and what it shows"),
+        Function::Greatest | Function::Least => (1, ANY, "at least one argument"),
+        Function::Date
+        | Function::DateTime
+        | Function::JulianDay
+        | Function::Time
+        | Function::UnixEpoch => (0, ANY, "a moment and modifiers"),
+        Function::Strftime => (1, ANY, "a format, a moment and modifiers"),
         Function::Round => (1, 2, "a number and perhaps the digits"),
         Function::IfNull | Function::NullIf => (2, 2, "two arguments"),
         Function::Instr => (2, 2, "where to look and what for"),

@@ -49,9 +49,12 @@ mod substr;
 mod suggest;
 mod syntax;
 mod translate;
+mod types;
 mod value;
 
-pub use bind::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, bind, columns, is_corpus_name};
+pub use bind::{
+    SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, ViewDefinition, bind, columns, is_corpus_name,
+};
 pub use error::{Error, Hint, NameKind, ParserFailure, Place, Position, Result};
 pub use parse::{parse, parse_statement};
 pub use plan::Plan;

@@ -22,6 +22,12 @@ pub const CHAIN_TOKENS_MAX: usize = 1 << 13;
 /// into.
 pub const NESTING_MAX: usize = 32;
 
+/// SELECTs of one statement, those of WITH and views counted as often as they are read.
+pub const BLOCKS_MAX: usize = 1 << 10;
+
+/// SELECTs that read one another, those of WITH and views among them.
+pub const BLOCKS_DEEP_MAX: usize = 100;
+
 /// Columns of the result of one SELECT.
 pub const COLUMNS_MAX: usize = 1 << 12;
 

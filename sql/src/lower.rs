@@ -17,26 +17,34 @@ use sqlparser::ast;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::syntax::{NodeId, Nodes, Select};
-use lowering::Lowering;
+use lowering::{LoweredSelects, Lowering};
 
-/// Turns a query into `Select`s, from the innermost outwards; the cursor goes from its first token to its end.
+/// Turns a query into `Select`s, each after those that it reads; the cursor goes from its first token to its end.
 pub(crate) fn query(cursor: &mut Cursor<'_>, query: &ast::Query) -> Result<Vec<Select>> {
-    let mut selects = Vec::new();
+    let mut selects = LoweredSelects::default();
     query::query(cursor, query, &mut selects)?;
-    Ok(selects)
+    Ok(selects.list)
 }
 
-/// Adds an expression to nodes; the cursor goes from its first token to its end.
+/// Adds an expression to nodes, and the subqueries in it to `subqueries`; the cursor goes from its first token to its end.
 pub(crate) fn expression(
     cursor: &mut Cursor<'_>,
     nodes: &mut Nodes,
+    subqueries: &mut Vec<Select>,
     expression: &ast::Expr,
 ) -> Result<NodeId> {
+    let mut selects = LoweredSelects {
+        list: std::mem::take(subqueries),
+        ..LoweredSelects::default()
+    };
     let mut lowering = Lowering {
         cursor,
         nodes: std::mem::take(nodes),
+        selects: &mut selects,
+        inner: Vec::new(),
     };
     let root = lowering.expression(expression);
     *nodes = lowering.nodes;
+    *subqueries = selects.list;
     root
 }

@@ -10,7 +10,22 @@ use crate::lex::TokenKind;
 pub(crate) const NUMBER: &str = "a number or a parameter";
 pub(crate) const COLLATION: &str = "`BINARY` or `NOCASE`";
 pub(crate) const TYPE: &str = "a type";
-pub(crate) const TYPES: &str = "types are INTEGER, REAL, TEXT and BLOB";
+pub(crate) const TYPES: &str = "types are INTEGER, REAL, TEXT, BLOB and NUMERIC";
+/// What to write instead of types whose values are texts here.
+const FOREIGN_TYPES: &[(&str, &str)] = &[
+    ("BOOL", "`x IS TRUE` gives 1 or 0"),
+    ("BOOLEAN", "`x IS TRUE` gives 1 or 0"),
+    ("DATE", "`date(x)` gives the date of a text"),
+    (
+        "DATETIME",
+        "`datetime(x)` gives the date and time of a text",
+    ),
+    ("TIME", "`time(x)` gives the time of a text"),
+    (
+        "TIMESTAMP",
+        "`datetime(x)` gives the date and time of a text",
+    ),
+];
 pub(crate) const LONE_STAR: &str = "`*` stands alone, or in COUNT(*)";
 pub(crate) const VALUE: &str = "a text, a number or a parameter";
 pub(crate) const LIST: &str = "`,` or `)`";
@@ -23,17 +38,23 @@ pub(crate) const ALIAS_WITH_COLUMNS: (&str, &str) = (
     "an alias with columns",
     "name columns in the subquery's list",
 );
-pub(crate) const ONE_SOURCE: &str = "query one corpus or table function at a time";
+pub(crate) const ONE_SOURCE: &str =
+    "this dialect has one source: a corpus, a table function, a view or a subquery";
+/// What to write instead of set operations.
+const ONE_SET: &str = "this dialect has one source; `x IN (SELECT ...)` and `x NOT IN (SELECT ...)` compare with another";
+/// What to write instead of windows.
+const NO_WINDOW: &str =
+    "this dialect has one source and no windows; GROUP BY gives one row for each group";
 
 /// Clauses and joins of other databases, each with what to write instead.
 const FOREIGN_CLAUSES: &[(&str, &str)] = &[
     ("CROSS", ONE_SOURCE),
-    ("EXCEPT", "run one SELECT after the other"),
+    ("EXCEPT", ONE_SET),
     ("FETCH", "`LIMIT n` keeps the first n rows"),
     ("FOR", ""),
     ("FULL", ONE_SOURCE),
     ("INNER", ONE_SOURCE),
-    ("INTERSECT", "run one SELECT after the other"),
+    ("INTERSECT", ONE_SET),
     (
         "INTO",
         "`COPY (SELECT ...) TO 'file.csv'` writes rows to a file",
@@ -41,12 +62,11 @@ const FOREIGN_CLAUSES: &[(&str, &str)] = &[
     ("JOIN", ONE_SOURCE),
     ("LEFT", ONE_SOURCE),
     ("NATURAL", ONE_SOURCE),
-    ("OVER", ""),
+    ("OVER", NO_WINDOW),
     ("QUALIFY", ""),
     ("RIGHT", ONE_SOURCE),
     ("TABLESAMPLE", ""),
-    ("UNION", "run one SELECT after the other"),
-    ("WINDOW", ""),
+    ("WINDOW", NO_WINDOW),
     ("WITHIN", ""),
 ];
 
@@ -59,6 +79,7 @@ pub(crate) fn explain_expected(at: &Cursor<'_>, expected: &str) -> Error {
         "end of statement" => "the end of the statement".to_owned(),
         "an identifier after AS" => ALIAS.to_owned(),
         "identifier" => NAME.to_owned(),
+        "SELECT, VALUES, or a subquery in the query body" => "`SELECT`".to_owned(),
         "a data type name" => TYPE.to_owned(),
         "AND" => AND.to_owned(),
         "END" if !is_behind_else(at) => "`WHEN`, `ELSE` or `END`".to_owned(),
@@ -80,24 +101,21 @@ pub(crate) fn explain(at: &Cursor<'_>, expected: &str) -> Error {
 
 /// A subquery where none can stand.
 fn foreign_query(at: &Cursor<'_>) -> Option<Error> {
-    let only_from = "subqueries stand only in FROM";
-    if at.peek_word("EXISTS") && at.symbol_at(1) == Some("(") {
-        return Some(at.refuse("`EXISTS`", only_from));
-    }
     let opens = at.back(1).filter(|before| before.peek_symbol("("))?;
     if !at.peek_word("SELECT") {
         return None;
     }
-    let what = "a subquery in an expression";
-    Some(match (opens.previous_word(), opens.back(1)) {
-        (Some(word), Some(before)) if is_one_of("LATERAL", word) => before.refuse("`LATERAL`", ""),
-        (Some(word), _) if is_one_of("IN", word) => {
-            let hint = "run the subquery first and give its rows as a list";
-            at.refuse("`IN (SELECT ...)`", hint)
+    match (opens.previous_word(), opens.back(1)) {
+        (Some(word), Some(before)) if is_one_of("LATERAL", word) => {
+            Some(before.refuse("`LATERAL`", ""))
         }
-        (Some(word), _) if !is_reserved(word) => at.refuse(what, only_from),
-        _ => opens.refuse(what, only_from),
-    })
+        (Some(word), _) if !is_reserved(word) => {
+            let hint =
+                "an argument that is a subquery needs parentheses of its own: `f((SELECT ...))`";
+            Some(at.refuse("a subquery without parentheses", hint))
+        }
+        _ => None,
+    }
 }
 
 /// An operator or a literal of other databases.
@@ -110,9 +128,6 @@ fn foreign_operator(at: &Cursor<'_>, expected: &str) -> Option<Error> {
     }
     if let Some(symbol @ ("&" | "|" | "<<" | ">>" | "~")) = at.symbol_at(0) {
         return Some(at.refuse(format!("`{symbol}`"), ""));
-    }
-    if at.peek_symbol("::") {
-        return Some(at.refuse("`::`", "write `CAST(x AS TEXT)`"));
     }
     let after_not = at.at(at.index() + 1);
     if at.peek_word("NOT") && is_foreign_operator(&after_not) {
@@ -189,7 +204,12 @@ fn misplaced(at: &Cursor<'_>, expected: &str) -> Option<Error> {
         return at.name(expected).err();
     }
     if expected == TYPE {
-        return Some(at.unexpected(TYPE, Hint::new(TYPES)));
+        let word = at.word_at(0).unwrap_or_default();
+        let foreign = FOREIGN_TYPES.iter().find(|(name, _)| is_one_of(name, word));
+        return Some(match foreign {
+            Some((name, hint)) => at.refuse(format!("the type {name}"), hint),
+            None => at.unexpected(TYPE, Hint::new(TYPES)),
+        });
     }
     let next = at.word_at(0).unwrap_or_default();
     let mut behind = at.at(at.index() + 1);

@@ -12,7 +12,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use crate::cursor::Cursor;
-use crate::dialect::ZipfDialect;
+use crate::dialect::{ZipfDialect, begins_query};
 use crate::error::{Error, Hint, ParserFailure, Result};
 use crate::lex;
 use crate::limits;
@@ -26,10 +26,11 @@ use crate::translate;
 const DIRECT_TOKENS_MAX: usize = 256;
 const DIRECT_RECURSION_MAX: usize = 8;
 
-/// Recursion of the parser on its own thread: twelve levels for each of `NESTING_MAX`, one for every strength of binding.
-const RECURSION_MAX: usize = 400;
+/// Recursion of the parser on its own thread: for each of `NESTING_MAX` one level for every strength of binding, of which there are
+/// twelve, and some for a subquery.
+const RECURSION_MAX: usize = 500;
 
-/// Parses a query from its SELECT up to a token that cannot belong to it; the innermost SELECT comes first.
+/// Parses a query from its SELECT or WITH up to a token that cannot belong to it; a SELECT comes behind those that it reads.
 pub(crate) fn query(cursor: &mut Cursor<'_>) -> Result<Vec<Select>> {
     let tokens = translate::tokens(cursor)?;
     let query = *cursor;
@@ -50,20 +51,25 @@ pub(crate) fn query(cursor: &mut Cursor<'_>) -> Result<Vec<Select>> {
     Ok(query)
 }
 
-/// Parses an expression that ends before the token `end`, where `expected` must stand, and adds it to `nodes`.
+/// Parses an expression that ends before the token `end`, where `expected` must stand, and adds it to `nodes`, and the
+/// subqueries in it to `subqueries`.
 pub(crate) fn expression(
     cursor: &mut Cursor<'_>,
     end: usize,
     expected: &str,
     nodes: &mut Nodes,
+    subqueries: &mut Vec<Select>,
 ) -> Result<NodeId> {
     lex::check_chain(cursor.source, cursor.tokens_until(end))?;
     let own = cursor.until(end);
     let tokens = translate::tokens(&own)?;
     let mark = nodes.mark();
+    let known = subqueries.len();
     let mut parse = |tokens: Vec<TokenWithSpan>, recursion_max: usize| {
         nodes.reset(mark);
-        expression_with_limit(*cursor, end, expected, nodes, tokens, recursion_max)
+        subqueries.truncate(known);
+        let target = (&mut *nodes, &mut *subqueries);
+        expression_with_limit(*cursor, end, expected, target, tokens, recursion_max)
     };
     let direct = tokens.len() <= DIRECT_TOKENS_MAX;
     let root = if direct {
@@ -85,7 +91,7 @@ fn expression_with_limit(
     cursor: Cursor<'_>,
     end: usize,
     expected: &str,
-    nodes: &mut Nodes,
+    (nodes, subqueries): (&mut Nodes, &mut Vec<Select>),
     tokens: Vec<TokenWithSpan>,
     recursion_max: usize,
 ) -> Result<NodeId> {
@@ -98,7 +104,7 @@ fn expression_with_limit(
             .map_err(|error| parser_error(cursor, end, &parser, error).1)?;
         let next = index_of_next(end, &parser);
         let mut lowered = cursor;
-        let root = lower::expression(&mut lowered, nodes, &tree)?;
+        let root = lower::expression(&mut lowered, nodes, subqueries, &tree)?;
         if lowered.index() != end || next != end {
             let at = lowered.index().min(next);
             return Err(mistake::explain(&cursor.at(at), expected));
@@ -207,7 +213,7 @@ fn parser_error(
 }
 
 /// The error, or the one within a subquery that is the reason for it. sqlparser takes back what it could not read in the
-/// parentheses behind FROM, tries other readings, and tells only why those fail.
+/// parentheses behind FROM and IN, tries other readings, and tells only why those fail.
 fn subquery_error(
     cursor: Cursor<'_>,
     mut tokens: Vec<TokenWithSpan>,
@@ -216,20 +222,24 @@ fn subquery_error(
 ) -> Error {
     let is_from = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::FROM);
     let opens = |tokens: &[TokenWithSpan]| {
-        tokens
-            .windows(2)
-            .position(|pair| is_from(&pair[0]) && pair[1].token == Token::LParen)
+        let pair = tokens.windows(2).position(|pair| {
+            let is_open = pair[1].token == Token::LParen;
+            is_open && is_from(&pair[0])
+                || pair[0].token == Token::LParen && begins_query(&pair[1].token)
+        })?;
+        let in_from = is_from(&tokens[pair]);
+        Some((pair + 1 + usize::from(in_from), in_from))
     };
     let end_of_query = cursor.index() + cursor.remaining();
-    while let Some(from) = opens(&tokens) {
-        tokens.drain(..from + 2);
+    while let Some((first, in_from)) = opens(&tokens) {
+        tokens.drain(..first);
         let first = tokens.first();
         let first = first.and_then(|token| translate::index_of(token.span.start));
         let begin = cursor.at(first.unwrap_or(usize::MAX));
         if index < begin.index() {
             break;
         }
-        if !begin.peek_word("SELECT") {
+        if !begin.peek_word("SELECT") && !begin.peek_word("WITH") {
             let hint = Hint::new("parentheses in FROM hold a subquery");
             return begin.unexpected("`SELECT`", hint);
         }
@@ -243,18 +253,17 @@ fn subquery_error(
                 if !end.take(")") {
                     return mistake::explain(&end, "`)`");
                 }
-                if index >= end.index() {
-                    break;
+                if index < end.index() && in_from {
+                    // What is left of the reading that was taken back is the alias.
+                    return match end.alias() {
+                        Err(error) => error,
+                        Ok(_) if end.peek_symbol("(") => {
+                            let (what, hint) = mistake::ALIAS_WITH_COLUMNS;
+                            end.refuse(what, hint)
+                        }
+                        Ok(_) => error,
+                    };
                 }
-                // What is left of the reading that was taken back is the alias.
-                return match end.alias() {
-                    Err(error) => error,
-                    Ok(_) if end.peek_symbol("(") => {
-                        let (what, hint) = mistake::ALIAS_WITH_COLUMNS;
-                        end.refuse(what, hint)
-                    }
-                    Ok(_) => error,
-                };
             }
         }
         tokens = parser.into_tokens();

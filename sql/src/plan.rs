@@ -73,6 +73,26 @@ pub enum Plan {
         query: Query,
         /// `EXPLAIN ANALYZE`: the query is carried out, and what happened is shown too.
         analyze: bool,
+        /// How it is shown.
+        format: ExplainFormat,
+    },
+    /// `CREATE VIEW`.
+    CreateView {
+        /// Name as written. No corpus and no view has it in any case, unless `if_not_exists`.
+        name: String,
+        /// Of the session alone.
+        is_temporary: bool,
+        /// A view of that name is left as it is.
+        if_not_exists: bool,
+        /// The SELECT.
+        sql: String,
+    },
+    /// `DROP VIEW`.
+    DropView {
+        /// Name of the view, which exists unless `if_exists`.
+        name: String,
+        /// A view that does not exist is no error.
+        if_exists: bool,
     },
     /// `COPY (SELECT ...) TO 'path'`.
     CopyQuery {
@@ -148,6 +168,15 @@ impl InsertColumn {
             InsertColumn::Content => "content",
         }
     }
+}
+
+/// How EXPLAIN shows a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExplainFormat {
+    /// An indented line for each operator.
+    Text,
+    /// One JSON object.
+    Json,
 }
 
 /// How `COPY (SELECT ...) TO` writes rows.

@@ -9,8 +9,8 @@ use crate::value::Value;
 
 /// A SELECT with the subqueries it reads.
 ///
-/// FROM names one thing, so a query is a chain of blocks: the first reads a relation or nothing, each later one reads the
-/// block before it, and the last gives the result.
+/// Each block reads a relation, nothing, or blocks before it; the last gives the result. A block that is read more than once, as
+/// one of WITH may be, is answered as often. Blocks that expressions ask for are answered once, before the block of the expression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     /// At least one; from the innermost SELECT outwards.
@@ -64,8 +64,10 @@ pub enum Source {
         /// All values, one row after the other. They use no columns.
         values: Vec<ExpressionId>,
     },
-    /// The block before this one. Column `i` is its output `i`.
-    Block,
+    /// A block before this one, by index. Column `i` is its output `i`.
+    Block(usize),
+    /// All rows of some blocks before this one, one block after the other. Column `i` is output `i` of each.
+    Union(Vec<usize>),
 }
 
 /// A corpus or a table function.
@@ -385,6 +387,40 @@ pub enum Expression {
         /// How texts compare.
         collation: Collation,
     },
+    /// `operand IN (SELECT ...)`.
+    InSubquery {
+        /// What is looked for; affinities are applied already.
+        operand: ExpressionId,
+        /// The block whose only output gives the values, by index.
+        block: usize,
+        /// The affinity that is applied to each of them.
+        affinity: Affinity,
+        /// NOT IN.
+        negated: bool,
+        /// How texts compare.
+        collation: Collation,
+    },
+    /// What `InSubquery` becomes when its block has been answered. Binding makes none.
+    InValues {
+        /// What is looked for.
+        operand: ExpressionId,
+        /// Where.
+        values: Arc<Vec<Arc<Value>>>,
+        /// NOT IN.
+        negated: bool,
+        /// How texts compare.
+        collation: Collation,
+    },
+    /// `(SELECT ...)`: the only output of a block in its first row; NULL without rows.
+    Subquery {
+        /// The block, by index.
+        block: usize,
+    },
+    /// `EXISTS (SELECT ...)`: whether a block has rows.
+    Exists {
+        /// The block, by index.
+        block: usize,
+    },
     /// `text LIKE pattern`, GLOB or REGEXP.
     Match {
         /// Which language the pattern is in.
@@ -429,6 +465,8 @@ pub enum Affinity {
     Text,
     /// Bytes.
     Blob,
+    /// Numbers of either kind; only of CAST.
+    Numeric,
 }
 
 /// Operators of two operands that are not comparisons.
@@ -501,6 +539,8 @@ pub enum Function {
     Abs,
     /// `binding()`: 0-based number of the parameter set that the row answers.
     Binding,
+    /// `ceil(x)`: the least whole number that is not less.
+    Ceiling,
     /// `char(codepoint, ...)`.
     Char,
     /// `coalesce(x, y, ...)`.
@@ -509,6 +549,18 @@ pub enum Function {
     Concat,
     /// `concat_ws(separator, x, ...)`.
     ConcatWs,
+    /// `date(moment, modifier, ...)`.
+    Date,
+    /// `datetime(moment, modifier, ...)`.
+    DateTime,
+    /// `exp(x)`.
+    Exponential,
+    /// `floor(x)`: the greatest whole number that is not greater.
+    Floor,
+    /// `format(pattern, x, ...)`.
+    Format,
+    /// `greatest(x, y, ...)`: as `max`, but NULLs are left out.
+    Greatest,
     /// `hex(x)`.
     Hex,
     /// `ifnull(x, y)`.
@@ -517,8 +569,24 @@ pub enum Function {
     Iif,
     /// `instr(x, y)`.
     Instr,
+    /// `json_extract(text, path, ...)`.
+    JsonExtract,
+    /// `text -> path`: a part of a JSON text, as JSON.
+    JsonPart,
+    /// `text ->> path`: a part of a JSON text, as a value.
+    JsonValue,
+    /// `julianday(moment, modifier, ...)`.
+    JulianDay,
+    /// `least(x, y, ...)`: as `min`, but NULLs are left out.
+    Least,
     /// `length(x)`: characters of a text, bytes of a blob.
     Length,
+    /// `log(x)` to base 10, `log(base, x)`.
+    Logarithm,
+    /// `log10(x)`.
+    Logarithm10,
+    /// `log2(x)`.
+    Logarithm2,
     /// `lower(x)`: Unicode lowercase.
     Lower,
     /// `ltrim(x)`, `ltrim(x, characters)`.
@@ -527,12 +595,21 @@ pub enum Function {
     Max,
     /// `min(x, y, ...)` of at least two.
     Min,
+    /// `ln(x)`.
+    NaturalLogarithm,
     /// `nullif(x, y)`.
     NullIf,
     /// `octet_length(x)`: bytes.
     OctetLength,
+    /// `pow(x, y)`.
+    Power,
     /// `quote(x)`: as an SQL literal.
     Quote,
+    /// `regexp_extract(x, pattern)`, `regexp_extract(x, pattern, group)`: the first match, or what a group of it holds; an
+    /// empty text without one.
+    RegexpExtract,
+    /// `regexp_replace(x, pattern, replacement)`, `regexp_replace(x, pattern, replacement, options)`.
+    RegexpReplace,
     /// `replace(x, from, to)`.
     Replace,
     /// `round(x)`, `round(x, digits)`.
@@ -541,14 +618,24 @@ pub enum Function {
     RightTrim,
     /// `sign(x)`.
     Sign,
+    /// `split_part(x, separator, number)`.
+    SplitPart,
+    /// `sqrt(x)`.
+    SquareRoot,
+    /// `strftime(format, moment, modifier, ...)`.
+    Strftime,
     /// `substr(x, start)`, `substr(x, start, length)`: characters of a text, bytes of a blob.
     Substr,
+    /// `time(moment, modifier, ...)`.
+    Time,
     /// `trim(x)`, `trim(x, characters)`.
     Trim,
     /// `typeof(x)`.
     TypeOf,
     /// `unicode(x)`.
     Unicode,
+    /// `unixepoch(moment, modifier, ...)`: seconds since 1970.
+    UnixEpoch,
     /// `upper(x)`: Unicode uppercase.
     Upper,
     /// `zipfdb_version()`.
@@ -574,7 +661,7 @@ pub struct GroupKey {
 }
 
 /// An aggregate function and what it is applied to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Aggregate {
     /// Which.
     pub function: AggregateFunction,
@@ -586,6 +673,10 @@ pub struct Aggregate {
     pub collation: Collation,
     /// FILTER (WHERE ...).
     pub filter: Option<ExpressionId>,
+    /// The second argument, which depends on no row: the separator of `GroupConcat`, the fraction of `PercentileCont`.
+    pub parameter: Option<ExpressionId>,
+    /// The order of the arguments of `GroupConcat`, evaluated on rows of the source; then by the arguments themselves.
+    pub order_by: Vec<SortKey>,
 }
 
 /// Aggregate functions. All but COUNT and TOTAL are NULL when no argument is not NULL.
@@ -603,6 +694,20 @@ pub enum AggregateFunction {
     Min,
     /// The greatest.
     Max,
+    /// All as text, joined by the separator.
+    GroupConcat,
+    /// The number in the middle as REAL.
+    Median,
+    /// The number at a fraction of the way through all, between two of them if need be, as REAL.
+    PercentileCont,
+    /// The standard deviation of all.
+    StddevPop,
+    /// The standard deviation of a sample; NULL of one number.
+    StddevSamp,
+    /// The variance of all.
+    VarPop,
+    /// The variance of a sample; NULL of one number.
+    VarSamp,
 }
 
 /// A column of the result.
@@ -615,7 +720,7 @@ pub struct Output {
 }
 
 /// A key of ORDER BY.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SortKey {
     /// Evaluated where outputs are. With DISTINCT it is the expression of an output.
     pub expression: ExpressionId,

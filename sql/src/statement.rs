@@ -10,16 +10,18 @@ use crate::error::{Error, Hint, Result, quote};
 use crate::lex::{SourceText, Token, TokenKind};
 use crate::mistake;
 use crate::parse_query::query;
+use crate::plan::ExplainFormat;
 use crate::suggest;
 use crate::syntax::{Insert, InsertSource, OptionSetting, Select, StatementKind};
 
 /// Statements of other databases.
 const FOREIGN: &str = "\
     ANALYZE ATTACH CALL DESCRIBE DETACH GRANT IMPORT EXPORT LOAD MERGE OPTIMIZE PRAGMA PREPARE EXECUTE REINDEX RELEASE \
-    RENAME REVOKE SAVEPOINT SHOW START TABLE TRUNCATE UPDATE USE VACUUM VALUES WITH";
+    RENAME REVOKE SAVEPOINT SHOW START TABLE TRUNCATE UPDATE USE VACUUM VALUES";
 
 const KNOWN: &[&str] = &[
     "SELECT",
+    "WITH",
     "INSERT",
     "REPLACE",
     "DELETE",
@@ -39,8 +41,7 @@ const KNOWN: &[&str] = &[
 
 /// Things that other databases create and drop.
 const FOREIGN_OBJECTS: &str = "\
-    DATABASE FUNCTION INDEX MATERIALIZED OR SCHEMA SEQUENCE TABLE TEMP TEMPORARY TRIGGER TYPE \
-    UNIQUE VIEW VIRTUAL";
+    DATABASE FUNCTION INDEX MATERIALIZED OR SCHEMA SEQUENCE TABLE TEMP TEMPORARY TRIGGER TYPE UNIQUE VIRTUAL";
 
 /// Parses a statement.
 pub(crate) fn parse(source: &SourceText, tokens: &[Token]) -> Result<StatementKind> {
@@ -67,10 +68,11 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn statement(&mut self) -> Result<StatementKind> {
+        if self.begins_query() {
+            return self.query().map(StatementKind::Select);
+        }
         let cursor = &mut self.cursor;
-        if cursor.peek_word("SELECT") {
-            self.query().map(StatementKind::Select)
-        } else if cursor.take_word("CREATE") {
+        if cursor.take_word("CREATE") {
             self.create()
         } else if cursor.take_word("ALTER") {
             self.alter()
@@ -109,6 +111,10 @@ impl Parser<'_> {
         } else {
             Err(self.unknown_statement())
         }
+    }
+
+    fn begins_query(&self) -> bool {
+        self.cursor.peek_word("SELECT") || self.cursor.peek_word("WITH")
     }
 
     fn query(&mut self) -> Result<Vec<Select>> {
@@ -194,6 +200,15 @@ impl Parser<'_> {
     }
 
     fn create(&mut self) -> Result<StatementKind> {
+        let is_temporary = ["TEMP", "TEMPORARY"]
+            .iter()
+            .any(|word| self.cursor.peek_word(word) && self.cursor.is_word_at(1, "VIEW"));
+        if is_temporary {
+            self.cursor.advance();
+        }
+        if self.cursor.take_word("VIEW") {
+            return self.create_view(is_temporary);
+        }
         self.corpus_word("CREATE")?;
         let if_not_exists = self.cursor.take_word("IF");
         if if_not_exists {
@@ -217,6 +232,37 @@ impl Parser<'_> {
         })
     }
 
+    /// `[IF NOT EXISTS] name AS SELECT ...`.
+    fn create_view(&mut self, is_temporary: bool) -> Result<StatementKind> {
+        let if_not_exists = self.cursor.take_word("IF");
+        if if_not_exists {
+            self.cursor.expect_word("NOT")?;
+            self.cursor.expect_word("EXISTS")?;
+        }
+        let name = self.cursor.name("a name for the view")?;
+        if self.cursor.peek_symbol("(") {
+            let hint = "name columns in the list of its SELECT";
+            return Err(self.cursor.refuse("a view with columns", hint));
+        }
+        self.cursor.expect_word("AS")?;
+        if !self.begins_query() {
+            return Err(self.cursor.unexpected("`SELECT`", Hint::NONE));
+        }
+        let begin = self.cursor.byte();
+        let query = self.query()?;
+        let text = begin..self.cursor.end_of_previous();
+        if self.cursor.peek().is_some() {
+            return Err(mistake::explain(&self.cursor, "the end of the statement"));
+        }
+        Ok(StatementKind::CreateView {
+            name,
+            is_temporary,
+            if_not_exists,
+            query,
+            text,
+        })
+    }
+
     fn alter(&mut self) -> Result<StatementKind> {
         self.corpus_word("ALTER")?;
         let corpus = self.cursor.name("the name of a corpus")?;
@@ -235,6 +281,14 @@ impl Parser<'_> {
     }
 
     fn drop(&mut self) -> Result<StatementKind> {
+        if self.cursor.take_word("VIEW") {
+            let if_exists = self.cursor.take_word("IF");
+            if if_exists {
+                self.cursor.expect_word("EXISTS")?;
+            }
+            let name = self.cursor.name("the name of a view")?;
+            return Ok(StatementKind::DropView { name, if_exists });
+        }
         self.corpus_word("DROP")?;
         let if_exists = self.cursor.take_word("IF");
         if if_exists {
@@ -274,7 +328,7 @@ impl Parser<'_> {
     }
 
     fn copy_query(&mut self) -> Result<StatementKind> {
-        if !self.cursor.peek_word("SELECT") {
+        if !self.begins_query() {
             return Err(self.cursor.unexpected("`SELECT`", Hint::NONE));
         }
         let query = self.query()?;
@@ -317,8 +371,13 @@ impl Parser<'_> {
                 hint,
             ));
         }
-        let analyze = self.cursor.take_word("ANALYZE");
-        if !self.cursor.peek_word("SELECT") {
+        let (mut analyze, mut format) = (false, ExplainFormat::Text);
+        if self.cursor.take("(") {
+            (analyze, format) = self.explain_options()?;
+        } else if self.cursor.take_word("ANALYZE") {
+            analyze = true;
+        }
+        if !self.begins_query() {
             if self.cursor.peek().is_none() || self.cursor.peek_symbol("(") {
                 return Err(self.cursor.unexpected("`SELECT`", Hint::NONE));
             }
@@ -332,7 +391,36 @@ impl Parser<'_> {
         if self.cursor.peek().is_some() {
             return Err(mistake::explain(&self.cursor, "the end of the statement"));
         }
-        Ok(StatementKind::Explain { query, analyze })
+        Ok(StatementKind::Explain {
+            query,
+            analyze,
+            format,
+        })
+    }
+
+    /// `ANALYZE, FORMAT json)`, in any order, as far as it is there.
+    fn explain_options(&mut self) -> Result<(bool, ExplainFormat)> {
+        let (mut analyze, mut format) = (false, ExplainFormat::Text);
+        loop {
+            if self.cursor.take_word("ANALYZE") {
+                analyze = true;
+            } else if self.cursor.take_word("FORMAT") {
+                format = if self.cursor.take_word("JSON") {
+                    ExplainFormat::Json
+                } else if self.cursor.take_word("TEXT") {
+                    ExplainFormat::Text
+                } else {
+                    return Err(self.cursor.unexpected("`JSON` or `TEXT`", Hint::NONE));
+                };
+            } else {
+                let hint = Hint::new("write `EXPLAIN (FORMAT json) SELECT ...`");
+                return Err(self.cursor.unexpected("`ANALYZE` or `FORMAT`", hint));
+            }
+            if self.cursor.take(")") {
+                return Ok((analyze, format));
+            }
+            self.cursor.expect(",")?;
+        }
     }
 
     fn unknown_statement(&self) -> Error {
@@ -373,7 +461,6 @@ impl Parser<'_> {
                 "DESCRIBE" | "TABLE" => Hint::new("`SELECT * FROM corpora()` lists the corpora"),
                 "ANALYZE" => Hint::new("`CHECK corpus` reads and checks a corpus"),
                 "EXPORT" => Hint::new("`COPY corpus TO 'directory'` writes a corpus' files"),
-                "WITH" => Hint::new("a subquery can stand in FROM: `FROM (SELECT ...)`"),
                 "VALUES" => Hint::new("`SELECT 1, 2` gives one row of values"),
                 _ => Hint::NONE,
             };

@@ -8,7 +8,8 @@ use std::ops::Range;
 use crate::error::Position;
 use crate::functions::Named;
 use crate::lex::SourceText;
-use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Matcher};
+use crate::plan::ExplainFormat;
+use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Function, Matcher};
 use crate::value::Value;
 
 /// One parsed statement. Bind it to get a plan; it can be bound many times, with different parameters.
@@ -60,7 +61,9 @@ impl Statement {
             | StatementKind::Begin
             | StatementKind::Commit
             | StatementKind::Rollback
+            | StatementKind::DropView { .. }
             | StatementKind::Recompress { .. } => false,
+            StatementKind::CreateView { is_temporary, .. } => is_temporary,
         }
     }
 }
@@ -107,12 +110,25 @@ pub(crate) enum StatementKind {
     Explain {
         query: Vec<Select>,
         analyze: bool,
+        format: ExplainFormat,
+    },
+    CreateView {
+        name: Name,
+        is_temporary: bool,
+        if_not_exists: bool,
+        query: Vec<Select>,
+        /// The bytes of the query.
+        text: Range<usize>,
+    },
+    DropView {
+        name: Name,
+        if_exists: bool,
     },
     Insert(Insert),
     Delete {
         corpus: Name,
-        /// `SELECT file` with the condition; what it reads is not in it.
-        files: Box<Select>,
+        /// The last is `SELECT file` with the condition; what it reads is not in it. Those before are its subqueries.
+        files: Vec<Select>,
     },
     Begin,
     Commit,
@@ -120,7 +136,7 @@ pub(crate) enum StatementKind {
     Recompress {
         corpus: Name,
     },
-    /// From the innermost SELECT outwards; each reads the one before it, if its FROM says so.
+    /// From the innermost SELECT outwards; each after those that it reads.
     Select(Vec<Select>),
 }
 
@@ -174,11 +190,15 @@ pub(crate) struct OptionSetting {
     pub(crate) value: Operand,
 }
 
-/// One SELECT without the subquery in its FROM.
+/// One SELECT without the subqueries that it reads, or a UNION.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Select {
     /// Byte of SELECT.
     pub(crate) at: usize,
+    /// The SELECT that it stands in.
+    pub(crate) outer: Option<OuterSelect>,
+    /// Names of its columns, if WITH gives them.
+    pub(crate) columns: Vec<Name>,
     pub(crate) distinct: bool,
     pub(crate) items: Vec<Item>,
     pub(crate) from: Option<From>,
@@ -186,9 +206,17 @@ pub(crate) struct Select {
     pub(crate) group_by: Vec<NodeId>,
     pub(crate) having: Option<NodeId>,
     pub(crate) order_by: Vec<OrderTerm>,
-    pub(crate) limit: Option<Operand>,
-    pub(crate) offset: Option<Operand>,
+    pub(crate) limit: Option<NodeId>,
+    pub(crate) offset: Option<NodeId>,
     pub(crate) nodes: Nodes,
+}
+
+/// The SELECT around another, by index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OuterSelect {
+    pub(crate) select: usize,
+    /// The inner one stands in its FROM, not in an expression.
+    pub(crate) in_from: bool,
 }
 
 /// One item of the SELECT list.
@@ -217,8 +245,10 @@ pub(crate) enum FromKind {
         name: Name,
         arguments: Vec<Argument>,
     },
-    /// The SELECT before this one.
-    Subquery,
+    /// An earlier SELECT, by index.
+    Subquery(usize),
+    /// All rows of some earlier ones.
+    Union(Vec<usize>),
 }
 
 /// An argument of a table function: `value` or `name => value`.
@@ -231,6 +261,14 @@ pub(crate) struct Argument {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OrderTerm {
     pub(crate) root: NodeId,
+    pub(crate) descending: bool,
+    /// NULLS FIRST or LAST.
+    pub(crate) nulls_first: Option<bool>,
+}
+
+/// A term of ORDER BY within a call, without what it orders by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallOrder {
     pub(crate) descending: bool,
     /// NULLS FIRST or LAST.
     pub(crate) nulls_first: Option<bool>,
@@ -352,6 +390,15 @@ pub(crate) enum NodeKind {
     In {
         negated: bool,
     },
+    /// The value; the SELECT by index.
+    InSubquery {
+        select: usize,
+        negated: bool,
+    },
+    /// A SELECT by index.
+    Subquery(usize),
+    /// A SELECT by index.
+    Exists(usize),
     /// The value, the lower bound, the upper bound.
     Between {
         negated: bool,
@@ -368,7 +415,9 @@ pub(crate) enum NodeKind {
     },
     Cast(Affinity),
     Collate(Collation),
-    /// The arguments, then FILTER (WHERE ...) if there is one.
+    /// `->` and `->>`: the text, the path.
+    JsonPart(Function),
+    /// The arguments, what ORDER BY orders them by, then FILTER (WHERE ...) if there is one.
     Call {
         /// As it was written.
         name: String,
@@ -377,6 +426,8 @@ pub(crate) enum NodeKind {
         /// `count(*)`: there are no arguments.
         star: bool,
         distinct: bool,
+        /// ORDER BY within the call.
+        order: Vec<CallOrder>,
         /// Byte of FILTER, if there is one.
         filter: Option<usize>,
     },

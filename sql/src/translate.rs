@@ -8,10 +8,11 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Word};
 
 use crate::cursor::{Cursor, is_one_of, is_reserved};
-use crate::dialect::{self, BOUND_LINE, CUSTOM_COLLATE, CUSTOM_IS};
+use crate::dialect::{self, BOUND_LINE, CUSTOM_CAST, CUSTOM_COLLATE, CUSTOM_IS};
 use crate::error::{Error, Hint, Result};
 use crate::lex::TokenKind;
 use crate::limits::NESTING_MAX;
+use crate::types;
 
 /// The index of the token at a location, or none for the end.
 pub(crate) fn index_of(location: Location) -> Option<usize> {
@@ -35,11 +36,21 @@ pub(crate) fn tokens(cursor: &Cursor<'_>) -> Result<Vec<TokenWithSpan>> {
     Ok(translation.tokens)
 }
 
+/// What a parenthesis is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parenthesis {
+    /// `substring(`.
+    Substring,
+    /// `CAST(`.
+    Cast,
+    Other,
+}
+
 struct Translation<'a> {
     cursor: Cursor<'a>,
     tokens: Vec<TokenWithSpan>,
-    /// For each open parenthesis, whether it is that of `substring(`.
-    parentheses: Vec<bool>,
+    /// What each open parenthesis is of.
+    parentheses: Vec<Parenthesis>,
     /// Open CASEs.
     cases: usize,
     /// For each BETWEEN whose AND has not come, how deep it stands.
@@ -56,7 +67,16 @@ impl Translation<'_> {
             return Ok(());
         };
         let text = self.cursor.text_of(token);
+        let type_tokens = self.type_tokens();
         let (translated, taken) = match &token.kind {
+            _ if type_tokens > 0 => {
+                let name = Word {
+                    value: text.to_owned(),
+                    quote_style: Some('"'),
+                    keyword: Keyword::NoKeyword,
+                };
+                (Token::Word(name), type_tokens)
+            }
             TokenKind::Word => self.word(text),
             TokenKind::QuotedName(name) => {
                 let name = Word {
@@ -86,6 +106,19 @@ impl Translation<'_> {
         Ok(())
     }
 
+    /// How many tokens from here on are a type, which stands behind `::` or the AS of CAST.
+    fn type_tokens(&self) -> usize {
+        let follows = match self.tokens.last().map(|before| &before.token) {
+            Some(Token::CustomBinaryOperator(operator)) => operator == CUSTOM_CAST,
+            Some(Token::Word(word)) => {
+                word.keyword == Keyword::AS && self.parentheses.last() == Some(&Parenthesis::Cast)
+            }
+            _ => false,
+        };
+        let named = follows.then(|| types::at(&self.cursor)).flatten();
+        named.map_or(0, |named| named.tokens)
+    }
+
     /// Whether a token stands in the lower bound of a BETWEEN, and counts those.
     fn is_bound(&mut self, token: &Token) -> bool {
         let depth = self.parentheses.len() + self.cases;
@@ -107,8 +140,11 @@ impl Translation<'_> {
         match token {
             Token::LParen => {
                 let function = self.cursor.previous_word();
-                let substring = function.is_some_and(|word| is_one_of("SUBSTR SUBSTRING", word));
-                self.parentheses.push(substring);
+                self.parentheses.push(match function {
+                    Some(word) if is_one_of("SUBSTR SUBSTRING", word) => Parenthesis::Substring,
+                    Some(word) if is_one_of("CAST", word) => Parenthesis::Cast,
+                    _ => Parenthesis::Other,
+                });
             }
             Token::RParen => {
                 self.parentheses.pop();
@@ -158,7 +194,7 @@ impl Translation<'_> {
         if is("ISNULL") {
             return keyword("NOTNULL");
         }
-        if self.parentheses.last() == Some(&true) && (is("FROM") || is("FOR")) {
+        if self.parentheses.last() == Some(&Parenthesis::Substring) && (is("FROM") || is("FOR")) {
             return (Token::Comma, 1);
         }
         let before = self.tokens.last().map(|before| &before.token);
@@ -218,7 +254,9 @@ fn symbol_token(symbol: &str) -> Token {
         "|" => Token::Pipe,
         "&" => Token::Ampersand,
         "~" => Token::Tilde,
-        "::" => Token::DoubleColon,
+        "->" => Token::Arrow,
+        "->>" => Token::LongArrow,
+        "::" => Token::CustomBinaryOperator(CUSTOM_CAST.to_owned()),
         _ => Token::ExclamationMark,
     }
 }

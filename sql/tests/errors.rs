@@ -111,8 +111,8 @@ fn unknown_names() {
         SELECT nothing
         SELECT lenght(word) FROM reviews
         SELECT levenshtein(word, 'a') FROM reviews
-        SELECT ucase(word), floor(1.5) FROM reviews
-        SELECT floor(1.5)
+        SELECT ucase(word), random() FROM reviews
+        SELECT mean(length) FROM reviews
         SELECT position('a', word) FROM reviews
         SELECT word FROM reviews ORDER BY nn
         SELECT COUNT(*) AS total FROM reviews GROUP BY word HAVING totl > 1
@@ -207,14 +207,42 @@ fn syntax() {
         SELECT substring(word FROM 2 FROM 3) FROM reviews
         SELECT word FROM WHERE word = 'a'
         SELECT word FROM reviews LIMIT ALL
-        SELECT word FROM reviews LIMIT 1 + 1
+        SELECT word FROM reviews LIMIT 1 +
+        SELECT word FROM reviews LIMIT 1,
         SELECT -(1 FROM reviews
         SELECT * + 1 FROM reviews
         SELECT word COLLATE FROM reviews
         SELECT word COLLATE RTRIM FROM reviews
-        SELECT CAST(word AS NUMERIC) FROM reviews
+        SELECT CAST(word AS NUMBERS) FROM reviews
+        SELECT word:: FROM reviews
+        SELECT word::'a' FROM reviews
+        SELECT CAST(word AS DECIMAL(a)) FROM reviews
         SELECT CAST(word TEXT) FROM reviews
-        SELECT CAST(word AS VARCHAR(10)) FROM reviews
+        SELECT CAST(word AS VARCHAR(10) FROM reviews
+        SELECT word IN (SELECT word FROM reviews WHERE) FROM reviews
+        SELECT word IN (SELECT word FORM reviews) FROM reviews
+        SELECT (SELECT word FROM reviews GROUP word) FROM reviews
+        SELECT EXISTS (SELECT) FROM reviews
+        SELECT 1 UNION
+        SELECT 1 UNION SELECT
+        SELECT 1 UNION ALL DISTINCT SELECT 1
+        WITH
+        WITH a SELECT 1
+        WITH a AS SELECT 1
+        WITH a AS (SELECT 1)
+        WITH a AS (SELECT 1), SELECT 2
+        WITH a AS (SELECT 1), a AS (SELECT 2) SELECT 1
+        WITH a(x) AS (SELECT 1, 2) SELECT * FROM a
+        CREATE VIEW v
+        CREATE VIEW v AS
+        CREATE VIEW v AS VALUES (1)
+        CREATE VIEW v AS SELECT 1 extra, 2 extra extra
+        CREATE TEMP v AS SELECT 1
+        DROP VIEW
+        EXPLAIN (FORMAT xml) SELECT 1
+        EXPLAIN (JSON) SELECT 1
+        EXPLAIN (FORMAT json SELECT 1
+        SELECT group_concat(word ORDER) FROM reviews
         SELECT CASE word END FROM reviews
         SELECT CASE WHEN word THEN 1 FROM reviews
         SELECT CASE WHEN word END FROM reviews
@@ -279,7 +307,8 @@ fn what_is_not_supported() {
         SHOW device
         DESCRIBE reviews
         VALUES (1)
-        WITH a AS (SELECT 1) SELECT * FROM a
+        WITH RECURSIVE a AS (SELECT 1) SELECT * FROM a
+        WITH a AS MATERIALIZED (SELECT 1) SELECT * FROM a
         CREATE TABLE t (a INT)
         DROP TABLE reviews
         ALTER TABLE reviews RENAME TO r
@@ -300,7 +329,7 @@ fn what_is_not_supported() {
         SELECT DISTINCT ON (word) word FROM reviews
         TABLE reviews
         FROM reviews
-        SELECT COUNT(*) FROM reviews UNION ALL SELECT COUNT(*) FROM books
+        SELECT COUNT(*) FROM reviews UNION BY NAME SELECT COUNT(*) FROM books
         SELECT 1 EXCEPT SELECT 2
         SELECT word FROM (SELECT word FROM reviews INTERSECT SELECT word FROM books)
         SELECT COUNT(*) FROM reviews JOIN books ON reviews.word = books.word
@@ -311,13 +340,14 @@ fn what_is_not_supported() {
         SELECT word FROM reviews GROUP BY ALL
         SELECT COUNT(*) OVER () FROM reviews
         SELECT SUM(length) FILTER (WHERE word = 'a') OVER w FROM reviews
-        SELECT group_concat(word) FROM reviews
-        SELECT string_agg(word, ',' ORDER BY word) FROM reviews
-        SELECT max(word ORDER BY offset) FROM reviews
-        SELECT printf('%d', 1)
+        SELECT array_agg(word) FROM reviews
+        SELECT median(word) WITHIN GROUP (ORDER BY word) FROM reviews
+        SELECT max(word LIMIT 1) FROM reviews
+        SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY length DESC) FROM reviews
         SELECT random()
         SELECT lower(k => word) FROM reviews
-        SELECT word::TEXT FROM reviews
+        SELECT word::DATE FROM reviews
+        SELECT CAST(word AS BOOLEAN) FROM reviews
         SELECT offset & 1, offset | 1 FROM reviews
         SELECT offset | 1, offset & 1 FROM reviews
         SELECT offset << 1 FROM reviews
@@ -331,14 +361,15 @@ fn what_is_not_supported() {
         SELECT INTERVAL '1' DAY
         SELECT (1, 2)
         SELECT (1, 2) = (1, 2)
-        SELECT (SELECT 1)
+        CREATE VIEW v (a) AS SELECT 1
         SELECT lower(SELECT 1)
-        SELECT word FROM reviews WHERE EXISTS (SELECT 1)
-        SELECT word FROM reviews WHERE NOT EXISTS (SELECT 1)
-        SELECT word FROM reviews WHERE word = (SELECT 'a')
-        SELECT word FROM reviews WHERE word IN (SELECT 'a')
+        SELECT word FROM reviews AS r WHERE EXISTS (SELECT 1 FROM books WHERE books.word = r.word)
+        SELECT word FROM reviews WHERE word = (SELECT content FROM (SELECT position) AS t)
+        SELECT (SELECT n FROM (SELECT offset AS n)) FROM reviews
+        INSERT INTO reviews (file, content) VALUES ('a', (SELECT 'b'))
         SELECT word FROM reviews WHERE word = ANY ('a')
-        SELECT file FROM files('reviews') LIMIT 1, 2
+        SELECT file FROM files('reviews') LIMIT length('a')
+        SELECT file FROM files('reviews') LIMIT (SELECT 1)
         SELECT file FROM files('reviews') FETCH FIRST 1 ROW ONLY
         SELECT file FROM files('reviews') FOR UPDATE
         "#,
@@ -445,6 +476,18 @@ fn conflicts() {
         "conflicts",
         &errors(
             r#"
+        SELECT max(word ORDER BY offset) FROM reviews
+        SELECT lower(word ORDER BY word) FROM reviews
+        SELECT group_concat(word, file) FROM reviews
+        SELECT group_concat(DISTINCT word ORDER BY offset) FROM reviews
+        SELECT 1 UNION SELECT 1, 2
+        SELECT (SELECT 1, 2)
+        SELECT 1 IN (SELECT * FROM reviews)
+        SELECT word FROM reviews UNION SELECT word FROM books ORDER BY lower(word)
+        CREATE VIEW reviews AS SELECT 1
+        CREATE VIEW v AS SELECT ?
+        SELECT word FROM reviews LIMIT 9223372036854775807 + 1
+        SELECT word FROM reviews LIMIT 1 % 0
         CREATE CORPUS Reviews
         ALTER CORPUS reviews SET (tokenizer = 'alnum')
         SELECT word, COUNT(*) FROM reviews
@@ -550,7 +593,8 @@ fn changes_of_files() {
         INSERT INTO reviews (file, content) SELECT file FROM files('reviews')
         INSERT INTO reviews (file, content) SELECT *, 1 FROM files('reviews')
         INSERT INTO reviews (file, content) SELECT fil, content FROM files('reviews')
-        INSERT INTO reviews (file, content) SELECT 'a', 'b' UNION SELECT 'c', 'd'
+        INSERT INTO reviews (file, content) SELECT 'a', 'b' UNION SELECT 'c'
+        DELETE FROM reviews WHERE file IN (SELECT wrod FROM reviews)
         INSERT INTO reviews (file, content) SELECT 'a', 'b' ON CONFLICT DO NOTHING
         REPLACE INTO reviews (file, offset, content) VALUES ('a', 1, 'b')
         REPLACE INTO reviews (file) VALUES ('a')
@@ -564,7 +608,6 @@ fn changes_of_files() {
         DELETE FROM reviews WHERE bytes > 10 AND file = 'a'
         DELETE FROM reviews WHERE books.file = 'a'
         DELETE FROM reviews WHERE COUNT(file) > 1
-        DELETE FROM reviews WHERE file IN (SELECT file FROM reviews)
         DELETE FROM reviews WHERE file = 'a' ORDER BY file LIMIT 1
         DELETE FROM reviews LIMIT 1
         DELETE FROM reviews file = 'a'

@@ -39,7 +39,7 @@ fn plans(script: &str, parameters: &[Value]) -> String {
         .unwrap_or_else(|error| panic!("{}\n{error}", statement.text()));
         let plan = match plan {
             Plan::Query(query) => plan_text::shown(&query),
-            Plan::Explain { query, analyze } => {
+            Plan::Explain { query, analyze, .. } => {
                 format!(
                     "Explain {{ analyze: {analyze} }} {}",
                     plan_text::shown(&query)
@@ -327,6 +327,39 @@ fn affinities_and_collations() {
         SELECT word FROM reviews ORDER BY word COLLATE NOCASE DESC NULLS LAST, offset NULLS LAST, file DESC NULLS FIRST;
         SELECT DISTINCT word COLLATE NOCASE AS w, file FROM reviews ORDER BY w DESC;
         ",
+            &[],
+        ),
+    );
+}
+
+#[test]
+fn subqueries_in_expressions_with_and_union() {
+    snapshot(
+        "subqueries_in_expressions_with_and_union",
+        &plans(
+            r#"
+        SELECT word FROM reviews WHERE word IN (SELECT word FROM books) AND offset NOT IN (SELECT '1');
+        SELECT word FROM reviews WHERE word COLLATE NOCASE IN (SELECT COUNT(*) FROM books GROUP BY word);
+        SELECT EXISTS (SELECT 1), NOT EXISTS (SELECT * FROM books), (SELECT MAX(word) FROM books) = word FROM reviews;
+        SELECT (SELECT offset FROM books LIMIT 1) = '1', (SELECT (SELECT 1));
+        SELECT file, COUNT(*) FROM reviews GROUP BY file HAVING COUNT(*) > (SELECT AVG(n) FROM (SELECT 1 AS n));
+        WITH a AS (SELECT word AS w FROM reviews), b(x) AS (SELECT w FROM a WHERE w > 'm') SELECT x, b.x FROM b;
+        WITH a AS (SELECT 1 AS n) SELECT * FROM a UNION ALL SELECT n + 1 FROM a;
+        WITH reviews AS (SELECT 1 AS n) SELECT n FROM reviews AS r WHERE r.n IN (SELECT n FROM reviews);
+        SELECT 1 AS n UNION SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 ORDER BY n DESC LIMIT 2;
+        SELECT 1 UNION ALL SELECT 2 UNION SELECT 3;
+        SELECT word FROM reviews UNION (SELECT word FROM books ORDER BY offset LIMIT 3) UNION SELECT file FROM files('books');
+        SELECT word COLLATE NOCASE AS w FROM reviews UNION SELECT word FROM books ORDER BY w;
+        DELETE FROM reviews WHERE file IN (SELECT file FROM files('reviews') WHERE bytes = 0);
+        INSERT INTO reviews (file, content) WITH a AS (SELECT 'f' AS f) SELECT f, 'text' FROM a UNION ALL SELECT 'g', 'text';
+        EXPLAIN (ANALYZE, FORMAT json) WITH a AS (SELECT 1) SELECT * FROM a;
+        CREATE TEMP VIEW IF NOT EXISTS v AS WITH a AS (SELECT 1 AS x) SELECT x FROM a;
+        DROP VIEW IF EXISTS v;
+        SELECT group_concat(word), string_agg(word, '-' ORDER BY offset DESC, word COLLATE NOCASE), median(length) FROM reviews;
+        SELECT percentile_cont(length, 0.9), percentile_cont(0.1 + 0.2) WITHIN GROUP (ORDER BY offset) FILTER (WHERE word > 'a') FROM reviews;
+        SELECT word FROM reviews LIMIT 2, 1 + 2 * 3;
+        SELECT word::VARCHAR(10), -offset::REAL, CAST(length AS DOUBLE PRECISION), word ->> 'a' || 'b', word -> 0 FROM reviews;
+        "#,
             &[],
         ),
     );

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zipfdb_sql::Schema;
-use zipfdb_storage::{CorpusSettings, Section};
+use zipfdb_sql::{Schema, ViewDefinition};
+use zipfdb_storage::{CorpusSettings, Section, ViewRecord};
 
 use crate::api::corpus::Corpus;
 use crate::api::shared::Shared;
@@ -22,6 +22,8 @@ pub(crate) struct Session {
     shared: Arc<Shared>,
     /// Between BEGIN and COMMIT.
     transaction: Mutex<Option<Transaction>>,
+    /// Views of this session alone.
+    temporary_views: Mutex<Vec<ViewRecord>>,
 }
 
 impl Session {
@@ -29,6 +31,7 @@ impl Session {
         Session {
             shared,
             transaction: Mutex::default(),
+            temporary_views: Mutex::default(),
         }
     }
 
@@ -75,6 +78,88 @@ impl Session {
         let record = writing.store.corpus(name)?;
         writing.store.drop_corpus(name)?;
         self.shared.dropped(&writing, &record);
+        Ok(())
+    }
+
+    /// Makes a view.
+    ///
+    /// # Errors
+    /// If a view or a corpus has this name by now, the database is open for reading only, and that of `interrupt`.
+    pub(crate) fn create_view(
+        &self,
+        name: &str,
+        sql: &str,
+        is_temporary: bool,
+        if_not_exists: bool,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let is_same = |view: &ViewRecord| view.name.eq_ignore_ascii_case(name);
+        let view = ViewRecord {
+            name: name.to_owned(),
+            sql: sql.to_owned(),
+        };
+        let exists = || Error::Invalid {
+            subject: format!("view {name:?}"),
+            reason: "there is one of this name already; hint: `DROP VIEW` removes it".into(),
+        };
+        if self.temporary_views.lock().iter().any(is_same) {
+            return if if_not_exists { Ok(()) } else { Err(exists()) };
+        }
+        if is_temporary {
+            self.temporary_views.lock().push(view);
+            return Ok(());
+        }
+        let writing = self.shared.writing(interrupt)?;
+        let _turn = self.shared.runtime.turn(interrupt)?;
+        let mut is_there = false;
+        writing.store.change_views(|views| {
+            is_there = views.iter().any(is_same);
+            if !is_there {
+                views.push(view);
+            }
+            Ok(())
+        })?;
+        if is_there && !if_not_exists {
+            return Err(exists());
+        }
+        Ok(())
+    }
+
+    /// Drops a view.
+    ///
+    /// # Errors
+    /// If there is none by now, unless `if_exists`, the database is open for reading only, and that of `interrupt`.
+    pub(crate) fn drop_view(
+        &self,
+        name: &str,
+        if_exists: bool,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let is_same = |view: &ViewRecord| view.name.eq_ignore_ascii_case(name);
+        let mut temporary = self.temporary_views.lock();
+        if let Some(index) = temporary.iter().position(is_same) {
+            temporary.remove(index);
+            return Ok(());
+        }
+        drop(temporary);
+        if if_exists && !self.shared.core().store.views()?.iter().any(is_same) {
+            return Ok(());
+        }
+        let writing = self.shared.writing(interrupt)?;
+        let _turn = self.shared.runtime.turn(interrupt)?;
+        let mut is_there = false;
+        writing.store.change_views(|views| {
+            let before = views.len();
+            views.retain(|view| !is_same(view));
+            is_there = views.len() < before;
+            Ok(())
+        })?;
+        if !is_there && !if_exists {
+            return Err(Error::Invalid {
+                subject: format!("view {name:?}"),
+                reason: "there is none of this name any more".into(),
+            });
+        }
         Ok(())
     }
 
@@ -142,6 +227,22 @@ impl Session {
 impl Schema for Session {
     fn corpora(&self) -> Vec<String> {
         Session::corpora(self)
+    }
+
+    fn views(&self) -> Vec<ViewDefinition> {
+        let stored = self.shared.core().store.views().unwrap_or_else(|error| {
+            tracing::warn!("views cannot be read: {error}");
+            Vec::new()
+        });
+        let temporary = self.temporary_views.lock().clone();
+        let define = |view: ViewRecord, is_temporary| ViewDefinition {
+            name: view.name,
+            sql: view.sql,
+            is_temporary,
+        };
+        let temporary = temporary.into_iter().map(|view| define(view, true));
+        let stored = stored.into_iter().map(|view| define(view, false));
+        temporary.chain(stored).collect()
     }
 
     fn section_columns(&self) -> Vec<String> {

@@ -117,6 +117,8 @@ pub(crate) fn is_alone(plan: &Plan) -> Option<&'static str> {
         Plan::CreateCorpus { .. } => Some("CREATE CORPUS"),
         Plan::AlterCorpus { .. } => Some("ALTER CORPUS"),
         Plan::DropCorpus { .. } => Some("DROP CORPUS"),
+        Plan::CreateView { .. } => Some("CREATE VIEW"),
+        Plan::DropView { .. } => Some("DROP VIEW"),
         Plan::CopyFrom { .. } => Some("COPY ... FROM"),
         Plan::Recompress { .. } => Some("RECOMPRESS"),
         _ => None,

@@ -130,7 +130,24 @@ fn execute_until(
             Ok(check::rows(check(&corpus, progress, interrupt)?))
         }
         Plan::Query(query) => select::select(session, query, interrupt),
-        Plan::Explain { query, analyze } => select::explain(session, &query, analyze, interrupt),
+        Plan::Explain {
+            query,
+            analyze,
+            format,
+        } => select::explain(session, &query, analyze, format, interrupt),
+        Plan::CreateView {
+            name,
+            is_temporary,
+            if_not_exists,
+            sql,
+        } => {
+            session.create_view(&name, &sql, is_temporary, if_not_exists, interrupt)?;
+            Ok(Rows::none())
+        }
+        Plan::DropView { name, if_exists } => {
+            session.drop_view(&name, if_exists, interrupt)?;
+            Ok(Rows::none())
+        }
         Plan::AlterCorpus {
             corpus,
             segment_size,

@@ -99,7 +99,9 @@ pub(crate) fn apply_affinity(
         (Affinity::Text, Value::Integer(_) | Value::Real(_)) => {
             return cast_to_text(value, memory);
         }
-        (Affinity::Integer | Affinity::Real, Value::Text(text)) => whole_number(text),
+        (Affinity::Integer | Affinity::Real | Affinity::Numeric, Value::Text(text)) => {
+            whole_number(text)
+        }
         _ => None,
     };
     number.map_or_else(|| memory.copy(value), Ok)
@@ -124,8 +126,24 @@ pub(crate) fn cast(value: &Value, affinity: Affinity, memory: &ValueMemory) -> R
         (Affinity::Integer, _) => Value::Integer(to_integer(value)),
         (Affinity::Real, _) => Value::Real(to_real(value)),
         (Affinity::Text, _) => cast_to_text(value, memory)?,
+        (Affinity::Numeric, Value::Text(text)) => cast_to_number(text.as_bytes()),
+        (Affinity::Numeric, Value::Blob(bytes)) => cast_to_number(bytes),
+        (Affinity::Numeric, _) => value.clone(),
         (Affinity::Blob, _) => Value::Blob(text_bytes(value, memory)?),
     })
+}
+
+/// The number that a text begins with; an integer if it is whole and not too large.
+fn cast_to_number(text: &[u8]) -> Value {
+    /// Reals below this that are whole become integers, as in SQLite.
+    const WHOLE: f64 = 2_251_799_813_685_248.0;
+    match number_prefix(text).0 {
+        Value::Real(real) if real.fract() == 0.0 && (-WHOLE..WHOLE).contains(&real) => {
+            // In range by the test above.
+            Value::Integer(real as i64)
+        }
+        number => number,
+    }
 }
 
 fn cast_to_text(value: &Value, memory: &ValueMemory) -> Result<Value> {

@@ -16,9 +16,10 @@ use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
 use super::function::call;
 use super::pattern::{Element, Pattern};
 use super::program::{ConstantList, Node, Program};
+use super::regexp_call::RegexpCall;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::{self, Held, ValueMemory};
-use crate::{Result, Value};
+use crate::{Error, Result, Value};
 
 /// Evaluates the expressions of a program.
 #[derive(Debug)]
@@ -267,6 +268,16 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                     false => from_truth(Some(*negated)),
                 }
             }
+            // Answered before rows are evaluated, or nodes of their own.
+            Expression::InSubquery { .. }
+            | Expression::InValues { .. }
+            | Expression::Subquery { .. }
+            | Expression::Exists { .. } => {
+                return Err(Error::Invalid {
+                    subject: "a subquery".into(),
+                    reason: "it has not been answered, which is a bug".into(),
+                });
+            }
             Expression::Match {
                 matcher,
                 text,
@@ -330,6 +341,29 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                     None => Value::Null,
                     Some(&value) => memory.copy(need!(value))?,
                 }
+            }
+            Expression::Call {
+                function: function @ (Function::RegexpExtract | Function::RegexpReplace),
+                arguments,
+                ..
+            } => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for (index, &argument) in arguments.iter().enumerate().skip(progress) {
+                    need!(argument, index);
+                }
+                for &argument in arguments {
+                    values.push(memory.copy(need!(argument))?);
+                }
+                let [text, pattern, rest @ ..] = &values[..] else {
+                    return Ok(Step::Done(Value::Null));
+                };
+                if values.iter().any(|value| matches!(value, Value::Null)) {
+                    return Ok(Step::Done(Value::Null));
+                }
+                let call = RegexpCall::new(*function, pattern, rest)?;
+                self.compile(id, Matcher::Regexp, call.pattern.clone(), None)?;
+                let compiled = self.patterns.get(&id).and_then(|known| known.2.as_ref());
+                call.apply(compiled, text, &self.memory, self.pace.get_mut())?
             }
             Expression::Call {
                 function,

@@ -270,6 +270,14 @@ fn candidates(program: &Program, expressions: &[Expression]) -> Vec<Option<Vec<V
                 let values = list.iter().map(|&item| program.constant(item).cloned());
                 values.collect()
             }
+            Expression::InValues {
+                operand,
+                values,
+                negated: false,
+                collation: Collation::Binary,
+            } if is_column(*operand) => {
+                Some(values.iter().map(|value| (**value).clone()).collect())
+            }
             Expression::Binary {
                 operator: BinaryOperator::And,
                 left,

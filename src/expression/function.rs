@@ -12,6 +12,7 @@ use super::compare::compare_until;
 use super::convert::{from_count, text_or_blob, to_bytes, to_integer, to_real};
 use super::number::{number_prefix, real_to_literal, round};
 use super::text::{self, Case, PART};
+use super::{date, format, json, mathematics};
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
@@ -59,10 +60,42 @@ pub(crate) fn call(
                 false => memory.copy(first)?,
             }
         }
+        Function::Greatest => {
+            let some = without_nulls(arguments);
+            memory.copy(extreme(&some, collation, Ordering::is_lt, pace)?)?
+        }
+        Function::Least => {
+            let some = without_nulls(arguments);
+            memory.copy(extreme(&some, collation, Ordering::is_ge, pace)?)?
+        }
+        Function::Format => {
+            format::format(first, arguments.get(1..).unwrap_or_default(), memory, pace)?
+        }
+        Function::Date
+        | Function::DateTime
+        | Function::JulianDay
+        | Function::Strftime
+        | Function::Time
+        | Function::UnixEpoch => date::call(function, arguments)?,
         // The second argument of replace may decide before the third is looked at.
         Function::Replace => text::replace(first, second, arguments.get(2).copied(), memory, pace)?,
         // All that follow are NULL if an argument is.
         _ if arguments.iter().any(is_null) => Value::Null,
+        Function::Ceiling
+        | Function::Exponential
+        | Function::Floor
+        | Function::Logarithm
+        | Function::Logarithm10
+        | Function::Logarithm2
+        | Function::NaturalLogarithm
+        | Function::Power
+        | Function::SquareRoot => mathematics::call(function, arguments),
+        Function::JsonExtract => json::extract(arguments, memory, pace)?,
+        Function::JsonPart | Function::JsonValue => {
+            let path = second.unwrap_or(&Value::Null);
+            json::arrow(first, path, function == Function::JsonPart, memory, pace)?
+        }
+        Function::SplitPart => text::split_part(arguments, memory, pace)?,
         Function::Abs => abs(first)?,
         Function::Instr => text::instr(first, second.unwrap_or(&Value::Null), pace)?,
         Function::Length => text::length(first),
@@ -79,9 +112,20 @@ pub(crate) fn call(
         Function::Sign => sign(first),
         Function::Substr => substr(first, arguments, memory)?,
         Function::Unicode => text::first_code_point(first),
-        Function::Coalesce | Function::IfNull | Function::Iif => memory.copy(first)?,
+        // The evaluator's, which evaluates no more than it needs, or has compiled patterns.
+        Function::Coalesce
+        | Function::IfNull
+        | Function::Iif
+        | Function::RegexpExtract
+        | Function::RegexpReplace => memory.copy(first)?,
     };
     Ok(value)
+}
+
+fn without_nulls<'a>(arguments: &[&'a Value]) -> Vec<&'a Value> {
+    let is_null = |value: &&&Value| matches!(value, Value::Null);
+    let arguments = arguments.iter().filter(|value| !is_null(value));
+    arguments.copied().collect()
 }
 
 fn abs(value: &Value) -> Result<Value> {

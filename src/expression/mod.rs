@@ -7,19 +7,25 @@
 mod arithmetic;
 mod compare;
 mod convert;
+mod date;
 mod evaluator;
 mod filter;
+mod format;
 mod function;
+mod json;
+mod mathematics;
 mod number;
 mod pattern;
 mod prepare;
 mod program;
+mod regexp_call;
 mod text;
 
 pub(crate) use arithmetic::from_real;
 pub(crate) use compare::compare;
 pub(crate) use convert::{
-    from_count, integer_of_count, text_or_blob, to_bytes, to_integer, to_real, truth, whole_number,
+    apply_affinity, from_count, integer_of_count, text_or_blob, to_bytes, to_integer, to_real,
+    truth, whole_number,
 };
 pub(crate) use evaluator::Evaluator;
 pub(crate) use filter::{ColumnFilter, FilterSplit};

@@ -60,9 +60,30 @@ impl Program {
             Expression::Aggregate(aggregate) => return Ok(Node::Row(layout.keys + aggregate)),
             _ => {}
         }
+        if let Expression::InValues {
+            operand,
+            values,
+            negated,
+            collation,
+        } = expression
+        {
+            return Ok(Node::InConstants {
+                operand: *operand,
+                list: constants(values.iter().cloned().collect(), *collation),
+                negated: *negated,
+                collation: *collation,
+            });
+        }
         let mut is_constant = true;
         operands(expression, |id| is_constant &= self.constant(id).is_some());
-        if is_constant && let Some(value) = self.folded(expression)? {
+        let is_subquery = matches!(
+            expression,
+            Expression::Subquery { .. } | Expression::Exists { .. }
+        );
+        if is_constant
+            && !is_subquery
+            && let Some(value) = self.folded(expression)?
+        {
             return Ok(Node::Constant(Arc::new(value)));
         }
         Ok(match expression {
@@ -138,14 +159,7 @@ impl Program {
             _ => None,
         };
         let values: Option<Vec<Arc<Value>>> = list.iter().map(value).collect();
-        let (nulls, mut sorted): (Vec<_>, Vec<_>) = values?
-            .into_iter()
-            .partition(|value| matches!(**value, Value::Null));
-        sorted.sort_by(|a, b| compare(a, b, collation));
-        Some(ConstantList {
-            sorted,
-            has_null: !nulls.is_empty(),
-        })
+        Some(constants(values?, collation))
     }
 
     /// The pattern, if it and its escape are constant.
@@ -166,5 +180,16 @@ impl Program {
             }
             _ => Ok(None),
         }
+    }
+}
+
+fn constants(values: Vec<Arc<Value>>, collation: Collation) -> ConstantList {
+    let is_null = |value: &Arc<Value>| matches!(**value, Value::Null);
+    let (nulls, mut sorted): (Vec<_>, Vec<_>) = values.into_iter().partition(is_null);
+    // Values of subqueries come nearly sorted, which takes one pass.
+    sorted.sort_by(|a, b| compare(a, b, collation));
+    ConstantList {
+        sorted,
+        has_null: !nulls.is_empty(),
     }
 }

@@ -158,7 +158,12 @@ pub(crate) fn operands(expression: &Expression, mut visit: impl FnMut(Expression
         Expression::Value(_)
         | Expression::Column(_)
         | Expression::Key(_)
-        | Expression::Aggregate(_) => {}
+        | Expression::Aggregate(_)
+        | Expression::Subquery { .. }
+        | Expression::Exists { .. } => {}
+        Expression::InSubquery { operand, .. } | Expression::InValues { operand, .. } => {
+            visit(*operand)
+        }
         Expression::Affine { operand, .. }
         | Expression::Cast { operand, .. }
         | Expression::Not(operand)

@@ -147,6 +147,50 @@ pub(super) fn replace(
     Ok(text_or_blob(replaced))
 }
 
+/// `split_part(x, separator, number)`: parts count from 1, or from -1 at the end; an empty text where there is none. An empty
+/// separator parts all characters.
+///
+/// # Errors
+/// If it is too long, or the statement has to end.
+pub(super) fn split_part(
+    arguments: &[&Value],
+    memory: &ValueMemory,
+    pace: &mut Pace,
+) -> Result<Value> {
+    let [value, separator, number] = arguments else {
+        return Ok(Value::Null);
+    };
+    let text = to_bytes(value).unwrap_or_default();
+    let separator = to_bytes(separator).unwrap_or_default();
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    if separator.is_empty() {
+        pace.work(text.len())?;
+        let starts: Vec<usize> = character_starts(&text).collect();
+        let ends = starts.iter().skip(1).copied().chain([text.len()]);
+        ranges.extend(starts.iter().copied().zip(ends));
+    } else {
+        let finder = Finder::new(&*separator);
+        let mut begin = 0;
+        while let Some(end) = find(&text, begin, &finder, pace)? {
+            ranges.push((begin, end));
+            begin = end + separator.len();
+        }
+        ranges.push((begin, text.len()));
+    }
+    let number = to_integer(number);
+    let index = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
+    let index = match number {
+        0 => None,
+        1.. => Some(index - 1),
+        _ => ranges.len().checked_sub(index),
+    };
+    let (begin, end) = index
+        .and_then(|index| ranges.get(index))
+        .copied()
+        .unwrap_or((0, 0));
+    part_of(&text[begin..end], "the result of split_part", memory).map(text_or_blob)
+}
+
 /// What `change_case` makes of letters.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Case {

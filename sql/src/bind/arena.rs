@@ -99,16 +99,24 @@ pub(super) fn for_each_root(block: &mut Block, mut f: impl FnMut(&mut Expression
         for aggregate in &mut aggregation.aggregates {
             aggregate.argument.iter_mut().for_each(&mut f);
             aggregate.filter.iter_mut().for_each(&mut f);
+            aggregate.parameter.iter_mut().for_each(&mut f);
+            for key in &mut aggregate.order_by {
+                f(&mut key.expression);
+            }
         }
     }
 }
 
+/// Calls `f` with the id of every operand.
 pub(super) fn for_each_operand(expression: &mut Expression, mut f: impl FnMut(&mut ExpressionId)) {
     match expression {
         Expression::Value(_)
         | Expression::Column(_)
         | Expression::Key(_)
-        | Expression::Aggregate(_) => {}
+        | Expression::Aggregate(_)
+        | Expression::Subquery { .. }
+        | Expression::Exists { .. } => {}
+        Expression::InSubquery { operand, .. } | Expression::InValues { operand, .. } => f(operand),
         Expression::Affine { operand, .. }
         | Expression::Cast { operand, .. }
         | Expression::Not(operand)
@@ -198,6 +206,16 @@ fn fingerprint(expression: &Expression) -> u64 {
             negated,
             collation,
         } => (operand, list, negated, collation).hash(state),
+        Expression::InSubquery {
+            operand,
+            block,
+            affinity,
+            negated,
+            collation,
+        } => (operand, block, affinity, negated, collation).hash(state),
+        // Binding makes none, and equal ones are found by comparing them.
+        Expression::InValues { operand, .. } => operand.hash(state),
+        Expression::Subquery { block } | Expression::Exists { block } => block.hash(state),
         Expression::Match {
             matcher,
             text,

@@ -2,23 +2,32 @@
 //!
 //! Invariant: an aggregate is applied to rows of the source, never to another aggregate; equal aggregates are one.
 
+use std::collections::HashSet;
+
+use super::arena::for_each_operand;
 use super::expression::{Bound, Expressions, Form};
 use crate::error::{Error, Hint, NameKind, Result};
 use crate::functions::{self, Named};
 use crate::query::{
     Affinity, Aggregate, AggregateFunction, Collation, Expression, ExpressionId, Matcher, Relation,
-    Source,
+    SortKey, Source,
 };
 use crate::suggest::did_you_mean;
-use crate::syntax::{NodeId, NodeKind};
+use crate::syntax::{CallOrder, NodeId, NodeKind};
 
 impl Expressions<'_> {
     /// The aggregate that a node calls, if it calls one.
     pub(super) fn aggregate_of(&self, id: NodeId) -> Option<AggregateFunction> {
-        let NodeKind::Call { named, filter, .. } = &self.nodes.node(id).kind else {
+        let NodeKind::Call {
+            named,
+            order,
+            filter,
+            ..
+        } = &self.nodes.node(id).kind
+        else {
             return None;
         };
-        let arguments = self.nodes.operands(id).len() - usize::from(filter.is_some());
+        let arguments = self.nodes.operands(id).len() - order.len() - usize::from(filter.is_some());
         match named {
             Some(Named::Aggregate(function)) => Some(*function),
             Some(Named::Extreme(function, _)) if arguments <= 1 => Some(*function),
@@ -38,23 +47,35 @@ impl Expressions<'_> {
             named: _,
             star,
             distinct,
+            order,
             filter,
         } = &node.kind
         else {
             unreachable!("only calls are aggregates");
         };
         let operands = self.nodes.operands(id);
-        let (arguments, condition) =
+        let (operands_before, condition) =
             operands.split_at(operands.len() - usize::from(filter.is_some()));
-        let expected = if function == AggregateFunction::Count {
-            "`*` or one argument"
-        } else {
-            "one argument"
+        let (arguments, terms) = operands_before.split_at(operands_before.len() - order.len());
+        let (least, most, expected) = match function {
+            AggregateFunction::Count => (1, 1, "`*` or one argument"),
+            AggregateFunction::GroupConcat => (1, 2, "a value and perhaps a separator"),
+            AggregateFunction::PercentileCont => (2, 2, "a number and a fraction"),
+            _ => (1, 1, "one argument"),
         };
         let counts_rows = *star && function == AggregateFunction::Count;
-        if !counts_rows && arguments.len() != 1 {
+        if !counts_rows && !(least..=most).contains(&arguments.len()) {
             let found = if *star { "`*`" } else { "" };
             return Err(self.wrong_arguments(id, name, expected, found, arguments.len()));
+        }
+        if let Some(term) = terms.first()
+            && function != AggregateFunction::GroupConcat
+        {
+            let message = format!("ORDER BY in {}()", name.to_ascii_lowercase());
+            let hint = Hint::new(
+                "group_concat and string_agg have it: for others the order means nothing",
+            );
+            return Err(self.binder.conflict(self.start(*term), message, hint));
         }
         let operand_row = |operand: Option<&NodeId>| match operand {
             None => Ok(None),
@@ -68,6 +89,41 @@ impl Expressions<'_> {
         if function == AggregateFunction::Count && !distinct {
             // To count rows the column need not be read.
             argument = argument.filter(|&argument| !self.is_never_null(argument));
+        }
+        let parameter = operand_row(arguments.get(1))?;
+        if let (Some(parameter), Some(operand)) = (parameter, arguments.get(1))
+            && !self.is_constant(parameter)
+        {
+            let message = format!(
+                "the second argument of {}() depends on rows",
+                name.to_ascii_lowercase()
+            );
+            let hint =
+                Hint::new("it is the same for all rows of a group: a literal or a parameter");
+            return Err(self.binder.conflict(self.start(*operand), message, hint));
+        }
+        let mut order_by = Vec::with_capacity(order.len());
+        for (
+            term,
+            CallOrder {
+                descending,
+                nulls_first,
+            },
+        ) in terms.iter().zip(order)
+        {
+            let Some(expression) = operand_row(Some(term))? else {
+                continue;
+            };
+            if *distinct && Some(expression) != argument {
+                let message = "with DISTINCT only the argument itself can be ordered by";
+                return Err(self.binder.conflict(self.start(*term), message, Hint::NONE));
+            }
+            order_by.push(SortKey {
+                expression,
+                descending: *descending,
+                nulls_first: nulls_first.unwrap_or(!descending),
+                collation: self.operand(*term).collation(),
+            });
         }
         let condition = operand_row(condition.first())?;
         let collation = self.explicit_collation(operands);
@@ -84,6 +140,8 @@ impl Expressions<'_> {
                     _ => Collation::Binary,
                 },
                 filter: condition,
+                parameter,
+                order_by,
             };
             group = Ok(self.add_aggregate(aggregate));
         }
@@ -93,6 +151,25 @@ impl Expressions<'_> {
             affinity: Affinity::None,
             collation,
         })
+    }
+
+    /// Whether an expression has the same value for all rows.
+    fn is_constant(&self, expression: ExpressionId) -> bool {
+        let mut seen = HashSet::new();
+        let mut pending = vec![expression];
+        while let Some(id) = pending.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let mut expression = self.arena.get(id).clone();
+            if let Expression::Column(_) | Expression::Key(_) | Expression::Aggregate(_) =
+                expression
+            {
+                return false;
+            }
+            for_each_operand(&mut expression, |operand| pending.push(*operand));
+        }
+        true
     }
 
     /// Whether an expression is a column of text, which always has a value.
@@ -111,7 +188,7 @@ impl Expressions<'_> {
 
     fn add_aggregate(&mut self, aggregate: Aggregate) -> ExpressionId {
         let next = self.aggregates.len();
-        let index = *self.aggregate_ids.entry(aggregate).or_insert(next);
+        let index = *self.aggregate_ids.entry(aggregate.clone()).or_insert(next);
         if index == next {
             self.aggregates.push(aggregate);
         }
@@ -147,6 +224,7 @@ impl Expressions<'_> {
             named,
             star,
             distinct,
+            order,
             filter,
         } = &node.kind
         else {
@@ -156,7 +234,7 @@ impl Expressions<'_> {
             return Err(self.no_function(node.at, name));
         };
         let operands = self.nodes.operands(id);
-        let found = operands.len() - usize::from(filter.is_some());
+        let found = operands.len() - order.len() - usize::from(filter.is_some());
         let (least, most, expected) = match named {
             Named::Scalar(function) | Named::Extreme(_, function) => {
                 functions::arguments(*function)
@@ -173,9 +251,13 @@ impl Expressions<'_> {
         if !(least..=most).contains(&found) {
             return Err(self.wrong_arguments(id, name, expected, "", found));
         }
-        if *distinct || filter.is_some() {
+        if *distinct || filter.is_some() || !order.is_empty() {
             let lower = name.to_ascii_lowercase();
-            let word = if *distinct { "DISTINCT" } else { "FILTER" };
+            let word = match (distinct, filter) {
+                (true, _) => "DISTINCT",
+                (false, Some(_)) => "FILTER",
+                (false, None) => "ORDER BY",
+            };
             let at = filter.unwrap_or(node.at);
             let message = format!("{lower}() is no aggregate and cannot have {word}");
             return Err(self.binder.conflict(at, message, Hint::NONE));

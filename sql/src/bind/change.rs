@@ -4,6 +4,7 @@
 //! parameters have the types of their columns; what is computed is checked as it comes.
 
 use super::Binder;
+use super::blocks::{Blocks, Surroundings};
 use super::expression::{Expressions, Form};
 use super::from::Scope;
 use crate::error::{Error, Hint, NameKind, Result, quote};
@@ -165,8 +166,13 @@ impl Binder<'_> {
         Err(self.wrong_type(&operand(), column.name(), expected, Hint::NONE))
     }
 
-    pub(super) fn delete(&self, corpus: &Name, files: &Select) -> Result<Plan> {
+    pub(super) fn delete(&self, corpus: &Name, selects: &[Select]) -> Result<Plan> {
         let name = self.corpus(&corpus.text, corpus.at)?;
+        let Some((files, subqueries)) = selects.split_last() else {
+            unreachable!("the last SELECT gives the files");
+        };
+        let mut blocks = Blocks::default();
+        let bound = self.selects(subqueries, &mut blocks)?;
         for id in files.nodes.ids() {
             let node = files.nodes.node(id);
             if let NodeKind::Column { name, .. } = &node.kind
@@ -188,12 +194,16 @@ impl Binder<'_> {
             corpus: name.clone(),
         };
         let scope = self.files_scope(relation, &corpus.text);
-        let (block, _) = self.select(files, scope)?;
+        let surroundings = Surroundings {
+            selects,
+            bound: &bound,
+            index: subqueries.len(),
+        };
+        let (block, _) = self.select(files, scope, surroundings)?;
+        self.add_block(&mut blocks, block, files.at)?;
         Ok(Plan::Delete {
             corpus: name,
-            query: Query {
-                blocks: vec![block],
-            },
+            query: blocks.into_query(),
         })
     }
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use super::Binder;
 use super::arena::Arena;
+use super::blocks::Surroundings;
 use super::from::{NameIndex, Scope};
 use crate::error::Result;
 use crate::functions::Named;
@@ -61,6 +62,7 @@ pub(super) struct Expressions<'a> {
     pub(super) binder: &'a Binder<'a>,
     pub(super) nodes: &'a Nodes,
     pub(super) scope: Scope<'a>,
+    pub(super) surroundings: Surroundings<'a>,
     pub(super) arena: Arena,
     /// By node: its newest binding.
     bound: Vec<Option<Bound>>,
@@ -87,12 +89,14 @@ impl<'a> Expressions<'a> {
         select: &'a Select,
         scope: Scope<'a>,
         slots: Vec<(Slot, Option<&'a str>)>,
+        surroundings: Surroundings<'a>,
     ) -> Expressions<'a> {
         let (slots, aliases): (Vec<Slot>, Vec<Option<&str>>) = slots.into_iter().unzip();
         let mut expressions = Expressions {
             row_slots: vec![None; slots.len()],
             slots,
             aliases,
+            surroundings,
             ..Expressions::of_nodes(binder, &select.nodes, scope)
         };
         expressions.grouped = !select.group_by.is_empty()
@@ -113,6 +117,7 @@ impl<'a> Expressions<'a> {
             binder,
             nodes,
             scope,
+            surroundings: Surroundings::NONE,
             arena: Arena::default(),
             bound: vec![None; nodes.len()],
             row_slots: Vec::new(),
@@ -209,6 +214,7 @@ impl<'a> Expressions<'a> {
             NodeKind::Match { matcher, .. } => self.check_pattern(*matcher, operands[1])?,
             _ => {}
         }
+        self.check_subquery(id)?;
         let row = match self.collect(operands, |bound| bound.row) {
             Ok(()) => Ok(self.make(id)),
             Err(at) => Err(at),
@@ -227,6 +233,7 @@ impl<'a> Expressions<'a> {
         let first = operands.first().map(|operand| self.operand(*operand));
         let affinity = match (&node.kind, first) {
             (NodeKind::Cast(affinity), _) => *affinity,
+            (NodeKind::Subquery(select), _) => self.subquery_affinity(*select),
             (NodeKind::Collate(_), Some(first)) => first.affinity,
             _ => Affinity::None,
         };
@@ -275,8 +282,10 @@ impl<'a> Expressions<'a> {
         form: Form,
         aliases: bool,
     ) -> Result<Bound> {
-        if let Some(table) = table {
-            self.binder.check_table(&self.scope, table)?;
+        if let Some(table) = table
+            && let Err(error) = self.binder.check_table(&self.scope, table)
+        {
+            return Err(self.correlated(Some(table), name).unwrap_or(error));
         }
         if let Some(index) = self.scope.find(&name.text) {
             return Ok(self.column(index, at, form));
@@ -296,6 +305,9 @@ impl<'a> Expressions<'a> {
                 group: bound.group.map_err(|_| at),
                 ..bound
             });
+        }
+        if let Some(error) = self.correlated(table, name) {
+            return Err(error);
         }
         let known = self.aliases.iter().filter(|_| aliases).flatten().copied();
         Err(self.binder.no_column(&self.scope, name, known))

@@ -3,16 +3,16 @@
 //! Invariant: a relation has all its arguments within their bounds, and the columns here are in the order of the
 //! relation's own enum, so that their index is the one of `Expression::Column`.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::Binder;
+use super::blocks::{Blocks, BoundSelect, Column};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::functions;
 use crate::query::{
-    Affinity, CachesColumn, Collation, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn,
-    Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    Affinity, CachesColumn, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn, Relation,
+    SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
 };
 use crate::suggest::{did_you_mean, nearest};
 use crate::syntax::{Argument, From, FromKind, Name, Operand};
@@ -23,24 +23,6 @@ const NGRAM_WORDS_MAX: i64 = 8;
 
 /// Words of each file in a term vector, unless it is said.
 const TERM_VECTOR_WORDS: u64 = 10;
-
-/// A column that a SELECT can use.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Column {
-    pub(super) name: Cow<'static, str>,
-    pub(super) affinity: Affinity,
-    pub(super) collation: Collation,
-}
-
-impl Column {
-    fn new(name: impl Into<Cow<'static, str>>, affinity: Affinity) -> Column {
-        Column {
-            name: name.into(),
-            affinity,
-            collation: Collation::Binary,
-        }
-    }
-}
 
 /// What FROM makes known.
 pub(super) struct Scope<'a> {
@@ -107,15 +89,44 @@ impl<'a> Scope<'a> {
 }
 
 impl Binder<'_> {
-    /// Binds FROM; `inner` has the columns of the SELECT before this one.
-    pub(super) fn from<'a>(&self, from: Option<&'a From>, inner: Vec<Column>) -> Result<Scope<'a>> {
+    /// Binds FROM; `bound` are the SELECTs before this one. The blocks of a view are added.
+    pub(super) fn from<'a>(
+        &self,
+        from: Option<&'a From>,
+        bound: &[BoundSelect],
+        blocks: &mut Blocks,
+    ) -> Result<Scope<'a>> {
         let Some(From { kind, alias }) = from else {
             return Ok(Scope::new(Source::Nothing, Vec::new(), None));
         };
         let alias = alias.as_ref().map(|alias| alias.text.as_str());
         Ok(match kind {
-            FromKind::Subquery => Scope::new(Source::Block, inner, alias),
+            FromKind::Subquery(select) => {
+                let BoundSelect { block, columns } = &bound[*select];
+                Scope::new(Source::Block(*block), columns.clone(), alias)
+            }
+            FromKind::Union(selects) => {
+                let blocks = selects.iter().map(|select| bound[*select].block).collect();
+                let mut columns = Vec::new();
+                if let Some((first, rest)) = selects.split_first() {
+                    columns = bound[*first].columns.clone();
+                    for (index, column) in columns.iter_mut().enumerate() {
+                        let mut others = rest.iter().map(|select| &bound[*select].columns[index]);
+                        if others.any(|other| other.affinity != column.affinity) {
+                            column.affinity = Affinity::None;
+                        }
+                    }
+                }
+                Scope::new(Source::Union(blocks), columns, alias)
+            }
             FromKind::Corpus(name) => {
+                if self.find_corpus(&name.text).is_none()
+                    && let Some(view) = self.find_view(&name.text)
+                {
+                    let BoundSelect { block, columns } = self.view(name, &view, blocks)?;
+                    let table = alias.or(Some(&name.text));
+                    return Ok(Scope::new(Source::Block(block), columns, table));
+                }
                 let corpus = self.corpus(&name.text, name.at)?;
                 let source = Source::Relation(Relation::Words { corpus });
                 Scope::new(source, columns_of!(WordsColumn), alias.or(Some(&name.text)))
@@ -224,7 +235,7 @@ impl Binder<'_> {
         let hint = match scope.table {
             Some(known) if known.eq_ignore_ascii_case(&table.text) => return Ok(()),
             Some(known) => Hint::new(format!("columns of this query belong to {}", quote(known))),
-            None if scope.source == Source::Block => {
+            None if matches!(scope.source, Source::Block(_)) => {
                 Hint::new("a subquery has the name that follows it: `FROM (SELECT ...) AS t`")
             }
             None => Hint::NONE,

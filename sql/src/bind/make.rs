@@ -87,6 +87,16 @@ impl Expressions<'_> {
                     collation: left.collation(),
                 }
             }
+            NodeKind::InSubquery { select, negated } => {
+                let operand = self.operand(operands[0]);
+                self.in_subquery(operand, ids[0], *select, *negated)
+            }
+            NodeKind::Subquery(select) => Expression::Subquery {
+                block: self.surroundings.bound[*select].block,
+            },
+            NodeKind::Exists(select) => Expression::Exists {
+                block: self.surroundings.bound[*select].block,
+            },
             NodeKind::Between { negated } => {
                 let value = (operands[0], ids[0]);
                 let low = (operands[1], ids[1]);
@@ -129,6 +139,11 @@ impl Expressions<'_> {
                     otherwise: otherwise.then(|| ids[end]),
                 }
             }
+            NodeKind::JsonPart(function) => Expression::Call {
+                function: *function,
+                arguments: ids.to_vec(),
+                collation: Collation::Binary,
+            },
             NodeKind::Cast(affinity) => Expression::Cast {
                 operand: ids[0],
                 affinity: *affinity,
@@ -145,9 +160,11 @@ impl Expressions<'_> {
                     function: *function,
                     arguments: ids.to_vec(),
                     collation: match function {
-                        Function::Max | Function::Min | Function::NullIf => {
-                            self.first_collation(operands)
-                        }
+                        Function::Greatest
+                        | Function::Least
+                        | Function::Max
+                        | Function::Min
+                        | Function::NullIf => self.first_collation(operands),
                         _ => Collation::Binary,
                     },
                 },
@@ -191,7 +208,12 @@ impl Expressions<'_> {
         }
         let left_affinity = self.operand(left_node).affinity;
         let right_affinity = self.operand(right_node).affinity;
-        let is_number = |affinity| matches!(affinity, Affinity::Integer | Affinity::Real);
+        let is_number = |affinity| {
+            matches!(
+                affinity,
+                Affinity::Integer | Affinity::Real | Affinity::Numeric
+            )
+        };
         let (mut left, mut right) = (left, right);
         match (left_affinity, right_affinity) {
             (a, b) if is_number(a) && is_number(b) => {}
@@ -223,10 +245,10 @@ impl Expressions<'_> {
 
     /// The expression with an affinity applied. Values that stay as they are stay bare, so that whoever reads the plan
     /// sees `word = 'a'` as a column and a value.
-    fn affine_to(&mut self, operand: ExpressionId, affinity: Affinity) -> ExpressionId {
+    pub(super) fn affine_to(&mut self, operand: ExpressionId, affinity: Affinity) -> ExpressionId {
         let affinity = match affinity {
             Affinity::None | Affinity::Blob => return operand,
-            Affinity::Integer | Affinity::Real => Affinity::Integer,
+            Affinity::Integer | Affinity::Real | Affinity::Numeric => Affinity::Integer,
             Affinity::Text => Affinity::Text,
         };
         match (self.constant(operand), affinity) {

@@ -6,40 +6,138 @@
 use std::collections::HashSet;
 
 use super::Binder;
+use super::blocks::{Blocks, BoundSelect, Column, Surroundings};
 use super::expression::{Bound, Expressions, Form, Slot};
-use super::from::{Column, Scope};
+use super::from::Scope;
 use crate::error::{Error, Hint, Result, quote};
 use crate::limits;
 use crate::query::{
     Aggregation, BinaryOperator, Block, Collation, Expression, ExpressionId, GroupKey, Output,
     Query, SortKey, Source,
 };
-use crate::syntax::{Item, NodeKind, Operand, OrderTerm, Select};
+use crate::syntax::{
+    From, FromKind, Item, NodeId, NodeKind, Nodes, Operand, OperandKind, OrderTerm, Select,
+};
 use crate::value::Value;
 
 impl Binder<'_> {
     pub(super) fn query(&self, selects: &[Select]) -> Result<Query> {
-        let mut blocks = Vec::with_capacity(selects.len());
-        let mut columns = Vec::new();
-        for select in selects {
-            let scope = self.from(select.from.as_ref(), columns)?;
-            let (block, outputs) = self.select(select, scope)?;
-            blocks.push(block);
-            let collated = outputs
-                .iter()
-                .any(|column| column.collation != Collation::Binary);
-            if select.distinct && collated {
-                distinct(&mut blocks, &outputs);
-            }
-            columns = outputs;
-        }
-        Ok(Query { blocks })
+        let mut blocks = Blocks::default();
+        self.selects(selects, &mut blocks)?;
+        Ok(blocks.into_query())
     }
 
-    pub(super) fn select(&self, select: &Select, scope: Scope<'_>) -> Result<(Block, Vec<Column>)> {
+    /// Binds SELECTs, each after those that it reads.
+    pub(super) fn selects(
+        &self,
+        selects: &[Select],
+        blocks: &mut Blocks,
+    ) -> Result<Vec<BoundSelect>> {
+        let mut bound: Vec<BoundSelect> = Vec::with_capacity(selects.len());
+        for (index, select) in selects.iter().enumerate() {
+            if let Some(From {
+                kind: FromKind::Union(terms),
+                ..
+            }) = &select.from
+            {
+                self.check_widths(selects, terms, &bound)?;
+            }
+            let scope = self.from(select.from.as_ref(), &bound, blocks)?;
+            let surroundings = Surroundings {
+                selects,
+                bound: &bound,
+                index,
+            };
+            let (block, mut columns) = self.select(select, scope, surroundings)?;
+            let collated = columns
+                .iter()
+                .any(|column| column.collation != Collation::Binary);
+            let mut last = self.add_block(blocks, block, select.at)?;
+            if select.distinct && collated {
+                let outer = distinct(&mut blocks.blocks[last], last, &columns);
+                last = self.add_block(blocks, outer, select.at)?;
+            }
+            self.rename(select, &mut blocks.blocks[last], &mut columns)?;
+            bound.push(BoundSelect {
+                block: last,
+                columns,
+            });
+        }
+        Ok(bound)
+    }
+
+    /// Adds a block, and gives its index.
+    pub(super) fn add_block(&self, blocks: &mut Blocks, block: Block, at: usize) -> Result<usize> {
+        let (count, depth) = blocks.extent(&block);
+        let too_large = |what, limit: usize| Error::TooLarge {
+            at: self.source.at(at),
+            what,
+            limit: limit as u64,
+            hint: Hint::new("those of WITH and views count as often as they are read"),
+        };
+        if count.max(blocks.blocks.len()) > limits::BLOCKS_MAX {
+            return Err(too_large("the number of SELECTs", limits::BLOCKS_MAX));
+        }
+        if depth > limits::BLOCKS_DEEP_MAX {
+            let limit = limits::BLOCKS_DEEP_MAX;
+            return Err(too_large(
+                "the number of SELECTs that read one another",
+                limit,
+            ));
+        }
+        blocks.blocks.push(block);
+        blocks.extents.push((count, depth));
+        Ok(blocks.blocks.len() - 1)
+    }
+
+    /// Whether all operands of UNION have as many columns.
+    fn check_widths(
+        &self,
+        selects: &[Select],
+        terms: &[usize],
+        bound: &[BoundSelect],
+    ) -> Result<()> {
+        let width = |term: &usize| bound[*term].columns.len();
+        let expected = terms.first().map_or(0, width);
+        match terms.iter().find(|term| width(term) != expected) {
+            None => Ok(()),
+            Some(term) => {
+                let found = width(term);
+                let s = if found == 1 { "" } else { "s" };
+                let message = format!("UNION of {expected} and {found} column{s}");
+                let hint = Hint::new("the SELECTs of UNION have as many columns each");
+                Err(self.conflict(selects[*term].at, message, hint))
+            }
+        }
+    }
+
+    /// Gives columns the names that WITH says.
+    fn rename(&self, select: &Select, block: &mut Block, columns: &mut [Column]) -> Result<()> {
+        let Some(first) = select.columns.first() else {
+            return Ok(());
+        };
+        if select.columns.len() != columns.len() {
+            let (names, found) = (select.columns.len(), columns.len());
+            let message = format!("{names} names for the {found} columns of a subquery in WITH");
+            return Err(self.conflict(first.at, message, Hint::NONE));
+        }
+        for ((name, column), output) in (select.columns.iter()).zip(columns).zip(&mut block.outputs)
+        {
+            column.name = name.text.clone().into();
+            output.name.clone_from(&name.text);
+        }
+        Ok(())
+    }
+
+    pub(super) fn select<'a>(
+        &'a self,
+        select: &'a Select,
+        scope: Scope<'a>,
+        surroundings: Surroundings<'a>,
+    ) -> Result<(Block, Vec<Column>)> {
         let source = scope.source.clone();
         let slots = self.slots(select, &scope)?;
-        let mut expressions = Expressions::new(self, select, scope, slots);
+        let mut expressions = Expressions::new(self, select, scope, slots, surroundings);
         let mut filter = match select.filter {
             Some(root) => {
                 let bound = expressions.bind(root, Form::Row, true)?;
@@ -109,9 +207,9 @@ impl Binder<'_> {
             outputs,
             distinct: select.distinct,
             order_by,
-            limit: self.row_count(select.limit.as_ref(), "LIMIT")?,
+            limit: self.row_count(&select.nodes, select.limit, "LIMIT")?,
             offset: self
-                .row_count(select.offset.as_ref(), "OFFSET")?
+                .row_count(&select.nodes, select.offset, "OFFSET")?
                 .unwrap_or(0),
         };
         expressions.arena.finish(&mut block);
@@ -320,15 +418,92 @@ impl Binder<'_> {
         }
     }
 
-    /// As in SQLite, a negative number is as if the clause were missing.
-    fn row_count(&self, operand: Option<&Operand>, clause: &str) -> Result<Option<u64>> {
-        let Some(operand) = operand.filter(|operand| self.is_known(operand)) else {
+    /// As in SQLite, a negative number is as if the clause were missing. None also where a parameter has no value yet.
+    fn row_count(
+        &self,
+        nodes: &Nodes,
+        root: Option<NodeId>,
+        clause: &'static str,
+    ) -> Result<Option<u64>> {
+        let Some(root) = root else {
             return Ok(None);
         };
+        let is_arithmetic = |kind: &NodeKind| match kind {
+            NodeKind::Literal(_) | NodeKind::Parameter(_) | NodeKind::Plus | NodeKind::Negate => {
+                true
+            }
+            NodeKind::Binary(operator) => !matches!(
+                operator,
+                BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Concatenate
+            ),
+            _ => false,
+        };
+        let mut other = nodes
+            .below(root)
+            .filter(|id| !is_arithmetic(&nodes.node(*id).kind));
+        if let Some(other) = other.next() {
+            return Err(self.no_row_count(nodes.node(other).at, clause));
+        }
+        let mut values: Vec<i64> = Vec::new();
+        // Operands come first, so the newest values are those of the node at hand.
+        for id in nodes.below(root) {
+            let at = nodes.node(id).at;
+            let right = if nodes.operands(id).is_empty() {
+                None
+            } else {
+                values.pop()
+            };
+            let value = match (&nodes.node(id).kind, right) {
+                (NodeKind::Literal(value), None) => {
+                    let kind = OperandKind::Literal(value.clone());
+                    Some(self.whole_number(&Operand { at, kind }, clause)?)
+                }
+                (NodeKind::Parameter(number), None) => {
+                    let kind = OperandKind::Parameter(*number);
+                    let operand = Operand { at, kind };
+                    if !self.is_known(&operand) {
+                        return Ok(None);
+                    }
+                    Some(self.whole_number(&operand, clause)?)
+                }
+                (NodeKind::Plus, Some(right)) => Some(right),
+                (NodeKind::Negate, Some(right)) => right.checked_neg(),
+                (NodeKind::Binary(operator), Some(right)) => {
+                    let left = values.pop().unwrap_or(0);
+                    match operator {
+                        BinaryOperator::Add => left.checked_add(right),
+                        BinaryOperator::Subtract => left.checked_sub(right),
+                        BinaryOperator::Multiply => left.checked_mul(right),
+                        BinaryOperator::Divide => left.checked_div(right),
+                        BinaryOperator::Remainder => left.checked_rem(right),
+                        BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Concatenate => {
+                            return Err(self.no_row_count(at, clause));
+                        }
+                    }
+                }
+                _ => return Err(self.no_row_count(at, clause)),
+            };
+            values.push(value.ok_or_else(|| Error::OutOfRange {
+                at: self.source.at(at),
+                what: clause.to_owned(),
+                bounds: "a whole number of 64 bits".to_owned(),
+                found: "none".to_owned(),
+                hint: Hint::NONE,
+            })?);
+        }
+        Ok(values.pop().and_then(|count| u64::try_from(count).ok()))
+    }
+
+    fn whole_number(&self, operand: &Operand, clause: &str) -> Result<i64> {
         match self.value(&operand.kind) {
-            Value::Integer(count) => Ok(u64::try_from(*count).ok()),
+            Value::Integer(number) => Ok(*number),
             _ => Err(self.wrong_type(operand, clause, "INTEGER", Hint::NONE)),
         }
+    }
+
+    fn no_row_count(&self, at: usize, clause: &str) -> Error {
+        let hint = Hint::new("it takes whole numbers, parameters, and `+ - * / %` of them");
+        self.not_supported(at, format!("such an expression in {clause}"), hint)
     }
 }
 
@@ -374,12 +549,9 @@ fn conjuncts(expressions: &Expressions<'_>, conditions: Vec<ExpressionId>) -> Ve
     found
 }
 
-/// DISTINCT compares by bytes. Where the columns of the newest block ask for another collation, a block around it groups what
+/// DISTINCT compares by bytes. Where the columns of a block ask for another collation, a block around it groups what
 /// is left, and sorts and cuts it.
-fn distinct(blocks: &mut Vec<Block>, columns: &[Column]) {
-    let Some(inner) = blocks.last_mut() else {
-        return;
-    };
+fn distinct(inner: &mut Block, index: usize, columns: &[Column]) -> Block {
     // A block has at most COLUMNS_MAX outputs.
     let id = |index: usize| ExpressionId(index as u32);
     let width = columns.len();
@@ -393,8 +565,8 @@ fn distinct(blocks: &mut Vec<Block>, columns: &[Column]) {
         }
     });
     let order_by = order_by.collect();
-    let outer = Block {
-        source: Source::Block,
+    Block {
+        source: Source::Block(index),
         expressions: source.chain((0..width).map(Expression::Key)).collect(),
         filter: Vec::new(),
         aggregation: Some(Aggregation {
@@ -422,6 +594,5 @@ fn distinct(blocks: &mut Vec<Block>, columns: &[Column]) {
         order_by,
         limit: inner.limit.take(),
         offset: std::mem::take(&mut inner.offset),
-    };
-    blocks.push(outer);
+    }
 }

@@ -6,13 +6,15 @@
 use sqlparser::ast;
 use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 
-use crate::dialect::{CUSTOM_COLLATE, CUSTOM_IS};
+use crate::dialect::{CUSTOM_CAST, CUSTOM_COLLATE, CUSTOM_IS};
 use crate::error::{Hint, Result};
 use crate::functions;
 use crate::lower::lowering::Lowering;
+use crate::lower::query;
 use crate::mistake;
-use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Matcher};
-use crate::syntax::{NodeId, NodeKind, OperandKind};
+use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Function, Matcher};
+use crate::syntax::{CallOrder, NodeId, NodeKind, OperandKind, OrderTerm};
+use crate::types;
 
 impl Lowering<'_, '_> {
     pub(super) fn expression(&mut self, expr: &Expr) -> Result<NodeId> {
@@ -56,8 +58,35 @@ impl Lowering<'_, '_> {
                 format: None,
             } => self.cast(expr),
             Expr::Function(function) => self.call(function),
+            Expr::Subquery(subquery) => {
+                let at = self.cursor.byte();
+                let select = self.subquery(subquery)?;
+                Ok(self.nodes.add(at, NodeKind::Subquery(select), &[]))
+            }
+            Expr::Exists { subquery, negated } => {
+                let before = self.cursor.byte();
+                self.negated(*negated)?;
+                let at = self.cursor.byte();
+                self.cursor.expect_word("EXISTS")?;
+                let select = self.subquery(subquery)?;
+                let exists = self.nodes.add(at, NodeKind::Exists(select), &[]);
+                Ok(if *negated {
+                    self.nodes.add(before, NodeKind::Not, &[exists])
+                } else {
+                    exists
+                })
+            }
             _ => Err(mistake::explain(self.cursor, "an expression")),
         }
+    }
+
+    /// A query in parentheses, by index.
+    fn subquery(&mut self, subquery: &ast::Query) -> Result<usize> {
+        self.cursor.expect("(")?;
+        let select = query::query(self.cursor, subquery, self.selects)?;
+        self.cursor.expect(")")?;
+        self.inner.push((select, false));
+        Ok(select)
     }
 
     fn value(&mut self) -> Result<NodeId> {
@@ -165,16 +194,19 @@ impl Lowering<'_, '_> {
         self.cursor.expect("(")?;
         let operand = self.expression(expr)?;
         self.cursor.expect_word("AS")?;
-        let Some(affinity) = self.cursor.word_at(0).and_then(affinity_of_type) else {
-            return Err(self
-                .cursor
-                .unexpected(mistake::TYPE, Hint::new(mistake::TYPES)));
-        };
-        self.cursor.advance();
+        let affinity = self.type_name()?;
         if !self.cursor.take(")") {
             return Err(self.cursor.unexpected("`)`", Hint::NONE));
         }
         Ok(self.nodes.add(at, NodeKind::Cast(affinity), &[operand]))
+    }
+
+    fn type_name(&mut self) -> Result<Affinity> {
+        let Some(named) = types::at(self.cursor) else {
+            return Err(mistake::explain(self.cursor, mistake::TYPE));
+        };
+        self.cursor.seek(self.cursor.index() + named.tokens);
+        Ok(named.affinity)
     }
 
     fn call(&mut self, function: &ast::Function) -> Result<NodeId> {
@@ -191,9 +223,6 @@ impl Lowering<'_, '_> {
         else {
             return Err(self.cursor.refuse("this form of call", ""));
         };
-        if !within_group.is_empty() {
-            return Err(self.cursor.refuse("`WITHIN`", ""));
-        }
         let ast::FunctionArgumentList {
             duplicate_treatment,
             args,
@@ -227,6 +256,24 @@ impl Lowering<'_, '_> {
         } else {
             self.arguments(args, &mut operands)?;
         }
+        let mut order = Vec::new();
+        let mut clauses = clauses.as_slice();
+        if let [ast::FunctionArgumentClause::OrderBy(terms), rest @ ..] = clauses {
+            for (index, term) in terms.iter().enumerate() {
+                self.separator(index, "ORDER")?;
+                let OrderTerm {
+                    root,
+                    descending,
+                    nulls_first,
+                } = self.order_term(term)?;
+                operands.push(root);
+                order.push(CallOrder {
+                    descending,
+                    nulls_first,
+                });
+            }
+            clauses = rest;
+        }
         if !clauses.is_empty() {
             let word = self.cursor.word_at(0).unwrap_or_default();
             let clause = match word.to_ascii_uppercase().as_str() {
@@ -237,6 +284,9 @@ impl Lowering<'_, '_> {
         }
         if !self.cursor.take(")") {
             return Err(self.cursor.unexpected_in_query(mistake::LIST));
+        }
+        if !within_group.is_empty() {
+            self.within_group(name, within_group, &mut operands)?;
         }
         let filter = match filter {
             Some(condition) => {
@@ -255,9 +305,38 @@ impl Lowering<'_, '_> {
             named: functions::find(&name.to_ascii_lowercase()),
             star,
             distinct,
+            order,
             filter,
         };
         Ok(self.nodes.add(at, kind, &operands))
+    }
+
+    /// `WITHIN GROUP (ORDER BY x)` of `percentile_cont(fraction)`: `x` is its first argument.
+    fn within_group(
+        &mut self,
+        function: &str,
+        terms: &[ast::OrderByExpr],
+        operands: &mut Vec<NodeId>,
+    ) -> Result<()> {
+        let is_percentile = function.eq_ignore_ascii_case("percentile_cont");
+        let ([term], [_], true) = (terms, operands.as_slice(), is_percentile) else {
+            let hint = "`percentile_cont(0.9) WITHIN GROUP (ORDER BY x)` has it";
+            return Err(self.cursor.refuse("this form of `WITHIN GROUP`", hint));
+        };
+        self.cursor.expect_word("WITHIN")?;
+        self.cursor.expect_word("GROUP")?;
+        self.cursor.expect("(")?;
+        self.separator(0, "ORDER")?;
+        let at = *self.cursor;
+        let OrderTerm {
+            root, descending, ..
+        } = self.order_term(term)?;
+        if descending {
+            let hint = "take 1 minus the fraction instead";
+            return Err(at.refuse("DESC in `WITHIN GROUP`", hint));
+        }
+        operands.insert(0, root);
+        self.cursor.expect(")")
     }
 
     /// Arguments of a call; FROM and FOR may stand for commas, as in `substring(x FROM 2 FOR 3)`.
@@ -326,13 +405,15 @@ impl Lowering<'_, '_> {
             }
             Expr::InSubquery {
                 expr: _,
-                subquery: _,
+                subquery,
                 negated,
             } => {
                 self.negated(*negated)?;
                 self.cursor.expect_word("IN")?;
-                self.cursor.expect("(")?;
-                Err(mistake::explain(self.cursor, "an expression"))
+                let select = self.subquery(subquery)?;
+                let negated = *negated;
+                let kind = NodeKind::InSubquery { select, negated };
+                Ok(self.nodes.add(at, kind, &[left]))
             }
             Expr::Between {
                 expr: _,
@@ -439,6 +520,13 @@ impl Lowering<'_, '_> {
             ast::BinaryOperator::Custom(name) if name == CUSTOM_COLLATE => {
                 return self.collate(at, left, right);
             }
+            ast::BinaryOperator::Custom(name) if name == CUSTOM_CAST => {
+                self.cursor.expect("::")?;
+                let affinity = self.type_name()?;
+                return Ok(self.nodes.add(at, NodeKind::Cast(affinity), &[left]));
+            }
+            ast::BinaryOperator::Arrow => NodeKind::JsonPart(Function::JsonPart),
+            ast::BinaryOperator::LongArrow => NodeKind::JsonPart(Function::JsonValue),
             ast::BinaryOperator::Custom(name) if name == CUSTOM_IS => {
                 return self.is(at, left, right);
             }
@@ -523,15 +611,4 @@ fn left_operand(expr: &Expr) -> Option<&Expr> {
         | Expr::RLike { expr, .. } => Some(expr),
         _ => None,
     }
-}
-
-/// What a name of a type in CAST stands for.
-fn affinity_of_type(name: &str) -> Option<Affinity> {
-    Some(match name.to_ascii_uppercase().as_str() {
-        "INTEGER" | "INT" | "BIGINT" => Affinity::Integer,
-        "REAL" | "DOUBLE" | "FLOAT" => Affinity::Real,
-        "TEXT" | "VARCHAR" | "STRING" => Affinity::Text,
-        "BLOB" | "BYTEA" => Affinity::Blob,
-        _ => return None,
-    })
 }

@@ -1,6 +1,6 @@
 //! FROM: a corpus, a table function or a subquery.
 //!
-//! Invariant: as in `lower`. A subquery becomes the `Select` before the one that reads it.
+//! Invariant: as in `lower`. A subquery, and one that WITH has named, is a `Select` before the one that reads it.
 
 use sqlparser::ast;
 use sqlparser::ast::{FunctionArg, TableFactor};
@@ -8,14 +8,10 @@ use sqlparser::ast::{FunctionArg, TableFactor};
 use crate::error::{Hint, Result, shorten};
 use crate::lower::{Lowering, query};
 use crate::mistake::{self, ONE_SOURCE};
-use crate::syntax::{Argument, From, FromKind, Name, Select};
+use crate::syntax::{Argument, From, FromKind, Name};
 
 impl Lowering<'_, '_> {
-    pub(super) fn from(
-        &mut self,
-        from: &[ast::TableWithJoins],
-        selects: &mut Vec<Select>,
-    ) -> Result<Option<From>> {
+    pub(super) fn from(&mut self, from: &[ast::TableWithJoins]) -> Result<Option<From>> {
         let Some((first, rest)) = from.split_first() else {
             return Ok(None);
         };
@@ -56,13 +52,26 @@ impl Lowering<'_, '_> {
                     return Err(self.cursor.refuse("this form of subquery", ""));
                 }
                 self.cursor.expect("(")?;
-                query::query(self.cursor, subquery, selects)?;
+                let select = query::query(self.cursor, subquery, self.selects)?;
                 self.cursor.expect(")")?;
-                (FromKind::Subquery, alias)
+                self.inner.push((select, true));
+                (FromKind::Subquery(select), alias)
             }
             _ => return Err(self.cursor.refuse("this form of FROM", ONE_SOURCE)),
         };
-        let alias = self.table_alias(alias.as_ref())?;
+        let named = match &kind {
+            FromKind::Corpus(name) => self
+                .selects
+                .named(name)
+                .map(|select| (name.clone(), select)),
+            _ => None,
+        };
+        let mut kind = kind;
+        let mut alias = self.table_alias(alias.as_ref())?;
+        if let Some((name, select)) = named {
+            kind = FromKind::Subquery(select);
+            alias = alias.or(Some(name));
+        }
         if !joins.is_empty() || !rest.is_empty() {
             return Err(self
                 .cursor

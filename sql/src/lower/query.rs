@@ -1,23 +1,23 @@
-//! SELECT and its clauses.
+//! SELECT and its clauses, WITH and UNION.
 //!
-//! Invariant: as in `lower`. It descends only into the subquery in FROM, which the limit on nesting bounds. Expressions
-//! are in `expression`, FROM is in `from`.
+//! Invariant: as in `lower`. It descends only into subqueries, which the limit on nesting bounds; operands of UNION are walked in
+//! a loop. Expressions are in `expression`, FROM is in `from`.
 
 use sqlparser::ast;
 use sqlparser::ast::{Expr, SelectItem, SetExpr};
 
 use crate::cursor::Cursor;
-use crate::error::Result;
-use crate::lower::lowering::Lowering;
+use crate::error::{Error, Hint, Result, quote};
+use crate::lower::lowering::{LoweredSelects, Lowering};
 use crate::mistake;
-use crate::syntax::{Item, Name, NodeId, Nodes, Operand, OrderTerm, Select};
+use crate::syntax::{From, FromKind, Item, Name, NodeId, Nodes, OrderTerm, Select};
 
-/// Adds the SELECT and those within it to `selects`.
+/// Adds the query and those within it to `selects`, and gives its index.
 pub(super) fn query(
     cursor: &mut Cursor<'_>,
     query: &ast::Query,
-    selects: &mut Vec<Select>,
-) -> Result<()> {
+    selects: &mut LoweredSelects,
+) -> Result<usize> {
     let ast::Query {
         with,
         body,
@@ -30,11 +30,7 @@ pub(super) fn query(
         format_clause,
         pipe_operators,
     } = query;
-    let SetExpr::Select(select) = body.as_ref() else {
-        return Err(cursor.unexpected_in_query("`SELECT`"));
-    };
-    if with.is_some()
-        || fetch.is_some()
+    if fetch.is_some()
         || !locks.is_empty()
         || for_clause.is_some()
         || settings.is_some()
@@ -43,25 +39,212 @@ pub(super) fn query(
     {
         return Err(cursor.refuse("a clause of this query", ""));
     }
+    let visible = selects.named.len();
+    if let Some(with) = with {
+        with_clause(cursor, with, selects)?;
+    }
+    let (select, inner, nodes) = match body.as_ref() {
+        SetExpr::Select(select) => lone_select(cursor, select, selects)?,
+        operations @ SetExpr::SetOperation { .. } => {
+            let (select, inner) = union(cursor, operations, selects)?;
+            (select, inner, Nodes::default())
+        }
+        _ => return Err(cursor.unexpected_in_query("`SELECT`")),
+    };
+    let mut lowering = Lowering {
+        cursor,
+        nodes,
+        selects,
+        inner,
+    };
+    let mut select = select;
+    if let Some(order_by) = order_by {
+        select.order_by = lowering.order_by(order_by)?;
+    }
+    if let Some(limit_clause) = limit_clause {
+        (select.limit, select.offset) = lowering.limit(limit_clause)?;
+    }
+    let Lowering { nodes, inner, .. } = lowering;
+    select.nodes = nodes;
+    let index = selects.push(select, &inner);
+    selects.named.truncate(visible);
+    Ok(index)
+}
+
+/// A SELECT but for its nodes, what stands in it, and its nodes.
+type LoneSelect = (Select, Vec<(usize, bool)>, Nodes);
+
+fn lone_select(
+    cursor: &mut Cursor<'_>,
+    select: &ast::Select,
+    selects: &mut LoweredSelects,
+) -> Result<LoneSelect> {
     let mut lowering = Lowering {
         cursor,
         nodes: Nodes::default(),
+        selects,
+        inner: Vec::new(),
     };
-    let mut lowered = lowering.select(select, selects)?;
-    if let Some(order_by) = order_by {
-        lowered.order_by = lowering.order_by(order_by)?;
+    let lowered = lowering.select(select)?;
+    Ok((lowered, lowering.inner, lowering.nodes))
+}
+
+/// `WITH name [(column, ...)] AS (SELECT ...), ...`.
+fn with_clause(
+    cursor: &mut Cursor<'_>,
+    with: &ast::With,
+    selects: &mut LoweredSelects,
+) -> Result<()> {
+    let ast::With {
+        with_token: _,
+        recursive,
+        cte_tables,
+    } = with;
+    cursor.expect_word("WITH")?;
+    if *recursive {
+        return Err(cursor.refuse("`WITH RECURSIVE`", ""));
     }
-    if let Some(limit_clause) = limit_clause {
-        (lowered.limit, lowered.offset) = lowering.limit(limit_clause)?;
+    let visible = selects.named.len();
+    for (index, cte) in cte_tables.iter().enumerate() {
+        let ast::Cte {
+            alias: _,
+            query: body,
+            from,
+            materialized,
+            closing_paren_token: _,
+        } = cte;
+        if from.is_some() || materialized.is_some() {
+            return Err(cursor.refuse("this form of WITH", ""));
+        }
+        if index > 0 {
+            cursor.expect(",")?;
+        }
+        let name = cursor.name("a name for the subquery")?;
+        let mut earlier = selects.named[visible..].iter();
+        if earlier.any(|(known, _)| known.text.eq_ignore_ascii_case(&name.text)) {
+            return Err(Error::Conflict {
+                at: cursor.source.at(name.at),
+                message: format!("{} is given twice in WITH", quote(&name.text)),
+                hint: Hint::NONE,
+            });
+        }
+        let mut columns = Vec::new();
+        if cursor.take("(") {
+            loop {
+                columns.push(cursor.name("the name of a column")?);
+                if !cursor.take(",") {
+                    break;
+                }
+            }
+            cursor.expect(")")?;
+        }
+        cursor.expect_word("AS")?;
+        cursor.expect("(")?;
+        let body = query(cursor, body, selects)?;
+        cursor.expect(")")?;
+        selects.list[body].columns = columns;
+        selects.named.push((name, body));
     }
-    lowered.nodes = lowering.nodes;
-    selects.push(lowered);
     Ok(())
+}
+
+/// Operands of UNION, from left to right, as one SELECT of them all where that means the same.
+fn union(
+    cursor: &mut Cursor<'_>,
+    operations: &SetExpr,
+    selects: &mut LoweredSelects,
+) -> Result<(Select, Vec<(usize, bool)>)> {
+    let mut rights = Vec::new();
+    let mut leftmost = operations;
+    while let SetExpr::SetOperation {
+        op,
+        set_quantifier,
+        left,
+        right,
+    } = leftmost
+    {
+        if *op != ast::SetOperator::Union {
+            return Err(cursor.refuse("this set operation", mistake::ONE_SOURCE));
+        }
+        rights.push((set_quantifier, right.as_ref()));
+        leftmost = left;
+    }
+    let at = cursor.byte();
+    let mut terms = vec![operand(cursor, leftmost, selects)?];
+    let mut is_distinct = false;
+    for (quantifier, right) in rights.into_iter().rev() {
+        cursor.expect_word("UNION")?;
+        let all = match quantifier {
+            ast::SetQuantifier::None => false,
+            ast::SetQuantifier::All => {
+                cursor.expect_word("ALL")?;
+                true
+            }
+            ast::SetQuantifier::Distinct => {
+                cursor.expect_word("DISTINCT")?;
+                false
+            }
+            _ => return Err(cursor.refuse("this form of UNION", "")),
+        };
+        // Behind UNION ALL only what stands before it has no equal rows.
+        if all && is_distinct {
+            let inner: Vec<(usize, bool)> = terms.iter().map(|term| (*term, true)).collect();
+            let left = selects.push(union_of(at, terms, true), &inner);
+            terms = vec![left];
+        }
+        is_distinct = !all;
+        terms.push(operand(cursor, right, selects)?);
+    }
+    let inner = terms.iter().map(|term| (*term, true)).collect();
+    Ok((union_of(at, terms, is_distinct), inner))
+}
+
+/// An operand of UNION: a SELECT, or a whole query in parentheses.
+fn operand(
+    cursor: &mut Cursor<'_>,
+    operand: &SetExpr,
+    selects: &mut LoweredSelects,
+) -> Result<usize> {
+    match operand {
+        SetExpr::Select(select) => {
+            let (mut select, inner, nodes) = lone_select(cursor, select, selects)?;
+            select.nodes = nodes;
+            Ok(selects.push(select, &inner))
+        }
+        SetExpr::Query(inner) => {
+            cursor.expect("(")?;
+            let index = query(cursor, inner, selects)?;
+            cursor.expect(")")?;
+            Ok(index)
+        }
+        _ => Err(cursor.unexpected_in_query("`SELECT`")),
+    }
+}
+
+fn union_of(at: usize, terms: Vec<usize>, distinct: bool) -> Select {
+    Select {
+        at,
+        outer: None,
+        columns: Vec::new(),
+        distinct,
+        items: vec![Item::Star { at, table: None }],
+        from: Some(From {
+            kind: FromKind::Union(terms),
+            alias: None,
+        }),
+        filter: None,
+        group_by: Vec::new(),
+        having: None,
+        order_by: Vec::new(),
+        limit: None,
+        offset: None,
+        nodes: Nodes::default(),
+    }
 }
 
 impl Lowering<'_, '_> {
     /// All but ORDER BY, LIMIT and the nodes.
-    fn select(&mut self, select: &ast::Select, selects: &mut Vec<Select>) -> Result<Select> {
+    fn select(&mut self, select: &ast::Select) -> Result<Select> {
         let ast::Select {
             select_token: _,
             optimizer_hints,
@@ -129,9 +312,11 @@ impl Lowering<'_, '_> {
         }
         Ok(Select {
             at,
+            outer: None,
+            columns: Vec::new(),
             distinct,
             items,
-            from: self.from(from, selects)?,
+            from: self.from(from)?,
             filter: self.condition("WHERE", selection.as_ref())?,
             group_by: self.group_by(group_by)?,
             having: self.condition("HAVING", having.as_ref())?,
@@ -245,7 +430,7 @@ impl Lowering<'_, '_> {
     }
 
     /// What stands before an expression of GROUP BY or ORDER BY.
-    fn separator(&mut self, index: usize, keyword: &str) -> Result<()> {
+    pub(super) fn separator(&mut self, index: usize, keyword: &str) -> Result<()> {
         if index > 0 {
             return self.cursor.expect(",");
         }
@@ -262,84 +447,82 @@ impl Lowering<'_, '_> {
         let mut terms = Vec::with_capacity(exprs.len());
         for (index, order) in exprs.iter().enumerate() {
             self.separator(index, "ORDER")?;
-            let ast::OrderByExpr {
-                expr,
-                options: ast::OrderByOptions { sort, nulls_first },
-                with_fill,
-            } = order;
-            if with_fill.is_some() {
-                return Err(self.cursor.refuse("`FILL` in ORDER BY", ""));
-            }
-            let root = self.expression(expr)?;
-            let descending = match sort {
-                None => false,
-                Some(ast::OrderBySort::Asc) => {
-                    self.cursor.expect_word("ASC")?;
-                    false
-                }
-                Some(ast::OrderBySort::Desc) => {
-                    self.cursor.expect_word("DESC")?;
-                    true
-                }
-                Some(ast::OrderBySort::Using(_)) => {
-                    return Err(self.cursor.refuse("`USING` in ORDER BY", ""));
-                }
-            };
-            if let Some(first) = nulls_first {
-                self.cursor.expect_word("NULLS")?;
-                self.cursor
-                    .expect_word(if *first { "FIRST" } else { "LAST" })?;
-            }
-            terms.push(OrderTerm {
-                root,
-                descending,
-                nulls_first: *nulls_first,
-            });
+            terms.push(self.order_term(order)?);
         }
         Ok(terms)
     }
 
+    /// An expression and its direction.
+    pub(super) fn order_term(&mut self, order: &ast::OrderByExpr) -> Result<OrderTerm> {
+        let ast::OrderByExpr {
+            expr,
+            options: ast::OrderByOptions { sort, nulls_first },
+            with_fill,
+        } = order;
+        if with_fill.is_some() {
+            return Err(self.cursor.refuse("`FILL` in ORDER BY", ""));
+        }
+        let root = self.expression(expr)?;
+        let descending = match sort {
+            None => false,
+            Some(ast::OrderBySort::Asc) => {
+                self.cursor.expect_word("ASC")?;
+                false
+            }
+            Some(ast::OrderBySort::Desc) => {
+                self.cursor.expect_word("DESC")?;
+                true
+            }
+            Some(ast::OrderBySort::Using(_)) => {
+                return Err(self.cursor.refuse("`USING` in ORDER BY", ""));
+            }
+        };
+        if let Some(first) = nulls_first {
+            self.cursor.expect_word("NULLS")?;
+            self.cursor
+                .expect_word(if *first { "FIRST" } else { "LAST" })?;
+        }
+        Ok(OrderTerm {
+            root,
+            descending,
+            nulls_first: *nulls_first,
+        })
+    }
+
     /// LIMIT and OFFSET, in either order.
-    fn limit(&mut self, clause: &ast::LimitClause) -> Result<(Option<Operand>, Option<Operand>)> {
-        let (has_limit, offset) = match clause {
+    fn limit(&mut self, clause: &ast::LimitClause) -> Result<(Option<NodeId>, Option<NodeId>)> {
+        let (limit, offset) = match clause {
             ast::LimitClause::LimitOffset {
                 limit,
                 offset,
                 limit_by,
-            } if limit_by.is_empty() => (limit.is_some(), offset.as_ref()),
+            } if limit_by.is_empty() => (limit.as_ref(), offset.as_ref()),
             ast::LimitClause::LimitOffset { .. } => {
                 return Err(self.cursor.refuse("`LIMIT BY`", ""));
             }
-            ast::LimitClause::OffsetCommaLimit {
-                offset: _,
-                limit: _,
-            } => {
-                self.operand_of("LIMIT")?;
-                let hint = "`LIMIT a, b` is written `LIMIT b OFFSET a`";
-                return Err(self.cursor.refuse("LIMIT with a comma", hint));
+            ast::LimitClause::OffsetCommaLimit { offset, limit } => {
+                self.cursor.expect_word("LIMIT")?;
+                let offset = self.expression(offset)?;
+                self.cursor.expect(",")?;
+                return Ok((Some(self.expression(limit)?), Some(offset)));
             }
         };
-        let (mut limit, mut skipped) = (None, None);
-        if has_limit && !self.cursor.peek_word("OFFSET") {
-            limit = Some(self.operand_of("LIMIT")?);
+        let (mut rows, mut skipped) = (None, None);
+        let mut limit = limit;
+        if !self.cursor.peek_word("OFFSET") {
+            rows = self.condition("LIMIT", limit.take())?;
         }
-        if let Some(ast::Offset { value: _, rows }) = offset {
-            skipped = Some(self.operand_of("OFFSET")?);
+        if let Some(ast::Offset { value, rows }) = offset {
+            skipped = self.condition("OFFSET", Some(value))?;
             match rows {
                 ast::OffsetRows::None => {}
                 ast::OffsetRows::Row => self.cursor.expect_word("ROW")?,
                 ast::OffsetRows::Rows => self.cursor.expect_word("ROWS")?,
             }
         }
-        if has_limit && limit.is_none() {
-            limit = Some(self.operand_of("LIMIT")?);
+        if limit.is_some() {
+            rows = self.condition("LIMIT", limit)?;
         }
-        Ok((limit, skipped))
-    }
-
-    /// A literal or a parameter is all that can stand here; of any other expression, a token is left over.
-    fn operand_of(&mut self, keyword: &str) -> Result<Operand> {
-        self.cursor.expect_word(keyword)?;
-        self.cursor.operand(mistake::NUMBER)
+        Ok((rows, skipped))
     }
 }

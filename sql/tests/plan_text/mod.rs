@@ -10,7 +10,7 @@ use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
     Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, CachesColumn, Collation,
     Comparison, CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn, Function,
-    Matcher, NgramsColumn, Query, Relation, SegmentsColumn, SettingsColumn, Source,
+    Matcher, NgramsColumn, Query, Relation, SegmentsColumn, SettingsColumn, SortKey, Source,
     TermVectorsColumn, WordsColumn,
 };
 
@@ -26,28 +26,52 @@ pub fn shown(query: &Query) -> String {
 }
 
 fn text(query: &Query, for_people: bool) -> String {
-    let mut inner: Option<(String, Vec<String>)> = None;
-    for block in &query.blocks {
-        let columns = match (&block.source, &inner) {
-            (Source::Block, Some((_, names))) => names.clone(),
-            (Source::Relation(relation), _) => columns_of(relation),
-            _ => Vec::new(),
-        };
-        let printer = Printer {
-            block,
-            columns,
-            for_people,
-        };
-        let from = match &block.source {
-            Source::Nothing => String::new(),
-            Source::Values { .. } => panic!("VALUES stand only in INSERT"),
-            Source::Relation(relation) => format!(" FROM {}", relation_text(relation)),
-            Source::Block => format!(" FROM ({})", inner.as_ref().unwrap().0),
-        };
-        let names = block.outputs.iter().map(|output| output.name.clone());
-        inner = Some((printer.block(&from), names.collect()));
-    }
-    inner.unwrap().0
+    block_text(query, query.blocks.len() - 1, for_people)
+}
+
+/// A block and those that it reads.
+fn block_text(query: &Query, index: usize, for_people: bool) -> String {
+    let block = &query.blocks[index];
+    let names = |inner: usize| {
+        let outputs = query.blocks[inner].outputs.iter();
+        outputs.map(|output| output.name.clone()).collect()
+    };
+    let printer = Printer {
+        query,
+        block,
+        columns: match &block.source {
+            Source::Block(inner) => names(*inner),
+            Source::Union(inner) => names(inner[0]),
+            Source::Relation(relation) => columns_of(relation),
+            Source::Nothing | Source::Values { .. } => Vec::new(),
+        },
+        for_people,
+    };
+    let from = match &block.source {
+        Source::Nothing => String::new(),
+        Source::Values { .. } => panic!("VALUES stand only in INSERT"),
+        Source::Relation(relation) => format!(" FROM {}", relation_text(relation)),
+        Source::Block(inner) => format!(" FROM ({})", block_text(query, *inner, for_people)),
+        Source::Union(inner) => {
+            let operator = if block.distinct {
+                " UNION "
+            } else {
+                " UNION ALL "
+            };
+            let operands = inner.iter().map(|inner| {
+                let operand = block_text(query, *inner, for_people);
+                let has_tail = operand.contains(" ORDER BY ") || operand.contains(" LIMIT ");
+                let is_union = matches!(query.blocks[*inner].source, Source::Union(_));
+                match has_tail || is_union {
+                    true => format!("({operand})"),
+                    false => operand,
+                }
+            });
+            let operands: Vec<String> = operands.collect();
+            return operands.join(operator) + &printer.tail();
+        }
+    };
+    printer.block(&from)
 }
 
 /// An INSERT or REPLACE with its rows, as SQL that binds to an equal plan.
@@ -75,7 +99,9 @@ fn insert(
     let verb = if replace { "REPLACE" } else { "INSERT" };
     let columns: Vec<&str> = columns.iter().map(|column| column.name()).collect();
     let rows = match &query.blocks[..] {
-        [block] if matches!(block.source, Source::Values { .. }) => values(block, for_people),
+        [block] if matches!(block.source, Source::Values { .. }) => {
+            values(query, block, for_people)
+        }
         _ => text(query, for_people),
     };
     format!(
@@ -85,7 +111,7 @@ fn insert(
     )
 }
 
-fn values(block: &Block, for_people: bool) -> String {
+fn values(query: &Query, block: &Block, for_people: bool) -> String {
     let Source::Values { width, values } = &block.source else {
         panic!("no VALUES")
     };
@@ -95,6 +121,7 @@ fn values(block: &Block, for_people: bool) -> String {
     }
     assert_eq!(block.outputs.len(), *width);
     let printer = Printer {
+        query,
         block,
         columns: Vec::new(),
         for_people,
@@ -146,6 +173,7 @@ fn columns_of(relation: &Relation) -> Vec<String> {
 }
 
 struct Printer<'a> {
+    query: &'a Query,
     block: &'a Block,
     columns: Vec<String>,
     for_people: bool,
@@ -191,22 +219,15 @@ impl Printer<'_> {
             text += " HAVING ";
             text += &list(&mut block.having.iter().copied(), " AND ");
         }
+        text + &self.tail()
+    }
+
+    /// ORDER BY, LIMIT and OFFSET.
+    fn tail(&self) -> String {
+        let block = self.block;
+        let mut text = String::new();
         if !block.order_by.is_empty() {
-            let keys: Vec<String> = block
-                .order_by
-                .iter()
-                .map(|key| {
-                    let expression = self.collated(key.expression, key.collation);
-                    let order = if key.descending { " DESC" } else { "" };
-                    let nulls = match key.nulls_first {
-                        first if first != key.descending => "",
-                        true => " NULLS FIRST",
-                        false => " NULLS LAST",
-                    };
-                    format!("{expression}{order}{nulls}")
-                })
-                .collect();
-            text += &format!(" ORDER BY {}", keys.join(", "));
+            text += &format!(" ORDER BY {}", self.order(&block.order_by));
         }
         if let Some(limit) = block.limit {
             text += &format!(" LIMIT {limit}");
@@ -215,6 +236,20 @@ impl Printer<'_> {
             text += &format!(" OFFSET {}", block.offset);
         }
         text
+    }
+
+    fn order(&self, keys: &[SortKey]) -> String {
+        let keys = keys.iter().map(|key| {
+            let expression = self.collated(key.expression, key.collation);
+            let order = if key.descending { " DESC" } else { "" };
+            let nulls = match key.nulls_first {
+                first if first != key.descending => "",
+                true => " NULLS FIRST",
+                false => " NULLS LAST",
+            };
+            format!("{expression}{order}{nulls}")
+        });
+        keys.collect::<Vec<String>>().join(", ")
     }
 
     fn collated(&self, id: ExpressionId, collation: Collation) -> String {
@@ -234,6 +269,13 @@ impl Printer<'_> {
             AggregateFunction::Avg => "avg",
             AggregateFunction::Min => "min",
             AggregateFunction::Max => "max",
+            AggregateFunction::GroupConcat => "group_concat",
+            AggregateFunction::Median => "median",
+            AggregateFunction::PercentileCont => "percentile_cont",
+            AggregateFunction::StddevPop => "stddev_pop",
+            AggregateFunction::StddevSamp => "stddev_samp",
+            AggregateFunction::VarPop => "var_pop",
+            AggregateFunction::VarSamp => "var_samp",
         };
         let argument = match aggregate.argument {
             None => "*".to_owned(),
@@ -244,7 +286,15 @@ impl Printer<'_> {
             None => String::new(),
             Some(filter) => format!(" FILTER (WHERE {})", self.expression(filter)),
         };
-        format!("{function}({distinct}{argument}){filter}")
+        let parameter = match aggregate.parameter {
+            None => String::new(),
+            Some(parameter) => format!(", {}", self.expression(parameter)),
+        };
+        let order = match aggregate.order_by.is_empty() {
+            true => String::new(),
+            false => format!(" ORDER BY {}", self.order(&aggregate.order_by)),
+        };
+        format!("{function}({distinct}{argument}{parameter}{order}){filter}")
     }
 
     fn expression(&self, id: ExpressionId) -> String {
@@ -284,6 +334,7 @@ impl Printer<'_> {
                     Affinity::Real => "REAL",
                     Affinity::Text => "TEXT",
                     Affinity::Blob => "BLOB",
+                    Affinity::Numeric => "NUMERIC",
                     Affinity::None => panic!("no type"),
                 };
                 format!("CAST({} AS {kind})", of(operand))
@@ -372,13 +423,50 @@ impl Printer<'_> {
                 }
                 text + " END"
             }
+            Expression::InSubquery {
+                operand,
+                block,
+                affinity: _,
+                negated,
+                collation,
+            } => {
+                let operand = self.collated(*operand, *collation);
+                let not = if *negated { "NOT " } else { "" };
+                let subquery = block_text(self.query, *block, self.for_people);
+                format!("({operand} {not}IN ({subquery}))")
+            }
+            Expression::Subquery { block } => {
+                format!("({})", block_text(self.query, *block, self.for_people))
+            }
+            Expression::Exists { block } => {
+                format!(
+                    "EXISTS ({})",
+                    block_text(self.query, *block, self.for_people)
+                )
+            }
+            Expression::InValues { .. } => panic!("binding makes none"),
+            Expression::Call {
+                function: function @ (Function::JsonPart | Function::JsonValue),
+                arguments,
+                ..
+            } => {
+                let [text, path] = &arguments[..] else {
+                    panic!("two operands")
+                };
+                format!("({} {} {})", of(text), function_name(*function), of(path))
+            }
             Expression::Call {
                 function,
                 arguments,
                 collation,
             } => {
                 let mut written: Vec<String> = arguments.iter().map(of).collect();
-                if let Function::Max | Function::Min | Function::NullIf = function {
+                if let Function::Greatest
+                | Function::Least
+                | Function::Max
+                | Function::Min
+                | Function::NullIf = function
+                {
                     written[0] = self.collated(arguments[0], *collation);
                 }
                 format!("{}({})", function_name(*function), written.join(", "))
@@ -416,6 +504,30 @@ pub fn function_name(function: Function) -> &'static str {
         Function::TypeOf => "typeof",
         Function::Unicode => "unicode",
         Function::Upper => "upper",
+        Function::Ceiling => "ceil",
+        Function::Date => "date",
+        Function::DateTime => "datetime",
+        Function::Exponential => "exp",
+        Function::Floor => "floor",
+        Function::Format => "format",
+        Function::Greatest => "greatest",
+        Function::JsonExtract => "json_extract",
+        Function::JsonPart => "->",
+        Function::JsonValue => "->>",
+        Function::JulianDay => "julianday",
+        Function::Least => "least",
+        Function::Logarithm => "log",
+        Function::Logarithm10 => "log10",
+        Function::Logarithm2 => "log2",
+        Function::NaturalLogarithm => "ln",
+        Function::Power => "pow",
+        Function::RegexpExtract => "regexp_extract",
+        Function::RegexpReplace => "regexp_replace",
+        Function::SplitPart => "split_part",
+        Function::SquareRoot => "sqrt",
+        Function::Strftime => "strftime",
+        Function::Time => "time",
+        Function::UnixEpoch => "unixepoch",
         Function::Version => "zipfdb_version",
     }
 }

@@ -63,7 +63,16 @@ impl Accumulator {
             AggregateFunction::Sum | AggregateFunction::Total | AggregateFunction::Avg => {
                 Accumulator::Sum(Sum::default())
             }
-            AggregateFunction::Min | AggregateFunction::Max => Accumulator::Extreme(Value::Null),
+            // Those that need order have states of their own.
+            AggregateFunction::GroupConcat
+            | AggregateFunction::Max
+            | AggregateFunction::Median
+            | AggregateFunction::Min
+            | AggregateFunction::PercentileCont
+            | AggregateFunction::StddevPop
+            | AggregateFunction::StddevSamp
+            | AggregateFunction::VarPop
+            | AggregateFunction::VarSamp => Accumulator::Extreme(Value::Null),
         }
     }
 

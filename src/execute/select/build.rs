@@ -10,6 +10,7 @@ use zipfdb_sql::query::{
 };
 
 use super::aggregate::Aggregate;
+use super::aggregate_sorted::{AggregateSorted, needs_order};
 use super::aggregate_unique::AggregateUnique;
 use super::context::Context;
 use super::distinct::{Distinct, Once};
@@ -18,12 +19,15 @@ use super::fetch::FetchDeferred;
 use super::filter::Filter;
 use super::limit::Limit;
 use super::project::Project;
-use super::row::Input;
+use super::row::{Input, Operator};
 use super::scan::{self, Fetch, Nothing, Properties, Scan, Sourced};
 use super::sort::Sort;
+use super::union::Union;
 use super::values::Values;
 use crate::api::session::Session;
+use crate::batch::Batch;
 use crate::expression::{Layout, Program, truth};
+use crate::segment::cache::Reservation;
 use crate::{Error, Result};
 
 /// Builds the operators of a query.
@@ -56,18 +60,30 @@ impl Builder<'_> {
     /// # Errors
     /// If a corpus is gone or damaged, or a constant pattern is not valid.
     pub(super) fn query(&mut self, query: &Query) -> Result<Input> {
-        let keeping: usize = query.blocks.iter().map(keeping_operators).sum();
-        self.context.memory /= keeping.max(1);
-        let mut input = None;
-        let mut width = 0;
-        for block in &query.blocks {
-            input = Some(self.block(block, input, width)?);
-            width = block.outputs.len();
+        self.context.begin_query();
+        self.context.memory /= keeping_operators(query).max(1);
+        match query.blocks.len().checked_sub(1) {
+            Some(last) => self.block(query, last),
+            None => Ok(Box::new(Nothing::new())),
         }
-        Ok(input.unwrap_or_else(|| Box::new(Nothing::new())))
     }
 
-    fn block(&mut self, block: &Block, below: Option<Input>, width: usize) -> Result<Input> {
+    /// Builds a block, by index, and those that it reads. As deep as blocks read one another, which binding bounds.
+    pub(super) fn block(&mut self, query: &Query, index: usize) -> Result<Input> {
+        let written = &query.blocks[index];
+        if !has_subqueries(written) {
+            return self.plain_block(query, written);
+        }
+        let (block, reservation) = self.answered(query, written)?;
+        let input = self.plain_block(query, &block)?;
+        Ok(Box::new(Reserved {
+            input,
+            _reservation: reservation,
+        }))
+    }
+
+    /// Builds a block that has no subquery in its expressions.
+    fn plain_block(&mut self, query: &Query, block: &Block) -> Result<Input> {
         let Ready {
             mut input,
             expressions,
@@ -75,7 +91,7 @@ impl Builder<'_> {
             rest,
             mut properties,
             fetch,
-        } = self.source(block, below, width)?;
+        } = self.source(query, block)?;
         let layout = Layout::whole(width, 0);
         let mut program = self.program(&expressions, &layout)?;
         input = self.filter(input, &program, rest);
@@ -85,7 +101,7 @@ impl Builder<'_> {
                 properties = Properties::default();
             }
             let is_grouped = properties.is_unique;
-            input = self.aggregate(input, program, aggregation, (is_grouped, once));
+            input = self.aggregate(input, program, aggregation, (is_grouped, once))?;
             let layout = Layout {
                 keys: aggregation.keys.len(),
                 ..Layout::default()
@@ -127,12 +143,27 @@ impl Builder<'_> {
         Ok(self.project(input, program, outputs))
     }
 
-    fn source(&mut self, block: &Block, below: Option<Input>, width: usize) -> Result<Ready> {
+    fn source(&mut self, query: &Query, block: &Block) -> Result<Ready> {
         let Source::Relation(relation) = &block.source else {
-            let mut columns = width;
-            let input = match (&block.source, below) {
-                (Source::Block, Some(below)) => below,
-                (Source::Values { width, values }, _) => {
+            let mut columns = 0;
+            let width_of = |block: usize| query.blocks[block].outputs.len();
+            let input = match &block.source {
+                Source::Block(inner) => {
+                    columns = width_of(*inner);
+                    self.block(query, *inner)?
+                }
+                Source::Union(inner) => {
+                    columns = inner.first().map_or(0, |&block| width_of(block));
+                    let beside = self.plan.begin_union();
+                    let (mut inputs, mut operands) = (Vec::new(), Vec::new());
+                    for &block in inner {
+                        inputs.push(self.block(query, block)?);
+                        operands.extend(self.plan.end_operand());
+                    }
+                    let union = Box::new(Union::new(inputs));
+                    self.plan.add_union(operands, beside, union)
+                }
+                Source::Values { width, values } => {
                     columns = *width;
                     let program = self.program(&block.expressions, &Layout::whole(*width, 0))?;
                     // As many rows as there are in memory.
@@ -225,17 +256,18 @@ impl Builder<'_> {
         program: Arc<Program>,
         aggregation: &Aggregation,
         (is_grouped, once): (bool, Vec<bool>),
-    ) -> Input {
+    ) -> Result<Input> {
         let detail = format!(
             "{}, {}",
             counted(aggregation.keys.len(), "key"),
             counted(aggregation.aggregates.len(), "aggregate"),
         );
         let mut aggregation = aggregation.clone();
-        if is_grouped {
+        let is_sorted = aggregation.aggregates.iter().any(needs_order);
+        if is_grouped && !is_sorted {
             let about = Description::new("group rows as they are", detail, self.plan.estimate());
             let groups = AggregateUnique::new(input, program, aggregation);
-            return self.plan.add(Box::new(groups), Arc::new(about));
+            return Ok(self.plan.add(Box::new(groups), Arc::new(about)));
         }
         /// The share of rows that are assumed to be the first of their group.
         const SHARE: u64 = 10;
@@ -243,12 +275,17 @@ impl Builder<'_> {
             true => Some(1),
             false => self.plan.estimate().map(|rows| rows.div_ceil(SHARE)),
         };
+        if is_sorted {
+            let about = Description::new("aggregate in order", detail, rows);
+            let groups = AggregateSorted::new(input, program, aggregation, &self.context)?;
+            return Ok(self.plan.add(Box::new(groups), Arc::new(about)));
+        }
         let about = Description::new("aggregate", detail, rows);
         for (aggregate, &once) in aggregation.aggregates.iter_mut().zip(&once) {
             aggregate.distinct &= !once;
         }
         let groups = Aggregate::new(input, program, aggregation, once, &self.context);
-        self.plan.add(Box::new(groups), Arc::new(about))
+        Ok(self.plan.add(Box::new(groups), Arc::new(about)))
     }
 
     fn project(
@@ -309,11 +346,48 @@ impl Builder<'_> {
     }
 }
 
-/// How many operators of a block may keep rows.
-fn keeping_operators(block: &Block) -> usize {
-    usize::from(block.aggregation.is_some())
-        + usize::from(block.distinct)
-        + usize::from(!block.order_by.is_empty())
+/// How many operators of a query may keep rows, those of blocks that are read several times as often.
+fn keeping_operators(query: &Query) -> usize {
+    let mut keeping: Vec<usize> = Vec::with_capacity(query.blocks.len());
+    for block in &query.blocks {
+        let own = usize::from(block.aggregation.is_some())
+            + usize::from(block.distinct)
+            + usize::from(!block.order_by.is_empty());
+        let of_source: usize = match &block.source {
+            Source::Block(inner) => keeping[*inner],
+            Source::Union(inner) => inner.iter().map(|&inner| keeping[inner]).sum(),
+            Source::Nothing | Source::Relation(_) | Source::Values { .. } => 0,
+        };
+        let of_expressions = block.expressions.iter().map(|expression| match expression {
+            // Its values are kept while the block is answered.
+            Expression::InSubquery { block, .. } => 2 + keeping[*block],
+            Expression::Subquery { block } | Expression::Exists { block } => keeping[*block],
+            _ => 0,
+        });
+        keeping.push(own + of_source + of_expressions.sum::<usize>());
+    }
+    keeping.last().copied().unwrap_or(0)
+}
+
+fn has_subqueries(block: &Block) -> bool {
+    block.expressions.iter().any(|expression| {
+        matches!(
+            expression,
+            Expression::InSubquery { .. } | Expression::Subquery { .. } | Expression::Exists { .. }
+        )
+    })
+}
+
+/// An operator and the memory that values of its subqueries take.
+struct Reserved {
+    input: Input,
+    _reservation: Reservation,
+}
+
+impl Operator for Reserved {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.input.next_batch(rows_max)
+    }
 }
 
 /// Whether every row of a scan is a group of its own: rows are unique, and all their columns are keys.

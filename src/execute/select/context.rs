@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::spill::SpillDirectory;
 use crate::Result;
 use crate::api::session::Session;
@@ -30,6 +32,8 @@ pub(crate) struct Context {
     cache: Arc<Cache>,
     /// What values of rows may take.
     pub(crate) values: ValueMemory,
+    /// What the query sees of the corpora that it has opened so far: all its scans see the same.
+    snapshots: Arc<Mutex<Vec<(String, Snapshot)>>>,
 }
 
 impl Context {
@@ -45,13 +49,28 @@ impl Context {
             cache: session.shared().cache.clone(),
             memory: usize::try_from(settings.memory_limit()).unwrap_or(usize::MAX),
             values: ValueMemory::new(&settings),
+            snapshots: Arc::default(),
         }
     }
 
     /// What the query sees of a corpus.
     pub(super) fn snapshot(&self, session: &Arc<Session>, corpus: &str) -> Result<Snapshot> {
         let known = self.batch.as_ref().and_then(|batch| batch.snapshot(corpus));
-        known.map_or_else(|| session.snapshot(corpus, &self.interrupt), Ok)
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut snapshots = self.snapshots.lock();
+        if let Some((_, same)) = snapshots.iter().find(|(name, _)| name == corpus) {
+            return Ok(same.clone());
+        }
+        let snapshot = session.snapshot(corpus, &self.interrupt)?;
+        snapshots.push((corpus.to_owned(), snapshot.clone()));
+        Ok(snapshot)
+    }
+
+    /// Begins a query, which has opened no corpus yet.
+    pub(super) fn begin_query(&mut self) {
+        self.snapshots = Arc::default();
     }
 
     /// For what an operator keeps: nothing yet.

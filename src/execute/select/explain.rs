@@ -1,6 +1,6 @@
 //! EXPLAIN: what each operator of a query does and, with ANALYZE, how many rows it gave and how long it took.
 //!
-//! Invariant: the lines are those of the query that was built, outermost first, each operator's input indented below it.
+//! Invariant: the lines are those of the query that was built, outermost first, each operator's inputs indented below it.
 //! Times contain those of the operators below.
 
 use std::sync::Arc;
@@ -71,11 +71,23 @@ impl Describe for Answered {
     }
 }
 
-/// The operators of a query, innermost first.
+/// The operators of a query, each after its inputs.
 pub(super) struct Plan {
-    steps: Vec<(Arc<dyn Describe>, Arc<Measure>)>,
+    steps: Vec<PlanStep>,
+    /// The operator that the next one is put on.
+    top: Option<usize>,
+    /// What the next operator reads beside that: operands of UNION, subqueries of its block.
+    beside: Vec<usize>,
     /// Whether rows and times are measured.
     is_analyzed: bool,
+}
+
+/// An operator.
+struct PlanStep {
+    about: Arc<dyn Describe>,
+    measure: Arc<Measure>,
+    /// What it reads, by index.
+    inputs: Vec<usize>,
 }
 
 /// What an operator has done.
@@ -89,6 +101,8 @@ impl Plan {
     pub(super) fn new(is_analyzed: bool) -> Plan {
         Plan {
             steps: Vec::new(),
+            top: None,
+            beside: Vec::new(),
             is_analyzed,
         }
     }
@@ -96,22 +110,90 @@ impl Plan {
     /// Adds the operator above the others, and measures it if that is wanted.
     pub(super) fn add(&mut self, operator: Input, about: Arc<dyn Describe>) -> Input {
         let measure = Arc::new(Measure::default());
-        self.steps.push((about, measure.clone()));
+        let inputs = self.top.take().into_iter().chain(self.beside.drain(..));
+        self.steps.push(PlanStep {
+            about,
+            measure: measure.clone(),
+            inputs: inputs.collect(),
+        });
+        self.top = Some(self.steps.len() - 1);
         match self.is_analyzed {
             true => Box::new(Measured { operator, measure }),
             false => operator,
         }
     }
 
+    /// Begins the operators of a subquery; gives what `end_subquery` wants.
+    pub(super) fn begin_subquery(&mut self) -> Vec<usize> {
+        self.top = None;
+        std::mem::take(&mut self.beside)
+    }
+
+    /// Ends the operators of a subquery, which has given so many rows.
+    pub(super) fn end_subquery(&mut self, beside: Vec<usize>, kind: &'static str, rows: u64) {
+        let about = Description::new("subquery", kind.to_owned(), Some(rows));
+        let inputs = self.top.take().into_iter().chain(self.beside.drain(..));
+        let inputs = inputs.collect();
+        self.steps.push(PlanStep {
+            about: Arc::new(about),
+            measure: Arc::new(Measure {
+                rows: AtomicU64::new(rows),
+                ..Measure::default()
+            }),
+            inputs,
+        });
+        self.beside = beside;
+        self.beside.push(self.steps.len() - 1);
+    }
+
+    /// Begins the operands of UNION; gives what `add_union` wants.
+    pub(super) fn begin_union(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.beside)
+    }
+
+    /// Ends an operand of UNION, and gives its index.
+    pub(super) fn end_operand(&mut self) -> Option<usize> {
+        self.top.take()
+    }
+
+    /// Adds UNION above its operands.
+    pub(super) fn add_union(
+        &mut self,
+        operands: Vec<usize>,
+        beside: Vec<usize>,
+        union: Input,
+    ) -> Input {
+        let estimates = operands
+            .iter()
+            .map(|&step| self.steps[step].about.describe().rows);
+        let rows = estimates.sum::<Option<u64>>();
+        self.beside = operands;
+        self.beside.extend(beside);
+        let about = Description::new("union", String::new(), rows);
+        self.add(union, Arc::new(about))
+    }
+
     /// How many rows the topmost operator is estimated to give.
     pub(super) fn estimate(&self) -> Option<u64> {
-        self.steps.last()?.0.describe().rows
+        self.steps[self.top?].about.describe().rows
+    }
+
+    /// The operators from the outermost inwards, each with its depth.
+    fn walk(&self) -> Vec<(usize, &PlanStep)> {
+        let mut walked = Vec::with_capacity(self.steps.len());
+        let mut waiting: Vec<(usize, usize)> = self.top.map(|top| (0, top)).into_iter().collect();
+        while let Some((depth, step)) = waiting.pop() {
+            let step = &self.steps[step];
+            walked.push((depth, step));
+            waiting.extend(step.inputs.iter().rev().map(|&input| (depth + 1, input)));
+        }
+        walked
     }
 
     /// One line for each operator and for what a scan adds.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for (depth, (about, measure)) in self.steps.iter().rev().enumerate() {
+        for (depth, PlanStep { about, measure, .. }) in self.walk() {
             let Description {
                 name,
                 detail,
@@ -139,6 +221,66 @@ impl Plan {
         }
         lines
     }
+
+    /// The same as one JSON object, with `inputs` in each operator.
+    pub(super) fn json(&self) -> String {
+        let mut text = String::new();
+        let mut open = 0;
+        for (depth, PlanStep { about, measure, .. }) in self.walk() {
+            let is_next = open > depth;
+            while open > depth {
+                text.push_str("]}");
+                open -= 1;
+            }
+            if is_next {
+                text.push(',');
+            }
+            let Description {
+                name,
+                detail,
+                rows,
+                lines,
+            } = about.describe();
+            text.push_str(&format!("{{\"operator\":{}", quoted(name)));
+            if !detail.is_empty() {
+                text.push_str(&format!(",\"detail\":{}", quoted(&detail)));
+            }
+            if let Some(rows) = rows {
+                text.push_str(&format!(",\"estimated_rows\":{rows}"));
+            }
+            if self.is_analyzed {
+                let rows = measure.rows.load(Ordering::Relaxed);
+                // Rounds above 2^53 ns, which is 100 days.
+                let milliseconds = measure.nanoseconds.load(Ordering::Relaxed) as f64 / 1e6;
+                text.push_str(&format!(
+                    ",\"rows\":{rows},\"milliseconds\":{milliseconds:.3}"
+                ));
+            }
+            if !lines.is_empty() {
+                let lines: Vec<String> = lines.iter().map(|line| quoted(line)).collect();
+                text.push_str(&format!(",\"notes\":[{}]", lines.join(",")));
+            }
+            text.push_str(",\"inputs\":[");
+            open += 1;
+        }
+        text.push_str(&"]}".repeat(open));
+        text
+    }
+}
+
+/// A text as a JSON string.
+fn quoted(text: &str) -> String {
+    let mut quoted = "\"".to_owned();
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            control if control < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// Counts the rows of an operator and the time it takes.

@@ -326,6 +326,8 @@ mod tests {
     /// `GROUP BY x` with `COUNT(DISTINCT x)`, `SUM(DISTINCT x)` and `MAX(x)`.
     fn aggregation() -> Aggregation {
         let aggregate = |function, distinct| Aggregate {
+            parameter: None,
+            order_by: Vec::new(),
             function,
             distinct,
             argument: Some(ExpressionId(0)),

@@ -4,7 +4,7 @@
 //! exactly if the values are, and neither is a proper prefix of the other. So keys of several columns may be put one behind
 //! the other. Values cannot be read back.
 
-use zipfdb_sql::query::Collation;
+use zipfdb_sql::query::{Collation, SortKey};
 
 use crate::runtime::memory::{self, ValueMemory};
 use crate::tokenize::fold;
@@ -25,6 +25,15 @@ pub(super) struct KeyOrder {
 }
 
 impl KeyOrder {
+    /// The order of a key of ORDER BY.
+    pub(super) fn of(key: &SortKey) -> KeyOrder {
+        KeyOrder {
+            collation: key.collation,
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        }
+    }
+
     /// The order of grouping and DISTINCT.
     pub(super) fn ascending(collation: Collation) -> KeyOrder {
         KeyOrder {

@@ -6,6 +6,7 @@
 
 mod accumulate;
 mod aggregate;
+mod aggregate_sorted;
 mod aggregate_unique;
 mod batch;
 mod batch_argument;
@@ -30,11 +31,14 @@ mod sort;
 mod sort_numbers;
 mod sorter;
 mod spill;
+mod subquery;
+mod union;
 mod values;
 mod word_order;
 
 use std::sync::Arc;
 
+use zipfdb_sql::plan::ExplainFormat;
 use zipfdb_sql::query::Query;
 
 use self::build::{Builder, OpenScan};
@@ -98,7 +102,8 @@ fn select_from(
     Ok(rows.with_notices(notices))
 }
 
-/// EXPLAIN: the operators of a query as an indented tree, one line a row. With `analyze` the query runs first.
+/// EXPLAIN: the operators of a query as an indented tree, one line a row, or as one row of JSON. With `analyze` the query runs
+/// first; subqueries in expressions always do, since how the query is answered depends on their values.
 ///
 /// # Errors
 /// As `select`, and with `analyze` all that its rows can fail with.
@@ -106,15 +111,16 @@ pub(crate) fn explain(
     session: &Arc<Session>,
     query: &Query,
     analyze: bool,
+    format: ExplainFormat,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    explain_from(session, query, analyze, scan::open, interrupt)
+    explain_from(session, query, (analyze, format), scan::open, interrupt)
 }
 
 fn explain_from(
     session: &Arc<Session>,
     query: &Query,
-    analyze: bool,
+    (analyze, format): (bool, ExplainFormat),
     open: OpenScan,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
@@ -131,7 +137,11 @@ fn explain_from(
     if analyze {
         while input.next_batch(BATCH_ROWS)?.is_some() {}
     }
-    let lines = builder.plan.lines().into_iter();
+    let lines = match format {
+        ExplainFormat::Text => builder.plan.lines(),
+        ExplainFormat::Json => vec![builder.plan.json()],
+    };
+    let lines = lines.into_iter();
     let rows = lines.map(|line| Ok(Row::new(vec![Value::Text(line)])));
     Ok(Rows::new(vec![Column::new("plan")], rows).with_notices(notices))
 }

@@ -195,7 +195,7 @@ impl Sort {
             self.for_keys.with(&mut batch, row, |row| {
                 for part in keys {
                     let value = evaluator.value(row, part.expression)?;
-                    add_key(value, order_of(part), key, &context.values)?;
+                    add_key(value, KeyOrder::of(part), key, &context.values)?;
                 }
                 Ok(())
             })?;
@@ -236,18 +236,10 @@ fn number_keys(keys: &[SortKey], program: &Program, width: usize) -> Vec<NumberK
         };
         Some(NumberKey {
             column: column?,
-            order: order_of(key),
+            order: KeyOrder::of(key),
         })
     });
     keys.collect()
-}
-
-fn order_of(key: &SortKey) -> KeyOrder {
-    KeyOrder {
-        collation: key.collation,
-        descending: key.descending,
-        nulls_first: key.nulls_first,
-    }
 }
 
 impl Operator for Sort {

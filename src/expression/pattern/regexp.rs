@@ -4,6 +4,7 @@
 //! regex-automata. Invariant: the answer is that of the regex crate; where the DFA cannot tell (a Unicode word boundary
 //! beside a byte that is not ASCII), that crate is asked.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use regex::bytes::Regex;
@@ -58,7 +59,7 @@ impl Regexp {
     ///
     /// # Errors
     /// If the statement has to end.
-    pub(super) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
+    pub(crate) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
         if text.len() >= LONG_TEXT
             && let Some(dfa) = self.dfa.get_or_init(|| lazy_dfa(self.regex.as_str()))
             && let Some(is_match) = step_through(dfa, text, pace)?
@@ -67,6 +68,17 @@ impl Regexp {
         }
         pace.work(text.len())?;
         Ok(self.regex.is_match(text))
+    }
+
+    /// The groups of the first match at a byte of the text or behind it.
+    pub(crate) fn groups(&self, text: &[u8], from: usize) -> Option<MatchGroups> {
+        let captures = self.regex.captures_at(text, from)?;
+        let groups = captures.iter();
+        Some(
+            groups
+                .map(|group| group.map(|group| group.range()))
+                .collect(),
+        )
     }
 }
 
@@ -83,6 +95,9 @@ fn place_of_fault(pattern: &str) -> Option<(String, usize)> {
     let before = pattern.get(..offset).unwrap_or(pattern);
     Some((reason, before.chars().count() + 1))
 }
+
+/// Where groups of a match lie, the whole match first; none for a group that took no part in it.
+pub(crate) type MatchGroups = Vec<Option<Range<usize>>>;
 
 /// The same as `Regex::new` reads.
 fn lazy_dfa(pattern: &str) -> Option<Box<DFA>> {

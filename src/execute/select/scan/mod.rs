@@ -60,13 +60,13 @@ pub(super) fn open(
             Box::new(words::WordsScan::new(snapshot, request, context)?)
         }
         Relation::TermVectors { corpus, k } => {
-            let (snapshot, k) = (session.snapshot(corpus, &context.interrupt)?, *k);
+            let (snapshot, k) = (context.snapshot(session, corpus)?, *k);
             Box::new(term_vectors::TermVectorsScan::new(
                 snapshot, k, request, context,
             )?)
         }
         Relation::Ngrams { corpus, n } => {
-            let (snapshot, n) = (session.snapshot(corpus, &context.interrupt)?, *n);
+            let (snapshot, n) = (context.snapshot(session, corpus)?, *n);
             Box::new(ngrams::NgramsScan::new(snapshot, n, request, context)?)
         }
     })

@@ -44,6 +44,8 @@ pub(in super::super) fn request(
         early.extend(aggregation.keys.iter().map(|key| key.expression));
         for aggregate in &aggregation.aggregates {
             early.extend(aggregate.argument.iter().chain(&aggregate.filter));
+            early.extend(aggregate.parameter);
+            early.extend(aggregate.order_by.iter().map(|key| key.expression));
         }
     } else {
         early.extend(block.order_by.iter().map(|key| key.expression));

@@ -104,6 +104,8 @@ impl BlockBuilder {
     /// `COUNT(*)`.
     pub(super) fn count(&mut self) -> ExpressionId {
         self.aggregate(Aggregate {
+            parameter: None,
+            order_by: Vec::new(),
             function: AggregateFunction::Count,
             argument: None,
             distinct: false,

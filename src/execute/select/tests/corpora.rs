@@ -287,9 +287,11 @@ fn the_most_frequent_words_of_a_subquery() {
     let word = inner.column(1);
     let lower = inner.call(Function::Lower, &[word]);
     inner.output(lower);
-    let mut outer = BlockBuilder::from(zipfdb_sql::query::Source::Block);
+    let mut outer = BlockBuilder::from(zipfdb_sql::query::Source::Block(0));
     let word = outer.column(0);
     let longest = outer.aggregate(zipfdb_sql::query::Aggregate {
+        parameter: None,
+        order_by: Vec::new(),
         function: AggregateFunction::Max,
         argument: Some(word),
         distinct: false,
@@ -297,6 +299,8 @@ fn the_most_frequent_words_of_a_subquery() {
         filter: None,
     });
     let count = outer.aggregate(zipfdb_sql::query::Aggregate {
+        parameter: None,
+        order_by: Vec::new(),
         function: AggregateFunction::Count,
         argument: Some(word),
         distinct: true,

@@ -5,6 +5,7 @@
 use std::cell::{Cell, RefCell};
 
 use proptest::prelude::*;
+use zipfdb_sql::plan::ExplainFormat;
 use zipfdb_sql::query::{
     Aggregate, AggregateFunction, BinaryOperator, Collation, Comparison, Expression, Function,
     Query, Relation, Source,
@@ -166,7 +167,7 @@ struct Shape {
 fn shapes() -> impl Strategy<Value = Shape> {
     let keys = proptest::collection::vec((0usize..2, any::<bool>()), 0..3);
     let aggregate = (
-        0u8..6,
+        0u8..8,
         0usize..3,
         any::<bool>(),
         any::<bool>(),
@@ -232,6 +233,8 @@ fn block(shape: &Shape) -> BlockBuilder {
                 AggregateFunction::Avg,
                 AggregateFunction::Min,
                 AggregateFunction::Max,
+                AggregateFunction::GroupConcat,
+                AggregateFunction::Median,
             ][usize::from(function)];
             let argument = block.column(column);
             let filter = filtered.then(|| {
@@ -239,6 +242,8 @@ fn block(shape: &Shape) -> BlockBuilder {
                 block.compare(Comparison::Greater, left, right)
             });
             let value = block.aggregate(Aggregate {
+                parameter: None,
+                order_by: Vec::new(),
                 function,
                 argument: Some(argument),
                 distinct,
@@ -374,9 +379,11 @@ fn blocks_read_the_block_before_them() {
     let count = inner.count();
     inner.output(key);
     inner.output(count);
-    let mut outer = BlockBuilder::from(Source::Block);
+    let mut outer = BlockBuilder::from(Source::Block(0));
     let count = outer.column(1);
     let sum = outer.aggregate(Aggregate {
+        parameter: None,
+        order_by: Vec::new(),
         function: AggregateFunction::Sum,
         argument: Some(count),
         distinct: true,
@@ -432,8 +439,16 @@ fn what_a_scan_promises_is_not_done_again() {
     let query = ordered_block();
     let expected = values(answer(&query, 1 << 20).unwrap());
     let database = Database::in_memory().unwrap();
-    let before =
-        lines(explain_from(database.inner(), &query, false, open, &Interrupt::never()).unwrap());
+    let before = lines(
+        explain_from(
+            database.inner(),
+            &query,
+            (false, ExplainFormat::Text),
+            open,
+            &Interrupt::never(),
+        )
+        .unwrap(),
+    );
     assert_eq!(
         before,
         [
@@ -451,8 +466,16 @@ fn what_a_scan_promises_is_not_done_again() {
         }],
         is_unique: true,
     });
-    let after =
-        lines(explain_from(database.inner(), &query, false, open, &Interrupt::never()).unwrap());
+    let after = lines(
+        explain_from(
+            database.inner(),
+            &query,
+            (false, ExplainFormat::Text),
+            open,
+            &Interrupt::never(),
+        )
+        .unwrap(),
+    );
     assert_eq!(
         after,
         [
@@ -471,8 +494,16 @@ fn what_a_scan_promises_is_not_done_again() {
 fn explain_analyze_counts_rows_and_time() {
     let query = ordered_block();
     let database = Database::in_memory().unwrap();
-    let lines =
-        lines(explain_from(database.inner(), &query, true, open, &Interrupt::never()).unwrap());
+    let lines = lines(
+        explain_from(
+            database.inner(),
+            &query,
+            (true, ExplainFormat::Text),
+            open,
+            &Interrupt::never(),
+        )
+        .unwrap(),
+    );
     assert!(
         lines[0].starts_with("project: 2 columns (3 rows in "),
         "{lines:?}"
@@ -507,6 +538,8 @@ fn a_sum_of_integers_that_overflows_is_an_error() {
     let mut block = BlockBuilder::relation(words());
     let number = block.column(2);
     let sum = block.aggregate(Aggregate {
+        parameter: None,
+        order_by: Vec::new(),
         function: AggregateFunction::Sum,
         argument: Some(number),
         distinct: false,
@@ -532,8 +565,16 @@ fn a_constant_condition_that_fails_reads_nothing() {
     let found = values(answer(&query, 1 << 20).unwrap());
     assert_eq!(found, [[Value::Integer(0)]]);
     let database = Database::in_memory().unwrap();
-    let lines =
-        lines(explain_from(database.inner(), &query, true, open, &Interrupt::never()).unwrap());
+    let lines = lines(
+        explain_from(
+            database.inner(),
+            &query,
+            (true, ExplainFormat::Text),
+            open,
+            &Interrupt::never(),
+        )
+        .unwrap(),
+    );
     assert!(
         lines[2].starts_with("    filter: nothing passes (0 rows"),
         "{lines:?}"

@@ -82,6 +82,9 @@ pub(super) fn answer(block: &Block, source: &[Row]) -> Vec<Row> {
                 if aggregate.distinct {
                     arguments.dedup_by(|a, b| compare(a, b, collation).is_eq());
                 }
+                if !aggregate.distinct && aggregate.function == AggregateFunction::GroupConcat {
+                    arguments.sort_by(|a, b| compare(a, b, Collation::Binary));
+                }
                 row.push(aggregated(aggregate.function, collation, &arguments));
             }
             rows.push(row);
@@ -162,5 +165,22 @@ fn aggregated(function: AggregateFunction, collation: Collation, arguments: &[Va
             let first = equal.find(|value| compare(value, greatest, collation).is_eq());
             first.unwrap().clone()
         }
+        AggregateFunction::GroupConcat => {
+            let texts = arguments.iter().map(|value| match value {
+                Value::Text(text) => text.clone(),
+                other => other.to_string(),
+            });
+            Value::from(texts.collect::<Vec<String>>().join(","))
+        }
+        AggregateFunction::Median | AggregateFunction::PercentileCont => {
+            let mut numbers: Vec<f64> = arguments.iter().map(to_real).collect();
+            numbers.sort_by(f64::total_cmp);
+            let (below, above) = (numbers[(count - 1) / 2], numbers[count / 2]);
+            Value::Real(below + (above - below) * 0.5)
+        }
+        AggregateFunction::VarPop
+        | AggregateFunction::VarSamp
+        | AggregateFunction::StddevPop
+        | AggregateFunction::StddevSamp => unreachable!("they are rounded otherwise"),
     }
 }
