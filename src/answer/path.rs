@@ -195,13 +195,12 @@ impl LiveSegment {
     /// What is estimated with.
     pub(crate) fn extent(&self) -> Size {
         let (symbols, tokens) = self.size();
-        // File tables are read when a corpus is opened; a damaged one is an error of that.
-        let files = self.files().unwrap_or_default();
+        let (words, files) = self.text_size();
         Size {
             symbols,
             tokens,
-            words: files.iter().map(|file| file.words).sum(),
-            files: files.len() as u64,
+            words,
+            files,
         }
     }
 

@@ -3,6 +3,7 @@
 //! Invariant: a device gives what the CPU gives, checked against the file table in the same way. With `device = 'auto'` a
 //! failure of a device is counted and the CPU answers; else it is the error.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -67,17 +68,21 @@ impl<'a> SpreadPlan<'a> {
     }
 
     /// The paths, and if there are several, in how many partitions each.
-    pub(crate) fn paths(&self) -> String {
+    pub(crate) fn paths(&self) -> Cow<'static, str> {
+        if let Some(first) = self.choices.first()
+            && self.is_all_by(first.path)
+        {
+            return Cow::Borrowed(first.path.name());
+        }
         let mut paths: BTreeMap<PathName, usize> = BTreeMap::new();
         for choice in &self.choices {
             *paths.entry(choice.path).or_default() += 1;
         }
         let all = self.choices.len();
-        let paths = paths.iter().map(|(path, &count)| match count == all {
-            true => path.name().to_owned(),
-            false => format!("{} in {count} of {all} segments", path.name()),
-        });
-        paths.collect::<Vec<_>>().join(", ")
+        let paths = paths.iter();
+        let paths =
+            paths.map(|(path, count)| format!("{} in {count} of {all} segments", path.name()));
+        Cow::Owned(paths.collect::<Vec<String>>().join(", "))
     }
 
     /// Whether there are partitions, and all are answered by one path.
@@ -86,7 +91,11 @@ impl<'a> SpreadPlan<'a> {
     }
 
     /// Where, as EXPLAIN shows it.
-    pub(crate) fn device_line(&self) -> String {
+    pub(crate) fn device_line(&self) -> Cow<'static, str> {
+        let is_on_cpu = self.choices.iter().all(|choice| choice.device.is_none());
+        if is_on_cpu && self.refused.is_none() {
+            return Cow::Borrowed("device: cpu");
+        }
         let on_cpu: f64 = self.choices.iter().map(Choice::cpu_cost).sum();
         let devices = self.choices.iter().filter_map(|choice| choice.device);
         let mut names: Vec<&str> = devices.map(|(device, _)| device.name()).collect();
@@ -96,16 +105,17 @@ impl<'a> SpreadPlan<'a> {
             return match self.refused {
                 Some((device, cost)) if cost.is_finite() => {
                     let (here, there) = (about(on_cpu), about(cost));
-                    format!("device: {CPU} ({here}); not {} ({there})", device.name())
+                    let name = device.name();
+                    Cow::Owned(format!("device: {CPU} ({here}); not {name} ({there})"))
                 }
-                _ => format!("device: {CPU}"),
+                _ => Cow::Borrowed("device: cpu"),
             };
         }
         if self.choices.iter().any(|choice| choice.device.is_none()) {
             names.push(CPU);
         }
         let (names, there, here) = (names.join(", "), about(self.cost()), about(on_cpu));
-        format!("device: {names} ({there}); not {CPU} ({here})")
+        Cow::Owned(format!("device: {names} ({there}); not {CPU} ({here})"))
     }
 }
 

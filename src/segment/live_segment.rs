@@ -190,6 +190,21 @@ impl LiveSegment {
         }
     }
 
+    /// Words of the text, and files; nothing is decoded for it.
+    pub(crate) fn text_size(&self) -> (u64, u64) {
+        match &self.parts {
+            Parts::Stored(segment) => {
+                let info = segment.info();
+                (info.words, u64::from(info.files))
+            }
+            #[cfg(test)]
+            Parts::Memory(parts) => {
+                let words = parts.files.iter().map(|file| file.words).sum();
+                (words, parts.files.len() as u64)
+            }
+        }
+    }
+
     /// The file table.
     pub(crate) fn files(&self) -> Result<&[FileEntry]> {
         match &self.parts {

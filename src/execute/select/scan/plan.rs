@@ -3,6 +3,8 @@
 //! Invariant: every way that is offered gives the same rows, so the choice is about time only: the cheapest, or the one that
 //! `SET strategy` names. A way takes the paths that its operation chooses on each partition, and EXPLAIN names those.
 
+use std::borrow::Cow;
+
 use zipfdb_sql::setting::Strategy;
 
 use super::selection::FileSelection;
@@ -28,20 +30,20 @@ pub(super) enum Grain {
 pub(super) struct ScanPath {
     pub(super) strategy: Strategy,
     /// The access paths that it takes.
-    paths: String,
+    paths: Cow<'static, str>,
     /// Nanoseconds, about.
     cost: f64,
     /// Where they run, as EXPLAIN shows it.
-    device: String,
+    device: Cow<'static, str>,
 }
 
 impl ScanPath {
     fn on_cpu(strategy: Strategy, path: PathName, cost: f64) -> ScanPath {
         ScanPath {
             strategy,
-            paths: path.name().to_owned(),
+            paths: Cow::Borrowed(path.name()),
             cost,
-            device: "device: cpu".to_owned(),
+            device: Cow::Borrowed("device: cpu"),
         }
     }
 
@@ -56,7 +58,7 @@ impl ScanPath {
             strategy,
             paths: match plan.paths() {
                 // No partitions.
-                paths if paths.is_empty() => strategy.name().to_owned(),
+                paths if paths.is_empty() => Cow::Borrowed(strategy.name()),
                 paths => paths,
             },
             cost: plan.cost(),
@@ -157,7 +159,7 @@ impl ScanPlan {
         [line]
             .into_iter()
             .chain(detail)
-            .chain([chosen.device.clone()])
+            .chain([chosen.device.clone().into_owned()])
             .collect()
     }
 }

@@ -286,6 +286,19 @@ impl WordScanQuestion<'_> {
         let (grain, files) = (self.grain, self.files);
         let (numbers, words) = (files.numbers(), files.words(view));
         let mut paths = Vec::new();
+        // Look-ups come first: they are taken where others cost as much.
+        if let Some(few) = self.few {
+            let plan = match grain {
+                // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
+                Grain::Occurrence => {
+                    let tokens = size_of_segments(view).tokens.max(1);
+                    let occurrences = few * words / tokens * 8;
+                    view.plan_search(few, numbers, occurrences, self.asks_position)?
+                }
+                _ => view.plan_file_counts(few, numbers)?,
+            };
+            paths.push(ScanPath::planned(Strategy::Parents, &plan));
+        }
         match grain {
             Grain::All | Grain::File if !self.has_conditions => {
                 paths.push(ScanPath::totals(numbers.len() as u64));
@@ -313,18 +326,6 @@ impl WordScanQuestion<'_> {
                 false => view.plan_totals_of(numbers)?,
             };
             paths.push(ScanPath::planned(Strategy::FileWeights, &plan));
-        }
-        if let Some(few) = self.few {
-            let plan = match grain {
-                // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
-                Grain::Occurrence => {
-                    let tokens = size_of_segments(view).tokens.max(1);
-                    let occurrences = few * words / tokens * 8;
-                    view.plan_search(few, numbers, occurrences, self.asks_position)?
-                }
-                _ => view.plan_file_counts(few, numbers)?,
-            };
-            paths.push(ScanPath::planned(Strategy::Parents, &plan));
         }
         let stream = ScanPath::stream(view, files);
         paths.push(match (grain, self.rows_max) {
