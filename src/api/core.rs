@@ -102,11 +102,11 @@ impl Core {
         // Nothing in it is parallel, so it need not wait for the pool.
         let stored = Arc::new(StoredView::new(name, views, devices, &self.cache)?);
         let mut newest = self.stored.lock();
-        if let Some(other) = newest.get(&record.name) {
-            if is_of(other, &segments) {
-                // Another thread was first; what is derived serves all.
-                return Ok((record, other.again()));
-            }
+        if let Some(other) = newest.get(&record.name)
+            && is_of(other, &segments)
+        {
+            // Another thread was first; what is derived serves all.
+            return Ok((record, other.again()));
         }
         newest.insert(record.name.clone(), stored.again());
         drop(newest);

@@ -11,7 +11,7 @@ use zipfdb_storage::{CorpusSettings, Durability, Error, Followed, LogPosition, L
 
 /// Commits a record of the corpus with a number.
 fn commit(store: &Store, corpus: u64, file: &str) -> LogPosition {
-    let record = LogRecord::insert(corpus, [(file, None, &b"text"[..])].into_iter()).unwrap();
+    let record = LogRecord::insert(corpus, [(file, None, &b"text"[..])]).unwrap();
     store.append_commit(&[record], Durability::Normal).unwrap()
 }
 
@@ -129,7 +129,7 @@ fn a_closed_store_lets_others_write_and_says_which_state_it_left() {
         matches!(refused, Err(Error::ReadOnly { .. })),
         "{refused:?}"
     );
-    let record = LogRecord::insert(corpus, [("b", None, &b"text"[..])].into_iter()).unwrap();
+    let record = LogRecord::insert(corpus, [("b", None, &b"text"[..])]).unwrap();
     assert!(closed.append(&[record]).is_err());
 
     let reader = open(&path, READ);
