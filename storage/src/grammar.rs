@@ -4,6 +4,7 @@
 //! the rules in order sees each rule after all rules it uses. Nothing here expands or counts: that is for the kernels.
 
 use crate::{Error, Result};
+use rayon::prelude::*;
 
 /// Most levels a grammar may have. Construction stays below 100 even on adversarial text.
 pub(crate) const LEVELS_MAX: usize = 4096;
@@ -121,15 +122,25 @@ impl Grammar {
                 ..self.rule_offsets[level[1] as usize] as usize;
             // Cannot overflow: below `symbol_end`.
             let end = self.terminal_count + level[0];
-            if self.symbols[bodies].iter().any(|&symbol| symbol >= end) {
+            if has_from(&self.symbols[bodies], end) {
                 return Some("a body uses a rule that is not of a lower level");
             }
         }
-        if self.root.iter().any(|&symbol| symbol >= symbol_end) {
+        if has_from(&self.root, symbol_end) {
             return Some("the root uses a symbol that does not exist");
         }
         None
     }
+}
+
+/// Symbols that one task looks at.
+const TASK_SYMBOLS: usize = 1 << 16;
+
+/// Whether there is a symbol from `end` on. Parallel on the current pool.
+pub(crate) fn has_from(symbols: &[u32], end: u32) -> bool {
+    let largest = |symbols: &[u32]| symbols.iter().copied().fold(0, u32::max);
+    let tasks = symbols.par_chunks(TASK_SYMBOLS);
+    tasks.any(|symbols| largest(symbols) >= end)
 }
 
 /// Whether `offsets` starts at 0, never falls and ends at `end`.

@@ -4,7 +4,7 @@
 //! invariant: bytes that come from disk are verified before they are trusted, so a damaged file is an [`Error`], never
 //! a panic and never a wrong answer. This crate knows no query, no SQL and no GPU.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod backend;
 mod catalog;

@@ -14,7 +14,8 @@ pub const PROBABILITY_BITS: u32 = 12;
 /// Most bits that one raw operation carries.
 pub const RAW_BITS_MAX: u32 = 31;
 
-const STATE_MIN: u64 = 1 << 31;
+/// States are at least this between operations.
+pub const STATE_MIN: u64 = 1 << 31;
 const WORD_BITS: u32 = 32;
 
 /// A symbol's part of the probability range: `start << 16 | frequency`.
@@ -164,6 +165,31 @@ impl<'a> Decoder<'a> {
         value.wrapping_add(more)
     }
 
+    /// The state between two operations.
+    #[cfg(target_arch = "x86_64")]
+    pub fn state(&self) -> u64 {
+        self.state
+    }
+
+    /// How many words were taken.
+    #[cfg(target_arch = "x86_64")]
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// A word of the block, for a decoder of another form; 0 after the last one.
+    #[inline(always)]
+    pub fn word(&self, place: usize) -> u32 {
+        u32::from_le_bytes(self.words.get(place).copied().unwrap_or_default())
+    }
+
+    /// Goes on where that decoder stopped: with its state, so many words further.
+    #[cfg(target_arch = "x86_64")]
+    pub fn resume(&mut self, state: u64, words: usize) {
+        self.state = state;
+        self.place += words;
+    }
+
     /// Checks that the block ended exactly here.
     pub fn finish(&self) -> Result<(), Fault> {
         if !self.is_whole || self.state != STATE_MIN || self.place != self.words.len() {
@@ -176,8 +202,7 @@ impl<'a> Decoder<'a> {
     #[inline(always)]
     fn refill(&mut self) {
         let short = self.state < STATE_MIN;
-        let word = self.words.get(self.place).copied().unwrap_or_default();
-        let longer = self.state << WORD_BITS | u64::from(u32::from_le_bytes(word));
+        let longer = self.state << WORD_BITS | u64::from(self.word(self.place));
         self.state = select_unpredictable(short, longer, self.state);
         self.place += usize::from(short);
     }
@@ -201,6 +226,12 @@ impl Below {
             short: (1 << bits) - (count - (1 << bits)),
             bits,
         }
+    }
+
+    /// How many values there are.
+    #[cfg(target_arch = "x86_64")]
+    pub fn count(self) -> u32 {
+        (2u32 << self.bits).wrapping_sub(self.short)
     }
 
     /// For values of exactly `bits` bits, at most [`RAW_BITS_MAX`].

@@ -150,10 +150,10 @@ impl Tables {
 }
 
 /// Slots that share a guess. Most windows are within one symbol; smaller ones would take more of the cache.
-const WINDOW: usize = 8;
+pub const WINDOW: usize = 8;
 
 /// Guesses of a row.
-const WINDOWS: usize = SLOTS / WINDOW;
+pub const WINDOWS: usize = SLOTS / WINDOW;
 
 /// A symbol that is possible with its share.
 #[derive(Clone, Copy, Debug)]
@@ -190,8 +190,9 @@ pub struct Lookup<const SYMBOLS: usize> {
     rows: Vec<Row<SYMBOLS>>,
 }
 
-/// A table.
+/// A table, laid out as [`LookupTable`] says.
 #[derive(Clone)]
+#[repr(C)]
 struct Row<const SYMBOLS: usize> {
     /// Which entry holds the first slot of each window.
     guesses: [u8; WINDOWS],
@@ -229,7 +230,39 @@ impl<const SYMBOLS: usize> Lookup<SYMBOLS> {
     pub fn bytes(&self) -> usize {
         size_of_val(&self.rows[..])
     }
+
+    /// Its rows, for a decoder that loads from them by itself.
+    #[cfg(target_arch = "x86_64")]
+    pub fn table(&self) -> LookupTable<'_, SYMBOLS> {
+        LookupTable { rows: &self.rows }
+    }
 }
+
+/// The rows of a [`Lookup`] as bytes: of each [`WINDOWS`] guesses of a byte, then `SYMBOLS` entries of four, `start | last << 12 |
+/// symbol << 24`: the first and the last slot of a symbol.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub struct LookupTable<'a, const SYMBOLS: usize> {
+    rows: &'a [Row<SYMBOLS>],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<const SYMBOLS: usize> LookupTable<'_, SYMBOLS> {
+    /// Bytes of a row.
+    pub const ROW_SIZE: usize = size_of::<Row<SYMBOLS>>();
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The first byte.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.rows.as_ptr().cast()
+    }
+}
+
+const _: () = assert!(size_of::<Row<64>>() == WINDOWS + 64 * 4);
 
 /// The shares of symbols that are so frequent.
 fn shares_of(frequencies: &[u32]) -> impl Iterator<Item = Share> {

@@ -3,13 +3,17 @@
 use super::chunks;
 use super::classes::Ends;
 use super::contexts::Contexts;
-use super::lanes::{ActionLookup, BodyWork, ChunkModel, ChunkWork, Trace, decode_chunks};
+#[cfg(not(target_arch = "x86_64"))]
+use super::lanes::decode_chunks;
+use super::lanes::{ActionLookup, BodyWork, ChunkModel, ChunkWork, Trace};
 use super::model::{
     ACTIONS, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, PARTS, Shapes, StoredClasses, action_parent,
     action_rows, class_parent, class_row, frequency_row, set_level_rows,
 };
-use super::rank_table::{RankTable, UNRANKED};
-use crate::grammar::LEVELS_MAX;
+use super::rank_table::RankTable;
+#[cfg(target_arch = "x86_64")]
+use super::wide_lanes::decode_chunks;
+use crate::grammar::{LEVELS_MAX, has_from};
 use crate::segment::coding::adaptive::BitDecoder;
 use crate::segment::coding::tables::Tables;
 use crate::segment::coding::{
@@ -177,7 +181,7 @@ impl Bodies {
         root.truncate(positions.end - start);
         root.drain(..positions.start - start);
         let symbols = self.rules.terminal_count + self.rules.rule_count();
-        if root.iter().any(|&symbol| symbol >= symbols) {
+        if has_from(&root, symbols) {
             return Err(Fault("it uses a symbol that does not exist").into());
         }
         Ok(root)
@@ -353,7 +357,7 @@ fn decode_model(
             .map(|level| rules.terminals + level[0] as usize..rules.terminals + level[1] as usize),
     );
     let table = RankTable::new(classes, &frequencies, &ends, &levels)?;
-    let chunks = ChunkModel::new(
+    let mut chunks = ChunkModel::new(
         classes,
         &contexts,
         class_tables.lookup_all()?,
@@ -361,15 +365,11 @@ fn decode_model(
         table.symbols,
     )?;
     let mut traces = filled(Trace::default(), symbols)?;
-    let terminals = traces[..rules.terminals].par_iter_mut();
-    (terminals.zip(&ends).zip(&table.of))
+    let terminals = &mut traces[..rules.terminals];
+    (terminals.par_iter_mut().zip(&ends))
         .with_min_len(TASK_RULES)
-        .for_each(|((trace, &ends), &rank)| {
-            *trace = Trace::of(ends, &contexts);
-            if rank != UNRANKED {
-                chunks.set_trace(rank, *trace);
-            }
-        });
+        .for_each(|(trace, &ends)| *trace = Trace::of(ends, &contexts));
+    chunks.set_traces(&table.of[..rules.terminals], terminals);
     let part_rows = action_rows(classes) / PARTS;
     Ok(Model {
         threshold: stored.threshold,
@@ -427,7 +427,6 @@ fn decode_bodies(
             rest = after;
             let (traces, after) = level_traces.split_at_mut(end - start);
             level_traces = after;
-            let symbols = rules.terminals + start..rules.terminals + end;
             work.push(ChunkWork {
                 coded,
                 target,
@@ -435,7 +434,6 @@ fn decode_bodies(
                     offsets: &rules.offsets[start..=end],
                     first: &rules.first[start..end],
                     lower,
-                    ranks: &ranks[symbols],
                     own_right: &own_right,
                     first_rule: start,
                     traces,
@@ -443,6 +441,9 @@ fn decode_bodies(
             });
         }
         decode_chunks(work, &root.chunks, &body_actions)?;
+        let level = rules.terminals + first_rule..rules.terminals + end;
+        root.chunks
+            .set_traces(&ranks[level.clone()], &traces[level]);
     }
     root.chunks.admit(&rank_ends[rank_ends.len() - 1]);
     Ok((symbols, root))

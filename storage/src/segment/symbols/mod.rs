@@ -19,6 +19,11 @@ mod learn;
 mod model;
 mod rank_table;
 mod shape;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod wide;
+#[cfg(target_arch = "x86_64")]
+mod wide_lanes;
 
 pub use decode::{Bodies, Coded, Counts, Part, decode, decode_rules};
 pub use encode::{Encoded, encode};
