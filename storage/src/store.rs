@@ -543,7 +543,7 @@ impl Store {
         self.shared.visible.lock().inherited = open;
     }
 
-    /// Looks whether another process has changed what a store that is open for reading shows, which costs two small reads
+    /// Looks whether another process has changed what a store that is open for reading shows, which costs a few small reads
     /// if not. Commits of records are taken up, and [`Store::replay`] gives them; for anything else the directory has to be
     /// opened anew.
     ///

@@ -53,8 +53,8 @@ pub(crate) struct Scan {
     pub(crate) largest: u64,
     /// What follows `end` in the newest file.
     pub(crate) torn: Option<Cut>,
-    /// Bytes that the newest file had when it was read.
-    pub(crate) newest_size: u64,
+    /// The newest file, which may have no commit yet, and its size; none if there is no file.
+    pub(crate) newest: Option<(u64, u64)>,
     /// Cuts in files before the newest, which opens have noted in the headers of the next files, if commits stood there.
     pub(crate) dropped: Vec<Cut>,
 }
@@ -173,7 +173,7 @@ impl Scan {
     /// What files hold, all there are or the newest ones, rising. One is in memory at a time.
     fn of_files(directory: &Path, files: &[OpenFile], extent: Option<LogExtent>) -> Result<Scan> {
         let mut scan = Scan {
-            newest_size: files.last().map_or(0, |file| file.reader.size()),
+            newest: (files.last()).map(|file| (file.number, file.reader.size())),
             ..Scan::default()
         };
         let mut expected = None;

@@ -52,11 +52,13 @@ impl Follower {
         manifest: Option<Manifest>,
         found: &Scan,
     ) -> Follower {
-        let newest = newest_of(found);
         Follower {
             backend,
             path: path.to_path_buf(),
-            known: Mutex::new(Known { manifest, newest }),
+            known: Mutex::new(Known {
+                manifest,
+                newest: found.newest,
+            }),
         }
     }
 
@@ -77,15 +79,9 @@ impl Follower {
             return Ok(Followed::Changed);
         };
         if manifest.sequence == before.sequence {
-            let size = (known.newest)
-                .map(|(number, _)| size_of(&**files, &self.path, number))
-                .transpose();
-            match (size, known.newest) {
-                (Ok(Some(size)), Some((_, before))) if size == before => {
-                    return Ok(Followed::Same);
-                }
-                (Ok(None), _) => return Ok(Followed::Same), // no file comes without the manifest
-                _ => {}
+            // A file that is not there any more was removed, which the log tells below.
+            if newest_file(&**files, &self.path).is_ok_and(|newest| newest == known.newest) {
+                return Ok(Followed::Same);
             }
         } else if manifest.corpora != before.corpora {
             return Ok(Followed::Changed);
@@ -106,7 +102,7 @@ impl Follower {
         if !again.is_ok_and(|again| again.sequence == manifest.sequence) {
             return Ok(Followed::Changed);
         }
-        known.newest = newest_of(&found);
+        known.newest = found.newest;
         known.manifest = Some(manifest);
         if found.end <= end {
             return Ok(Followed::Same);
@@ -125,15 +121,14 @@ impl Follower {
     }
 }
 
-/// The newest file of a log as it was read, and its size.
-fn newest_of(found: &Scan) -> Option<(u64, u64)> {
-    let newest = found.files.back()?;
-    Some((newest.number, found.newest_size))
-}
-
-/// The size of a file of the log as it is now.
-fn size_of(backend: &dyn Backend, database: &Path, number: u64) -> Result<u64> {
-    let path = log::path_of(&database.join(LOG_NAME), number);
+/// The newest file of the log as it is now, and its size. The manifest tells of a file before the first commit in it, so a
+/// commit may come to a file that was not there when the manifest was read.
+fn newest_file(backend: &dyn Backend, database: &Path) -> Result<Option<(u64, u64)>> {
+    let directory = database.join(LOG_NAME);
+    let Some(&number) = log::list(backend, &directory)?.last() else {
+        return Ok(None);
+    };
+    let path = log::path_of(&directory, number);
     let file = backend.open(&path).map_err(io_error(&path, "read"))?;
-    Ok(file.size())
+    Ok(Some((number, file.size())))
 }
