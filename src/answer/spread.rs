@@ -51,6 +51,8 @@ pub(crate) struct SpreadPlan<'a> {
     choices: Vec<Choice<'a>>,
     /// What a device would take for all, if devices were looked at and none takes a partition.
     refused: Option<(&'a Device, f64)>,
+    /// Whether a device was demanded, and takes a partition.
+    is_demanded: bool,
     /// Nanoseconds for what is found.
     more: f64,
 }
@@ -60,6 +62,11 @@ impl<'a> SpreadPlan<'a> {
     pub(crate) fn plus(mut self, cost: f64) -> SpreadPlan<'a> {
         self.more += cost;
         self
+    }
+
+    /// Whether `SET device` demands this plan: it names a device, which takes a partition.
+    pub(crate) fn is_demanded(&self) -> bool {
+        self.is_demanded
     }
 
     /// What all partitions together are estimated to take, one after the other, in nanoseconds.
@@ -158,6 +165,7 @@ impl StoredView {
         Ok(SpreadPlan {
             choices: choices.collect::<Result<_>>()?,
             refused: None,
+            is_demanded: false,
             more: 0.0,
         })
     }
@@ -196,9 +204,10 @@ impl StoredView {
         // An answer that costs nothing is there.
         let is_there = |index: usize| plan.choices[index].cpu_cost() == 0.0;
         let places = self.places(Kind::Words, &costs, is_there, device_cost);
-        if places.iter().all(Option::is_none)
-            && let Candidates::Maybe(devices) = self.devices().candidates(costs.iter().sum())
-        {
+        let is_on_cpu = places.iter().all(Option::is_none);
+        let candidates = self.devices().candidates(costs.iter().sum());
+        plan.is_demanded = !is_on_cpu && matches!(candidates, Candidates::Only(_));
+        if is_on_cpu && let Candidates::Maybe(devices) = candidates {
             let choices = plan.choices.iter().enumerate();
             plan.refused = devices.first().map(|device| {
                 let costs =

@@ -35,6 +35,8 @@ pub(super) struct ScanPath {
     cost: f64,
     /// Where they run, as EXPLAIN shows it.
     device: Cow<'static, str>,
+    /// Whether `SET device` demands it.
+    is_demanded: bool,
 }
 
 impl ScanPath {
@@ -44,6 +46,7 @@ impl ScanPath {
             paths: Cow::Borrowed(path.name()),
             cost,
             device: Cow::Borrowed("device: cpu"),
+            is_demanded: false,
         }
     }
 
@@ -63,6 +66,7 @@ impl ScanPath {
             },
             cost: plan.cost(),
             device: plan.device_line(),
+            is_demanded: plan.is_demanded(),
         }
     }
 
@@ -103,14 +107,17 @@ pub(super) struct ScanPlan {
 }
 
 impl ScanPlan {
-    /// Chooses the cheapest, or the one that is forced.
+    /// Chooses the cheapest, or the one that is forced. Ways on a device that is demanded come before all others.
     ///
     /// # Errors
     /// If the forced one cannot answer.
     pub(super) fn new(paths: Vec<ScanPath>, forced: Option<Strategy>) -> Result<ScanPlan> {
         let places = paths.iter().enumerate();
         let chosen = match forced {
-            None => places.min_by(|left, right| left.1.cost.total_cmp(&right.1.cost)),
+            None => places.min_by(|(_, left), (_, right)| {
+                let by_demand = right.is_demanded.cmp(&left.is_demanded);
+                by_demand.then(left.cost.total_cmp(&right.cost))
+            }),
             Some(strategy) => places
                 .into_iter()
                 .find(|(_, path)| path.strategy == strategy),
