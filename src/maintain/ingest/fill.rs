@@ -11,7 +11,7 @@ use crate::paths::sources::{OnError, Unreadable};
 use crate::runtime::interrupt::check;
 use crate::tokenize::{Interner, LocalDictionary, tokenize};
 use crate::{Error, Progress, Result};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::mem;
@@ -25,6 +25,9 @@ const CHUNK_BYTES_MAX: usize = 4 << 20;
 
 /// A part of a file is never smaller, however small segments are to be.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
+
+/// How long a thread waits for the reader before it does other work.
+const READER_WAIT: Duration = Duration::from_millis(1);
 
 /// How many chunks, for each thread, may be ahead of the slowest one.
 const CHUNKS_AHEAD: usize = 4;
@@ -165,7 +168,7 @@ impl<'a> Filling<'a> {
                 return self.stop();
             }
             let (number, chunk, read) = {
-                let mut reading = self.reading.lock();
+                let mut reading = self.lock_reading();
                 if self.arrivals.lock().stop {
                     return;
                 }
@@ -224,6 +227,17 @@ impl<'a> Filling<'a> {
             made.tokenized.ids.shrink_to_fit();
             progress.advance(made.tokenized.pieces.iter().map(|piece| piece.bytes).sum());
             self.arrive(number, made);
+        }
+    }
+
+    /// The reader, once it is free. The thread that has it may wait for a pipe; this one does other work of the pool
+    /// meanwhile, which else would wait as long.
+    fn lock_reading(&self) -> MutexGuard<'_, Reading<'a>> {
+        loop {
+            if let Some(reading) = self.reading.try_lock_for(READER_WAIT) {
+                return reading;
+            }
+            rayon::yield_now();
         }
     }
 

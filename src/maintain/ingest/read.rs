@@ -54,7 +54,7 @@ pub struct Failure {
 }
 
 struct Large<'a> {
-    opened: Opened<'a>,
+    opened: ReadingText<'a>,
     source: usize,
     /// How much of the file has been handed out.
     first_byte: u64,
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             self.next_source += 1;
-            let opened = Opened::open(self.texts, first).map_err(|error| Failure {
+            let opened = ReadingText::open(self.texts, first).map_err(|error| Failure {
                 source: first,
                 error,
                 is_partly_read: false,
@@ -171,21 +171,21 @@ impl Large<'_> {
 /// Reads a whole file into `text`, which is cleared before.
 pub fn read_file(texts: &dyn Texts, source: usize, text: &mut Vec<u8>) -> io::Result<()> {
     text.clear();
-    let mut opened = Opened::open(texts, source)?;
+    let mut opened = ReadingText::open(texts, source)?;
     // Those whose size is not known are never read whole, and of others no read waits.
     opened.read(text, usize::MAX, &NEVER)?;
     opened.text.finish()
 }
 
 /// A file that is read from its start to its end.
-struct Opened<'a> {
+struct ReadingText<'a> {
     text: Box<dyn OpenText + 'a>,
     bytes_left: u64,
 }
 
-impl<'a> Opened<'a> {
-    fn open(texts: &'a dyn Texts, text: usize) -> io::Result<Opened<'a>> {
-        Ok(Opened {
+impl<'a> ReadingText<'a> {
+    fn open(texts: &'a dyn Texts, text: usize) -> io::Result<ReadingText<'a>> {
+        Ok(ReadingText {
             text: texts.open(text)?,
             bytes_left: texts.bytes(text),
         })
