@@ -17,9 +17,9 @@ pub(super) struct Project {
     evaluator: Evaluator<Arc<Program>>,
     program: Arc<Program>,
     outputs: Vec<ExpressionId>,
-    /// For each output the column of the row that is moved there; each column is moved once, others are copied.
+    /// For each output the column of the row that is moved there; each column is moved once.
     moved: Vec<Option<usize>>,
-    /// Outputs that are neither columns nor constants, by index.
+    /// Outputs that are neither moved nor constants, by index: a second copy of a value counts as its first.
     computed: Vec<usize>,
     at_hand: RowAtHand,
     /// Rows of the input that have no outputs yet.
@@ -29,19 +29,18 @@ pub(super) struct Project {
 
 impl Project {
     pub(super) fn new(input: Input, program: Arc<Program>, outputs: Vec<ExpressionId>) -> Project {
-        let is_computed = |&index: &usize| {
-            let output = outputs[index];
-            program.column(output).is_none() && program.constant(output).is_none()
-        };
-        let computed: Vec<usize> = (0..outputs.len()).filter(is_computed).collect();
-        let used = program.columns(computed.iter().map(|&index| outputs[index]));
         let mut taken = HashSet::new();
         let moved = outputs.iter().map(|&output| {
             let column = program.column(output);
             column.filter(|&column| taken.insert(column))
         });
+        let moved: Vec<Option<usize>> = moved.collect();
+        let is_computed =
+            |&index: &usize| moved[index].is_none() && program.constant(outputs[index]).is_none();
+        let computed: Vec<usize> = (0..outputs.len()).filter(is_computed).collect();
+        let used = program.columns(computed.iter().map(|&index| outputs[index]));
         Project {
-            moved: moved.collect(),
+            moved,
             input,
             evaluator: Evaluator::of(program.clone()),
             program,
@@ -97,12 +96,10 @@ impl Project {
         let places = || self.outputs.iter().zip(&self.moved);
         let mut outputs = Vec::with_capacity(self.outputs.len());
         for (&output, moved) in places() {
-            let (column, constant) = (self.program.column(output), self.program.constant(output));
-            outputs.push(match (moved, column, constant) {
-                (Some(_), ..) => BatchColumn::Values(Vec::new()),
-                (None, Some(column), _) => columns[column].clone(),
-                (None, None, Some(value)) => ColumnBuilder::repeated(value, rows),
-                (None, None, None) => computed.next().unwrap_or_default().finish(),
+            outputs.push(match (moved, self.program.constant(output)) {
+                (Some(_), _) => BatchColumn::Values(Vec::new()),
+                (None, Some(value)) => ColumnBuilder::repeated(value, rows),
+                (None, None) => computed.next().unwrap_or_default().finish(),
             });
         }
         for (output, (_, moved)) in outputs.iter_mut().zip(places()) {
