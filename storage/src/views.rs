@@ -132,6 +132,7 @@ mod tests {
             changed.push(flipped);
         }
         for bytes in changed {
+            backend.remove(&path).unwrap();
             write_file(&backend, &path, &bytes).unwrap();
             assert!(matches!(
                 read(&backend, database),

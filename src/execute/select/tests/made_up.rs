@@ -236,7 +236,9 @@ fn block(shape: &Shape) -> BlockBuilder {
                 AggregateFunction::GroupConcat,
                 AggregateFunction::Median,
             ][usize::from(function)];
-            let argument = block.column(column);
+            // Joined texts tell 1 from 1.0, which rows that are equal do not.
+            let is_joined = function == AggregateFunction::GroupConcat;
+            let argument = block.column(if is_joined { 0 } else { column });
             let filter = filtered.then(|| {
                 let (left, right) = (block.column(2), block.value(0));
                 block.compare(Comparison::Greater, left, right)

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use zipfdb_sql::query::{AggregateFunction, Block, Collation, ExpressionId};
 
 use crate::Value;
-use crate::expression::{Evaluator, Layout, Program, compare, to_real};
+use crate::expression::{Evaluator, Layout, Program, compare, text_or_blob, to_real};
 use crate::runtime::interrupt::Interrupt;
 
 type Row = Vec<Value>;
@@ -78,11 +78,11 @@ pub(super) fn answer(block: &Block, source: &[Row]) -> Vec<Row> {
                 let order = |a: &Value, b: &Value| {
                     compare(a, b, collation).then_with(|| compare(a, b, Collation::Binary))
                 };
+                let is_joined = aggregate.function == AggregateFunction::GroupConcat;
                 arguments.sort_by(order);
                 if aggregate.distinct {
                     arguments.dedup_by(|a, b| compare(a, b, collation).is_eq());
-                }
-                if !aggregate.distinct && aggregate.function == AggregateFunction::GroupConcat {
+                } else if is_joined {
                     arguments.sort_by(|a, b| compare(a, b, Collation::Binary));
                 }
                 row.push(aggregated(aggregate.function, collation, &arguments));
@@ -167,10 +167,11 @@ fn aggregated(function: AggregateFunction, collation: Collation, arguments: &[Va
         }
         AggregateFunction::GroupConcat => {
             let texts = arguments.iter().map(|value| match value {
-                Value::Text(text) => text.clone(),
-                other => other.to_string(),
+                Value::Text(text) => text.clone().into_bytes(),
+                Value::Blob(bytes) => bytes.clone(),
+                other => other.to_string().into_bytes(),
             });
-            Value::from(texts.collect::<Vec<String>>().join(","))
+            text_or_blob(texts.collect::<Vec<Vec<u8>>>().join(&b","[..]))
         }
         AggregateFunction::Median | AggregateFunction::PercentileCont => {
             let mut numbers: Vec<f64> = arguments.iter().map(to_real).collect();
