@@ -516,7 +516,10 @@ mod tests {
         assert_eq!(at_bar("se|"), ["select", "set"]);
         assert_eq!(at_bar("SE|"), ["SELECT", "SET"]);
         assert_eq!(at_bar("SELECT word FROM notes WHE|"), ["WHEN", "WHERE"]);
-        assert_eq!(at_bar("SELECT word FROM notes gr|"), ["group by"]);
+        assert_eq!(
+            at_bar("SELECT word FROM notes gr|"),
+            ["greatest(", "group by", "group_concat("]
+        );
         assert_eq!(at_bar("select word from notes order |"), ["by"]);
         assert_eq!(at_bar("create |"), ["corpus"]);
         assert_eq!(
