@@ -183,7 +183,6 @@ impl AggregateSorted {
                 &mut group,
                 &memory,
             )?;
-            // The first in this order is shown.
             push_exact_key(value, &mut shown, &memory)?;
             keys.value(value);
         }
@@ -260,9 +259,17 @@ impl AggregateSorted {
             group.get_or_insert_with(|| part.group.to_vec());
             let mut values = Decoder { bytes: part.values };
             if part.number == KEYS {
+                let shown = self.aggregation.keys.iter().map(|_| values.value());
+                let shown: Vec<Value> = shown.collect::<std::io::Result<_>>().map_err(damage)?;
                 if is_new {
-                    let shown = self.aggregation.keys.iter().map(|_| values.value());
-                    keys = shown.collect::<std::io::Result<_>>().map_err(damage)?;
+                    keys = shown;
+                } else {
+                    // Of keys that are equal by collation the smallest is shown, each for itself.
+                    for (key, other) in keys.iter_mut().zip(shown) {
+                        if tie(&other, key).is_lt() {
+                            *key = other;
+                        }
+                    }
                 }
                 *next = records.next()?;
                 continue;
