@@ -524,7 +524,14 @@ mod tests {
         assert_eq!(at_bar("create |"), ["corpus"]);
         assert_eq!(
             at_bar("SELECT 1; c|"),
-            ["check", "commit", "copy", "create corpus"]
+            [
+                "check",
+                "commit",
+                "copy",
+                "create corpus",
+                "create temp view",
+                "create view"
+            ]
         );
     }
 
