@@ -153,6 +153,36 @@ impl CorpusView {
         Ok(files.into_iter().zip(words).collect())
     }
 
+    /// Asks the stored files about words, all at once, and corrects each answer by the edit of its file.
+    ///
+    /// # Errors
+    /// Those of `ask` and `correct`.
+    pub(super) fn ask_each<A: Default>(
+        &self,
+        questions: &[(usize, &[u8])],
+        ask: impl FnOnce(&[(usize, &[u8])]) -> Result<Vec<A>>,
+        correct: impl Fn(A, &Edit, &[u8]) -> Result<A>,
+    ) -> Result<Vec<A>> {
+        if self.pending.is_none() {
+            return ask(questions);
+        }
+        let of_stored = |&(file, word): &(usize, _)| Some((self.resolve(file).0?, word));
+        let asked: Vec<(usize, &[u8])> = questions.iter().filter_map(of_stored).collect();
+        let mut found = ask(&asked)?.into_iter();
+        let answers = questions.iter().map(|&(file, word)| {
+            let (stored, edit) = self.resolve(file);
+            let answer = match stored {
+                None => A::default(),
+                Some(_) => found.next().expect("each stored file was asked"),
+            };
+            match edit {
+                None => Ok(answer),
+                Some(edit) => correct(answer, edit, word),
+            }
+        });
+        answers.collect()
+    }
+
     /// What to say of a file that is not there.
     pub(crate) fn no_such_file(&self, name: &str) -> Error {
         self.stored.no_such_file_of(name, self.files())

@@ -482,25 +482,11 @@ impl CorpusView {
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
-        let questions = self.find_files(questions)?;
-        if self.pending().is_none() {
-            return self.stored().count_each(&questions, run);
-        }
-        let of_stored = |&(file, word): &(usize, _)| Some((self.resolve(file).0?, word));
-        let asked: Vec<(usize, &[u8])> = questions.iter().filter_map(of_stored).collect();
-        let mut found = self.stored().count_each(&asked, run)?.into_iter();
-        let counts = questions.into_iter().map(|(file, word)| {
-            let (stored, edit) = self.resolve(file);
-            let count = match stored {
-                None => 0,
-                Some(_) => found.next().expect("each stored file was asked"),
-            };
-            match edit {
-                None => Ok(count),
-                Some(edit) => changed(count, edit.text.change_of(word), || word_subject(word)),
-            }
-        });
-        counts.collect()
+        self.ask_each(
+            &self.find_files(questions)?,
+            |asked| self.stored().count_each(asked, run),
+            |count, edit, word| changed(count, edit.text.change_of(word), || word_subject(word)),
+        )
     }
 
     /// Whether words of a file are counted by a look-up in a table.

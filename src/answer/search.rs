@@ -726,25 +726,11 @@ impl CorpusView {
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
-        let questions = self.find_files(questions)?;
-        if self.pending().is_none() {
-            return self.stored().search_each(&questions, run);
-        }
-        let of_stored = |&(file, word): &(usize, _)| Some((self.resolve(file).0?, word));
-        let asked: Vec<(usize, &[u8])> = questions.iter().filter_map(of_stored).collect();
-        let mut found = self.stored().search_each(&asked, run)?.into_iter();
-        let offsets = questions.into_iter().map(|(file, word)| {
-            let (stored, edit) = self.resolve(file);
-            let offsets = match stored {
-                None => Vec::new(),
-                Some(_) => found.next().expect("each stored file was asked"),
-            };
-            match edit {
-                None => offsets,
-                Some(edit) => edit.text.moved_offsets(word, offsets),
-            }
-        });
-        Ok(offsets.collect())
+        self.ask_each(
+            &self.find_files(questions)?,
+            |asked| self.stored().search_each(asked, run),
+            |offsets, edit, word| Ok(edit.text.moved_offsets(word, offsets)),
+        )
     }
 
     /// Where a word, told by its number, stands in a file: offsets of its first bytes, ascending.
