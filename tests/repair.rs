@@ -104,6 +104,34 @@ fn a_sound_database_is_copied_and_nothing_is_lost() {
 }
 
 #[test]
+fn views_are_saved_or_told_to_be_lost() {
+    let folder = scratch();
+    let path = folder.path().join("d.zdb");
+    build(&path);
+    let database = Database::options().threads(1).open(&path).unwrap();
+    database
+        .execute("CREATE VIEW three AS SELECT 3 AS n")
+        .unwrap();
+    drop(database);
+    let (_, report) = repaired(&path);
+    assert_eq!((report.lost, report.notes), (vec![], vec![]));
+    let target = path.with_extension("repaired");
+    let database = Database::options().threads(1).open(&target).unwrap();
+    let rows = database.query("SELECT n FROM three").unwrap();
+    let rows: Vec<_> = rows.map(|row| row.unwrap().values().to_vec()).collect();
+    assert_eq!(rows, [[zipfdb::Value::Integer(3)]]);
+    drop(database);
+
+    let views = path.join("VIEWS");
+    let mut bytes = fs::read(&views).unwrap();
+    bytes[10] ^= 1;
+    fs::write(&views, bytes).unwrap();
+    let (_, report) = repaired(&path);
+    assert_eq!(report.lost.len(), 1, "{report:?}");
+    assert!(report.lost[0].starts_with("all views: "), "{report:?}");
+}
+
+#[test]
 fn everything_that_is_not_damaged_is_saved() {
     let step = std::env::var("ZIPFDB_CORRUPT_STEP");
     let step: usize = step.map_or(40, |step| step.parse().unwrap());

@@ -87,6 +87,13 @@ fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Re
         rescue.end_parts();
         rescues.push((corpus.id, rescue));
     }
+    if !salvage.views().is_empty() {
+        let core = database.shared().core();
+        core.store.change_views(|views| {
+            views.extend_from_slice(salvage.views());
+            Ok(())
+        })?;
+    }
     let mut failed = Ok(());
     salvage.replay(|record| {
         let rescue = rescues.iter_mut().find(|(id, _)| *id == record.corpus());

@@ -18,11 +18,13 @@ use crate::store::directory::{SEGMENTS_NAME, SegmentDirectory, temporary};
 use crate::store::open::{FileFacts, had_manifest};
 use crate::store::recovery::{Facts, Unfinished, recover};
 use crate::store::unfinished::refuse_unfinished;
+use crate::views::{self, ViewRecord};
 use crate::{Error, Result};
 
 /// What is left of a database that may be damaged. Nobody should have it open for writing.
 pub struct Salvage {
     corpora: Vec<SalvagedCorpus>,
+    views: Vec<ViewRecord>,
     log: Remains,
     lost: Vec<String>,
     notes: Vec<String>,
@@ -124,8 +126,13 @@ impl Salvage {
                 });
             }
         }
+        let views = views::read(backend, path).unwrap_or_else(|error| {
+            lost.push(format!("all views: {error}"));
+            Vec::new()
+        });
         let mut salvage = Salvage {
             corpora,
+            views,
             log,
             lost,
             notes,
@@ -135,6 +142,11 @@ impl Salvage {
             salvage.note_unknown();
         }
         Ok(salvage)
+    }
+
+    /// The views.
+    pub fn views(&self) -> &[ViewRecord] {
+        &self.views
     }
 
     /// The corpora.
