@@ -345,8 +345,14 @@ impl Place<'_> {
             ("DROP", "EXISTS") => found.corpora(),
             ("CREATE", "CORPUS") => found.keywords(&["IF NOT EXISTS"]),
             ("CREATE" | "ALTER" | "DROP", "CREATE" | "ALTER" | "DROP") => {
-                found.keywords(&["CORPUS"])
+                found.keywords(match self.first().as_str() {
+                    "CREATE" => &["CORPUS", "TEMP VIEW", "VIEW"],
+                    "DROP" => &["CORPUS", "VIEW"],
+                    _ => &["CORPUS"],
+                });
             }
+            ("CREATE", "VIEW") => found.keywords(&["IF NOT EXISTS"]),
+            ("DROP", "VIEW") => found.keywords(&["IF EXISTS"]),
             ("SET" | "RESET", "SET" | "RESET") => found.names(SETTINGS, ""),
             ("SET", _) if self.before.len() == 2 => {
                 found.exactly("=");
@@ -521,7 +527,10 @@ mod tests {
             ["greatest(", "group by", "group_concat("]
         );
         assert_eq!(at_bar("select word from notes order |"), ["by"]);
-        assert_eq!(at_bar("create |"), ["corpus"]);
+        assert_eq!(at_bar("create |"), ["corpus", "temp view", "view"]);
+        assert_eq!(at_bar("DROP |"), ["CORPUS", "VIEW"]);
+        assert_eq!(at_bar("DROP VIEW |"), ["IF EXISTS"]);
+        assert_eq!(at_bar("create view |"), ["if not exists"]);
         assert_eq!(
             at_bar("SELECT 1; c|"),
             [
