@@ -9,6 +9,9 @@ use std::path::Path;
 use scenario::{CREATE, READ, WRITE, scratch};
 use zipfdb_storage::{CorpusSettings, Durability, Error, Followed, LogPosition, LogRecord, Store};
 
+/// Bytes of a log file before its first commit.
+const HEADER_SIZE: usize = 40;
+
 /// Commits a record of the corpus with a number.
 fn commit(store: &Store, corpus: u64, file: &str) -> LogPosition {
     let record = LogRecord::insert(corpus, [(file, None, &b"text"[..])]).unwrap();
@@ -104,6 +107,32 @@ fn a_commit_that_is_not_whole_is_taken_up_once_it_is() {
     std::fs::write(&newest, &whole).unwrap();
     assert_eq!(reader.follow().unwrap(), Followed::Grown);
     assert_eq!(commits(&reader, LogPosition::START), [first, second]);
+}
+
+/// What a reader sees that opens between the manifest of a new file of the log and the first commit in it.
+#[test]
+fn the_first_commit_of_a_file_is_taken_up_by_who_looked_before_it() {
+    let directory = scratch();
+    let path = directory.path().join("a.zdb");
+    let writer = open(&path, CREATE);
+    let corpus = writer
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap()
+        .id;
+    let position = commit(&writer, corpus, "a");
+    let newest = std::fs::read_dir(path.join("log"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let whole = std::fs::read(&newest).unwrap();
+    std::fs::write(&newest, &whole[..HEADER_SIZE]).unwrap();
+    let reader = open(&path, READ);
+    assert_eq!(reader.follow().unwrap(), Followed::Same);
+    std::fs::write(&newest, &whole).unwrap();
+    assert_eq!(reader.follow().unwrap(), Followed::Grown);
+    assert_eq!(commits(&reader, LogPosition::START), [position]);
 }
 
 #[test]
