@@ -36,7 +36,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 impl Turns {
     /// Waits for a turn.
     #[cfg(test)]
-    #[allow(dead_code)] // As `waiting`.
     pub(crate) fn wait(&self) -> Turn {
         let Ok(turn) = self.wait_while(|| Ok::<(), Infallible>(()));
         turn
