@@ -132,10 +132,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// A write after an earlier commit failed: what is on disk is known again only after opening it anew.
-    #[error("{path}: an earlier write failed, no more are accepted; hint: close the database and open it again", path = path.display())]
+    #[error("{path}: an earlier write failed, no more are accepted: {reason}; hint: close the database and open it again", path = path.display())]
     Poisoned {
         /// The database directory.
         path: PathBuf,
+        /// What failed, and why.
+        reason: String,
     },
     /// A corpus that does not exist.
     #[error("no such corpus `{corpus}`")]

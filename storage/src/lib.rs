@@ -13,6 +13,7 @@ mod grammar;
 mod lock;
 mod log;
 mod manifest;
+mod poison;
 mod reserve;
 mod segment;
 mod settings;

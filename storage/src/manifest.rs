@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::Result;
 use crate::backend::Backend;
 use crate::catalog::{ContentFault, Corpora, CorpusRecord};
 use crate::error::io_error;
 use crate::log::{LogExtent, LogPosition};
+use crate::poison::Poison;
 use crate::settings::ID_MAX;
-use crate::{Error, Result};
 
 /// The name of the file in a database directory.
 pub(crate) const MANIFEST_NAME: &str = "MANIFEST";
@@ -141,7 +142,7 @@ struct ManifestState {
     /// The file has this content.
     stored: bool,
     /// A replacement failed half way: which content the file has is not known.
-    failed: bool,
+    failed: Poison,
 }
 
 impl ManifestFile {
@@ -175,7 +176,7 @@ impl ManifestFile {
             state: Mutex::new(ManifestState {
                 content,
                 stored: is_stored,
-                failed: false,
+                failed: Poison::default(),
             }),
         }
     }
@@ -210,11 +211,7 @@ impl ManifestFile {
 
     fn store(&self, change: impl FnOnce(&mut Manifest)) -> Result<()> {
         let mut state = self.state.lock();
-        if state.failed {
-            return Err(Error::Poisoned {
-                path: self.database.clone(),
-            });
-        }
+        state.failed.check(&self.database)?;
         let mut content = state.content.clone();
         change(&mut content);
         if state.stored && content == state.content {
@@ -230,17 +227,16 @@ impl ManifestFile {
             let _ = self.backend.remove(&source);
             return Err(io_error(&source, "write")(error));
         }
-        state.failed = true;
-        self.backend
-            .rename(&source, &target)
-            .map_err(io_error(&target, "replace"))?;
-        self.backend
-            .sync_directory(&self.database)
-            .map_err(io_error(&self.database, "sync"))?;
-        state.content = content;
-        state.stored = true;
-        state.failed = false;
-        Ok(())
+        let renamed = (self.backend.rename(&source, &target)).map_err(io_error(&target, "replace"));
+        let durable = renamed.and_then(|()| {
+            let synced = self.backend.sync_directory(&self.database);
+            synced.map_err(io_error(&self.database, "sync"))
+        });
+        match &durable {
+            Ok(()) => (state.content, state.stored) = (content, true),
+            Err(error) => state.failed.set(error),
+        }
+        durable
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -255,6 +251,7 @@ impl ManifestFile {
 mod tests {
     use super::*;
     use crate::CorpusSettings;
+    use crate::Error;
     use crate::backend::{MemoryBackend, ReadOnlyBackend};
 
     const DATABASE: &str = "a.zdb";

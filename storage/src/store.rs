@@ -518,7 +518,7 @@ impl Store {
         let closed = self.shared.log.close();
         // The catalog with it.
         let registry = writer.registry.take();
-        let is_sound = closed.is_ok() && !self.shared.poisoned.load(Ordering::Acquire);
+        let is_sound = closed.is_ok() && !self.shared.poison.is_set();
         let sequence = registry.map(|registry| registry.sequence());
         *self.shared.sequence.lock() = sequence.filter(|_| is_sound);
         drop(writer);

@@ -252,6 +252,8 @@ fn a_commit_that_fills_the_disk_leaves_room_to_delete() {
     );
     let error = deletion("-b1").perform(&store).unwrap_err();
     assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+    // What follows from a failure says what that was.
+    assert!(error.to_string().contains(&message), "{error}");
     drop(store);
 
     assert!(disk.free() <= 4);

@@ -9,12 +9,12 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use shuttle::thread;
 use zipfdb_test_support::locks::explore;
 
-use super::sync::{AtomicBool, Mutex, Ordering};
+use super::sync::Mutex;
 use super::{Durability, Log, LogPosition, LogRecord, Scan};
 use crate::backend::{Backend, BackendFile, BackendReader, MemoryBackend};
 use crate::{Error, Result};
@@ -55,7 +55,7 @@ impl Disk {
             Scan::default(),
             LogPosition::START,
             Box::new(|_| Ok(())),
-            Arc::new(AtomicBool::new(false)),
+            Arc::default(),
         )
     }
 

@@ -42,10 +42,7 @@ mod writer;
 /// What threads that commit wait for. Unit tests take it from where `interleavings` chooses who goes on.
 mod sync {
     #[cfg(test)]
-    pub(crate) use zipfdb_test_support::locks::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
-
-    #[cfg(not(test))]
-    pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
+    pub(crate) use zipfdb_test_support::locks::{Condvar, Mutex, MutexGuard};
 
     #[cfg(not(test))]
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -56,7 +53,6 @@ pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
 pub(crate) use frame::Merge;
 pub(crate) use remains::Remains;
 pub(crate) use scan::{LogFile, Scan, list, path_of};
-pub(crate) use sync::AtomicBool;
 pub(crate) use writer::{KeepExtent, Log};
 
 pub(crate) use position::LogExtent;

@@ -387,14 +387,14 @@ impl Kept {
             Ok(())
         };
         let start = LogPosition::START;
-        let (path, poisoned) = (Path::new("db"), Arc::default());
+        let (path, poison) = (Path::new("db"), Arc::default());
         let log = Log::new(
             self.backend.clone(),
             path,
             found,
             start,
             Box::new(keep),
-            poisoned,
+            poison,
         );
         log.keep_found()?;
         if torn {

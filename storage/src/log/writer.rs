@@ -16,7 +16,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
+use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::backend::{Backend, BackendFile};
 use crate::error::io_error;
 use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, MERGED, Merge, Sum};
@@ -25,6 +25,7 @@ use crate::log::scan::{self, LogFile, ReplayFile, Scan, UnreadFile};
 use crate::log::{
     Durability, LOG_BUFFER_SIZE, LOG_FILE_SIZE, LOG_NAME, LogExtent, LogPosition, LogRecord,
 };
+use crate::poison::Poison;
 use crate::{Error, Result};
 
 /// Keeps what the log holds at least where it outlasts damage to the log. Durable when it returns.
@@ -38,7 +39,7 @@ pub(crate) struct Log {
     directory: PathBuf,
     keep_extent: KeepExtent,
     /// Shared with the store: whatever fails, nothing more is written.
-    poisoned: Arc<AtomicBool>,
+    poison: Arc<Poison>,
     state: Mutex<LogState>,
     /// The leader is done.
     done: Condvar,
@@ -84,7 +85,7 @@ impl Log {
         found: Scan,
         after: LogPosition,
         keep_extent: KeepExtent,
-        poisoned: Arc<AtomicBool>,
+        poison: Arc<Poison>,
     ) -> Log {
         let end = found.end.max(after);
         Log {
@@ -92,7 +93,7 @@ impl Log {
             database: database.to_path_buf(),
             directory: database.join(LOG_NAME),
             keep_extent,
-            poisoned,
+            poison,
             state: Mutex::new(LogState {
                 extent: found.extent(),
                 files: found.files,
@@ -334,7 +335,7 @@ impl Log {
     fn state_to_append(&self) -> Result<MutexGuard<'_, LogState>> {
         let mut state = self.state.lock();
         loop {
-            if state.failed || self.poisoned.load(Ordering::Acquire) {
+            if state.failed || self.poison.is_set() {
                 return Err(self.poisoned());
             }
             let full = state.end.offset >= state.file_size.max(HEADER_SIZE as u64 + 1);
@@ -461,17 +462,16 @@ impl Log {
 
     /// Remembers a failure.
     fn note<T>(&self, state: &mut LogState, result: Result<T>) -> Result<T> {
-        if result.is_err() {
+        if let Err(error) = &result {
             state.failed = true;
-            self.poisoned.store(true, Ordering::Release);
+            self.poison.set(error);
         }
         result
     }
 
     fn poisoned(&self) -> Error {
-        Error::Poisoned {
-            path: self.database.clone(),
-        }
+        let error = self.poison.error(&self.database);
+        error.expect("what failed has been noted")
     }
 }
 

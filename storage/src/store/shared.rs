@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -12,7 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::backend::Backend;
 use crate::catalog::{Corpora, CorpusRecord};
 use crate::lock::DirectoryLock;
-use crate::log::{AtomicBool, KeepExtent, Log, LogFile, LogPosition, Scan};
+use crate::log::{KeepExtent, Log, LogFile, LogPosition, Scan};
+use crate::poison::Poison;
 use crate::reserve::Reserve;
 use crate::segment::SegmentReader;
 use crate::store::directory::SegmentDirectory;
@@ -43,7 +44,7 @@ pub(super) struct Shared {
     /// The next number for a corpus, publication or segment.
     pub(super) next_id: AtomicU64,
     /// A change failed half way: no more are made.
-    pub(super) poisoned: Arc<AtomicBool>,
+    pub(super) poison: Arc<Poison>,
     /// Held while anything but the log is changed. Of several locks this comes first, then `tidying`, then those within
     /// the log, then `visible`.
     pub(super) writer: Mutex<Writer>,
@@ -69,7 +70,7 @@ pub(super) struct Shared {
 pub(super) struct Writer {
     /// `None` in memory and read-only.
     pub(super) registry: Option<Registry>,
-    pub(super) poisoned: Arc<AtomicBool>,
+    pub(super) poison: Arc<Poison>,
 }
 
 /// What queries see. Held for moments only, never during I/O other than opening a segment.
@@ -94,7 +95,7 @@ impl Shared {
         found: Scan,
         keep_extent: KeepExtent,
     ) -> Shared {
-        let poisoned = Arc::<AtomicBool>::default();
+        let poison = Arc::<Poison>::default();
         let merged = corpora.values().map(|record| record.merged_position).max();
         let log = Log::new(
             Arc::clone(&backend),
@@ -102,7 +103,7 @@ impl Shared {
             found,
             merged.unwrap_or_default(),
             keep_extent,
-            Arc::clone(&poisoned),
+            Arc::clone(&poison),
         );
         Shared {
             backend,
@@ -112,10 +113,10 @@ impl Shared {
             warnings: Vec::new(),
             cuts: Vec::new(),
             next_id: AtomicU64::new(1),
-            poisoned: Arc::clone(&poisoned),
+            poison: Arc::clone(&poison),
             writer: Mutex::new(Writer {
                 registry: None,
-                poisoned,
+                poison,
             }),
             log,
             tidying: Mutex::default(),
@@ -162,12 +163,7 @@ impl Shared {
 
     pub(super) fn check_writable(&self) -> Result<()> {
         self.refuse_reader()?;
-        if self.poisoned.load(Ordering::Acquire) {
-            return Err(Error::Poisoned {
-                path: self.path.clone(),
-            });
-        }
-        Ok(())
+        self.poison.check(&self.path)
     }
 
     /// The right to change something.
@@ -299,8 +295,8 @@ impl Writer {
         run: impl FnOnce(Option<&mut Registry>) -> Result<()>,
     ) -> Result<()> {
         let changed = run(self.registry.as_mut());
-        if changed.is_err() {
-            self.poisoned.store(true, Ordering::Release);
+        if let Err(error) = &changed {
+            self.poison.set(error);
         }
         changed
     }
