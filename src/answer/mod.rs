@@ -52,6 +52,6 @@ pub(crate) use ngram_parts::SegmentNgrams;
 pub(crate) use ngrams::{CountedNgrams, NgramsPart};
 pub(crate) use spread::{SpreadPlan, lookups_cost};
 pub(crate) use stored_view::StoredView;
-pub(crate) use stream::{Occurrence, WordStream};
+pub(crate) use stream::{Occurrence, Places, WordStream};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
 pub(crate) use top::Top;

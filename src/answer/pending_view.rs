@@ -21,8 +21,9 @@ use super::numbering::{Numbering, WordSource};
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::word_subject;
-use crate::overlay::{FileState, Overlay, Regions};
+use crate::overlay::{FileState, Overlay, Region, Regions};
 use crate::runtime::interrupt::check;
+use crate::segment::Unit;
 use crate::segment::cache::{Cached, Reservation, Slots};
 
 /// No file: one that is not stored, or that is gone.
@@ -323,6 +324,25 @@ impl EditedWords<'_> {
     /// How many regions there are.
     pub(super) fn len(&self) -> usize {
         self.edit.regions().regions.len()
+    }
+
+    /// How many regions end before a place of the text, or at it, and the stored place from which on everything behind them is
+    /// found that is not in front of it.
+    pub(super) fn stored_start(&self, unit: Unit, place: u64) -> (usize, u64) {
+        let regions = &self.edit.regions().regions;
+        let of = |region: &Region| match unit {
+            Unit::Bytes => (region.bytes.clone(), region.stored_bytes.clone()),
+            Unit::Words => (region.words.clone(), region.stored_words.clone()),
+        };
+        let before = regions.partition_point(|region| of(region).0.end <= place);
+        let mut stored = match before.checked_sub(1).map(|last| of(&regions[last])) {
+            None => place,
+            Some((now, stored)) => place - now.end + stored.end,
+        };
+        if let Some(next) = regions.get(before) {
+            stored = stored.min(of(next).1.start);
+        }
+        (before, stored)
     }
 
     /// Whether a stored byte lies behind the start of region `next`, whose words come first then.

@@ -164,24 +164,35 @@ const LISTS_SYMBOL_BYTES: u64 = 16;
 const PARENTS_SYMBOL_BYTES: u64 = 12;
 
 /// The token that holds `place` of the segment, which lies in `file`, by lengths in one unit: where it begins in another
-/// unit, the token, and how far in it the place is.
+/// unit, the token, and how far in it the place is. `enter` is told the symbols of the root, then of the bodies, from the one
+/// that holds the place on.
 fn descend(
     view: GrammarView<'_>,
-    lengths: &Lengths,
-    others: &Lengths,
+    (lengths, others): (&Lengths, &Lengths),
     file: u32,
     place: u64,
+    mut enter: impl FnMut(Range<usize>),
 ) -> (u64, u32, u64) {
     let (root_position, mut rest) = lengths.find_in_root(view, file, place);
     let mut start = others.root_start(view, root_position);
     let mut symbol = view.root[root_position];
+    enter(root_position..view.root_range(file).end);
     while let Some(rule) = view.rule(symbol) {
         let index;
         (index, rest) = lengths.find_in_body(view, rule, rest);
         start += others.body_start(view, rule, index);
         symbol = view.body(rule)[index];
+        let body = view.body_range(rule);
+        enter(body.start + index..body.end);
     }
     (start, symbol, rest)
+}
+
+/// Where a token of a file begins.
+pub(super) struct TokenStart {
+    /// How many words are in front of it.
+    pub(super) position: u64,
+    pub(super) offset: u64,
 }
 
 impl SegmentView {
@@ -371,7 +382,7 @@ impl SegmentView {
         let view = self.view()?;
         let (words, bytes) = (self.token_words()?, self.lengths()?);
         let start = words.file_range(file).start;
-        let (offset, token, _) = descend(view, words, bytes, file, start + position);
+        let (offset, token, _) = descend(view, (words, bytes), file, start + position, drop);
         let space = u64::from(self.dictionary()?.has_glued_space(token));
         Ok(offset - bytes.file_range(file).start + space)
     }
@@ -383,12 +394,47 @@ impl SegmentView {
         let view = self.view()?;
         let (words, bytes) = (self.token_words()?, self.lengths()?);
         let start = bytes.file_range(file).start;
-        let (before, token, rest) = descend(view, bytes, words, file, start + offset);
+        let (before, token, rest) = descend(view, (bytes, words), file, start + offset, drop);
         let before = before - words.file_range(file).start;
         let dictionary = self.dictionary()?;
         let is_word = token < dictionary.word_tokens();
         let space = u64::from(is_word && dictionary.has_glued_space(token));
         Ok(before + u64::from(is_word && rest > space))
+    }
+
+    /// The token that holds a byte or word of a file, which the file has. `stack` gets what is left of the root from there,
+    /// then of the bodies within: `[start, end)` in root or bodies.
+    ///
+    /// Work: one step down the grammar a level.
+    pub(super) fn token_at(
+        &self,
+        file: u32,
+        unit: Unit,
+        place: u64,
+        stack: &mut Vec<(u32, u32)>,
+    ) -> Result<TokenStart> {
+        let view = self.view()?;
+        let (words, bytes) = (self.token_words()?, self.lengths()?);
+        let (lengths, others) = match unit {
+            Unit::Bytes => (bytes, words),
+            Unit::Words => (words, bytes),
+        };
+        let start = lengths.file_range(file).start;
+        stack.clear();
+        let enter = |symbols: Range<usize>| {
+            // What a level begins with is behind what the level above goes on with. Offsets are u32.
+            if let Some(above) = stack.last_mut() {
+                above.0 += 1;
+            }
+            stack.push((symbols.start as u32, symbols.end as u32));
+        };
+        let (other, _, rest) = descend(view, (lengths, others), file, start + place, enter);
+        let (this, other) = (place - rest, other - others.file_range(file).start);
+        let (position, offset) = match unit {
+            Unit::Bytes => (other, this),
+            Unit::Words => (this, other),
+        };
+        Ok(TokenStart { position, offset })
     }
 
     /// Lengths of the grammar over tokens, in words.

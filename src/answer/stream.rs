@@ -1,9 +1,11 @@
 //! Words one after the other, as they stand in the files.
 //!
-//! The invariant: every word of the wanted files is given once, in order of file and place; memory is a stack as deep as
-//! the grammar. It skips what comes before a place only by whole parts of files.
+//! The invariant: every word of the wanted files that stands in the wanted places is given once, in order of file and place;
+//! memory is a stack as deep as the grammar. What comes before the first wanted place of a file is not read, the first is
+//! looked up.
 
 use std::mem;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use zipfdb_kernels::GrammarView;
@@ -13,7 +15,7 @@ use crate::answer::CorpusView;
 use crate::answer::stored_view::StoredView;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::Interrupt;
-use crate::segment::SegmentView;
+use crate::segment::{SegmentView, Unit};
 
 /// A word where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +30,56 @@ pub(crate) struct Occurrence {
     pub(crate) offset: u64,
 }
 
-/// All words of some files.
+/// Where in their files words are wanted: in both of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) offsets: RangeInclusive<u64>,
+    pub(crate) positions: RangeInclusive<u64>,
+}
+
+impl Places {
+    /// Everywhere.
+    pub(crate) const ALL: Places = Places {
+        offsets: 0..=u64::MAX,
+        positions: 0..=u64::MAX,
+    };
+
+    /// The part of a file of so many bytes and words that they are, about.
+    pub(crate) fn share(&self, bytes: u64, words: u64) -> f64 {
+        let share = |range: &RangeInclusive<u64>, all: u64| {
+            let end = range.end().saturating_add(1).min(all);
+            end.saturating_sub(*range.start()) as f64 / all.max(1) as f64
+        };
+        share(&self.offsets, bytes).min(share(&self.positions, words))
+    }
+
+    /// The first place from which words have to be looked at; none for the start of a file.
+    fn start(&self) -> Option<(Unit, u64)> {
+        match (*self.offsets.start(), *self.positions.start()) {
+            (0, 0) => None,
+            (0, position) => Some((Unit::Words, position)),
+            (offset, _) => Some((Unit::Bytes, offset)),
+        }
+    }
+
+    /// Whether a word stands behind all of them.
+    fn end_before(&self, word: &Occurrence) -> bool {
+        word.offset > *self.offsets.end() || word.position > *self.positions.end()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.offsets.is_empty() || self.positions.is_empty()
+    }
+}
+
+/// All words of some files, or those in some places of them and others around these.
 pub(crate) struct WordStream {
     view: Arc<CorpusView>,
     /// Files to come, the next one last.
     files: Vec<u32>,
+    places: Places,
+    /// How many words behind the last place are wanted too.
+    words_behind: u64,
     /// The file at hand.
     current: Option<Current>,
     /// Stored words that were read ahead.
@@ -44,8 +91,10 @@ struct Current {
     file: u32,
     /// Its stored words; none if it rests on no stored file, or when they are all read.
     stored: Option<StoredStream>,
-    /// How many of its regions have been given.
+    /// How many of its regions have been given, or lie before the first wanted place.
     regions: usize,
+    /// The number of the first word behind the last wanted place, once it was met.
+    first_behind: Option<u64>,
 }
 
 /// Stored words of an edited file that are read at a time.
@@ -53,11 +102,26 @@ const STORED_WORDS: usize = 256;
 
 impl WordStream {
     /// Over `files`, in the order given.
-    pub(crate) fn new(view: Arc<CorpusView>, mut files: Vec<u32>) -> WordStream {
-        files.reverse();
+    pub(crate) fn new(view: Arc<CorpusView>, files: Vec<u32>) -> WordStream {
+        WordStream::within(view, files, Places::ALL, 0)
+    }
+
+    /// Over some places of `files`, with so many words behind the last of each; others may come too.
+    pub(crate) fn within(
+        view: Arc<CorpusView>,
+        mut files: Vec<u32>,
+        places: Places,
+        words_behind: u64,
+    ) -> WordStream {
+        match places.is_empty() {
+            true => files.clear(),
+            false => files.reverse(),
+        }
         WordStream {
             view,
             files,
+            places,
+            words_behind,
             current: None,
             buffer: Vec::new(),
         }
@@ -70,20 +134,46 @@ impl WordStream {
                 let Some(file) = self.files.pop() else {
                     return Ok(false);
                 };
-                let (stored, _) = self.view.resolve(file as usize);
-                let view = self.view.stored();
-                self.current = Some(Current {
-                    file,
-                    // Files are numbered by u32.
-                    stored: stored.map(|file| StoredStream::new(view.clone(), vec![file as u32])),
-                    regions: 0,
-                });
+                self.current = Some(self.open(file)?);
             }
-            if !self.read(buffer, length)? {
+            let before = buffer.len();
+            let has_more = self.read(buffer, length)?;
+            let current = self.current.as_mut().expect("a file is at hand");
+            let new = &buffer[before..];
+            if current.first_behind.is_none() {
+                let behind = new.partition_point(|word| !self.places.end_before(word));
+                current.first_behind = new.get(behind).map(|word| word.position);
+            }
+            let is_enough = (current.first_behind.zip(new.last()))
+                .is_some_and(|(first, last)| last.position - first + 1 >= self.words_behind);
+            if !has_more || is_enough {
                 self.current = None;
             }
         }
         Ok(true)
+    }
+
+    /// Goes to the first wanted place of a file.
+    fn open(&self, file: u32) -> Result<Current> {
+        let (stored, _) = self.view.resolve(file as usize);
+        let pending = self.view.pending();
+        let edited = pending.and_then(|pending| pending.edited_words(file as usize));
+        let (regions, start) = match (self.places.start(), edited) {
+            (Some((unit, place)), Some(edited)) => {
+                let (regions, place) = edited.stored_start(unit, place);
+                (regions, Some((unit, place)))
+            }
+            (start, _) => (0, start),
+        };
+        let view = self.view.stored();
+        // Files are numbered by u32.
+        let stored = stored.map(|stored| StoredStream::open(view.clone(), stored as u32, start));
+        Ok(Current {
+            file,
+            stored: stored.transpose()?,
+            regions,
+            first_behind: None,
+        })
     }
 
     /// As `fill`, on the threads of the database, for a statement; once that has to end there are no more words.
@@ -160,13 +250,12 @@ impl WordStream {
     }
 }
 
-/// All words of some files as they are stored.
+/// The words of a file as they are stored, from some place on.
 struct StoredStream {
     view: Arc<StoredView>,
-    /// Files to come, the next one last.
-    files: Vec<u32>,
-    /// The file at hand, which of its parts, and the segment of that.
-    current: Option<(u32, usize, Arc<SegmentView>)>,
+    file: u32,
+    /// Which of its parts is at hand, and the segment of that; none behind the last.
+    current: Option<(usize, Arc<SegmentView>)>,
     /// What is left of the root of that part, and of the bodies within: `[start, end)` in root or bodies.
     stack: Vec<(u32, u32)>,
     position: u64,
@@ -174,31 +263,31 @@ struct StoredStream {
 }
 
 impl StoredStream {
-    /// Over `files`, in the order given.
-    fn new(view: Arc<StoredView>, mut files: Vec<u32>) -> StoredStream {
-        files.reverse();
-        StoredStream {
+    /// From the token that holds a place on, or the start of the file.
+    fn open(view: Arc<StoredView>, file: u32, start: Option<(Unit, u64)>) -> Result<StoredStream> {
+        let mut stream = StoredStream {
             view,
-            files,
+            file,
             current: None,
             stack: Vec::new(),
             position: 0,
             offset: 0,
+        };
+        match start {
+            None => stream.enter(0)?,
+            Some((unit, place)) => stream.seek(unit, place)?,
         }
+        Ok(stream)
     }
 
     /// Appends words to `buffer` until it holds `length` or there are no more, which it says by `false`.
     fn fill(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
         let view = self.view.clone();
         let vocabulary = view.vocabulary()?;
+        let file = self.file;
         while buffer.len() < length {
-            let Some((file, part_number, segment)) = self.current.clone() else {
-                let Some(file) = self.files.pop() else {
-                    return Ok(false);
-                };
-                (self.position, self.offset) = (0, 0);
-                self.enter(file, 0)?;
-                continue;
+            let Some((part_number, segment)) = self.current.clone() else {
+                return Ok(false);
             };
             let part = &view.index.parts(file as usize)[part_number];
             let grammar = segment.view()?;
@@ -221,23 +310,45 @@ impl StoredStream {
                     return Ok(true);
                 }
             }
-            if part_number + 1 < view.index.parts(file as usize).len() {
-                self.enter(file, part_number + 1)?;
-            } else {
-                self.current = None;
-            }
+            self.enter(part_number + 1)?;
         }
         Ok(true)
     }
 
-    fn enter(&mut self, file: u32, part_number: usize) -> Result<()> {
-        let part = &self.view.index.parts(file as usize)[part_number];
-        let segment = self.view.segment(part);
-        let root = segment.view()?.root_range(part.file);
-        self.current = Some((file, part_number, Arc::new(segment)));
+    /// Goes to the start of a part, if there is one more.
+    fn enter(&mut self, part_number: usize) -> Result<()> {
         self.stack.clear();
-        // Offsets into the root are u32.
-        self.stack.push((root.start as u32, root.end as u32));
+        self.current = None;
+        if let Some(part) = self.view.index.parts(self.file as usize).get(part_number) {
+            let segment = self.view.segment(part);
+            let root = segment.view()?.root_range(part.file);
+            // Offsets into the root are u32.
+            self.stack.push((root.start as u32, root.end as u32));
+            self.current = Some((part_number, Arc::new(segment)));
+        }
+        Ok(())
+    }
+
+    /// Goes to the token that holds a place; behind the last one if none does.
+    fn seek(&mut self, unit: Unit, place: u64) -> Result<()> {
+        let view = self.view.clone();
+        let mut words_before = 0;
+        for (number, part) in view.index.parts(self.file as usize).iter().enumerate() {
+            let segment = view.segment(part);
+            let words = segment.files()?[part.file as usize].words;
+            let (before, length) = match unit {
+                Unit::Bytes => (part.first_byte, part.bytes),
+                Unit::Words => (words_before, words),
+            };
+            if place < before + length {
+                let token = segment.token_at(part.file, unit, place - before, &mut self.stack)?;
+                self.position = words_before + token.position;
+                self.offset = part.first_byte + token.offset;
+                self.current = Some((number, Arc::new(segment)));
+                return Ok(());
+            }
+            words_before += words;
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! leave out cannot match; what they leave in still has to.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -35,6 +35,7 @@ pub(crate) struct ColumnFilter {
     conjuncts: Vec<ExpressionId>,
     values: Option<Vec<Value>>,
     range: TextRange,
+    integers: RangeInclusive<i64>,
     /// Evaluators that no thread is using.
     evaluators: Mutex<Vec<Evaluator<Arc<Program>>>>,
 }
@@ -101,6 +102,7 @@ impl ColumnFilter {
             column,
             values: None,
             range: TextRange::all(),
+            integers: ALL_INTEGERS,
             evaluators: Mutex::default(),
             conjuncts,
             program,
@@ -109,6 +111,10 @@ impl ColumnFilter {
             filter
                 .range
                 .narrow(&text_range(&filter.program, expressions, conjunct));
+        }
+        let ranges = integer_ranges(&filter.program, expressions);
+        for conjunct in &filter.conjuncts {
+            filter.integers = common(&filter.integers, &ranges[conjunct.0 as usize]);
         }
         let mut candidates = candidates(&filter.program, expressions);
         let found = filter
@@ -151,6 +157,11 @@ impl ColumnFilter {
     /// Where the bytes of texts that match lie. BLOBs may match whatever their bytes.
     pub(crate) fn range(&self) -> &TextRange {
         &self.range
+    }
+
+    /// Where INTEGERs lie that match, if the column has no other values; none match if it is empty.
+    pub(crate) fn integers(&self) -> RangeInclusive<i64> {
+        self.integers.clone()
     }
 
     /// Whether all conditions hold for a value of the column. May be called from many threads.
@@ -305,6 +316,101 @@ fn candidates(program: &Program, expressions: &[Expression]) -> Vec<Option<Vec<V
     candidates
 }
 
+/// All INTEGERs.
+const ALL_INTEGERS: RangeInclusive<i64> = i64::MIN..=i64::MAX;
+
+/// What lies in both.
+fn common(left: &RangeInclusive<i64>, right: &RangeInclusive<i64>) -> RangeInclusive<i64> {
+    *left.start().max(right.start())..=*left.end().min(right.end())
+}
+
+/// For each expression where INTEGERs lie for which it can be true, values of the column being INTEGERs.
+fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<RangeInclusive<i64>> {
+    let mut ranges: Vec<RangeInclusive<i64>> = Vec::with_capacity(expressions.len());
+    let is_column = |id: ExpressionId| {
+        let expression = &expressions[id.0 as usize];
+        matches!(expression, Expression::Column(_)) && program.constant(id).is_none()
+    };
+    for expression in expressions {
+        let of = |id: &ExpressionId| &ranges[id.0 as usize];
+        let range = match expression {
+            Expression::Compare {
+                comparison,
+                left,
+                right,
+                ..
+            } => {
+                let (comparison, constant) = match (is_column(*left), is_column(*right)) {
+                    (true, false) => (*comparison, program.constant(*right)),
+                    (false, true) => (mirrored(*comparison), program.constant(*left)),
+                    _ => (*comparison, None),
+                };
+                constant.map_or(ALL_INTEGERS, |value| compared_integers(comparison, value))
+            }
+            Expression::In {
+                operand,
+                list,
+                negated: false,
+                ..
+            } if is_column(*operand) => {
+                let items = list.iter().map(|&item| program.constant(item));
+                hull(items.map(|item| {
+                    item.map_or(ALL_INTEGERS, |value| {
+                        compared_integers(Comparison::Equal, value)
+                    })
+                }))
+            }
+            Expression::Binary {
+                operator: BinaryOperator::And,
+                left,
+                right,
+            } => common(of(left), of(right)),
+            Expression::Binary {
+                operator: BinaryOperator::Or,
+                left,
+                right,
+            } => hull([of(left).clone(), of(right).clone()]),
+            _ => ALL_INTEGERS,
+        };
+        ranges.push(range);
+    }
+    ranges
+}
+
+/// The smallest range with all of these in it.
+fn hull(ranges: impl IntoIterator<Item = RangeInclusive<i64>>) -> RangeInclusive<i64> {
+    let ranges = ranges.into_iter().filter(|range| !range.is_empty());
+    let hull = ranges
+        .reduce(|hull, range| *hull.start().min(range.start())..=*hull.end().max(range.end()));
+    hull.unwrap_or(NO_INTEGERS)
+}
+
+/// An empty range.
+#[allow(clippy::reversed_empty_ranges)]
+const NO_INTEGERS: RangeInclusive<i64> = i64::MAX..=i64::MIN;
+
+/// Where INTEGERs lie that compare so with a constant.
+fn compared_integers(comparison: Comparison, constant: &Value) -> RangeInclusive<i64> {
+    // The greatest INTEGER that is at most the constant, and the least that is at least the constant.
+    let (floor, ceiling) = match constant {
+        Value::Integer(integer) => (*integer, *integer),
+        // Casts saturate. Whole REALs beyond 2^53 stand for more INTEGERs than one.
+        Value::Real(real) if real.abs() < WHOLE_REALS_END => {
+            (real.floor() as i64, real.ceil() as i64)
+        }
+        _ => return ALL_INTEGERS,
+    };
+    match comparison {
+        Comparison::Equal | Comparison::Is => ceiling..=floor,
+        Comparison::LessOrEqual | Comparison::Less => i64::MIN..=floor,
+        Comparison::GreaterOrEqual | Comparison::Greater => ceiling..=i64::MAX,
+        Comparison::NotEqual | Comparison::IsNot => ALL_INTEGERS,
+    }
+}
+
+/// Below, every whole REAL stands for one INTEGER: 2^53.
+const WHOLE_REALS_END: f64 = 9_007_199_254_740_992.0;
+
 /// Where texts lie for which a conjunct can be true.
 fn text_range(program: &Program, expressions: &[Expression], id: ExpressionId) -> TextRange {
     let mut range = TextRange::all();
@@ -447,6 +553,25 @@ mod tests {
         assert!(filter.matches(&Value::from("a")).unwrap());
         assert!(!filter.matches(&Value::from("c")).unwrap());
         assert!(!filter.matches(&Value::Null).unwrap());
+    }
+
+    #[test]
+    fn integers_lie_between_constants_whole_or_not() {
+        let integers = |comparison, constant: Value| compared_integers(comparison, &constant);
+        use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        assert_eq!(integers(GreaterOrEqual, Value::Integer(7)), 7..=i64::MAX);
+        assert_eq!(integers(Greater, Value::Real(6.5)), 7..=i64::MAX);
+        assert_eq!(integers(LessOrEqual, Value::Real(-6.5)), i64::MIN..=-7);
+        assert!(integers(Equal, Value::Real(6.5)).is_empty());
+        for (comparison, constant) in [
+            (NotEqual, Value::Integer(7)),
+            (Less, Value::from("7")),
+            (Equal, Value::Real(9_007_199_254_740_993.0)),
+        ] {
+            assert_eq!(integers(comparison, constant), ALL_INTEGERS);
+        }
+        assert_eq!(hull([1..=2, NO_INTEGERS, 7..=9]), 1..=9);
+        assert!(hull([]).is_empty());
     }
 
     #[test]

@@ -22,10 +22,11 @@ use super::super::word_order::text_order;
 use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
 use super::large_ngrams::{LargeNgrams, LargeRow, RowShape, RowsByText};
 use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
-use super::selection::{FileSelection, WordSelection, is_text};
+use super::selection::{FileSelection, WordSelection, is_text, places};
 use crate::answer::cost::NGRAM_FACTOR;
 use crate::answer::{
-    CorpusView, CountedNgrams, Ngram, NgramFilePart, NgramsPart, Occurrence, Top, WordStream,
+    CorpusView, CountedNgrams, Ngram, NgramFilePart, NgramsPart, Occurrence, Places, Top,
+    WordStream,
 };
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
@@ -152,7 +153,9 @@ impl NgramsScan {
                 (true, true) => Grain::FileWord,
             }
         };
-        let paths = paths(snapshot.view(), n as usize, grain, &files, &ngram_filters)?;
+        let places = places_of(&place_filters);
+        let filters = (&ngram_filters[..], &places);
+        let paths = paths(snapshot.view(), n as usize, grain, &files, filters)?;
         let mut plan = ScanPlan::new(paths, context.settings.strategy)?;
         let is_table = !matches!(plan.strategy(), Strategy::Totals | Strategy::Parents);
         let limit = context.settings.memory_limit();
@@ -226,13 +229,19 @@ fn table_bytes(view: &CorpusView, grain: Grain, files: &FileSelection, n: u64) -
     rows.saturating_mul(row)
 }
 
+/// Where places lie that pass.
+fn places_of(place_filters: &[ColumnFilter]) -> Places {
+    let (position, offset) = (NgramsColumn::Position, NgramsColumn::Offset);
+    places(place_filters, position as usize, offset as usize)
+}
+
 /// The ways to answer.
 fn paths(
     view: &CorpusView,
     n: usize,
     grain: Grain,
     files: &FileSelection,
-    ngram_filters: &[ColumnFilter],
+    (ngram_filters, places): (&[ColumnFilter], &Places),
 ) -> Result<Vec<ScanPath>> {
     let stored = view.stored();
     let few = WordSelection::values(ngram_filters, NGRAM).map(|ngrams| ngrams.len() as f64);
@@ -256,7 +265,7 @@ fn paths(
         }
         Grain::Occurrence => {}
     }
-    let stream = ScanPath::stream(view, files);
+    let stream = ScanPath::stream(view, files, places);
     paths.push(match grain {
         Grain::Occurrence => stream,
         // Each window is looked up in a hash table.
@@ -270,7 +279,12 @@ impl NgramTask {
         let files = self.files.numbers().to_vec();
         if self.grain == Grain::Occurrence && self.strategy != Strategy::Parents {
             return Ok(NgramRows::Stream {
-                stream: self.stream(files),
+                stream: WordStream::within(
+                    self.snapshot.view().clone(),
+                    files,
+                    places_of(&self.place_filters),
+                    self.n as u64 - 1,
+                ),
                 buffer: Vec::with_capacity(BUFFER),
                 next: 0,
                 has_more: true,
@@ -422,10 +436,6 @@ impl NgramTask {
             times,
         });
         used.collect()
-    }
-
-    fn stream(&self, files: Vec<u32>) -> WordStream {
-        WordStream::new(self.snapshot.view().clone(), files)
     }
 
     /// Adds up what rows do not tell apart. Rows of equal words stand next to each other.
@@ -588,7 +598,7 @@ impl NgramTask {
         let by_file = matches!(self.grain, Grain::File | Grain::FileWord);
         let mut counts: HashMap<(Arc<[u32]>, u32), u64> = HashMap::new();
         for file in files {
-            let mut stream = self.stream(vec![file]);
+            let mut stream = WordStream::new(self.snapshot.view().clone(), vec![file]);
             let (mut buffer, mut has_more) = (Vec::new(), true);
             let mut window: VecDeque<u32> = VecDeque::with_capacity(self.n);
             while has_more {

@@ -10,7 +10,7 @@ use zipfdb_sql::setting::Strategy;
 use super::selection::FileSelection;
 use crate::answer::cost::{EXPAND_COST, FILE_COST, Size};
 use crate::answer::path::{PathName, about};
-use crate::answer::{CorpusView, SpreadPlan};
+use crate::answer::{CorpusView, Places, SpreadPlan};
 use crate::{Error, Result};
 
 /// What rows tell apart.
@@ -70,9 +70,9 @@ impl ScanPath {
         }
     }
 
-    /// All words of the files, one by one.
-    pub(super) fn stream(view: &CorpusView, files: &FileSelection) -> ScanPath {
-        let words = files.words(view) as f64;
+    /// All words of the files in some places, one by one.
+    pub(super) fn stream(view: &CorpusView, files: &FileSelection, places: &Places) -> ScanPath {
+        let words = files.words_in(view, places) as f64;
         let missing = view.missing_for_stream();
         match files.is_all() {
             true => {

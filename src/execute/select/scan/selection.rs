@@ -2,12 +2,13 @@
 //!
 //! Invariant: what is selected is exactly what passes all filters given.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::answer::CorpusView;
+use crate::answer::{CorpusView, Places};
 use crate::api::snapshot::Snapshot;
 use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::{Interrupt, NEVER, check};
@@ -74,9 +75,37 @@ impl FileSelection {
         files.map(|&file| view.files()[file as usize].words).sum()
     }
 
+    /// How many of their words stand in some places, about.
+    pub(super) fn words_in(&self, view: &CorpusView, places: &Places) -> u64 {
+        let files = self.files.iter().map(|&file| &view.files()[file as usize]);
+        let words = files.map(|file| file.words as f64 * places.share(file.bytes, file.words));
+        // Not above the number of words.
+        words.sum::<f64>() as u64
+    }
+
     /// Their numbers.
     pub(super) fn numbers(&self) -> &[u32] {
         &self.files
+    }
+}
+
+/// Where places lie that pass; `position` and `offset` are the columns of places.
+pub(super) fn places(filters: &[ColumnFilter], position: usize, offset: usize) -> Places {
+    let range = |column: usize| {
+        let filter = filters.iter().find(|filter| filter.column() == column);
+        let Some(integers) = filter.map(ColumnFilter::integers) else {
+            return 0..=u64::MAX;
+        };
+        let (start, end) = integers.into_inner();
+        match u64::try_from(end) {
+            Ok(end) => u64::try_from(start).unwrap_or(0)..=end,
+            // No place is below 0.
+            Err(_) => RangeInclusive::new(1, 0),
+        }
+    };
+    Places {
+        offsets: range(offset),
+        positions: range(position),
     }
 }
 

@@ -341,6 +341,79 @@ fn ngrams_by_every_strategy_are_those_of_the_plain_text() {
     }
 }
 
+/// Conditions on places of a file of up to some thousand bytes and words.
+fn place_conditions(seed: u64) -> Vec<String> {
+    let mut state = seed | 1;
+    let mut next = |end: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % end
+    };
+    let mut conditions: Vec<String> = [
+        "offset = 0",
+        "position = 0",
+        "offset BETWEEN 20 AND 10",
+        "offset < 0",
+        "offset >= 9223372036854775807",
+        "position BETWEEN -5 AND 2.5",
+        "offset > '7'",
+        "offset IN (0, 5, 400)",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for _ in 0..4 {
+        let (offset, bytes) = (next(4000), next(200));
+        let (position, words) = (next(800), next(40));
+        let (offset_end, position_end) = (offset + bytes, position + words);
+        conditions.extend([
+            format!("offset BETWEEN {offset} AND {offset_end}"),
+            format!("position BETWEEN {position} AND {position_end}"),
+            format!("offset >= {offset} AND position < {position_end} AND file > 'f2'"),
+            format!("(offset = {offset} OR position = {position}) AND offset > 1"),
+            format!("(offset < {bytes} OR {offset} <= offset) AND file = 'f4'"),
+            format!("word = 'the' AND {offset}.5 < offset AND offset < {offset_end}.0"),
+        ]);
+    }
+    conditions
+}
+
+#[test]
+fn places_are_looked_up_in_parts_of_files_and_around_edits() {
+    for segment_size in [1 << 30, 3000] {
+        let database = database(Tokenizer::Unicode, segment_size, &[0, 1, 40, 700, 1500]);
+        for seed in 1..4 {
+            for condition in place_conditions(seed) {
+                for (relation, items) in [
+                    ("c", "file, word, offset, position"),
+                    ("c", "COUNT(*), MIN(offset)"),
+                    ("ngrams('c', 3)", "*"),
+                ] {
+                    let condition = condition.replace(
+                        "word =",
+                        if relation == "c" {
+                            "word ="
+                        } else {
+                            "ngram <>"
+                        },
+                    );
+                    let sql = format!("SELECT {items} FROM {relation} WHERE {condition}");
+                    check(&database, &sql);
+                }
+            }
+            let edits = [
+                "INSERT INTO c (file, offset, content) VALUES ('f3', 5, 'the new cat'), ('f4', 1000, ' sat new '),
+                 ('f4', 1003, 'x'), ('f4', 3000, ', the'), ('f2', 0, 'on the '), ('f0', 0, 'a cat sat')",
+                "REPLACE INTO c (file, content) VALUES ('f1', 'the cat sat on the mat');
+                 INSERT INTO c (file, content) VALUES ('f4', ' the end'), ('new', 'a new file')",
+            ];
+            if let Some(edit) = edits.get(seed as usize - 1) {
+                database.execute(edit).unwrap();
+            }
+        }
+    }
+}
+
 /// The plan of a query as EXPLAIN shows it, and its rows.
 fn explained(database: &Database, sql: &str) -> (String, Vec<String>) {
     let lines = values(database.query(&format!("EXPLAIN {sql}")).unwrap());

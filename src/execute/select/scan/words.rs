@@ -17,9 +17,9 @@ use super::super::row::Operator;
 use super::super::sort_numbers::sorted_rows;
 use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
 use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
-use super::selection::{FileSelection, WordSelection, is_text};
+use super::selection::{FileSelection, WordSelection, is_text, places};
 use crate::answer::path::Run;
-use crate::answer::{CorpusView, Occurrence, Top, WordStream};
+use crate::answer::{CorpusView, Occurrence, Places, Top, WordStream};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
@@ -212,9 +212,11 @@ impl WordsScan {
             true => request.limit,
             false => None,
         };
+        let places = places_of(&place_filters);
         let asked = WordScanQuestion {
             grain,
             files: &files,
+            places: &places,
             few: WordSelection::values(&word_filters, WORD).map(|words| words.len() as u64),
             has_conditions: !word_filters.is_empty(),
             asks_position: asks_position(&columns, &place_filters),
@@ -272,6 +274,7 @@ fn column_of(requested: &RequestedColumn) -> Option<WordsColumn> {
 struct WordScanQuestion<'a> {
     grain: Grain,
     files: &'a FileSelection,
+    places: &'a Places,
     /// How many words there are at most, if they are named.
     few: Option<u64>,
     has_conditions: bool,
@@ -327,7 +330,7 @@ impl WordScanQuestion<'_> {
             };
             paths.push(ScanPath::planned(Strategy::FileWeights, &plan));
         }
-        let stream = ScanPath::stream(view, files);
+        let stream = ScanPath::stream(view, files, self.places);
         paths.push(match (grain, self.rows_max) {
             // A stream stops when enough rows are out.
             (Grain::Occurrence, Some(rows)) => {
@@ -342,6 +345,12 @@ impl WordScanQuestion<'_> {
 /// Whether so many words are counted without the vocabulary.
 fn is_few(words: u64) -> bool {
     words <= FEW_WORDS as u64
+}
+
+/// Where places lie that pass.
+fn places_of(place_filters: &[ColumnFilter]) -> Places {
+    let (position, offset) = (WordsColumn::Position, WordsColumn::Offset);
+    places(place_filters, position as usize, offset as usize)
 }
 
 /// Whether columns or filters of places ask for positions.
@@ -492,7 +501,10 @@ impl WordTask {
                     places: FilePlaces::default(),
                 },
                 (_, words) => WordRows::Stream {
-                    stream: WordStream::new(self.snapshot.view().clone(), files),
+                    stream: {
+                        let view = self.snapshot.view().clone();
+                        WordStream::within(view, files, places_of(&self.place_filters), 0)
+                    },
                     is_wanted: self.marked(words)?,
                     buffer: Vec::with_capacity(BUFFER),
                     next: 0,
