@@ -8,7 +8,7 @@
 //! ZIPFDB_WRITE_FIXTURES=1 cargo test -p zipfdb --test compat
 //! ```
 //!
-//! which writes the fixture of [`CURRENT`] and no other. Other bytes under an old version mean that files get written
+//! which writes the fixtures of [`CURRENT`] and of `VIEWS`, and no other. Other bytes under an old version mean that files get written
 //! differently than before: grammar, codecs, or the Unicode tables, whose version a segment records. If that is
 //! intended and readers of the version still understand it, write the fixture again and say why.
 //!
@@ -198,6 +198,52 @@ fn every_released_format_still_opens() {
             found.lines().eq(expected.lines()),
             "{version}: words are counted differently:\n{found}"
         );
+    }
+}
+
+/// The views of `fixtures/views/v1`.
+const VIEWS: [(&str, &str); 2] = [
+    (
+        "cats",
+        "SELECT file, COUNT(*) AS n FROM unicode_words WHERE word = 'cat' GROUP BY file",
+    ),
+    ("\u{e9}t\u{e9}", "SELECT '\u{e9}t\u{e9}' AS word"),
+];
+
+#[test]
+fn views_of_the_released_format_are_read_and_written_the_same() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/views/v1");
+    let folder = tempfile::tempdir().unwrap();
+    let database = import(folder.path());
+    for (name, sql) in VIEWS {
+        database
+            .execute(&format!("CREATE VIEW \"{name}\" AS {sql}"))
+            .unwrap();
+    }
+    drop(database);
+    let path = folder.path().join("x.zdb");
+    if std::env::var_os("ZIPFDB_WRITE_FIXTURES").is_some_and(|value| value == "1") {
+        fs::create_dir_all(fixture.parent().unwrap()).unwrap();
+        fs::copy(path.join("VIEWS"), &fixture).unwrap();
+    }
+    let expected = fs::read(&fixture).unwrap();
+    let written = fs::read(path.join("VIEWS")).unwrap();
+    assert_eq!(
+        written.escape_ascii().to_string(),
+        expected.escape_ascii().to_string()
+    );
+
+    fs::write(path.join("VIEWS"), expected).unwrap();
+    let database = Database::open(&path).unwrap();
+    for (name, sql) in VIEWS {
+        let rows = |sql: &str| -> Vec<String> {
+            let rows = database.query(sql).unwrap();
+            rows.map(|row| format!("{:?}", row.unwrap().values()))
+                .collect()
+        };
+        let found = rows(&format!("SELECT * FROM \"{name}\""));
+        assert!(!found.is_empty());
+        assert_eq!(found, rows(sql), "{name}");
     }
 }
 
