@@ -13,8 +13,10 @@ pub(crate) const WORD_COST: f64 = 2.0;
 pub(crate) const SYMBOL_COST: f64 = 1.5;
 /// Adding the count of a symbol to a file.
 pub(crate) const FILE_SYMBOL_COST: f64 = 8.0;
-/// Expanding one word.
-pub(crate) const EXPAND_COST: f64 = 6.0;
+/// Reading one word of a file with its place.
+pub(crate) const STREAM_COST: f64 = 60.0;
+/// Counting a word that is read so is about so many words' worth of work.
+pub(crate) const STREAM_COUNT_FACTOR: f64 = 2.0;
 /// Looking a word up in a file by the rules that use it.
 pub(crate) const LOOKUP_COST: f64 = 14_000.0;
 /// Placing one occurrence that was found so.

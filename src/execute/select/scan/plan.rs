@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use zipfdb_sql::setting::Strategy;
 
 use super::selection::FileSelection;
-use crate::answer::cost::{EXPAND_COST, FILE_COST, Size};
+use crate::answer::cost::{FILE_COST, STREAM_COST, Size};
 use crate::answer::path::{PathName, about};
 use crate::answer::{CorpusView, Places, SpreadPlan};
 use crate::{Error, Result};
@@ -73,16 +73,10 @@ impl ScanPath {
     /// All words of the files in some places, one by one.
     pub(super) fn stream(view: &CorpusView, files: &FileSelection, places: &Places) -> ScanPath {
         let words = files.words_in(view, places) as f64;
-        let missing = view.missing_for_stream();
+        let cost = view.missing_for_stream() + words * STREAM_COST;
         match files.is_all() {
-            true => {
-                let cost = words * EXPAND_COST * 2.0;
-                ScanPath::on_cpu(Strategy::RootStream, PathName::RootStream, missing + cost)
-            }
-            false => {
-                let cost = missing + words * EXPAND_COST;
-                ScanPath::on_cpu(Strategy::Decode, PathName::Decode, cost)
-            }
+            true => ScanPath::on_cpu(Strategy::RootStream, PathName::RootStream, cost),
+            false => ScanPath::on_cpu(Strategy::Decode, PathName::Decode, cost),
         }
     }
 

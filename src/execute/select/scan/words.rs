@@ -18,6 +18,7 @@ use super::super::sort_numbers::sorted_rows;
 use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
 use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text, places};
+use crate::answer::cost::STREAM_COUNT_FACTOR;
 use crate::answer::path::Run;
 use crate::answer::{CorpusView, Occurrence, Places, Top, WordStream};
 use crate::api::snapshot::Snapshot;
@@ -336,7 +337,8 @@ impl WordScanQuestion<'_> {
             (Grain::Occurrence, Some(rows)) => {
                 stream.times((rows as f64 / words.max(1) as f64).min(1.0))
             }
-            _ => stream,
+            (Grain::Occurrence, None) => stream,
+            _ => stream.times(STREAM_COUNT_FACTOR),
         });
         Ok(paths)
     }
