@@ -127,7 +127,7 @@ fn child_whose_threads_commit_until_it_is_killed() {
         return;
     };
     let database = Database::options().threads(2).open(path).unwrap();
-    commit_until_killed(&database, tell);
+    commit_until_killed(&database, 0, Duration::ZERO, tell);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn threads_of_a_killed_process_leave_what_was_acknowledged_and_whole_commits() {
         child.wait().unwrap();
         let told: Vec<String> = lines.map(Result::unwrap).collect();
         let database = Database::options().threads(1).open(&path).unwrap();
-        all = check_commits(&database, told.iter().map(String::as_str), &all)
+        all = check_commits(&database, told.iter().map(String::as_str), &all, 1)
             .unwrap_or_else(|problem| panic!("round {round}: {problem}"));
     }
     println!("{rounds} kills, {} commits", all.len());

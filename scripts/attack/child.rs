@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -20,6 +20,9 @@ use crate::campaign::Outcome;
 use crate::{damage, hostile, limits, timeouts};
 use zipfdb_test_model::killed::{change_until_killed, commit_until_killed, random_changes};
 use zipfdb_test_model::{self, Change, Edit, State, Texts, check_counts, observe};
+
+/// How long a process that shares a database keeps its lock.
+const LOCK_KEPT: Duration = Duration::from_millis(1);
 
 /// No child works for so long.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -158,10 +161,33 @@ pub fn main(arguments: &[String]) {
     }));
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["changes", seed, folder] => changes(seed.parse().unwrap(), Path::new(folder)),
-        ["committers", path] => commit_until_killed(&open(Path::new(path)).unwrap(), tell),
+        ["changes", seed, folder] => {
+            let database = open(&Path::new(folder).join("d.zdb")).unwrap();
+            change_until_killed(&database, seed.parse().unwrap(), Path::new(folder), tell);
+        }
+        ["shared-changes", seed, folder] => {
+            let database = share(&Path::new(folder).join("d.zdb")).unwrap();
+            change_until_killed(&database, seed.parse().unwrap(), Path::new(folder), tell);
+        }
+        ["committers", path] => {
+            let database = open(Path::new(path)).unwrap();
+            commit_until_killed(&database, 0, Duration::ZERO, tell);
+        }
+        ["shared-committers", path, process] => {
+            let database = share(Path::new(path)).unwrap();
+            let process = process.parse().unwrap();
+            commit_until_killed(&database, process, 2 * LOCK_KEPT, tell);
+        }
         ["one", what, folder] => one(what, Path::new(folder)),
-        ["reader", path] => read_until_told(Path::new(path)),
+        ["reader", path] => read_until_told(|| {
+            let options = Database::options().threads(1).read_only(true);
+            options.open(path).map(Arc::new)
+        }),
+        ["shared-reader", path] => {
+            // Opened once, it sees what others commit.
+            let database = Arc::new(share(Path::new(path)).unwrap());
+            read_until_told(|| Ok(database.clone()));
+        }
         ["examine", mode, path] => examine(mode, Path::new(path)),
         ["repair", source, target] => run_repair(Path::new(source), Path::new(target)),
         ["scenario", seed, count, folder, how] => {
@@ -206,10 +232,10 @@ fn open(path: &Path) -> zipfdb::Result<Database> {
     Database::options().threads(2).open(path)
 }
 
-/// Changes a database until it is killed.
-fn changes(seed: u64, folder: &Path) {
-    let database = open(&folder.join("d.zdb")).unwrap();
-    change_until_killed(&database, seed, folder, tell);
+/// Opens a database to which other processes write too, and gives the lock back soon.
+pub fn share(path: &Path) -> zipfdb::Result<Database> {
+    let options = Database::options().threads(2).shared(true);
+    options.lock_kept(LOCK_KEPT).open(path)
 }
 
 /// Files for one large COPY.
@@ -337,16 +363,15 @@ fn make_room(what: &str, folder: &Path) {
     }
 }
 
-/// Opens a database for reading again and again until standard input ends, and tells what it sees each time.
-fn read_until_told(path: &Path) {
+/// Looks at a database again and again until standard input ends, and tells what it sees each time.
+fn read_until_told(open: impl Fn() -> zipfdb::Result<Arc<Database>>) {
     let (sender, told) = mpsc::channel::<()>();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         drop(sender);
     });
     loop {
-        let options = Database::options().threads(1).read_only(true);
-        match options.open(path) {
+        match open() {
             Ok(database) => {
                 let state = observe(&database).unwrap();
                 for (corpus, texts) in &state {

@@ -19,12 +19,16 @@ use zipfdb_test_support::harness::{Random, contents};
 const CHAIN: usize = 8;
 
 pub fn attack(campaign: &mut Campaign) {
-    campaign.run("changes", campaign.share(40), changes);
+    campaign.run("changes", campaign.share(30), |trial| changes(trial, false));
+    campaign.run("shared changes", campaign.share(10), |trial| {
+        changes(trial, true)
+    });
     campaign.run("threads", campaign.share(10), threads);
+    campaign.run("processes", campaign.share(10), processes);
     for what in ["copy", "recompress", "drop", "replace"] {
-        campaign.run(what, campaign.share(10), |trial| statement(trial, what));
+        campaign.run(what, campaign.share(8), |trial| statement(trial, what));
     }
-    campaign.run("repair", campaign.share(10), repair);
+    campaign.run("repair", campaign.share(8), repair);
 }
 
 /// Opens a database as a crash left it, checks all it holds, and that it opens without complaint the next time.
@@ -55,8 +59,9 @@ pub fn reopen(path: &Path) -> Outcome<State> {
 struct Beside(Running);
 
 impl Beside {
-    fn start(path: &Path) -> Beside {
-        let mut reader = command(&["reader", path.to_str().unwrap()]);
+    fn start(path: &Path, is_shared: bool) -> Beside {
+        let what = if is_shared { "shared-reader" } else { "reader" };
+        let mut reader = command(&[what, path.to_str().unwrap()]);
         reader.stdin(Stdio::piped());
         Beside(Running::start(reader))
     }
@@ -102,15 +107,21 @@ fn kill_after(mut writer: Running, pause: Duration) -> Outcome<Ended> {
     Ok(ended)
 }
 
-fn changes(trial: &Trial) -> Outcome {
+/// Changes of all kinds; by a process that shares the database, with a reader that does so too, or alone.
+fn changes(trial: &Trial, is_shared: bool) -> Outcome {
     let mut random = trial.random();
     let path = trial.path("d.zdb");
     let folder = trial.folder.path().to_str().unwrap();
     let mut state = State::new();
     for round in 0..CHAIN {
         let seed = trial.seed.wrapping_add(round as u64);
-        let reader = (round % 2 == 1).then(|| Beside::start(&path));
-        let writer = Running::start(command(&["changes", &seed.to_string(), folder]));
+        let reader = (round % 2 == 1).then(|| Beside::start(&path, is_shared));
+        let what = if is_shared {
+            "shared-changes"
+        } else {
+            "changes"
+        };
+        let writer = Running::start(command(&[what, &seed.to_string(), folder]));
         let ended = kill_after(writer, Duration::from_micros(random.below(120_000) as u64))?;
         let done = ended.output.lines().filter(|line| *line == "done").count();
         let mut chance = Random::new(seed);
@@ -153,7 +164,34 @@ fn threads(trial: &Trial) -> Outcome {
         }
         let database = Database::options().threads(1).open(&path);
         let database = database.map_err(|error| error.to_string())?;
-        all = check_commits(&database, ended.output.lines(), &all)?;
+        all = check_commits(&database, ended.output.lines(), &all, 1)?;
+        trial.passed("as acknowledged");
+    }
+    Ok(())
+}
+
+/// Two processes that commit to one database, killed one after the other.
+fn processes(trial: &Trial) -> Outcome {
+    let mut random = trial.random();
+    let path = trial.path("d.zdb");
+    let open = || {
+        let database = Database::options().threads(1).open(&path);
+        database.map_err(|error| error.to_string())
+    };
+    let create = Change::Create("plain").perform(&open()?, trial.folder.path());
+    create.map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    for _ in 0..CHAIN {
+        let start = |process: &str| {
+            let path = path.to_str().unwrap();
+            Running::start(command(&["shared-committers", path, process]))
+        };
+        let (first, second) = (start("0"), start("1"));
+        let mut pause = || Duration::from_micros(random.below(150_000) as u64);
+        let first = kill_after(first, pause())?;
+        let second = kill_after(second, pause())?;
+        let told = first.output.lines().chain(second.output.lines());
+        all = check_commits(&open()?, told, &all, 2)?;
         trial.passed("as acknowledged");
     }
     Ok(())
@@ -182,7 +220,7 @@ fn statement(trial: &Trial, what: &str) -> Outcome {
     })?;
     for round in 0..CHAIN {
         copy_anew(&base, &path);
-        let reader = (round % 2 == 1).then(|| Beside::start(&path));
+        let reader = (round % 2 == 1).then(|| Beside::start(&path, false));
         let folder = trial.folder.path().to_str().unwrap();
         let writer = Running::start(command(&["one", what, folder]));
         // The process starts in some of this time.

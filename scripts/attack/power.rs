@@ -4,6 +4,7 @@
 //! has left, so recoveries are cut as well. The disk is simulated in this process; see `test-support`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zipfdb::Database;
 use zipfdb_storage::Backend;
@@ -21,11 +22,17 @@ const CHAIN: usize = 6;
 const CHANGES: usize = 30;
 
 pub fn attack(campaign: &mut Campaign) {
-    campaign.run("synced", campaign.share(30), |trial| cuts(trial, false));
-    campaign.run("torn", campaign.share(70), |trial| cuts(trial, true));
+    campaign.run("synced", campaign.share(30), |trial| {
+        cuts(trial, false, false)
+    });
+    campaign.run("torn", campaign.share(50), |trial| cuts(trial, true, false));
+    campaign.run("shared", campaign.share(20), |trial| {
+        cuts(trial, true, true)
+    });
 }
 
-fn cuts(trial: &Trial, is_torn: bool) -> Outcome {
+/// By a process that shares the database, and gives its lock back between changes, or alone.
+fn cuts(trial: &Trial, is_torn: bool, is_shared: bool) -> Outcome {
     let mut random = trial.random();
     let mut root = trial.path("0");
     std::fs::create_dir(&root).unwrap();
@@ -33,9 +40,11 @@ fn cuts(trial: &Trial, is_torn: bool) -> Outcome {
     for round in 0..CHAIN {
         let syncs = random.below(90) as u32;
         let backend = PowerCutBackend(Arc::new(PowerCut::new(&root, syncs)));
-        let options = Database::options().threads(1);
+        let options = Database::options().threads(1).shared(is_shared);
+        let options = options.lock_kept(Duration::ZERO);
         let options = options.backend(Arc::new(backend.clone()) as Arc<dyn Backend>);
         let mut chance = Random::new(trial.seed.wrapping_add(round as u64));
+        let mut chance_of_rest = Random::new(trial.seed ^ round as u64);
         let (mut changes, mut reached, mut done) = (Vec::new(), state.clone(), 0);
         let opened = options.open(root.join("d.zdb"));
         let has_opened = opened.is_ok();
@@ -49,6 +58,10 @@ fn cuts(trial: &Trial, is_torn: bool) -> Outcome {
                     break;
                 }
                 done += 1;
+                if is_shared && chance_of_rest.below(3) == 0 {
+                    // The lock is given back in this time.
+                    std::thread::sleep(Duration::from_millis(2));
+                }
             }
             let mut disk = backend.0.disk.lock().unwrap();
             disk.last.get_or_insert_with(|| contents(&root));

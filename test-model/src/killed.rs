@@ -3,6 +3,8 @@
 //! The invariant: who kills knows from the seed and from the lines that it was told what may be there.
 
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use zipfdb::{Database, Durability};
 
@@ -51,15 +53,26 @@ fn words_of(database: &Database, file: &str) -> Vec<String> {
     text.split_inclusive(' ').map(str::to_owned).collect()
 }
 
-/// Commits from several threads for ever, and tells each commit that is acknowledged: its thread and its number.
-pub fn commit_until_killed(database: &Database, tell: impl Fn(&str) + Sync) {
+/// The threads of a process of several, each with its durability.
+fn committers(process: usize) -> impl Iterator<Item = (usize, Durability)> {
+    (process * COMMITTERS.len()..).zip(COMMITTERS)
+}
+
+/// Commits from several threads of one of some processes for ever, with a pause after each, and tells each commit that is
+/// acknowledged: its thread and its number.
+pub fn commit_until_killed(
+    database: &Database,
+    process: usize,
+    pause: Duration,
+    tell: impl Fn(&str) + Sync,
+) {
     if database.corpora().is_empty() {
         let create = Change::Create("plain");
         create.perform(database, Path::new("")).unwrap();
     }
     tell("open");
-    std::thread::scope(|scope| {
-        for (thread, durability) in COMMITTERS.into_iter().enumerate() {
+    thread::scope(|scope| {
+        for (thread, durability) in committers(process) {
             let begun = words_of(database, &format!("t{thread}")).len();
             let tell = &tell;
             scope.spawn(move || {
@@ -71,23 +84,26 @@ pub fn commit_until_killed(database: &Database, tell: impl Fn(&str) + Sync) {
                     transaction.append_many("plain", &rows).unwrap();
                     transaction.commit().unwrap();
                     tell(&format!("{thread} {number}"));
+                    thread::sleep(pause);
                 }
             });
         }
     });
 }
 
-/// Checks what [`commit_until_killed`] has left, after the lines that it told. `before` is what this returned the last time.
+/// Checks what [`commit_until_killed`] has left in so many processes, after the lines that they told. `before` is what this
+/// returned the last time.
 pub fn check_commits<'a>(
     database: &Database,
     told: impl Iterator<Item = &'a str> + Clone,
     before: &[String],
+    processes: usize,
 ) -> Result<Vec<String>, String> {
     let found = words_of(database, "all");
     if !found.starts_with(before) {
         return Err("less than before".to_owned());
     }
-    for (thread, durability) in COMMITTERS.into_iter().enumerate() {
+    for (thread, durability) in (0..processes).flat_map(committers) {
         let own = words_of(database, &format!("t{thread}"));
         let expected: Vec<String> = (0..own.len()).map(|number| word(thread, number)).collect();
         if own != expected {
