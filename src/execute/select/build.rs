@@ -20,7 +20,7 @@ use super::filter::Filter;
 use super::limit::Limit;
 use super::project::Project;
 use super::row::{Input, Operator};
-use super::scan::{self, Fetch, Nothing, Properties, Scan, Sourced};
+use super::scan::{self, Fetch, Nothing, OrderKey, Properties, Scan, Sourced};
 use super::sort::Sort;
 use super::union::Union;
 use super::values::Values;
@@ -101,6 +101,10 @@ impl Builder<'_> {
                 properties = Properties::default();
             }
             let is_grouped = properties.is_unique;
+            if aggregation.aggregates.iter().any(needs_order) {
+                // Groups come in order of their keys then.
+                properties.order.clear();
+            }
             input = self.aggregate(input, program, aggregation, (is_grouped, once))?;
             let layout = Layout {
                 keys: aggregation.keys.len(),
@@ -443,16 +447,17 @@ fn given_keys(
     width: usize,
     properties: &Properties,
 ) -> usize {
+    let columns = properties.order.iter();
+    let columns = columns.filter(|order| matches!(order.key, OrderKey::Column(_)));
+    let is_decided = properties.is_unique && columns.count() == width;
     let mut given = properties.order.iter();
     for (index, key) in block.order_by.iter().enumerate() {
         match given.next() {
             // Among unique rows no two are equal in all columns, so further keys decide nothing.
-            None if properties.is_unique && properties.order.len() == width => {
-                return block.order_by.len();
-            }
+            None if is_decided => return block.order_by.len(),
             None => return index,
             Some(order) => {
-                if scan::column_order(block, expressions, key) != Some(*order) {
+                if scan::row_order(block, expressions, key) != Some(*order) {
                     return index;
                 }
             }

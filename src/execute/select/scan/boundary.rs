@@ -21,7 +21,7 @@ pub(crate) struct ScanRequest {
     /// Whether merging equal rows saves work above: rows are grouped or made distinct.
     pub(crate) merge: bool,
     /// An order that would save sorting, by index into `columns`. A scan that gives its rows so says it in `Properties`.
-    pub(crate) wanted_order: Vec<ColumnOrder>,
+    pub(crate) wanted_order: Vec<RowOrder>,
     /// No more rows than this are used, counted with how often they occur. With a wanted order only a scan that gives its rows
     /// in this order may stop there.
     pub(crate) limit: Option<u64>,
@@ -47,20 +47,44 @@ pub(crate) enum ScanColumn {
     Substr { start: i64, length: Option<i64> },
 }
 
-/// A column that rows are ordered by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ColumnOrder {
-    /// By index into the columns asked for.
-    pub(crate) column: usize,
+/// What rows are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowOrder {
+    pub(crate) key: OrderKey,
     /// Greatest first.
     pub(crate) descending: bool,
+}
+
+/// What a scan can order rows by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OrderKey {
+    /// A column, by index into those asked for.
+    Column(usize),
+    /// How often a row occurs.
+    Times,
+}
+
+impl RowOrder {
+    /// By a column, least first.
+    pub(crate) fn ascending(column: usize) -> RowOrder {
+        RowOrder {
+            key: OrderKey::Column(column),
+            descending: false,
+        }
+    }
+
+    /// By how often rows occur, greatest first.
+    pub(crate) const MOST_OFTEN: RowOrder = RowOrder {
+        key: OrderKey::Times,
+        descending: true,
+    };
 }
 
 /// What a scan promises of its rows beyond the columns and filters asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
-    /// Rows come in this order, values compared by bytes.
-    pub(crate) order: Vec<ColumnOrder>,
+    /// Rows come in this order, values compared by bytes. Only unique rows come in order of how often they occur.
+    pub(crate) order: Vec<RowOrder>,
     /// No two rows are equal.
     pub(crate) is_unique: bool,
 }

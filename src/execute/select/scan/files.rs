@@ -16,7 +16,7 @@ use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{LateError, Operator};
 use super::boundary::{
-    ColumnOrder, Fetch, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest,
+    Fetch, Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest,
 };
 use crate::Result;
 use crate::Value;
@@ -269,10 +269,7 @@ const ROWS_BYTES: u64 = 1 << 20;
 impl Scan for FilesScan {
     fn properties(&self) -> Properties {
         let name = self.content.columns.iter().position(is_name);
-        let order = name.map(|column| ColumnOrder {
-            column,
-            descending: false,
-        });
+        let order = name.map(RowOrder::ascending);
         Properties {
             is_unique: order.is_some(),
             order: order.into_iter().collect(),

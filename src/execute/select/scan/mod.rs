@@ -29,9 +29,9 @@ use super::context::Context;
 use crate::Result;
 use crate::api::session::Session;
 
-pub(crate) use boundary::{Fetch, Properties, Scan, ScanColumn, ScanRequest};
+pub(crate) use boundary::{Fetch, OrderKey, Properties, Scan, ScanColumn, ScanRequest};
 pub(crate) use nothing::Nothing;
-pub(super) use request::{Sourced, column_order, request};
+pub(super) use request::{Sourced, request, row_order};
 
 /// Starts the scan of a relation.
 pub(super) fn open(

@@ -4,7 +4,7 @@
 //! by `=` or `IN` are looked up by their words; other conditions are decided once for each distinct n-gram where rows are
 //! merged. Nothing is decoded before the first row is asked for.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::super::ordered::sort_until;
 use super::super::row::Operator;
 use super::super::sort_numbers::sorted_ngrams;
 use super::super::word_order::text_order;
-use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest};
+use super::boundary::{OrderKey, Properties, RowOrder, Scan, ScanColumn, ScanRequest};
 use super::large_ngrams::{LargeNgrams, LargeRow, RowShape, RowsByText};
 use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text, places};
@@ -58,6 +58,8 @@ struct NgramTask {
     large: Option<Context>,
     /// Whether n-grams with their files come in order of their texts; else in order of their numbers.
     by_text: bool,
+    /// In which order the files of an n-gram come then.
+    file_order: FileOrder,
     description: Arc<Answered>,
 }
 
@@ -174,8 +176,13 @@ impl NgramsScan {
         let mut description = Description::new("n-grams", detail, None);
         description.lines = plan.lines(is_large.then_some(LARGE));
         let by_text = request.wanted_order.first().is_some_and(|order| {
-            columns.get(order.column) == Some(&NgramsColumn::Ngram) && !order.descending
+            let OrderKey::Column(column) = order.key else {
+                return false;
+            };
+            columns.get(column) == Some(&NgramsColumn::Ngram) && !order.descending
         });
+        let by_text = by_text && grain == Grain::FileWord && !is_large;
+        let by_count = request.wanted_order.get(1) == Some(&RowOrder::MOST_OFTEN);
         let mut scan = NgramsScan {
             task: NgramTask {
                 snapshot,
@@ -189,7 +196,11 @@ impl NgramsScan {
                 place_filters,
                 top: None,
                 large: is_large.then(|| context.clone()),
-                by_text: by_text && grain == Grain::FileWord && !is_large,
+                by_text,
+                file_order: match by_text && by_count {
+                    true => FileOrder::Count,
+                    false => FileOrder::File,
+                },
                 description: Answered::new(description),
             },
             rows: None,
@@ -357,7 +368,7 @@ impl NgramTask {
         Ok(NgramRows::Counted(counted.into_iter()))
     }
 
-    /// Sorts by text as values compare, then by file.
+    /// Sorts by text as values compare, then as the files of an n-gram come.
     fn sort_by_text(&self, counted: &mut Vec<CountedNgram>, interrupt: &Interrupt) -> Result<()> {
         let mut pace = interrupt.pace();
         let mut texts: Vec<((bool, Vec<u8>), CountedNgram)> = Vec::with_capacity(counted.len());
@@ -367,8 +378,12 @@ impl NgramTask {
             // What is not text is a BLOB, and comes after all texts.
             texts.push(((!is_text(&text), text), row));
         }
+        let rank = |row: &CountedNgram| match self.file_order {
+            FileOrder::File => Reverse(0),
+            FileOrder::Count => Reverse(row.times),
+        };
         sort_until(&mut texts, &mut pace, |left, right| {
-            (&left.0, left.1.file).cmp(&(&right.0, right.1.file))
+            (&left.0, rank(&left.1), left.1.file).cmp(&(&right.0, rank(&right.1), right.1.file))
         })?;
         counted.extend(texts.into_iter().map(|(_, row)| row));
         Ok(())
@@ -555,9 +570,9 @@ impl NgramTask {
     }
 
     fn file_table(&self, interrupt: &Interrupt) -> Result<Vec<NgramFilePart>> {
-        let (n, description) = (self.n, self.description.clone());
+        let (n, order, description) = (self.n, self.file_order, self.description.clone());
         self.snapshot.ask(interrupt, move |view, stop| {
-            view.ngram_files(n, FileOrder::File, description.log.until(stop))
+            view.ngram_files(n, order, description.log.until(stop))
         })
     }
 
@@ -1168,19 +1183,23 @@ impl Scan for NgramsScan {
                 .position(|&column| column == wanted)
         };
         let (ngram, file) = (place(NgramsColumn::Ngram), place(NgramsColumn::File));
-        let ascending = |column: Option<usize>| {
-            column.map(|column| ColumnOrder {
-                column,
-                descending: false,
-            })
-        };
+        let ascending = |column: Option<usize>| column.map(RowOrder::ascending);
         let order = match self.task.grain {
             Grain::Occurrence => vec![
                 ascending(file),
                 ascending(place(NgramsColumn::Position).or(place(NgramsColumn::Offset))),
             ],
             Grain::File => vec![ascending(file)],
-            Grain::FileWord if self.task.by_text => vec![ascending(ngram), ascending(file)],
+            Grain::FileWord if self.task.by_text => match self.task.file_order {
+                FileOrder::File => vec![ascending(ngram), ascending(file)],
+                FileOrder::Count => {
+                    vec![
+                        ascending(ngram),
+                        Some(RowOrder::MOST_OFTEN),
+                        ascending(file),
+                    ]
+                }
+            },
             Grain::All | Grain::Word | Grain::FileWord => Vec::new(),
         };
         let is_unique = match self.task.grain {

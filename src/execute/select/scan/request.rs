@@ -9,8 +9,8 @@ use zipfdb_sql::query::{
     Block, Expression, ExpressionId, FilesColumn, Function, Relation, SortKey,
 };
 
-use super::boundary::{ColumnOrder, RequestedColumn, ScanColumn, ScanRequest};
-use super::top::top_of;
+use super::boundary::{OrderKey, RequestedColumn, RowOrder, ScanColumn, ScanRequest};
+use super::top::{is_count, top_of};
 use crate::Result;
 use crate::Value;
 use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};
@@ -212,22 +212,30 @@ fn used(
 }
 
 /// The keys of ORDER BY up to the first that no scan can order by.
-fn wanted_order(block: &Block, expressions: &[Expression]) -> Vec<ColumnOrder> {
+fn wanted_order(block: &Block, expressions: &[Expression]) -> Vec<RowOrder> {
     let keys = block.order_by.iter();
-    keys.map_while(|key| column_order(block, expressions, key))
+    keys.map_while(|key| row_order(block, expressions, key))
         .collect()
 }
 
-/// The column that a key of ORDER BY is, by its index in the request.
-pub(in super::super) fn column_order(
+/// What a key of ORDER BY is in terms of a scan: a column by its index in the request, or how often rows occur, provided that
+/// they are grouped by all columns.
+pub(in super::super) fn row_order(
     block: &Block,
     expressions: &[Expression],
     key: &SortKey,
-) -> Option<ColumnOrder> {
+) -> Option<RowOrder> {
     let (expression, collation) = match expressions[key.expression.0 as usize] {
         Expression::Key(index) => {
             let key = block.aggregation.as_ref()?.keys.get(index)?;
             (key.expression, key.collation)
+        }
+        Expression::Aggregate(index) => {
+            let aggregate = block.aggregation.as_ref()?.aggregates.get(index)?;
+            return is_count(aggregate).then_some(RowOrder {
+                key: OrderKey::Times,
+                descending: key.descending,
+            });
         }
         _ => (key.expression, Collation::Binary),
     };
@@ -235,8 +243,8 @@ pub(in super::super) fn column_order(
         return None;
     };
     let is_binary = key.collation == Collation::Binary && collation == Collation::Binary;
-    is_binary.then_some(ColumnOrder {
-        column,
+    is_binary.then_some(RowOrder {
+        key: OrderKey::Column(column),
         descending: key.descending,
     })
 }

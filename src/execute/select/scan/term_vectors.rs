@@ -13,7 +13,7 @@ use zipfdb_sql::setting::Strategy;
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{LateError, Operator};
-use super::boundary::{ColumnOrder, Properties, Scan, ScanColumn, ScanRequest, passes};
+use super::boundary::{Properties, RowOrder, Scan, ScanColumn, ScanRequest, passes};
 use super::plan::{ScanPath, ScanPlan};
 use super::selection::FileSelection;
 use super::words::{LARGE, table_bytes};
@@ -200,12 +200,9 @@ impl Scan for TermVectorsScan {
         let place = |wanted| self.columns.iter().position(|&column| column == wanted);
         let order = [TermVectorsColumn::File, TermVectorsColumn::Rank].map(place);
         let is_unique = order.iter().all(Option::is_some);
-        let order = order.into_iter().map_while(|column| {
-            column.map(|column| ColumnOrder {
-                column,
-                descending: false,
-            })
-        });
+        let order = order
+            .into_iter()
+            .map_while(|column| column.map(RowOrder::ascending));
         Properties {
             order: order.collect(),
             is_unique,

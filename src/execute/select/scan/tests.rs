@@ -232,6 +232,10 @@ fn check_all(database: &Database, corpus: &str) {
                 "GROUP BY lower(word) ORDER BY n DESC, l LIMIT 3",
             ),
             ("word, file", "GROUP BY word, file ORDER BY word, file"),
+            (
+                "word, file, COUNT(*) AS n",
+                "GROUP BY word, file ORDER BY word, n DESC, file",
+            ),
             ("lower(word), COUNT(*)", "GROUP BY lower(word)"),
             ("DISTINCT length", ""),
             (

@@ -4,17 +4,19 @@ use zipfdb_sql::query::{Aggregate, AggregateFunction, Block, Collation, Expressi
 
 use crate::answer::Top;
 
+/// Whether an aggregate is how many rows a group has.
+pub(super) fn is_count(aggregate: &Aggregate) -> bool {
+    aggregate.function == AggregateFunction::Count
+        && aggregate.argument.is_none()
+        && aggregate.filter.is_none()
+        && !aggregate.distinct
+}
+
 /// What a block uses of rows that have `width` columns and pass all its conditions; none if that may be all of them.
 /// `expressions` are those of the block on such rows.
 pub(super) fn top_of(block: &Block, expressions: &[Expression], width: usize) -> Option<Top> {
     let aggregation = block.aggregation.as_ref()?;
     let by = block.order_by.first()?;
-    let is_count = |aggregate: &Aggregate| {
-        aggregate.function == AggregateFunction::Count
-            && aggregate.argument.is_none()
-            && aggregate.filter.is_none()
-            && !aggregate.distinct
-    };
     let Expression::Aggregate(count) = expressions[by.expression.0 as usize] else {
         return None;
     };

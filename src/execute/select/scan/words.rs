@@ -15,7 +15,9 @@ use super::super::explain::{Answered, Describe, Description};
 use super::super::ordered::sort_until;
 use super::super::row::Operator;
 use super::super::sort_numbers::sorted_rows;
-use super::boundary::{ColumnOrder, Properties, RequestedColumn, Scan, ScanColumn, ScanRequest};
+use super::boundary::{
+    OrderKey, Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest,
+};
 use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text, places};
 use crate::answer::cost::STREAM_COUNT_FACTOR;
@@ -49,6 +51,8 @@ struct WordTask {
     place_filters: Vec<ColumnFilter>,
     /// Whether words come in order of their bytes; else in order of their numbers.
     by_bytes: bool,
+    /// Whether files with a word come in order of how often it occurs there, most often first; then by name.
+    by_count: bool,
     /// What the rows of some files may take, if rows of all would not fit the memory limit.
     part_bytes: Option<u64>,
     /// Which rows are used, if not all.
@@ -207,8 +211,12 @@ impl WordsScan {
             }
         };
         let by_word_first = request.wanted_order.first().is_some_and(|order| {
-            columns.get(order.column) == Some(&WordsColumn::Word) && !order.descending
+            let OrderKey::Column(column) = order.key else {
+                return false;
+            };
+            columns.get(column) == Some(&WordsColumn::Word) && !order.descending
         });
+        let by_count = request.wanted_order.get(1) == Some(&RowOrder::MOST_OFTEN);
         let rows_max = match word_filters.is_empty() && place_filters.is_empty() {
             true => request.limit,
             false => None,
@@ -246,6 +254,7 @@ impl WordsScan {
             word_filters: word_filters.into(),
             place_filters,
             by_bytes: by_word_first && !is_large,
+            by_count: by_count && grain == Grain::FileWord,
             part_bytes: is_large.then(|| context.settings.memory_limit() / PART_SHARE),
             top: None,
         };
@@ -384,19 +393,20 @@ fn pairs(view: &CorpusView, files: &FileSelection) -> u64 {
 impl WordTask {
     fn properties(&self) -> Properties {
         let place = |wanted| self.columns.iter().position(|&column| column == wanted);
-        let ascending = |column: Option<usize>| {
-            column.map(|column| ColumnOrder {
-                column,
-                descending: false,
-            })
-        };
+        let ascending = |column: Option<usize>| column.map(RowOrder::ascending);
         let (file, word) = (place(WordsColumn::File), place(WordsColumn::Word));
-        let mut order: Vec<Option<ColumnOrder>> = match self.grain {
+        let mut order: Vec<Option<RowOrder>> = match self.grain {
             Grain::All => Vec::new(),
             Grain::File => vec![ascending(file)],
             Grain::Word if self.by_bytes => vec![ascending(word)],
             Grain::Word => Vec::new(),
-            Grain::FileWord if self.by_bytes => vec![ascending(word), ascending(file)],
+            Grain::FileWord if self.by_bytes => {
+                let by_count = self.by_count.then_some(Some(RowOrder::MOST_OFTEN));
+                let mut order = vec![ascending(word)];
+                order.extend(by_count);
+                order.push(ascending(file));
+                order
+            }
             Grain::FileWord => vec![ascending(file)],
             Grain::Occurrence => vec![
                 ascending(file),
@@ -407,7 +417,7 @@ impl WordTask {
         if self.files.len() <= 1 && file.is_none() && self.grain == Grain::Occurrence {
             order.remove(0);
         }
-        let order: Vec<ColumnOrder> = order.into_iter().map_while(|order| order).collect();
+        let order: Vec<RowOrder> = order.into_iter().map_while(|order| order).collect();
         let is_unique = match self.grain {
             Grain::All => true,
             Grain::File => file.is_some(),
@@ -581,7 +591,7 @@ impl WordTask {
         Ok(WordRows::Counted(counted.into_iter()))
     }
 
-    /// Sorts by the bytes of words, then by file.
+    /// Sorts by the bytes of words, then by file, or how often they occur there and file.
     fn sort_by_bytes(&self, counted: &mut Vec<CountedWord>, interrupt: &Interrupt) -> Result<()> {
         let view = self.snapshot.view();
         self.snapshot.ask(interrupt, |view, _| {
@@ -602,15 +612,21 @@ impl WordTask {
                 *place = if is_text { rank } else { blobs + rank };
             }
         }
+        let rank = |row: &CountedWord| match self.by_count {
+            true => u64::MAX - row.times,
+            false => 0,
+        };
         if u32::try_from(counted.len()).is_err() {
             return sort_until(counted, &mut pace, |left, right| {
-                let place = |row: &CountedWord| (places[row.word as usize], row.file);
+                let place = |row: &CountedWord| (places[row.word as usize], rank(row), row.file);
                 place(left).cmp(&place(right))
             });
         }
         let words = counted.iter().map(|row| places[row.word as usize]);
+        let ranks = self.by_count.then(|| counted.iter().map(rank).collect());
         let files = counted.iter().map(|row| u64::from(row.file));
-        let numbers = vec![words.collect(), files.collect()];
+        let numbers = [Some(words.collect()), ranks, Some(files.collect())];
+        let numbers = numbers.into_iter().flatten().collect();
         let order = sorted_rows(counted.len(), numbers, &mut pace)?;
         *counted = order.iter().map(|&row| counted[row as usize]).collect();
         Ok(())

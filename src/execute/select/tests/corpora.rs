@@ -9,6 +9,7 @@ use super::super::scan::boundary::RequestedColumn;
 use super::super::scan::{ScanColumn, request};
 use super::*;
 use crate::Database;
+use crate::execute::select::scan::OrderKey;
 use crate::runtime::interrupt::Interrupt;
 use crate::{CopyOptions, CorpusSettings};
 
@@ -243,9 +244,12 @@ fn a_scan_learns_of_order_and_limit() {
     let order: Vec<_> = asked
         .wanted_order
         .iter()
-        .map(|key| (key.column, key.descending))
+        .map(|order| (order.key, order.descending))
         .collect();
-    assert_eq!(order, [(0, false), (1, true)]);
+    assert_eq!(
+        order,
+        [(0, false), (1, true)].map(|(column, descending)| (OrderKey::Column(column), descending))
+    );
     assert_eq!(asked.limit, Some(7));
     block.0.distinct = true;
     let asked = request(&block.0, &words(), 0, &Interrupt::never())

@@ -15,7 +15,7 @@ use zipfdb_sql::setting::Setting;
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, RowCollector};
-use super::super::scan::boundary::ColumnOrder;
+use super::super::scan::boundary::RowOrder;
 use super::super::scan::{Properties, Scan, ScanColumn, ScanRequest};
 use super::*;
 use crate::Database;
@@ -86,10 +86,7 @@ fn open(_: &Arc<Session>, request: ScanRequest, _: &Context) -> Result<Box<dyn S
     if IN_ORDER.get() {
         let mut columns = request.columns.iter();
         let column = columns.position(|requested| requested.column == ScanColumn::Column(2));
-        properties.order = Vec::from_iter(column.map(|column| ColumnOrder {
-            column,
-            descending: false,
-        }));
+        properties.order = Vec::from_iter(column.map(RowOrder::ascending));
     }
     if IS_UNIQUE.get() {
         let mut merged: Vec<(Vec<Value>, u64)> = Vec::new();
@@ -462,10 +459,7 @@ fn what_a_scan_promises_is_not_done_again() {
         ]
     );
     PROPERTIES.set(Properties {
-        order: vec![ColumnOrder {
-            column: 0,
-            descending: false,
-        }],
+        order: vec![RowOrder::ascending(0)],
         is_unique: true,
     });
     let after = lines(
