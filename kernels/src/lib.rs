@@ -25,6 +25,7 @@ mod ngrams;
 mod occurrences;
 mod offsets;
 mod packed_ngrams;
+mod packed_numbers;
 mod pair_rounds;
 mod pairs;
 mod partitions;
@@ -63,6 +64,7 @@ pub use occurrences::{
 pub use packed_ngrams::{
     PackedNgramCounts, PackedNgramFiles, ngram_counts_packed, ngram_file_counts_packed,
 };
+pub use packed_numbers::PackedNumbers;
 pub use phrases::{RuleEnds, ngram_count, ngram_positions};
 pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 pub use stop::Stopped;

@@ -234,9 +234,7 @@ impl StoredView {
         }
         let tables = tables.iter().enumerate().map(|(index, table)| {
             let mut table = CountTable::clone(table);
-            if let Some(numbers) = vocabulary.numbers(index) {
-                renumber(&mut table, numbers);
-            }
+            renumber(&mut table, |word| vocabulary.number(index, word));
             table
         });
         let merged = merge(self.files().len(), tables.collect(), |segment, row| {
@@ -255,7 +253,8 @@ impl StoredView {
         }
         let tables = tables.iter().enumerate().map(|(index, table)| {
             let mut table = CountTable::clone(table);
-            renumber(&mut table, &self.file_numbers(index)?);
+            let numbers = self.file_numbers(index)?;
+            renumber(&mut table, |file| numbers[file as usize]);
             Ok(table)
         });
         let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;

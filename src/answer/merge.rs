@@ -19,9 +19,9 @@ pub(super) struct Ngrams<T> {
 }
 
 /// Gives the columns of a table the numbers of the corpus, which ascend as the columns do.
-pub(super) fn renumber(table: &mut CountTable, numbers: &[u32]) {
+pub(super) fn renumber(table: &mut CountTable, number: impl Fn(u32) -> u32 + Sync) {
     let entries = table.entries.par_iter_mut();
-    entries.for_each(|entry| entry.0 = numbers[entry.0 as usize]);
+    entries.for_each(|entry| entry.0 = number(entry.0));
 }
 
 /// Merges tables, one a segment, to one of `row_count` rows; `number` says which row the row of a segment becomes. Counts

@@ -121,7 +121,7 @@ impl StoredView {
             let mut table = table.into_plain();
             self.to_numbers(part.segment, &mut table.words)?;
             let mut files = table.files.into_table();
-            renumber(&mut files, &numbers);
+            renumber(&mut files, |file| numbers[file as usize]);
             table.files = files.into();
             Ok(NgramFilePart::Plain(table))
         });

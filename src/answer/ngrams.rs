@@ -628,7 +628,7 @@ impl StoredView {
             let parts = parts.into_iter().map(|part| {
                 let part = part.into_plain();
                 let mut files = part.files.into_table();
-                renumber(&mut files, &numbers);
+                renumber(&mut files, |file| numbers[file as usize]);
                 Ngrams {
                     values: rows(&files),
                     words: part.words,

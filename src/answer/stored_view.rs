@@ -14,6 +14,7 @@ use super::file_index::{FileIndex, Part};
 use crate::answer::FileSummary;
 use crate::answer::vocabulary::Vocabulary;
 use crate::answer::word_numbers::WordNumbers;
+use crate::bisect::partition_point;
 use crate::overlay::StoredFiles;
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
@@ -258,9 +259,10 @@ impl StoredView {
 
     /// Gives words of a segment the numbers of the corpus.
     pub(super) fn to_numbers(&self, segment: usize, words: &mut [u32]) -> Result<()> {
-        if let Some(numbers) = self.vocabulary()?.numbers(segment) {
+        let vocabulary = self.vocabulary()?;
+        if vocabulary.numbers(segment).is_some() {
             let words = words.par_iter_mut();
-            words.for_each(|word| *word = numbers[*word as usize]);
+            words.for_each(|word| *word = vocabulary.number(segment, *word));
         }
         Ok(())
     }
@@ -270,10 +272,12 @@ impl StoredView {
         let Some(numbers) = self.vocabulary()?.numbers(segment) else {
             return Ok(Some(words.to_vec()));
         };
-        let words = words.iter();
-        // Numbers are u32.
-        let found = words.map(|word| numbers.binary_search(word).ok().map(|at| at as u32));
-        Ok(found.collect())
+        let find = |&word: &u32| {
+            let at = partition_point(numbers.len(), |at| numbers.get(at) < u64::from(word));
+            // Numbers are u32.
+            (at < numbers.len() && numbers.get(at) == u64::from(word)).then_some(at as u32)
+        };
+        Ok(words.iter().map(find).collect())
     }
 }
 

@@ -1,116 +1,122 @@
 //! All words of a corpus, numbered.
 //!
 //! The invariant: numbers follow dictionary order (case-folded word, then word), each word has one, and within a segment
-//! the numbers of its words ascend with its own. Words stay where they are, in the segments' dictionaries.
+//! the numbers of its words ascend with its own. Words of a single segment stay in its dictionary; those of several are
+//! copied, so that no dictionary is kept for them.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
+use zipfdb_kernels::{PackedNumbers, give_back_free_memory};
 
 use crate::Result;
+use crate::bisect::partition_point;
+use crate::segment::cache::Cache;
 use crate::segment::word_order::{compare, key};
 use crate::segment::{LiveSegment, SegmentView};
 
-/// A word as a segment has it.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// The word's key: tells most words apart without looking at them.
-    key: u64,
-    segment: u32,
-    /// Its number in the segment.
-    word: u32,
-}
-
-/// Words of the segments of a corpus, whose dictionaries it pins.
+/// Words of the segments of a corpus.
 pub(crate) struct Vocabulary {
-    segments: Vec<SegmentView>,
-    /// Each word once, in a segment that has it. Empty if there is at most one segment, whose numbers are then used.
-    words: Vec<(u32, u32)>,
-    /// For each segment the numbers of its words; empty likewise.
-    numbers: Vec<Vec<u32>>,
+    words: VocabularyWords,
     /// Words in order of their bytes, and the place of each in it.
     byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
 }
 
+enum VocabularyWords {
+    /// Of the only segment, which is pinned, by its numbers.
+    Segment(SegmentView),
+    /// Of several segments, or of none.
+    Merged(MergedWords),
+}
+
+/// Words of some segments.
+#[derive(Default)]
+struct MergedWords {
+    list: WordList,
+    /// For each segment the numbers of its words.
+    numbers: Vec<PackedNumbers>,
+    /// The keys of every 32nd word, once all words are there: small enough to stay in cache.
+    keys: Vec<u64>,
+}
+
+/// Words in dictionary order, each once.
+#[derive(Default)]
+struct WordList {
+    /// One after the other.
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: PackedNumbers,
+}
+
+/// One key is kept for so many words.
+const SAMPLE_WORDS: usize = 32;
+
+/// Words of the longer list that one task merges.
+const TASK_WORDS: usize = 1 << 14;
+
+/// A list is merged with the one before it once that is at most so many times as long: each word is merged a few times.
+const MERGED_FACTOR: usize = 2;
+
 impl Vocabulary {
     /// Merges the dictionaries of all segments.
     ///
-    /// Work: O(words), times the logarithm of the number of segments; parallel. Nothing for one segment.
+    /// Work: O(words), times the logarithm of the number of segments; merging is parallel. Nothing for one segment. Memory:
+    /// the words twice, and one dictionary, beside those that the cache holds.
     pub(crate) fn new(segments: &[Arc<LiveSegment>]) -> Result<Vocabulary> {
-        let mut vocabulary = Vocabulary {
-            segments: segments.iter().map(SegmentView::of).collect(),
-            words: Vec::new(),
-            numbers: Vec::new(),
-            byte_order: OnceLock::new(),
-        };
-        let counts: Vec<u32> = (vocabulary.segments.par_iter())
-            .map(|segment| segment.word_count())
-            .collect::<Result<_>>()?;
-        if segments.len() <= 1 {
-            return Ok(vocabulary);
-        }
-        let lists = (0..).zip(&counts).collect::<Vec<(u32, _)>>();
-        let lists = lists.into_par_iter().map(|(segment, &count)| {
-            let view = &vocabulary.segments[segment as usize];
-            let entry = |word| Entry {
-                key: key(view.word(word)),
-                segment,
-                word,
-            };
-            (0..count).map(entry).collect()
-        });
-        let merged = vocabulary.merge(lists.collect(), TASK_WORDS);
-        let mut numbers: Vec<Vec<u32>> = counts.iter().map(|&n| vec![0; n as usize]).collect();
-        let mut last: Option<&Entry> = None;
-        for entry in &merged {
-            if last.is_none_or(|last| vocabulary.compare(last, entry).is_ne()) {
-                vocabulary.words.push((entry.segment, entry.word));
+        let words = match segments {
+            [segment] => {
+                let view = SegmentView::of(segment);
+                view.word_count()?;
+                VocabularyWords::Segment(view)
             }
-            // Fewer than there are tokens in all segments of a corpus that fits in memory.
-            numbers[entry.segment as usize][entry.word as usize] =
-                vocabulary.words.len() as u32 - 1;
-            last = Some(entry);
-        }
-        vocabulary.numbers = numbers;
-        Ok(vocabulary)
+            _ => {
+                let merged = MergedWords::new(segments, TASK_WORDS)?;
+                give_back_free_memory();
+                VocabularyWords::Merged(merged)
+            }
+        };
+        Ok(Vocabulary {
+            words,
+            byte_order: OnceLock::new(),
+        })
     }
 
     /// Bytes of memory that it takes, what it pins not counted.
     pub(crate) fn bytes(&self) -> usize {
-        let numbers = self.numbers.iter().map(|numbers| size_of_val(&numbers[..]));
+        let words = match &self.words {
+            VocabularyWords::Segment(_) => 0,
+            VocabularyWords::Merged(words) => words.memory(),
+        };
         // The order by bytes comes later, if at all.
-        let order = 2 * size_of::<u32>() * self.len();
-        size_of_val(&self.words[..]) + numbers.sum::<usize>() + order
+        words + 2 * size_of::<u32>() * self.len()
     }
 
     /// How many words there are.
     pub(crate) fn len(&self) -> usize {
-        match &self.segments[..] {
-            [] => 0,
-            [segment] => segment
+        match &self.words {
+            VocabularyWords::Segment(segment) => segment
                 .word_count()
-                .expect("counted when the vocabulary was made") as usize,
-            _ => self.words.len(),
+                .expect("counted when the vocabulary was made")
+                as usize,
+            VocabularyWords::Merged(words) => words.list.len(),
         }
     }
 
     /// The word with a number.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
-        match &self.segments[..] {
-            [segment] => segment.word(number),
-            segments => {
-                let (segment, word) = self.words[number as usize];
-                segments[segment as usize].word(word)
-            }
+        match &self.words {
+            VocabularyWords::Segment(segment) => segment.word(number),
+            VocabularyWords::Merged(words) => words.list.word(number as usize),
         }
     }
 
     /// Gives words by their numbers, for whoever wants many.
     pub(crate) fn texts<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
-        let only = match &self.segments[..] {
-            [segment] => Some(segment.texts()),
-            _ => None,
+        let only = match &self.words {
+            VocabularyWords::Segment(segment) => Some(segment.texts()),
+            VocabularyWords::Merged(_) => None,
         };
         move |number| match &only {
             Some(text) => text(number),
@@ -119,24 +125,26 @@ impl Vocabulary {
     }
 
     /// The numbers of a segment's words; none if they are the segment's own.
-    pub(crate) fn numbers(&self, segment: usize) -> Option<&[u32]> {
-        self.numbers.get(segment).map(Vec::as_slice)
+    pub(crate) fn numbers(&self, segment: usize) -> Option<&PackedNumbers> {
+        match &self.words {
+            VocabularyWords::Segment(_) => None,
+            VocabularyWords::Merged(words) => words.numbers.get(segment),
+        }
     }
 
     /// The number of a word that a segment has.
     pub(crate) fn number(&self, segment: usize, word: u32) -> u32 {
+        // Words are numbered by u32.
         self.numbers(segment)
-            .map_or(word, |numbers| numbers[word as usize])
+            .map_or(word, |numbers| numbers.get(word as usize) as u32)
     }
 
     /// The number of `word`, if a segment has it.
     pub(crate) fn find(&self, word: &[u8]) -> Result<Option<u32>> {
-        for (index, segment) in self.segments.iter().enumerate() {
-            if let Some(found) = segment.word_number(word)? {
-                return Ok(Some(self.number(index, found)));
-            }
+        match &self.words {
+            VocabularyWords::Segment(segment) => segment.word_number(word),
+            VocabularyWords::Merged(words) => Ok(words.find(word)),
         }
-        Ok(None)
     }
 
     /// As `byte_order`, if that was asked for before.
@@ -158,70 +166,233 @@ impl Vocabulary {
         }
         self.byte_order.get_or_init(|| (order, ranks))
     }
+}
 
-    fn entry_word(&self, entry: &Entry) -> &[u8] {
-        self.segments[entry.segment as usize].word(entry.word)
-    }
-
-    fn compare(&self, left: &Entry, right: &Entry) -> Ordering {
-        (left.key.cmp(&right.key))
-            .then_with(|| compare(self.entry_word(left), self.entry_word(right)))
-    }
-
-    /// Merges sorted lists, cut into parallel tasks of about `task_words` words of the longest.
-    fn merge(&self, lists: Vec<Vec<Entry>>, task_words: usize) -> Vec<Entry> {
-        let Some(longest) = lists.iter().max_by_key(|list| list.len()) else {
-            return Vec::new();
-        };
-        let cuts: Vec<Entry> = (longest.iter().step_by(task_words).skip(1))
-            .copied()
-            .collect();
-        let before = |cut: usize, list: &[Entry]| match cuts.get(cut) {
-            Some(cut) => list.partition_point(|entry| self.compare(entry, cut).is_lt()),
-            None => list.len(),
-        };
-        let ranges: Vec<Vec<Entry>> = (0..=cuts.len())
-            .into_par_iter()
-            .map(|range| {
-                let parts = lists.iter().map(|list| {
-                    let from = range.checked_sub(1).map_or(0, |cut| before(cut, list));
-                    list[from..before(range, list)].to_vec()
-                });
-                let mut parts: Vec<Vec<Entry>> = parts.collect();
-                while parts.len() > 1 {
-                    let pairs = parts.chunks(2);
-                    parts = pairs
-                        .map(|pair| match pair {
-                            [left, right] => self.merge_two(left, right),
-                            _ => pair[0].clone(),
-                        })
-                        .collect();
+impl MergedWords {
+    /// The words of all segments, merged by tasks of so many words.
+    fn new(segments: &[Arc<LiveSegment>], task_words: usize) -> Result<MergedWords> {
+        // Each covers the segments behind those of the one before, and is longer than the one behind it.
+        let mut lists: Vec<MergedWords> = Vec::new();
+        let cache = segments.first().map(|segment| segment.slots().cache());
+        let mut reservation = cache.map(Cache::reservation);
+        let mut merge_last = |lists: &mut Vec<MergedWords>| {
+            if let (Some(last), Some(before)) = (lists.pop(), lists.pop()) {
+                let bytes = [&before, &last]
+                    .map(MergedWords::memory)
+                    .iter()
+                    .sum::<usize>();
+                if let Some(reservation) = &mut reservation {
+                    // As much again is made of them.
+                    reservation.cover(2 * bytes);
                 }
-                parts.swap_remove(0)
-            })
-            .collect();
-        ranges.concat()
-    }
-
-    fn merge_two(&self, mut left: &[Entry], mut right: &[Entry]) -> Vec<Entry> {
-        let mut merged = Vec::with_capacity(left.len() + right.len());
-        while let ([first, left_rest @ ..], [second, right_rest @ ..]) = (left, right) {
-            if self.compare(first, second).is_le() {
-                merged.push(*first);
-                left = left_rest;
-            } else {
-                merged.push(*second);
-                right = right_rest;
+                lists.push(before.merge(last, task_words));
+            }
+        };
+        for segment in segments {
+            lists.push(MergedWords::of_segment(segment)?);
+            while let [.., before, last] = &lists[..]
+                && before.list.len() <= MERGED_FACTOR * last.list.len()
+            {
+                merge_last(&mut lists);
             }
         }
-        merged.extend_from_slice(left);
-        merged.extend_from_slice(right);
-        merged
+        while lists.len() > 1 {
+            merge_last(&mut lists);
+        }
+        let mut merged = lists.pop().unwrap_or_default();
+        merged.list.bytes.shrink_to_fit();
+        let samples = (0..merged.list.len()).step_by(SAMPLE_WORDS);
+        merged.keys = samples.map(|word| key(merged.list.word(word))).collect();
+        Ok(merged)
+    }
+
+    /// The words of a segment, by its own numbers.
+    fn of_segment(segment: &Arc<LiveSegment>) -> Result<MergedWords> {
+        let view = SegmentView::of(segment);
+        let dictionary = view.dictionary()?;
+        let mut list = WordList::default();
+        for token in 0..dictionary.word_tokens() {
+            if !dictionary.is_second_token(token) {
+                list.push(dictionary.word(token));
+            }
+        }
+        let numbers = vec![(0..list.len() as u64).collect()];
+        Ok(MergedWords {
+            list,
+            numbers,
+            keys: Vec::new(),
+        })
+    }
+
+    fn memory(&self) -> usize {
+        let numbers = self.numbers.iter().map(PackedNumbers::bytes);
+        let list = self.list.bytes.len() + self.list.ends.bytes();
+        list + numbers.sum::<usize>() + size_of_val(&self.keys[..])
+    }
+
+    /// The number of a word, if it is there.
+    ///
+    /// Work: O(log words), of it about five comparisons of words.
+    fn find(&self, word: &[u8]) -> Option<u32> {
+        let key = key(word);
+        let from = self.keys.partition_point(|&sample| sample < key);
+        let to = self.keys.partition_point(|&sample| sample <= key);
+        let from = from.saturating_sub(1) * SAMPLE_WORDS;
+        let to = self.list.len().min(to * SAMPLE_WORDS);
+        let is_before = |index| compare(self.list.word(from + index), word).is_lt();
+        let found = from + partition_point(to - from, is_before);
+        let is_it = found < self.list.len() && self.list.word(found) == word;
+        // Fewer than there are tokens in all segments of a corpus that fits in memory.
+        is_it.then_some(found as u32)
+    }
+
+    /// Words of these and of other segments, which come behind these.
+    fn merge(self, other: MergedWords, task_words: usize) -> MergedWords {
+        let mut list = WordList::default();
+        let mut maps = [PackedNumbers::default(), PackedNumbers::default()];
+        let ranges = task_ranges(&self.list, &other.list, task_words);
+        // What tasks have merged waits for its turn: few at a time.
+        for ranges in ranges.chunks(2 * rayon::current_num_threads()) {
+            let parts: Vec<MergedPart> = (ranges.par_iter())
+                .map(|[left, right]| {
+                    let left = ListCursor::new(&self.list, left);
+                    merge_part(left, ListCursor::new(&other.list, right))
+                })
+                .collect();
+            for part in parts {
+                let mut begin = 0;
+                for (end, owners) in part.words {
+                    let number = list.len() as u64;
+                    let owned = maps.iter_mut().zip([LEFT, RIGHT]);
+                    let owned = owned.filter(|(_, owner)| owners & owner != 0);
+                    owned.for_each(|(map, _)| map.push(number));
+                    list.push(&part.bytes[begin..end]);
+                    begin = end;
+                }
+            }
+        }
+        let numbers = [self.numbers, other.numbers].into_iter().zip(&maps);
+        let numbers = numbers.flat_map(|(numbers, map)| {
+            let renumbered = move |numbers: PackedNumbers| {
+                numbers.iter().map(|word| map.get(word as usize)).collect()
+            };
+            numbers.into_iter().map(renumbered)
+        });
+        MergedWords {
+            list,
+            numbers: numbers.collect(),
+            keys: Vec::new(),
+        }
     }
 }
 
-/// Words merged by one parallel task.
-const TASK_WORDS: usize = 1 << 15;
+impl WordList {
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn word(&self, number: usize) -> &[u8] {
+        let begin = number
+            .checked_sub(1)
+            .map_or(0, |before| self.ends.get(before));
+        &self.bytes[begin as usize..self.ends.get(number) as usize]
+    }
+
+    fn push(&mut self, word: &[u8]) {
+        self.bytes.extend_from_slice(word);
+        self.ends.push(self.bytes.len() as u64);
+    }
+}
+
+/// Flags: which of two lists has a word.
+const LEFT: u8 = 1;
+const RIGHT: u8 = 2;
+
+/// Words that a task has merged.
+struct MergedPart {
+    bytes: Vec<u8>,
+    /// For each word where it ends, and which lists have it.
+    words: Vec<(usize, u8)>,
+}
+
+/// Cuts two lists into ranges that are merged alone, of about so many words of the longer one.
+fn task_ranges(left: &WordList, right: &WordList, task_words: usize) -> Vec<[Range<usize>; 2]> {
+    let longer = if left.len() < right.len() {
+        right
+    } else {
+        left
+    };
+    let mut ranges = Vec::new();
+    let mut from = [0, 0];
+    for cut in (task_words..longer.len()).step_by(task_words) {
+        let word = longer.word(cut);
+        let to = [left, right].map(|list| {
+            partition_point(list.len(), |place| compare(list.word(place), word).is_lt())
+        });
+        ranges.push([from[0]..to[0], from[1]..to[1]]);
+        from = to;
+    }
+    ranges.push([from[0]..left.len(), from[1]..right.len()]);
+    ranges
+}
+
+fn merge_part(left: ListCursor<'_>, right: ListCursor<'_>) -> MergedPart {
+    let (mut left, mut right) = (left, right);
+    let mut part = MergedPart {
+        bytes: Vec::new(),
+        words: Vec::new(),
+    };
+    loop {
+        let (word, owners) = match (left.current, right.current) {
+            (None, None) => return part,
+            (Some((_, word)), None) => (word, LEFT),
+            (None, Some((_, word))) => (word, RIGHT),
+            (Some((_, word)), Some((_, other))) if word == other => (word, LEFT | RIGHT),
+            (Some((key, word)), Some((other_key, other))) => {
+                let order = key.cmp(&other_key).then_with(|| compare(word, other));
+                match order {
+                    Ordering::Greater => (other, RIGHT),
+                    Ordering::Less | Ordering::Equal => (word, LEFT),
+                }
+            }
+        };
+        part.bytes.extend_from_slice(word);
+        part.words.push((part.bytes.len(), owners));
+        if owners & LEFT != 0 {
+            left.advance();
+        }
+        if owners & RIGHT != 0 {
+            right.advance();
+        }
+    }
+}
+
+/// Goes through a range of a list.
+struct ListCursor<'a> {
+    list: &'a WordList,
+    rest: Range<usize>,
+    /// A word with its key.
+    current: Option<(u64, &'a [u8])>,
+}
+
+impl<'a> ListCursor<'a> {
+    fn new(list: &'a WordList, range: &Range<usize>) -> ListCursor<'a> {
+        let mut cursor = ListCursor {
+            list,
+            rest: range.clone(),
+            current: None,
+        };
+        cursor.advance();
+        cursor
+    }
+
+    fn advance(&mut self) {
+        self.current = self.rest.next().map(|number| {
+            let word = self.list.word(number);
+            (key(word), word)
+        });
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -283,28 +454,49 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_the_same_however_it_is_cut() {
-        let segments = [
-            segment(&["a", "b", "c", "e", "f"]),
-            segment(&["B", "c", "d"]),
-            segment(&["g"]),
-        ];
-        let vocabulary = Vocabulary::new(&segments).unwrap();
-        for task_words in 1..8 {
-            let lists = (0..3u32).map(|segment| {
-                let view = SegmentView::of(&segments[segment as usize]);
-                (0..view.word_count().unwrap())
-                    .map(|word| Entry {
-                        key: key(view.word(word)),
-                        segment,
-                        word,
-                    })
-                    .collect()
-            });
-            let merged = vocabulary.merge(lists.collect(), task_words);
-            let words = merged.iter().map(|entry| vocabulary.entry_word(entry));
-            let expected = ["a", "B", "b", "c", "c", "d", "e", "f", "g"];
-            assert!(words.eq(expected.map(str::as_bytes)), "{task_words}");
+    fn merging_is_the_same_however_many_segments_there_are_and_however_it_is_cut() {
+        let mut state = 1u32;
+        let mut random = move |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        for count in 2..12 {
+            let all: Vec<Vec<String>> = (0..count)
+                .map(|_| {
+                    let words = (0..random(300)).map(|_| match random(9) {
+                        0 => format!("\u{e9}{}", random(20)),
+                        1 => format!("Commonprefix{}", random(200)),
+                        _ => format!("commonprefix{}", random(200)),
+                    });
+                    let mut words: Vec<String> = words.collect();
+                    words.sort_by(|left, right| compare(left.as_bytes(), right.as_bytes()));
+                    words.dedup();
+                    words
+                })
+                .collect();
+            let segments: Vec<Arc<LiveSegment>> = (all.iter())
+                .map(|words| segment(&words.iter().map(|word| &**word).collect::<Vec<_>>()))
+                .collect();
+            let mut expected = all.concat();
+            expected.sort_by(|left, right| compare(left.as_bytes(), right.as_bytes()));
+            expected.dedup();
+            for task_words in [1, 2, 7, 100, 1000] {
+                let merged = MergedWords::new(&segments, task_words).unwrap();
+                assert_eq!(merged.list.len(), expected.len());
+                for (number, word) in (0..).zip(&expected) {
+                    assert_eq!(merged.list.word(number), word.as_bytes());
+                    assert_eq!(merged.find(word.as_bytes()), Some(number as u32));
+                }
+                for (words, numbers) in all.iter().zip(&merged.numbers) {
+                    assert_eq!(words.len(), numbers.len());
+                    for (word, number) in words.iter().zip(numbers.iter()) {
+                        assert_eq!(merged.list.word(number as usize), word.as_bytes());
+                    }
+                }
+                for absent in ["", "a", "commonprefix", "commonprefix999", "zz", "\u{e9}"] {
+                    assert_eq!(merged.find(absent.as_bytes()), None);
+                }
+            }
         }
     }
 

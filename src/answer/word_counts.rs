@@ -5,7 +5,7 @@
 //! and add their own.
 
 use rayon::prelude::*;
-use zipfdb_kernels::file_weights;
+use zipfdb_kernels::{PackedNumbers, file_weights};
 
 use super::corpus_view::CorpusView;
 use super::cost::{ALONE_COST, ALONE_TOKEN_COST, FILE_COST, FILE_SYMBOL_COST, Size, WORD_COST};
@@ -168,8 +168,8 @@ impl StoredView {
         }
         let mut totals = vec![0u64; vocabulary.len()];
         for (index, counts) in tables.iter().enumerate() {
-            let numbers = vocabulary.numbers(index).unwrap_or_default();
-            for (&number, &count) in numbers.iter().zip(counts) {
+            let numbers = vocabulary.numbers(index).into_iter();
+            for (number, &count) in numbers.flat_map(PackedNumbers::iter).zip(counts) {
                 totals[number as usize] += u64::from(count);
             }
         }
