@@ -38,6 +38,7 @@ mod suffixes;
 mod symbol_slots;
 #[cfg(test)]
 mod test_grammars;
+mod varints;
 mod weights;
 mod window_keys;
 mod windows;

@@ -136,10 +136,14 @@ impl Sites {
     #[inline]
     fn emit(&self, at: u64, link: Link, emitted: &mut Emitted) {
         let nodes = |node: u32| {
-            let node = node as usize;
-            (self.offsets[node], self.offsets[node + 1])
+            let (first, end) = (self.offsets[node as usize], self.offsets[node as usize + 1]);
+            (first as usize, end - first)
         };
-        emitted.emit(at, link, nodes, |at| self.links[at as usize]);
+        let next = |at: &mut usize| {
+            *at += 1;
+            self.links[*at - 1]
+        };
+        emitted.emit(at, link, nodes, next);
     }
 }
 
@@ -162,8 +166,10 @@ pub(crate) struct Emitted {
 /// A node whose links are being followed.
 struct OpenNode {
     node: u32,
-    cursor: u32,
-    end: u32,
+    /// How many links are left.
+    left: u32,
+    /// Where the next of them is.
+    cursor: usize,
     base: u64,
     /// Where its offsets begin.
     first: usize,
@@ -188,14 +194,14 @@ impl Emitted {
     }
 
     /// Appends the offsets of all occurrences behind `link`, which begins at byte `at`. `nodes` tells where the links of a
-    /// node lie, `links` gives one.
+    /// node begin and how many there are, `next` gives one and goes on to the next.
     #[inline]
     pub(crate) fn emit(
         &mut self,
         at: u64,
         link: Link,
-        nodes: impl Fn(u32) -> (u32, u32),
-        links: impl Fn(u32) -> Link,
+        nodes: impl Fn(u32) -> (usize, u32),
+        next: impl Fn(&mut usize) -> Link,
     ) {
         let mut at = at + link.bytes;
         let mut target = link.target;
@@ -205,11 +211,11 @@ impl Emitted {
                 HIT => self.offsets.push(at),
                 node if self.copy(node, at) => {}
                 node => {
-                    let (cursor, end) = nodes(node);
+                    let (cursor, left) = nodes(node);
                     self.stack.push(OpenNode {
                         node,
+                        left,
                         cursor,
-                        end,
                         base: at,
                         first: self.offsets.len(),
                     });
@@ -219,9 +225,9 @@ impl Emitted {
                 let Some(open) = self.stack.last_mut() else {
                     return;
                 };
-                if open.cursor < open.end {
-                    open.cursor += 1;
-                    break links(open.cursor - 1);
+                if open.left > 0 {
+                    open.left -= 1;
+                    break next(&mut open.cursor);
                 }
                 self.close();
             };

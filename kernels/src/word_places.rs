@@ -7,8 +7,9 @@
 //!      A search: a binary search for the file in the word's roots, then O(occurrences)
 //!
 //! A rule that contains a word once is passed over, as by [`locate`](crate::locate), whose walk up the rules finds the same for one
-//! word: so every step down from the root branches or ends. A root entry is one number, the offset of an occurrence, or
-//! two, the offset of a rule's expansion and its node, which has the highest bit set.
+//! word: so every step down from the root branches or ends. An entry of the roots is the offset of an occurrence, or that of a
+//! rule's expansion and its node. All numbers are packed in bytes, offsets as distances from the one before; of every 32nd entry
+//! of a word its place is kept.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,7 +18,8 @@ use rayon::prelude::*;
 
 use crate::locate::{Emitted, HIT, Link};
 use crate::stop::{Stopped, check};
-use crate::{GAP, GrammarView, Lengths};
+use crate::varints::{put, read};
+use crate::{GAP, GrammarView, Lengths, PackedNumbers};
 
 /// What tells the number of a node from an offset.
 const NODE: u32 = 1 << 31;
@@ -25,6 +27,15 @@ const NODE: u32 = 1 << 31;
 /// Entries of roots, links and pairs for each symbol of the grammar at most, and however small the grammar.
 const SYMBOL_ENTRIES_MAX: usize = 64;
 const ENTRIES_MIN: usize = 1 << 20;
+
+/// Entries of a word behind each other that can be reached one after the other alone.
+const SAMPLE_ENTRIES: usize = 32;
+
+/// Bytes of a sample: an offset and a place, 32 bits each.
+const SAMPLE_BYTES: usize = 8;
+
+/// Words whose roots one task packs.
+const TASK_WORDS: usize = 1 << 10;
 
 /// Rules of a level that make one parallel task.
 const TASK_RULES: usize = 1 << 10;
@@ -35,12 +46,17 @@ const STOP_SYMBOLS: usize = 1 << 16;
 /// For each word all its places in a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WordPlaces {
-    /// `[words + 1]` into `roots`.
-    offsets: Vec<u32>,
-    roots: Vec<u32>,
-    /// `[nodes + 1]` into `links`.
-    nodes: Vec<u32>,
-    links: Vec<LinkEnd>,
+    /// Where each word begins in `roots`.
+    words: PackedNumbers,
+    /// For each word how many entries it has; of the 33rd and each 32nd after it the offset of the entry before and where the entry
+    /// stands, counted from the first; then the entries: twice the distance from the one before, and 1 more if it has a node,
+    /// which follows.
+    roots: Vec<u8>,
+    /// Where each node begins in `links`.
+    nodes: PackedNumbers,
+    /// For each node how many links it has, then the links: twice the distance from the start, and 1 more if it leads to a node, which
+    /// follows.
+    links: Vec<u8>,
 }
 
 /// Where a link leads: `start` inside begins an occurrence if the target is [`HIT`], else the expansion that the node
@@ -83,21 +99,21 @@ impl WordPlaces {
     /// Size of the arrays.
     pub fn bytes(&self) -> usize {
         let WordPlaces {
-            offsets,
+            words,
             roots,
             nodes,
             links,
         } = self;
-        let arrays = [offsets, roots, nodes].map(|array| size_of_val(&array[..]));
-        size_of_val(&links[..]) + arrays.iter().sum::<usize>()
+        words.bytes() + roots.len() + nodes.bytes() + links.len()
     }
 
     /// Finds all places of `words` words; `word_of` gives each terminal its word, or [`GAP`], and how much of the
     /// terminal, in the unit of `lengths`, lies before it.
     ///
     /// `None` if offsets do not fit into 31 bits, or if it would be out of proportion to the grammar: more than 64
-    /// entries a symbol. Memory: 4 to 8 bytes a root symbol and word in it, 8 bytes a place in a body that holds a word
-    /// of another one; while built also 12 bytes a rule and word in it, and 4 bytes a word and thread.
+    /// entries a symbol. Memory: 2 to 6 bytes a root symbol and word in it, 2 to 5 bytes a place in a body that holds a word
+    /// of another one; while built also 4 to 8 bytes a root symbol and word in it, 12 bytes a rule and word in it, and 4 bytes
+    /// a word and thread.
     ///
     /// # Errors
     /// If it is stopped.
@@ -124,7 +140,7 @@ impl WordPlaces {
             offsets: vec![0],
             places: Vec::new(),
         };
-        let (mut nodes, mut links) = (vec![0], Vec::new());
+        let (mut nodes, mut links) = (PackedNumbers::default(), Vec::new());
         for level in 0..view.levels() {
             let rules = view.level_rules(level);
             let tasks = rules.len().div_ceil(TASK_RULES);
@@ -143,17 +159,32 @@ impl WordPlaces {
                     None => return Ok(None),
                 }
                 // Below 2^31: there are at least two links a node, and `left` of them at most.
-                let (node, link) = (nodes.len() as u32 - 1, links.len());
+                let node = nodes.len() as u32;
                 lists.append(part.ends, part.places, node);
-                nodes.extend(part.nodes.iter().map(|&end| (link + end) as u32));
-                links.extend(part.links);
+                let mut first = 0;
+                for end in part.nodes {
+                    nodes.push(links.len() as u64);
+                    put(&mut links, (end - first) as u64);
+                    for link in &part.links[first..end] {
+                        let is_node = link.target != HIT;
+                        put(&mut links, u64::from(link.start) << 1 | u64::from(is_node));
+                        if is_node {
+                            put(&mut links, u64::from(link.target));
+                        }
+                    }
+                    first = end;
+                }
             }
         }
         let Some((offsets, roots)) = lists.roots(words, left, stop)? else {
             return Ok(None);
         };
+        drop(lists);
+        nodes.shrink();
+        links.shrink_to_fit();
+        let (words, roots) = pack_roots(&offsets, &roots);
         Ok(Some(WordPlaces {
-            offsets,
+            words,
             roots,
             nodes,
             links,
@@ -164,52 +195,153 @@ impl WordPlaces {
     ///
     /// Work: a binary search, then O(occurrences).
     pub fn places(&self, word: u32, range: Range<u64>) -> Vec<u64> {
-        let word = word as usize;
-        let roots = &self.roots[self.offsets[word] as usize..self.offsets[word + 1] as usize];
         let nodes = |node: u32| {
-            let node = node as usize;
-            (self.nodes[node], self.nodes[node + 1])
+            let mut at = self.nodes.get(node as usize) as usize;
+            // There are at most as many links as body symbols, a u32.
+            let count = read(&self.links, &mut at) as u32;
+            (at, count)
         };
-        let link = |at: u32| {
-            let LinkEnd { start, target } = self.links[at as usize];
-            let bytes = u64::from(start);
+        let next = |at: &mut usize| {
+            let (bytes, node) = read_entry(&self.links, at);
+            let target = node.unwrap_or(HIT);
             Link { bytes, target }
         };
-        let mut emitted = Emitted::new(self.nodes.len() - 1);
-        let mut at = first_not_before(roots, range.start);
-        while let Some(&start) = roots.get(at)
-            && u64::from(start) < range.end
+        let mut emitted = Emitted::new(self.nodes.len());
+        let mut cursor = RootCursor::new(&self.roots, self.words.get(word as usize) as usize);
+        cursor.skip_to(range.start);
+        while let Some((start, node)) = cursor.next()
+            && start < range.end
         {
-            let start = u64::from(start);
-            at += 1;
-            match roots.get(at) {
-                Some(&node) if node >= NODE => {
-                    let (bytes, target) = (0, node - NODE);
-                    emitted.emit(start, Link { bytes, target }, nodes, link);
-                    at += 1;
-                }
-                _ => emitted.offsets.push(start),
+            match node {
+                _ if start < range.start => {}
+                None => emitted.offsets.push(start),
+                Some(target) => emitted.emit(start, Link { bytes: 0, target }, nodes, next),
             }
         }
         emitted.offsets
     }
 }
 
-/// Where the first entry at `offset` or behind it begins.
-fn first_not_before(roots: &[u32], offset: u64) -> usize {
-    let (mut from, mut to) = (0, roots.len());
-    while from < to {
-        let middle = (from + to) / 2;
-        // A node's number stands behind its offset.
-        let entry = middle - usize::from(roots[middle] >= NODE);
-        if u64::from(roots[entry]) >= offset {
-            to = entry;
-        } else {
-            let has_node = roots.get(entry + 1).is_some_and(|&next| next >= NODE);
-            from = entry + 1 + usize::from(has_node);
+/// A distance, and the node that follows if there is one.
+#[inline(always)]
+fn read_entry(bytes: &[u8], at: &mut usize) -> (u64, Option<u32>) {
+    let number = read(bytes, at);
+    // Nodes are counted by 31 bits.
+    let node = (number & 1 != 0).then(|| read(bytes, at) as u32);
+    (number >> 1, node)
+}
+
+/// Goes through the entries of a word.
+struct RootCursor<'a> {
+    /// From the first sample on.
+    bytes: &'a [u8],
+    /// Entries from here on.
+    left: usize,
+    samples: usize,
+    at: usize,
+    /// The offset of the entry before.
+    offset: u64,
+}
+
+impl RootCursor<'_> {
+    fn new(roots: &[u8], mut begin: usize) -> RootCursor<'_> {
+        let left = read(roots, &mut begin) as usize;
+        let samples = samples_of(left);
+        RootCursor {
+            bytes: &roots[begin..],
+            left,
+            samples,
+            at: samples * SAMPLE_BYTES,
+            offset: 0,
         }
     }
-    from
+
+    /// Goes on to at most 31 entries before the first at `offset` or behind it. To be called before any `next`.
+    fn skip_to(&mut self, offset: u64) {
+        let (samples, _) = self.bytes[..self.samples * SAMPLE_BYTES].as_chunks::<SAMPLE_BYTES>();
+        let skipped = samples.partition_point(|sample| sample_of(sample).0 < offset);
+        if let Some(last) = skipped.checked_sub(1) {
+            let (before, place) = sample_of(&samples[last]);
+            self.offset = before;
+            self.at += place;
+            self.left -= skipped * SAMPLE_ENTRIES;
+        }
+    }
+
+    /// The next entry: an offset, and the node of the expansion there.
+    #[inline]
+    fn next(&mut self) -> Option<(u64, Option<u32>)> {
+        self.left = self.left.checked_sub(1)?;
+        let (distance, node) = read_entry(self.bytes, &mut self.at);
+        self.offset += distance;
+        Some((self.offset, node))
+    }
+}
+
+/// The offset of the entry before, and where the entry stands.
+fn sample_of(sample: &[u8; SAMPLE_BYTES]) -> (u64, usize) {
+    let sample = u64::from_le_bytes(*sample);
+    (sample & u64::from(u32::MAX), (sample >> u32::BITS) as usize)
+}
+
+/// How many samples so many entries have.
+fn samples_of(entries: usize) -> usize {
+    entries.saturating_sub(1) / SAMPLE_ENTRIES
+}
+
+/// Packs entries of all words; those of word w are `roots[offsets[w]..offsets[w + 1]]`, where a node, which has the highest bit
+/// set, stands behind its offset.
+fn pack_roots(offsets: &[u32], roots: &[u32]) -> (PackedNumbers, Vec<u8>) {
+    let tasks = (0..offsets.len() - 1).into_par_iter().step_by(TASK_WORDS);
+    let parts: Vec<(Vec<usize>, Vec<u8>)> = tasks
+        .map(|first| {
+            let (mut begins, mut bytes) = (Vec::new(), Vec::new());
+            let words = offsets[first..].windows(2).take(TASK_WORDS);
+            for range in words {
+                begins.push(bytes.len());
+                pack_word(&roots[range[0] as usize..range[1] as usize], &mut bytes);
+            }
+            (begins, bytes)
+        })
+        .collect();
+    let mut words = PackedNumbers::default();
+    let mut packed = Vec::with_capacity(parts.iter().map(|(_, bytes)| bytes.len()).sum());
+    for (begins, bytes) in parts {
+        words.extend(begins.iter().map(|begin| (packed.len() + begin) as u64));
+        packed.extend_from_slice(&bytes);
+    }
+    words.shrink();
+    (words, packed)
+}
+
+/// Packs the entries of a word.
+fn pack_word(roots: &[u32], bytes: &mut Vec<u8>) {
+    let count = roots.iter().filter(|&&entry| entry < NODE).count();
+    put(bytes, count as u64);
+    let mut sample = bytes.len();
+    bytes.resize(sample + samples_of(count) * SAMPLE_BYTES, 0);
+    let first = bytes.len();
+    let mut before = 0u32;
+    let (mut entries, mut packed) = (roots.iter().peekable(), 0);
+    while let Some(&offset) = entries.next() {
+        if packed > 0 && packed % SAMPLE_ENTRIES == 0 {
+            // Below 2^32: entries take at most two bytes for each unit up to the next, of which there are fewer than 2^31.
+            let place = (bytes.len() - first) as u64;
+            let kept = place << u32::BITS | u64::from(before);
+            bytes[sample..sample + SAMPLE_BYTES].copy_from_slice(&kept.to_le_bytes());
+            sample += SAMPLE_BYTES;
+        }
+        let node = entries.next_if(|&&entry| entry >= NODE);
+        put(
+            bytes,
+            u64::from(offset - before) << 1 | u64::from(node.is_some()),
+        );
+        if let Some(node) = node {
+            put(bytes, u64::from(node - NODE));
+        }
+        before = offset;
+        packed += 1;
+    }
 }
 
 impl<W: Fn(u32) -> (u32, u32) + Sync> LevelLists<'_, W> {
@@ -278,10 +410,7 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> LevelLists<'_, W> {
         let before = self.places.len();
         self.offsets.extend(ends.iter().map(|end| before + end));
         self.places.extend(places.into_iter().map(|mut place| {
-            let target = &mut place.step.target;
-            if is_node_of_part(*target) {
-                *target = *target - NODE + first_node;
-            }
+            place.step.target = moved(place.step.target, first_node);
             place
         }));
     }
@@ -366,9 +495,13 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> LevelLists<'_, W> {
     }
 }
 
-/// Whether a place leads to a node that counts from the first of its part.
-fn is_node_of_part(target: u32) -> bool {
-    target >= NODE && target != HIT
+/// A target of a part whose nodes count from `first_node` on.
+fn moved(target: u32, first_node: u32) -> u32 {
+    match target {
+        HIT => HIT,
+        target if target >= NODE => target - NODE + first_node,
+        target => target,
+    }
 }
 
 #[cfg(test)]
