@@ -45,7 +45,7 @@ mod windows;
 mod word_grammar;
 mod word_places;
 
-pub use construct::{TOKENS_MAX, construct, construct_observed};
+pub use construct::{TOKENS_MAX, construct, construct_observed, token_buffer};
 pub use constructed::{Constructed, Parameters, Round, Stage};
 pub use count_table::{CountTable, SharedRows};
 pub use expand::{Expander, Expansions};

@@ -64,10 +64,16 @@ mod square;
 /// Numbers that may be out of use before they are handed out anew.
 const UNUSED_NUMBERS_MIN: usize = 1 << 16;
 
+/// How long an array of so many tokens of so many files becomes.
+pub(crate) fn room(tokens: usize, files: usize) -> usize {
+    let length = tokens + files;
+    length + chunked::room_for_cuts(length)
+}
+
 /// Puts a [`SEPARATOR`] behind each file.
 pub(crate) fn insert_separators(tokens: &mut Vec<u32>, file_offsets: &[u32]) {
     let files = file_offsets.len() - 1;
-    tokens.reserve_exact(files);
+    tokens.reserve_exact(room(tokens.len(), files) - tokens.len());
     tokens.resize(tokens.len() + files, SEPARATOR);
     for f in (0..files).rev() {
         let (first, end) = (file_offsets[f] as usize, file_offsets[f + 1] as usize);
@@ -85,8 +91,7 @@ pub(crate) fn pair_rounds(
     on_round: &mut dyn FnMut(&Round),
     stop: &AtomicBool,
 ) -> Result<Paired, Stopped> {
-    let chunked = Chunked::new(&sequence, chunked::CHUNK_MIN);
-    drop(sequence);
+    let chunked = Chunked::new(sequence, chunked::CHUNK_MIN);
     rounds_in_chunks(chunked, files, terminal_count, parameters, on_round, stop)
 }
 
@@ -258,7 +263,7 @@ mod tests {
         }
         let terminal_count = 1 + files.concat().into_iter().max().unwrap_or(0);
         let paired = rounds_in_chunks(
-            Chunked::new(&sequence, chunk_min),
+            Chunked::new(sequence, chunk_min),
             files.len(),
             terminal_count,
             &Parameters::default(),

@@ -150,6 +150,7 @@ fn add(
             Means {
                 stop,
                 devices: Some(&writing.runtime.devices),
+                cache: Some(&writing.cache),
             },
             &mut |segment| {
                 let info = write(writing, &mut publication, &segment)?;

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::segment::cache::Cache;
-use crate::{CorpusSettings, Database};
+use crate::{CorpusSettings, Database, NoProgress};
 
 /// Bytes.
 const LIMIT: u64 = 1 << 20;
@@ -34,6 +34,49 @@ fn text(seed: u64, words: u64) -> String {
         format!("w{first} w{} w{} ", first + 1, first + 2)
     };
     (0..words).map(word).collect()
+}
+
+/// Text that a segment may have at most when memory is short.
+const SHORT_SEGMENT: u64 = 16 << 20;
+
+#[test]
+fn segments_are_smaller_where_memory_is_short_and_grow_when_it_is_not() {
+    let database = Database::in_memory().unwrap();
+    let corpus = (database.create_corpus("c", CorpusSettings::default())).unwrap();
+    let copies = usize::try_from(SHORT_SEGMENT).unwrap() / 14 / 2;
+    let texts = [
+        "some words and ",
+        "other words or ",
+        "more of them ",
+        "no end ",
+    ];
+    let texts = (0..)
+        .zip(texts)
+        .map(|(f, text)| (format!("f{f}"), text.repeat(copies)));
+    let texts: Vec<(String, String)> = texts.collect();
+    corpus.append_many(&texts).unwrap();
+    let sizes = || -> Vec<u64> {
+        let segments = corpus.segments().unwrap();
+        segments.iter().map(|segment| segment.bytes).collect()
+    };
+    for (limit, is_short) in [("1MiB", true), ("256MiB", false), ("1MiB", true)] {
+        (database.execute(&format!("SET memory_limit = '{limit}'"))).unwrap();
+        database.execute("RECOMPRESS c").unwrap();
+        let made = sizes();
+        assert_eq!(made.len() > 1, is_short, "{limit}: {made:?}");
+        assert!(!is_short || made.iter().all(|&bytes| bytes <= SHORT_SEGMENT));
+        assert!(corpus.recompress(&NoProgress).unwrap().is_none());
+        for (file, text) in &texts {
+            let content = corpus
+                .snapshot()
+                .unwrap()
+                .extract(file, 0, u64::MAX)
+                .unwrap();
+            assert!(content == text.as_bytes(), "{limit}: {file}");
+        }
+        // Edits that cancel each other out are merged too.
+        corpus.append_many(&[("f0", "")]).unwrap();
+    }
 }
 
 fn check(cache: &Cache, when: &str) {

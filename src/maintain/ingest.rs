@@ -18,18 +18,21 @@ use crate::paths::encodings::ForeignText;
 use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Source, Unreadable};
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
-use crate::runtime::memory::reserved;
+use crate::segment::cache::Cache;
 use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
 use draft::{Draft, Limits};
 use fill::Filling;
 use rayon::prelude::*;
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 pub(crate) use texts::SourceTexts;
 pub use texts::{OpenText, Texts, ViewTexts};
-use zipfdb_kernels::{Constructed, Parameters, Stage, construct_observed, gpu};
+use zipfdb_kernels::{
+    Constructed, Parameters, Stage, construct_observed, give_back_free_memory, gpu, token_buffer,
+};
 use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
 
 /// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
@@ -43,13 +46,30 @@ const SEGMENT_ENTRIES_MAX: usize = 1 << 25;
 /// Those entries have at most so many bytes.
 const SEGMENT_ENTRY_BYTES_MAX: usize = 1 << 30;
 
-/// What makes segments: until when, and on which devices.
+/// Making a segment takes about so many bytes of memory for each byte of text, and for each token: whichever is more decides how
+/// large it may be.
+const MEMORY_A_BYTE: u64 = 3;
+const MEMORY_A_TOKEN: u64 = 12;
+
+/// However little memory there is, a segment may have so much text.
+const SEGMENT_BYTES_MIN: u64 = 16 << 20;
+
+/// What makes segments: until when, on which devices, and in how much memory.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
     /// Ends the work when it is set.
     pub stop: &'a AtomicBool,
     /// None for the CPU.
     pub devices: Option<&'a Devices>,
+    /// What gives way to the work. Segments are smaller than their settings say where its limit asks for that.
+    pub cache: Option<&'a Arc<Cache>>,
+}
+
+impl Means<'_> {
+    /// Bytes of memory that the work may take, about.
+    fn memory(&self) -> u64 {
+        self.cache.map_or(u64::MAX, |cache| cache.limit())
+    }
 }
 
 impl<'a> From<&'a AtomicBool> for Means<'a> {
@@ -57,6 +77,7 @@ impl<'a> From<&'a AtomicBool> for Means<'a> {
         Means {
             stop,
             devices: None,
+            cache: None,
         }
     }
 }
@@ -133,19 +154,20 @@ pub fn ingest<'a>(
     means: impl Into<Means<'a>>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
-    let limits = limits(settings);
+    let means = means.into();
+    let limits = limits(settings, means.memory());
     ingest_within(
         limits, listing, settings, on_error, progress, means, publish,
     )
 }
 
-fn ingest_within<'a>(
+fn ingest_within(
     limits: Limits,
     listing: Listing,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
-    means: impl Into<Means<'a>>,
+    means: Means<'_>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
@@ -156,15 +178,7 @@ fn ingest_within<'a>(
         });
     }
     let texts = SourceTexts::new(listing.sources, listing.encoding);
-    let mut report = make_segments(
-        limits,
-        &texts,
-        settings,
-        on_error,
-        progress,
-        means.into(),
-        publish,
-    )?;
+    let mut report = make_segments(limits, &texts, settings, on_error, progress, means, publish)?;
     report.foreign = texts.foreign();
     report.unreadable.extend(listing.unreadable);
     report
@@ -185,21 +199,30 @@ pub fn ingest_texts<'a>(
     means: impl Into<Means<'a>>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
+    let means = means.into();
     make_segments(
-        limits(settings),
+        limits(settings, means.memory()),
         texts,
         settings,
         on_error,
         progress,
-        means.into(),
+        means,
         publish,
     )
 }
 
-fn limits(settings: &CorpusSettings) -> Limits {
+/// How much text a segment may have: what its settings say, or less where so many bytes of memory do not allow that.
+pub(crate) fn segment_bytes(settings: &CorpusSettings, memory: u64) -> u64 {
+    let allowed = (memory / MEMORY_A_BYTE).max(SEGMENT_BYTES_MIN);
+    settings.segment_size.min(allowed)
+}
+
+fn limits(settings: &CorpusSettings, memory: u64) -> Limits {
+    let tokens = (memory / MEMORY_A_TOKEN).max(SEGMENT_BYTES_MIN * MEMORY_A_BYTE / MEMORY_A_TOKEN);
     Limits {
-        bytes: settings.segment_size,
-        tokens: SEGMENT_TOKENS_MAX,
+        bytes: segment_bytes(settings, memory),
+        tokens: usize::try_from(tokens)
+            .map_or(SEGMENT_TOKENS_MAX, |tokens| tokens.min(SEGMENT_TOKENS_MAX)),
         entries: SEGMENT_ENTRIES_MAX,
         entry_bytes: SEGMENT_ENTRY_BYTES_MAX,
     }
@@ -220,7 +243,12 @@ fn make_segments(
     let sizes = (0..texts.len()).map(|text| texts.bytes(text));
     let sizes = sizes.filter(|&size| size != SIZE_UNKNOWN);
     let mut bytes_left = sizes.fold(0, u64::saturating_add);
+    let mut reservation = means.cache.map(|cache| cache.reservation());
     loop {
+        if let Some(reservation) = &mut reservation {
+            let bytes = bytes_left.min(limits.bytes).saturating_mul(MEMORY_A_BYTE);
+            reservation.set(bytes.min(means.memory()));
+        }
         progress.begin("tokenize", bytes_left);
         let filled = filling.fill(progress, means.stop)?;
         progress.end();
@@ -283,7 +311,7 @@ fn build(
     let bytes = bytes_of(&files);
     progress.begin("dictionary", bytes);
     let start = Instant::now();
-    let (dictionary, tokens) = renumber(settings.tokenizer, draft)?;
+    let (dictionary, tokens) = renumber(settings.tokenizer, draft, files.len())?;
     report.tokens += tokens.len() as u64;
     report.times.dictionary += start.elapsed();
     progress.advance(bytes);
@@ -384,8 +412,12 @@ fn construct(
     )?)
 }
 
-/// The dictionary of a draft, and the tokens of all its files numbered by it.
-fn renumber(tokenizer: Tokenizer, draft: Draft) -> Result<(Dictionary, Vec<u32>)> {
+/// The dictionary of a draft, and the tokens of all its files, so many, numbered by it.
+fn renumber(
+    tokenizer: Tokenizer,
+    draft: Draft,
+    file_count: usize,
+) -> Result<(Dictionary, Vec<u32>)> {
     let mut locals: Vec<LocalDictionary> = Vec::with_capacity(draft.chunks.len());
     let mut chunks: Vec<Vec<u32>> = Vec::with_capacity(draft.chunks.len());
     for chunk in draft.chunks {
@@ -395,7 +427,10 @@ fn renumber(tokenizer: Tokenizer, draft: Draft) -> Result<(Dictionary, Vec<u32>)
     let merged = merge(tokenizer, &locals);
     drop(locals);
     let count = chunks.iter().map(Vec::len).sum();
-    let mut tokens = reserved("the tokens of a segment", count)?;
+    let mut tokens = token_buffer(count, file_count).ok_or_else(|| Error::NoMemory {
+        what: "the tokens of a segment".into(),
+        bytes: (count * size_of::<u32>()) as u64,
+    })?;
     tokens.resize(count, 0);
     let mut ranges = Vec::with_capacity(chunks.len());
     let mut rest = &mut tokens[..];
@@ -413,6 +448,8 @@ fn renumber(tokenizer: Tokenizer, draft: Draft) -> Result<(Dictionary, Vec<u32>)
                 *token = ids[id as usize];
             }
         });
+    // Chunks were many small arrays, whose memory the large ones that follow could not use.
+    give_back_free_memory();
     Ok((merged.dictionary, tokens))
 }
 

@@ -17,7 +17,7 @@ use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
 
 use crate::answer::{CorpusView, StoredView};
 use crate::api::core::Core;
-use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts};
+use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts, segment_bytes};
 use crate::overlay::edits::Base;
 use crate::overlay::{Overlay, StoredFiles};
 use crate::paths::sources::OnError;
@@ -98,10 +98,11 @@ pub(crate) fn recompress(
     let tokenizer = record.settings.tokenizer;
     let view = pool.install(|| CorpusView::new(stored.clone(), overlay, tokenizer, stop))?;
     let view = Arc::new(view);
+    let full = segment_bytes(&record.settings, core.cache.limit());
     let replaced: Vec<u64> = match scope {
-        Scope::All if !is_edited && is_one_copy(&record, &stored) => Vec::new(),
+        Scope::All if !is_edited && is_one_copy(&record, &stored, full) => Vec::new(),
         Scope::All => record.segments.clone(),
-        Scope::Due => due(&record, &view, std::iter::empty())?,
+        Scope::Due => due(&record, full, &view, std::iter::empty())?,
     };
     // Edits that cancel each other out are merged too: what the log says of their files must be over.
     if replaced.is_empty() && !is_edited && !is_pending {
@@ -122,6 +123,7 @@ pub(crate) fn recompress(
     let means = Means {
         stop,
         devices: Some(&core.runtime.devices),
+        cache: Some(&core.cache),
     };
     let bytes = texts.total_bytes();
     let meter = (core.runtime.underway).begin(record.id, &replaced, bytes, progress);
@@ -174,8 +176,8 @@ pub(crate) fn write(
     )?)
 }
 
-/// Whether the segments are what one COPY of the files would make.
-fn is_one_copy(record: &CorpusRecord, stored: &StoredView) -> bool {
+/// Whether the segments are what one COPY of the files would make, if segments have up to `full` bytes of text.
+fn is_one_copy(record: &CorpusRecord, stored: &StoredView, full: u64) -> bool {
     let headers = stored
         .segments()
         .iter()
@@ -193,11 +195,16 @@ fn is_one_copy(record: &CorpusRecord, stored: &StoredView) -> bool {
             .zip(&headers)
             .all(|(index, header)| header.publication_index == index)
         && headers.last().is_none_or(|header| header.publication_last)
+        // Less memory may have made them smaller.
+        && (stored.segments().windows(2))
+            .all(|pair| pair[0].text_bytes() + pair[1].text_bytes() > full)
 }
 
-/// The segments that are to be replaced, if files of these names go beside what is edited.
+/// The segments that are to be replaced, if files of these names go beside what is edited and segments have up to `full` bytes
+/// of text.
 pub(super) fn due<'a>(
     record: &CorpusRecord,
+    full: u64,
     view: &'a CorpusView,
     going: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<u64>> {
@@ -221,10 +228,9 @@ pub(super) fn due<'a>(
     loop {
         close(stored, &mut chosen)?;
         let written = bytes + chosen.iter().map(|&segment| sizes[segment]).sum::<u64>();
-        let full = record.settings.segment_size / 2;
         let of_tier = |&segment: &usize| {
             !chosen.contains(&segment)
-                && sizes[segment] < full
+                && sizes[segment] < full / 2
                 && sizes[segment] / TIER_FACTOR < written
         };
         let smaller: Vec<usize> = (0..sizes.len()).filter(of_tier).collect();

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use crate::answer::CorpusView;
 use crate::api::core::Core;
 use crate::maintain::ingest::{
-    Means, OpenText, Report, SourceTexts, Texts, ViewTexts, ingest_texts,
+    Means, OpenText, Report, SourceTexts, Texts, ViewTexts, ingest_texts, segment_bytes,
 };
 use crate::maintain::recompress::{ViewFiles, due, files_of, write};
 use crate::overlay::Overlay;
@@ -77,7 +77,8 @@ pub(crate) fn replace(
             .iter()
             .copied()
             .filter(|name| is_replacement(name));
-        let replaced = due(&record, &view, names)?;
+        let full = segment_bytes(&record.settings, core.cache.limit());
+        let replaced = due(&record, full, &view, names)?;
         let mut kept = files_of(&view, &replaced)?;
         kept.retain(|&file| !new_names.contains(&*view.files()[file as usize].name));
         let kept = pool.install(|| ViewTexts::new(view.clone(), kept, stop))?;
@@ -91,6 +92,7 @@ pub(crate) fn replace(
         let means = Means {
             stop,
             devices: Some(&core.runtime.devices),
+            cache: Some(&core.cache),
         };
         let mut report = pool.install(|| {
             let settings = &record.settings;

@@ -50,6 +50,11 @@ impl Chunk {
     }
 }
 
+/// How much longer a sequence becomes at most where it is cut.
+pub(super) fn room_for_cuts(length: usize) -> usize {
+    (length / (4 * CHUNK_MIN) + 1) * (BEFORE + BEHIND)
+}
+
 /// A sequence of symbols, each with a number, in chunks.
 pub(super) struct Chunked {
     pub(super) symbols: Vec<u32>,
@@ -74,8 +79,9 @@ fn may_repeat(before: u32, behind: &[u32]) -> bool {
 }
 
 impl Chunked {
-    /// Cuts a sequence into chunks of at least `chunk_min` positions, at least 16; all numbers are 0.
-    pub(super) fn new(sequence: &[u32], chunk_min: usize) -> Chunked {
+    /// Cuts a sequence into chunks of at least `chunk_min` positions, at least 16; all numbers are 0. The sequence stays in its
+    /// memory, which must have room for what is around chunks if it is not to be copied.
+    pub(super) fn new(mut sequence: Vec<u32>, chunk_min: usize) -> Chunked {
         let mut cuts = vec![0];
         let mut cut = 4 * chunk_min;
         while cut + chunk_min <= sequence.len() {
@@ -94,20 +100,17 @@ impl Chunked {
         };
         let chunks: Vec<Chunk> = cuts.windows(2).enumerate().map(chunk).collect();
         let size = sequence.len() + chunks.len() * around;
+        sequence.resize(size, 0);
+        // The last chunk first: none is moved over one that has not been moved.
+        for (chunk, cut) in chunks.iter().zip(cuts.windows(2)).rev() {
+            sequence.copy_within(cut[0]..cut[1], chunk.begin);
+        }
         let mut chunked = Chunked {
-            symbols: on_huge_pages(vec![0; size]),
+            symbols: sequence,
             numbers: on_huge_pages(vec![0; size]),
             chunks,
             chunk_min,
         };
-        let parts = chunked.parts();
-        parts
-            .symbols
-            .into_par_iter()
-            .zip(cuts.par_windows(2))
-            .for_each(|(symbols, cut)| {
-                symbols[..cut[1] - cut[0]].copy_from_slice(&sequence[cut[0]..cut[1]]);
-            });
         chunked.refresh();
         chunked
     }
@@ -223,7 +226,7 @@ mod tests {
     #[test]
     fn chunks_hold_the_sequence_between_copies_of_what_is_around() {
         let sequence: Vec<u32> = (0..1000).map(|i| i * i % 97).collect();
-        let chunked = Chunked::new(&sequence, 16);
+        let chunked = Chunked::new(sequence.clone(), 16);
         assert!(chunked.chunks.len() > 5);
         let mut padded = vec![SEPARATOR; BEFORE];
         padded.extend(&sequence);
@@ -241,7 +244,7 @@ mod tests {
     #[test]
     fn short_chunks_are_merged_without_loss() {
         let sequence: Vec<u32> = (0..1000).map(|i| i * i % 97).collect();
-        let mut chunked = Chunked::new(&sequence, 16);
+        let mut chunked = Chunked::new(sequence.clone(), 16);
         let chunks = chunked.chunks.len();
         let mut expected = Vec::new();
         for k in 0..chunks {
@@ -261,8 +264,8 @@ mod tests {
     #[test]
     fn a_stretch_of_period_two_is_not_cut() {
         let mut sequence: Vec<u32> = (0..1000).map(|i| i % 2).collect();
-        assert_eq!(Chunked::new(&sequence, 16).chunks.len(), 1);
+        assert_eq!(Chunked::new(sequence.clone(), 16).chunks.len(), 1);
         sequence.extend(5..1000);
-        assert!(Chunked::new(&sequence, 16).chunks.len() > 5);
+        assert!(Chunked::new(sequence, 16).chunks.len() > 5);
     }
 }

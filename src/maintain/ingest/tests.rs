@@ -73,7 +73,7 @@ fn run_within(
             settings,
             on_error,
             &NoProgress,
-            &NEVER,
+            (&NEVER).into(),
             &mut publish,
         )
     })?;
