@@ -39,7 +39,7 @@ pub struct MemoryOptions {
     /// Also measures a database of so many copies of all corpora together, each edited another way.
     #[arg(long, default_value_t = 0, value_name = "N")]
     copies: u64,
-    /// Such a database that is there already. It is recompressed.
+    /// Such a database that is there already, or with `--copies` where it is to be made and stay. It is recompressed.
     #[arg(long, value_name = "DIR")]
     large: Option<PathBuf>,
 }
@@ -233,6 +233,10 @@ pub fn run(options: &MemoryOptions) -> Result<()> {
         None => {
             build_large(built.path(), options, *copies)?;
             Some(built.path())
+        }
+        Some(large) if *copies > 0 => {
+            build_large(large, options, *copies)?;
+            Some(&**large)
         }
         Some(large) => Some(&**large),
     };
