@@ -17,6 +17,7 @@ use crate::backend::{Backend, BackendReader, Bytes};
 use crate::error::io_error;
 use crate::{Error, Grammar, Result};
 use parking_lot::Mutex;
+use rayon::prelude::*;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -231,6 +232,31 @@ impl SegmentReader {
     /// If there is no file of this number.
     pub fn root_of(&self, bodies: &Bodies, file: u32) -> Result<Vec<u32>> {
         self.decode_root(bodies, bodies.root_range(file))
+    }
+
+    /// Has the roots of all files decoded piece by piece, and gives each piece with the position of its first symbol among
+    /// all of them to `visit`; what that returns, in order. The roots are not kept; `bodies` are those of this segment. Once `stop` is set
+    /// it ends soon, and what it says does not count.
+    ///
+    /// # Errors
+    /// Those of [`SegmentReader::root_of`].
+    pub fn scan_roots<A: Send>(
+        &self,
+        bodies: &Bodies,
+        stop: &AtomicBool,
+        visit: impl Fn(usize, &[u32]) -> A + Sync,
+    ) -> Result<Vec<A>> {
+        let failed = |error| self.failed(Section::Root, error);
+        let pieces = bodies.root_pieces().map_err(failed)?;
+        let numbers = (0..pieces.len()).into_par_iter();
+        (numbers.filter(|_| !stop.load(Ordering::Relaxed)))
+            .map_init(Vec::new, |symbols, piece| {
+                let positions = pieces.positions(piece);
+                let coded = self.read(Section::Root, bodies.root_extent(&positions))?;
+                pieces.decode(piece, &coded, symbols).map_err(failed)?;
+                Ok(visit(positions.start, symbols))
+            })
+            .collect()
     }
 
     fn decode_root(&self, bodies: &Bodies, positions: Range<usize>) -> Result<Vec<u32>> {

@@ -3,21 +3,21 @@
 use super::chunks;
 use super::classes::Ends;
 use super::contexts::Contexts;
-#[cfg(not(target_arch = "x86_64"))]
-use super::lanes::decode_chunks;
 use super::lanes::{ActionLookup, BodyWork, ChunkModel, ChunkWork, Trace};
+#[cfg(not(target_arch = "x86_64"))]
+use super::lanes::{ChunkDecoder, decode_chunks};
 use super::model::{
     ACTIONS, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, PARTS, Shapes, StoredClasses, action_parent,
     action_rows, class_parent, class_row, frequency_row, set_level_rows,
 };
 use super::rank_table::RankTable;
 #[cfg(target_arch = "x86_64")]
-use super::wide_lanes::decode_chunks;
+use super::wide_lanes::{ChunkDecoder, decode_chunks};
 use crate::grammar::{LEVELS_MAX, has_from};
 use crate::segment::coding::adaptive::BitDecoder;
 use crate::segment::coding::tables::Tables;
 use crate::segment::coding::{
-    DecodeError, Fault, blocks, check_expansion, filled, numbers, reserved, varint,
+    DecodeError, Fault, blocks, check_expansion, filled, numbers, reserve, reserved, varint,
 };
 use crate::{Dictionary, Grammar};
 use rayon::prelude::*;
@@ -167,15 +167,8 @@ impl Bodies {
         let mut work = reserved(chunks.len())?;
         let targets = root.chunks_mut(chunks::CHUNK_SYMBOLS);
         for (target, chunk) in targets.zip(&self.root_chunks[chunks]) {
-            let coded = &coded[chunk.range.start - first_byte..chunk.range.end - first_byte];
-            if crc32fast::hash(coded) != chunk.crc32 {
-                return Err(Fault("it is not what it was when it was verified").into());
-            }
-            work.push(ChunkWork {
-                coded,
-                target,
-                bodies: None,
-            });
+            let range = chunk.range.start - first_byte..chunk.range.end - first_byte;
+            work.push(root_work(&coded[range], chunk.crc32, target)?);
         }
         decode_chunks(work, &self.model.chunks, &self.model.actions)?;
         root.truncate(positions.end - start);
@@ -185,6 +178,14 @@ impl Bodies {
             return Err(Fault("it uses a symbol that does not exist").into());
         }
         Ok(root)
+    }
+
+    /// The roots of all files as pieces that are decoded one by one.
+    pub(crate) fn root_pieces(&self) -> Result<RootPieces<'_>, DecodeError> {
+        Ok(RootPieces {
+            decoder: ChunkDecoder::new(&self.model.chunks, &self.model.actions)?,
+            bodies: self,
+        })
     }
 
     /// The whole grammar; `coded` are the bytes of the section of the root at [`Bodies::root_extent`] of
@@ -209,6 +210,75 @@ impl Bodies {
     fn root_size(&self) -> usize {
         self.root_offsets[self.root_offsets.len() - 1] as usize
     }
+}
+
+/// The roots of all files in pieces.
+pub(crate) struct RootPieces<'a> {
+    bodies: &'a Bodies,
+    decoder: ChunkDecoder<'a>,
+}
+
+impl RootPieces<'_> {
+    /// How many pieces there are.
+    pub(crate) fn len(&self) -> usize {
+        self.bodies.root_chunks.len().div_ceil(PIECE_CHUNKS)
+    }
+
+    /// The positions of the symbols of a piece among those of all roots.
+    pub(crate) fn positions(&self, piece: usize) -> Range<usize> {
+        let start = piece * PIECE_SYMBOLS;
+        start..self.bodies.root_size().min(start + PIECE_SYMBOLS)
+    }
+
+    /// Puts the symbols of a piece into `target`; `coded` are the bytes of the section at [`Bodies::root_extent`] of its
+    /// positions. On this thread.
+    pub(crate) fn decode(
+        &self,
+        piece: usize,
+        coded: &[u8],
+        target: &mut Vec<u32>,
+    ) -> Result<(), DecodeError> {
+        let positions = self.positions(piece);
+        let first_byte = self.bodies.root_extent(&positions).start;
+        let chunks = &self.bodies.root_chunks[chunks::of_positions(&positions)];
+        target.clear();
+        reserve(target, positions.len())?;
+        target.resize(positions.len(), 0);
+        let mut work = reserved(chunks.len())?;
+        for (target, chunk) in target.chunks_mut(chunks::CHUNK_SYMBOLS).zip(chunks) {
+            let range = chunk.range.start - first_byte..chunk.range.end - first_byte;
+            work.push(root_work(&coded[range], chunk.crc32, target)?);
+        }
+        self.decoder.decode_in_turn(work)?;
+        let rules = &self.bodies.rules;
+        let symbols = rules.terminal_count + rules.rule_count();
+        match target.iter().copied().fold(0, u32::max) < symbols {
+            true => Ok(()),
+            false => Err(Fault("it uses a symbol that does not exist").into()),
+        }
+    }
+}
+
+/// Chunks of the root that are decoded together where all of it is scanned: as many as vectors hold at a time.
+const PIECE_CHUNKS: usize = 32;
+
+/// Symbols of these.
+const PIECE_SYMBOLS: usize = PIECE_CHUNKS * chunks::CHUNK_SYMBOLS;
+
+/// A chunk of the root to be decoded, whose bytes are still those that were verified.
+fn root_work<'a>(
+    coded: &'a [u8],
+    crc32: u32,
+    target: &'a mut [u32],
+) -> Result<ChunkWork<'a>, Fault> {
+    if crc32fast::hash(coded) != crc32 {
+        return Err(Fault("it is not what it was when it was verified"));
+    }
+    Ok(ChunkWork {
+        coded,
+        target,
+        bodies: None,
+    })
 }
 
 /// The section at fault.

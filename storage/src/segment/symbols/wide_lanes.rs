@@ -43,6 +43,38 @@ pub fn decode_chunks(
     })
 }
 
+/// Decodes chunks of the root on single threads, as often as one asks.
+pub struct ChunkDecoder<'a> {
+    model: &'a ChunkModel,
+    actions: &'a ActionLookup,
+    numbers: Option<TableNumbers>,
+}
+
+impl<'a> ChunkDecoder<'a> {
+    /// A decoder of the root.
+    pub fn new(
+        model: &'a ChunkModel,
+        actions: &'a ActionLookup,
+    ) -> Result<ChunkDecoder<'a>, NoMemory> {
+        let is_wide = !is_portable() && is_supported();
+        Ok(ChunkDecoder {
+            model,
+            actions,
+            numbers: is_wide.then(|| TableNumbers::new(model)).transpose()?,
+        })
+    }
+
+    /// Decodes chunks on this thread.
+    pub fn decode_in_turn(&self, work: Vec<ChunkWork<'_>>) -> Result<(), DecodeError> {
+        match &self.numbers {
+            Some(numbers) if work.len() > LANES => {
+                decode_wide::<false>(work, self.model, self.actions, numbers)
+            }
+            _ => decode_in_turn::<false>(work, self.model, self.actions),
+        }
+    }
+}
+
 /// Whether tests want the form that runs on every processor.
 #[cfg(test)]
 static PORTABLE: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
@@ -221,6 +253,15 @@ mod tests {
         let bodies = decode(&coded, counts, rules, dictionary).map_err(|(_, error)| error)?;
         let whole = bodies.whole_root();
         let root = bodies.decode_root(&encoded.root[bodies.root_extent(&whole)], whole)?;
+        let (pieces, mut target, mut all) = (bodies.root_pieces()?, Vec::new(), Vec::new());
+        for piece in 0..pieces.len() {
+            let positions = pieces.positions(piece);
+            assert_eq!(positions.start, all.len());
+            let coded = &encoded.root[bodies.root_extent(&positions)];
+            pieces.decode(piece, coded, &mut target)?;
+            all.append(&mut target);
+        }
+        assert!(all == root);
         Ok((bodies.rules().symbols.clone(), root))
     }
 
