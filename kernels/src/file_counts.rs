@@ -211,13 +211,33 @@ pub fn file_word_counts(
 ///
 /// Work: O(symbols), bottom-up: for sets of many words.
 pub fn word_set_counts(view: GrammarView<'_>, in_set: impl Fn(u32) -> bool + Sync) -> Vec<u64> {
-    let one = |word| u64::from(in_set(word));
-    let counts = fold_expansions(view, one, 0, u64::saturating_add);
-    let count = |symbols: &[u32]| symbols.iter().map(|&s| counts[s as usize]).sum::<u64>();
+    let weights = set_weights(view, in_set);
     (0..view.files() as u32)
         .into_par_iter()
-        .map(|file| view.file_root(file).par_chunks(TASK_USES).map(count).sum())
+        .map(|file| {
+            let parts = view.file_root(file).par_chunks(TASK_USES);
+            parts.map(|symbols| weight_of(&weights, symbols)).sum()
+        })
         .collect()
+}
+
+/// For each symbol how many terminals of a set its expansion has.
+///
+/// Work: O(terminals + body symbols), bottom-up; roots are not looked at.
+pub fn set_weights(view: GrammarView<'_>, in_set: impl Fn(u32) -> bool + Sync) -> Vec<u32> {
+    fold_expansions(
+        view,
+        |terminal| u32::from(in_set(terminal)),
+        0,
+        u32::saturating_add,
+    )
+}
+
+/// What the weights of some symbols add up to.
+#[inline]
+pub fn weight_of(weights: &[u32], symbols: &[u32]) -> u64 {
+    let weights = symbols.iter().map(|&symbol| weights[symbol as usize]);
+    weights.map(u64::from).sum()
 }
 
 /// Counts the words of all files: parts of files that follow each other.

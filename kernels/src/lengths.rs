@@ -24,9 +24,9 @@ pub const SAMPLE_SYMBOLS: usize = 16;
 const PARALLEL_SYMBOLS_MIN: usize = 1 << 14;
 
 /// For every symbol, terminals first, the terminals of its expansion joined by
-/// `join`, which must be associative and commutative; `identity` for none.
+/// `join`, which must be associative; `identity` for none.
 ///
-/// Work: O(body symbols), level by level from below, parallel over the rules of
+/// Work: O(terminals + body symbols), level by level from below, parallel over the rules of
 /// a level and inside very long bodies.
 pub fn fold_expansions<T: Copy + Send + Sync>(
     view: GrammarView<'_>,
@@ -36,7 +36,12 @@ pub fn fold_expansions<T: Copy + Send + Sync>(
 ) -> Vec<T> {
     let terminals = view.terminal_count as usize;
     let mut values: Vec<T> = Vec::with_capacity(view.symbol_count());
-    values.extend((0..view.terminal_count).map(terminal));
+    let each = (0..terminals).into_par_iter();
+    // Terminals are numbered by u32.
+    values.par_extend(
+        each.with_min_len(PARALLEL_SYMBOLS_MIN)
+            .map(|number| terminal(number as u32)),
+    );
     values.resize(view.symbol_count(), identity);
     for level in 0..view.levels() {
         let rules = view.level_rules(level);

@@ -6,6 +6,7 @@
 //! What reads a grammar takes a [`GrammarView`]. Nothing here knows files,
 //! disks, SQL or text.
 
+mod automaton;
 mod bits;
 mod construct;
 mod constructed;
@@ -45,13 +46,15 @@ mod windows;
 mod word_grammar;
 mod word_places;
 
+pub use automaton::{ByteReading, Literal, Pattern, Reading, WordReading, files_found, readings};
 pub use construct::{TOKENS_MAX, construct, construct_observed, token_buffer};
 pub use constructed::{Constructed, Parameters, Round, Stage};
 pub use count_table::{CountTable, SharedRows};
 pub use expand::{Expander, Expansions};
 pub use extract::{Content, SymbolText, expand_file, extract};
 pub use file_counts::{
-    FileCounting, RuleFiles, WordUses, file_word_counts, word_file_counts, word_set_counts,
+    FileCounting, RuleFiles, WordUses, file_word_counts, set_weights, weight_of, word_file_counts,
+    word_set_counts,
 };
 pub use free_memory::give_back_free_memory;
 pub use grammar_view::GrammarView;
