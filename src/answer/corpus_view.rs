@@ -11,6 +11,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
+use super::file_index::Part;
 use super::numbering::WordSource;
 use super::pending_view::{Edit, PendingView};
 use crate::answer::FileSummary;
@@ -254,9 +255,14 @@ impl CorpusView {
 
     /// The place of the segment that a file is in, if that has all of it and no edit is pending.
     pub(crate) fn only_segment(&self, file: usize) -> Option<u32> {
+        self.only_part(file).map(|part| part.segment)
+    }
+
+    /// The part that is all of a file, if there is one and no edit is pending.
+    pub(super) fn only_part(&self, file: usize) -> Option<Part> {
         match self.resolve(file) {
             (Some(stored), None) => match self.stored.index.parts(stored) {
-                [part] => Some(part.segment),
+                [part] => Some(*part),
                 _ => None,
             },
             _ => None,

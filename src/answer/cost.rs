@@ -83,6 +83,8 @@ pub(crate) const ALONE_COST: f64 = 1_000_000.0;
 pub(crate) const ALONE_TOKEN_COST: f64 = 40.0;
 /// Decoding all roots and building what look-ups need, for each symbol.
 pub(crate) const ALL_SYMBOL_COST: f64 = 50.0;
+/// Decoding a symbol of a root that is looked at once and not kept.
+pub(crate) const SCAN_SYMBOL_COST: f64 = 20.0;
 /// Finding a range of bytes from the root down.
 pub(crate) const EXTRACT_COST: f64 = 1_000.0;
 

@@ -18,7 +18,7 @@ use super::file_index::Part;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::spread::SpreadPlan;
 use super::stored_view::{SegmentViews, StoredView};
-use super::word_counts::{ALONE_NEEDS, FileTotals};
+use super::word_counts::FileTotals;
 use crate::Result;
 use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::device::OnDevice;
@@ -100,7 +100,7 @@ impl PartitionOperation for FileWordCount {
         },
         AccessPath {
             name: PathName::Decode,
-            needs: &ALONE_NEEDS,
+            needs: &[StructureKind::Bodies],
             cost: |question, segment| segment.alone_cost(question.file, StructureKind::Grammar),
             run: |question, segment, _| {
                 let alone = segment.ask_alone(question.file, StructureKind::Grammar, |alone| {
@@ -137,14 +137,20 @@ impl SegmentView {
         let signatures = self.signatures()?;
         let terminals = word.first..word.end;
         let count = count_in_file(view, parents, signatures, terminals, file, tokens);
+        self.spend_on_counts(begin, &AtomicBool::new(false))?;
+        Ok(count)
+    }
+
+    /// Says that counts in files took until now without a table of all words and files; builds that if it is due.
+    pub(super) fn spend_on_counts(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
         let budget = &self.budgets.counts;
         budget.add_since(begin);
         let (symbols, _) = self.size();
         // Below 2^39. A table has at least an entry for each distinct word, and about one for each symbol.
         let price = (symbols as f64 * COUNT_ALL_SYMBOL_COST) as u64;
         let bytes = symbols * size_of::<(u32, u32)>() as u64;
-        self.pin_if_due::<WordFiles>(budget, price, bytes, &AtomicBool::new(false))?;
-        Ok(count)
+        self.pin_if_due::<WordFiles>(budget, price, bytes, stop)?;
+        Ok(())
     }
 
     /// How often a word occurs in a file.

@@ -17,7 +17,6 @@ use super::edited_text::{ask_stored, joined};
 use super::found::{Found, FoundPart};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::stored_view::{SegmentViews, StoredView};
-use super::word_counts::ALONE_NEEDS;
 use crate::Result;
 use crate::overlay::Piece;
 use crate::runtime::device::OnDevice;
@@ -48,7 +47,7 @@ impl PartitionOperation for FileExtract {
         },
         AccessPath {
             name: PathName::Decode,
-            needs: &ALONE_NEEDS,
+            needs: &[StructureKind::Bodies],
             cost: |range, segment| segment.alone_cost(range.file, StructureKind::Grammar),
             run: |range, segment, _| {
                 let PartRange {

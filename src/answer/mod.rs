@@ -1,8 +1,9 @@
 //! Answers from all segments of a corpus and the edits that are pending: an operation is one file.
 //!
-//! `word_counts`, `file_counts`, `ngrams`, `phrase`, `count`, `search` and `extract` each have the access paths of their operation on
-//! a segment, how answers of segments become one, and how edits correct them. `path` chooses among paths, `spread` among
-//! devices, `cost` has what both compare, `merge` and `correction` what operations share. The views are data.
+//! `word_counts`, `file_counts`, `word_files`, `literal_files`, `ngrams`, `phrase`, `count`, `search` and `extract` each have the
+//! access paths of their operation on a segment, how answers of segments become one, and how edits correct them. `path` chooses
+//! among paths, `spread` among devices, `cost` has what both compare, `merge` and `correction` what operations share. The views
+//! are data.
 //!
 //! The invariant: answers are exact, whatever way they were found and however files are cut into parts: counts of parts add up,
 //! offsets move by where the part begins, extracts go across the borders. Nothing here writes or knows which statement asks.
@@ -20,6 +21,7 @@ mod file_counts;
 mod file_index;
 pub(crate) mod found;
 mod known;
+mod literal_files;
 mod merge;
 mod ngram_packing;
 mod ngram_parts;
@@ -40,6 +42,7 @@ mod tests;
 mod top;
 mod vocabulary;
 mod word_counts;
+mod word_files;
 mod word_numbers;
 
 pub(crate) use corpus_view::CorpusView;
@@ -50,6 +53,7 @@ pub(crate) use known::Known;
 pub(crate) use ngram_packing::NgramFilePart;
 pub(crate) use ngram_parts::SegmentNgrams;
 pub(crate) use ngrams::{CountedNgrams, NgramsPart};
+pub(crate) use phrase::PhrasePlace;
 pub(crate) use spread::{SpreadPlan, lookups_cost};
 pub(crate) use stored_view::StoredView;
 pub(crate) use stream::{Occurrence, Places, WordStream};

@@ -42,6 +42,8 @@ pub(crate) enum PathName {
     Parents,
     /// The root of one file.
     Decode,
+    /// The roots of all files, one after the other, none of which is kept.
+    RootScan,
     /// Down from the root to the bytes.
     Expansions,
     /// All words in order.
@@ -67,6 +69,7 @@ impl PathName {
             PathName::SuffixArray => "suffix_array",
             PathName::Parents => "parents",
             PathName::Decode => "decode",
+            PathName::RootScan => "root_scan",
             PathName::Expansions => "expansions",
             PathName::RootStream => "root_stream",
             PathName::Device => "device",

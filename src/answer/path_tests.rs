@@ -12,18 +12,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use zipfdb_kernels::{CountTable, FileOrder};
+use zipfdb_kernels::{CountTable, FileOrder, Literal};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
 use super::count::{FileWordCount, WordCount};
 use super::extract::{FileExtract, PartRange};
 use super::file_counts::{FileWordTable, WordFileTable, WordSetTotals};
+use super::literal_files::LiteralFiles;
 use super::ngrams::{NgramCounting, NgramFileCounting};
 use super::path::{PartitionOperation, PathName, Run, RunLog, answer};
 use super::phrase::{PhraseCount, PhrasePositions};
 use super::search::{FilePositions, FileSearch, SegmentSearch};
 use super::tests::{Numbers, Texts, text, words};
 use super::word_counts::{FileTotals, WordTotals};
+use super::word_files::FewWordFiles;
 use super::{CorpusView, NgramFilePart, Top};
 use crate::api::snapshot::Snapshot;
 use crate::segment::word_order;
@@ -224,6 +226,40 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
             .map(|(.., words)| words.iter().filter(|(word, _)| is_in_set(word)).count() as u64);
         assert!(found.into_iter().eq(expected));
     });
+    corpus.ask::<FewWordFiles>(covered, |view, run| {
+        let words: Vec<Vec<u8>> = owned.keys().cloned().chain([b"absent".to_vec()]).collect();
+        let singles = words.iter().map(std::slice::from_ref);
+        for few in singles.chain(words.chunks(3)) {
+            let mut expected = vec![0; corpus.files.len()];
+            for (&file, &count) in few.iter().filter_map(|word| owned.get(word)).flatten() {
+                expected[file as usize] += count;
+            }
+            assert_eq!(view.files_of_words(few, run).unwrap(), expected);
+        }
+    });
+    let taken =
+        |(_, text, _): &TokenizedFile| text[text.len() / 2..].iter().take(9).copied().collect();
+    let mut literals: Vec<Vec<u8>> = corpus.files.iter().map(taken).collect();
+    literals.extend([&b"a"[..], b" ", b"is nowhere"].map(<[u8]>::to_vec));
+    literals.retain(|literal| !literal.is_empty());
+    corpus.ask::<LiteralFiles>(covered, |view, run| {
+        for literal in &literals {
+            for ignores_case in [false, true] {
+                let folded = |text: &[u8]| match ignores_case {
+                    true => text.to_ascii_lowercase(),
+                    false => text.to_vec(),
+                };
+                let finder = memchr::memmem::Finder::new(&folded(literal)).into_owned();
+                let automaton = Arc::new(Literal::new(literal, ignores_case));
+                let found = view.files_with(&automaton, run).unwrap();
+                for ((file, (_, text, _)), found) in corpus.files.iter().enumerate().zip(found) {
+                    let expected = finder.find(&folded(text)).is_some();
+                    assert_eq!(found.unwrap_or(expected), expected);
+                    assert_eq!(found.is_some(), view.only_segment(file).is_some());
+                }
+            }
+        }
+    });
     corpus.ask::<WordCount>(covered, |view, run| {
         for (word, files) in &counts {
             assert_eq!(view.count(word, run).unwrap(), total(files));
@@ -374,8 +410,14 @@ fn check_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 let places = files.iter().flat_map(|(&file, positions)| {
                     positions.iter().map(move |&position| (file, position))
                 });
-                let found = view.ngram_positions(&words, run).unwrap();
-                assert_eq!(found, places.collect::<Vec<_>>());
+                let found = view.ngram_places(&words, run).unwrap();
+                let positions = found.iter().map(|place| (place.file, place.position));
+                assert!(positions.eq(places));
+                for place in found {
+                    let of_file = &corpus.files[place.file as usize].2;
+                    let offset = of_file[place.position as usize].1;
+                    assert_eq!(place.offset.unwrap_or(offset), offset);
+                }
             }
         });
     }
@@ -440,6 +482,8 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
         listed::<FileWordTable>(),
         listed::<WordFileTable>(),
         listed::<WordSetTotals>(),
+        listed::<FewWordFiles>(),
+        listed::<LiteralFiles>(),
         listed::<NgramCounting>(),
         listed::<NgramFileCounting>(),
         listed::<PhraseCount>(),

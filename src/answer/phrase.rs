@@ -19,7 +19,7 @@ use super::spread::SpreadPlan;
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::changed;
-use crate::segment::{SegmentView, StructureKind};
+use crate::segment::{Phrase, SegmentView, StructureKind};
 
 /// How often an n-gram occurs in a segment, told by the segment's numbers of its words.
 pub(crate) struct PhraseCount;
@@ -52,6 +52,18 @@ impl PartitionOperation for PhraseCount {
             },
         },
         AccessPath {
+            name: PathName::RootScan,
+            needs: &SCAN_NEEDS,
+            cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
+            run: |words, segment, run| {
+                let phrase = phrase_of(words, segment)?;
+                let found = segment.scan_for_phrase(&phrase, run.stop, |file| {
+                    Ok(file.phrase(&phrase)?.len() as u64)
+                })?;
+                Ok(found.iter().map(|(_, count)| *count).sum())
+            },
+        },
+        AccessPath {
             name: PathName::Parents,
             needs: &PARENTS_NEEDS,
             cost: |_, segment| Some(by_parents_cost(segment)),
@@ -68,12 +80,22 @@ impl PartitionOperation for PhraseCount {
     ];
 }
 
-/// Where an n-gram occurs in a segment: file, and number of its first word in it.
+/// Where an n-gram occurs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PhrasePlace {
+    pub(crate) file: u32,
+    /// The number of its first word in the file.
+    pub(crate) position: u64,
+    /// The offset of that word's own first byte, if that is known without further work.
+    pub(crate) offset: Option<u64>,
+}
+
+/// Where an n-gram occurs in a segment.
 pub(crate) struct PhrasePositions;
 
 impl PartitionOperation for PhrasePositions {
     type Question<'a> = &'a [u32];
-    type Answer = Vec<(u32, u64)>;
+    type Answer = Vec<PhrasePlace>;
 
     const PATHS: &'static [AccessPath<PhrasePositions>] = &[
         AccessPath {
@@ -83,9 +105,27 @@ impl PartitionOperation for PhrasePositions {
                 segment.ngram_structure_cost::<WordSuffixes>(words.len(), LISTS_LOOKUP_COST)
             },
             run: |words, segment, run| {
-                Ok(segment
-                    .pin_until::<WordSuffixes>(run.stop)?
-                    .positions(words))
+                let suffixes = segment.pin_until::<WordSuffixes>(run.stop)?;
+                Ok(places_of(suffixes.positions(words)))
+            },
+        },
+        AccessPath {
+            name: PathName::RootScan,
+            needs: &SCAN_NEEDS,
+            cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
+            run: |words, segment, run| {
+                let phrase = phrase_of(words, segment)?;
+                let found =
+                    segment.scan_for_phrase(&phrase, run.stop, |file| file.phrase(&phrase))?;
+                let places = found.into_iter().flat_map(|(file, places)| {
+                    let places = places.into_iter();
+                    places.map(move |(position, offset)| PhrasePlace {
+                        file,
+                        position,
+                        offset: Some(offset),
+                    })
+                });
+                Ok(places.collect())
             },
         },
         AccessPath {
@@ -99,7 +139,7 @@ impl PartitionOperation for PhrasePositions {
                 let begin = Instant::now();
                 let positions = ngram_positions(view, uses, ends, lengths, words, run.stop)?;
                 segment.spend_on_occurrences(words.len(), begin, run.stop)?;
-                Ok(positions)
+                Ok(places_of(positions))
             },
         },
     ];
@@ -111,6 +151,25 @@ const PARENTS_NEEDS: [StructureKind; 3] = [
     StructureKind::RuleEnds,
     StructureKind::WordLengths,
 ];
+
+/// What finding them in roots that are not kept reads.
+const SCAN_NEEDS: [StructureKind; 2] = [StructureKind::Bodies, StructureKind::Words];
+
+/// A phrase of words that are told by the numbers of the segment.
+fn phrase_of(words: &[u32], segment: &SegmentView) -> Result<Phrase> {
+    let words = words.iter().map(|&word| segment.tokens_of(word));
+    Ok(Phrase::new(&words.collect::<Result<Vec<_>>>()?))
+}
+
+/// Places whose offsets are not known.
+fn places_of(positions: Vec<(u32, u64)>) -> Vec<PhrasePlace> {
+    let places = positions.into_iter().map(|(file, position)| PhrasePlace {
+        file,
+        position,
+        offset: None,
+    });
+    places.collect()
+}
 
 /// A phrase is found from its rarest word, in all files at once.
 fn by_parents_cost(segment: &SegmentView) -> f64 {
@@ -133,8 +192,8 @@ impl StoredView {
         Ok(count + cut)
     }
 
-    /// Where an n-gram occurs in the stored files: file, and number of its first word in it; ascending.
-    fn ngram_positions(&self, words: &[u32], run: Run<'_>) -> Result<Vec<(u32, u64)>> {
+    /// Where an n-gram occurs in the stored files; ascending.
+    fn ngram_places(&self, words: &[u32], run: Run<'_>) -> Result<Vec<PhrasePlace>> {
         let mut found = Vec::new();
         for (index, live) in self.segments().iter().enumerate() {
             let Some(words) = self.segment_words(index, words)? else {
@@ -143,14 +202,22 @@ impl StoredView {
             let entries = live.files()?;
             let segment = self.segment_at(index);
             let of_segment = answer::<PhrasePositions>(&&words[..], &segment, run)?;
-            found.extend(of_segment.into_iter().map(|(number, position)| {
-                let before = entries[number as usize].first_word;
-                (self.file_number(index, number), before + position)
+            found.extend(of_segment.into_iter().map(|place| {
+                let entry = &entries[place.file as usize];
+                PhrasePlace {
+                    file: self.file_number(index, place.file),
+                    position: entry.first_word + place.position,
+                    offset: place.offset.map(|offset| entry.first_byte + offset),
+                }
             }));
         }
         self.for_each_cut_ngram(words.len(), |cut, file, position| {
             if cut == words {
-                found.push((file, position));
+                found.push(PhrasePlace {
+                    file,
+                    position,
+                    offset: None,
+                });
             }
         })?;
         found.sort_unstable();
@@ -200,8 +267,8 @@ impl CorpusView {
             None => 0,
             Some(words) if pending.gone.is_empty() => self.stored().ngram_count(&words, run)?,
             Some(words) => {
-                let found = self.stored().ngram_positions(&words, run)?.into_iter();
-                let stays = |&(file, _): &(u32, u64)| pending.file_now(file).is_some();
+                let found = self.stored().ngram_places(&words, run)?.into_iter();
+                let stays = |place: &PhrasePlace| pending.file_now(place.file).is_some();
                 found.filter(stays).count() as u64
             }
         };
@@ -212,23 +279,37 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged, or the run is over.
+    #[cfg(test)]
     pub(crate) fn ngram_positions(&self, words: &[u32], run: Run<'_>) -> Result<Vec<(u32, u64)>> {
+        let places = self.ngram_places(words, run)?.into_iter();
+        Ok(places.map(|place| (place.file, place.position)).collect())
+    }
+
+    /// Where an n-gram occurs, told by the numbers of its words; ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn ngram_places(&self, words: &[u32], run: Run<'_>) -> Result<Vec<PhrasePlace>> {
         let Some(pending) = self.pending() else {
-            return self.stored().ngram_positions(words, run);
+            return self.stored().ngram_places(words, run);
         };
         let n = words.len();
         let mut found = Vec::new();
         if let Some(words) = pending.numbering.to_stored(words) {
-            for (stored, position) in self.stored().ngram_positions(&words, run)? {
-                let file = pending.number_of[stored as usize];
+            for place in self.stored().ngram_places(&words, run)? {
+                let file = pending.number_of[place.file as usize];
                 if file == NONE {
                     continue;
                 }
                 match pending.edit(file as usize) {
-                    None => found.push((file, position)),
+                    None => found.push(PhrasePlace { file, ..place }),
                     Some(edit) => {
-                        let now = edit.moved_window(position, n);
-                        found.extend(now.map(|position| (file, position)));
+                        let now = edit.moved_window(place.position, n);
+                        found.extend(now.map(|position| PhrasePlace {
+                            file,
+                            position,
+                            offset: None,
+                        }));
                     }
                 }
             }
@@ -239,7 +320,11 @@ impl CorpusView {
             |place| &place.0,
             window,
         );
-        found.extend(made.iter().map(|&(_, file, position)| (file, position)));
+        found.extend(made.iter().map(|&(_, file, position)| PhrasePlace {
+            file,
+            position,
+            offset: None,
+        }));
         found.sort_unstable();
         Ok(found)
     }

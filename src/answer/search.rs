@@ -27,7 +27,6 @@ use super::numbering::WordSource;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::spread::SpreadPlan;
 use super::stored_view::StoredView;
-use super::word_counts::ALONE_NEEDS;
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
 use crate::segment::{
@@ -88,7 +87,7 @@ impl PartitionOperation for FileSearch {
         },
         AccessPath {
             name: PathName::Decode,
-            needs: &ALONE_NEEDS,
+            needs: &[StructureKind::Bodies],
             cost: |question, segment| segment.alone_cost(question.file, StructureKind::Grammar),
             run: |question, segment, _| {
                 let alone = segment.ask_alone(question.file, StructureKind::Grammar, |alone| {
@@ -125,7 +124,7 @@ impl PartitionOperation for FilePositions {
         },
         AccessPath {
             name: PathName::Decode,
-            needs: &ALONE_NEEDS,
+            needs: &[StructureKind::Bodies],
             cost: |question, segment| segment.alone_cost(question.file, StructureKind::WordGrammar),
             run: |question, segment, _| {
                 let (file, word) = (question.file, question.word);
@@ -777,14 +776,6 @@ impl CorpusView {
             |asked| self.stored().search_each(asked, run),
             |offsets, edit, word| Ok(edit.text.moved_offsets(word, offsets)),
         )
-    }
-
-    /// Where a word, told by its number, stands in a file: offsets of its first bytes, ascending.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or the run is over.
-    pub(crate) fn offsets_of(&self, file: usize, word: u32, run: Run<'_>) -> Result<Vec<u64>> {
-        self.search_in(file, self.word(word), run)
     }
 
     /// Where a word, told by its number, stands in a file, counted in words; ascending.

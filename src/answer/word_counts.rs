@@ -68,7 +68,7 @@ impl PartitionOperation for FileTotals {
     const PATHS: &'static [AccessPath<FileTotals>] = &[
         AccessPath {
             name: PathName::Decode,
-            needs: &ALONE_NEEDS,
+            needs: &[StructureKind::Bodies, StructureKind::Words],
             cost: |&file, segment| segment.alone_cost(file, StructureKind::WordGrammar),
             run: |&file, segment, run| {
                 let word_of = segment.word_of()?;
@@ -91,9 +91,6 @@ impl PartitionOperation for FileTotals {
         },
     ];
 }
-
-/// What the root of a file alone is read with.
-pub(super) const ALONE_NEEDS: [StructureKind; 2] = [StructureKind::Bodies, StructureKind::Words];
 
 fn by_weights(file: u32, segment: &SegmentView, _: Run<'_>) -> Result<Vec<(u32, u64)>> {
     let view = segment.word_grammar()?.view();

@@ -102,29 +102,30 @@ impl Snapshot {
         }
     }
 
-    /// Where a word, told by its number, stands in a file.
+    /// Where a word stands in a file.
     pub(crate) fn offsets_at(
         &self,
         file: usize,
-        word: u32,
+        word: &[u8],
         interrupt: &Interrupt,
     ) -> Result<Vec<u64>> {
         let known = self
             .known
             .as_ref()
             .and_then(|known| known.offsets.get(&file));
-        match known.and_then(|words| words.get(self.view.word(word))) {
+        match known.and_then(|words| words.get(word)) {
             Some(offsets) => Ok(offsets.clone()),
             None => {
+                let sought = word.to_vec();
                 let offsets =
-                    move |view: &CorpusView, run: Run<'_>| view.offsets_of(file, word, run);
-                let one = || self.find_in(file, Unit::Bytes, interrupt, offsets);
-                self.search_with(file, self.view.word(word), interrupt, one)
+                    move |view: &CorpusView, run: Run<'_>| view.search_in(file, &sought, run);
+                let one = || self.find_in(file, Unit::Bytes, interrupt, offsets.clone());
+                self.search_with(file, word, interrupt, one)
             }
         }
     }
 
-    /// Likewise, counted in words.
+    /// Where a word, told by its number, stands in a file, counted in words.
     pub(crate) fn positions_at(
         &self,
         file: usize,
@@ -446,11 +447,15 @@ impl Snapshot {
             return Ok(Vec::new());
         };
         let found = self.watched(|run| {
-            let places = self.view.ngram_positions(&words, run)?;
+            let places = self.view.ngram_places(&words, run)?;
             let mut found: Vec<FileOffsets> = Vec::new();
-            for (file, position) in places {
+            for place in places {
                 check(run.stop)?;
-                let offset = self.view.offset_of_word(file, position)?;
+                let file = place.file;
+                let offset = match place.offset {
+                    Some(offset) => offset,
+                    None => self.view.offset_of_word(file, place.position)?,
+                };
                 match found.last_mut() {
                     Some((last, offsets)) if *last == file as usize => offsets.push(offset),
                     _ => found.push((file as usize, vec![offset])),

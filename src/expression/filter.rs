@@ -9,10 +9,11 @@ use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use zipfdb_kernels::Literal;
 use zipfdb_sql::query::{BinaryOperator, Collation, Comparison, Expression, ExpressionId, Matcher};
 
-use super::pattern::Pattern;
-use super::program::{Layout, Program, operands};
+use super::pattern::{NeededLiteral, Pattern};
+use super::program::{Layout, Node, Program, operands};
 use super::{Evaluator, to_bytes};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
@@ -36,6 +37,7 @@ pub(crate) struct ColumnFilter {
     values: Option<Vec<Value>>,
     range: TextRange,
     integers: RangeInclusive<i64>,
+    literal: Option<NeededLiteral>,
     /// Evaluators that no thread is using.
     evaluators: Mutex<Vec<Evaluator<Arc<Program>>>>,
 }
@@ -103,6 +105,7 @@ impl ColumnFilter {
             values: None,
             range: TextRange::all(),
             integers: ALL_INTEGERS,
+            literal: None,
             evaluators: Mutex::default(),
             conjuncts,
             program,
@@ -116,6 +119,12 @@ impl ColumnFilter {
         for conjunct in &filter.conjuncts {
             filter.integers = common(&filter.integers, &ranges[conjunct.0 as usize]);
         }
+        let literals = filter.conjuncts.iter().filter_map(|&conjunct| {
+            let mut literal = needed_literal(&filter.program, expressions, conjunct)?;
+            literal.is_enough &= filter.conjuncts.len() == 1;
+            Some(literal)
+        });
+        filter.literal = literals.max_by_key(|literal| literal.bytes.len());
         let mut candidates = candidates(&filter.program, expressions);
         let found = filter
             .conjuncts
@@ -162,6 +171,11 @@ impl ColumnFilter {
     /// Where INTEGERs lie that match, if the column has no other values; none match if it is empty.
     pub(crate) fn integers(&self) -> RangeInclusive<i64> {
         self.integers.clone()
+    }
+
+    /// A string that the text of every value which matches has, if one is known.
+    pub(crate) fn literal(&self) -> Option<&NeededLiteral> {
+        self.literal.as_ref()
     }
 
     /// Whether all conditions hold for a value of the column. May be called from many threads.
@@ -464,6 +478,24 @@ fn text_range(program: &Program, expressions: &[Expression], id: ExpressionId) -
     range
 }
 
+/// A string that texts have for which a conjunct is true.
+fn needed_literal(
+    program: &Program,
+    expressions: &[Expression],
+    id: ExpressionId,
+) -> Option<NeededLiteral> {
+    match program.node(id) {
+        Node::MatchConstant {
+            text,
+            pattern: Some(pattern),
+            negated: false,
+        } if matches!(expressions[text.0 as usize], Expression::Column(_)) => {
+            pattern.literal(Literal::BYTES_MAX)
+        }
+        _ => None,
+    }
+}
+
 /// The comparison with its sides exchanged.
 fn mirrored(comparison: Comparison) -> Comparison {
     match comparison {
@@ -652,6 +684,51 @@ mod tests {
         assert!(range.contains(b"ab\x7f\xff\xff"));
         assert!(!range.contains(b"ab\x80"));
         assert!(!range.contains(b"ab"));
+    }
+
+    #[test]
+    fn a_match_needs_the_longest_string_of_its_pattern() {
+        let needed = |matcher, pattern: &str, negated| {
+            let split = split(|all| {
+                all.push(text(pattern));
+                all.push(Expression::Match {
+                    matcher,
+                    text: ExpressionId(0),
+                    pattern: ExpressionId(2),
+                    escape: None,
+                    negated,
+                });
+            });
+            let literal = split.columns[0].literal();
+            literal.map(|literal| {
+                let text = String::from_utf8(literal.bytes.clone()).unwrap();
+                (text, literal.ignores_case, literal.is_enough)
+            })
+        };
+        let like = |pattern| needed(Matcher::Like, pattern, false);
+        let found =
+            |text: &str, ignores_case, is_enough| Some((text.to_owned(), ignores_case, is_enough));
+        assert_eq!(like("%Proxy 1%"), found("proxy 1", true, true));
+        assert_eq!(like("%-1 %"), found("-1 ", false, true));
+        assert_eq!(like("-1 %"), found("-1 ", false, false));
+        assert_eq!(like("%ab%cde%"), found("cde", true, false));
+        assert_eq!(like("%a_cd%"), found("cd", true, false));
+        assert_eq!(like("%\u{e4}%"), found("\u{e4}", false, false));
+        assert_eq!(
+            like("%0123456789abcdefg%"),
+            found("0123456789abcdef", true, false)
+        );
+        assert_eq!(like("%_%"), None);
+        assert_eq!(like(""), None);
+        assert_eq!(needed(Matcher::Like, "%ab%", true), None);
+        assert_eq!(
+            needed(Matcher::Glob, "*aB*", false),
+            found("aB", false, true)
+        );
+        assert_eq!(
+            needed(Matcher::Glob, "*aB[c]*", false),
+            found("aB", false, false)
+        );
     }
 
     #[test]

@@ -21,6 +21,16 @@ pub(super) use self::element::Element;
 /// Most bytes of a pattern of LIKE or GLOB, as in SQLite.
 const PATTERN_BYTES_MAX: usize = 50_000;
 
+/// A string of bytes that every text which matches a pattern has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NeededLiteral {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether ASCII letters of the text may be capitals where these are not, and the other way round.
+    pub(crate) ignores_case: bool,
+    /// Whether every text that has it matches.
+    pub(crate) is_enough: bool,
+}
+
 /// A compiled pattern.
 #[derive(Debug, Clone)]
 pub(crate) enum Pattern {
@@ -72,6 +82,14 @@ impl Pattern {
         match self {
             Pattern::Runs(runs) => runs.matches(text, pace),
             Pattern::Regexp(regexp) => regexp.matches(text, pace),
+        }
+    }
+
+    /// The longest string that every match has, or the first bytes of it; none if there is no such string.
+    pub(crate) fn literal(&self, bytes_max: usize) -> Option<NeededLiteral> {
+        match self {
+            Pattern::Runs(runs) => runs.literal(bytes_max),
+            Pattern::Regexp(_) => None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::answer::cost::{ALL_SYMBOL_COST, ALONE_COST, ALONE_TOKEN_COST};
 
 /// Nanoseconds that decoding the roots of all files takes, of so many symbols in bodies and roots.
-fn whole_price(symbols: u64) -> u64 {
+pub(super) fn whole_price(symbols: u64) -> u64 {
     // Below 2^39.
     (symbols as f64 * ALL_SYMBOL_COST) as u64
 }

@@ -167,16 +167,8 @@ impl SegmentView {
         root_offsets: &'a [u32],
         root: &'a [u32],
     ) -> Result<GrammarView<'a>> {
-        let files = self.files()?.len();
-        let roots = root_offsets.len().saturating_sub(1);
-        if roots != files {
-            return Err(self.inconsistent(format!("{files} files, but roots for {roots}")));
-        }
-        let tokens = self.dictionary()?.len();
-        if rules.terminal_count != tokens {
-            let terminals = rules.terminal_count;
-            return Err(self.inconsistent(format!("{tokens} tokens, but {terminals} terminals")));
-        }
+        self.check_files(root_offsets)?;
+        self.check_tokens(rules)?;
         Ok(GrammarView {
             terminal_count: rules.terminal_count,
             rule_offsets: &rules.rule_offsets,
@@ -185,6 +177,40 @@ impl SegmentView {
             root_offsets,
             root,
         })
+    }
+
+    /// The bodies as a grammar that has no files.
+    pub(crate) fn bodies_view(&self) -> Result<GrammarView<'_>> {
+        let rules = self.pin::<Bodies>()?.rules();
+        self.check_tokens(rules)?;
+        Ok(GrammarView {
+            terminal_count: rules.terminal_count,
+            rule_offsets: &rules.rule_offsets,
+            symbols: &rules.symbols,
+            level_offsets: &rules.level_offsets,
+            root_offsets: &[0],
+            root: &[],
+        })
+    }
+
+    /// Checks that there are as many roots as the file table has files.
+    pub(super) fn check_files(&self, root_offsets: &[u32]) -> Result<()> {
+        let files = self.files()?.len();
+        let roots = root_offsets.len().saturating_sub(1);
+        if roots != files {
+            return Err(self.inconsistent(format!("{files} files, but roots for {roots}")));
+        }
+        Ok(())
+    }
+
+    /// Checks that there are as many terminals as the dictionary has tokens.
+    fn check_tokens(&self, rules: &Grammar) -> Result<()> {
+        let tokens = self.dictionary()?.len();
+        if rules.terminal_count != tokens {
+            let terminals = rules.terminal_count;
+            return Err(self.inconsistent(format!("{tokens} tokens, but {terminals} terminals")));
+        }
+        Ok(())
     }
 
     /// About how many tokens a file has: its words, or what its size or its root say.

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use zipfdb_kernels::WordTerminals;
+use zipfdb_kernels::{Pattern, Reading, WordReading, WordTerminals};
 use zipfdb_storage::{Bodies, Dictionary, FileEntry};
 
 /// A file by its root.
@@ -15,6 +15,52 @@ pub(crate) struct OneFile<'a> {
     pub(crate) entry: &'a FileEntry,
     pub(crate) bodies: &'a Bodies,
     pub(crate) root: Vec<u32>,
+}
+
+/// Words that follow each other, as a segment has them.
+pub(crate) struct Phrase {
+    /// Each word once.
+    words: Vec<WordTerminals>,
+    /// By their places there.
+    pattern: Pattern<usize>,
+}
+
+impl Phrase {
+    /// A phrase of at least one word.
+    pub(crate) fn new(phrase: &[WordTerminals]) -> Phrase {
+        let mut words: Vec<WordTerminals> = Vec::with_capacity(phrase.len());
+        let place = |word: &WordTerminals| {
+            let known = words.iter().position(|known| known.first == word.first);
+            known.unwrap_or_else(|| {
+                words.push(*word);
+                words.len() - 1
+            })
+        };
+        let pattern = Pattern::new(phrase.iter().map(place).collect());
+        Phrase { words, pattern }
+    }
+
+    /// What a token does to an automaton that finds the phrase; tokens below `word_tokens` are words.
+    pub(crate) fn reading(&self, token: u32, word_tokens: u32) -> WordReading {
+        if token >= word_tokens {
+            return WordReading::NOTHING;
+        }
+        let item = self.item(token);
+        WordReading::new(|state| self.step(state, item))
+    }
+
+    /// The word that a token is of, if the phrase has it.
+    fn item(&self, token: u32) -> Option<(usize, &WordTerminals)> {
+        let mut words = self.words.iter().enumerate();
+        words.find(|(_, word)| (word.first..word.end).contains(&token))
+    }
+
+    fn step(&self, state: usize, item: Option<(usize, &WordTerminals)>) -> (usize, bool) {
+        match item {
+            Some((item, _)) => self.pattern.step(state, &item),
+            None => (0, false),
+        }
+    }
 }
 
 /// What is wrong with a file.
@@ -57,6 +103,34 @@ impl OneFile<'_> {
             ControlFlow::Continue(())
         })?;
         Ok(positions)
+    }
+
+    /// Where a phrase stands: the number of its first word, counted from 0, and the offset of that word's own first byte.
+    pub(crate) fn phrase(&self, phrase: &Phrase) -> Result<Vec<(u64, u64)>, Mismatch> {
+        let length = phrase.pattern.len();
+        let (mut places, mut words, mut state) = (Vec::new(), 0u64, 0);
+        // The offsets of as many words as the phrase has, by their numbers modulo that.
+        let mut offsets = vec![0; length];
+        self.walk(|offset, token| {
+            if token >= self.dictionary.word_tokens() {
+                return ControlFlow::Continue(());
+            }
+            let item = phrase.item(token);
+            // Whatever is in no phrase begins none.
+            if let Some((_, word)) = item {
+                let place = words as usize % length;
+                offsets[place] = offset + u64::from(token >= word.spaced);
+            }
+            let is_found;
+            (state, is_found) = phrase.step(state, item);
+            words += 1;
+            if is_found {
+                let first = words - length as u64;
+                places.push((first, offsets[first as usize % length]));
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(places)
     }
 
     /// The words that occur, ascending, and how often; `word_of` has the word of each token.

@@ -34,6 +34,18 @@ impl SegmentView {
         self.number_of(self.find_word(word)?)
     }
 
+    /// The tokens of the word with a number.
+    pub(crate) fn tokens_of(&self, number: u32) -> Result<WordTerminals> {
+        let (table, dictionary) = (self.word_table()?, self.dictionary()?);
+        let first = table.tokens[number as usize];
+        let next = table.tokens.get(number as usize + 1);
+        Ok(WordTerminals {
+            first,
+            spaced: first + u32::from(!dictionary.has_glued_space(first)),
+            end: next.copied().unwrap_or(dictionary.word_tokens()),
+        })
+    }
+
     /// The number of the word with these tokens.
     pub(crate) fn number_of(&self, tokens: WordTerminals) -> Result<Option<u32>> {
         if tokens.first == tokens.end {

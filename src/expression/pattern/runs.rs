@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
+use super::NeededLiteral;
 use super::element::{Element, STRAY_BYTES, first_character, last_character, push_code};
 use crate::Result;
 use crate::runtime::interrupt::Pace;
@@ -75,6 +76,35 @@ impl ElementRuns {
     /// What the text begins with.
     pub(super) fn first(&self) -> &[Element] {
         &self.first
+    }
+
+    /// As [`super::Pattern::literal`].
+    pub(super) fn literal(&self, bytes_max: usize) -> Option<NeededLiteral> {
+        let between = self.between.iter().map(|run| &run.elements[..]);
+        let runs = [&self.first[..]].into_iter().chain(between);
+        let runs = runs.chain(self.last.as_deref());
+        let is_plain = |element: &Element| matches!(element, Element::One(_) | Element::Letter(_));
+        let stretches = runs.flat_map(|run| run.split(|element| !is_plain(element)));
+        let longest = stretches.max_by_key(|stretch| stretch.len())?;
+        let mut bytes = Vec::new();
+        for element in longest {
+            if let Element::One(code) | Element::Letter(code) = element {
+                push_code(*code, &mut bytes);
+            }
+        }
+        let is_only = self.first.is_empty()
+            && self.last.as_ref().is_some_and(Vec::is_empty)
+            && matches!(&self.between[..], [run] if run.elements.len() == longest.len());
+        // A byte of ASCII is a character wherever it stands.
+        let is_enough = is_only && bytes.is_ascii() && bytes.len() <= bytes_max;
+        bytes.truncate(bytes_max);
+        (!bytes.is_empty()).then(|| NeededLiteral {
+            ignores_case: longest
+                .iter()
+                .any(|element| matches!(element, Element::Letter(_))),
+            is_enough,
+            bytes,
+        })
     }
 
     pub(super) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {

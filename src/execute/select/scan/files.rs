@@ -9,24 +9,25 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use zipfdb_kernels::Literal;
 use zipfdb_sql::query::FilesColumn;
 use zipfdb_sql::substr_range;
 
 use super::super::context::Context;
-use super::super::explain::{Describe, Description};
+use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{LateError, Operator};
 use super::boundary::{
     Fetch, Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest,
 };
-use crate::Result;
-use crate::Value;
 use crate::answer::FileSummary;
+use crate::answer::path::about;
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
 use crate::expression::{ColumnFilter, from_count};
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::runtime::memory::{Held, ValueMemory};
 use crate::segment::SegmentView;
+use crate::{Error, Result, Value};
 
 pub(super) struct FilesScan {
     content: Arc<Content>,
@@ -39,12 +40,41 @@ pub(super) struct FilesScan {
     costly: Arc<[ColumnFilter]>,
     /// Whether all files that may pass are going to be read.
     reads_all: bool,
+    /// A string that the content of every file which passes has, as long as no file was looked for it.
+    literal: Option<SoughtLiteral>,
+    /// What is known of the content of files.
+    known: Arc<KnownContent>,
     /// What was decided of the files from `next` on.
     decided: VecDeque<Result<bool>>,
     /// The content of the last batch.
     held: Held,
     late: LateError,
-    description: Arc<Description>,
+    description: Arc<Answered>,
+}
+
+/// A string that files are looked for.
+struct SoughtLiteral {
+    literal: Arc<Literal>,
+    /// Whether all files that have it pass the conditions on content.
+    is_enough: bool,
+}
+
+/// What is known of the content of files that was not read.
+#[derive(Default)]
+struct KnownContent {
+    /// For each file whether it has the string that it needs; empty if nothing is known.
+    has_literal: Vec<Option<bool>>,
+    is_enough: bool,
+}
+
+impl KnownContent {
+    /// Whether a file passes the conditions on content, if that is known.
+    fn passes(&self, file: usize) -> Option<bool> {
+        match self.has_literal.get(file).copied().flatten() {
+            Some(true) if !self.is_enough => None,
+            known => known,
+        }
+    }
 }
 
 /// Files whose content is decided together.
@@ -110,10 +140,22 @@ impl FilesScan {
             Some(names) => format!("{} names", names.len()),
             None => "all files".to_owned(),
         };
-        let description = Description::new("files", detail, Some(files.len() as u64));
+        let mut description = Description::new("files", detail, Some(files.len() as u64));
         let is_costly =
             |filter: &ColumnFilter| column_of(filter.column()) == Some(FilesColumn::Content);
         let (costly, cheap): (Vec<_>, Vec<_>) = request.filters.into_iter().partition(is_costly);
+        let reads_all = !costly.is_empty() && request.limit.is_none();
+        let needed = costly.iter().find_map(ColumnFilter::literal);
+        let literal = needed.filter(|_| reads_all).map(|needed| SoughtLiteral {
+            literal: Arc::new(Literal::new(&needed.bytes, needed.ignores_case)),
+            is_enough: needed.is_enough && costly.len() == 1,
+        });
+        if let Some(SoughtLiteral { literal, .. }) = &literal {
+            let plan = snapshot.view().plan_literal(literal)?;
+            let (paths, cost) = (plan.paths(), about(plan.cost()));
+            let line = format!("path: {paths} ({cost}) to files that may pass");
+            description.lines.push(line);
+        }
         Ok(FilesScan {
             content: Arc::new(Content {
                 snapshot,
@@ -126,10 +168,12 @@ impl FilesScan {
             files,
             next: 0,
             cheap: cheap.into(),
-            reads_all: !costly.is_empty() && request.limit.is_none(),
+            reads_all,
+            literal,
+            known: Arc::default(),
             costly: costly.into(),
             decided: VecDeque::new(),
-            description: Arc::new(description),
+            description: Answered::new(description),
         })
     }
 }
@@ -145,10 +189,19 @@ impl FilesScan {
         if !self.content.all_match(file, &self.cheap)? {
             return Ok(false);
         }
+        if let Some(sought) = self.literal.take()
+            && self.is_worth_seeking()
+        {
+            self.known = Arc::new(self.content.seek(sought, &self.description)?);
+        }
+        if let Some(passes) = self.known.passes(index) {
+            return Ok(passes);
+        }
         if self.reads_all
             && let Some(batch) = self.batch()
         {
-            let decided = self.content.decide(batch, &self.cheap, &self.costly)?;
+            let known = &self.known;
+            let decided = (self.content).decide(batch, known, &self.cheap, &self.costly)?;
             self.decided = decided.into();
             match self.decided.pop_front() {
                 Some(decided) => return decided,
@@ -158,6 +211,23 @@ impl FilesScan {
         }
         let file = &self.content.snapshot.files()[index];
         self.content.all_match(file, &self.costly)
+    }
+
+    /// Whether the files from the next one on are a good part of all.
+    fn is_worth_seeking(&self) -> bool {
+        let snapshot = &self.content.snapshot;
+        let all: u64 = snapshot.files().iter().map(|file| file.bytes).sum();
+        let mut bytes = 0;
+        let mut files = self.files[self.next..].iter();
+        !snapshot.knows_lookups()
+            && files.any(|&index| {
+                let file = &snapshot.files()[index];
+                // An error is met when it is the file's turn.
+                if matches!(self.content.all_match(file, &self.cheap), Ok(true)) {
+                    bytes += file.bytes;
+                }
+                bytes > all / BATCH_SHARE
+            })
     }
 
     /// The files from the next one on that are better decided together: they lie in one segment, and with those after them are
@@ -183,8 +253,8 @@ impl FilesScan {
                 break;
             }
             match self.content.all_match(file, &self.cheap) {
-                Ok(true) => bytes += file.bytes,
-                Ok(false) => {}
+                Ok(true) if self.known.passes(index).is_none() => bytes += file.bytes,
+                Ok(_) => {}
                 Err(_) => break,
             }
         }
@@ -347,14 +417,32 @@ impl Content {
         Ok(true)
     }
 
+    /// Looks for a string in all files.
+    fn seek(&self, sought: SoughtLiteral, log: &Arc<Answered>) -> Result<KnownContent> {
+        let (literal, log) = (sought.literal, log.clone());
+        let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
+            match view.files_with(&literal, log.log.until(stop)) {
+                Err(error @ (Error::Interrupted | Error::Timeout { .. })) => Err(error),
+                // The scan meets the error of a damaged segment at the first file that it concerns.
+                found => Ok(found.unwrap_or_default()),
+            }
+        });
+        Ok(KnownContent {
+            has_literal: found?,
+            is_enough: sought.is_enough,
+        })
+    }
+
     /// Decides conditions on the content of each file of a batch, in parallel.
     fn decide(
         self: &Arc<Content>,
         batch: ContentBatch,
+        known: &Arc<KnownContent>,
         cheap: &Arc<[ColumnFilter]>,
         costly: &Arc<[ColumnFilter]>,
     ) -> Result<Vec<Result<bool>>> {
-        let (content, cheap, costly) = (self.clone(), cheap.clone(), costly.clone());
+        let (content, known) = (self.clone(), known.clone());
+        let (cheap, costly) = (cheap.clone(), costly.clone());
         self.snapshot.ask(&self.interrupt, move |view, stop| {
             // What all of them need is made once, and stays until they are decided.
             let segment = SegmentView::of(&view.segments()[batch.segment as usize]);
@@ -367,6 +455,9 @@ impl Content {
                 let file = &content.snapshot.files()[index];
                 if !content.all_match(file, &cheap)? {
                     return Ok(false);
+                }
+                if let Some(passes) = known.passes(index) {
+                    return Ok(passes);
                 }
                 let what = format!("the content of \"{}\"", file.name);
                 drop(content.memory.buffer(&what, file.bytes)?);

@@ -25,8 +25,8 @@ use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text, places};
 use crate::answer::cost::NGRAM_FACTOR;
 use crate::answer::{
-    CorpusView, CountedNgrams, Ngram, NgramFilePart, NgramsPart, Occurrence, Places, Top,
-    WordStream,
+    CorpusView, CountedNgrams, Ngram, NgramFilePart, NgramsPart, Occurrence, PhrasePlace, Places,
+    Top, WordStream,
 };
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
@@ -108,8 +108,8 @@ enum NgramRows {
     /// Part by part.
     Large(LargeNgrams),
     LargeByText(RowsByText),
-    /// Places of n-grams that were looked up, in order: n-gram, file, position.
-    Found(std::vec::IntoIter<(Arc<[u32]>, u32, u64)>),
+    /// N-grams that were looked up, in order of their places.
+    Found(std::vec::IntoIter<(Arc<[u32]>, PhrasePlace)>),
 }
 
 /// Words that are expanded at a time.
@@ -278,8 +278,8 @@ fn paths(
     }
     let stream = ScanPath::stream(view, files, places);
     paths.push(match grain {
-        Grain::Occurrence => stream,
-        // Each window is looked up in a hash table.
+        Grain::Occurrence if ngram_filters.is_empty() => stream,
+        // Each window is looked up in a hash table, or its text made.
         _ => stream.times(NGRAM_FACTOR),
     });
     Ok(paths)
@@ -684,21 +684,21 @@ impl NgramTask {
         for words in named {
             let (sought, description) = (words.clone(), self.description.clone());
             let places = self.snapshot.ask(interrupt, move |view, stop| {
-                view.ngram_positions(&sought, description.log.until(stop))
+                view.ngram_places(&sought, description.log.until(stop))
             })?;
             let places = places.into_iter();
             let places = places
-                .filter(|place| self.files.is_all() || wanted.binary_search(&place.0).is_ok());
-            found.extend(places.map(|(file, position)| (words.clone(), file, position)));
+                .filter(|place| self.files.is_all() || wanted.binary_search(&place.file).is_ok());
+            found.extend(places.map(|place| (words.clone(), place)));
         }
         if self.grain == Grain::Occurrence {
             sort_until(&mut found, &mut interrupt.pace(), |left, right| {
-                (left.1, left.2).cmp(&(right.1, right.2))
+                left.1.cmp(&right.1)
             })?;
             return Ok(NgramRows::Found(found.into_iter()));
         }
         let mut counted: Vec<CountedNgram> = Vec::new();
-        for (words, file, _) in found {
+        for (words, PhrasePlace { file, .. }) in found {
             match counted.last_mut() {
                 Some(last) if last.file == file && last.words == words => last.times += 1,
                 _ => counted.push(CountedNgram {
@@ -1025,13 +1025,13 @@ impl NgramsScan {
                 }
             }
             NgramRows::Found(places) => {
-                for (words, file, position) in places {
+                for (words, place) in places {
                     let row = NgramRow {
                         words: &words,
-                        file,
+                        file: place.file,
                         times: 1,
-                        position,
-                        offset: None,
+                        position: place.position,
+                        offset: place.offset,
                     };
                     if !take(row)? {
                         return Ok(());

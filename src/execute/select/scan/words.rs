@@ -101,6 +101,12 @@ enum WordRows {
         files: std::vec::IntoIter<u32>,
         places: FilePlaces,
     },
+    /// Occurrences of a word whose number nobody needs, file by file.
+    FoundWord {
+        word: Vec<u8>,
+        files: std::vec::IntoIter<u32>,
+        places: FilePlaces,
+    },
 }
 
 /// Where words stand in a file, in order.
@@ -326,10 +332,11 @@ impl WordScanQuestion<'_> {
                 paths.push(ScanPath::planned(Strategy::Weights, &plan));
             }
             Grain::All | Grain::File => {
-                paths.push(ScanPath::planned(
-                    Strategy::LocalTables,
-                    &view.plan_word_set()?,
-                ));
+                let plan = match self.few {
+                    Some(few) if is_few(few) => view.plan_files_of_words()?,
+                    _ => view.plan_word_set()?,
+                };
+                paths.push(ScanPath::planned(Strategy::LocalTables, &plan));
             }
             Grain::Word | Grain::FileWord | Grain::Occurrence => {}
         }
@@ -454,17 +461,12 @@ impl WordTask {
         )
     }
 
-    /// How often a few words occur in all files together, if that is asked and the vocabulary is not there: nothing else needs
-    /// that then.
-    fn few_words(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<Option<u64>> {
+    /// The words that pass, if they are a few that conditions name: whether the corpus has them is not known.
+    fn few_words(&self) -> Result<Option<Vec<Vec<u8>>>> {
         let values = match WordSelection::values(&self.word_filters, WORD) {
             Some(values) if is_few(values.len() as u64) => values,
             _ => return Ok(None),
         };
-        let is_asked = self.grain == Grain::All && self.strategy == Strategy::Weights;
-        if !is_asked || self.snapshot.view().has_vocabulary() {
-            return Ok(None);
-        }
         let mut words: Vec<Vec<u8>> = Vec::new();
         for value in values {
             let word = match value {
@@ -483,28 +485,85 @@ impl WordTask {
         }
         words.sort_unstable();
         words.dedup();
-        let description = description.clone();
-        let count = self.snapshot.ask(interrupt, move |view, stop| {
-            words.iter().try_fold(0u64, |sum, word| {
-                check(stop)?;
-                Ok(sum + view.count(word, description.log.until(stop))?)
-            })
+        Ok(Some(words))
+    }
+
+    /// How often a few words occur, in all files together or in each, if rows tell no words and the answer needs no
+    /// vocabulary.
+    fn few_counts(
+        &self,
+        interrupt: &Interrupt,
+        description: &Arc<Answered>,
+    ) -> Result<Option<Vec<CountedWord>>> {
+        let is_total = match (self.grain, self.strategy) {
+            (Grain::All, Strategy::Weights) if !self.snapshot.view().has_vocabulary() => true,
+            (Grain::All | Grain::File, Strategy::LocalTables) => false,
+            _ => return Ok(None),
+        };
+        let Some(words) = self.few_words()? else {
+            return Ok(None);
+        };
+        let log = description.clone();
+        let row = |file: u32, times: u64| CountedWord {
+            file,
+            word: 0,
+            times,
+        };
+        if is_total {
+            let count = self.snapshot.ask(interrupt, move |view, stop| {
+                words.iter().try_fold(0u64, |sum, word| {
+                    check(stop)?;
+                    Ok(sum + view.count(word, log.log.until(stop))?)
+                })
+            })?;
+            return Ok(Some(vec![row(0, count)]));
+        }
+        let counts = self.snapshot.ask(interrupt, move |view, stop| {
+            view.files_of_words(&words, log.log.until(stop))
         })?;
-        Ok(Some(count))
+        let files = self.files.numbers().iter();
+        Ok(Some(match self.grain {
+            Grain::File => files
+                .map(|&file| row(file, counts[file as usize]))
+                .collect(),
+            _ => vec![row(0, files.map(|&file| counts[file as usize]).sum())],
+        }))
+    }
+
+    /// The only word whose occurrences are rows, if it is looked up, rows tell only its files and offsets, and the vocabulary is
+    /// not there.
+    fn unnumbered_word(&self) -> Result<Option<Vec<u8>>> {
+        let places = self.place_filters.iter().map(ColumnFilter::column);
+        let filtered = places.filter_map(|column| WordsColumn::ALL.get(column));
+        let mut told = self.columns.iter().chain(filtered);
+        let is_asked = self.grain == Grain::Occurrence
+            && self.strategy == Strategy::Parents
+            && told.all(|column| matches!(column, WordsColumn::File | WordsColumn::Offset))
+            && !self.snapshot.view().has_vocabulary();
+        let words = match is_asked {
+            true => self.few_words()?.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Ok(<[Vec<u8>; 1]>::try_from(words).ok().map(|[word]| word))
     }
 
     fn start(&self, interrupt: &Interrupt, description: &Arc<Answered>) -> Result<WordRows> {
-        if let Some(times) = self.few_words(interrupt, description)? {
-            let row = CountedWord {
-                file: 0,
-                word: 0,
-                times,
-            };
-            let rows: Vec<CountedWord> = (times > 0).then_some(row).into_iter().collect();
-            return Ok(WordRows::Counted(rows.into_iter()));
+        if let Some(mut counted) = self.few_counts(interrupt, description)? {
+            counted.retain(|row| row.times > 0);
+            if let Some(top) = self.top {
+                top.retain(&mut counted, |row| row.times);
+            }
+            return Ok(WordRows::Counted(counted.into_iter()));
+        }
+        let files = self.files.numbers().to_vec();
+        if let Some(word) = self.unnumbered_word()? {
+            return Ok(WordRows::FoundWord {
+                word,
+                files: files.into_iter(),
+                places: FilePlaces::default(),
+            });
         }
         let words = self.words(interrupt)?;
-        let files = self.files.numbers().to_vec();
         if self.grain == Grain::Occurrence {
             return Ok(match (self.strategy, words) {
                 (Strategy::Parents, Some(words)) => WordRows::Found {
@@ -852,6 +911,22 @@ impl WordTask {
         asks_position(&self.columns, &self.place_filters)
     }
 
+    /// The offsets of a word, told by its number, in a file.
+    fn offsets(&self, file: u32, word: u32, interrupt: &Interrupt) -> Result<Vec<u64>> {
+        let word = self.snapshot.view().word(word);
+        (self.snapshot).offsets_at(file as usize, word, interrupt)
+    }
+
+    /// The occurrences of a word in a file that tell neither its number nor their own.
+    fn find_unnumbered(&self, file: u32, word: &[u8], interrupt: &Interrupt) -> Result<FilePlaces> {
+        Ok(FilePlaces {
+            file,
+            words: vec![0],
+            offsets: (self.snapshot).offsets_at(file as usize, word, interrupt)?,
+            ..FilePlaces::default()
+        })
+    }
+
     /// The occurrences of some words in a file, in order of place.
     fn find(&self, file: u32, words: &[u32], interrupt: &Interrupt) -> Result<FilePlaces> {
         let asks_position = self.asks_position();
@@ -862,7 +937,7 @@ impl WordTask {
         if let [word] = *words {
             return Ok(FilePlaces {
                 file,
-                offsets: self.snapshot.offsets_at(file as usize, word, interrupt)?,
+                offsets: self.offsets(file, word, interrupt)?,
                 positions: positions_of(word)?,
                 words: vec![word],
                 next: 0,
@@ -870,7 +945,7 @@ impl WordTask {
         }
         let mut found = Vec::new();
         for &word in words {
-            let offsets = self.snapshot.offsets_at(file as usize, word, interrupt)?;
+            let offsets = self.offsets(file, word, interrupt)?;
             let positions = positions_of(word)?;
             let position_of = |index: usize| positions.get(index).copied().unwrap_or_default();
             let places = offsets.into_iter().enumerate();
@@ -1055,7 +1130,9 @@ impl WordRows {
                     };
                     (*rows, *pinned) = (part.into_iter(), used);
                 }
-                WordRows::Stream { .. } | WordRows::Found { .. } => return Ok(None),
+                WordRows::Stream { .. } | WordRows::Found { .. } | WordRows::FoundWord { .. } => {
+                    return Ok(None);
+                }
             }
         }
     }
@@ -1101,6 +1178,20 @@ impl WordRows {
                     interrupt.check()?;
                     *places = task.find(file, words, interrupt)?;
                 }
+                WordRows::FoundWord {
+                    word,
+                    files,
+                    places,
+                } => {
+                    if let Some(occurrence) = places.take() {
+                        return Ok(Some(occurrence));
+                    }
+                    let Some(file) = files.next() else {
+                        return Ok(None);
+                    };
+                    interrupt.check()?;
+                    *places = task.find_unnumbered(file, word, interrupt)?;
+                }
                 WordRows::Counted(_) | WordRows::Table { .. } | WordRows::ByFile { .. } => {
                     return Ok(None);
                 }
@@ -1113,7 +1204,7 @@ impl Operator for WordsScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         self.interrupt.check()?;
         let (task, rows, interrupt) = self.begin()?;
-        if let WordRows::Found { places, .. } = rows
+        if let WordRows::Found { places, .. } | WordRows::FoundWord { places, .. } = rows
             && task.place_filters.is_empty()
             && let Some(batch) = task.places_batch(places, rows_max.max(1))
         {

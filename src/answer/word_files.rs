@@ -1,0 +1,140 @@
+//! Files of a few words: how often words that are told by their bytes occur in each file, all of them together.
+//!
+//! Invariant: counts are those of the texts as they are now, and no vocabulary is needed. Each segment looks its words up by
+//! the cheapest of the access paths below; counts of the parts of a file add up, and edits add what they changed.
+
+use std::time::Instant;
+
+use rayon::prelude::*;
+use zipfdb_kernels::{WordTerminals, set_weights, weight_of, word_set_counts};
+
+use super::corpus_view::CorpusView;
+use super::cost::{SYMBOL_COST, TABLE_LOOKUP_COST};
+use super::count::ANY_WORD;
+use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::spread::SpreadPlan;
+use super::stored_view::StoredView;
+use crate::Result;
+use crate::overlay::changed_count::{changed, word_subject};
+use crate::runtime::interrupt::check;
+use crate::segment::StructureKind;
+
+/// For each file of a segment how often some words, which the segment has, occur in it.
+pub(crate) struct FewWordFiles;
+
+impl PartitionOperation for FewWordFiles {
+    type Question<'a> = &'a [WordTerminals];
+    type Answer = Vec<u64>;
+
+    const PATHS: &'static [AccessPath<FewWordFiles>] = &[
+        AccessPath {
+            name: PathName::CountTable,
+            needs: &[],
+            cost: |words, segment| match segment.has(StructureKind::WordFiles) {
+                true => Some(words.len() as f64 * TABLE_LOOKUP_COST),
+                false => Some(f64::INFINITY),
+            },
+            run: |words, segment, run| {
+                let table = segment.word_files(run.stop)?;
+                let mut counts = vec![0; segment.files()?.len()];
+                for &word in *words {
+                    let number = segment.number_of(word)?;
+                    let files = number.map_or(&[][..], |number| table.row(number as usize));
+                    for &(file, count) in files {
+                        counts[file as usize] += u64::from(count);
+                    }
+                }
+                Ok(counts)
+            },
+        },
+        AccessPath {
+            name: PathName::RootScan,
+            needs: &[StructureKind::Bodies],
+            cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
+            run: |words, segment, run| {
+                let is_in = |token: u32| {
+                    let mut words = words.iter();
+                    words.any(|word| (word.first..word.end).contains(&token))
+                };
+                let weights = set_weights(segment.bodies_view()?, is_in);
+                let found = segment.scan_roots(run.stop, |fragment| {
+                    let count = weight_of(&weights, fragment.symbols);
+                    (count > 0).then_some(count)
+                })?;
+                let mut counts = vec![0; segment.files()?.len()];
+                for (file, count) in found {
+                    counts[file as usize] += count;
+                }
+                Ok(counts)
+            },
+        },
+        AccessPath {
+            name: PathName::LocalTables,
+            needs: &[StructureKind::WordGrammar],
+            cost: |_, segment| {
+                Some(segment.size().0 as f64 * SYMBOL_COST * 2.0 / segment.thread_count())
+            },
+            run: |words, segment, run| {
+                let view = segment.word_grammar()?.view();
+                let numbers = words.iter().map(|&word| segment.number_of(word));
+                let numbers: Vec<Option<u32>> = numbers.collect::<Result<_>>()?;
+                let begin = Instant::now();
+                let counts = word_set_counts(view, |word| numbers.contains(&Some(word)));
+                segment.spend_on_counts(begin, run.stop)?;
+                Ok(counts)
+            },
+        },
+    ];
+}
+
+impl StoredView {
+    /// As [`CorpusView::files_of_words`], of the stored files.
+    fn files_of_words(&self, words: &[Vec<u8>], run: Run<'_>) -> Result<Vec<u64>> {
+        let mut counts = vec![0; self.files().len()];
+        for index in 0..self.segments().len() {
+            check(run.stop)?;
+            let segment = self.segment_at(index);
+            let found = words.iter().map(|word| segment.find_word(word));
+            let mut found: Vec<WordTerminals> = found.collect::<Result<_>>()?;
+            found.retain(|word| word.first < word.end);
+            if found.is_empty() {
+                continue;
+            }
+            let found = answer::<FewWordFiles>(&&found[..], &segment, run)?;
+            for (number, count) in (0..).zip(found) {
+                counts[self.file_number(index, number) as usize] += count;
+            }
+        }
+        Ok(counts)
+    }
+}
+
+impl CorpusView {
+    /// How files of a few words would be told.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_files_of_words(&self) -> Result<SpreadPlan<'_>> {
+        (self.stored()).plan_on_cpu::<FewWordFiles>(&&[ANY_WORD][..], None)
+    }
+
+    /// For each file how often some words, no two of them the same, occur in it.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn files_of_words(&self, words: &[Vec<u8>], run: Run<'_>) -> Result<Vec<u64>> {
+        let found = self.stored().files_of_words(words, run)?;
+        let Some(pending) = self.pending() else {
+            return Ok(found);
+        };
+        let files = (0..pending.files.len()).into_par_iter().map(|file| {
+            let count = pending.stored_file(file).map_or(0, |stored| found[stored]);
+            let Some(edit) = pending.edit(file) else {
+                return Ok(count);
+            };
+            let change = words.iter().map(|word| edit.text.change_of(word)).sum();
+            changed(count, change, || word_subject(&words[0]))
+        });
+        files.collect()
+    }
+}

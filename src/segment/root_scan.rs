@@ -1,0 +1,139 @@
+//! All roots of a segment in one pass that keeps none of them: answers the first questions about all files, before the
+//! grammar of all files is worth keeping.
+//!
+//! The invariant: each symbol of each root is given once, and the fragments of a root in order. What a fragment is cut by is
+//! only where the decoder stops.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+use zipfdb_kernels::{Reading, WordReading, readings};
+use zipfdb_storage::Bodies;
+
+use super::content::whole_price;
+use super::live_segment::Parts;
+use super::one_file::{Mismatch, OneFile, Phrase};
+use super::segment_view::SegmentView;
+use super::structure::StructureKind;
+use crate::Result;
+use crate::answer::cost::SCAN_SYMBOL_COST;
+use crate::runtime::interrupt::check;
+
+/// Symbols of the root of a file that follow each other: at least one.
+pub(crate) struct RootFragment<'a> {
+    /// Whether they are all of that root.
+    pub(crate) is_whole: bool,
+    pub(crate) symbols: &'a [u32],
+}
+
+impl SegmentView {
+    /// What a pass over all roots takes once the bodies are there, in nanoseconds of all threads; none if the cache has a
+    /// grammar that answers as well, or it is time to decode that.
+    pub(crate) fn scan_cost(&self, grammar: StructureKind) -> Option<f64> {
+        let cost = self
+            .is_alone_worth_asking(grammar)
+            .then(|| self.scan_work())?;
+        Some(cost / self.thread_count())
+    }
+
+    /// The same of one thread.
+    fn scan_work(&self) -> f64 {
+        match &self.parts {
+            Parts::Stored(segment) => segment.info().root_symbols as f64 * SCAN_SYMBOL_COST,
+            #[cfg(test)]
+            Parts::Memory(_) => f64::INFINITY,
+        }
+    }
+
+    /// Has all roots decoded, and gives them to `visit` fragment by fragment, on many threads; what it returns of them that
+    /// is not nothing, with the file, in order.
+    ///
+    /// # Errors
+    /// If the segment is damaged or `stop` is set.
+    pub(crate) fn scan_roots<A: Send>(
+        &self,
+        stop: &AtomicBool,
+        visit: impl Fn(RootFragment<'_>) -> Option<A> + Sync,
+    ) -> Result<Vec<(u32, A)>> {
+        let segment = match &self.parts {
+            Parts::Stored(segment) => segment,
+            #[cfg(test)]
+            Parts::Memory(_) => return Err(self.inconsistent("plain data is not coded")),
+        };
+        let bodies = self.pin::<Bodies>()?;
+        let offsets = bodies.root_offsets();
+        self.check_files(offsets)?;
+        let work = self.scan_work() as u64;
+        let info = segment.info();
+        let price = whole_price(info.symbols + info.root_symbols);
+        self.budgets.roots.add(work.min(price));
+        let found = segment.scan_roots(bodies, stop, |start, symbols| {
+            let (end, mut found) = (start + symbols.len(), Vec::new());
+            // The last file that begins there or before, which is not an empty one.
+            let first = offsets.partition_point(|&offset| offset as usize <= start) - 1;
+            for (file, range) in (first..).zip(offsets[first..].windows(2)) {
+                let [from, to] = [range[0] as usize, range[1] as usize];
+                if from >= end {
+                    break;
+                }
+                let within = from.max(start)..to.min(end);
+                if within.is_empty() {
+                    continue;
+                }
+                let fragment = RootFragment {
+                    is_whole: within == (from..to),
+                    symbols: &symbols[within.start - start..within.end - start],
+                };
+                let answer = visit(fragment);
+                // Files are numbered by u32.
+                found.extend(answer.map(|answer| (file as u32, answer)));
+            }
+            found
+        })?;
+        check(stop)?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Looks for a phrase in all files, and asks those that may have it by their roots, on many threads; the answers, with the
+    /// file, in order.
+    ///
+    /// # Errors
+    /// If the segment is damaged or `stop` is set.
+    pub(crate) fn scan_for_phrase<A: Send>(
+        &self,
+        phrase: &Phrase,
+        stop: &AtomicBool,
+        answer: impl Fn(OneFile<'_>) -> std::result::Result<A, Mismatch> + Sync,
+    ) -> Result<Vec<(u32, A)>> {
+        let (dictionary, entries) = (self.dictionary()?, self.files()?);
+        let word_tokens = dictionary.word_tokens();
+        let readings = readings(self.bodies_view()?, |token| {
+            phrase.reading(token, word_tokens)
+        });
+        // The roots of files that have it, and of those that the decoder has cut.
+        let mut roots: Vec<(u32, Vec<u32>)> = Vec::new();
+        let fragments = self.scan_roots(stop, |fragment| {
+            let is_kept = !fragment.is_whole || WordReading::finds(&readings, fragment.symbols);
+            is_kept.then(|| fragment.symbols.to_vec())
+        })?;
+        for (file, mut symbols) in fragments {
+            match roots.last_mut() {
+                Some((last, root)) if *last == file => root.append(&mut symbols),
+                _ => roots.push((file, symbols)),
+            }
+        }
+        let bodies = self.pin::<Bodies>()?;
+        let ask = |(file, root): (u32, Vec<u32>)| {
+            check(stop)?;
+            let file_alone = OneFile {
+                dictionary,
+                entry: &entries[file as usize],
+                bodies,
+                root,
+            };
+            let answer = answer(file_alone).map_err(|misfit| self.inconsistent(misfit))?;
+            Ok((file, answer))
+        };
+        roots.into_par_iter().map(ask).collect()
+    }
+}
