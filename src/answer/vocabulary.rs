@@ -26,7 +26,7 @@ pub(crate) struct Vocabulary {
 
 enum VocabularyWords {
     /// Of the only segment, which is pinned, by its numbers.
-    Segment(SegmentView),
+    Segment(Box<SegmentView>),
     /// Of several segments, or of none.
     Merged(MergedWords),
 }
@@ -69,7 +69,7 @@ impl Vocabulary {
             [segment] => {
                 let view = SegmentView::of(segment);
                 view.word_count()?;
-                VocabularyWords::Segment(view)
+                VocabularyWords::Segment(Box::new(view))
             }
             _ => {
                 let merged = MergedWords::new(segments, TASK_WORDS)?;
