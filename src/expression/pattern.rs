@@ -17,19 +17,10 @@ use crate::runtime::interrupt::Pace;
 use crate::{Error, Result, Value};
 
 pub(super) use self::element::Element;
+pub(crate) use self::runs::NeededLiteral;
 
 /// Most bytes of a pattern of LIKE or GLOB, as in SQLite.
 const PATTERN_BYTES_MAX: usize = 50_000;
-
-/// A string of bytes that every text which matches a pattern has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NeededLiteral {
-    pub(crate) bytes: Vec<u8>,
-    /// Whether ASCII letters of the text may be capitals where these are not, and the other way round.
-    pub(crate) ignores_case: bool,
-    /// Whether every text that has it matches.
-    pub(crate) is_enough: bool,
-}
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]

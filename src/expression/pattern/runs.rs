@@ -10,10 +10,19 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-use super::NeededLiteral;
 use super::element::{Element, STRAY_BYTES, first_character, last_character, push_code};
 use crate::Result;
 use crate::runtime::interrupt::Pace;
+
+/// A string of bytes that every text which matches a pattern has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NeededLiteral {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether ASCII letters of the text may be capitals where these are not, and the other way round.
+    pub(crate) ignores_case: bool,
+    /// Whether every text that has it matches.
+    pub(crate) is_enough: bool,
+}
 
 /// A pattern as runs.
 #[derive(Debug, Clone)]

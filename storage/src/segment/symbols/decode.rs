@@ -1,18 +1,19 @@
 //! Reading bodies and root.
 
+use super::chunk_decoder::ChunkDecoder;
 use super::chunks;
 use super::classes::Ends;
 use super::contexts::Contexts;
-use super::lanes::{ActionLookup, BodyWork, ChunkModel, ChunkWork, Trace};
 #[cfg(not(target_arch = "x86_64"))]
-use super::lanes::{ChunkDecoder, decode_chunks};
+use super::lanes::decode_chunks;
+use super::lanes::{ActionLookup, BodyWork, ChunkModel, ChunkWork, Trace};
 use super::model::{
     ACTIONS, FREQUENCIES, FREQUENCY_ROWS, LEVEL_ROWS, PARTS, Shapes, StoredClasses, action_parent,
     action_rows, class_parent, class_row, frequency_row, set_level_rows,
 };
 use super::rank_table::RankTable;
 #[cfg(target_arch = "x86_64")]
-use super::wide_lanes::{ChunkDecoder, decode_chunks};
+use super::wide_lanes::decode_chunks;
 use crate::grammar::{LEVELS_MAX, has_from};
 use crate::segment::coding::adaptive::BitDecoder;
 use crate::segment::coding::tables::Tables;
@@ -249,7 +250,7 @@ impl RootPieces<'_> {
             let range = chunk.range.start - first_byte..chunk.range.end - first_byte;
             work.push(root_work(&coded[range], chunk.crc32, target)?);
         }
-        self.decoder.decode_in_turn(work)?;
+        self.decoder.decode(work)?;
         let rules = &self.bodies.rules;
         let symbols = rules.terminal_count + rules.rule_count();
         match target.iter().copied().fold(0, u32::max) < symbols {

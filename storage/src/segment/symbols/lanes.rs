@@ -243,29 +243,6 @@ pub fn decode_chunks(
     })
 }
 
-/// Decodes chunks of the root on single threads, as often as one asks.
-#[cfg(not(target_arch = "x86_64"))]
-pub struct ChunkDecoder<'a> {
-    model: &'a ChunkModel,
-    actions: &'a ActionLookup,
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-impl<'a> ChunkDecoder<'a> {
-    /// A decoder of the root.
-    pub fn new(
-        model: &'a ChunkModel,
-        actions: &'a ActionLookup,
-    ) -> Result<ChunkDecoder<'a>, NoMemory> {
-        Ok(ChunkDecoder { model, actions })
-    }
-
-    /// Decodes chunks on this thread.
-    pub fn decode_in_turn(&self, work: Vec<ChunkWork<'_>>) -> Result<(), DecodeError> {
-        decode_in_turn::<false>(work, self.model, self.actions)
-    }
-}
-
 /// Decodes chunks, of bodies or of the root, on this thread, several at a time.
 pub fn decode_in_turn<const BODIES: bool>(
     work: Vec<ChunkWork<'_>>,

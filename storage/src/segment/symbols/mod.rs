@@ -8,6 +8,7 @@
 //! Invariant: reader and writer derive every context from the same decoded symbols, and a chunk depends on nothing but
 //! the model and lower levels, so chunks of a level decode in parallel.
 
+mod chunk_decoder;
 mod chunks;
 mod classes;
 mod contexts;

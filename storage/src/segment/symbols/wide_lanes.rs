@@ -43,35 +43,16 @@ pub fn decode_chunks(
     })
 }
 
-/// Decodes chunks of the root on single threads, as often as one asks.
-pub struct ChunkDecoder<'a> {
-    model: &'a ChunkModel,
-    actions: &'a ActionLookup,
-    numbers: Option<TableNumbers>,
-}
-
-impl<'a> ChunkDecoder<'a> {
-    /// A decoder of the root.
-    pub fn new(
-        model: &'a ChunkModel,
-        actions: &'a ActionLookup,
-    ) -> Result<ChunkDecoder<'a>, NoMemory> {
-        let is_wide = !is_portable() && is_supported();
-        Ok(ChunkDecoder {
-            model,
-            actions,
-            numbers: is_wide.then(|| TableNumbers::new(model)).transpose()?,
-        })
-    }
-
-    /// Decodes chunks on this thread.
-    pub fn decode_in_turn(&self, work: Vec<ChunkWork<'_>>) -> Result<(), DecodeError> {
-        match &self.numbers {
-            Some(numbers) if work.len() > LANES => {
-                decode_wide::<false>(work, self.model, self.actions, numbers)
-            }
-            _ => decode_in_turn::<false>(work, self.model, self.actions),
-        }
+/// Decodes chunks of the root on this thread.
+pub fn decode_wide_in_turn(
+    work: Vec<ChunkWork<'_>>,
+    model: &ChunkModel,
+    actions: &ActionLookup,
+    numbers: &TableNumbers,
+) -> Result<(), DecodeError> {
+    match work.len() > LANES {
+        true => decode_wide::<false>(work, model, actions, numbers),
+        false => decode_in_turn::<false>(work, model, actions),
     }
 }
 
@@ -87,13 +68,19 @@ fn is_portable() -> bool {
 }
 
 /// Tables of a model in 32 and 64 bits.
-struct TableNumbers {
+pub struct TableNumbers {
     rows: Box<[u32; TRACES]>,
     groups: Box<[u32; 2 * CLASSES_MAX]>,
     buckets: Box<[u64; CLASSES_MAX * ACTIONS]>,
 }
 
 impl TableNumbers {
+    /// Those of a model, if the processor can use them.
+    pub fn if_supported(model: &ChunkModel) -> Result<Option<TableNumbers>, NoMemory> {
+        let is_used = !is_portable() && is_supported();
+        is_used.then(|| TableNumbers::new(model)).transpose()
+    }
+
     fn new(model: &ChunkModel) -> Result<TableNumbers, NoMemory> {
         let made = "so many were made";
         let mut rows: Vec<u32> = reserved(TRACES)?;
