@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{Reading, WordReading, readings};
-use zipfdb_storage::Bodies;
+use zipfdb_storage::{Bodies, Segment};
 
 use super::content::whole_price;
 use super::live_segment::Parts;
@@ -55,11 +55,19 @@ impl SegmentView {
         stop: &AtomicBool,
         visit: impl Fn(RootFragment<'_>) -> Option<A> + Sync,
     ) -> Result<Vec<(u32, A)>> {
-        let segment = match &self.parts {
-            Parts::Stored(segment) => segment,
+        match &self.parts {
+            Parts::Stored(segment) => self.scan_stored(segment, stop, visit),
             #[cfg(test)]
-            Parts::Memory(_) => return Err(self.inconsistent("plain data is not coded")),
-        };
+            Parts::Memory(_) => Err(self.inconsistent("plain data is not coded")),
+        }
+    }
+
+    fn scan_stored<A: Send>(
+        &self,
+        segment: &Segment,
+        stop: &AtomicBool,
+        visit: impl Fn(RootFragment<'_>) -> Option<A> + Sync,
+    ) -> Result<Vec<(u32, A)>> {
         let bodies = self.pin::<Bodies>()?;
         let offsets = bodies.root_offsets();
         self.check_files(offsets)?;
