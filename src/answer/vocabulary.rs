@@ -67,7 +67,7 @@ impl Vocabulary {
     pub(crate) fn new(segments: &[Arc<LiveSegment>]) -> Result<Vocabulary> {
         let words = match segments {
             [segment] => {
-                let view = SegmentView::of(segment);
+                let view = Box::new(SegmentView::of(segment));
                 view.word_count()?;
                 VocabularyWords::Segment(Box::new(view))
             }
