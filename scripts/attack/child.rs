@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -179,15 +179,7 @@ pub fn main(arguments: &[String]) {
             commit_until_killed(&database, process, 2 * LOCK_KEPT, tell);
         }
         ["one", what, folder] => one(what, Path::new(folder)),
-        ["reader", path] => read_until_told(|| {
-            let options = Database::options().threads(1).read_only(true);
-            options.open(path).map(Arc::new)
-        }),
-        ["shared-reader", path] => {
-            // Opened once, it sees what others commit.
-            let database = Arc::new(share(Path::new(path)).unwrap());
-            read_until_told(|| Ok(database.clone()));
-        }
+        ["reader", path] => read_until_told(Path::new(path)),
         ["examine", mode, path] => examine(mode, Path::new(path)),
         ["repair", source, target] => run_repair(Path::new(source), Path::new(target)),
         ["scenario", seed, count, folder, how] => {
@@ -363,15 +355,16 @@ fn make_room(what: &str, folder: &Path) {
     }
 }
 
-/// Looks at a database again and again until standard input ends, and tells what it sees each time.
-fn read_until_told(open: impl Fn() -> zipfdb::Result<Arc<Database>>) {
+/// Opens a database for reading again and again until standard input ends, and tells what it sees each time.
+fn read_until_told(path: &Path) {
     let (sender, told) = mpsc::channel::<()>();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         drop(sender);
     });
     loop {
-        match open() {
+        let options = Database::options().threads(1).read_only(true);
+        match options.open(path) {
             Ok(database) => {
                 let state = observe(&database).unwrap();
                 for (corpus, texts) in &state {

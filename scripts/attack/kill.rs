@@ -59,9 +59,8 @@ pub fn reopen(path: &Path) -> Outcome<State> {
 struct Beside(Running);
 
 impl Beside {
-    fn start(path: &Path, is_shared: bool) -> Beside {
-        let what = if is_shared { "shared-reader" } else { "reader" };
-        let mut reader = command(&[what, path.to_str().unwrap()]);
+    fn start(path: &Path) -> Beside {
+        let mut reader = command(&["reader", path.to_str().unwrap()]);
         reader.stdin(Stdio::piped());
         Beside(Running::start(reader))
     }
@@ -107,7 +106,7 @@ fn kill_after(mut writer: Running, pause: Duration) -> Outcome<Ended> {
     Ok(ended)
 }
 
-/// Changes of all kinds; by a process that shares the database, with a reader that does so too, or alone.
+/// Changes of all kinds, by a process that shares the database or has it alone.
 fn changes(trial: &Trial, is_shared: bool) -> Outcome {
     let mut random = trial.random();
     let path = trial.path("d.zdb");
@@ -115,7 +114,7 @@ fn changes(trial: &Trial, is_shared: bool) -> Outcome {
     let mut state = State::new();
     for round in 0..CHAIN {
         let seed = trial.seed.wrapping_add(round as u64);
-        let reader = (round % 2 == 1).then(|| Beside::start(&path, is_shared));
+        let reader = (round % 2 == 1).then(|| Beside::start(&path));
         let what = if is_shared {
             "shared-changes"
         } else {
@@ -220,7 +219,7 @@ fn statement(trial: &Trial, what: &str) -> Outcome {
     })?;
     for round in 0..CHAIN {
         copy_anew(&base, &path);
-        let reader = (round % 2 == 1).then(|| Beside::start(&path, false));
+        let reader = (round % 2 == 1).then(|| Beside::start(&path));
         let folder = trial.folder.path().to_str().unwrap();
         let writer = Running::start(command(&["one", what, folder]));
         // The process starts in some of this time.
