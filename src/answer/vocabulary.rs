@@ -69,7 +69,7 @@ impl Vocabulary {
             [segment] => {
                 let view = Box::new(SegmentView::of(segment));
                 view.word_count()?;
-                VocabularyWords::Segment(Box::new(view))
+                VocabularyWords::Segment(view)
             }
             _ => {
                 let merged = MergedWords::new(segments, TASK_WORDS)?;
