@@ -56,6 +56,6 @@ pub(crate) use ngrams::{CountedNgrams, NgramsPart};
 pub(crate) use phrase::PhrasePlace;
 pub(crate) use spread::{SpreadPlan, lookups_cost};
 pub(crate) use stored_view::StoredView;
-pub(crate) use stream::{Occurrence, Places, WordStream};
+pub(crate) use stream::{Occurrence, PlaceRanges, WordStream};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
 pub(crate) use top::Top;

@@ -32,14 +32,14 @@ pub(crate) struct Occurrence {
 
 /// Where in their files words are wanted: in both of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct PlaceRanges {
     pub(crate) offsets: RangeInclusive<u64>,
     pub(crate) positions: RangeInclusive<u64>,
 }
 
-impl Places {
+impl PlaceRanges {
     /// Everywhere.
-    pub(crate) const ALL: Places = Places {
+    pub(crate) const ALL: PlaceRanges = PlaceRanges {
         offsets: 0..=u64::MAX,
         positions: 0..=u64::MAX,
     };
@@ -77,7 +77,7 @@ pub(crate) struct WordStream {
     view: Arc<CorpusView>,
     /// Files to come, the next one last.
     files: Vec<u32>,
-    places: Places,
+    places: PlaceRanges,
     /// How many words behind the last place are wanted too.
     words_behind: u64,
     /// The file at hand.
@@ -103,14 +103,14 @@ const STORED_WORDS: usize = 256;
 impl WordStream {
     /// Over `files`, in the order given.
     pub(crate) fn new(view: Arc<CorpusView>, files: Vec<u32>) -> WordStream {
-        WordStream::within(view, files, Places::ALL, 0)
+        WordStream::within(view, files, PlaceRanges::ALL, 0)
     }
 
     /// Over some places of `files`, with so many words behind the last of each; others may come too.
     pub(crate) fn within(
         view: Arc<CorpusView>,
         mut files: Vec<u32>,
-        places: Places,
+        places: PlaceRanges,
         words_behind: u64,
     ) -> WordStream {
         match places.is_empty() {

@@ -25,8 +25,8 @@ use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text, places};
 use crate::answer::cost::NGRAM_FACTOR;
 use crate::answer::{
-    CorpusView, CountedNgrams, Ngram, NgramFilePart, NgramsPart, Occurrence, PhrasePlace, Places,
-    Top, WordStream,
+    CorpusView, CountedNgrams, Ngram, NgramFilePart, NgramsPart, Occurrence, PhrasePlace,
+    PlaceRanges, Top, WordStream,
 };
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
@@ -241,7 +241,7 @@ fn table_bytes(view: &CorpusView, grain: Grain, files: &FileSelection, n: u64) -
 }
 
 /// Where places lie that pass.
-fn places_of(place_filters: &[ColumnFilter]) -> Places {
+fn places_of(place_filters: &[ColumnFilter]) -> PlaceRanges {
     let (position, offset) = (NgramsColumn::Position, NgramsColumn::Offset);
     places(place_filters, position as usize, offset as usize)
 }
@@ -252,7 +252,7 @@ fn paths(
     n: usize,
     grain: Grain,
     files: &FileSelection,
-    (ngram_filters, places): (&[ColumnFilter], &Places),
+    (ngram_filters, places): (&[ColumnFilter], &PlaceRanges),
 ) -> Result<Vec<ScanPath>> {
     let stored = view.stored();
     let few = WordSelection::values(ngram_filters, NGRAM).map(|ngrams| ngrams.len() as f64);

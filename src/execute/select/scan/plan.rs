@@ -10,7 +10,7 @@ use zipfdb_sql::setting::Strategy;
 use super::selection::FileSelection;
 use crate::answer::cost::{FILE_COST, STREAM_COST, Size};
 use crate::answer::path::{PathName, about};
-use crate::answer::{CorpusView, Places, SpreadPlan};
+use crate::answer::{CorpusView, PlaceRanges, SpreadPlan};
 use crate::{Error, Result};
 
 /// What rows tell apart.
@@ -71,7 +71,11 @@ impl ScanPath {
     }
 
     /// All words of the files in some places, one by one.
-    pub(super) fn stream(view: &CorpusView, files: &FileSelection, places: &Places) -> ScanPath {
+    pub(super) fn stream(
+        view: &CorpusView,
+        files: &FileSelection,
+        places: &PlaceRanges,
+    ) -> ScanPath {
         let words = files.words_in(view, places) as f64;
         let cost = view.missing_for_stream() + words * STREAM_COST;
         match files.is_all() {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::answer::{CorpusView, Places};
+use crate::answer::{CorpusView, PlaceRanges};
 use crate::api::snapshot::Snapshot;
 use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::{Interrupt, NEVER, check};
@@ -76,7 +76,7 @@ impl FileSelection {
     }
 
     /// How many of their words stand in some places, about.
-    pub(super) fn words_in(&self, view: &CorpusView, places: &Places) -> u64 {
+    pub(super) fn words_in(&self, view: &CorpusView, places: &PlaceRanges) -> u64 {
         let files = self.files.iter().map(|&file| &view.files()[file as usize]);
         let words = files.map(|file| file.words as f64 * places.share(file.bytes, file.words));
         // Not above the number of words.
@@ -90,7 +90,7 @@ impl FileSelection {
 }
 
 /// Where places lie that pass; `position` and `offset` are the columns of places.
-pub(super) fn places(filters: &[ColumnFilter], position: usize, offset: usize) -> Places {
+pub(super) fn places(filters: &[ColumnFilter], position: usize, offset: usize) -> PlaceRanges {
     let range = |column: usize| {
         let filter = filters.iter().find(|filter| filter.column() == column);
         let Some(integers) = filter.map(ColumnFilter::integers) else {
@@ -103,7 +103,7 @@ pub(super) fn places(filters: &[ColumnFilter], position: usize, offset: usize) -
             Err(_) => RangeInclusive::new(1, 0),
         }
     };
-    Places {
+    PlaceRanges {
         offsets: range(offset),
         positions: range(position),
     }

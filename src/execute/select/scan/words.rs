@@ -22,7 +22,7 @@ use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text, places};
 use crate::answer::cost::STREAM_COUNT_FACTOR;
 use crate::answer::path::Run;
-use crate::answer::{CorpusView, Occurrence, Places, Top, WordStream};
+use crate::answer::{CorpusView, Occurrence, PlaceRanges, Top, WordStream};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
@@ -290,7 +290,7 @@ fn column_of(requested: &RequestedColumn) -> Option<WordsColumn> {
 struct WordScanQuestion<'a> {
     grain: Grain,
     files: &'a FileSelection,
-    places: &'a Places,
+    places: &'a PlaceRanges,
     /// How many words there are at most, if they are named.
     few: Option<u64>,
     has_conditions: bool,
@@ -366,7 +366,7 @@ fn is_few(words: u64) -> bool {
 }
 
 /// Where places lie that pass.
-fn places_of(place_filters: &[ColumnFilter]) -> Places {
+fn places_of(place_filters: &[ColumnFilter]) -> PlaceRanges {
     let (position, offset) = (WordsColumn::Position, WordsColumn::Offset);
     places(place_filters, position as usize, offset as usize)
 }
