@@ -163,7 +163,12 @@ pub(super) fn check_form(backend: &dyn Backend, path: &Path) -> Result<(), Conte
     if *read("conf")? != configuration[..] {
         return damaged("conf: it is not the configuration of a catalog");
     }
-    let db = read("db")?;
+    check_segments(&read("db")?)
+}
+
+/// Refuses a `db` whose segments sled would panic at.
+pub(super) fn check_segments(db: &[u8]) -> Result<(), ContentFault> {
+    let damaged = |what: &str| Err(ContentFault::Damaged(what.to_owned()));
     let mut numbers = BTreeSet::new();
     for (index, segment) in db.chunks(SLED_SEGMENT_SIZE).enumerate() {
         let Some(header) = segment.first_chunk::<SEGMENT_HEADER_SIZE>() else {
