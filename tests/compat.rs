@@ -120,12 +120,17 @@ fn check_totals(database: &Database, corpus: &str) {
     assert_eq!(counts, sums, "{corpus}");
 }
 
+/// Whether fixtures are to be written.
+fn writes_fixtures() -> bool {
+    std::env::var_os("ZIPFDB_WRITE_FIXTURES").is_some_and(|value| value == "1")
+}
+
 /// The directory of a version's fixture, written first if that was asked for.
 fn fixture(version: &str) -> PathBuf {
     static WRITE: Once = Once::new();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     WRITE.call_once(|| {
-        if std::env::var_os("ZIPFDB_WRITE_FIXTURES").is_none_or(|value| value != "1") {
+        if !writes_fixtures() {
             return;
         }
         let target = fixtures.join(CURRENT);
@@ -222,7 +227,7 @@ fn views_of_the_released_format_are_read_and_written_the_same() {
     }
     drop(database);
     let path = folder.path().join("x.zdb");
-    if std::env::var_os("ZIPFDB_WRITE_FIXTURES").is_some_and(|value| value == "1") {
+    if writes_fixtures() {
         fs::create_dir_all(fixture.parent().unwrap()).unwrap();
         fs::copy(path.join("VIEWS"), &fixture).unwrap();
     }

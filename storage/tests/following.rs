@@ -4,13 +4,19 @@
 
 mod scenario;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use scenario::{CREATE, READ, WRITE, scratch};
 use zipfdb_storage::{CorpusSettings, Durability, Error, Followed, LogPosition, LogRecord, Store};
 
 /// Bytes of a log file before its first commit.
 const HEADER_SIZE: usize = 40;
+
+/// The file of the log of a database that has one.
+fn only_log_file(database: &Path) -> PathBuf {
+    let mut files = std::fs::read_dir(database.join("log")).unwrap();
+    files.next().unwrap().unwrap().path()
+}
 
 /// Commits a record of the corpus with a number.
 fn commit(store: &Store, corpus: u64, file: &str) -> LogPosition {
@@ -86,12 +92,7 @@ fn a_commit_that_is_not_whole_is_taken_up_once_it_is() {
         .unwrap()
         .id;
     let first = commit(&writer, corpus, "a");
-    let newest = std::fs::read_dir(path.join("log"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let newest = only_log_file(&path);
     let before = std::fs::read(&newest).unwrap();
     let second = commit(&writer, corpus, "b");
     let whole = std::fs::read(&newest).unwrap();
@@ -120,12 +121,7 @@ fn the_first_commit_of_a_file_is_taken_up_by_who_looked_before_it() {
         .unwrap()
         .id;
     let position = commit(&writer, corpus, "a");
-    let newest = std::fs::read_dir(path.join("log"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let newest = only_log_file(&path);
     let whole = std::fs::read(&newest).unwrap();
     std::fs::write(&newest, &whole[..HEADER_SIZE]).unwrap();
     let reader = open(&path, READ);
