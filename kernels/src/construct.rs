@@ -24,8 +24,8 @@ use crate::stop::{self, Stopped};
 /// Tokens and files that [`construct`] takes at most, together.
 pub const TOKENS_MAX: usize = 5 << 28;
 
-/// Room for so many tokens of so many files, and for what construction puts between them: it works in the same memory. None if
-/// the system has not so much.
+/// An empty array with room for `tokens` tokens of `files` files and for what construction puts between them, since it works in
+/// the same memory. `None` if the system has no memory for it.
 pub fn token_buffer(tokens: usize, files: usize) -> Option<Vec<u32>> {
     let mut buffer = Vec::new();
     let room = pair_rounds::room(tokens, files);

@@ -64,7 +64,7 @@ mod square;
 /// Numbers that may be out of use before they are handed out anew.
 const UNUSED_NUMBERS_MIN: usize = 1 << 16;
 
-/// How long an array of so many tokens of so many files becomes.
+/// The length that an array of `tokens` tokens of `files` files grows to in the rounds.
 pub(crate) fn room(tokens: usize, files: usize) -> usize {
     let length = tokens + files;
     length + chunked::room_for_cuts(length)

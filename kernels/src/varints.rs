@@ -1,6 +1,6 @@
 //! Numbers in as many bytes as they need: seven bits each, the lowest first; all but the last have the highest bit set.
 //!
-//! The invariant: what was put is read, by whoever begins where a number does.
+//! Invariant: `read`, begun where `put` began a number, gives that number.
 
 /// Appends a number.
 #[inline]

@@ -284,7 +284,7 @@ fn sample_of(sample: &[u8; SAMPLE_BYTES]) -> (u64, usize) {
     (sample & u64::from(u32::MAX), (sample >> u32::BITS) as usize)
 }
 
-/// How many samples so many entries have.
+/// The number of samples of a word with `entries` entries.
 fn samples_of(entries: usize) -> usize {
     entries.saturating_sub(1) / SAMPLE_ENTRIES
 }

@@ -15,7 +15,7 @@ pub(crate) const SYMBOL_COST: f64 = 1.5;
 pub(crate) const FILE_SYMBOL_COST: f64 = 8.0;
 /// Reading one word of a file with its place.
 pub(crate) const STREAM_COST: f64 = 60.0;
-/// Counting a word that is read so is about so many words' worth of work.
+/// The cost of reading and counting a word, as a multiple of reading it.
 pub(crate) const STREAM_COUNT_FACTOR: f64 = 2.0;
 /// Looking a word up in a file by the rules that use it.
 pub(crate) const LOOKUP_COST: f64 = 14_000.0;

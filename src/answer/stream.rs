@@ -44,7 +44,7 @@ impl PlaceRanges {
         positions: 0..=u64::MAX,
     };
 
-    /// The part of a file of so many bytes and words that they are, about.
+    /// The estimated share of a file of `bytes` bytes and `words` words that lies in them.
     pub(crate) fn share(&self, bytes: u64, words: u64) -> f64 {
         let share = |range: &RangeInclusive<u64>, all: u64| {
             let end = range.end().saturating_add(1).min(all);
@@ -106,7 +106,8 @@ impl WordStream {
         WordStream::within(view, files, PlaceRanges::ALL, 0)
     }
 
-    /// Over some places of `files`, with so many words behind the last of each; others may come too.
+    /// Over the words of `files` in some places, and `words_behind` words after the last place in each file. Words beside these
+    /// may come too.
     pub(crate) fn within(
         view: Arc<CorpusView>,
         mut files: Vec<u32>,

@@ -50,13 +50,14 @@ struct WordList {
     ends: PackedNumbers,
 }
 
-/// One key is kept for so many words.
+/// The number of words for which one key is kept.
 const SAMPLE_WORDS: usize = 32;
 
 /// Words of the longer list that one task merges.
 const TASK_WORDS: usize = 1 << 14;
 
-/// A list is merged with the one before it once that is at most so many times as long: each word is merged a few times.
+/// Two lists that follow each other are merged when the first is at most this many times as long as the second, so a word is
+/// merged a few times.
 const MERGED_FACTOR: usize = 2;
 
 impl Vocabulary {

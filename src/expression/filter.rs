@@ -400,8 +400,7 @@ fn hull(ranges: impl IntoIterator<Item = RangeInclusive<i64>>) -> RangeInclusive
 }
 
 /// An empty range.
-#[allow(clippy::reversed_empty_ranges)]
-const NO_INTEGERS: RangeInclusive<i64> = i64::MAX..=i64::MIN;
+const NO_INTEGERS: RangeInclusive<i64> = RangeInclusive::new(i64::MAX, i64::MIN);
 
 /// Where INTEGERs lie that compare so with a constant.
 fn compared_integers(comparison: Comparison, constant: &Value) -> RangeInclusive<i64> {

@@ -168,29 +168,12 @@ impl SegmentView {
         root: &'a [u32],
     ) -> Result<GrammarView<'a>> {
         self.check_files(root_offsets)?;
-        self.check_tokens(rules)?;
-        Ok(GrammarView {
-            terminal_count: rules.terminal_count,
-            rule_offsets: &rules.rule_offsets,
-            symbols: &rules.symbols,
-            level_offsets: &rules.level_offsets,
-            root_offsets,
-            root,
-        })
+        self.with_roots(rules, root_offsets, root)
     }
 
     /// The bodies as a grammar that has no files.
     pub(crate) fn bodies_view(&self) -> Result<GrammarView<'_>> {
-        let rules = self.pin::<Bodies>()?.rules();
-        self.check_tokens(rules)?;
-        Ok(GrammarView {
-            terminal_count: rules.terminal_count,
-            rule_offsets: &rules.rule_offsets,
-            symbols: &rules.symbols,
-            level_offsets: &rules.level_offsets,
-            root_offsets: &[0],
-            root: &[],
-        })
+        self.with_roots(self.pin::<Bodies>()?.rules(), &[0], &[])
     }
 
     /// Checks that there are as many roots as the file table has files.
@@ -203,14 +186,26 @@ impl SegmentView {
         Ok(())
     }
 
-    /// Checks that there are as many terminals as the dictionary has tokens.
-    fn check_tokens(&self, rules: &Grammar) -> Result<()> {
+    /// Rules, which have as many terminals as the dictionary has tokens, with these roots.
+    fn with_roots<'a>(
+        &self,
+        rules: &'a Grammar,
+        root_offsets: &'a [u32],
+        root: &'a [u32],
+    ) -> Result<GrammarView<'a>> {
         let tokens = self.dictionary()?.len();
         if rules.terminal_count != tokens {
             let terminals = rules.terminal_count;
             return Err(self.inconsistent(format!("{tokens} tokens, but {terminals} terminals")));
         }
-        Ok(())
+        Ok(GrammarView {
+            terminal_count: rules.terminal_count,
+            rule_offsets: &rules.rule_offsets,
+            symbols: &rules.symbols,
+            level_offsets: &rules.level_offsets,
+            root_offsets,
+            root,
+        })
     }
 
     /// About how many tokens a file has: its words, or what its size or its root say.

@@ -84,7 +84,7 @@ pub(crate) fn key(word: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// One key is kept for so many tokens.
+/// The number of tokens for which one key is kept.
 const SAMPLE_TOKENS: usize = 32;
 
 /// The keys of every 32nd word token: small enough to stay in cache, where a

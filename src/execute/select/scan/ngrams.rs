@@ -19,7 +19,7 @@ use super::super::ordered::sort_until;
 use super::super::row::Operator;
 use super::super::sort_numbers::sorted_ngrams;
 use super::super::word_order::text_order;
-use super::boundary::{OrderKey, Properties, RowOrder, Scan, ScanColumn, ScanRequest};
+use super::boundary::{Properties, RowOrder, Scan, ScanColumn, ScanRequest};
 use super::large_ngrams::{LargeNgrams, LargeRow, RowShape, RowsByText};
 use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text, places};
@@ -175,13 +175,11 @@ impl NgramsScan {
         let detail = format!("{what} in {} files", files.len());
         let mut description = Description::new("n-grams", detail, None);
         description.lines = plan.lines(is_large.then_some(LARGE));
-        let by_text = request.wanted_order.first().is_some_and(|order| {
-            let OrderKey::Column(column) = order.key else {
-                return false;
-            };
-            columns.get(column) == Some(&NgramsColumn::Ngram) && !order.descending
-        });
-        let by_text = by_text && grain == Grain::FileWord && !is_large;
+        let ngram = (columns.iter()).position(|&column| column == NgramsColumn::Ngram);
+        let by_text = ngram.is_some()
+            && request.wanted_order.first() == ngram.map(RowOrder::ascending).as_ref()
+            && grain == Grain::FileWord
+            && !is_large;
         let by_count = request.wanted_order.get(1) == Some(&RowOrder::MOST_OFTEN);
         let mut scan = NgramsScan {
             task: NgramTask {
@@ -1193,11 +1191,8 @@ impl Scan for NgramsScan {
             Grain::FileWord if self.task.by_text => match self.task.file_order {
                 FileOrder::File => vec![ascending(ngram), ascending(file)],
                 FileOrder::Count => {
-                    vec![
-                        ascending(ngram),
-                        Some(RowOrder::MOST_OFTEN),
-                        ascending(file),
-                    ]
+                    let by_count = Some(RowOrder::MOST_OFTEN);
+                    vec![ascending(ngram), by_count, ascending(file)]
                 }
             },
             Grain::All | Grain::Word | Grain::FileWord => Vec::new(),

@@ -34,6 +34,17 @@ fn open_plain(
     }
 }
 
+/// Numbers below what each call asks for, the same for the same seed.
+fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed | 1;
+    move |end| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % end
+    }
+}
+
 /// Words of a few letters, so that rules, n-grams and equal words of several spellings come up.
 fn text(seed: u64, words: usize) -> Vec<u8> {
     const WORDS: [&str; 12] = [
@@ -51,13 +62,8 @@ fn text(seed: u64, words: usize) -> Vec<u8> {
         "THE",
     ];
     const GAPS: [&str; 6] = [" ", " ", " ", ", ", ".\n", "  "];
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = |end: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as usize % end
-    };
+    let mut number = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut next = |end: usize| number(end as u64) as usize;
     let mut text = Vec::new();
     while words > 0 && text.len() < words * 5 {
         // Phrases come back, as in any text.
@@ -347,13 +353,7 @@ fn ngrams_by_every_strategy_are_those_of_the_plain_text() {
 
 /// Conditions on places of a file of up to some thousand bytes and words.
 fn place_conditions(seed: u64) -> Vec<String> {
-    let mut state = seed | 1;
-    let mut next = |end: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) % end
-    };
+    let mut next = numbers(seed);
     let mut conditions: Vec<String> = [
         "offset = 0",
         "position = 0",
@@ -388,19 +388,12 @@ fn places_are_looked_up_in_parts_of_files_and_around_edits() {
         let database = database(Tokenizer::Unicode, segment_size, &[0, 1, 40, 700, 1500]);
         for seed in 1..4 {
             for condition in place_conditions(seed) {
-                for (relation, items) in [
-                    ("c", "file, word, offset, position"),
-                    ("c", "COUNT(*), MIN(offset)"),
-                    ("ngrams('c', 3)", "*"),
+                for (relation, items, sought) in [
+                    ("c", "file, word, offset, position", "word ="),
+                    ("c", "COUNT(*), MIN(offset)", "word ="),
+                    ("ngrams('c', 3)", "*", "ngram <>"),
                 ] {
-                    let condition = condition.replace(
-                        "word =",
-                        if relation == "c" {
-                            "word ="
-                        } else {
-                            "ngram <>"
-                        },
-                    );
+                    let condition = condition.replace("word =", sought);
                     let sql = format!("SELECT {items} FROM {relation} WHERE {condition}");
                     check(&database, &sql);
                 }

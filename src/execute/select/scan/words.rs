@@ -15,9 +15,7 @@ use super::super::explain::{Answered, Describe, Description};
 use super::super::ordered::sort_until;
 use super::super::row::Operator;
 use super::super::sort_numbers::sorted_rows;
-use super::boundary::{
-    OrderKey, Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest,
-};
+use super::boundary::{Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest};
 use super::plan::{Grain, ScanPath, ScanPlan, size_of_segments};
 use super::selection::{FileSelection, WordSelection, is_text, places};
 use crate::answer::cost::STREAM_COUNT_FACTOR;
@@ -97,16 +95,18 @@ enum WordRows {
     },
     /// Occurrences of few words, file by file.
     Found {
-        words: Vec<u32>,
+        words: SoughtWords,
         files: std::vec::IntoIter<u32>,
         places: FilePlaces,
     },
-    /// Occurrences of a word whose number nobody needs, file by file.
-    FoundWord {
-        word: Vec<u8>,
-        files: std::vec::IntoIter<u32>,
-        places: FilePlaces,
-    },
+}
+
+/// Words that are looked up in files.
+enum SoughtWords {
+    /// By their numbers.
+    Numbered(Vec<u32>),
+    /// One word, of which rows tell only files and offsets.
+    Unnumbered(Vec<u8>),
 }
 
 /// Where words stand in a file, in order.
@@ -216,12 +216,9 @@ impl WordsScan {
                 (true, true) => Grain::FileWord,
             }
         };
-        let by_word_first = request.wanted_order.first().is_some_and(|order| {
-            let OrderKey::Column(column) = order.key else {
-                return false;
-            };
-            columns.get(column) == Some(&WordsColumn::Word) && !order.descending
-        });
+        let word = (columns.iter()).position(|&column| column == WordsColumn::Word);
+        let by_word_first = word.is_some()
+            && request.wanted_order.first() == word.map(RowOrder::ascending).as_ref();
         let by_count = request.wanted_order.get(1) == Some(&RowOrder::MOST_OFTEN);
         let rows_max = match word_filters.is_empty() && place_filters.is_empty() {
             true => request.limit,
@@ -407,13 +404,10 @@ impl WordTask {
             Grain::File => vec![ascending(file)],
             Grain::Word if self.by_bytes => vec![ascending(word)],
             Grain::Word => Vec::new(),
-            Grain::FileWord if self.by_bytes => {
-                let by_count = self.by_count.then_some(Some(RowOrder::MOST_OFTEN));
-                let mut order = vec![ascending(word)];
-                order.extend(by_count);
-                order.push(ascending(file));
-                order
+            Grain::FileWord if self.by_bytes && self.by_count => {
+                vec![ascending(word), Some(RowOrder::MOST_OFTEN), ascending(file)]
             }
+            Grain::FileWord if self.by_bytes => vec![ascending(word), ascending(file)],
             Grain::FileWord => vec![ascending(file)],
             Grain::Occurrence => vec![
                 ascending(file),
@@ -557,8 +551,8 @@ impl WordTask {
         }
         let files = self.files.numbers().to_vec();
         if let Some(word) = self.unnumbered_word()? {
-            return Ok(WordRows::FoundWord {
-                word,
+            return Ok(WordRows::Found {
+                words: SoughtWords::Unnumbered(word),
                 files: files.into_iter(),
                 places: FilePlaces::default(),
             });
@@ -567,15 +561,17 @@ impl WordTask {
         if self.grain == Grain::Occurrence {
             return Ok(match (self.strategy, words) {
                 (Strategy::Parents, Some(words)) => WordRows::Found {
-                    words,
+                    words: SoughtWords::Numbered(words),
                     files: files.into_iter(),
                     places: FilePlaces::default(),
                 },
                 (_, words) => WordRows::Stream {
-                    stream: {
-                        let view = self.snapshot.view().clone();
-                        WordStream::within(view, files, places_of(&self.place_filters), 0)
-                    },
+                    stream: WordStream::within(
+                        self.snapshot.view().clone(),
+                        files,
+                        places_of(&self.place_filters),
+                        0,
+                    ),
                     is_wanted: self.marked(words)?,
                     buffer: Vec::with_capacity(BUFFER),
                     next: 0,
@@ -917,18 +913,21 @@ impl WordTask {
         (self.snapshot).offsets_at(file as usize, word, interrupt)
     }
 
-    /// The occurrences of a word in a file that tell neither its number nor their own.
-    fn find_unnumbered(&self, file: u32, word: &[u8], interrupt: &Interrupt) -> Result<FilePlaces> {
-        Ok(FilePlaces {
-            file,
-            words: vec![0],
-            offsets: (self.snapshot).offsets_at(file as usize, word, interrupt)?,
-            ..FilePlaces::default()
-        })
+    /// The occurrences of some words in a file, in order of place.
+    fn find(&self, file: u32, words: &SoughtWords, interrupt: &Interrupt) -> Result<FilePlaces> {
+        match words {
+            SoughtWords::Numbered(words) => self.find_numbered(file, words, interrupt),
+            SoughtWords::Unnumbered(word) => Ok(FilePlaces {
+                file,
+                words: vec![0],
+                offsets: (self.snapshot).offsets_at(file as usize, word, interrupt)?,
+                ..FilePlaces::default()
+            }),
+        }
     }
 
-    /// The occurrences of some words in a file, in order of place.
-    fn find(&self, file: u32, words: &[u32], interrupt: &Interrupt) -> Result<FilePlaces> {
+    /// As `find`, of words that are told by their numbers.
+    fn find_numbered(&self, file: u32, words: &[u32], interrupt: &Interrupt) -> Result<FilePlaces> {
         let asks_position = self.asks_position();
         let positions_of = |word: u32| match asks_position {
             true => (self.snapshot).positions_at(file as usize, word, interrupt),
@@ -1130,9 +1129,7 @@ impl WordRows {
                     };
                     (*rows, *pinned) = (part.into_iter(), used);
                 }
-                WordRows::Stream { .. } | WordRows::Found { .. } | WordRows::FoundWord { .. } => {
-                    return Ok(None);
-                }
+                WordRows::Stream { .. } | WordRows::Found { .. } => return Ok(None),
             }
         }
     }
@@ -1178,20 +1175,6 @@ impl WordRows {
                     interrupt.check()?;
                     *places = task.find(file, words, interrupt)?;
                 }
-                WordRows::FoundWord {
-                    word,
-                    files,
-                    places,
-                } => {
-                    if let Some(occurrence) = places.take() {
-                        return Ok(Some(occurrence));
-                    }
-                    let Some(file) = files.next() else {
-                        return Ok(None);
-                    };
-                    interrupt.check()?;
-                    *places = task.find_unnumbered(file, word, interrupt)?;
-                }
                 WordRows::Counted(_) | WordRows::Table { .. } | WordRows::ByFile { .. } => {
                     return Ok(None);
                 }
@@ -1204,7 +1187,7 @@ impl Operator for WordsScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         self.interrupt.check()?;
         let (task, rows, interrupt) = self.begin()?;
-        if let WordRows::Found { places, .. } | WordRows::FoundWord { places, .. } = rows
+        if let WordRows::Found { places, .. } = rows
             && task.place_filters.is_empty()
             && let Some(batch) = task.places_batch(places, rows_max.max(1))
         {
