@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 use rayon::prelude::*;
 
@@ -19,11 +20,14 @@ use crate::segment::word_order::compare;
 /// Maps of words; a power of two.
 const MAPS: usize = 16;
 
+/// Words with their numbers.
+type NumberMap = HashMap<Box<[u8]>, u32, RandomState>;
+
 /// Numbers of words that were asked for.
 pub(crate) struct WordNumbers {
     /// No others of this process have it.
     id: u64,
-    maps: [RwLock<HashMap<Box<[u8]>, u32>>; MAPS],
+    maps: [RwLock<NumberMap>; MAPS],
     /// The words that are not stored.
     fresh: RwLock<Vec<Arc<[u8]>>>,
     /// The same in order, as far as somebody asked.
@@ -99,7 +103,7 @@ impl WordNumbers {
         ranked
     }
 
-    fn map(&self, word: &[u8]) -> &RwLock<HashMap<Box<[u8]>, u32>> {
+    fn map(&self, word: &[u8]) -> &RwLock<NumberMap> {
         // Just to have threads meet seldom; the map hashes well.
         let last = word.last().map_or(0, |&byte| usize::from(byte));
         &self.maps[(word.len() + last) % MAPS]
