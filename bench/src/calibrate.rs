@@ -62,7 +62,7 @@ const CONSTANTS: [(&str, &str); 16] = [
 /// Words of the n-grams that are taken.
 const NGRAM_WORDS: usize = 3;
 
-/// Bytes for windows while something is built for n-grams.
+/// Bytes for windows or keys while something is built for n-grams.
 const WINDOW_BYTES: usize = 1 << 28;
 
 /// A segment of at most so many words a symbol keeps a suffix array.
@@ -267,7 +267,7 @@ fn grammar_costs(corpus: &Corpus, runs: usize) -> Result<OfGrammar> {
     let (n, order) = (NGRAM_WORDS, FileOrder::Count);
     let mut ngrams = [None, None];
     if word_count <= symbols * SYMBOL_WORDS_MAX {
-        let (found, build) = timed(|| WordSuffixes::new(view, &all, &go));
+        let (found, build) = timed(|| WordSuffixes::new(view, &all, WINDOW_BYTES, &go));
         let found = found.map_err(|_| "stopped")?;
         let counts = nanoseconds(runs, || found.ngram_counts(n, &go));
         let files = nanoseconds(runs, || found.ngram_file_counts(n, order, &go));

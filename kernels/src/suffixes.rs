@@ -36,9 +36,6 @@ const PLACE_BITS: u32 = u32::BITS;
 const BUCKET_PLACES: usize = 1 << 13;
 const BUCKETS_MAX: usize = 1 << 12;
 
-/// Bytes of keys that are sorted at a time, about.
-const ROUND_BYTES: usize = 1 << 28;
-
 /// Root symbols, words or places of one task.
 const TASK_SYMBOLS: usize = 1 << 16;
 const TASK_PLACES: usize = 1 << 17;
@@ -91,21 +88,12 @@ impl WordSuffixes {
 
     /// Sorts all words of the grammar by what follows. `weights` tells how often each symbol occurs.
     ///
-    /// Work: O(words), a few sorts of 16 bytes a word. Memory while it is built: 256 MiB beside the result, or what the
-    /// most frequent word needs at 16 bytes each.
+    /// Work: O(words), a few sorts of 16 bytes a word, in rounds that each look at all words. `round_bytes`: the memory for keys
+    /// beside the result, about; at least what the most frequent word needs at 16 bytes each.
     ///
     /// # Errors
     /// If it is stopped.
     pub fn new(
-        view: GrammarView<'_>,
-        weights: &[u32],
-        stop: &AtomicBool,
-    ) -> Result<WordSuffixes, Stopped> {
-        WordSuffixes::in_rounds(view, weights, ROUND_BYTES, stop)
-    }
-
-    /// Likewise, sorting about so many bytes of keys at a time.
-    fn in_rounds(
         view: GrammarView<'_>,
         weights: &[u32],
         round_bytes: usize,
@@ -705,8 +693,7 @@ mod tests {
     static GO: AtomicBool = AtomicBool::new(false);
 
     fn suffixes(words: &WordGrammar, round_bytes: usize) -> WordSuffixes {
-        WordSuffixes::in_rounds(words.view(), words.weights(), round_bytes, &GO)
-            .expect("not stopped")
+        WordSuffixes::new(words.view(), words.weights(), round_bytes, &GO).expect("not stopped")
     }
 
     /// Compares with the windows of the expansion, sorted, and with the answers of the grammar.
@@ -822,7 +809,7 @@ mod tests {
     fn a_set_flag_stops() {
         let words = test_grammars::random(5).word_grammar();
         let stop = AtomicBool::new(true);
-        let found = WordSuffixes::new(words.view(), words.weights(), &stop);
+        let found = WordSuffixes::new(words.view(), words.weights(), usize::MAX, &stop);
         assert_eq!(found, Err(Stopped));
         let found = suffixes(&words, usize::MAX);
         assert_eq!(found.ngram_counts(2, &stop), Err(Stopped));

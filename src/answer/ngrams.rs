@@ -256,13 +256,13 @@ impl PartitionOperation for NgramCounting {
                 Some(work * NGRAM_FACTOR / segment.thread_count())
             },
             run: |question, segment, run| {
-                let (n, memory) = (question.set.n, question.memory);
+                let memory = question.memory;
                 let grammar = segment.word_grammar()?;
                 let (view, weights, set) =
                     (grammar.view(), grammar.weights(), question.set.clone());
                 let begin = Instant::now();
                 let counts = ngram_counts_packed(view, weights, set, memory, run.stop)?;
-                segment.spend_on_ngrams(n, begin, run.stop)?;
+                segment.spend_on_all_ngrams(&question.set, begin, run.stop)?;
                 Ok(counts.into_iter().map(NgramCountPart::Packed).collect())
             },
         },
@@ -344,7 +344,7 @@ impl PartitionOperation for NgramFileCounting {
                 let begin = Instant::now();
                 let files =
                     ngram_file_counts_packed(view, weights, lists, set, order, memory, run.stop)?;
-                segment.spend_on_ngrams(question.set.n, begin, run.stop)?;
+                segment.spend_on_all_ngrams(&question.set, begin, run.stop)?;
                 Ok(files.into_iter().map(NgramFilePart::Packed).collect())
             },
         },
@@ -407,9 +407,18 @@ impl SegmentView {
         // A single query, however slow, does not pay with its own time: its memory would be that of the structure too.
         let is_due = budget.is_due(price);
         budget.add_since(begin);
-        if is_due && self.has_room(plan.bytes) {
+        if is_due && self.has_room(plan.bytes + self.build_bytes() as u64) {
             // An error ends no query that has its answer; a later one tries again.
             drop(budget.build_if_due(price, || self.build_ngrams(plan.structure, stop)));
+        }
+        Ok(())
+    }
+
+    /// As `spend_on_ngrams`, of a query for some n-grams of n words. A query that asks for them in parts has not the memory for a
+    /// structure, and all its parts are one query.
+    fn spend_on_all_ngrams(&self, set: &NgramSet, begin: Instant, stop: &AtomicBool) -> Result<()> {
+        if set.is_all() {
+            self.spend_on_ngrams(set.n, begin, stop)?;
         }
         Ok(())
     }

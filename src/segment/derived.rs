@@ -76,9 +76,6 @@ pub(crate) struct WordFiles(pub(crate) Arc<CountTable>);
 /// A row for each file: its words with counts.
 pub(crate) struct FileWords(pub(crate) Arc<CountTable>);
 
-/// Bytes for windows while a table of n-grams is built, about.
-const TABLE_BUILD_MEMORY: usize = 1 << 28;
-
 /// Implements [`SegmentStructure`] for a type: its kind, its bytes, and how it is made.
 macro_rules! structure {
     ($name:ty, $kind:ident, |$structure:ident| $bytes:expr, |$segment:ident, $stop:pat_param| $made:expr) => {
@@ -287,7 +284,12 @@ structure!(
     |suffixes| suffixes.bytes(),
     |segment, stop| {
         let grammar = segment.word_grammar()?;
-        WordSuffixes::new(grammar.view(), grammar.weights(), stop)?
+        WordSuffixes::new(
+            grammar.view(),
+            grammar.weights(),
+            segment.build_bytes(),
+            stop,
+        )?
     }
 );
 
@@ -301,7 +303,7 @@ structure!(
             grammar.view(),
             grammar.weights(),
             uses,
-            TABLE_BUILD_MEMORY,
+            segment.build_bytes(),
             stop,
         )?
     }

@@ -55,6 +55,12 @@ const GIVEN_BACK_MIN: u64 = 8 << 20;
 /// The part of the cache that a single structure which queries can do without may take at most: one in so many.
 const CACHE_SHARE: u64 = 2;
 
+/// Building a structure for n-grams takes this part of what the cache may hold beside the structure,
+const BUILD_SHARE: u64 = 16;
+
+/// and at least and at most so many bytes.
+const BUILD_BYTES: (u64, u64) = (1 << 22, 1 << 28);
+
 /// Work that is not stopped.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -152,6 +158,12 @@ impl SegmentView {
             return Ok(None);
         }
         budget.build_if_due(price, || self.pin_until::<S>(stop))
+    }
+
+    /// Bytes for keys or windows while a structure for n-grams is built, beside what it has in the end.
+    pub(crate) fn build_bytes(&self) -> usize {
+        let share = self.live.slots.cache().limit() / BUILD_SHARE;
+        share.clamp(BUILD_BYTES.0, BUILD_BYTES.1) as usize // at most 256 MiB
     }
 
     /// Whether the cache has room for a structure of so many bytes that queries can do without.
