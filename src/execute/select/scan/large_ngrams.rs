@@ -8,26 +8,19 @@ use std::sync::Arc;
 
 use zipfdb_kernels::{NGRAM_WORDS_MAX, NgramFiles};
 
-use super::super::context::Context;
 use super::super::explain::Answered;
 use super::super::sorter::{Sorted, Sorter};
 use super::super::spill::{Merge, Record, RunWriter, SpilledRuns};
+use super::question::{Grain, Question};
+use super::rows::{RowCursor, SequenceRows, SequenceTask};
 use crate::Result;
-use crate::answer::{CountedNgrams, NgramFilePart, NgramsPart, SegmentNgrams};
+use crate::answer::{CountedNgrams, Ngram, NgramFilePart, NgramsPart, SegmentNgrams};
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::segment::SegmentView;
 
 /// A part takes this part of the limit of memory: others go to windows, to what is derived of the segment, and to rows.
 const PART_SHARE: u64 = 4;
-
-/// What rows tell apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct RowShape {
-    /// Words of an n-gram.
-    pub(super) n: usize,
-    pub(super) by_file: bool,
-}
 
 /// An n-gram with how often it occurs, in a file or altogether.
 #[derive(Clone, Copy)]
@@ -46,7 +39,9 @@ impl LargeRow {
 
 /// Gives rows.
 pub(super) struct LargeNgrams {
-    shape: RowShape,
+    n: usize,
+    /// Whether rows tell files apart.
+    by_file: bool,
     /// Which files are wanted, by number; all if there is none.
     wanted: Option<Vec<bool>>,
     source: LargeSource,
@@ -82,29 +77,24 @@ struct Tables {
 }
 
 impl LargeNgrams {
-    /// Rows of the files that are `wanted`, by number; all if there is none.
+    /// All rows of the files that are asked for.
     ///
     /// # Errors
     /// If a segment is damaged, a run cannot be written, or the query has to end.
-    pub(super) fn new(
-        snapshot: &Snapshot,
-        shape: RowShape,
-        wanted: Option<Vec<bool>>,
-        log: &Arc<Answered>,
-        context: &Context,
-    ) -> Result<LargeNgrams> {
-        let (n, interrupt) = (shape.n, &context.interrupt);
+    pub(super) fn new(task: &SequenceTask) -> Result<LargeNgrams> {
+        let (question, context) = (&task.question, &task.question.context);
+        let (n, snapshot, interrupt) = (question.n, &question.snapshot, question.interrupt());
+        let by_file = matches!(question.grain, Grain::File | Grain::FileWord);
+        let wanted = question.files.marks(snapshot.files().len());
         let bytes = context.settings.memory_limit() / PART_SHARE;
-        let with_files = shape.by_file || wanted.is_some() || snapshot.view().has_gone_files();
-        let parts = snapshot.ask(interrupt, move |view, _| {
-            view.ngram_parts(n, with_files, bytes)
-        })?;
-        let changes = snapshot.ask(interrupt, move |view, stop| view.ngram_changes(n, stop))?;
+        let with_files = by_file || wanted.is_some() || snapshot.view().has_gone_files();
+        let parts = question.ask(move |view, _| view.ngram_parts(n, with_files, bytes))?;
+        let changes = question.ask(move |view, stop| view.ngram_changes(n, stop))?;
         let mut tables = Tables {
             snapshot: snapshot.clone(),
             n,
             interrupt: interrupt.clone(),
-            log: log.clone(),
+            log: task.description.clone(),
             parts: Vec::new().into_iter(),
             pinned: None,
             with_files,
@@ -155,7 +145,8 @@ impl LargeNgrams {
             LargeSource::Merged { merge, next }
         };
         Ok(LargeNgrams {
-            shape,
+            n,
+            by_file,
             wanted,
             source,
             ahead: None,
@@ -172,7 +163,7 @@ impl LargeNgrams {
             None => self.wanted_row()?,
             ahead => ahead,
         };
-        if self.shape.by_file {
+        if self.by_file {
             return Ok(row);
         }
         let Some(mut row) = row else {
@@ -195,7 +186,7 @@ impl LargeNgrams {
             self.pace.step()?;
             let row = match &mut self.source {
                 LargeSource::Tables(tables) => tables.next()?,
-                LargeSource::Merged { merge, next } => next_of_runs(merge, next, self.shape.n)?,
+                LargeSource::Merged { merge, next } => next_of_runs(merge, next, self.n)?,
             };
             let is_wanted = |row: &LargeRow| match &self.wanted {
                 None => true,
@@ -287,6 +278,19 @@ impl Tables {
     }
 }
 
+impl RowCursor for LargeNgrams {
+    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+        let Some(row) = self.next()? else {
+            return Ok(false);
+        };
+        let words = row.words(question.n);
+        if question.passes_ngram(words)? {
+            rows.push_counted(words, row.file, row.times);
+        }
+        Ok(true)
+    }
+}
+
 /// Rows with equal texts put together: a word may hold a space, so different words can make the same text.
 pub(super) struct RowsByText {
     n: usize,
@@ -296,21 +300,19 @@ pub(super) struct RowsByText {
 }
 
 impl RowsByText {
-    /// Of rows whose text `text_of` gives; none if the row is not wanted.
+    /// Of the rows whose n-grams pass.
     ///
     /// # Errors
     /// As [`LargeNgrams::next`].
-    pub(super) fn new(
-        mut rows: LargeNgrams,
-        context: &Context,
-        mut text_of: impl FnMut(&LargeRow) -> Result<Option<Vec<u8>>>,
-    ) -> Result<RowsByText> {
-        let n = rows.shape.n;
+    pub(super) fn new(mut rows: LargeNgrams, question: &Question) -> Result<RowsByText> {
+        let (n, context) = (rows.n, &question.context);
         let (memory, pace) = (context.memory, context.pace());
         let reservation = context.reservation();
         let mut sorter = Sorter::new(memory, reservation, &context.spill, pace, None);
         while let Some(row) = rows.next()? {
-            if let Some(text) = text_of(&row)? {
+            let words = row.words(n);
+            if question.passes_ngram(words)? {
+                let text = Ngram::new(question.view(), words).text();
                 let key = [&row.file.to_be_bytes()[..], &text].concat();
                 sorter.push(&key, &payload_of(&row, n))?;
             }
@@ -324,7 +326,7 @@ impl RowsByText {
     ///
     /// # Errors
     /// If a run cannot be read.
-    pub(super) fn next(&mut self) -> Result<Option<LargeRow>> {
+    fn next(&mut self) -> Result<Option<LargeRow>> {
         let Some((key, payload)) = self.next.take() else {
             return Ok(None);
         };
@@ -335,6 +337,16 @@ impl RowsByText {
             self.next = self.sorted.next()?;
         }
         Ok(Some(row))
+    }
+}
+
+impl RowCursor for RowsByText {
+    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+        let row = self.next()?;
+        if let Some(row) = &row {
+            rows.push_counted(row.words(question.n), row.file, row.times);
+        }
+        Ok(row.is_some())
     }
 }
 

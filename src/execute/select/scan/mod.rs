@@ -6,19 +6,25 @@
 
 pub(super) mod boundary;
 mod catalog;
+mod counted;
 mod files;
 mod large_ngrams;
+mod ngram_tables;
 mod ngrams;
 mod nothing;
+mod occurrences;
 mod plan;
+mod question;
 #[cfg(test)]
 mod reference;
 mod request;
+mod rows;
 mod selection;
 mod term_vectors;
 #[cfg(test)]
 mod tests;
 mod top;
+mod word_tables;
 mod words;
 
 use std::sync::Arc;
@@ -57,7 +63,7 @@ pub(super) fn open(
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::Words { corpus } => {
             let snapshot = context.snapshot(session, corpus)?;
-            Box::new(words::WordsScan::new(snapshot, request, context)?)
+            Box::new(words::scan(snapshot, request, context)?)
         }
         Relation::TermVectors { corpus, k } => {
             let (snapshot, k) = (context.snapshot(session, corpus)?, *k);
@@ -67,7 +73,7 @@ pub(super) fn open(
         }
         Relation::Ngrams { corpus, n } => {
             let (snapshot, n) = (context.snapshot(session, corpus)?, *n);
-            Box::new(ngrams::NgramsScan::new(snapshot, n, request, context)?)
+            Box::new(ngrams::scan(snapshot, n, request, context)?)
         }
     })
 }

@@ -13,19 +13,6 @@ use crate::answer::path::{PathName, about};
 use crate::answer::{CorpusView, PlaceRanges, SpreadPlan};
 use crate::{Error, Result};
 
-/// What rows tell apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grain {
-    /// One row for all.
-    All,
-    File,
-    /// A word or n-gram.
-    Word,
-    FileWord,
-    /// Every occurrence is a row.
-    Occurrence,
-}
-
 /// A way to make rows.
 pub(super) struct ScanPath {
     pub(super) strategy: Strategy,
@@ -78,9 +65,10 @@ impl ScanPath {
     ) -> ScanPath {
         let words = files.words_in(view, places) as f64;
         let cost = view.missing_for_stream() + words * STREAM_COST;
-        match files.is_all() {
-            true => ScanPath::on_cpu(Strategy::RootStream, PathName::RootStream, cost),
-            false => ScanPath::on_cpu(Strategy::Decode, PathName::Decode, cost),
+        if files.is_all() {
+            ScanPath::on_cpu(Strategy::RootStream, PathName::RootStream, cost)
+        } else {
+            ScanPath::on_cpu(Strategy::Decode, PathName::Decode, cost)
         }
     }
 

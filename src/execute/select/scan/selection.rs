@@ -69,6 +69,21 @@ impl FileSelection {
         self.is_all
     }
 
+    /// Whether a file is one of them.
+    pub(super) fn has(&self, file: u32) -> bool {
+        self.is_all || self.files.binary_search(&file).is_ok()
+    }
+
+    /// For each of `all` files whether it is one of them; none if all are.
+    pub(super) fn marks(&self, all: usize) -> Option<Vec<bool>> {
+        (!self.is_all).then(|| {
+            let mut marks = vec![false; all];
+            let files = self.files.iter();
+            files.for_each(|&file| marks[file as usize] = true);
+            marks
+        })
+    }
+
     /// How many words they have.
     pub(super) fn words(&self, view: &CorpusView) -> u64 {
         let files = self.files.iter();
@@ -90,9 +105,15 @@ impl FileSelection {
 }
 
 /// Where places lie that pass; `position` and `offset` are the columns of places.
-pub(super) fn places(filters: &[ColumnFilter], position: usize, offset: usize) -> PlaceRanges {
-    let range = |column: usize| {
-        let filter = filters.iter().find(|filter| filter.column() == column);
+pub(super) fn places(
+    filters: &[ColumnFilter],
+    position: Option<usize>,
+    offset: Option<usize>,
+) -> PlaceRanges {
+    let range = |column: Option<usize>| {
+        let filter = filters
+            .iter()
+            .find(|filter| Some(filter.column()) == column);
         let Some(integers) = filter.map(ColumnFilter::integers) else {
             return 0..=u64::MAX;
         };
@@ -133,14 +154,13 @@ impl WordSelection {
         }
         let values = WordSelection::values(filters, column);
         let is_few = values.is_some_and(|values| values.len() < TASK_WORDS);
-        let passing = match is_few && snapshot.view().has_vocabulary() {
-            true => WordSelection::passing(snapshot.view(), filters, column, value, &NEVER),
-            false => {
-                let filters = filters.clone();
-                snapshot.ask(interrupt, move |view, stop| {
-                    WordSelection::passing(view, &filters, column, value, stop)
-                })
-            }
+        let passing = if is_few && snapshot.view().has_vocabulary() {
+            WordSelection::passing(snapshot.view(), filters, column, value, &NEVER)
+        } else {
+            let filters = filters.clone();
+            snapshot.ask(interrupt, move |view, stop| {
+                WordSelection::passing(view, &filters, column, value, stop)
+            })
         };
         passing.map(Some)
     }
@@ -180,12 +200,7 @@ impl WordSelection {
             }
             Some(values) => {
                 let mut found = Vec::with_capacity(values.len());
-                for value in values {
-                    let word = match value {
-                        Value::Text(text) => text.as_bytes(),
-                        Value::Blob(bytes) => bytes,
-                        Value::Null | Value::Integer(_) | Value::Real(_) => continue,
-                    };
+                for word in values.iter().filter_map(bytes_of) {
                     found.extend(vocabulary.find(word)?);
                 }
                 found.sort_unstable();
@@ -193,6 +208,39 @@ impl WordSelection {
                 found.into_iter().filter_map(decided).collect()
             }
         }
+    }
+}
+
+/// Which words are wanted.
+pub(super) struct WantedWords {
+    /// For each word of the vocabulary; none if all are.
+    pub(super) marks: Option<Vec<bool>>,
+}
+
+impl WantedWords {
+    /// Words by number; none for all.
+    pub(super) fn new(view: &CorpusView, words: Option<Vec<u32>>) -> Result<WantedWords> {
+        let Some(words) = words else {
+            return Ok(WantedWords { marks: None });
+        };
+        let mut marks = vec![false; view.vocabulary()?.len()];
+        for word in words {
+            marks[word as usize] = true;
+        }
+        Ok(WantedWords { marks: Some(marks) })
+    }
+
+    pub(super) fn has(&self, word: u32) -> bool {
+        (self.marks.as_ref()).is_none_or(|marks| marks[word as usize])
+    }
+}
+
+/// The bytes of a value that can be equal to a word or n-gram; none if it cannot.
+pub(super) fn bytes_of(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Text(text) => Some(text.as_bytes()),
+        Value::Blob(bytes) => Some(bytes),
+        Value::Null | Value::Integer(_) | Value::Real(_) => None,
     }
 }
 

@@ -16,7 +16,7 @@ use super::super::row::{LateError, Operator};
 use super::boundary::{Properties, RowOrder, Scan, ScanColumn, ScanRequest, passes};
 use super::plan::{ScanPath, ScanPlan};
 use super::selection::FileSelection;
-use super::words::{LARGE, table_bytes};
+use super::word_tables::{LARGE, table_bytes};
 use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};

@@ -1,0 +1,115 @@
+//! Rows of counts: merged, cut to those that are used, and given.
+//!
+//! Invariant: what leaves here occurs, and with merged rows no two are told apart by nothing that rows tell.
+
+use std::sync::Arc;
+
+use super::super::ordered::sort_until;
+use super::question::{Grain, Question};
+use super::rows::{RowCursor, SequenceRows};
+use crate::Result;
+use crate::runtime::interrupt::Pace;
+
+/// How often a word or n-gram occurs, in a file or altogether; what rows do not tell is empty or 0.
+#[derive(Clone, Copy)]
+pub(super) struct CountedRow<W> {
+    pub(super) words: W,
+    pub(super) file: u32,
+    pub(super) times: u64,
+}
+
+pub(super) type CountedWord = CountedRow<[u32; 1]>;
+
+pub(super) type CountedNgram = CountedRow<Arc<[u32]>>;
+
+impl<W: Default> CountedRow<W> {
+    /// Of a file, whatever its words.
+    pub(super) fn of_file(file: u32, times: u64) -> CountedRow<W> {
+        CountedRow {
+            words: W::default(),
+            file,
+            times,
+        }
+    }
+}
+
+impl CountedWord {
+    pub(super) fn new(file: u32, word: u32, times: u64) -> CountedWord {
+        CountedWord {
+            words: [word],
+            file,
+            times,
+        }
+    }
+
+    pub(super) fn word(&self) -> u32 {
+        self.words[0]
+    }
+}
+
+/// What the file table says of files.
+pub(super) fn stored_totals<W: Default>(question: &Question) -> Vec<CountedRow<W>> {
+    let all = question.snapshot.files();
+    let files = question.files.numbers().iter();
+    let count = |&file: &u32| {
+        let ngrams = (all[file as usize].words + 1).saturating_sub(question.n as u64);
+        CountedRow::of_file(file, ngrams)
+    };
+    files.map(count).collect()
+}
+
+/// Adds up rows that do not tell words apart, and leaves out those that do not occur.
+pub(super) fn merge<W: Default>(
+    rows: &mut Vec<CountedRow<W>>,
+    grain: Grain,
+    pace: &mut Pace,
+) -> Result<()> {
+    match grain {
+        Grain::All => {
+            let times = rows.iter().map(|row| row.times).sum();
+            *rows = vec![CountedRow::of_file(0, times)];
+        }
+        Grain::File => {
+            sort_until(rows, pace, |left, right| left.file.cmp(&right.file))?;
+            add_up(rows, |left, right| left.file == right.file);
+        }
+        Grain::Word | Grain::FileWord | Grain::Occurrence => {}
+    }
+    rows.retain(|row| row.times > 0);
+    Ok(())
+}
+
+/// Makes one row of equal ones that stand next to each other.
+pub(super) fn add_up<W>(
+    rows: &mut Vec<CountedRow<W>>,
+    is_same: impl Fn(&CountedRow<W>, &CountedRow<W>) -> bool,
+) {
+    rows.dedup_by(|next, kept| {
+        let same = is_same(next, kept);
+        if same {
+            kept.times += next.times;
+        }
+        same
+    });
+}
+
+/// Gives rows that were counted.
+pub(super) struct CountedCursor<W>(std::vec::IntoIter<CountedRow<W>>);
+
+impl<W> CountedCursor<W> {
+    pub(super) fn boxed(rows: Vec<CountedRow<W>>) -> Box<dyn RowCursor>
+    where
+        W: AsRef<[u32]> + Send + 'static,
+    {
+        Box::new(CountedCursor(rows.into_iter()))
+    }
+}
+
+impl<W: AsRef<[u32]> + Send> RowCursor for CountedCursor<W> {
+    fn advance(&mut self, _: &Question, rows: &mut SequenceRows) -> Result<bool> {
+        for row in self.0.by_ref().take(rows.room()) {
+            rows.push_counted(row.words.as_ref(), row.file, row.times);
+        }
+        Ok(self.0.len() > 0)
+    }
+}

@@ -1,0 +1,275 @@
+//! Cursors of occurrences: windows of the words of files, and words or n-grams whose places were looked up.
+//!
+//! Invariant: occurrences come in order of file and place.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::super::ordered::sort_until;
+use super::question::{Question, SequenceColumn, SequencePlace};
+use super::rows::{BUFFER, RowCursor, SequenceRows};
+use super::selection::WantedWords;
+use crate::Result;
+use crate::answer::{Occurrence, PhrasePlace, PlaceRanges, WordStream};
+use crate::expression::integer_of_count;
+
+/// Gives n consecutive words of a file at a time.
+pub(super) struct WordWindows {
+    stream: WordStream,
+    n: usize,
+    buffer: Vec<Occurrence>,
+    /// The first word of the next window in `buffer`.
+    next: usize,
+    has_more: bool,
+}
+
+impl WordWindows {
+    /// Those that begin in some places of the files, and perhaps others.
+    pub(super) fn new(question: &Question, places: &PlaceRanges) -> WordWindows {
+        let (view, files) = (question.view().clone(), question.files.numbers().to_vec());
+        WordWindows {
+            stream: WordStream::within(view, files, places.clone(), question.n as u64 - 1),
+            n: question.n,
+            buffer: Vec::with_capacity(BUFFER),
+            next: 0,
+            has_more: true,
+        }
+    }
+
+    pub(super) fn next(&mut self, question: &Question) -> Result<Option<&[Occurrence]>> {
+        loop {
+            let window = self.next..self.next + self.n;
+            if let Some(words) = self.buffer.get(window.clone()) {
+                self.next += 1;
+                if words[0].file == words[self.n - 1].file {
+                    return Ok(Some(&self.buffer[window]));
+                }
+            } else if self.has_more {
+                question.interrupt().check()?;
+                self.buffer.drain(..self.next);
+                self.next = 0;
+                let (buffer, snapshot) = (&mut self.buffer, &question.snapshot);
+                self.has_more =
+                    (self.stream).fill_until(buffer, BUFFER, snapshot, question.interrupt())?;
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Gives all words or n-grams that are wanted, one by one.
+pub(super) struct WindowCursor {
+    windows: WordWindows,
+    /// Words that are wanted; conditions on n-grams are decided for each.
+    wanted: WantedWords,
+    words: Vec<u32>,
+}
+
+impl WindowCursor {
+    pub(super) fn new(question: &Question, wanted: WantedWords) -> WindowCursor {
+        WindowCursor {
+            windows: WordWindows::new(question, &question.places),
+            wanted,
+            words: Vec::with_capacity(question.n),
+        }
+    }
+}
+
+impl RowCursor for WindowCursor {
+    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+        let Some(window) = self.windows.next(question)? else {
+            return Ok(false);
+        };
+        self.words.clear();
+        self.words.extend(window.iter().map(|word| word.word));
+        let is_wanted = if self.wanted.marks.is_some() {
+            self.wanted.has(self.words[0])
+        } else {
+            question.passes_ngram(&self.words)?
+        };
+        if is_wanted {
+            let Occurrence {
+                file,
+                position,
+                offset,
+                ..
+            } = window[0];
+            let place = SequencePlace {
+                words: &self.words,
+                file,
+                position,
+                offset: Some(offset),
+            };
+            rows.push_place(&place, question)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Words that are looked up in files.
+pub(super) enum SoughtWords {
+    /// By their numbers.
+    Numbered(Vec<u32>),
+    /// One word, of which rows tell only files and offsets.
+    Unnumbered(Vec<u8>),
+}
+
+/// Gives the occurrences of few words, file by file.
+pub(super) struct LookupCursor {
+    sought: SoughtWords,
+    files: std::vec::IntoIter<u32>,
+    /// The file at hand, and where words stand in it.
+    file: u32,
+    places: FilePlaces,
+    /// The next place.
+    next: usize,
+}
+
+/// Where words stand in a file, in order.
+#[derive(Default)]
+struct FilePlaces {
+    words: Vec<u32>,
+    offsets: Vec<u64>,
+    /// Empty if nobody asks for them.
+    positions: Vec<u64>,
+}
+
+impl LookupCursor {
+    pub(super) fn new(question: &Question, sought: SoughtWords) -> LookupCursor {
+        LookupCursor {
+            sought,
+            files: question.files.numbers().to_vec().into_iter(),
+            file: 0,
+            places: FilePlaces::default(),
+            next: 0,
+        }
+    }
+}
+
+impl RowCursor for LookupCursor {
+    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+        if self.next == self.places.offsets.len() {
+            let Some(file) = self.files.next() else {
+                return Ok(false);
+            };
+            question.interrupt().check()?;
+            self.places = FilePlaces::find(question, file, &self.sought)?;
+            (self.file, self.next) = (file, 0);
+        } else if question.has_all_places() {
+            let end = (self.places.offsets.len()).min(self.next.saturating_add(rows.room()));
+            self.places.append_to(self.file, self.next..end, rows);
+            self.next = end;
+        } else {
+            rows.push_place(&self.places.get(self.file, self.next), question)?;
+            self.next += 1;
+        }
+        Ok(true)
+    }
+}
+
+impl FilePlaces {
+    fn find(question: &Question, file: u32, sought: &SoughtWords) -> Result<FilePlaces> {
+        let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
+        let offsets_of = |word: &[u8]| snapshot.offsets_at(file as usize, word, interrupt);
+        let words = match sought {
+            SoughtWords::Numbered(words) => &words[..],
+            SoughtWords::Unnumbered(word) => {
+                return Ok(FilePlaces::of_word(0, offsets_of(word)?, Vec::new()));
+            }
+        };
+        let asks_position = question.uses(SequenceColumn::Position);
+        let mut of_words = Vec::with_capacity(words.len());
+        for &word in words {
+            let offsets = offsets_of(question.view().word(word))?;
+            let positions = if asks_position {
+                snapshot.positions_at(file as usize, word, interrupt)?
+            } else {
+                Vec::new()
+            };
+            of_words.push(FilePlaces::of_word(word, offsets, positions));
+        }
+        match <[FilePlaces; 1]>::try_from(of_words) {
+            Ok([places]) => Ok(places),
+            Err(of_words) => FilePlaces::merged(of_words, question),
+        }
+    }
+
+    fn of_word(word: u32, offsets: Vec<u64>, positions: Vec<u64>) -> FilePlaces {
+        FilePlaces {
+            words: vec![word; offsets.len()],
+            offsets,
+            positions,
+        }
+    }
+
+    /// Of several words.
+    fn merged(of_words: Vec<FilePlaces>, question: &Question) -> Result<FilePlaces> {
+        let mut found = Vec::new();
+        for places in of_words {
+            let position_of = |index| places.positions.get(index).copied().unwrap_or_default();
+            let offsets = places.offsets.iter().zip(&places.words).enumerate();
+            let place = |(index, (&offset, &word))| (offset, position_of(index), word);
+            found.extend(offsets.map(place));
+        }
+        let mut pace = question.interrupt().pace();
+        sort_until(&mut found, &mut pace, |left, right| left.0.cmp(&right.0))?;
+        let mut merged = FilePlaces::default();
+        for (offset, position, word) in found {
+            merged.offsets.push(offset);
+            merged.positions.push(position);
+            merged.words.push(word);
+        }
+        Ok(merged)
+    }
+
+    fn get(&self, file: u32, index: usize) -> SequencePlace<'_> {
+        SequencePlace {
+            words: &self.words[index..=index],
+            file,
+            position: self.positions.get(index).copied().unwrap_or_default(),
+            offset: Some(self.offsets[index]),
+        }
+    }
+
+    /// Appends places, all of which are wanted.
+    fn append_to(&self, file: u32, places: Range<usize>, rows: &mut SequenceRows) {
+        rows.files.resize(rows.len() + places.len(), file);
+        rows.words.extend_from_slice(&self.words[places.clone()]);
+        let integers = |numbers: &[u64], target: &mut Vec<i64>| {
+            target.extend(numbers.iter().copied().map(integer_of_count));
+        };
+        integers(&self.offsets[places.clone()], &mut rows.offsets);
+        integers(
+            self.positions.get(places).unwrap_or_default(),
+            &mut rows.positions,
+        );
+    }
+}
+
+/// Gives n-grams that were looked up, in order of their places.
+pub(super) struct NgramPlaces(pub(super) std::vec::IntoIter<(Arc<[u32]>, PhrasePlace)>);
+
+impl RowCursor for NgramPlaces {
+    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+        let Some((
+            words,
+            PhrasePlace {
+                file,
+                position,
+                offset,
+            },
+        )) = self.0.next()
+        else {
+            return Ok(false);
+        };
+        let place = SequencePlace {
+            words: &words,
+            file,
+            position,
+            offset,
+        };
+        rows.push_place(&place, question)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,222 @@
+//! Rows of words or n-grams on their way into batches: cursors fill flat arrays, which become columns as they are.
+//!
+//! Invariant: a cursor gives every row once, and leaves a batch short only behind its last row. Nothing is decoded before the
+//! first row is asked for.
+
+use std::sync::Arc;
+
+use zipfdb_kernels::FileOrder;
+use zipfdb_sql::setting::Strategy;
+
+use super::super::explain::{Answered, Describe, Description};
+use super::super::row::Operator;
+use super::boundary::{Properties, Scan};
+use super::plan::ScanPlan;
+use super::question::{Question, SequenceColumn, SequencePlace};
+use crate::Result;
+use crate::answer::path::Run;
+use crate::answer::{CorpusView, Top};
+use crate::batch::{Batch, BatchColumn, TextDictionary};
+use crate::expression::integer_of_count;
+
+/// Words or n-grams that are made, or looked at between two checks whether the statement has to end.
+pub(super) const BUFFER: usize = 1024;
+
+/// Rows that become a batch, by column. What the batch does not tell may be missing, or anything.
+pub(super) struct SequenceRows {
+    /// How many rows there may be.
+    rows_max: usize,
+    /// `[rows * n]`
+    pub(super) words: Vec<u32>,
+    /// `[rows]`
+    pub(super) files: Vec<u32>,
+    pub(super) positions: Vec<i64>,
+    pub(super) offsets: Vec<i64>,
+    /// How often each row occurs; empty if each does once.
+    pub(super) times: Vec<u64>,
+}
+
+/// Gives rows.
+pub(super) trait RowCursor: Send {
+    /// Appends rows that come next, some or none, for which there is room; `false` if there are no more. There is room for one.
+    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool>;
+}
+
+impl SequenceRows {
+    pub(super) fn new(rows_max: usize) -> SequenceRows {
+        SequenceRows {
+            rows_max,
+            words: Vec::new(),
+            files: Vec::new(),
+            positions: Vec::new(),
+            offsets: Vec::new(),
+            times: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// How many more rows there may be.
+    pub(super) fn room(&self) -> usize {
+        self.rows_max - self.len()
+    }
+
+    pub(super) fn push_counted(&mut self, words: &[u32], file: u32, times: u64) {
+        self.words.extend_from_slice(words);
+        self.files.push(file);
+        self.times.push(times);
+    }
+
+    /// Appends rows of an n-gram with its first files, as many as there is room for; returns how many.
+    pub(super) fn push_files(&mut self, words: &[u32], files: &[(u32, u32)]) -> usize {
+        let files = &files[..files.len().min(self.room())];
+        self.words.extend(files.iter().flat_map(|_| words));
+        self.files.extend(files.iter().map(|&(file, _)| file));
+        let times = files.iter().map(|&(_, times)| u64::from(times));
+        self.times.extend(times);
+        files.len()
+    }
+
+    /// Appends an occurrence if its place is wanted.
+    pub(super) fn push_place(&mut self, place: &SequencePlace, question: &Question) -> Result<()> {
+        if question.passes_place(place)? {
+            let asks_offset = question.columns.contains(&SequenceColumn::Offset);
+            let offset = if asks_offset {
+                question.offset(place)?
+            } else {
+                0
+            };
+            self.words.extend_from_slice(place.words);
+            self.files.push(place.file);
+            self.positions.push(integer_of_count(place.position));
+            self.offsets.push(integer_of_count(offset));
+        }
+        Ok(())
+    }
+
+    fn into_batch(mut self, question: &Question) -> Batch {
+        let (view, count) = (question.view(), self.len());
+        let columns = question.columns.iter().map(|column| match column {
+            SequenceColumn::File => BatchColumn::Words {
+                indices: std::mem::take(&mut self.files),
+                dictionary: TextDictionary::files(view),
+            },
+            SequenceColumn::Word => BatchColumn::Words {
+                // Lengths are told by words too.
+                indices: self.words.clone(),
+                dictionary: TextDictionary::words(view),
+            },
+            SequenceColumn::Ngram => BatchColumn::Ngrams {
+                n: question.n,
+                indices: std::mem::take(&mut self.words),
+                dictionary: TextDictionary::words(view),
+            },
+            SequenceColumn::Length => {
+                let lengths = self.words.iter().map(|&word| view.word(word).len() as u64);
+                BatchColumn::Integers(lengths.map(integer_of_count).collect())
+            }
+            SequenceColumn::Position => BatchColumn::Integers(std::mem::take(&mut self.positions)),
+            SequenceColumn::Offset => BatchColumn::Integers(std::mem::take(&mut self.offsets)),
+        });
+        let columns = columns.collect();
+        let times = (!self.times.is_empty()).then_some(self.times);
+        Batch::new(columns, count, times)
+    }
+}
+
+/// A question and how it is answered.
+pub(super) struct SequenceTask {
+    pub(super) question: Question,
+    pub(super) strategy: Strategy,
+    /// In which order the files of a word or n-gram come, if rows come in order of these.
+    pub(super) by_text: Option<FileOrder>,
+    /// Which rows are used, if not all.
+    pub(super) top: Option<Top>,
+    /// Whether rows are made in parts: all may take more than `memory_limit`.
+    pub(super) is_large: bool,
+    pub(super) properties: Properties,
+    pub(super) description: Arc<Answered>,
+}
+
+impl SequenceTask {
+    /// `description` says what is asked, `large` how rows are made in parts, if they are.
+    pub(super) fn new(
+        question: Question,
+        plan: &ScanPlan,
+        by_text: Option<FileOrder>,
+        mut description: Description,
+        large: Option<&str>,
+    ) -> SequenceTask {
+        description.lines = plan.lines(large);
+        let properties = question.properties(by_text);
+        SequenceTask {
+            strategy: plan.strategy(),
+            by_text,
+            top: question.top.filter(|_| properties.is_unique),
+            is_large: large.is_some(),
+            properties,
+            description: Answered::new(description),
+            question,
+        }
+    }
+
+    /// Asks the files something, and records what ran.
+    pub(super) fn answer<A: Send + 'static>(
+        &self,
+        work: impl FnOnce(&CorpusView, Run<'_>) -> Result<A> + Send + 'static,
+    ) -> Result<A> {
+        let description = self.description.clone();
+        (self.question).ask(move |view, stop| work(view, description.log.until(stop)))
+    }
+}
+
+/// The scan of words or n-grams.
+pub(super) struct SequenceScan {
+    task: SequenceTask,
+    start: fn(&SequenceTask) -> Result<Box<dyn RowCursor>>,
+    /// None before the first row is asked for.
+    cursor: Option<Box<dyn RowCursor>>,
+}
+
+impl SequenceScan {
+    pub(super) fn new(
+        task: SequenceTask,
+        start: fn(&SequenceTask) -> Result<Box<dyn RowCursor>>,
+    ) -> SequenceScan {
+        SequenceScan {
+            task,
+            start,
+            cursor: None,
+        }
+    }
+}
+
+impl Operator for SequenceScan {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        let question = &self.task.question;
+        question.interrupt().check()?;
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            none => none.insert((self.start)(&self.task)?),
+        };
+        let mut rows = SequenceRows::new(rows_max.max(1));
+        while rows.room() > 0 && cursor.advance(question, &mut rows)? {}
+        Ok((rows.len() > 0).then(|| rows.into_batch(question)))
+    }
+}
+
+impl Scan for SequenceScan {
+    fn properties(&self) -> Properties {
+        self.task.properties.clone()
+    }
+
+    fn description(&self) -> Arc<dyn Describe> {
+        self.task.description.clone()
+    }
+
+    fn into_operator(self: Box<Self>) -> Box<dyn Operator> {
+        self
+    }
+}

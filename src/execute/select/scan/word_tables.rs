@@ -1,0 +1,147 @@
+//! Cursors of words with their files: a table of all files, and files counted a part at a time.
+//!
+//! Invariant: rows come in order of file, then of word number.
+
+use std::sync::Arc;
+
+use zipfdb_kernels::CountTable;
+
+use super::counted::CountedWord;
+use super::plan::size_of_segments;
+use super::question::Question;
+use super::rows::{RowCursor, SequenceRows};
+use super::selection::{FileSelection, WantedWords};
+use crate::Result;
+use crate::answer::CorpusView;
+use crate::answer::path::Run;
+use crate::segment::SegmentView;
+
+/// What EXPLAIN says of rows that are made file by file.
+pub(super) const LARGE: &str = "file by file: all rows may take more than memory_limit";
+
+/// The rows of some files take this part of the limit of memory.
+const PART_SHARE: u64 = 4;
+
+/// How many (file, word) pairs there are at most: no file has more of them than words, or than there are tokens.
+fn pairs(view: &CorpusView, files: &FileSelection) -> u64 {
+    let tokens = size_of_segments(view).tokens;
+    let words = |&file: &u32| view.files()[file as usize].words.min(tokens);
+    let pairs = files.numbers().iter().map(words);
+    pairs.fold(0, u64::saturating_add)
+}
+
+/// What (file, word) pairs with their counts take as a table.
+pub(super) fn table_bytes(view: &CorpusView, files: &FileSelection) -> u64 {
+    pairs(view, files).saturating_mul(size_of::<(u32, u32)>() as u64)
+}
+
+/// What they take at most, as a table and as rows.
+pub(super) fn rows_bytes(view: &CorpusView, files: &FileSelection) -> u64 {
+    let rows = pairs(view, files).saturating_mul(size_of::<CountedWord>() as u64);
+    table_bytes(view, files).saturating_add(rows)
+}
+
+/// Gives the words that are wanted of a table of all files.
+pub(super) struct TableCursor {
+    table: Arc<CountTable>,
+    wanted: WantedWords,
+    file: usize,
+    /// The next entry of the file's row.
+    entry: usize,
+}
+
+impl TableCursor {
+    pub(super) fn new(table: Arc<CountTable>, wanted: WantedWords) -> TableCursor {
+        TableCursor {
+            table,
+            wanted,
+            file: 0,
+            entry: 0,
+        }
+    }
+}
+
+impl RowCursor for TableCursor {
+    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+        if self.file == self.table.rows() {
+            return Ok(false);
+        }
+        let entries = &self.table.row(self.file)[self.entry..];
+        // There may be room for more than these, as some are not wanted.
+        let entries = &entries[..entries.len().min(rows.room())];
+        for &(word, times) in entries {
+            if times > 0 && self.wanted.has(word) {
+                // Files are numbered by u32.
+                rows.push_counted(&[word], self.file as u32, u64::from(times));
+            }
+        }
+        self.entry += entries.len();
+        if self.entry == self.table.row(self.file).len() {
+            (self.file, self.entry) = (self.file + 1, 0);
+            question.interrupt().check()?;
+        }
+        Ok(true)
+    }
+}
+
+/// Gives the words that are wanted of one part of the files after the other.
+pub(super) struct FilePartCursor {
+    files: std::vec::IntoIter<u32>,
+    wanted: WantedWords,
+    /// Of the part at hand.
+    rows: std::vec::IntoIter<CountedWord>,
+    /// What the rows were counted on, which the next ones need too.
+    _pinned: Vec<SegmentView>,
+}
+
+impl FilePartCursor {
+    pub(super) fn new(question: &Question, wanted: WantedWords) -> FilePartCursor {
+        FilePartCursor {
+            files: question.files.numbers().to_vec().into_iter(),
+            wanted,
+            rows: Vec::new().into_iter(),
+            _pinned: Vec::new(),
+        }
+    }
+
+    /// The next files, as many as take about their part of the limit of memory.
+    fn next_files(&mut self, question: &Question) -> Vec<u32> {
+        let bytes = question.context.settings.memory_limit() / PART_SHARE;
+        let (mut part, mut held) = (Vec::new(), 0u64);
+        while held < bytes
+            && let Some(file) = self.files.next()
+        {
+            let words = question.snapshot.files()[file as usize].words;
+            // The counts of a file, and its rows.
+            let row = size_of::<(u32, u64)>() + size_of::<CountedWord>();
+            held = held.saturating_add(words.saturating_mul(row as u64));
+            part.push(file);
+        }
+        part
+    }
+}
+
+impl RowCursor for FilePartCursor {
+    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+        if let Some(row) = self.rows.next() {
+            if self.wanted.has(row.word()) {
+                rows.push_counted(&row.words, row.file, row.times);
+            }
+            return Ok(true);
+        }
+        let part = self.next_files(question);
+        if part.is_empty() {
+            return Ok(false);
+        }
+        let (counted, pinned) = question.ask(move |view, stop| {
+            let (totals, pinned) = view.totals_of_each(&part, Run::until(stop))?;
+            let rows = part.into_iter().zip(totals).flat_map(|(file, words)| {
+                let words = words.into_iter();
+                words.map(move |(word, times)| CountedWord::new(file, word, times))
+            });
+            Ok((rows.collect::<Vec<_>>(), pinned))
+        })?;
+        (self.rows, self._pinned) = (counted.into_iter(), pinned);
+        Ok(true)
+    }
+}
