@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::super::ordered::sort_until;
-use super::question::{Grain, Question};
+use super::question::{Grain, ScanQuestion};
 use super::rows::{RowCursor, SequenceRows};
 use crate::Result;
 use crate::runtime::interrupt::Pace;
@@ -48,7 +48,7 @@ impl CountedWord {
 }
 
 /// What the file table says of files.
-pub(super) fn stored_totals<W: Default>(question: &Question) -> Vec<CountedRow<W>> {
+pub(super) fn stored_totals<W: Default>(question: &ScanQuestion) -> Vec<CountedRow<W>> {
     let all = question.snapshot.files();
     let files = question.files.numbers().iter();
     let count = |&file: &u32| {
@@ -106,7 +106,7 @@ impl<W> CountedCursor<W> {
 }
 
 impl<W: AsRef<[u32]> + Send> RowCursor for CountedCursor<W> {
-    fn advance(&mut self, _: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, _: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         for row in self.0.by_ref().take(rows.room()) {
             rows.push_counted(row.words.as_ref(), row.file, row.times);
         }

@@ -11,7 +11,7 @@ use zipfdb_kernels::{NGRAM_WORDS_MAX, NgramFiles};
 use super::super::explain::Answered;
 use super::super::sorter::{Sorted, Sorter};
 use super::super::spill::{Merge, Record, RunWriter, SpilledRuns};
-use super::question::{Grain, Question};
+use super::question::{Grain, ScanQuestion};
 use super::rows::{RowCursor, SequenceRows, SequenceTask};
 use crate::Result;
 use crate::answer::{CountedNgrams, Ngram, NgramFilePart, NgramsPart, SegmentNgrams};
@@ -279,7 +279,7 @@ impl Tables {
 }
 
 impl RowCursor for LargeNgrams {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let Some(row) = self.next()? else {
             return Ok(false);
         };
@@ -304,7 +304,7 @@ impl RowsByText {
     ///
     /// # Errors
     /// As [`LargeNgrams::next`].
-    pub(super) fn new(mut rows: LargeNgrams, question: &Question) -> Result<RowsByText> {
+    pub(super) fn new(mut rows: LargeNgrams, question: &ScanQuestion) -> Result<RowsByText> {
         let (n, context) = (rows.n, &question.context);
         let (memory, pace) = (context.memory, context.pace());
         let reservation = context.reservation();
@@ -341,7 +341,7 @@ impl RowsByText {
 }
 
 impl RowCursor for RowsByText {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let row = self.next()?;
         if let Some(row) = &row {
             rows.push_counted(row.words(question.n), row.file, row.times);

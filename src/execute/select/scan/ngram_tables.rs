@@ -7,7 +7,7 @@ use zipfdb_kernels::NgramFiles;
 
 use super::super::sort_numbers::sorted_ngrams;
 use super::counted::CountedNgram;
-use super::question::Question;
+use super::question::ScanQuestion;
 use super::rows::{BUFFER, RowCursor, SequenceRows};
 use crate::Result;
 use crate::answer::{CountedNgrams, NgramFilePart, NgramsPart, Top};
@@ -31,7 +31,7 @@ impl NgramCursor {
 }
 
 impl RowCursor for NgramCursor {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let (n, next) = (question.n, self.next);
         if next == self.part.len() {
             let following = self.parts.next().map(NgramsPart::into_counted);
@@ -57,7 +57,7 @@ impl RowCursor for NgramCursor {
 }
 
 /// Checks now and then whether the statement has to end.
-fn check_at(row: usize, question: &Question) -> Result<()> {
+fn check_at(row: usize, question: &ScanQuestion) -> Result<()> {
     if row.is_multiple_of(BUFFER) {
         question.interrupt().check()?;
     }
@@ -75,7 +75,7 @@ impl NgramFileRow {
     /// Appends rows of the n-gram, which has these words and files, and goes on to the next if these are all.
     fn advance(
         &mut self,
-        question: &Question,
+        question: &ScanQuestion,
         rows: &mut SequenceRows,
         (words, files): NgramWithFiles<'_>,
     ) -> Result<()> {
@@ -119,7 +119,7 @@ impl NgramFileCursor {
 }
 
 impl RowCursor for NgramFileCursor {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         if self.next.ngram < self.part.files.rows() {
             let ngram = ngram_of(&self.part, self.next.ngram, question.n);
             self.next.advance(question, rows, ngram)?;
@@ -145,7 +145,7 @@ pub(super) struct OrderedNgramFileCursor {
 impl OrderedNgramFileCursor {
     /// Of n-grams whose texts compare as the ranks of their words.
     pub(super) fn new(
-        question: &Question,
+        question: &ScanQuestion,
         parts: Vec<NgramFilePart>,
         ranks: &[u32],
     ) -> Result<OrderedNgramFileCursor> {
@@ -167,7 +167,7 @@ impl OrderedNgramFileCursor {
 }
 
 impl RowCursor for OrderedNgramFileCursor {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let Some(&ngram) = self.order.get(self.next.ngram) else {
             return Ok(false);
         };

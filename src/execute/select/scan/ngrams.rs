@@ -23,7 +23,7 @@ use super::large_ngrams::{LargeNgrams, RowsByText};
 use super::ngram_tables::{NgramCursor, NgramFileCursor, OrderedNgramFileCursor, top_of_files};
 use super::occurrences::{NgramPlaces, WindowCursor, WordWindows};
 use super::plan::{ScanPath, ScanPlan, size_of_segments};
-use super::question::{Grain, Question, SequenceColumn};
+use super::question::{Grain, ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use crate::answer::cost::NGRAM_FACTOR;
@@ -51,7 +51,7 @@ pub(super) fn scan(
         NgramsColumn::Position => SequenceColumn::Position,
         NgramsColumn::Offset => SequenceColumn::Offset,
     });
-    let question = Question::new(snapshot, n as usize, schema.collect(), request, context)?;
+    let question = ScanQuestion::new(snapshot, n as usize, schema.collect(), request, context)?;
     let mut plan = ScanPlan::new(paths(&question)?, context.settings.strategy)?;
     let is_large = question.grain != Grain::Occurrence
         && !matches!(plan.strategy(), Strategy::Totals | Strategy::Parents)
@@ -75,7 +75,7 @@ pub(super) fn scan(
 
 /// What a table of n-grams takes at most, as the kernels make it and as rows. There are no more n-grams than places for them;
 /// and every one that is not in a rule of its own crosses from one symbol of a body or root to the next.
-fn table_bytes(question: &Question) -> u64 {
+fn table_bytes(question: &ScanQuestion) -> u64 {
     let (size, n) = (size_of_segments(question.view()), question.n as u64);
     let places = question.files.words(question.view());
     let distinct = if n == 1 {
@@ -98,7 +98,7 @@ fn table_bytes(question: &Question) -> u64 {
 }
 
 /// The ways to answer.
-fn paths(question: &Question) -> Result<Vec<ScanPath>> {
+fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
     let (grain, files, n) = (question.grain, &question.files, question.n);
     let stored = question.view().stored();
     let mut paths = Vec::new();
@@ -230,7 +230,7 @@ fn start_large(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
 
 /// Sorts by text as values compare, then by files.
 fn sort_by_text(
-    question: &Question,
+    question: &ScanQuestion,
     counted: &mut Vec<CountedNgram>,
     of_files: FileOrder,
 ) -> Result<()> {
@@ -255,7 +255,7 @@ fn sort_by_text(
 
 /// Makes one row of each text, or of each text and file. Rows of equal words stand next to each other; different words make
 /// the same text only if one holds a space.
-fn merge_texts(question: &Question, counted: &mut Vec<CountedNgram>) -> Result<()> {
+fn merge_texts(question: &ScanQuestion, counted: &mut Vec<CountedNgram>) -> Result<()> {
     if question.grain == Grain::Word {
         counted.iter_mut().for_each(|row| row.file = 0);
     }
@@ -284,7 +284,7 @@ fn by_file_and_words(left: &CountedNgram, right: &CountedNgram) -> Ordering {
 }
 
 /// Whether a word holds a space.
-fn has_spaces(question: &Question) -> Result<bool> {
+fn has_spaces(question: &ScanQuestion) -> Result<bool> {
     question.ask(|view, _| {
         let vocabulary = view.vocabulary()?;
         // Words are numbered by u32.
@@ -343,7 +343,7 @@ fn file_weights(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
 }
 
 /// Counts by expanding the files.
-fn expand(question: &Question) -> Result<Vec<CountedNgram>> {
+fn expand(question: &ScanQuestion) -> Result<Vec<CountedNgram>> {
     let by_file = matches!(question.grain, Grain::File | Grain::FileWord);
     let mut counts: HashMap<(Arc<[u32]>, u32), u64> = HashMap::new();
     let mut windows = WordWindows::new(question, &PlaceRanges::ALL);
@@ -417,7 +417,7 @@ fn places(task: &SequenceTask) -> Result<Vec<(Arc<[u32]>, PhrasePlace)>> {
 }
 
 /// The n-grams that conditions name and whose words the corpus has, if they pass.
-fn passing(question: &Question) -> Result<Vec<Arc<[u32]>>> {
+fn passing(question: &ScanQuestion) -> Result<Vec<Arc<[u32]>>> {
     let (values, n) = (question.values().unwrap_or_default().to_vec(), question.n);
     let mut passing = Vec::new();
     for words in question.ask(move |view, _| named(view, &values, n))? {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::ordered::sort_until;
-use super::question::{Question, SequenceColumn, SequencePlace};
+use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
 use super::rows::{BUFFER, RowCursor, SequenceRows};
 use super::selection::WantedWords;
 use crate::Result;
@@ -25,7 +25,7 @@ pub(super) struct WordWindows {
 
 impl WordWindows {
     /// Those that begin in some places of the files, and perhaps others.
-    pub(super) fn new(question: &Question, places: &PlaceRanges) -> WordWindows {
+    pub(super) fn new(question: &ScanQuestion, places: &PlaceRanges) -> WordWindows {
         let (view, files) = (question.view().clone(), question.files.numbers().to_vec());
         WordWindows {
             stream: WordStream::within(view, files, places.clone(), question.n as u64 - 1),
@@ -36,7 +36,7 @@ impl WordWindows {
         }
     }
 
-    pub(super) fn next(&mut self, question: &Question) -> Result<Option<&[Occurrence]>> {
+    pub(super) fn next(&mut self, question: &ScanQuestion) -> Result<Option<&[Occurrence]>> {
         loop {
             let window = self.next..self.next + self.n;
             if let Some(words) = self.buffer.get(window.clone()) {
@@ -67,7 +67,7 @@ pub(super) struct WindowCursor {
 }
 
 impl WindowCursor {
-    pub(super) fn new(question: &Question, wanted: WantedWords) -> WindowCursor {
+    pub(super) fn new(question: &ScanQuestion, wanted: WantedWords) -> WindowCursor {
         WindowCursor {
             windows: WordWindows::new(question, &question.places),
             wanted,
@@ -77,7 +77,7 @@ impl WindowCursor {
 }
 
 impl RowCursor for WindowCursor {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let Some(window) = self.windows.next(question)? else {
             return Ok(false);
         };
@@ -136,7 +136,7 @@ struct FilePlaces {
 }
 
 impl LookupCursor {
-    pub(super) fn new(question: &Question, sought: SoughtWords) -> LookupCursor {
+    pub(super) fn new(question: &ScanQuestion, sought: SoughtWords) -> LookupCursor {
         LookupCursor {
             sought,
             files: question.files.numbers().to_vec().into_iter(),
@@ -148,7 +148,7 @@ impl LookupCursor {
 }
 
 impl RowCursor for LookupCursor {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         if self.next == self.places.offsets.len() {
             let Some(file) = self.files.next() else {
                 return Ok(false);
@@ -169,7 +169,7 @@ impl RowCursor for LookupCursor {
 }
 
 impl FilePlaces {
-    fn find(question: &Question, file: u32, sought: &SoughtWords) -> Result<FilePlaces> {
+    fn find(question: &ScanQuestion, file: u32, sought: &SoughtWords) -> Result<FilePlaces> {
         let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
         let offsets_of = |word: &[u8]| snapshot.offsets_at(file as usize, word, interrupt);
         let words = match sought {
@@ -204,7 +204,7 @@ impl FilePlaces {
     }
 
     /// Of several words.
-    fn merged(of_words: Vec<FilePlaces>, question: &Question) -> Result<FilePlaces> {
+    fn merged(of_words: Vec<FilePlaces>, question: &ScanQuestion) -> Result<FilePlaces> {
         let mut found = Vec::new();
         for places in of_words {
             let position_of = |index| places.positions.get(index).copied().unwrap_or_default();
@@ -251,7 +251,7 @@ impl FilePlaces {
 pub(super) struct NgramPlaces(pub(super) std::vec::IntoIter<(Arc<[u32]>, PhrasePlace)>);
 
 impl RowCursor for NgramPlaces {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let Some((
             words,
             PhrasePlace {

@@ -53,7 +53,7 @@ impl SequenceColumn {
 }
 
 /// What is asked.
-pub(super) struct Question {
+pub(super) struct ScanQuestion {
     pub(super) snapshot: Snapshot,
     pub(super) context: Context,
     /// Words of an n-gram; 1 for words.
@@ -89,7 +89,7 @@ pub(super) struct SequencePlace<'a> {
     pub(super) offset: Option<u64>,
 }
 
-impl Question {
+impl ScanQuestion {
     /// Sorts conditions by what decides them. `schema` are the columns of the relation.
     pub(super) fn new(
         snapshot: Snapshot,
@@ -97,7 +97,7 @@ impl Question {
         schema: Vec<SequenceColumn>,
         request: ScanRequest,
         context: &Context,
-    ) -> Result<Question> {
+    ) -> Result<ScanQuestion> {
         let column_of = |requested: &RequestedColumn| match requested.column {
             ScanColumn::Column(column) => schema.get(column).copied(),
             ScanColumn::Substr { .. } => None,
@@ -132,7 +132,7 @@ impl Question {
         } else {
             FileOrder::File
         };
-        Ok(Question {
+        Ok(ScanQuestion {
             files: FileSelection::new(&snapshot, &file_filters)?,
             snapshot,
             context: context.clone(),
@@ -187,14 +187,15 @@ impl Question {
 
     /// Whether a word passes.
     pub(super) fn passes_word(&self, word: &[u8]) -> Result<bool> {
-        let value = |column: usize| Question::word_value(self.schema[column], word);
+        let value = |column: usize| ScanQuestion::word_value(self.schema[column], word);
         passes(&self.text_filters, value)
     }
 
     /// The numbers of the words that pass, ascending; none for all.
     pub(super) fn words(&self) -> Result<Option<Vec<u32>>> {
         let schema = self.schema.clone();
-        let value = move |word: &[u8], column: usize| Question::word_value(schema[column], word);
+        let value =
+            move |word: &[u8], column: usize| ScanQuestion::word_value(schema[column], word);
         let (snapshot, filters) = (&self.snapshot, &self.text_filters);
         WordSelection::numbers(snapshot, filters, self.text, value, self.interrupt())
     }

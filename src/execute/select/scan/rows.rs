@@ -12,7 +12,7 @@ use super::super::explain::{Answered, Describe, Description};
 use super::super::row::Operator;
 use super::boundary::{Properties, Scan};
 use super::plan::ScanPlan;
-use super::question::{Question, SequenceColumn, SequencePlace};
+use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
 use crate::Result;
 use crate::answer::path::Run;
 use crate::answer::{CorpusView, Top};
@@ -39,7 +39,7 @@ pub(super) struct SequenceRows {
 /// Gives rows.
 pub(super) trait RowCursor: Send {
     /// Appends rows that come next, some or none, for which there is room; `false` if there are no more. There is room for one.
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool>;
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool>;
 }
 
 impl SequenceRows {
@@ -80,7 +80,11 @@ impl SequenceRows {
     }
 
     /// Appends an occurrence if its place is wanted.
-    pub(super) fn push_place(&mut self, place: &SequencePlace, question: &Question) -> Result<()> {
+    pub(super) fn push_place(
+        &mut self,
+        place: &SequencePlace,
+        question: &ScanQuestion,
+    ) -> Result<()> {
         if question.passes_place(place)? {
             let asks_offset = question.columns.contains(&SequenceColumn::Offset);
             let offset = if asks_offset {
@@ -96,7 +100,7 @@ impl SequenceRows {
         Ok(())
     }
 
-    fn into_batch(mut self, question: &Question) -> Batch {
+    fn into_batch(mut self, question: &ScanQuestion) -> Batch {
         let (view, count) = (question.view(), self.len());
         let columns = question.columns.iter().map(|column| match column {
             SequenceColumn::File => BatchColumn::Words {
@@ -128,7 +132,7 @@ impl SequenceRows {
 
 /// A question and how it is answered.
 pub(super) struct SequenceTask {
-    pub(super) question: Question,
+    pub(super) question: ScanQuestion,
     pub(super) strategy: Strategy,
     /// In which order the files of a word or n-gram come, if rows come in order of these.
     pub(super) by_text: Option<FileOrder>,
@@ -143,7 +147,7 @@ pub(super) struct SequenceTask {
 impl SequenceTask {
     /// `description` says what is asked, `large` how rows are made in parts, if they are.
     pub(super) fn new(
-        question: Question,
+        question: ScanQuestion,
         plan: &ScanPlan,
         by_text: Option<FileOrder>,
         mut description: Description,

@@ -8,7 +8,7 @@ use zipfdb_kernels::CountTable;
 
 use super::counted::CountedWord;
 use super::plan::size_of_segments;
-use super::question::Question;
+use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows};
 use super::selection::{FileSelection, WantedWords};
 use crate::Result;
@@ -62,7 +62,7 @@ impl TableCursor {
 }
 
 impl RowCursor for TableCursor {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         if self.file == self.table.rows() {
             return Ok(false);
         }
@@ -95,7 +95,7 @@ pub(super) struct FilePartCursor {
 }
 
 impl FilePartCursor {
-    pub(super) fn new(question: &Question, wanted: WantedWords) -> FilePartCursor {
+    pub(super) fn new(question: &ScanQuestion, wanted: WantedWords) -> FilePartCursor {
         FilePartCursor {
             files: question.files.numbers().to_vec().into_iter(),
             wanted,
@@ -105,7 +105,7 @@ impl FilePartCursor {
     }
 
     /// The next files, as many as take about their part of the limit of memory.
-    fn next_files(&mut self, question: &Question) -> Vec<u32> {
+    fn next_files(&mut self, question: &ScanQuestion) -> Vec<u32> {
         let bytes = question.context.settings.memory_limit() / PART_SHARE;
         let (mut part, mut held) = (Vec::new(), 0u64);
         while held < bytes
@@ -122,7 +122,7 @@ impl FilePartCursor {
 }
 
 impl RowCursor for FilePartCursor {
-    fn advance(&mut self, question: &Question, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         if let Some(row) = self.rows.next() {
             if self.wanted.has(row.word()) {
                 rows.push_counted(&row.words, row.file, row.times);

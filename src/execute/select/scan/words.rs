@@ -15,7 +15,7 @@ use super::boundary::ScanRequest;
 use super::counted::{CountedCursor, CountedWord, add_up, merge, stored_totals};
 use super::occurrences::{LookupCursor, SoughtWords, WindowCursor, WordWindows};
 use super::plan::{ScanPath, ScanPlan, size_of_segments};
-use super::question::{Grain, Question, SequenceColumn};
+use super::question::{Grain, ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use super::word_tables::{FilePartCursor, LARGE, TableCursor, rows_bytes};
@@ -44,7 +44,7 @@ pub(super) fn scan(
         WordsColumn::Offset => SequenceColumn::Offset,
         WordsColumn::Length => SequenceColumn::Length,
     });
-    let question = Question::new(snapshot, 1, schema.collect(), request, context)?;
+    let question = ScanQuestion::new(snapshot, 1, schema.collect(), request, context)?;
     let (grain, files) = (question.grain, &question.files);
     let forced = context.settings.strategy;
     let mut plan = ScanPlan::new(paths(&question)?, forced)?;
@@ -77,7 +77,7 @@ pub(super) fn scan(
 }
 
 /// The ways to answer.
-fn paths(question: &Question) -> Result<Vec<ScanPath>> {
+fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
     let (grain, files, view) = (question.grain, &question.files, question.view());
     let (numbers, words) = (files.numbers(), files.words(view));
     // How many words there are at most, if they are named.
@@ -134,7 +134,7 @@ fn paths(question: &Question) -> Result<Vec<ScanPath>> {
 }
 
 /// Looking up a few words.
-fn look_up_path(question: &Question, few: u64) -> Result<ScanPath> {
+fn look_up_path(question: &ScanQuestion, few: u64) -> Result<ScanPath> {
     let (files, view) = (&question.files, question.view());
     let plan = if question.grain == Grain::Occurrence {
         // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
@@ -219,7 +219,7 @@ fn finish(task: &SequenceTask, mut counted: Vec<CountedWord>) -> Result<Box<dyn 
 
 /// Sorts by the bytes of words, then by their files.
 fn sort_by_bytes(
-    question: &Question,
+    question: &ScanQuestion,
     counted: &mut Vec<CountedWord>,
     of_files: FileOrder,
 ) -> Result<()> {
@@ -265,7 +265,7 @@ fn sort_by_bytes(
 }
 
 /// The words that pass, if they are a few that conditions name: whether the corpus has them is not known.
-fn few_words(question: &Question) -> Result<Option<Vec<Vec<u8>>>> {
+fn few_words(question: &ScanQuestion) -> Result<Option<Vec<Vec<u8>>>> {
     let Some(values) = question.values().filter(|values| values.len() <= FEW_WORDS) else {
         return Ok(None);
     };
@@ -306,7 +306,7 @@ fn few_counts(task: &SequenceTask) -> Result<Option<Vec<CountedWord>>> {
 }
 
 /// The counts of the files that are wanted, of those of all.
-fn of_files(question: &Question, counts: &[u64]) -> Vec<CountedWord> {
+fn of_files(question: &ScanQuestion, counts: &[u64]) -> Vec<CountedWord> {
     let files = question.files.numbers().iter();
     files
         .map(|&file| CountedWord::of_file(file, counts[file as usize]))
@@ -351,7 +351,7 @@ fn local_tables(task: &SequenceTask, wanted: WantedWords) -> Result<Vec<CountedW
     Ok(of_files(&task.question, &counts))
 }
 
-fn look_up(question: &Question, words: &[u32]) -> Result<Vec<CountedWord>> {
+fn look_up(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
     let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
     let mut counted = Vec::new();
     for &file in question.files.numbers() {
@@ -388,7 +388,7 @@ fn file_weights(task: &SequenceTask, wanted: &WantedWords) -> Result<Vec<Counted
 }
 
 /// Counts the words of files by expanding them; words of a file ascend.
-fn expand(question: &Question, wanted: &WantedWords) -> Result<Vec<CountedWord>> {
+fn expand(question: &ScanQuestion, wanted: &WantedWords) -> Result<Vec<CountedWord>> {
     question.snapshot.prepare_words(question.interrupt())?;
     let mut counts = vec![0u64; question.view().vocabulary()?.len()];
     let mut windows = WordWindows::new(question, &PlaceRanges::ALL);
