@@ -120,13 +120,15 @@ impl NgramFileCursor {
 
 impl RowCursor for NgramFileCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        if self.next.ngram < self.part.files.rows() {
+        if self.next.ngram == self.part.files.rows() {
+            let Some(following) = self.parts.next() else {
+                return Ok(false);
+            };
+            (self.part, self.next) = (following.into_plain(), NgramFileRow::default());
+        }
+        while rows.room() > 0 && self.next.ngram < self.part.files.rows() {
             let ngram = ngram_of(&self.part, self.next.ngram, question.n);
             self.next.advance(question, rows, ngram)?;
-        } else if let Some(following) = self.parts.next() {
-            (self.part, self.next) = (following.into_plain(), NgramFileRow::default());
-        } else {
-            return Ok(false);
         }
         Ok(true)
     }

@@ -37,25 +37,35 @@ impl WordWindows {
     }
 
     pub(super) fn next(&mut self, question: &ScanQuestion) -> Result<Option<&[Occurrence]>> {
-        loop {
+        while !self.at_hand(question)?.is_empty() {
             let window = self.next..self.next + self.n;
-            if let Some(words) = self.buffer.get(window.clone()) {
-                self.next += 1;
-                if words[0].file == words[self.n - 1].file {
-                    return Ok(Some(&self.buffer[window]));
-                }
-            } else if self.has_more {
-                question.interrupt().check()?;
-                self.buffer.drain(..self.next);
-                self.next = 0;
-                let (buffer, snapshot) = (&mut self.buffer, &question.snapshot);
-                self.has_more =
-                    (self.stream).fill_until(buffer, BUFFER, snapshot, question.interrupt())?;
-            } else {
-                return Ok(None);
+            self.next += 1;
+            if is_of_one_file(&self.buffer[window.clone()]) {
+                return Ok(Some(&self.buffer[window]));
             }
         }
+        Ok(None)
     }
+
+    /// The words from the next window on, at least those of one; none at the end.
+    fn at_hand(&mut self, question: &ScanQuestion) -> Result<&[Occurrence]> {
+        while self.buffer.len() < self.next + self.n {
+            if !self.has_more {
+                return Ok(&[]);
+            }
+            question.interrupt().check()?;
+            self.buffer.drain(..self.next);
+            self.next = 0;
+            let (buffer, snapshot) = (&mut self.buffer, &question.snapshot);
+            self.has_more =
+                (self.stream).fill_until(buffer, BUFFER, snapshot, question.interrupt())?;
+        }
+        Ok(&self.buffer[self.next..])
+    }
+}
+
+fn is_of_one_file(window: &[Occurrence]) -> bool {
+    window[0].file == window[window.len() - 1].file
 }
 
 /// Gives all words or n-grams that are wanted, one by one.
@@ -63,6 +73,7 @@ pub(super) struct WindowCursor {
     windows: WordWindows,
     /// Words that are wanted; conditions on n-grams are decided for each.
     wanted: WantedWords,
+    /// Of the n-gram that is decided.
     words: Vec<u32>,
 }
 
@@ -78,32 +89,25 @@ impl WindowCursor {
 
 impl RowCursor for WindowCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        let Some(window) = self.windows.next(question)? else {
-            return Ok(false);
-        };
-        self.words.clear();
-        self.words.extend(window.iter().map(|word| word.word));
-        let is_wanted = if self.wanted.marks.is_some() {
-            self.wanted.has(self.words[0])
-        } else {
-            question.passes_ngram(&self.words)?
-        };
-        if is_wanted {
-            let Occurrence {
-                file,
-                position,
-                offset,
-                ..
-            } = window[0];
-            let place = SequencePlace {
-                words: &self.words,
-                file,
-                position,
-                offset: Some(offset),
+        let words = self.windows.at_hand(question)?;
+        let windows = words.windows(question.n).take(rows.room());
+        let count = windows.len();
+        for window in windows.filter(|window| is_of_one_file(window)) {
+            let is_wanted = if question.has_all_texts() {
+                true
+            } else if self.wanted.marks.is_some() {
+                self.wanted.has(window[0].word)
+            } else {
+                self.words.clear();
+                self.words.extend(window.iter().map(|word| word.word));
+                question.passes_ngram(&self.words)?
             };
-            rows.push_place(&place, question)?;
+            if is_wanted {
+                rows.push_window(window, question)?;
+            }
         }
-        Ok(true)
+        self.windows.next += count;
+        Ok(count > 0)
     }
 }
 

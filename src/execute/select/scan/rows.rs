@@ -15,7 +15,7 @@ use super::plan::ScanPlan;
 use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
 use crate::Result;
 use crate::answer::path::Run;
-use crate::answer::{CorpusView, Top};
+use crate::answer::{CorpusView, Occurrence, Top};
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::integer_of_count;
 
@@ -95,6 +95,33 @@ impl SequenceRows {
             self.words.extend_from_slice(place.words);
             self.files.push(place.file);
             self.positions.push(integer_of_count(place.position));
+            self.offsets.push(integer_of_count(offset));
+        }
+        Ok(())
+    }
+
+    /// Appends some words of the stream if their place is wanted.
+    pub(super) fn push_window(
+        &mut self,
+        window: &[Occurrence],
+        question: &ScanQuestion,
+    ) -> Result<()> {
+        let Occurrence {
+            file,
+            position,
+            offset,
+            ..
+        } = window[0];
+        let place = SequencePlace {
+            words: &[],
+            file,
+            position,
+            offset: Some(offset),
+        };
+        if question.has_all_places() || question.passes_place(&place)? {
+            self.words.extend(window.iter().map(|word| word.word));
+            self.files.push(file);
+            self.positions.push(integer_of_count(position));
             self.offsets.push(integer_of_count(offset));
         }
         Ok(())
