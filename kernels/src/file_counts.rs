@@ -19,6 +19,9 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use crate::bits::bits_of;
+use crate::cost::{
+    FILE_BATCH_SYMBOL_COST, FILE_EXPANDED_SYMBOL_COST, FILE_ROOT_SYMBOL_COST, FILE_WORD_COST,
+};
 use crate::count_table::transposed;
 use crate::grammar_view::AHEAD_SYMBOLS;
 use crate::huge_pages::on_huge_pages;
@@ -163,15 +166,12 @@ impl FileCounting {
 
     /// What takes less time, for so many files, symbols of bodies and roots, and words.
     pub fn cheapest(files: u64, symbols: u64, root_symbols: u64, words: u64) -> FileCounting {
-        // Nanoseconds of one thread.
-        const ROOT_SYMBOL_COST: f64 = 3.0;
-        const BATCH_SYMBOL_COST: f64 = 8.0;
-        const EXPANDED_SYMBOL_COST: f64 = 15.0;
-        const WORD_COST: f64 = 5.0;
         let batches = files.div_ceil(BATCH_FILES_MAX as u64) as f64;
         let (symbols, root_symbols) = (symbols as f64, root_symbols as f64);
-        let rules = root_symbols * ROOT_SYMBOL_COST + batches * symbols * BATCH_SYMBOL_COST;
-        let words = (symbols + root_symbols) * EXPANDED_SYMBOL_COST + words as f64 * WORD_COST;
+        let rules =
+            root_symbols * FILE_ROOT_SYMBOL_COST + batches * symbols * FILE_BATCH_SYMBOL_COST;
+        let words =
+            (symbols + root_symbols) * FILE_EXPANDED_SYMBOL_COST + words as f64 * FILE_WORD_COST;
         match rules <= words {
             true => FileCounting::Rules,
             false => FileCounting::Words,

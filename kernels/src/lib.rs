@@ -10,6 +10,7 @@ mod automaton;
 mod bits;
 mod construct;
 mod constructed;
+mod cost;
 mod count_table;
 mod expand;
 mod extract;
@@ -49,6 +50,7 @@ mod word_places;
 pub use automaton::{ByteReading, Literal, Pattern, Reading, WordReading, files_found, readings};
 pub use construct::{TOKENS_MAX, construct, construct_observed, token_buffer};
 pub use constructed::{Constructed, Parameters, Round, Stage};
+pub use cost::PARENTS_SYMBOL_COST;
 pub use count_table::{CountTable, SharedRows};
 pub use expand::{Expander, Expansions};
 pub use extract::{Content, SymbolText, expand_file, extract};
@@ -62,9 +64,7 @@ pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
 pub use ngram_table::NgramTable;
 pub use ngrams::{FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_counts, ngram_file_counts};
-pub use occurrences::{
-    PARENTS_SYMBOL_COST, Parents, Signatures, cost_without_parents, count_in_file,
-};
+pub use occurrences::{Parents, Signatures, cost_without_parents, count_in_file};
 pub use packed_ngrams::{
     PackedNgramCounts, PackedNgramFiles, ngram_counts_packed, ngram_file_counts_packed,
 };

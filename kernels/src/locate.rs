@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::cost::{LOCATED_PLACE_FACTOR, POSITIONS_SYMBOLS};
 use crate::lengths::SAMPLE_SYMBOLS;
 use crate::occurrences::{Climb, Fallback, choose};
 use crate::symbol_slots::NONE;
@@ -271,14 +272,6 @@ impl Emitted {
     }
 }
 
-/// The walk also sorts places by index and measures the bodies up to them: a
-/// place costs so many times what it costs a count.
-const PLACE_COST_FACTOR: u64 = 3;
-
-/// Finding a symbol's positions in a range costs about as much as looking up so
-/// many root symbols in a hash table.
-const POSITIONS_COST: usize = 8;
-
 /// Rules of a level, root symbols or root positions that make one parallel task.
 const TASK_ITEMS: usize = 1 << 13;
 
@@ -317,7 +310,7 @@ pub fn locate(
     };
     let (fallback, budget) = choose(view, &positions, tokens);
     if let Some(parents) = structures.parents
-        && let Some(offsets) = source.by_walk(parents, &positions, budget / PLACE_COST_FACTOR)
+        && let Some(offsets) = source.by_walk(parents, &positions, budget / LOCATED_PLACE_FACTOR)
     {
         return offsets;
     }
@@ -399,7 +392,7 @@ impl SearchedSegment<'_> {
             }
         }
 
-        if walk.reached.len() * POSITIONS_COST > positions.len() {
+        if walk.reached.len() * POSITIONS_SYMBOLS > positions.len() {
             let found = (positions.clone()).map(|position| {
                 let link = match view.root[position] {
                     terminal if terminal < view.terminal_count => word.link(terminal),

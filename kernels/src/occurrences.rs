@@ -19,6 +19,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::cost::{
+    SCAN_SYMBOL_COST, SCAN_TOKEN_COST, TABLE_SYMBOL_COST, WALK_BUDGET_DIVISOR, WALK_PLACE_COST,
+};
 use crate::huge_pages::on_huge_pages;
 use crate::offsets::ranges_up_to;
 use crate::symbol_slots::SymbolSlots;
@@ -311,17 +314,6 @@ impl Signatures {
     }
 }
 
-/// What a step of each way costs, in about nanoseconds on one thread: a place
-/// visited by the walk; a root symbol scanned, and what going down costs for
-/// each token of the file; a body or root symbol of the table.
-const WALK_PLACE_COST: u64 = 16;
-const SCAN_SYMBOL_COST: u64 = 2;
-const SCAN_TOKEN_COST: u64 = 1;
-const TABLE_SYMBOL_COST: u64 = 2;
-
-/// The walk may spend this part of the best other way's cost before it gives up.
-const WALK_BUDGET_DIVISOR: u64 = 2;
-
 /// How an answer for a word and a file is best found if not by a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fallback {
@@ -354,14 +346,11 @@ pub(crate) fn choose(
 /// About how many nanoseconds an answer for a word takes without parents, in the
 /// expansion of `root[positions]`, about `tokens` terminals.
 ///
-/// Parents cost about [`PARENTS_SYMBOL_COST`] for every symbol: whoever has spent
-/// that much without them should build them.
+/// [`Parents`] cost about [`PARENTS_SYMBOL_COST`](crate::PARENTS_SYMBOL_COST) for every symbol: build them once that much has
+/// been spent without them.
 pub fn cost_without_parents(view: GrammarView<'_>, positions: Range<usize>, tokens: u64) -> u64 {
     costs(view, &positions, tokens).1
 }
-
-/// About how many nanoseconds [`Parents::new`] takes for a body or root symbol.
-pub const PARENTS_SYMBOL_COST: u64 = 12;
 
 /// How often terminals of `terminals` occur in `file`, which expands to about
 /// `tokens` terminals. Without `parents` there is no walk.

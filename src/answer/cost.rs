@@ -1,7 +1,10 @@
 //! What work is estimated to cost: the constants by which access paths, derived structures and devices are compared.
 //!
 //! Invariant: nanoseconds, of one thread where no device is named, for counts that segments tell without being decoded.
+//! What single steps within a kernel cost is in its crate's `cost.rs`.
 //! `cargo run --release -p zipfdb-bench -- calibrate` measures most of them and prints lines that can be pasted here.
+
+use zipfdb_kernels::PARENTS_SYMBOL_COST;
 
 use crate::segment::StructureKind;
 
@@ -72,7 +75,7 @@ pub(crate) const COUNT_ALL_SYMBOL_COST: f64 = 30.0;
 /// Looking a word up in a table of words and files.
 pub(crate) const TABLE_LOOKUP_COST: f64 = 300.0;
 /// Building the parents, for each symbol.
-pub(crate) const PARENTS_BUILD_COST: f64 = 12.0;
+pub(crate) const PARENTS_BUILD_COST: f64 = PARENTS_SYMBOL_COST as f64;
 /// Decoding a token of the dictionary and preparing look-ups.
 pub(crate) const DICTIONARY_TOKEN_COST: f64 = 100.0;
 /// Counting a word from blocks of the dictionary.
