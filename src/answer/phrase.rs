@@ -57,8 +57,8 @@ impl PartitionOperation for PhraseCount {
             cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
             run: |words, segment, run| {
                 let phrase = phrase_of(words, segment)?;
-                let found = segment.scan_for_phrase(&phrase, run.stop, |file| {
-                    Ok(file.phrase(&phrase)?.len() as u64)
+                let found = segment.scan_for_phrase(&phrase, run.stop, |file, readings| {
+                    Ok(file.phrase(&phrase, readings)?.len() as u64)
                 })?;
                 Ok(found.iter().map(|(_, count)| *count).sum())
             },
@@ -115,8 +115,9 @@ impl PartitionOperation for PhrasePositions {
             cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
             run: |words, segment, run| {
                 let phrase = phrase_of(words, segment)?;
-                let found =
-                    segment.scan_for_phrase(&phrase, run.stop, |file| file.phrase(&phrase))?;
+                let found = segment.scan_for_phrase(&phrase, run.stop, |file, readings| {
+                    file.phrase(&phrase, readings)
+                })?;
                 let places = found.into_iter().flat_map(|(file, places)| {
                     let places = places.into_iter();
                     places.map(move |(position, offset)| PhrasePlace {

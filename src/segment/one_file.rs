@@ -4,9 +4,12 @@
 //! The invariant: answers are those of the whole segment. A file that is read to its end has the bytes and words that
 //! the file table says, and nothing beyond that is read, however long its grammar goes on. It builds and keeps nothing.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use zipfdb_kernels::{Pattern, Reading, WordReading, WordTerminals};
+use zipfdb_kernels::{
+    GrammarView, Pattern, Reading, WordReading, WordTerminals, fold_expansions, readings,
+};
 use zipfdb_storage::{Bodies, Dictionary, FileEntry};
 
 /// A file by its root.
@@ -63,6 +66,52 @@ impl Phrase {
     }
 }
 
+/// What a phrase's automaton does at each symbol of a grammar.
+pub(crate) struct PhraseReadings {
+    pub(crate) readings: Vec<WordReading>,
+    /// How long each symbol's expansion is, if that is known.
+    extents: Option<Vec<Extent>>,
+}
+
+/// How long a text is.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    bytes: u64,
+    words: u64,
+}
+
+impl PhraseReadings {
+    /// Of a phrase in the bodies of a segment.
+    pub(crate) fn new(phrase: &Phrase, view: GrammarView<'_>, word_tokens: u32) -> PhraseReadings {
+        PhraseReadings {
+            readings: readings(view, |token| phrase.reading(token, word_tokens)),
+            extents: None,
+        }
+    }
+
+    /// Measures expansions, so that files are not read where the phrase is not; worth it for files of more words than there are
+    /// symbols.
+    pub(crate) fn measure(&mut self, view: GrammarView<'_>, dictionary: &Dictionary) {
+        let terminal = |token| Extent {
+            bytes: dictionary.token(token).len() as u64,
+            words: u64::from(token < dictionary.word_tokens()),
+        };
+        // A sum that saturates is longer than any file.
+        let extents = fold_expansions(view, terminal, Extent::default(), |left, right| Extent {
+            bytes: left.bytes.saturating_add(right.bytes),
+            words: left.words.saturating_add(right.words),
+        });
+        self.extents = Some(extents);
+    }
+
+    /// How long the text of a symbol is, if it neither ends nor begins the phrase.
+    fn pass_over(&self, symbol: u32, state: usize) -> Option<Extent> {
+        let extents = self.extents.as_ref()?;
+        let none = self.readings[symbol as usize].step(state) == (0, false);
+        none.then(|| extents[symbol as usize])
+    }
+}
+
 /// What is wrong with a file.
 pub(crate) type Mismatch = &'static str;
 
@@ -106,26 +155,35 @@ impl OneFile<'_> {
     }
 
     /// Where a phrase stands: the number of its first word, counted from 0, and the offset of that word's own first byte.
-    pub(crate) fn phrase(&self, phrase: &Phrase) -> Result<Vec<(u64, u64)>, Mismatch> {
+    pub(crate) fn phrase(
+        &self,
+        phrase: &Phrase,
+        readings: &PhraseReadings,
+    ) -> Result<Vec<(u64, u64)>, Mismatch> {
         let length = phrase.pattern.len();
-        let (mut places, mut words, mut state) = (Vec::new(), 0u64, 0);
+        let mut places = Vec::new();
+        let state = Cell::new(0);
         // The offsets of as many words as the phrase has, by their numbers modulo that.
         let mut offsets = vec![0; length];
-        self.walk(|offset, token| {
+        let pass_over = |symbol| {
+            let extent = readings.pass_over(symbol, state.get())?;
+            state.set(0);
+            Some(extent)
+        };
+        self.walk_past(pass_over, |at, token| {
             if token >= self.dictionary.word_tokens() {
                 return ControlFlow::Continue(());
             }
             let item = phrase.item(token);
             // Whatever is in no phrase begins none.
             if let Some((_, word)) = item {
-                let place = words as usize % length;
-                offsets[place] = offset + u64::from(token >= word.spaced);
+                let place = at.words as usize % length;
+                offsets[place] = at.bytes + u64::from(token >= word.spaced);
             }
-            let is_found;
-            (state, is_found) = phrase.step(state, item);
-            words += 1;
+            let (next, is_found) = phrase.step(state.get(), item);
+            state.set(next);
             if is_found {
-                let first = words - length as u64;
+                let first = at.words + 1 - length as u64;
                 places.push((first, offsets[first as usize % length]));
             }
             ControlFlow::Continue(())
@@ -167,8 +225,18 @@ impl OneFile<'_> {
 
     /// Calls `visit` with the offset and number of each token in order, until it wants no more.
     fn walk(&self, mut visit: impl FnMut(u64, u32) -> ControlFlow<()>) -> Result<(), Mismatch> {
+        self.walk_past(|_| None, |at, token| visit(at.bytes, token))
+    }
+
+    /// Calls `visit` with the place and number of each token in order, until it wants no more; `pass_over` says how long the text
+    /// of a symbol is that need not be read.
+    fn walk_past(
+        &self,
+        pass_over: impl Fn(u32) -> Option<Extent>,
+        mut visit: impl FnMut(Extent, u32) -> ControlFlow<()>,
+    ) -> Result<(), Mismatch> {
         let rules = self.bodies.rules();
-        let (mut bytes, mut words) = (0u64, 0u64);
+        let mut at = Extent::default();
         let mut stack = vec![&self.root[..]];
         while let Some(symbols) = stack.last_mut() {
             let Some((&symbol, rest)) = symbols.split_first() else {
@@ -176,20 +244,29 @@ impl OneFile<'_> {
                 continue;
             };
             *symbols = rest;
-            if let Some(rule) = symbol.checked_sub(rules.terminal_count) {
-                stack.push(rules.body(rule));
-                continue;
-            }
-            if visit(bytes, symbol).is_break() {
-                return Ok(());
-            }
-            bytes += self.dictionary.token(symbol).len() as u64;
-            words += u64::from(symbol < self.dictionary.word_tokens());
-            if bytes > self.entry.bytes {
+            let extent = match (pass_over(symbol), symbol.checked_sub(rules.terminal_count)) {
+                (Some(extent), _) => extent,
+                (None, Some(rule)) => {
+                    stack.push(rules.body(rule));
+                    continue;
+                }
+                (None, None) => {
+                    if visit(at, symbol).is_break() {
+                        return Ok(());
+                    }
+                    Extent {
+                        bytes: self.dictionary.token(symbol).len() as u64,
+                        words: u64::from(symbol < self.dictionary.word_tokens()),
+                    }
+                }
+            };
+            at.bytes = at.bytes.saturating_add(extent.bytes);
+            at.words = at.words.saturating_add(extent.words);
+            if at.bytes > self.entry.bytes {
                 break;
             }
         }
-        match (bytes, words) == (self.entry.bytes, self.entry.words) {
+        match (at.bytes, at.words) == (self.entry.bytes, self.entry.words) {
             true => Ok(()),
             false => Err("a file has not as many bytes or words as it says"),
         }

@@ -7,12 +7,12 @@
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{Reading, WordReading, readings};
+use zipfdb_kernels::{Reading, WordReading};
 use zipfdb_storage::{Bodies, Segment};
 
 use super::content::whole_price;
 use super::live_segment::Parts;
-use super::one_file::{Mismatch, OneFile, Phrase};
+use super::one_file::{Mismatch, OneFile, Phrase, PhraseReadings};
 use super::segment_view::SegmentView;
 use super::structure::StructureKind;
 use crate::Result;
@@ -111,17 +111,16 @@ impl SegmentView {
         &self,
         phrase: &Phrase,
         stop: &AtomicBool,
-        answer: impl Fn(OneFile<'_>) -> std::result::Result<A, Mismatch> + Sync,
+        answer: impl Fn(OneFile<'_>, &PhraseReadings) -> std::result::Result<A, Mismatch> + Sync,
     ) -> Result<Vec<(u32, A)>> {
         let (dictionary, entries) = (self.dictionary()?, self.files()?);
-        let word_tokens = dictionary.word_tokens();
-        let readings = readings(self.bodies_view()?, |token| {
-            phrase.reading(token, word_tokens)
-        });
+        let view = self.bodies_view()?;
+        let mut readings = PhraseReadings::new(phrase, view, dictionary.word_tokens());
         // The roots of files that have it, and of those that the decoder has cut.
         let mut roots: Vec<(u32, Vec<u32>)> = Vec::new();
         let fragments = self.scan_roots(stop, |fragment| {
-            let is_kept = !fragment.is_whole || WordReading::finds(&readings, fragment.symbols);
+            let is_kept =
+                !fragment.is_whole || WordReading::finds(&readings.readings, fragment.symbols);
             is_kept.then(|| fragment.symbols.to_vec())
         })?;
         for (file, mut symbols) in fragments {
@@ -129,6 +128,13 @@ impl SegmentView {
                 Some((last, root)) if *last == file => root.append(&mut symbols),
                 _ => roots.push((file, symbols)),
             }
+        }
+        let words: u64 = roots
+            .iter()
+            .map(|(file, _)| entries[*file as usize].words)
+            .sum();
+        if words > view.symbol_count() as u64 {
+            readings.measure(view, dictionary);
         }
         let bodies = self.pin::<Bodies>()?;
         let ask = |(file, root): (u32, Vec<u32>)| {
@@ -139,7 +145,8 @@ impl SegmentView {
                 bodies,
                 root,
             };
-            let answer = answer(file_alone).map_err(|misfit| self.inconsistent(misfit))?;
+            let answer =
+                answer(file_alone, &readings).map_err(|misfit| self.inconsistent(misfit))?;
             Ok((file, answer))
         };
         roots.into_par_iter().map(ask).collect()
