@@ -479,6 +479,24 @@ impl CorpusView {
         }
     }
 
+    /// Says that counting a few words in a file took until now, by counting all of its words; builds a table of words and files
+    /// where that is due.
+    ///
+    /// # Errors
+    /// If building it fails.
+    pub(crate) fn spend_on_counts(
+        &self,
+        file: usize,
+        begin: Instant,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let (Some(stored), _) = self.resolve(file) else {
+            return Ok(());
+        };
+        let mut segments = self.stored().segments_of(stored);
+        segments.try_for_each(|place| self.stored().segment_at(place).spend_on_counts(begin, stop))
+    }
+
     /// How often each word occurs in its file.
     ///
     /// # Errors

@@ -122,9 +122,10 @@ impl Builder<'_> {
         };
         if block.distinct && !is_distinct(block, &expressions, width, &properties) {
             input = self.project(input, program, outputs.clone());
-            let about = Description::new("distinct", String::new(), self.plan.estimate());
             let distinct = Box::new(Distinct::new(input, &self.context));
-            input = self.plan.add(distinct, Arc::new(about));
+            input = (self.plan).add(distinct, |rows| {
+                Description::new("distinct", String::new(), rows)
+            });
             let keys = keys_of_outputs(block)?;
             let columns: Vec<Expression> = (0..outputs.len()).map(Expression::Column).collect();
             let program = self.program(&columns, &Layout::whole(columns.len(), 0))?;
@@ -140,9 +141,10 @@ impl Builder<'_> {
         }
         input = self.limit(input, block);
         if let Some(fetch) = fetch {
-            let about = Description::new("fetch", "content".into(), self.plan.estimate());
             let fetch = Box::new(FetchDeferred::new(input, fetch));
-            input = self.plan.add(fetch, Arc::new(about));
+            input = (self.plan).add(fetch, |rows| {
+                Description::new("fetch", "content".into(), rows)
+            });
         }
         Ok(self.project(input, program, outputs))
     }
@@ -172,13 +174,14 @@ impl Builder<'_> {
                     let program = self.program(&block.expressions, &Layout::whole(*width, 0))?;
                     // As many rows as there are in memory.
                     let rows = (values.len() / width.max(&1)) as u64;
-                    let about = Description::new("values", String::new(), Some(rows));
                     let values = Values::new(program, values.clone(), *width, self.context.pace());
-                    self.plan.add(Box::new(values), Arc::new(about))
+                    (self.plan).add(Box::new(values), |_| {
+                        Description::new("values", String::new(), Some(rows))
+                    })
                 }
                 _ => {
-                    let about = Description::new("nothing", "one row".into(), Some(1));
-                    self.plan.add(Box::new(Nothing::new()), Arc::new(about))
+                    let about = |_| Description::new("nothing", "one row".into(), Some(1));
+                    self.plan.add(Box::new(Nothing::new()), about)
                 }
             };
             return Ok(Ready {
@@ -206,7 +209,7 @@ impl Builder<'_> {
         let scan = (self.open)(self.session, request, &self.context)?;
         let (properties, fetch, about) = (scan.properties(), scan.fetch(), scan.description());
         Ok(Ready {
-            input: self.plan.add(scan.into_operator(), about),
+            input: (self.plan).add_described(scan.into_operator(), |_| about),
             expressions,
             width,
             rest,
@@ -241,17 +244,18 @@ impl Builder<'_> {
                 .is_some_and(|value| truth(value) != Some(true))
         };
         if conditions.iter().any(fails) {
-            let about = Description::new("filter", "nothing passes".into(), Some(0));
             let nothing = Limit::new(input, 0, Some(0), self.context.pace());
-            return self.plan.add(Box::new(nothing), Arc::new(about));
+            let about = |_| Description::new("filter", "nothing passes".into(), Some(0));
+            return self.plan.add(Box::new(nothing), about);
         }
         /// The share of rows that a condition is assumed to pass.
         const SHARE: u64 = 4;
-        let detail = counted(conditions.len(), "condition");
-        let rows = self.plan.estimate().map(|rows| rows.div_ceil(SHARE));
+        let count = conditions.len();
         let filter = Filter::new(input, program.clone(), conditions, self.context.pace());
-        let about = Description::new("filter", detail, rows);
-        self.plan.add(Box::new(filter), Arc::new(about))
+        self.plan.add(Box::new(filter), |rows: Option<u64>| {
+            let rows = rows.map(|rows| rows.div_ceil(SHARE));
+            Description::new("filter", counted(count, "condition"), rows)
+        })
     }
 
     fn aggregate(
@@ -261,35 +265,37 @@ impl Builder<'_> {
         aggregation: &Aggregation,
         (is_grouped, once): (bool, Vec<bool>),
     ) -> Result<Input> {
-        let detail = format!(
-            "{}, {}",
-            counted(aggregation.keys.len(), "key"),
-            counted(aggregation.aggregates.len(), "aggregate"),
-        );
+        let (keys, aggregates) = (aggregation.keys.len(), aggregation.aggregates.len());
+        let detail = move || {
+            let (keys, aggregates) = (counted(keys, "key"), counted(aggregates, "aggregate"));
+            format!("{keys}, {aggregates}")
+        };
         let mut aggregation = aggregation.clone();
         let is_sorted = aggregation.aggregates.iter().any(needs_order);
         if is_grouped && !is_sorted {
-            let about = Description::new("group rows as they are", detail, self.plan.estimate());
             let groups = AggregateUnique::new(input, program, aggregation);
-            return Ok(self.plan.add(Box::new(groups), Arc::new(about)));
+            let about = |rows| Description::new("group rows as they are", detail(), rows);
+            return Ok(self.plan.add(Box::new(groups), about));
         }
         /// The share of rows that are assumed to be the first of their group.
         const SHARE: u64 = 10;
-        let rows = match aggregation.keys.is_empty() {
-            true => Some(1),
-            false => self.plan.estimate().map(|rows| rows.div_ceil(SHARE)),
+        let rows_of = move |rows: Option<u64>| match keys {
+            0 => Some(1),
+            _ => rows.map(|rows| rows.div_ceil(SHARE)),
         };
         if is_sorted {
-            let about = Description::new("aggregate in order", detail, rows);
             let groups = AggregateSorted::new(input, program, aggregation, &self.context)?;
-            return Ok(self.plan.add(Box::new(groups), Arc::new(about)));
+            return Ok(self.plan.add(Box::new(groups), |rows| {
+                Description::new("aggregate in order", detail(), rows_of(rows))
+            }));
         }
-        let about = Description::new("aggregate", detail, rows);
         for (aggregate, &once) in aggregation.aggregates.iter_mut().zip(&once) {
             aggregate.distinct &= !once;
         }
         let groups = Aggregate::new(input, program, aggregation, once, &self.context);
-        Ok(self.plan.add(Box::new(groups), Arc::new(about)))
+        Ok(self.plan.add(Box::new(groups), |rows| {
+            Description::new("aggregate", detail(), rows_of(rows))
+        }))
     }
 
     fn project(
@@ -298,13 +304,11 @@ impl Builder<'_> {
         program: Arc<Program>,
         outputs: Vec<ExpressionId>,
     ) -> Input {
-        let about = Description::new(
-            "project",
-            counted(outputs.len(), "column"),
-            self.plan.estimate(),
-        );
+        let count = outputs.len();
         let project = Project::new(input, program, outputs);
-        self.plan.add(Box::new(project), Arc::new(about))
+        self.plan.add(Box::new(project), |rows| {
+            Description::new("project", counted(count, "column"), rows)
+        })
     }
 
     fn sort(
@@ -319,34 +323,35 @@ impl Builder<'_> {
             return input;
         }
         let limit = block.limit.map(|limit| limit.saturating_add(block.offset));
-        let mut detail = counted(keys.len(), "key");
-        if given > 0 {
-            detail.push_str(&format!(", {given} in order"));
-        }
-        let mut rows = self.plan.estimate();
-        if let Some(limit) = limit {
-            detail.push_str(&format!(", first {limit}"));
-            rows = rows.map(|rows| rows.min(limit));
-        }
+        let count = keys.len();
         let sort = Sort::new(input, (program, width), keys, given, limit, &self.context);
-        let about = Description::new("sort", detail, rows);
-        self.plan.add(Box::new(sort), Arc::new(about))
+        self.plan.add(Box::new(sort), |mut rows| {
+            let mut detail = counted(count, "key");
+            if given > 0 {
+                detail.push_str(&format!(", {given} in order"));
+            }
+            if let Some(limit) = limit {
+                detail.push_str(&format!(", first {limit}"));
+                rows = rows.map(|rows| rows.min(limit));
+            }
+            Description::new("sort", detail, rows)
+        })
     }
 
     fn limit(&mut self, input: Input, block: &Block) -> Input {
         if block.limit.is_none() && block.offset == 0 {
             return input;
         }
-        let detail = match block.limit {
-            Some(limit) => format!("{limit} after {}", block.offset),
-            None => format!("all after {}", block.offset),
-        };
-        let rows = self.plan.estimate();
-        let rows = rows.map(|rows| rows.saturating_sub(block.offset));
-        let rows = rows.map(|rows| rows.min(block.limit.unwrap_or(u64::MAX)));
         let limit = Limit::new(input, block.offset, block.limit, self.context.pace());
-        let about = Description::new("limit", detail, rows);
-        self.plan.add(Box::new(limit), Arc::new(about))
+        self.plan.add(Box::new(limit), |rows| {
+            let detail = match block.limit {
+                Some(limit) => format!("{limit} after {}", block.offset),
+                None => format!("all after {}", block.offset),
+            };
+            let rows = rows.map(|rows| rows.saturating_sub(block.offset));
+            let rows = rows.map(|rows| rows.min(block.limit.unwrap_or(u64::MAX)));
+            Description::new("limit", detail, rows)
+        })
     }
 }
 

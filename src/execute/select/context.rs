@@ -21,6 +21,8 @@ use crate::segment::cache::{Cache, Reservation};
 pub(crate) struct Context {
     pub(crate) interrupt: Interrupt,
     pub(crate) settings: Settings,
+    /// Whether scans say what they do.
+    pub(super) is_explained: bool,
     /// 0-based number of the parameter set.
     pub(crate) binding: u64,
     /// Answers to the look-ups of several parameter sets.
@@ -43,6 +45,7 @@ impl Context {
         Context {
             interrupt: interrupt.clone(),
             settings,
+            is_explained: false,
             binding: 0,
             batch: None,
             spill: SpillDirectory::beside(session.path().as_deref()),
@@ -50,6 +53,14 @@ impl Context {
             memory: usize::try_from(settings.memory_limit()).unwrap_or(usize::MAX),
             values: ValueMemory::new(&settings),
             snapshots: Arc::default(),
+        }
+    }
+
+    /// The same, whose scans say what they do.
+    pub(super) fn explained(self) -> Context {
+        Context {
+            is_explained: true,
+            ..self
         }
     }
 

@@ -1,15 +1,15 @@
 //! EXPLAIN: what each operator of a query does and, with ANALYZE, how many rows it gave and how long it took.
 //!
 //! Invariant: the lines are those of the query that was built, outermost first, each operator's inputs indented below it.
-//! Times contain those of the operators below.
+//! Times contain those of the operators below. Of a query that is not explained nothing is written down.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::row::{Input, Operator};
 use crate::Result;
-use crate::answer::path::RunLog;
+use crate::answer::path::{Run, RunLog};
 use crate::batch::Batch;
 
 /// Says what an operator or a scan does.
@@ -49,23 +49,35 @@ impl Describe for Description {
 }
 
 /// What a scan does, and where its question was answered.
+#[derive(Default)]
 pub(crate) struct Answered {
-    planned: Description,
-    pub(crate) log: RunLog,
+    /// None if the query is not explained.
+    planned: Option<Description>,
+    log: RunLog,
 }
 
 impl Answered {
-    pub(crate) fn new(planned: Description) -> Arc<Answered> {
+    pub(crate) fn new(is_explained: bool, planned: impl FnOnce() -> Description) -> Arc<Answered> {
         Arc::new(Answered {
-            planned,
+            planned: is_explained.then(planned),
             log: RunLog::default(),
         })
+    }
+
+    /// For what is done until the flag is set; it is recorded if the query is explained.
+    pub(crate) fn until<'a>(&'a self, stop: &'a Arc<AtomicBool>) -> Run<'a> {
+        match self.planned {
+            Some(_) => self.log.until(stop),
+            None => Run::until(stop),
+        }
     }
 }
 
 impl Describe for Answered {
     fn describe(&self) -> Description {
-        let mut description = self.planned.clone();
+        let planned = self.planned.clone();
+        let mut description =
+            planned.unwrap_or_else(|| Description::new("scan", String::new(), None));
         description.lines.extend(self.log.line());
         description
     }
@@ -78,8 +90,16 @@ pub(super) struct Plan {
     top: Option<usize>,
     /// What the next operator reads beside that: operands of UNION, subqueries of its block.
     beside: Vec<usize>,
-    /// Whether rows and times are measured.
-    is_analyzed: bool,
+    wanted: Explained,
+}
+
+/// What is wanted of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Explained {
+    Nothing,
+    Operators,
+    /// Also their rows and times.
+    Analyzed,
 }
 
 /// An operator.
@@ -98,17 +118,43 @@ struct Measure {
 }
 
 impl Plan {
-    pub(super) fn new(is_analyzed: bool) -> Plan {
+    pub(super) fn new(wanted: Explained) -> Plan {
         Plan {
             steps: Vec::new(),
             top: None,
             beside: Vec::new(),
-            is_analyzed,
+            wanted,
         }
     }
 
-    /// Adds the operator above the others, and measures it if that is wanted.
-    pub(super) fn add(&mut self, operator: Input, about: Arc<dyn Describe>) -> Input {
+    fn is_wanted(&self) -> bool {
+        self.wanted != Explained::Nothing
+    }
+
+    fn is_analyzed(&self) -> bool {
+        self.wanted == Explained::Analyzed
+    }
+
+    /// Adds the operator above the others, and measures it if that is wanted; `about` is given how many rows the topmost one is
+    /// estimated to give.
+    pub(super) fn add(
+        &mut self,
+        operator: Input,
+        about: impl FnOnce(Option<u64>) -> Description,
+    ) -> Input {
+        self.add_described(operator, |rows| Arc::new(about(rows)))
+    }
+
+    /// As `add`, of an operator that describes itself.
+    pub(super) fn add_described(
+        &mut self,
+        operator: Input,
+        about: impl FnOnce(Option<u64>) -> Arc<dyn Describe>,
+    ) -> Input {
+        if !self.is_wanted() {
+            return operator;
+        }
+        let about = about(self.estimate());
         let measure = Arc::new(Measure::default());
         let inputs = self.top.take().into_iter().chain(self.beside.drain(..));
         self.steps.push(PlanStep {
@@ -117,7 +163,7 @@ impl Plan {
             inputs: inputs.collect(),
         });
         self.top = Some(self.steps.len() - 1);
-        match self.is_analyzed {
+        match self.is_analyzed() {
             true => Box::new(Measured { operator, measure }),
             false => operator,
         }
@@ -131,6 +177,9 @@ impl Plan {
 
     /// Ends the operators of a subquery, which has given so many rows.
     pub(super) fn end_subquery(&mut self, beside: Vec<usize>, kind: &'static str, rows: u64) {
+        if !self.is_wanted() {
+            return;
+        }
         let about = Description::new("subquery", kind.to_owned(), Some(rows));
         let inputs = self.top.take().into_iter().chain(self.beside.drain(..));
         let inputs = inputs.collect();
@@ -163,18 +212,20 @@ impl Plan {
         beside: Vec<usize>,
         union: Input,
     ) -> Input {
+        if !self.is_wanted() {
+            return union;
+        }
         let estimates = operands
             .iter()
             .map(|&step| self.steps[step].about.describe().rows);
         let rows = estimates.sum::<Option<u64>>();
         self.beside = operands;
         self.beside.extend(beside);
-        let about = Description::new("union", String::new(), rows);
-        self.add(union, Arc::new(about))
+        self.add(union, |_| Description::new("union", String::new(), rows))
     }
 
     /// How many rows the topmost operator is estimated to give.
-    pub(super) fn estimate(&self) -> Option<u64> {
+    fn estimate(&self) -> Option<u64> {
         self.steps[self.top?].about.describe().rows
     }
 
@@ -207,7 +258,7 @@ impl Plan {
                 line.push_str(&detail);
             }
             let estimate = rows.map(|rows| format!("about {rows} rows"));
-            let measured = self.is_analyzed.then(|| {
+            let measured = self.is_analyzed().then(|| {
                 let rows = measure.rows.load(Ordering::Relaxed);
                 let time = Duration::from_nanos(measure.nanoseconds.load(Ordering::Relaxed));
                 format!("{rows} rows in {time:.1?}")
@@ -248,7 +299,7 @@ impl Plan {
             if let Some(rows) = rows {
                 text.push_str(&format!(",\"estimated_rows\":{rows}"));
             }
-            if self.is_analyzed {
+            if self.is_analyzed() {
                 let rows = measure.rows.load(Ordering::Relaxed);
                 // Rounds above 2^53 ns, which is 100 days.
                 let milliseconds = measure.nanoseconds.load(Ordering::Relaxed) as f64 / 1e6;

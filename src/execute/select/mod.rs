@@ -43,7 +43,7 @@ use zipfdb_sql::query::Query;
 
 use self::build::{Builder, OpenScan};
 use self::context::{Context, KnownLookups};
-use self::explain::Plan;
+use self::explain::{Explained, Plan};
 use self::row::Input;
 use crate::api::rows::{Column, Row, RowSource, Rows};
 use crate::api::session::Session;
@@ -129,8 +129,11 @@ fn explain_from(
     let [query] = queries;
     let mut builder = Builder {
         session,
-        context: Context::new(session, interrupt),
-        plan: Plan::new(analyze),
+        context: Context::new(session, interrupt).explained(),
+        plan: Plan::new(match analyze {
+            true => Explained::Analyzed,
+            false => Explained::Operators,
+        }),
         open,
     };
     let mut input = builder.query(&query)?;
@@ -188,7 +191,7 @@ impl QueryRows {
         let mut builder = Builder {
             session: &self.session,
             context: self.context.clone(),
-            plan: Plan::new(false),
+            plan: Plan::new(Explained::Nothing),
             open: self.open,
         };
         self.input = Some(builder.query(&query)?);

@@ -136,11 +136,7 @@ impl FilesScan {
                 found.collect()
             }
         };
-        let detail = match names {
-            Some(names) => format!("{} names", names.len()),
-            None => "all files".to_owned(),
-        };
-        let mut description = Description::new("files", detail, Some(files.len() as u64));
+        let names_count = names.map(<[_]>::len);
         let is_costly =
             |filter: &ColumnFilter| column_of(filter.column()) == Some(FilesColumn::Content);
         let (costly, cheap): (Vec<_>, Vec<_>) = request.filters.into_iter().partition(is_costly);
@@ -150,12 +146,23 @@ impl FilesScan {
             literal: Arc::new(Literal::new(&needed.bytes, needed.ignores_case)),
             is_enough: needed.is_enough && costly.len() == 1,
         });
+        let mut lines = Vec::new();
         if let Some(SoughtLiteral { literal, .. }) = &literal {
             let plan = snapshot.view().plan_literal(literal)?;
             let (paths, cost) = (plan.paths(), about(plan.cost()));
-            let line = format!("path: {paths} ({cost}) to files that may pass");
-            description.lines.push(line);
+            lines.push(format!("path: {paths} ({cost}) to files that may pass"));
         }
+        let count = files.len() as u64;
+        let description = || {
+            let detail = match names_count {
+                Some(names) => format!("{names} names"),
+                None => "all files".to_owned(),
+            };
+            Description {
+                lines,
+                ..Description::new("files", detail, Some(count))
+            }
+        };
         Ok(FilesScan {
             content: Arc::new(Content {
                 snapshot,
@@ -173,7 +180,7 @@ impl FilesScan {
             known: Arc::default(),
             costly: costly.into(),
             decided: VecDeque::new(),
-            description: Answered::new(description),
+            description: Answered::new(context.is_explained, description),
         })
     }
 }
@@ -421,7 +428,7 @@ impl Content {
     fn seek(&self, sought: SoughtLiteral, log: &Arc<Answered>) -> Result<KnownContent> {
         let (literal, log) = (sought.literal, log.clone());
         let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
-            match view.files_with(&literal, log.log.until(stop)) {
+            match view.files_with(&literal, log.until(stop)) {
                 Err(error @ (Error::Interrupted | Error::Timeout { .. })) => Err(error),
                 // The scan meets the error of a damaged segment at the first file that it concerns.
                 found => Ok(found.unwrap_or_default()),

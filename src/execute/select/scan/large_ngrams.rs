@@ -232,12 +232,12 @@ impl Tables {
             let answered = self.log.clone();
             if self.with_files {
                 let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
-                    view.ngram_files_of(&part, answered.log.until(stop))
+                    view.ngram_files_of(&part, answered.until(stop))
                 })?;
                 self.next_files = found.into_iter();
             } else {
                 let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
-                    view.ngrams_of(&part, answered.log.until(stop))
+                    view.ngrams_of(&part, answered.until(stop))
                 })?;
                 self.next_counts = found.into_iter();
             }

@@ -60,16 +60,18 @@ pub(super) fn scan(
         // Parts come from the grammar.
         plan.prefer(|strategy| matches!(strategy, Strategy::Weights | Strategy::FileWeights));
     }
-    let what = match question.values() {
-        Some(values) => format!("{} of {n} words", values.len()),
-        None => format!("of {n} words"),
+    let (values, files) = (question.values().map(<[_]>::len), question.files.len());
+    let describe = move || {
+        let what = match values {
+            Some(values) => format!("{values} of {n} words"),
+            None => format!("of {n} words"),
+        };
+        Description::new("n-grams", format!("{what} in {files} files"), None)
     };
-    let detail = format!("{what} in {} files", question.files.len());
-    let description = Description::new("n-grams", detail, None);
     let has_order = question.grain == Grain::FileWord && !is_large;
     let by_text = question.wanted_order.filter(|_| has_order);
     let large = is_large.then_some(LARGE);
-    let task = SequenceTask::new(question, &plan, by_text, description, large);
+    let task = SequenceTask::new(question, &plan, by_text, describe, large);
     Ok(SequenceScan::new(task, start))
 }
 

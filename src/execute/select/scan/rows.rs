@@ -172,15 +172,18 @@ pub(super) struct SequenceTask {
 }
 
 impl SequenceTask {
-    /// `description` says what is asked, `large` how rows are made in parts, if they are.
+    /// `describe` says what is asked, `large` how rows are made in parts, if they are.
     pub(super) fn new(
         question: ScanQuestion,
         plan: &ScanPlan,
         by_text: Option<FileOrder>,
-        mut description: Description,
+        describe: impl FnOnce() -> Description,
         large: Option<&str>,
     ) -> SequenceTask {
-        description.lines = plan.lines(large);
+        let description = || Description {
+            lines: plan.lines(large),
+            ..describe()
+        };
         let properties = question.properties(by_text);
         SequenceTask {
             strategy: plan.strategy(),
@@ -188,7 +191,7 @@ impl SequenceTask {
             top: question.top.filter(|_| properties.is_unique),
             is_large: large.is_some(),
             properties,
-            description: Answered::new(description),
+            description: Answered::new(question.context.is_explained, description),
             question,
         }
     }
@@ -199,7 +202,7 @@ impl SequenceTask {
         work: impl FnOnce(&CorpusView, Run<'_>) -> Result<A> + Send + 'static,
     ) -> Result<A> {
         let description = self.description.clone();
-        (self.question).ask(move |view, stop| work(view, description.log.until(stop)))
+        (self.question).ask(move |view, stop| work(view, description.until(stop)))
     }
 }
 

@@ -67,9 +67,13 @@ impl TermVectorsScan {
             ScanColumn::Substr { .. } => None,
         });
         let rows = (files.len() as u64).saturating_mul(k).min(words);
-        let detail = format!("{k} words of each of {} files", files.len());
-        let mut description = Description::new("term vectors", detail, Some(rows));
-        description.lines = plan.lines(is_large.then_some(LARGE));
+        let description = || {
+            let detail = format!("{k} words of each of {} files", files.len());
+            Description {
+                lines: plan.lines(is_large.then_some(LARGE)),
+                ..Description::new("term vectors", detail, Some(rows))
+            }
+        };
         Ok(TermVectorsScan {
             k: usize::try_from(k).unwrap_or(usize::MAX),
             columns: columns.collect(),
@@ -80,7 +84,7 @@ impl TermVectorsScan {
             words: Vec::new().into_iter().enumerate(),
             late: LateError::default(),
             interrupt: context.interrupt.clone(),
-            description: Answered::new(description),
+            description: Answered::new(context.is_explained, description),
             snapshot,
         })
     }
@@ -91,12 +95,12 @@ impl TermVectorsScan {
         let description = self.description.clone();
         let mut counts: Vec<(u32, u64)> = match &mut self.table {
             None => (self.snapshot).ask(&self.interrupt, move |view, stop| {
-                view.totals_of(file as usize, description.log.until(stop))
+                view.totals_of(file as usize, description.until(stop))
             })?,
             Some(table) => {
                 if table.rows() == 0 {
                     *table = self.snapshot.ask(&self.interrupt, move |view, stop| {
-                        let table = view.file_words(description.log.until(stop))?;
+                        let table = view.file_words(description.until(stop))?;
                         view.byte_ranks();
                         Ok(table)
                     })?;

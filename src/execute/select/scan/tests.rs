@@ -13,6 +13,7 @@ use super::*;
 use crate::Database;
 use crate::Value;
 use crate::runtime::interrupt::Interrupt;
+use crate::segment::StructureKind;
 use crate::{CopyOptions, CorpusSettings, Rows, Tokenizer};
 
 /// The scan that expands every file.
@@ -435,6 +436,30 @@ fn explain_says_how_words_are_counted_by_file() {
         let (plan, _) = explained(&database, sql);
         assert!(plan.contains(counts), "{plan}");
     }
+}
+
+#[test]
+fn counts_of_words_in_a_file_pay_for_a_table_when_all_of_its_words_are_counted() {
+    let database = database(Tokenizer::Unicode, 1 << 20, &[300, 200]);
+    let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
+    let segment = &snapshot.view().segments()[0];
+    let has_table = || segment.has(StructureKind::WordFiles);
+    database.execute("SET strategy = 'file_weights'").unwrap();
+    let ask = |sql: &str| values(database.query(sql).unwrap());
+    let name = &snapshot.files()[0].name;
+    segment.budgets.counts.make_due();
+    // A table helps nobody who wants all words.
+    ask(&format!(
+        "SELECT word, COUNT(*) FROM c WHERE file = '{name}' GROUP BY word"
+    ));
+    assert!(!has_table());
+    let sql = format!("SELECT COUNT(*) FROM c WHERE file = '{name}' AND word = 'the'");
+    let count = ask(&sql);
+    assert!(has_table());
+    database.execute("SET strategy = 'auto'").unwrap();
+    assert_eq!(ask(&sql), count);
+    let (plan, _) = explained(&database, &sql);
+    assert!(plan.contains("path: count_table ("), "{plan}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Invariant: what a strategy gives equals the plain scan's rows (`reference`), merged where that was allowed. Conditions on
 //! words are decided once for each word of the vocabulary, conditions on files once for each file.
 
+use std::time::Instant;
+
 use zipfdb_kernels::FileOrder;
 use zipfdb_sql::query::WordsColumn;
 use zipfdb_sql::setting::Strategy;
@@ -59,20 +61,20 @@ pub(super) fn scan(
         // Each file on the grammar.
         plan.prefer(|strategy| strategy == Strategy::FileWeights);
     }
-    let words = match question.values() {
-        Some(values) => format!("{} words", values.len()),
-        None if question.has_all_texts() => "all words".to_owned(),
-        None => "words by a condition on the dictionary".to_owned(),
+    let (values, has_all) = (question.values().map(<[_]>::len), question.has_all_texts());
+    let files = (!files.is_all()).then(|| files.len());
+    let describe = move || {
+        let words = match values {
+            Some(values) => format!("{values} words"),
+            None if has_all => "all words".to_owned(),
+            None => "words by a condition on the dictionary".to_owned(),
+        };
+        let of_files = files.map_or("all files".to_owned(), |files| format!("{files} files"));
+        Description::new("words", format!("{words} in {of_files}"), None)
     };
-    let of_files = if files.is_all() {
-        "all files".to_owned()
-    } else {
-        format!("{} files", files.len())
-    };
-    let description = Description::new("words", format!("{words} in {of_files}"), None);
     let by_text = question.wanted_order.filter(|_| !is_large);
     let large = is_large.then_some(LARGE);
-    let task = SequenceTask::new(question, &plan, by_text, description, large);
+    let task = SequenceTask::new(question, &plan, by_text, describe, large);
     Ok(SequenceScan::new(task, start))
 }
 
@@ -378,9 +380,18 @@ fn file_weights(task: &SequenceTask, wanted: &WantedWords) -> Result<Vec<Counted
         }
         return Ok(counted);
     }
+    // Look-ups would have taken longer, for they lack a table.
+    let is_few = question.values().is_some();
     for &file in question.files.numbers() {
         question.interrupt().check()?;
-        let row = task.answer(move |view, run| view.totals_of(file as usize, run))?;
+        let row = task.answer(move |view, run| {
+            let begin = Instant::now();
+            let row = view.totals_of(file as usize, run)?;
+            if is_few {
+                view.spend_on_counts(file as usize, begin, run.stop)?;
+            }
+            Ok(row)
+        })?;
         let row = row.into_iter().filter(|entry| wanted.has(entry.0));
         counted.extend(row.map(|(word, times)| CountedWord::new(file, word, times)));
     }
