@@ -29,6 +29,8 @@ pub(crate) struct Devices {
     wanted: Mutex<Wanted>,
     /// Opened when one is first asked for; none if there are none.
     opened: OnceLock<Vec<Arc<Device>>>,
+    /// Nanoseconds of work that devices might have done, had they been looked for.
+    passed_up: AtomicU64,
 }
 
 /// What SET has said.
@@ -184,6 +186,7 @@ impl Devices {
             pool,
             wanted: Mutex::default(),
             opened: OnceLock::new(),
+            passed_up: AtomicU64::new(0),
         }
     }
 
@@ -245,14 +248,16 @@ impl Devices {
         })
     }
 
-    /// The devices that may do work which takes so many nanoseconds on the CPU. Looks for devices only if that is long.
+    /// The devices that may do work which takes so many nanoseconds on the CPU. Looks for devices only if that is long, or such
+    /// work has taken long together.
     pub(crate) fn candidates(&self, cpu_cost: f64) -> Candidates<'_> {
-        /// Finding devices takes longer than this.
-        const WORTH_LOOKING: f64 = 500_000.0;
+        /// A device needs longer than this for any work.
+        const WORTH_ASKING: f64 = 500_000.0;
         let wanted = self.wanted.lock().device;
         match wanted {
             Setting::Cpu => return Candidates::None,
-            Setting::Auto if cpu_cost < WORTH_LOOKING => return Candidates::None,
+            Setting::Auto if cpu_cost < WORTH_ASKING => return Candidates::None,
+            Setting::Auto if !self.is_worth_looking(cpu_cost) => return Candidates::None,
             _ => {}
         }
         let all = self.all();
@@ -265,6 +270,20 @@ impl Devices {
                 Candidates::Only(all.iter().skip(number as usize).take(1).collect())
             }
         }
+    }
+
+    /// Whether devices are known, or work that they might do takes as long as finding them: the rule of ski rental.
+    fn is_worth_looking(&self, cpu_cost: f64) -> bool {
+        /// What the driver takes to begin, in nanoseconds: 200 to 250 ms on a host of one H100.
+        const FINDING_COST: u64 = 250_000_000;
+        if self.opened.get().is_some() {
+            return true;
+        }
+        let cost = cpu_cost as u64; // infinite is as long as it gets
+        let before = self
+            .passed_up
+            .fetch_add(cost.min(FINDING_COST), Ordering::Relaxed);
+        before.saturating_add(cost) >= FINDING_COST
     }
 
     /// Whether there may be a device for work that takes so many nanoseconds on the CPU.
