@@ -284,6 +284,7 @@ impl StoredView {
         let threads = self.devices().threads().max(1);
         let on_cpu = lookups_cost(count, threads);
         let costs = vec![on_cpu; self.segments.len()];
+        self.devices().look_for(costs.iter().sum());
         let work = |_| count as f64 * DEVICE_LOOKUP_COST;
         let cost =
             |index: usize, device: &Device| self.device_cost(index, device, Kind::Lookups, work);
@@ -320,7 +321,10 @@ impl StoredView {
         is_asked: impl Fn(usize) -> bool + Sync,
         run: Run<'_>,
     ) -> Result<Vec<Option<O::Answer>>> {
-        let plan = self.plan::<O>(question, run.forced)?;
+        let mut plan = self.plan::<O>(question, run.forced)?;
+        if self.devices().look_for(plan.cost()) {
+            plan = self.plan::<O>(question, run.forced)?;
+        }
         let (places, costs): (Places<'_>, Vec<f64>) = (plan.choices.iter())
             .map(|choice| (choice.device.map(|(device, _)| device), choice.cost()))
             .unzip();

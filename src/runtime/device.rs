@@ -169,6 +169,9 @@ impl Drop for Residence {
     }
 }
 
+/// A device needs longer than so many nanoseconds for any work.
+const DEVICE_WORK_MIN: f64 = 500_000.0;
+
 /// What [`Devices::candidates`] may choose from.
 pub(crate) enum Candidates<'a> {
     /// Only the CPU.
@@ -248,16 +251,13 @@ impl Devices {
         })
     }
 
-    /// The devices that may do work which takes so many nanoseconds on the CPU. Looks for devices only if that is long, or such
-    /// work has taken long together.
+    /// The devices that may do work which takes so many nanoseconds on the CPU; with `device = 'auto'` those that were found.
     pub(crate) fn candidates(&self, cpu_cost: f64) -> Candidates<'_> {
-        /// A device needs longer than this for any work.
-        const WORTH_ASKING: f64 = 500_000.0;
         let wanted = self.wanted.lock().device;
+        let is_asked = || self.opened.get().is_some() && cpu_cost >= DEVICE_WORK_MIN;
         match wanted {
             Setting::Cpu => return Candidates::None,
-            Setting::Auto if cpu_cost < WORTH_ASKING => return Candidates::None,
-            Setting::Auto if !self.is_worth_looking(cpu_cost) => return Candidates::None,
+            Setting::Auto if !is_asked() => return Candidates::None,
             _ => {}
         }
         let all = self.all();
@@ -272,22 +272,25 @@ impl Devices {
         }
     }
 
-    /// Whether devices are known, or work that they might do takes as long as finding them: the rule of ski rental.
-    fn is_worth_looking(&self, cpu_cost: f64) -> bool {
+    /// Says that work is to be done which takes so many nanoseconds on the CPU. With `device = 'auto'` looks for devices once such
+    /// work takes as long as finding them, the rule of ski rental; whether it found some just now.
+    pub(crate) fn look_for(&self, cpu_cost: f64) -> bool {
         /// What the driver takes to begin, in nanoseconds: 200 to 250 ms on a host of one H100.
         const FINDING_COST: u64 = 250_000_000;
-        if self.opened.get().is_some() {
-            return true;
+        if self.opened.get().is_some()
+            || cpu_cost < DEVICE_WORK_MIN
+            || self.wanted.lock().device != Setting::Auto
+        {
+            return false;
         }
-        let cost = cpu_cost as u64; // infinite is as long as it gets
-        let before = self
-            .passed_up
-            .fetch_add(cost.min(FINDING_COST), Ordering::Relaxed);
-        before.saturating_add(cost) >= FINDING_COST
+        let cost = (cpu_cost as u64).min(FINDING_COST); // whatever is longer counts as much
+        let before = self.passed_up.fetch_add(cost, Ordering::Relaxed);
+        before + cost >= FINDING_COST && !self.all().is_empty()
     }
 
-    /// Whether there may be a device for work that takes so many nanoseconds on the CPU.
+    /// Whether there may be a device for work that is to be done and takes so many nanoseconds on the CPU.
     pub(crate) fn may_take(&self, cpu_cost: f64) -> bool {
+        self.look_for(cpu_cost);
         !matches!(self.candidates(cpu_cost), Candidates::None)
     }
 
@@ -314,6 +317,7 @@ impl Devices {
 
     /// The devices for work that costs so much on the CPU and on a device; none if the CPU is to do it.
     fn cheaper(&self, (on_cpu, on_device): (f64, f64)) -> Vec<&Arc<Device>> {
+        self.look_for(on_cpu);
         match self.candidates(on_cpu) {
             Candidates::Maybe(devices) if on_device < on_cpu => devices,
             Candidates::Only(devices) => devices,

@@ -52,7 +52,7 @@ pub(super) fn scan(
         NgramsColumn::Offset => SequenceColumn::Offset,
     });
     let question = ScanQuestion::new(snapshot, n as usize, schema.collect(), request, context)?;
-    let mut plan = ScanPlan::new(paths(&question)?, context.settings.strategy)?;
+    let mut plan = ScanPlan::of(&question, paths)?;
     let is_large = question.grain != Grain::Occurrence
         && !matches!(plan.strategy(), Strategy::Totals | Strategy::Parents)
         && table_bytes(&question) > context.settings.memory_limit();

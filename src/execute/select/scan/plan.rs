@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use zipfdb_sql::setting::Strategy;
 
+use super::question::ScanQuestion;
 use super::selection::FileSelection;
 use crate::answer::cost::{FILE_COST, STREAM_COST, Size};
 use crate::answer::path::{PathName, about};
@@ -122,6 +123,20 @@ impl ScanPlan {
                     ),
                 })
             }
+        }
+    }
+
+    /// As `new`, made again if devices were looked for because every way takes long without, and found.
+    pub(super) fn of(
+        question: &ScanQuestion,
+        paths: impl Fn(&ScanQuestion) -> Result<Vec<ScanPath>>,
+    ) -> Result<ScanPlan> {
+        let forced = question.context.settings.strategy;
+        let plan = ScanPlan::new(paths(question)?, forced)?;
+        let cost = plan.paths[plan.chosen].cost;
+        match question.view().stored().devices().look_for(cost) {
+            true => ScanPlan::new(paths(question)?, forced),
+            false => Ok(plan),
         }
     }
 

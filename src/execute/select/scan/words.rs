@@ -49,7 +49,7 @@ pub(super) fn scan(
     let question = ScanQuestion::new(snapshot, 1, schema.collect(), request, context)?;
     let (grain, files) = (question.grain, &question.files);
     let forced = context.settings.strategy;
-    let mut plan = ScanPlan::new(paths(&question)?, forced)?;
+    let mut plan = ScanPlan::of(&question, paths)?;
     if forced.is_none() && question.snapshot.knows_lookups() {
         plan.prefer(|strategy| strategy == Strategy::Parents);
     }
