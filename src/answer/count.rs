@@ -425,7 +425,7 @@ impl CorpusView {
         let word = ANY_WORD;
         let questions = partitions
             .map(|(index, count, file)| (index, count * words, WordInPart { file, word }));
-        (self.stored()).plan_questions::<FileWordCount>(questions, None)
+        (self.stored()).plan_lookups::<FileWordCount>(questions)
     }
 
     /// How often a word occurs.

@@ -686,7 +686,7 @@ impl CorpusView {
             partitions
                 .map(move |(index, count, file)| (index, count * words, WordInPart { file, word }))
         };
-        let mut plan = (self.stored()).plan_questions::<FileSearch>(questions(), None)?;
+        let mut plan = (self.stored()).plan_lookups::<FileSearch>(questions())?;
         if asks_position {
             let positions = (self.stored()).plan_questions::<FilePositions>(questions(), None)?;
             plan = positions.plus(plan.cost());

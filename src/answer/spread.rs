@@ -18,7 +18,7 @@ use super::path::{CPU, PartitionOperation, PathName, Run, about, answer, choose}
 use super::stored_view::StoredView;
 use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence};
 use crate::runtime::interrupt;
-use crate::segment::SegmentView;
+use crate::segment::{SegmentView, StructureKind};
 use crate::{Error, Result};
 
 /// An operation that devices do too.
@@ -168,6 +168,32 @@ impl StoredView {
             is_demanded: false,
             more: 0.0,
         })
+    }
+
+    /// As `plan_questions`, of look-ups, which devices answer where they are demanded.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(super) fn plan_lookups<'q, O: PartitionOperation>(
+        &self,
+        questions: impl Iterator<Item = (usize, u64, O::Question<'q>)>,
+    ) -> Result<SpreadPlan<'_>> {
+        let questions: Vec<(usize, u64, O::Question<'q>)> = questions.collect();
+        let asked: Vec<usize> = questions.iter().map(|&(index, ..)| index).collect();
+        let count = questions.iter().map(|&(_, count, _)| count).sum();
+        let mut plan = self.plan_questions::<O>(questions.into_iter(), None)?;
+        if !self.devices().are_demanded() {
+            return Ok(plan);
+        }
+        if let Some(LookupPlaces { places, costs }) = self.lookup_places(count) {
+            for (choice, index) in plan.choices.iter_mut().zip(asked) {
+                choice.path = PathName::Device;
+                choice.missing = self.segment_at(index).missing(&[StructureKind::Grammar]);
+                choice.device = places[index].map(|device| (device, costs[index]));
+            }
+            plan.is_demanded = true;
+        }
+        Ok(plan)
     }
 
     /// How an operation would be answered by all segments on the CPU.
@@ -595,6 +621,49 @@ mod tests {
             0
         );
         assert_eq!(snapshot.ngram_counts(2).unwrap().len(), 10);
+    }
+
+    #[test]
+    fn single_look_ups_run_on_a_device_that_is_demanded() {
+        let Some(database) = pets() else { return };
+        let statements = [
+            "SELECT COUNT(word) FROM pets WHERE file = 'a' AND word = 'cat'",
+            "SELECT file, word, COUNT(*) FROM pets WHERE file IN ('a', 'c') AND word IN ('a', 'the') GROUP BY file, word",
+            "SELECT offset FROM pets WHERE file = 'b' AND word = 'dog'",
+            "SELECT offset FROM pets WHERE file = 'b' AND word = 'cow'",
+            "SELECT substr(content, 3, 40) FROM files('pets') WHERE file = 'c'",
+        ];
+        let device = &database.inner().shared().runtime.devices.all()[0];
+        let ask = |sql: &str| -> Vec<String> {
+            let rows = database.query(sql).unwrap();
+            rows.map(|row| format!("{:?}", row.unwrap())).collect()
+        };
+        for _ in 0..2 {
+            for sql in statements {
+                database.execute("SET device = 'cpu'").unwrap();
+                let mut expected = ask(sql);
+                database.execute("SET device = 'cuda:0'").unwrap();
+                device.limit_memory(Some(0));
+                device.limit_memory(None);
+                let mut found = ask(sql);
+                assert!(device.segments() > 0, "{sql}");
+                expected.sort_unstable();
+                found.sort_unstable();
+                assert_eq!(found, expected, "{sql}");
+                if sql.contains("COUNT") || sql.contains("offset") {
+                    let plan = ask(&format!("EXPLAIN {sql}")).concat();
+                    assert!(
+                        plan.contains("path: device (") && plan.contains(device.name()),
+                        "{plan}"
+                    );
+                }
+            }
+            let corpus = database.corpus("pets").unwrap();
+            corpus
+                .insert_many(&[("a", 8, "cat the "), ("b", 4, "dog "), ("c", 5, "x")])
+                .unwrap();
+        }
+        assert_eq!(device.failures(), 0);
     }
 
     #[test]

@@ -290,15 +290,18 @@ impl Snapshot {
                 view.count_in(file, &word, Run::until(stop))
             })
         };
-        let gathered = &self.runtime.gathered;
-        let Some(window) = gathered.window() else {
-            return one();
-        };
         let all = |asked: Vec<WordInFile>| {
             let questions = self.with_file_names(asked);
             interrupt.watch(self.pool(), |stop| {
                 self.view.count_many(&questions, Run::until(stop))
             })
+        };
+        let gathered = &self.runtime.gathered;
+        let Some(window) = gathered.window() else {
+            return match self.demands_device() {
+                true => all(vec![(file, word.to_vec())]).map(only),
+                false => one(),
+            };
         };
         let (question, go_on) = ((file, word.to_vec()), || interrupt.check());
         (gathered.counts).ask(&self.view, question, window, go_on, |_| one(), all)
@@ -312,18 +315,26 @@ impl Snapshot {
         interrupt: &Interrupt,
         one: impl Fn() -> Result<Vec<u64>>,
     ) -> Result<Vec<u64>> {
-        let gathered = &self.runtime.gathered;
-        let Some(window) = gathered.window() else {
-            return one();
-        };
         let all = |asked: Vec<WordInFile>| {
             let questions = self.with_file_names(asked);
             interrupt.watch(self.pool(), |stop| {
                 self.view.search_many(&questions, Run::until(stop))
             })
         };
+        let gathered = &self.runtime.gathered;
+        let Some(window) = gathered.window() else {
+            return match self.demands_device() {
+                true => all(vec![(file, word.to_vec())]).map(only),
+                false => one(),
+            };
+        };
         let (question, go_on) = ((file, word.to_vec()), || interrupt.check());
         (gathered.searches).ask(&self.view, question, window, go_on, |_| one(), all)
+    }
+
+    /// Whether SET has named devices that are to answer.
+    fn demands_device(&self) -> bool {
+        self.view.stored().devices().are_demanded()
     }
 
     fn with_file_names(&self, asked: Vec<WordInFile>) -> Vec<(&str, Vec<u8>)> {
@@ -526,10 +537,6 @@ impl Snapshot {
             }
             Ok(bytes)
         };
-        let gathered = &self.runtime.gathered;
-        let Some(window) = gathered.window().filter(|_| length < SMALL_EXTRACT_BYTES) else {
-            return one();
-        };
         let all = |asked: Vec<(usize, u64, u64)>| {
             let asked = asked.into_iter();
             let ranges: Vec<(&str, u64, u64)> = asked
@@ -538,6 +545,14 @@ impl Snapshot {
             interrupt.watch(self.pool(), |stop| {
                 self.view.extract_many(&ranges, Run::until(stop))
             })
+        };
+        let gathered = &self.runtime.gathered;
+        let is_small = length < SMALL_EXTRACT_BYTES;
+        let Some(window) = gathered.window().filter(|_| is_small) else {
+            return match is_small && self.demands_device() {
+                true => all(vec![(file, offset, length)]).map(only),
+                false => one(),
+            };
         };
         let (question, go_on) = ((file, offset, length), || interrupt.check());
         (gathered.extracts).ask(&self.view, question, window, go_on, |_| one(), all)
@@ -659,6 +674,12 @@ impl Snapshot {
             self.ask(interrupt, move |view, stop| find(view, Run::until(stop)))
         }
     }
+}
+
+/// The answer to the only question.
+fn only<A>(answers: Vec<A>) -> A {
+    let mut answers = answers.into_iter();
+    answers.next().expect("as many answers as questions")
 }
 
 impl fmt::Debug for Snapshot {

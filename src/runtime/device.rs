@@ -325,6 +325,12 @@ impl Devices {
         }
     }
 
+    /// Whether SET has named devices, and there are some.
+    pub(crate) fn are_demanded(&self) -> bool {
+        let wanted = self.wanted.lock().device;
+        matches!(wanted, Setting::Cuda(_)) && !self.all().is_empty()
+    }
+
     /// Whether the CPU answers when a device fails.
     pub(crate) fn falls_back(&self) -> bool {
         self.wanted.lock().device == Setting::Auto

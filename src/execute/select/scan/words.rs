@@ -24,6 +24,7 @@ use super::word_tables::{FilePartCursor, LARGE, TableCursor, rows_bytes};
 use crate::Result;
 use crate::answer::PlaceRanges;
 use crate::answer::cost::STREAM_COUNT_FACTOR;
+use crate::answer::path::Run;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::check;
 
@@ -356,6 +357,9 @@ fn local_tables(task: &SequenceTask, wanted: WantedWords) -> Result<Vec<CountedW
 fn look_up(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
     let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
     let mut counted = Vec::new();
+    if !snapshot.knows_lookups() && question.view().stored().devices().are_demanded() {
+        return look_up_at_once(question, words);
+    }
     for &file in question.files.numbers() {
         interrupt.check()?;
         for &word in words {
@@ -364,6 +368,27 @@ fn look_up(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
         }
     }
     Ok(counted)
+}
+
+/// Looks up all words in all files as one batch.
+fn look_up_at_once(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
+    let (files, words) = (question.files.numbers().to_vec(), words.to_vec());
+    question.ask(move |view, stop| {
+        let names = view.files();
+        let pairs = files
+            .iter()
+            .flat_map(|&file| words.iter().map(move |&word| (file, word)));
+        let pairs: Vec<(u32, u32)> = pairs.collect();
+        let questions = pairs
+            .iter()
+            .map(|&(file, word)| (&names[file as usize].name[..], view.word(word)));
+        let questions: Vec<(&str, &[u8])> = questions.collect();
+        let counts = view.count_many(&questions, Run::until(stop))?;
+        let rows = pairs.into_iter().zip(counts);
+        Ok(rows
+            .map(|((file, word), times)| CountedWord::new(file, word, times))
+            .collect())
+    })
 }
 
 fn file_weights(task: &SequenceTask, wanted: &WantedWords) -> Result<Vec<CountedWord>> {
