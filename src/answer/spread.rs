@@ -178,13 +178,13 @@ impl StoredView {
         &self,
         questions: impl Iterator<Item = (usize, u64, O::Question<'q>)>,
     ) -> Result<SpreadPlan<'_>> {
+        if !self.devices().are_demanded() {
+            return self.plan_questions::<O>(questions, None);
+        }
         let questions: Vec<(usize, u64, O::Question<'q>)> = questions.collect();
         let asked: Vec<usize> = questions.iter().map(|&(index, ..)| index).collect();
         let count = questions.iter().map(|&(_, count, _)| count).sum();
         let mut plan = self.plan_questions::<O>(questions.into_iter(), None)?;
-        if !self.devices().are_demanded() {
-            return Ok(plan);
-        }
         if let Some(LookupPlaces { places, costs }) = self.lookup_places(count) {
             for (choice, index) in plan.choices.iter_mut().zip(asked) {
                 choice.path = PathName::Device;

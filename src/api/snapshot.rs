@@ -298,10 +298,7 @@ impl Snapshot {
         };
         let gathered = &self.runtime.gathered;
         let Some(window) = gathered.window() else {
-            return match self.demands_device() {
-                true => all(vec![(file, word.to_vec())]).map(only),
-                false => one(),
-            };
+            return self.alone(|| (file, word.to_vec()), one, all);
         };
         let (question, go_on) = ((file, word.to_vec()), || interrupt.check());
         (gathered.counts).ask(&self.view, question, window, go_on, |_| one(), all)
@@ -323,18 +320,24 @@ impl Snapshot {
         };
         let gathered = &self.runtime.gathered;
         let Some(window) = gathered.window() else {
-            return match self.demands_device() {
-                true => all(vec![(file, word.to_vec())]).map(only),
-                false => one(),
-            };
+            return self.alone(|| (file, word.to_vec()), one, all);
         };
         let (question, go_on) = ((file, word.to_vec()), || interrupt.check());
         (gathered.searches).ask(&self.view, question, window, go_on, |_| one(), all)
     }
 
-    /// Whether SET has named devices that are to answer.
-    fn demands_device(&self) -> bool {
-        self.view.stored().devices().are_demanded()
+    /// Answers a question that waits for no others: as a batch of one where SET names devices, else as `one` does.
+    fn alone<Q, A>(
+        &self,
+        question: impl FnOnce() -> Q,
+        one: impl FnOnce() -> Result<A>,
+        all: impl FnOnce(Vec<Q>) -> Result<Vec<A>>,
+    ) -> Result<A> {
+        if !self.view.stored().devices().are_demanded() {
+            return one();
+        }
+        let mut answers = all(vec![question()])?.into_iter();
+        Ok(answers.next().expect("as many answers as questions"))
     }
 
     fn with_file_names(&self, asked: Vec<WordInFile>) -> Vec<(&str, Vec<u8>)> {
@@ -549,8 +552,8 @@ impl Snapshot {
         let gathered = &self.runtime.gathered;
         let is_small = length < SMALL_EXTRACT_BYTES;
         let Some(window) = gathered.window().filter(|_| is_small) else {
-            return match is_small && self.demands_device() {
-                true => all(vec![(file, offset, length)]).map(only),
+            return match is_small {
+                true => self.alone(|| (file, offset, length), one, all),
                 false => one(),
             };
         };
@@ -674,12 +677,6 @@ impl Snapshot {
             self.ask(interrupt, move |view, stop| find(view, Run::until(stop)))
         }
     }
-}
-
-/// The answer to the only question.
-fn only<A>(answers: Vec<A>) -> A {
-    let mut answers = answers.into_iter();
-    answers.next().expect("as many answers as questions")
 }
 
 impl fmt::Debug for Snapshot {

@@ -29,7 +29,7 @@ pub(crate) struct Devices {
     wanted: Mutex<Wanted>,
     /// Opened when one is first asked for; none if there are none.
     opened: OnceLock<Vec<Arc<Device>>>,
-    /// Nanoseconds of work that devices might have done, had they been looked for.
+    /// Nanoseconds of work that the CPU did while devices were not open.
     passed_up: AtomicU64,
 }
 
@@ -169,7 +169,7 @@ impl Drop for Residence {
     }
 }
 
-/// A device needs longer than so many nanoseconds for any work.
+/// The CPU does work that it is estimated to finish in fewer nanoseconds.
 const DEVICE_WORK_MIN: f64 = 500_000.0;
 
 /// What [`Devices::candidates`] may choose from.
@@ -251,7 +251,7 @@ impl Devices {
         })
     }
 
-    /// The devices that may do work which takes so many nanoseconds on the CPU; with `device = 'auto'` those that were found.
+    /// The devices that may take work of `cpu_cost` nanoseconds on the CPU. With `device = 'auto'` a device counts once it is open.
     pub(crate) fn candidates(&self, cpu_cost: f64) -> Candidates<'_> {
         let wanted = self.wanted.lock().device;
         let is_asked = || self.opened.get().is_some() && cpu_cost >= DEVICE_WORK_MIN;
@@ -272,10 +272,10 @@ impl Devices {
         }
     }
 
-    /// Says that work is to be done which takes so many nanoseconds on the CPU. With `device = 'auto'` looks for devices once such
-    /// work takes as long as finding them, the rule of ski rental; whether it found some just now.
+    /// Records work of `cpu_cost` nanoseconds on the CPU that is about to begin. With `device = 'auto'` the devices are opened once
+    /// the recorded work costs as much as opening them, the rule of ski rental. Returns whether this call opened any.
     pub(crate) fn look_for(&self, cpu_cost: f64) -> bool {
-        /// What the driver takes to begin, in nanoseconds: 200 to 250 ms on a host of one H100.
+        /// Nanoseconds that opening them takes: 200 to 250 ms on a host of one H100.
         const FINDING_COST: u64 = 250_000_000;
         if self.opened.get().is_some()
             || cpu_cost < DEVICE_WORK_MIN
@@ -288,7 +288,7 @@ impl Devices {
         before + cost >= FINDING_COST && !self.all().is_empty()
     }
 
-    /// Whether there may be a device for work that is to be done and takes so many nanoseconds on the CPU.
+    /// Whether a device may take work of `cpu_cost` nanoseconds on the CPU, which it records.
     pub(crate) fn may_take(&self, cpu_cost: f64) -> bool {
         self.look_for(cpu_cost);
         !matches!(self.candidates(cpu_cost), Candidates::None)

@@ -68,7 +68,7 @@ impl Phrase {
 
 /// What a phrase's automaton does at each symbol of a grammar.
 pub(crate) struct PhraseReadings {
-    pub(crate) readings: Vec<WordReading>,
+    readings: Vec<WordReading>,
     /// How long each symbol's expansion is, if that is known.
     extents: Option<Vec<Extent>>,
 }
@@ -87,6 +87,11 @@ impl PhraseReadings {
             readings: readings(view, |token| phrase.reading(token, word_tokens)),
             extents: None,
         }
+    }
+
+    /// Whether the phrase is in a text of these symbols.
+    pub(crate) fn find(&self, symbols: &[u32]) -> bool {
+        WordReading::finds(&self.readings, symbols)
     }
 
     /// Measures expansions, so that files are not read where the phrase is not; worth it for files of more words than there are

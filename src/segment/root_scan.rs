@@ -7,7 +7,6 @@
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{Reading, WordReading};
 use zipfdb_storage::{Bodies, Segment};
 
 use super::content::whole_price;
@@ -119,8 +118,7 @@ impl SegmentView {
         // The roots of files that have it, and of those that the decoder has cut.
         let mut roots: Vec<(u32, Vec<u32>)> = Vec::new();
         let fragments = self.scan_roots(stop, |fragment| {
-            let is_kept =
-                !fragment.is_whole || WordReading::finds(&readings.readings, fragment.symbols);
+            let is_kept = !fragment.is_whole || readings.find(fragment.symbols);
             is_kept.then(|| fragment.symbols.to_vec())
         })?;
         for (file, mut symbols) in fragments {

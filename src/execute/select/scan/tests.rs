@@ -448,7 +448,7 @@ fn counts_of_words_in_a_file_pay_for_a_table_when_all_of_its_words_are_counted()
     let ask = |sql: &str| values(database.query(sql).unwrap());
     let name = &snapshot.files()[0].name;
     segment.budgets.counts.make_due();
-    // A table helps nobody who wants all words.
+    // A statement that wants all words does not pay for the table.
     ask(&format!(
         "SELECT word, COUNT(*) FROM c WHERE file = '{name}' GROUP BY word"
     ));

@@ -356,10 +356,10 @@ fn local_tables(task: &SequenceTask, wanted: WantedWords) -> Result<Vec<CountedW
 
 fn look_up(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
     let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
-    let mut counted = Vec::new();
     if !snapshot.knows_lookups() && question.view().stored().devices().are_demanded() {
         return look_up_at_once(question, words);
     }
+    let mut counted = Vec::new();
     for &file in question.files.numbers() {
         interrupt.check()?;
         for &word in words {
