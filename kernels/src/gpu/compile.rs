@@ -1,5 +1,8 @@
 //! Kernels to machine code of one architecture, by NVRTC, kept on disk.
 //!
+//! Each kernel is compiled alone, when it is first launched: a question needs a few of those of a file, and the compiler takes
+//! seconds for all of them and some hundredths of one for what they share.
+//!
 //! The invariant: what is kept is used only if its key, which is all that the
 //! compiler saw, is the same byte for byte and its checksum is right; anything
 //! else is compiled anew. Without NVRTC, what is kept still runs.
@@ -16,7 +19,7 @@ use std::sync::OnceLock;
 use cudarc::nvrtc::result::NvrtcError;
 use cudarc::nvrtc::sys;
 
-use super::driver::Source;
+use super::driver::Kernel;
 use super::error::GpuError;
 
 /// What `#include` finds.
@@ -30,24 +33,24 @@ pub(crate) const HEADERS: [(&str, &str); 4] = [
 /// First bytes of a kept file; the last is the version of its layout.
 const MAGIC: [u8; 8] = *b"ZIPFCUB\x01";
 
-/// Machine code of `source`, from `folder` if it is there, else compiled and put there.
+/// Machine code of `kernel`, from `folder` if it is there, else compiled and put there.
 pub(crate) fn cubin(
-    source: &Source,
+    kernel: Kernel,
     architecture: &str,
     folder: Option<&Path>,
 ) -> Result<Vec<u8>, GpuError> {
-    let options = options(source, architecture);
+    let unit = Unit::new(kernel, architecture);
     let version = nvrtc_version();
-    let path = folder.map(|folder| folder.join(file_name(source, architecture)));
+    let path = folder.map(|folder| folder.join(unit.file_name(architecture)));
     if let Some(path) = &path
         && let Some((key, cubin)) = read_kept(path)
-        && key_matches(&key, source, &options, version)
+        && unit.matches(&key, version)
     {
         return Ok(cubin);
     }
-    let cubin = compile(source, architecture, &options)?;
+    let cubin = unit.compile(architecture)?;
     if let Some(path) = &path {
-        let key = key(source, &options, version.unwrap_or_default());
+        let key = unit.key(version.unwrap_or_default());
         // Not being able to keep it costs time at the next start, nothing else.
         if let Err(error) = keep(path, &key, &cubin) {
             tracing::warn!("{error}");
@@ -64,49 +67,147 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(caches.join("zipfdb"))
 }
 
-fn options(source: &Source, architecture: &str) -> Vec<String> {
-    let mut options = vec![
-        format!("--gpu-architecture={architecture}"),
-        "--std=c++17".to_owned(),
-        "--generate-line-info".to_owned(),
-    ];
-    let constants = source.constants.iter();
-    options.extend(constants.map(|(name, value)| format!("-D{name}={value}ull")));
-    options
+/// What the compiler sees.
+struct Unit {
+    kernel: Kernel,
+    /// The source without its other kernels.
+    text: String,
+    options: Vec<String>,
 }
 
-fn file_name(source: &Source, architecture: &str) -> String {
-    format!(
-        "{}-{architecture}.cubin",
-        source.name.trim_end_matches(".cu")
-    )
-}
-
-/// All that the compiler sees, and which compiler it is.
-fn key(source: &Source, options: &[String], version: (i32, i32)) -> Vec<u8> {
-    let mut key = format!("nvrtc {}.{}\n", version.0, version.1);
-    key.push_str(&options.join(" "));
-    for (name, text) in [(source.name, source.text)].iter().chain(&HEADERS) {
-        key.push_str(&format!("\n{name} {}\n", text.len()));
-        key.push_str(text);
+impl Unit {
+    fn new(kernel: Kernel, architecture: &str) -> Unit {
+        let mut options = vec![
+            format!("--gpu-architecture={architecture}"),
+            "--std=c++17".to_owned(),
+            "--generate-line-info".to_owned(),
+        ];
+        let constants = kernel.source.constants.iter();
+        options.extend(constants.map(|(name, value)| format!("-D{name}={value}ull")));
+        options.extend(kernel.made_for.map(|number| format!("-DMADE_FOR={number}")));
+        Unit {
+            text: only(kernel.source.text, kernel.name),
+            kernel,
+            options,
+        }
     }
-    key.into_bytes()
+
+    fn file_name(&self, architecture: &str) -> String {
+        let Kernel { name, made_for, .. } = self.kernel;
+        let source = self.kernel.source.name.trim_end_matches(".cu");
+        let made_for = made_for.map_or(String::new(), |number| format!("-{number}"));
+        format!("{source}-{name}{made_for}-{architecture}.cubin")
+    }
+
+    /// All that the compiler sees, and which compiler it is.
+    fn key(&self, version: (i32, i32)) -> Vec<u8> {
+        let mut key = format!("nvrtc {}.{}\n", version.0, version.1);
+        key.push_str(&self.options.join(" "));
+        let own = (self.kernel.source.name, &self.text[..]);
+        for (name, text) in [own].iter().chain(&HEADERS) {
+            key.push_str(&format!("\n{name} {}\n", text.len()));
+            key.push_str(text);
+        }
+        key.into_bytes()
+    }
+
+    /// Without a compiler the version of the one that was used does not matter.
+    fn matches(&self, key_kept: &[u8], version: Option<(i32, i32)>) -> bool {
+        let rest = |key: &[u8]| {
+            let line = key.iter().position(|&byte| byte == b'\n');
+            key[line.unwrap_or(0)..].to_vec()
+        };
+        match version {
+            Some(version) => key_kept == self.key(version),
+            None => rest(key_kept) == rest(&self.key((0, 0))),
+        }
+    }
+
+    /// Compiles it for `architecture`, as `sm_90`.
+    fn compile(&self, architecture: &str) -> Result<Vec<u8>, GpuError> {
+        let source = self.kernel.source;
+        let failed = |log: String| GpuError::Compile {
+            source_name: source.name.to_owned(),
+            architecture: architecture.to_owned(),
+            log,
+        };
+        if nvrtc_version().is_none() {
+            let hint = "libnvrtc is not installed; hint: install the CUDA toolkit's NVRTC, \
+                    or `pip install nvidia-cuda-nvrtc` and name its folder in LD_LIBRARY_PATH";
+            return Err(failed(hint.to_owned()));
+        }
+        let c_string = |text: &str| CString::new(text).expect("sources and options have no NUL");
+        let text = c_string(&self.text);
+        let name = c_string(source.name);
+        let header_texts = HEADERS.map(|(_, text)| c_string(text));
+        let header_names = HEADERS.map(|(name, _)| c_string(name));
+        let header_texts = header_texts.each_ref().map(|text| text.as_ptr());
+        let header_names = header_names.each_ref().map(|name| name.as_ptr());
+        let mut program = ptr::null_mut();
+        // SAFETY: all strings end with NUL and live until the program is destroyed; as many headers as names.
+        let created = unsafe {
+            sys::nvrtcCreateProgram(
+                &mut program,
+                text.as_ptr(),
+                name.as_ptr(),
+                HEADERS.len() as i32,
+                header_texts.as_ptr(),
+                header_names.as_ptr(),
+            )
+        };
+        let described = |error: NvrtcError| failed(format!("{:?}", error.0));
+        created.result().map_err(described)?;
+        let program = Program(program);
+        let options: Vec<CString> = self.options.iter().map(|option| c_string(option)).collect();
+        let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        let count = options.len() as i32;
+        // SAFETY: the program is live, and there are as many options as it is told.
+        let compiled = unsafe { sys::nvrtcCompileProgram(program.0, count, options.as_ptr()) };
+        if compiled.result().is_err() {
+            return Err(failed(program.log()));
+        }
+        program.cubin().map_err(described)
+    }
 }
 
-/// Without a compiler the version of the one that was used does not matter.
-fn key_matches(
-    key_kept: &[u8],
-    source: &Source,
-    options: &[String],
-    version: Option<(i32, i32)>,
-) -> bool {
-    let rest = |key: &[u8]| {
-        let line = key.iter().position(|&byte| byte == b'\n');
-        key[line.unwrap_or(0)..].to_vec()
-    };
-    match version {
-        Some(version) => key_kept == key(source, options, version),
-        None => rest(key_kept) == rest(&key(source, options, (0, 0))),
+/// The text of a source with empty lines where its other kernels are, so that lines keep their numbers.
+///
+/// A kernel begins with a line that says `extern "C" __global__`, and ends with a line that is `}` alone or with the first.
+fn only(text: &str, kernel: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = begin_of_kernel(rest) {
+        let whole = &rest[start..];
+        let body = whole.find('{').unwrap_or(whole.len());
+        let line_end = whole[body..]
+            .find('\n')
+            .map_or(whole.len(), |end| body + end + 1);
+        let end = match whole[body..line_end].trim_end().ends_with('}') {
+            true => line_end,
+            false => whole
+                .find("\n}\n")
+                .map_or(whole.len(), |end| end + "\n}\n".len()),
+        };
+        let (whole, behind) = whole.split_at(end);
+        kept.push_str(&rest[..start]);
+        let head = &whole[..whole.find('{').unwrap_or(whole.len())];
+        let mut names = head.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        match names.any(|name| name == kernel) {
+            true => kept.push_str(whole),
+            false => kept.extend(whole.matches('\n')),
+        }
+        rest = behind;
+    }
+    kept.push_str(rest);
+    kept
+}
+
+/// Where the first line is that begins a kernel.
+fn begin_of_kernel(text: &str) -> Option<usize> {
+    const BEGIN: &str = "extern \"C\" __global__";
+    match text.starts_with(BEGIN) {
+        true => Some(0),
+        false => text.find(&format!("\n{BEGIN}")).map(|before| before + 1),
     }
 }
 
@@ -169,51 +270,6 @@ pub(crate) fn nvrtc_version() -> Option<(i32, i32)> {
     })
 }
 
-/// Compiles `source` for `architecture`, as `sm_90`.
-fn compile(source: &Source, architecture: &str, options: &[String]) -> Result<Vec<u8>, GpuError> {
-    let failed = |log: String| GpuError::Compile {
-        source_name: source.name.to_owned(),
-        architecture: architecture.to_owned(),
-        log,
-    };
-    if nvrtc_version().is_none() {
-        let hint = "libnvrtc is not installed; hint: install the CUDA toolkit's NVRTC, \
-                    or `pip install nvidia-cuda-nvrtc` and name its folder in LD_LIBRARY_PATH";
-        return Err(failed(hint.to_owned()));
-    }
-    let c_string = |text: &str| CString::new(text).expect("sources and options have no NUL");
-    let text = c_string(source.text);
-    let name = c_string(source.name);
-    let header_texts = HEADERS.map(|(_, text)| c_string(text));
-    let header_names = HEADERS.map(|(name, _)| c_string(name));
-    let header_texts = header_texts.each_ref().map(|text| text.as_ptr());
-    let header_names = header_names.each_ref().map(|name| name.as_ptr());
-    let mut program = ptr::null_mut();
-    // SAFETY: all strings end with NUL and live until the program is destroyed; as many headers as names.
-    let created = unsafe {
-        sys::nvrtcCreateProgram(
-            &mut program,
-            text.as_ptr(),
-            name.as_ptr(),
-            HEADERS.len() as i32,
-            header_texts.as_ptr(),
-            header_names.as_ptr(),
-        )
-    };
-    let described = |error: NvrtcError| failed(format!("{:?}", error.0));
-    created.result().map_err(described)?;
-    let program = Program(program);
-    let options: Vec<CString> = options.iter().map(|option| c_string(option)).collect();
-    let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
-    let count = options.len() as i32;
-    // SAFETY: the program is live, and there are as many options as it is told.
-    let compiled = unsafe { sys::nvrtcCompileProgram(program.0, count, options.as_ptr()) };
-    if compiled.result().is_err() {
-        return Err(failed(program.log()));
-    }
-    program.cubin().map_err(described)
-}
-
 /// A program of NVRTC, destroyed when dropped.
 struct Program(sys::nvrtcProgram);
 
@@ -253,6 +309,9 @@ impl Drop for Program {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::SOURCES;
+    use super::super::driver::Source;
+    use super::super::signature;
     use super::*;
 
     static SOURCE: Source = Source {
@@ -285,22 +344,60 @@ mod tests {
 
     #[test]
     fn another_source_option_or_compiler_is_a_miss() {
-        let options = options(&SOURCE, "sm_90");
-        let kept = key(&SOURCE, &options, (13, 0));
-        assert!(key_matches(&kept, &SOURCE, &options, Some((13, 0))));
-        assert!(key_matches(&kept, &SOURCE, &options, None));
-        assert!(!key_matches(&kept, &SOURCE, &options, Some((13, 1))));
-        assert!(!key_matches(&kept, &SOURCE, &options[1..], None));
-        let text = "extern \"C\" __global__ void other_kernel() {}";
-        let other = Source { text, ..SOURCE };
-        assert!(!key_matches(&kept, &other, &options, None));
+        let unit = |text, kernel: fn(&'static Source) -> Kernel| {
+            let source = Box::leak(Box::new(Source { text, ..SOURCE }));
+            Unit::new(kernel(source), "sm_90")
+        };
+        let nothing: fn(&'static Source) -> Kernel = |source| source.kernel("nothing_kernel");
+        let own = unit(SOURCE.text, nothing);
+        let kept = own.key((13, 0));
+        assert!(own.matches(&kept, Some((13, 0))));
+        assert!(own.matches(&kept, None));
+        assert!(!own.matches(&kept, Some((13, 1))));
+        let special = unit(SOURCE.text, |source| {
+            source.kernel("nothing_kernel").made_for(3)
+        });
+        assert!(!special.matches(&kept, None));
+        let other = unit(
+            "extern \"C\" __global__ void nothing_kernel(int a) {}",
+            nothing,
+        );
+        assert!(!other.matches(&kept, None));
+        let names = [&own, &special].map(|unit| unit.file_name("sm_90"));
+        assert_eq!(
+            names,
+            [
+                "nothing-nothing_kernel-sm_90.cubin",
+                "nothing-nothing_kernel-3-sm_90.cubin"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_unit_has_one_kernel_and_all_lines() {
+        for source in SOURCES {
+            let mut lengths = 0;
+            let shared = only(source.text, "no_such_kernel");
+            assert!(!shared.contains("__global__"), "{}", source.name);
+            for name in signature::kernels(source) {
+                let text = only(source.text, name);
+                assert_eq!(text.lines().count(), source.text.lines().count(), "{name}");
+                assert_eq!(text.matches("__global__").count(), 1, "{name}");
+                assert!(text.contains(&format!("{name}(")), "{name}");
+                lengths += text.len() - shared.len();
+            }
+            // Together they are all of the source; a kernel that is left out leaves its lines.
+            let left = source.text.len() - shared.len();
+            assert_eq!(lengths, left, "{}", source.name);
+        }
     }
 
     #[test]
     fn a_wrong_kernel_is_an_error_with_its_line() {
         let text = "extern \"C\" __global__ void wrong_kernel() {\n    nothing;\n}";
-        let source = Source { text, ..SOURCE };
-        let Err(error) = cubin(&source, "sm_90", None) else {
+        static WRONG: OnceLock<Source> = OnceLock::new();
+        let source = WRONG.get_or_init(|| Source { text, ..SOURCE });
+        let Err(error) = cubin(source.kernel("wrong_kernel"), "sm_90", None) else {
             panic!("compiled");
         };
         match nvrtc_version() {

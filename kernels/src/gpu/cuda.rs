@@ -169,8 +169,8 @@ unsafe impl Sync for Cuda {}
 
 #[derive(Default)]
 struct Loaded {
-    modules: HashMap<&'static str, sys::CUmodule>,
-    kernels: HashMap<(&'static str, &'static str), sys::CUfunction>,
+    /// By source, name and what they are made for.
+    kernels: HashMap<(&'static str, &'static str, Option<u32>), sys::CUfunction>,
 }
 
 /// How far launches are ahead of the device.
@@ -260,23 +260,15 @@ impl Cuda {
 
     fn function(&self, kernel: Kernel) -> Result<sys::CUfunction, GpuError> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (kernel.source.name, kernel.name);
+        let key = (kernel.source.name, kernel.name, kernel.made_for);
         if let Some(&function) = loaded.kernels.get(&key) {
             return Ok(function);
         }
-        let module = match loaded.modules.get(kernel.source.name) {
-            Some(&module) => module,
-            None => {
-                let cubin =
-                    compile::cubin(kernel.source, &self.architecture, self.cubins.as_deref())?;
-                let module = self.call("cuModuleLoadData", || {
-                    // SAFETY: a whole cubin, from the compiler or with the checksum it was kept with.
-                    unsafe { result::module::load_data(cubin.as_ptr().cast()) }
-                })?;
-                loaded.modules.insert(kernel.source.name, module);
-                module
-            }
-        };
+        let cubin = compile::cubin(kernel, &self.architecture, self.cubins.as_deref())?;
+        let module = self.call("cuModuleLoadData", || {
+            // SAFETY: a whole cubin, from the compiler or with the checksum it was kept with.
+            unsafe { result::module::load_data(cubin.as_ptr().cast()) }
+        })?;
         let name = CString::new(kernel.name).expect("names of kernels have no NUL");
         let function = self.call(&format!("cuModuleGetFunction({})", kernel.name), || {
             // SAFETY: the module is loaded and never unloaded.

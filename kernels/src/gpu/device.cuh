@@ -11,6 +11,13 @@ typedef long long i64;
 constexpr u32 WARP_THREADS = 32;
 constexpr u32 FULL_WARP = 0xffffffffu;
 
+// The number that the machine code of a kernel is made for, if its launch names one, else `value`.
+#ifdef MADE_FOR
+#define MADE_FOR_OR(value) u32(MADE_FOR)
+#else
+#define MADE_FOR_OR(value) (value)
+#endif
+
 // What NVRTC has built in, kernels/emulator/intrinsics.hpp gives to a host compiler.
 #ifdef ZIPFDB_EMULATOR
 #include "intrinsics.hpp"

@@ -30,6 +30,7 @@ impl Source {
         Kernel {
             source: self,
             name,
+            made_for: None,
             bytes: None,
             is_whole: false,
         }
@@ -41,6 +42,8 @@ impl Source {
 pub(crate) struct Kernel {
     pub(crate) source: &'static Source,
     pub(crate) name: &'static str,
+    /// The number that its machine code is made for, if for one: what `MADE_FOR_OR` in the `.cu` file gives.
+    pub(crate) made_for: Option<u32>,
     /// What a launch has to read and to write at least, each byte once, where the host knows it: for profiles.
     #[cfg_attr(not(any(test, feature = "measure")), expect(dead_code))]
     pub(crate) bytes: Option<usize>,
@@ -49,6 +52,14 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
+    /// Says that its machine code is made for a number: the compiler, which takes long for many cases, sees one.
+    pub(crate) const fn made_for(self, number: u32) -> Kernel {
+        Kernel {
+            made_for: Some(number),
+            ..self
+        }
+    }
+
     /// Says what the launch has to read and to write.
     pub(crate) const fn moving(self, bytes: usize) -> Kernel {
         Kernel {

@@ -47,6 +47,7 @@ mod structures;
 mod tables;
 #[cfg(test)]
 mod test_devices;
+mod top;
 mod traversal;
 mod weights;
 
@@ -90,6 +91,7 @@ const SOURCES: &[&Source] = &[
     &fan_in::SOURCE,
     &weights::SOURCE,
     &tables::SOURCE,
+    &top::SOURCE,
     &merge::SOURCE,
     &codes::SOURCE,
     &local_tables::SOURCE,
@@ -122,8 +124,13 @@ pub fn devices() -> Result<&'static [Gpu], &'static Absence> {
 /// [`GpuError::Compile`] of the first that does not compile.
 pub fn compile_all(architecture: &str) -> Result<Vec<(&'static str, usize)>, GpuError> {
     let compiled = SOURCES.par_iter().map(|source| {
-        let cubin = compile::cubin(source, architecture, None)?;
-        Ok((source.name, cubin.len()))
+        let kernels = signature::kernels(source).into_par_iter();
+        let sizes = kernels.map(|name| {
+            let cubin = compile::cubin(source.kernel(name), architecture, None)?;
+            Ok(cubin.len())
+        });
+        let size: Result<usize, GpuError> = sizes.sum();
+        Ok((source.name, size?))
     });
     compiled.collect()
 }

@@ -537,7 +537,8 @@ impl<'a> DeviceSearch<'a> {
             blocks: walk.blocks(gpu, RESIDENT),
             threads: THREADS,
         };
-        gpu.launch(SOURCE.kernel("ends_kernel"), launch, &arguments)?;
+        let kernel = SOURCE.kernel("ends_kernel").made_for(shape.n);
+        gpu.launch(kernel, launch, &arguments)?;
         let code_parts = match shape.coded {
             Some(_) => {
                 let words = grammar.terminal_count as usize;
@@ -700,7 +701,7 @@ impl<'a> DeviceSearch<'a> {
                 &records,
                 cursor
             ];
-            let kernel = SOURCE.kernel("coded_windows_kernel");
+            let kernel = SOURCE.kernel("coded_windows_kernel").made_for(self.shape.n);
             gpu.launch_looping(kernel, sequence.len(), arguments)?;
         }
         let (exact, inexact) = halves(gpu.item(cursor, 0)?);
@@ -810,7 +811,8 @@ impl<'a> DeviceSearch<'a> {
                 over_values,
                 target.cursor,
             ];
-            gpu.launch_looping(SOURCE.kernel("windows_kernel"), sequence.len(), arguments)?;
+            let kernel = SOURCE.kernel("windows_kernel").made_for(self.shape.n);
+            gpu.launch_looping(kernel, sequence.len(), arguments)?;
         }
         Ok(())
     }

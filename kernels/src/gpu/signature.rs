@@ -57,6 +57,17 @@ impl ParameterKind {
 
 /// The parameters of a kernel; none if its source has no such kernel.
 pub(crate) fn parameters(source: &'static Source, kernel: &str) -> Option<&'static [Parameter]> {
+    known(source).get(kernel).map(Vec::as_slice)
+}
+
+/// The names of the kernels of a source, in order.
+pub(crate) fn kernels(source: &'static Source) -> Vec<&'static str> {
+    let mut names: Vec<&str> = known(source).keys().copied().collect();
+    names.sort_unstable();
+    names
+}
+
+fn known(source: &'static Source) -> &'static DeclaredKernels {
     /// The kernels of each source, by the address of its text.
     static KNOWN: LazyLock<RwLock<HashMap<usize, &'static DeclaredKernels>>> =
         LazyLock::new(RwLock::default);
@@ -66,14 +77,13 @@ pub(crate) fn parameters(source: &'static Source, kernel: &str) -> Option<&'stat
         .unwrap_or_else(PoisonError::into_inner)
         .get(&key)
         .copied();
-    let signatures = known.unwrap_or_else(|| {
+    known.unwrap_or_else(|| {
         let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         // Sources are static, so their signatures may stay as well.
         *known
             .entry(key)
             .or_insert_with(|| &*Box::leak(Box::new(declared(source.text))))
-    });
-    signatures.get(kernel).map(Vec::as_slice)
+    })
 }
 
 /// Kernels by name.

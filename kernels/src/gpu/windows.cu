@@ -126,7 +126,7 @@ __device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_of
 
 __device__ __forceinline__ void rule_ends(const u32* symbols, const u32* rule_offsets, u32 terminals, u32 n, u32 rule,
                                           u32* ends) {
-    switch (n) {
+    switch (MADE_FOR_OR(n)) {
         case 2: return rule_ends<2>(symbols, rule_offsets, terminals, rule, ends);
         case 3: return rule_ends<3>(symbols, rule_offsets, terminals, rule, ends);
         case 4: return rule_ends<4>(symbols, rule_offsets, terminals, rule, ends);
@@ -432,7 +432,7 @@ windows_kernel(WindowsNumbers numbers, const u32* end_words, const u32* sequence
     const Shape shape{numbers.bits, numbers.parts, numbers.part_words, numbers.value_bits};
     const Target target{numbers.low, numbers.high,   first_words, keys,  numbers.stride,
                         value_of,    over_keys, over_values, cursor};
-    switch (numbers.n) {
+    switch (MADE_FOR_OR(numbers.n)) {
         case 2: return windows<2>(all, ends, values, shape, target, shared);
         case 3: return windows<3>(all, ends, values, shape, target, shared);
         case 4: return windows<4>(all, ends, values, shape, target, shared);
@@ -518,7 +518,7 @@ coded_windows_kernel(CodedWindowsNumbers numbers, const u32* end_words, const u3
     const Shape shape{numbers.bits, 2, numbers.part_words, 0};
     const CodedTarget target{parts, numbers.holder_bits, codes, records, numbers.room, cursor};
     const u32 low = numbers.low, high = numbers.high;
-    switch (numbers.n) {
+    switch (MADE_FOR_OR(numbers.n)) {
         case 3: return coded_windows<3>(all, ends, values, shape, low, high, target, shared);
         case 4: return coded_windows<4>(all, ends, values, shape, low, high, target, shared);
         case 5: return coded_windows<5>(all, ends, values, shape, low, high, target, shared);

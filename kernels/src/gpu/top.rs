@@ -1,0 +1,206 @@
+//! The n-grams that occur most often, or least, chosen where they are.
+//!
+//! The invariant: the rows that are kept are those with the rank of the last
+//! wanted row or a greater one, in their order, so that whatever else orders
+//! rows finds all that it may put first. The rank is found digit by digit, the
+//! highest first (radix select), without sorting.
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Source, THREADS};
+use super::error::GpuError;
+use super::ngrams::DeviceNgrams;
+use super::primitives;
+
+/// Bits of a digit of a rank; three digits are all of it.
+const DIGIT_BITS: u32 = 11;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "top.cu",
+    text: include_str!("top.cu"),
+    constants: &[
+        ("TOP_THREADS", THREADS as u64),
+        ("TOP_DIGIT_BITS", DIGIT_BITS as u64),
+    ],
+};
+
+impl DeviceNgrams {
+    /// Of the n-grams that occur so often, from the first of `counts` to the second, the `limit` that occur most often, or
+    /// least if not `descending`, in order of their words; also others that occur as often as the last of them.
+    ///
+    /// Waits for the device a few times.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn top(
+        self,
+        gpu: &Gpu,
+        limit: u64,
+        descending: bool,
+        counts: (u64, u64),
+    ) -> Result<DeviceNgrams, GpuError> {
+        let rows = self.rows();
+        if rows == 0 {
+            return Ok(self);
+        }
+        let n = self.words.len() / rows;
+        let mut ranks = Ranks::new(descending, counts);
+        if limit < rows as u64 {
+            ranks.low = ranks.last(gpu, &self.counts, limit)?;
+        }
+        let flags = gpu.allocate::<u32>(rows)?;
+        let Ranks { changed, low, high } = ranks;
+        let arguments = arguments![&self.counts, rows, changed, low, high, &flags];
+        gpu.launch_looping(
+            SOURCE.kernel("top_flags_kernel").moving(rows * 2 * 4),
+            rows,
+            arguments,
+        )?;
+        let places = primitives::scan::<u32, u32>(gpu, &flags)?;
+        drop(flags);
+        let used = gpu.item(&places, rows)? as usize;
+        let words = gpu.allocate::<u32>(used * n)?;
+        let counts = gpu.allocate::<u32>(used)?;
+        let arguments = arguments![
+            &places,
+            rows,
+            &self.words,
+            n as u32, // at most 8
+            &self.counts,
+            &words,
+            &counts
+        ];
+        gpu.launch_looping(
+            SOURCE.kernel("top_rows_kernel").moving(rows * 4),
+            rows,
+            arguments,
+        )?;
+        Ok(DeviceNgrams { words, counts })
+    }
+}
+
+/// Ranks of rows that are wanted, the greatest first.
+#[derive(Clone, Copy)]
+struct Ranks {
+    /// The bits in which a rank is not the count.
+    changed: u32,
+    low: u32,
+    /// Less than `low` if none are wanted.
+    high: u32,
+}
+
+impl Ranks {
+    /// Of rows that occur so often.
+    fn new(descending: bool, (least, most): (u64, u64)) -> Ranks {
+        let Ok(least) = u32::try_from(least) else {
+            return Ranks {
+                changed: 0,
+                low: 1,
+                high: 0,
+            };
+        };
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        match descending {
+            true => Ranks {
+                changed: 0,
+                low: least,
+                high: most,
+            },
+            false => Ranks {
+                changed: u32::MAX,
+                low: !most,
+                high: !least,
+            },
+        }
+    }
+
+    /// The rank of the last of `limit` rows, the greatest first; the least that is wanted if there are fewer.
+    fn last(self, gpu: &Gpu, counts: &Buffer<u32>, limit: u64) -> Result<u32, GpuError> {
+        let Ranks { changed, low, high } = self;
+        // The highest digits of the rank, and how many rows with these are wanted.
+        let (mut prefix, mut wanted) = (0u32, limit.max(1));
+        let highest = u32::BITS.div_ceil(DIGIT_BITS) - 1;
+        for shift in (0..=highest).rev().map(|digit| digit * DIGIT_BITS) {
+            let digits = gpu.zeroed::<u32>(1 << DIGIT_BITS)?;
+            let rows = counts.len();
+            let arguments = arguments![counts, rows, changed, low, high, prefix, shift, &digits];
+            gpu.launch_looping(
+                SOURCE.kernel("count_digits_kernel").moving(rows * 4),
+                rows,
+                arguments,
+            )?;
+            let digits = gpu.download(&digits)?;
+            let mut digit = digits.len() - 1;
+            while digit > 0 && u64::from(digits[digit]) < wanted {
+                wanted -= u64::from(digits[digit]);
+                digit -= 1;
+            }
+            // A digit has few bits.
+            prefix = prefix << DIGIT_BITS | digit as u32;
+        }
+        Ok(prefix.max(low))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::test_devices::{Numbers, on_devices};
+
+    #[test]
+    fn the_first_rows_by_count_are_chosen() {
+        let all = (0, u64::MAX);
+        let tops = [
+            (1, true, all),
+            (10, true, all),
+            (10, false, all),
+            (2_999, true, all),
+            (5_000, false, all),
+            (10, true, (2, 7)),
+            (10, false, (2, 7)),
+            (u64::MAX, true, (3, u64::MAX)),
+            (u64::MAX, false, (1 << 40, u64::MAX)),
+            (10, true, (8, 7)),
+        ];
+        on_devices(|gpu| {
+            for (rows, below) in [(1, 5), (70, 2), (3_000, 30), (3_000, u32::MAX)] {
+                let mut numbers = Numbers::new(rows as u64);
+                let words = numbers.below(rows * 2, 1_000);
+                // Few of the counts are large.
+                let spread = numbers.below(rows, 6);
+                let counts: Vec<u32> = (numbers.below(rows, below).into_iter().zip(spread))
+                    .map(|(count, spread)| count >> (spread * 5))
+                    .collect();
+                for (limit, descending, bounds) in tops {
+                    let given = DeviceNgrams {
+                        words: gpu.upload(&words)?,
+                        counts: gpu.upload(&counts)?,
+                    };
+                    let top = given.top(gpu, limit, descending, bounds)?;
+                    let top = top.download(gpu)?;
+                    let is_counted = |count: u32| (bounds.0..=bounds.1).contains(&u64::from(count));
+                    let mut sorted = counts.clone();
+                    sorted.retain(|&count| is_counted(count));
+                    sorted.sort_unstable();
+                    if descending {
+                        sorted.reverse();
+                    }
+                    let last = sorted.get(limit as usize - 1);
+                    let is_used = |count: u32| match last {
+                        None => is_counted(count),
+                        Some(&last) if descending => is_counted(count) && count >= last,
+                        Some(&last) => is_counted(count) && count <= last,
+                    };
+                    let used = (0..rows).filter(|&row| is_used(counts[row]));
+                    let used: Vec<usize> = used.collect();
+                    let expected: Vec<u32> = used.iter().map(|&row| counts[row]).collect();
+                    let about = format!("{rows} rows, {limit}, {descending}, {bounds:?}");
+                    assert_eq!(top.counts, expected, "{about}");
+                    let expected = used.iter().flat_map(|&row| &words[row * 2..row * 2 + 2]);
+                    assert!(top.words.iter().eq(expected), "{about}");
+                }
+            }
+            Ok(())
+        });
+    }
+}
