@@ -87,6 +87,14 @@ pub(crate) struct Bucketed<T> {
 }
 
 impl<T: Copy> Bucketed<T> {
+    /// How many items a bucket has.
+    pub(crate) fn items_of(&self, bucket: usize) -> usize {
+        let blocks = (self.starts[bucket + 1] - self.starts[bucket]) as usize;
+        // A last block that is not full is counted as far as it is filled.
+        let unused = self.ends[bucket].next_multiple_of(BLOCK_ITEMS) - self.ends[bucket];
+        blocks * BLOCK_ITEMS - unused
+    }
+
     /// Appends the items of a bucket to `target`.
     pub(crate) fn collect(&self, bucket: usize, target: &mut Vec<T>) {
         let blocks = self.starts[bucket] as usize..self.starts[bucket + 1] as usize;

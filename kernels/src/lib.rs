@@ -34,6 +34,7 @@ mod partitions;
 mod phrases;
 mod prune;
 mod renumber;
+mod row_order;
 mod splices;
 mod stop;
 mod suffixes;
@@ -70,6 +71,7 @@ pub use packed_ngrams::{
 };
 pub use packed_numbers::PackedNumbers;
 pub use phrases::{RuleEnds, ngram_count, ngram_positions};
+pub use row_order::sort_rows;
 pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 pub use stop::Stopped;
 pub use suffixes::WordSuffixes;

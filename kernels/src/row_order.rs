@@ -1,0 +1,131 @@
+//! Rows in the order of their keys, on all threads.
+//!
+//! A sample of the keys parts rows into buckets of about as many rows, however
+//! keys are spread (sample sort: Frazer and McKellar, 1970); a bucket fits into
+//! a core's cache and is sorted there by digits. The invariant: rows with equal
+//! keys stay in the order in which they came, so keys of several numbers are
+//! sorted by the last number first. What keys mean is not known here.
+
+use std::mem::take;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use crate::key_sort::{Bucketed, Buckets, Scratch, sort_keys};
+use crate::stop::{Stopped, check};
+
+/// Rows that a bucket has on average: with two copies of a key and a row each, less than a core's cache.
+const BUCKET_ROWS: usize = 1 << 12;
+const BUCKETS_MAX: usize = 1 << 9;
+/// Keys that are looked at for each bucket.
+const SAMPLES: usize = 16;
+/// A task parts at least so many rows.
+const TASK_ROWS_MIN: usize = 1 << 16;
+
+/// Sorts the row numbers `order` by the keys of rows; rows with equal keys stay as they are.
+///
+/// `key` is asked once or twice about each row.
+/// Work: O(rows log buckets + rows x digits in which keys of a bucket differ);
+/// memory: 16 bytes a row beside `order`.
+///
+/// # Errors
+/// [`Stopped`] if `stop` is set; rows are in no order then.
+pub fn sort_rows(
+    order: &mut [u32],
+    key: impl Fn(u32) -> u64 + Sync,
+    stop: &AtomicBool,
+) -> Result<(), Stopped> {
+    check(stop)?;
+    let splitters = splitters(order, &key);
+    let task_rows = order.len().div_ceil(rayon::current_num_threads() * 4);
+    let parted: Result<Vec<Bucketed<u128>>, Stopped> = order
+        .par_chunks(task_rows.max(TASK_ROWS_MIN))
+        .map(|rows| {
+            check(stop)?;
+            let mut buckets = Buckets::new(splitters.len() + 1, rows.len());
+            for &row in rows {
+                let key = key(row);
+                let bucket = splitters.partition_point(|&splitter| splitter < key);
+                buckets.push(bucket, u128::from(key) << u32::BITS | u128::from(row));
+            }
+            Ok(buckets.finish())
+        })
+        .collect();
+    let parted = parted?;
+    let mut rest = order;
+    let places: Vec<&mut [u32]> = (0..=splitters.len())
+        .map(|bucket| {
+            let rows = parted.iter().map(|task| task.items_of(bucket)).sum();
+            let (place, behind) = take(&mut rest).split_at_mut(rows);
+            rest = behind;
+            place
+        })
+        .collect();
+    (places.into_par_iter().enumerate()).try_for_each_init(
+        <(Vec<u128>, Scratch<u128>)>::default,
+        |(items, scratch), (bucket, place)| {
+            check(stop)?;
+            items.clear();
+            parted.iter().for_each(|task| task.collect(bucket, items));
+            sort_keys(items, u32::BITS, scratch);
+            for (row, item) in place.iter_mut().zip(items) {
+                // The low half of an item is its row.
+                *row = *item as u32;
+            }
+            Ok(())
+        },
+    )
+}
+
+/// Keys that part the rows into buckets: the greatest of each bucket but the last, ascending.
+fn splitters(order: &[u32], key: impl Fn(u32) -> u64) -> Vec<u64> {
+    let buckets = (order.len() / BUCKET_ROWS).min(BUCKETS_MAX);
+    let samples = buckets * SAMPLES;
+    let mut sample: Vec<u64> = (0..samples)
+        .map(|index| key(order[index * order.len() / samples]))
+        .collect();
+    sample.sort_unstable();
+    let mut splitters: Vec<u64> = (1..buckets)
+        .map(|bucket| sample[bucket * SAMPLES])
+        .collect();
+    splitters.dedup();
+    splitters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_grammars::Numbers;
+
+    #[test]
+    fn rows_are_in_the_order_of_keys_and_equal_ones_as_they_came() {
+        for rows in [0usize, 1, 2, 100, 5_000, 300_000] {
+            for limit in [1, 2, 1 << 9, 1 << 40, u64::MAX] {
+                let mut numbers = Numbers::new(rows as u64 ^ limit);
+                let keys: Vec<u64> = (0..rows)
+                    // Half of the keys are alike, as counts of words are.
+                    .map(|_| numbers.below(limit) * numbers.below(2))
+                    .collect();
+                let mut order: Vec<u32> = (0..rows as u32).rev().collect();
+                let mut expected = order.clone();
+                expected.sort_by_key(|&row| keys[row as usize]);
+                sort_rows(
+                    &mut order,
+                    |row| keys[row as usize],
+                    &AtomicBool::new(false),
+                )
+                .unwrap();
+                assert!(order == expected, "{rows} rows, keys below {limit}");
+            }
+        }
+    }
+
+    #[test]
+    fn sorting_ends_when_it_is_told_to() {
+        let stop = AtomicBool::new(true);
+        assert_eq!(
+            sort_rows(&mut [0, 1], |row| u64::from(row), &stop),
+            Err(Stopped)
+        );
+    }
+}
