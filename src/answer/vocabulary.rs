@@ -9,10 +9,11 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
-use zipfdb_kernels::{PackedNumbers, give_back_free_memory};
+use zipfdb_kernels::{PackedNumbers, give_back_free_memory, sort_rows};
 
 use crate::Result;
 use crate::bisect::partition_point;
+use crate::runtime::interrupt::NEVER;
 use crate::segment::cache::Cache;
 use crate::segment::word_order::{compare, key};
 use crate::segment::{LiveSegment, SegmentView};
@@ -158,15 +159,35 @@ impl Vocabulary {
         if let Some(known) = self.byte_order.get() {
             return known;
         }
-        // Without a lock: see `segment_view`. Numbers are u32.
-        let mut order: Vec<u32> = (0..self.len() as u32).collect();
-        order.par_sort_unstable_by(|&left, &right| self.word(left).cmp(self.word(right)));
+        // Without a lock: see `segment_view`.
+        let order = order_by_bytes(self.len(), self.texts());
         let mut ranks = vec![0; order.len()];
         for (rank, &word) in (0..).zip(&order) {
             ranks[word as usize] = rank;
         }
         self.byte_order.get_or_init(|| (order, ranks))
     }
+}
+
+/// The numbers of so many different words, in order of their bytes: by the first eight as a number, and then by all.
+fn order_by_bytes<'a>(words: usize, text: impl Fn(u32) -> &'a [u8] + Sync) -> Vec<u32> {
+    // Numbers are u32.
+    let mut order: Vec<u32> = (0..words as u32).collect();
+    let first_bytes = |&word: &u32| {
+        let mut bytes = [0; size_of::<u64>()];
+        for (byte, &first) in bytes.iter_mut().zip(text(word)) {
+            *byte = first;
+        }
+        u64::from_be_bytes(bytes)
+    };
+    let firsts: Vec<u64> = order.par_iter().map(first_bytes).collect();
+    let first = |word: u32| firsts[word as usize];
+    // Nobody stops it.
+    let _ = sort_rows(&mut order, first, &NEVER);
+    order
+        .par_chunk_by_mut(|&left, &right| first(left) == first(right))
+        .for_each(|alike| alike.sort_unstable_by_key(|&word| text(word)));
+    order
 }
 
 impl MergedWords {
@@ -414,6 +435,17 @@ mod tests {
             ..Grammar::default()
         };
         Arc::new(LiveSegment::in_memory(0, Vec::new(), dictionary, grammar))
+    }
+
+    #[test]
+    fn words_are_ordered_by_their_bytes() {
+        let alike = (0..9_000u32).map(|number| format!("{}lophophora{number}", number % 3));
+        let short = ["", "a", "a\0", "a\0\0b", "lophopho", "lophophor", "\u{ff}"];
+        let words: Vec<String> = alike.chain(short.map(str::to_owned)).collect();
+        let text = |word: u32| words[word as usize].as_bytes();
+        let mut expected: Vec<u32> = (0..words.len() as u32).collect();
+        expected.sort_by_key(|&word| text(word));
+        assert_eq!(order_by_bytes(words.len(), text), expected);
     }
 
     #[test]

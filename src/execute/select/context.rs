@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rayon::ThreadPool;
 
 use super::spill::SpillDirectory;
 use crate::Result;
@@ -20,6 +21,8 @@ use crate::segment::cache::{Cache, Reservation};
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) interrupt: Interrupt,
+    /// Where operators do what many threads do.
+    pub(super) pool: Arc<ThreadPool>,
     pub(crate) settings: Settings,
     /// Whether scans say what they do.
     pub(super) is_explained: bool,
@@ -44,6 +47,7 @@ impl Context {
         let settings = *session.shared().runtime.settings.lock();
         Context {
             interrupt: interrupt.clone(),
+            pool: session.shared().runtime.pool.clone(),
             settings,
             is_explained: false,
             binding: 0,

@@ -22,6 +22,7 @@ mod groups;
 mod key;
 mod limit;
 mod literals;
+mod number_keys;
 mod ordered;
 mod project;
 mod row;

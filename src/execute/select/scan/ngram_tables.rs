@@ -5,7 +5,7 @@
 
 use zipfdb_kernels::NgramFiles;
 
-use super::super::sort_numbers::sorted_ngrams;
+use super::super::number_keys::{sorted_ngrams, where_rows_are_sorted};
 use super::counted::CountedNgram;
 use super::question::ScanQuestion;
 use super::rows::{BUFFER, RowCursor, SequenceRows};
@@ -158,11 +158,14 @@ impl OrderedNgramFileCursor {
             starts.push(words.len() / question.n);
             words.extend_from_slice(&part.words);
         }
-        let mut pace = question.interrupt().pace();
+        let (pool, interrupt) = (question.view().pool(), question.interrupt());
+        let order = where_rows_are_sorted(words.len() / question.n, pool, interrupt, |stop| {
+            sorted_ngrams(&words, question.n, ranks, stop)
+        })?;
         Ok(OrderedNgramFileCursor {
             parts,
             starts,
-            order: sorted_ngrams(&words, question.n, ranks, &mut pace)?,
+            order,
             next: NgramFileRow::default(),
         })
     }

@@ -11,8 +11,8 @@ use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::Description;
+use super::super::number_keys::{RowKey, RowKeyNumbers, sorted_rows, where_rows_are_sorted};
 use super::super::ordered::sort_until;
-use super::super::sort_numbers::sorted_rows;
 use super::boundary::ScanRequest;
 use super::counted::{CountedCursor, CountedWord, add_up, merge, stored_totals};
 use super::occurrences::{LookupCursor, SoughtWords, WindowCursor, WordWindows};
@@ -261,8 +261,16 @@ fn sort_by_bytes(
         ranks,
         Some(files),
     ];
-    let numbers = numbers.into_iter().flatten().collect();
-    let order = sorted_rows(counted.len(), numbers, &mut pace)?;
+    let numbers: Vec<Vec<u64>> = numbers.into_iter().flatten().collect();
+    let keys = numbers.iter().map(|numbers| RowKey {
+        numbers: RowKeyNumbers::Plain(numbers),
+        descending: false,
+    });
+    let keys: Vec<RowKey<'_>> = keys.collect();
+    let (pool, interrupt) = (view.pool(), question.interrupt());
+    let order = where_rows_are_sorted(counted.len(), pool, interrupt, |stop| {
+        sorted_rows(counted.len(), &keys, stop)
+    })?;
     *counted = order.iter().map(|&row| counted[row as usize]).collect();
     Ok(())
 }
