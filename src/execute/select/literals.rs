@@ -5,6 +5,8 @@
 //!
 //! Invariant: a literal that some n-gram equals byte for byte stays as it is.
 
+use std::cell::OnceCell;
+
 use zipfdb_sql::query::{
     Block, Comparison, Expression, ExpressionId, NgramsColumn, Query, Relation, Source, WordsColumn,
 };
@@ -21,53 +23,61 @@ const NOTICES_MAX: usize = 5;
 /// Most words of an n-gram.
 const NGRAM_WORDS_MAX: usize = 8;
 
+/// Longest literal that is taken for a word by its letters.
+const PLAIN_WORD_BYTES_MAX: usize = 64;
+
 /// Longest literal that is cut into words: no word of prose is as long.
 const LITERAL_BYTES_MAX: usize = 1 << 16;
 
 /// Makes literals that are compared with n-grams those n-grams, and says which literals can equal nothing.
 pub(super) fn settle(session: &Session, queries: &mut [Query]) -> Vec<Notice> {
     let mut notices = Vec::new();
-    // Queries of one statement ask the same corpora again and again.
-    let mut known: Option<(String, Tokenizer)> = None;
-    for query in queries {
-        for block in &mut query.blocks {
-            let (corpus, column, n) = match &block.source {
-                Source::Relation(Relation::Words { corpus }) => {
-                    (corpus, WordsColumn::Word as usize, None)
-                }
-                Source::Relation(Relation::Ngrams { corpus, n }) => {
-                    (corpus, NgramsColumn::Ngram as usize, Some(*n as usize)) // 1 to 8
-                }
-                _ => continue,
-            };
-            let tokenizer = match &known {
-                Some((name, tokenizer)) if name == corpus => *tokenizer,
-                _ => match session.corpus(corpus).and_then(|corpus| corpus.settings()) {
-                    Ok(settings) => settings.tokenizer,
-                    // Who opens the scan says so.
-                    Err(_) => continue,
-                },
-            };
-            known = Some((corpus.clone(), tokenizer));
-            let compared = Compared {
-                corpus: corpus.clone(),
-                tokenizer,
-                column,
-                n,
-            };
-            compared.settle(block, &mut notices);
+    let blocks = queries.iter_mut().flat_map(|query| &mut query.blocks);
+    for block in blocks {
+        let (corpus, column, n) = match &block.source {
+            Source::Relation(Relation::Words { corpus }) => {
+                (corpus, WordsColumn::Word as usize, None)
+            }
+            Source::Relation(Relation::Ngrams { corpus, n }) => {
+                (corpus, NgramsColumn::Ngram as usize, Some(*n as usize)) // 1 to 8
+            }
+            _ => continue,
+        };
+        let compared = Compared { corpus, column, n };
+        let tokenizer = OnceCell::new();
+        let tokenizer = || {
+            // If there is no such corpus, who opens the scan says so.
+            let asked = || session.corpus(corpus).and_then(|corpus| corpus.settings());
+            *tokenizer.get_or_init(|| asked().ok().map(|settings| settings.tokenizer))
+        };
+        let changes = compared.changes(block, tokenizer, &mut notices);
+        if !changes.is_empty() {
+            change(block, changes);
         }
     }
     notices
 }
 
 /// A column of words or n-grams that literals may be compared with.
-struct Compared {
-    corpus: String,
-    tokenizer: Tokenizer,
+struct Compared<'a> {
+    corpus: &'a str,
     column: usize,
     /// Words of an n-gram; none for the column `word`.
     n: Option<usize>,
+}
+
+/// An operand of an expression that becomes another text.
+struct Change {
+    expression: usize,
+    operand: Operand,
+    text: String,
+}
+
+enum Operand {
+    Left,
+    Right,
+    /// Of the list of IN.
+    Item(usize),
 }
 
 /// What a literal means.
@@ -80,81 +90,76 @@ enum Meaning {
     Nothing(Notice),
 }
 
-impl Compared {
-    fn settle(&self, block: &mut Block, notices: &mut Vec<Notice>) {
-        // Which operand of which expression becomes which of the new values.
-        let mut changes: Vec<(usize, usize, usize)> = Vec::new();
-        let mut values: Vec<Value> = Vec::new();
-        for (index, expression) in block.expressions.iter().enumerate() {
-            let (operand, literals, is_equal): (ExpressionId, &[ExpressionId], bool) =
-                match expression {
-                    Expression::Compare {
-                        comparison,
-                        left,
-                        right,
-                        ..
-                    } => {
-                        let is_equal = match comparison {
-                            Comparison::Equal | Comparison::Is => true,
-                            Comparison::NotEqual | Comparison::IsNot => false,
-                            _ => continue,
-                        };
-                        match self.is_column(block, *left) {
-                            true => (*left, std::slice::from_ref(right), is_equal),
-                            false => (*right, std::slice::from_ref(left), is_equal),
-                        }
-                    }
-                    Expression::In {
-                        operand,
-                        list,
-                        negated,
-                        ..
-                    } => (*operand, list, !negated),
-                    _ => continue,
-                };
-            if !self.is_column(block, operand) {
-                continue;
+impl Compared<'_> {
+    /// What literals of a block become, where the corpus has a tokenizer.
+    fn changes(
+        &self,
+        block: &Block,
+        tokenizer: impl Fn() -> Option<Tokenizer>,
+        notices: &mut Vec<Notice>,
+    ) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut look_at = |expression: usize, operand, literal: ExpressionId, is_equal: bool| {
+            let Expression::Value(value) = &block.expressions[literal.0 as usize] else {
+                return;
+            };
+            let Value::Text(text) = &**value else {
+                return;
+            };
+            if self.n.unwrap_or(1) == 1 && is_plain_word(text) {
+                return;
             }
-            for (place, literal) in literals.iter().enumerate() {
-                let Expression::Value(value) = &block.expressions[literal.0 as usize] else {
-                    continue;
-                };
-                let Value::Text(text) = &**value else {
-                    continue;
-                };
-                match self.meaning(text) {
-                    Meaning::Same => {}
-                    Meaning::Ngram(ngram) => {
-                        changes.push((index, place, values.len()));
-                        values.push(Value::Text(ngram));
-                    }
-                    Meaning::Nothing(notice) => {
-                        let is_new = is_equal && !notices.contains(&notice);
-                        if is_new && notices.len() < NOTICES_MAX {
-                            notices.push(notice);
-                        }
+            let Some(tokenizer) = tokenizer() else {
+                return;
+            };
+            match self.meaning(tokenizer, text) {
+                Meaning::Same => {}
+                Meaning::Ngram(text) => changes.push(Change {
+                    expression,
+                    operand,
+                    text,
+                }),
+                Meaning::Nothing(notice) => {
+                    let is_new = is_equal && !notices.contains(&notice);
+                    if is_new && notices.len() < NOTICES_MAX {
+                        notices.push(notice);
                     }
                 }
             }
-        }
-        if values.is_empty() {
-            return;
-        }
-        let count = values.len();
-        block.put_first(values);
-        for (index, place, value) in changes {
-            let value = ExpressionId(value as u32); // below the number of expressions
-            let is_left = match &block.expressions[index + count] {
-                Expression::Compare { left, .. } => !self.is_column(block, *left),
-                _ => false,
-            };
-            match &mut block.expressions[index + count] {
-                Expression::Compare { left, .. } if is_left => *left = value,
-                Expression::Compare { right, .. } => *right = value,
-                Expression::In { list, .. } => list[place] = value,
+        };
+        for (index, expression) in block.expressions.iter().enumerate() {
+            match expression {
+                Expression::Compare {
+                    comparison,
+                    left,
+                    right,
+                    ..
+                } => {
+                    let is_equal = match comparison {
+                        Comparison::Equal | Comparison::Is => true,
+                        Comparison::NotEqual | Comparison::IsNot => false,
+                        _ => continue,
+                    };
+                    if self.is_column(block, *left) {
+                        look_at(index, Operand::Right, *right, is_equal);
+                    } else if self.is_column(block, *right) {
+                        look_at(index, Operand::Left, *left, is_equal);
+                    }
+                }
+                Expression::In {
+                    operand,
+                    list,
+                    negated,
+                    ..
+                } if self.is_column(block, *operand) => {
+                    for (item, &literal) in list.iter().enumerate() {
+                        look_at(index, Operand::Item(item), literal, !negated);
+                    }
+                }
                 _ => {}
             }
         }
+        changes
     }
 
     /// Whether an expression is the column, of a row or as what rows are grouped by.
@@ -171,54 +176,29 @@ impl Compared {
         }
     }
 
-    fn meaning(&self, literal: &str) -> Meaning {
+    fn meaning(&self, tokenizer: Tokenizer, literal: &str) -> Meaning {
         if literal.len() > LITERAL_BYTES_MAX {
             return Meaning::Same;
         }
         let n = self.n.unwrap_or(1);
-        if self.is_sequence(literal, n) {
+        if is_sequence(tokenizer, literal, n) {
             return Meaning::Same;
         }
-        let words = self.words(literal);
+        let words = words_of(tokenizer, literal);
         if words.len() == n && self.n.is_some() {
             return Meaning::Ngram(words.join(" "));
         }
-        Meaning::Nothing(self.nothing(literal, &words))
-    }
-
-    /// Whether a text is some words with one space between each and the next.
-    fn is_sequence(&self, text: &str, words: usize) -> bool {
-        if words == 1 {
-            return self.words(text) == [text];
-        }
-        // A word may begin with a space, if a mark follows that is written onto it.
-        text.match_indices(' ').any(|(at, _)| {
-            self.words(&text[..at]) == [&text[..at]] && self.is_sequence(&text[at + 1..], words - 1)
-        })
-    }
-
-    fn words<'a>(&self, text: &'a str) -> Vec<&'a str> {
-        let mut found = FoundWords {
-            tokenizer: self.tokenizer,
-            ranges: Vec::new(),
-        };
-        tokenize(self.tokenizer, text.as_bytes(), &mut found);
-        // Words of a text that is UTF-8 are UTF-8.
-        let words = found
-            .ranges
-            .into_iter()
-            .filter_map(|(start, end)| text.get(start..end));
-        words.collect()
+        Meaning::Nothing(self.nothing(tokenizer, literal, &words))
     }
 
     /// What is said of a literal that nothing equals.
-    fn nothing(&self, literal: &str, words: &[&str]) -> Notice {
+    fn nothing(&self, tokenizer: Tokenizer, literal: &str, words: &[&str]) -> Notice {
         let what = match self.n {
             None => "`word`".to_owned(),
             Some(1) => "`ngram` of 1 word".to_owned(),
             Some(n) => format!("`ngram` of {n} words"),
         };
-        let tokenizer = self.tokenizer.name();
+        let tokenizer = tokenizer.name();
         let counted = match words.len() {
             0 => "no word".to_owned(),
             1 => "1 word".to_owned(),
@@ -233,12 +213,64 @@ impl Compared {
             (None, 1) => Some(format!("word = {ngram} is asked for like this")),
             (_, count @ 1..=NGRAM_WORDS_MAX) => Some(format!(
                 "FROM ngrams({}, {count}) WHERE ngram = {ngram} finds these words",
-                written(&self.corpus)
+                written(self.corpus)
             )),
             _ => None,
         };
         Notice::new(text, hint)
     }
+}
+
+/// Puts texts where literals of a block are.
+fn change(block: &mut Block, changes: Vec<Change>) {
+    let moved = changes.len();
+    let (mut places, mut texts) = (Vec::new(), Vec::new());
+    for change in changes {
+        places.push((change.expression, change.operand));
+        texts.push(Value::Text(change.text));
+    }
+    block.put_first(texts);
+    for (text, (expression, operand)) in (0..).zip(places) {
+        let text = ExpressionId(text);
+        match (&mut block.expressions[expression + moved], operand) {
+            (Expression::Compare { left, .. }, Operand::Left) => *left = text,
+            (Expression::Compare { right, .. }, Operand::Right) => *right = text,
+            (Expression::In { list, .. }, Operand::Item(item)) => list[item] = text,
+            _ => {}
+        }
+    }
+}
+
+/// Whether a text is one word for every tokenizer.
+fn is_plain_word(text: &str) -> bool {
+    (1..=PLAIN_WORD_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Whether a text is some words with one space between each and the next.
+fn is_sequence(tokenizer: Tokenizer, text: &str, words: usize) -> bool {
+    if words == 1 {
+        return words_of(tokenizer, text) == [text];
+    }
+    // A word may begin with a space, if a mark follows that is written onto it.
+    text.match_indices(' ').any(|(at, _)| {
+        words_of(tokenizer, &text[..at]) == [&text[..at]]
+            && is_sequence(tokenizer, &text[at + 1..], words - 1)
+    })
+}
+
+fn words_of(tokenizer: Tokenizer, text: &str) -> Vec<&str> {
+    let mut found = FoundWords {
+        tokenizer,
+        ranges: Vec::new(),
+    };
+    tokenize(tokenizer, text.as_bytes(), &mut found);
+    // Words of a text that is UTF-8 are UTF-8.
+    let words = found
+        .ranges
+        .into_iter()
+        .filter_map(|(start, end)| text.get(start..end));
+    words.collect()
 }
 
 /// A text as SQL writes it, shortened.
@@ -274,10 +306,9 @@ mod tests {
     use super::*;
     use crate::{CorpusSettings, Database};
 
-    fn compared(tokenizer: Tokenizer, n: Option<usize>) -> Compared {
+    fn compared(n: Option<usize>) -> Compared<'static> {
         Compared {
-            corpus: "c".into(),
-            tokenizer,
+            corpus: "c",
             column: 0,
             n,
         }
@@ -327,18 +358,29 @@ mod tests {
         #[test]
         fn words_and_ngrams_of_a_text_mean_themselves(text in any_text()) {
             for tokenizer in [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace] {
-                let of_word = compared(tokenizer, None);
-                let words = of_word.words(&text);
+                let of_word = compared(None);
+                let words = words_of(tokenizer, &text);
                 for word in &words {
-                    prop_assert!(matches!(of_word.meaning(word), Meaning::Same), "{:?} of {:?}", word, text);
+                    let meaning = of_word.meaning(tokenizer, word);
+                    prop_assert!(matches!(meaning, Meaning::Same), "{:?} of {:?}", word, text);
                 }
                 for n in 1..=3 {
-                    let of_ngram = compared(tokenizer, Some(n));
+                    let of_ngram = compared(Some(n));
                     for ngram in words.windows(n) {
                         let ngram = ngram.join(" ");
-                        prop_assert!(matches!(of_ngram.meaning(&ngram), Meaning::Same), "{:?} of {:?}", ngram, text);
+                        let meaning = of_ngram.meaning(tokenizer, &ngram);
+                        prop_assert!(matches!(meaning, Meaning::Same), "{:?} of {:?}", ngram, text);
                     }
                 }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn plain_words_are_words_for_every_tokenizer(text in "[A-Za-z]{1,80}") {
+            for tokenizer in [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace] {
+                prop_assert!(!is_plain_word(&text) || words_of(tokenizer, &text) == [&text]);
             }
         }
     }
