@@ -18,17 +18,17 @@ use crate::{Error, Result};
 
 impl SegmentView {
     /// Works with the words of all files, or of a part of them at a time if memory does not allow for all: the parts in order,
-    /// and what was found.
+    /// and what was found. `work` is told whether it has all files.
     pub(super) fn with_words<A>(
         &self,
         device: &OnDevice<'_>,
-        work: impl Fn(&Gpu, &ResidentWords) -> Result<A>,
+        work: impl Fn(&Gpu, &ResidentWords, bool) -> Result<A>,
     ) -> Result<Vec<(RootPart, A)>> {
         let view = self.word_grammar()?.view();
         let residence = self.residence();
         in_parts(view, |_, of_part| match of_part {
-            None => device.with_words(residence, view, &work),
-            Some(view) => device.with_some_words(view, &work),
+            None => device.with_words(residence, view, |gpu, on| work(gpu, on, true)),
+            Some(view) => device.with_some_words(view, |gpu, on| work(gpu, on, false)),
         })
     }
 

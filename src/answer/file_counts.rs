@@ -191,7 +191,7 @@ impl SegmentView {
 
     /// As [`WordFileTable`], on a device.
     pub(super) fn word_files_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
-        let parts = self.with_words(device, |gpu, on| {
+        let parts = self.with_words(device, |gpu, on, _| {
             let table = gpu::word_file_counts(gpu, &on.grammar, on.uses(gpu)?)?;
             Ok(table.download(gpu)?)
         })?;
@@ -209,7 +209,7 @@ impl SegmentView {
 
     /// As [`FileWordTable`], on a device.
     pub(super) fn file_words_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
-        let parts = self.with_words(device, |gpu, on| {
+        let parts = self.with_words(device, |gpu, on, _| {
             let table = gpu::file_word_counts(gpu, &on.grammar, on.uses(gpu)?)?;
             Ok(table.download(gpu)?)
         })?;

@@ -279,7 +279,7 @@ impl DeviceOperation for NgramCounting {
         segment: &SegmentView,
         device: &OnDevice<'_>,
     ) -> Result<Vec<NgramCountPart>> {
-        segment.ngrams_on(device, &question.set)
+        segment.ngrams_on(device, question)
     }
 }
 
@@ -473,11 +473,19 @@ impl SegmentView {
     pub(super) fn ngrams_on(
         &self,
         device: &OnDevice<'_>,
-        set: &NgramSet,
+        NgramQuestion { set, top, .. }: &NgramQuestion,
     ) -> Result<Vec<NgramCountPart>> {
-        let mut parts = self.with_words(device, |gpu, on| {
+        // Of single words those are found too that the question does not ask for.
+        let top = top.filter(|_| set.n > 1);
+        let mut parts = self.with_words(device, |gpu, on, is_whole| {
             let mut found = Vec::new();
             let mut take = |part: DeviceNgrams| {
+                let part = match top {
+                    Some(top) if is_whole => {
+                        part.top(gpu, top.limit, top.descending, top.counts)?
+                    }
+                    _ => part,
+                };
                 found.push(part.download(gpu)?.of_set(set));
                 Ok(())
             };
@@ -516,7 +524,7 @@ impl SegmentView {
         set: &NgramSet,
         order: FileOrder,
     ) -> Result<Vec<NgramFilePart>> {
-        let mut parts = self.with_words(device, |gpu, on| {
+        let mut parts = self.with_words(device, |gpu, on, _| {
             let mut found = Vec::new();
             let mut take = |part: DeviceNgramFiles| {
                 found.push(part.download(gpu)?.of_set(set));

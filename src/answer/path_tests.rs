@@ -355,21 +355,23 @@ fn check_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 .iter()
                 .map(|(words, files)| (words.clone(), count(files)));
             assert_eq!(rows.into_iter().collect::<BTreeMap<_, _>>(), same.collect());
-            let top = Top {
-                limit: 5,
-                descending: true,
+            let among = Top {
+                limit: u64::MAX,
+                descending: false,
+                counts: (2, 3),
             };
-            let mut counts: Vec<u64> = expected.values().map(count).collect();
-            counts.sort_unstable_by(|left, right| right.cmp(left));
-            let last = counts.get(4).copied().unwrap_or(0);
-            counts.retain(|&count| count >= last);
-            let tables = view.ngrams(n, Some(top), run).unwrap();
-            let mut found: Vec<u64> = Vec::new();
-            for table in &tables {
-                table.for_each(n, |(_, count)| found.push(count));
+            for top in [Top::of_all(5, true), among] {
+                let mut counts: Vec<u64> = expected.values().map(count).collect();
+                top.retain(&mut counts, |&count| count);
+                counts.sort_unstable();
+                let tables = view.ngrams(n, Some(top), run).unwrap();
+                let mut found: Vec<u64> = Vec::new();
+                for table in &tables {
+                    table.for_each(n, |(_, count)| found.push(count));
+                }
+                found.sort_unstable();
+                assert_eq!(found, counts);
             }
-            found.sort_unstable_by(|left, right| right.cmp(left));
-            assert_eq!(found, counts);
         });
         for order in [FileOrder::File, FileOrder::Count] {
             corpus.ask::<NgramFileCounting>(covered, |view, run| {

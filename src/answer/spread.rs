@@ -520,7 +520,9 @@ mod tests {
     use super::super::device_parts::in_batches;
     use super::super::merge::rows;
     use super::super::ngram_packing::{NgramCountPart, NgramFilePart};
+    use super::super::ngrams::NgramQuestion;
     use super::super::path::{Run, RunLog, answer};
+    use super::super::top::Top;
     use super::super::word_counts::WordTotals;
     use crate::runtime::device::{Kind, OnDevice};
     use crate::segment::SegmentView;
@@ -602,7 +604,7 @@ mod tests {
             stored.segment_at(index).totals_on(device).unwrap();
             begun.fetch_add(1, Ordering::Relaxed);
             stop.store(true, Ordering::Relaxed);
-            stored.segment_at(index).ngrams_on(device, &2.into())
+            stored.segment_at(index).ngrams_on(device, &all_ngrams(2))
         };
         let places = stored.lookup_places(1 << 40).unwrap();
         let run = Run::until(&stop);
@@ -763,12 +765,42 @@ mod tests {
         let device = &database.inner().shared().runtime.devices.all()[0];
         let by_count = FileOrder::Count;
         type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
-        let asks: [Ask<'_>; 9] = [
+        let asks: [Ask<'_>; 10] = [
             Box::new(|on| Ok(format!("{:?}", segment.totals_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.word_files_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
-            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, &3.into())?)))),
-            Box::new(|on| Ok(format!("{:?}", joined(segment.ngrams_on(on, &8.into())?)))),
+            Box::new(|on| {
+                Ok(format!(
+                    "{:?}",
+                    joined(segment.ngrams_on(on, &all_ngrams(3))?)
+                ))
+            }),
+            Box::new(|on| {
+                Ok(format!(
+                    "{:?}",
+                    joined(segment.ngrams_on(on, &all_ngrams(8))?)
+                ))
+            }),
+            Box::new(|on| {
+                let top = Top {
+                    limit: 9,
+                    descending: true,
+                    counts: (0, 12),
+                };
+                let question = NgramQuestion {
+                    top: Some(top),
+                    ..all_ngrams(2)
+                };
+                // In parts more are found than are used.
+                let (words, counts) = joined(segment.ngrams_on(on, &question)?);
+                let mut rows: Vec<_> = words.chunks(2).zip(counts).collect();
+                top.retain(&mut rows, |&(_, count)| u64::from(count));
+                let all = joined(segment.ngrams_on(on, &all_ngrams(2))?);
+                let mut expected: Vec<_> = all.0.chunks(2).zip(all.1).collect();
+                top.retain(&mut expected, |&(_, count)| u64::from(count));
+                assert_eq!(rows, expected);
+                Ok(format!("{rows:?}"))
+            }),
             Box::new(|on| {
                 let parts = segment.ngram_files_on(on, &2.into(), by_count)?.into_iter();
                 let parts = parts.map(NgramFilePart::into_plain);
@@ -818,6 +850,14 @@ mod tests {
         check_parts(&database, &one, (2, 3));
         let few = random_words(&database, "few", &[10, 900, 0, 200]);
         check_parts(&database, &few, (3, 4));
+    }
+
+    fn all_ngrams(n: usize) -> NgramQuestion {
+        NgramQuestion {
+            set: n.into(),
+            top: None,
+            memory: usize::MAX,
+        }
     }
 
     fn joined(parts: Vec<NgramCountPart>) -> (Vec<u32>, Vec<u32>) {

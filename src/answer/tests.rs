@@ -407,7 +407,7 @@ fn check_ngrams(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
             assert_eq!(count, sum);
         }
         for (limit, descending) in [(1, true), (3, false), (20, true)] {
-            let top = Top { limit, descending };
+            let top = Top::of_all(limit, descending);
             let mut wanted: Vec<(Vec<u8>, u64)> = counts
                 .iter()
                 .map(|(ngram, count)| (ngram.text(), count))

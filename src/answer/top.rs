@@ -1,17 +1,29 @@
-//! Rows by how often they occur, of which only the first are used.
+//! Rows by how often they occur, of which only some are used.
 //!
 //! Invariant: at least those rows are kept that any order by count, and by whatever else, puts first.
 
-/// What a query with LIMIT uses of groups that it orders by their counts.
+/// What a query uses of groups that its HAVING chooses by their counts, or that it orders by their counts and cuts by LIMIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Top {
     /// How many rows are used.
     pub(crate) limit: u64,
     /// Those that occur most often, else least.
     pub(crate) descending: bool,
+    /// Only rows that occur so often: from the first to the second.
+    pub(crate) counts: (u64, u64),
 }
 
 impl Top {
+    /// So many rows, of all.
+    #[cfg(test)]
+    pub(crate) fn of_all(limit: u64, descending: bool) -> Top {
+        Top {
+            limit,
+            descending,
+            counts: (0, u64::MAX),
+        }
+    }
+
     /// Leaves out rows that are not used. Rows with the count of the last one that is used stay: what else orders them is not
     /// known here.
     pub(crate) fn retain<T>(self, rows: &mut Vec<T>, count: impl Fn(&T) -> u64) {
@@ -21,17 +33,18 @@ impl Top {
 
     /// What [`Top::is_used`] needs to know of all counts.
     pub(crate) fn last(self, counts: impl Iterator<Item = u64>) -> u64 {
+        if self.limit == 0 || self.limit == u64::MAX {
+            return 0;
+        }
         let Ok(limit) = usize::try_from(self.limit) else {
             return 0;
         };
-        if limit == 0 {
-            return 0;
-        }
         // The best so far, and some that came since they were last looked through.
         let mut best: Vec<u64> = Vec::new();
         let mut least = 0;
-        for rank in counts.map(|count| self.rank(count)) {
-            if rank < least {
+        for count in counts {
+            let rank = self.rank(count);
+            if rank < least || !self.is_counted(count) {
                 continue;
             }
             best.push(rank);
@@ -47,7 +60,11 @@ impl Top {
 
     /// Whether a row may be among the first, by its count and what `last` says of all counts.
     pub(crate) fn is_used(self, count: u64, last: u64) -> bool {
-        self.limit > 0 && self.rank(count) >= last
+        self.limit > 0 && self.is_counted(count) && self.rank(count) >= last
+    }
+
+    fn is_counted(self, count: u64) -> bool {
+        (self.counts.0..=self.counts.1).contains(&count)
     }
 
     /// Larger the earlier rows with this count come.
@@ -80,11 +97,13 @@ mod tests {
         #[test]
         fn the_first_rows_by_count_are_there(
             counts in proptest::collection::vec(0..40u64, 0..5_000),
-            limit in prop_oneof![0..3u64, 0..3_000u64],
+            limit in prop_oneof![0..3u64, 0..3_000u64, Just(u64::MAX)],
             descending: bool,
+            bounds in prop_oneof![Just((0, u64::MAX)), (0..40u64, 0..40u64)],
         ) {
-            let top = Top { limit, descending };
+            let top = Top { limit, descending, counts: bounds };
             let mut sorted = counts.clone();
+            sorted.retain(|count| (bounds.0..=bounds.1).contains(count));
             sorted.sort_unstable();
             if descending {
                 sorted.reverse();
@@ -92,7 +111,8 @@ mod tests {
             let mut kept = counts.clone();
             top.retain(&mut kept, |&count| count);
             let last = (limit as usize).checked_sub(1).and_then(|last| sorted.get(last));
-            let expected = counts.into_iter().filter(|&count| match last {
+            let counts = counts.into_iter().filter(|count| (bounds.0..=bounds.1).contains(count));
+            let expected = counts.filter(|&count| match last {
                 None => limit > 0,
                 Some(&last) if descending => count >= last,
                 Some(&last) => count <= last,

@@ -126,7 +126,7 @@ impl SegmentView {
     /// As [`WordTotals`], on a device.
     pub(super) fn totals_on(&self, device: &OnDevice<'_>) -> Result<Vec<u32>> {
         let mut totals = vec![0u32; self.word_count()? as usize];
-        let parts = self.with_words(device, |gpu, on| {
+        let parts = self.with_words(device, |gpu, on, _| {
             let mut counts = vec![0u32; totals.len()];
             gpu.download_from(&on.weights, 0, &mut counts)?;
             Ok(counts)

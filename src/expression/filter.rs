@@ -496,7 +496,7 @@ fn needed_literal(
 }
 
 /// The comparison with its sides exchanged.
-fn mirrored(comparison: Comparison) -> Comparison {
+pub(crate) fn mirrored(comparison: Comparison) -> Comparison {
     match comparison {
         Comparison::Less => Comparison::Greater,
         Comparison::LessOrEqual => Comparison::GreaterOrEqual,

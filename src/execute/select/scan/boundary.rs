@@ -25,7 +25,7 @@ pub(crate) struct ScanRequest {
     /// No more rows than this are used, counted with how often they occur. With a wanted order only a scan that gives its rows
     /// in this order may stop there.
     pub(crate) limit: Option<u64>,
-    /// Only the rows that occur most often, or least, are used. A scan whose rows are unique may leave out the others.
+    /// Only the rows that occur so often, or most often, or least, are used. A scan whose rows are unique may leave out the others.
     pub(crate) top: Option<Top>,
 }
 
