@@ -25,7 +25,7 @@ const UNSAFE_FORBIDDEN: [(&str, &str); 4] = [
 ];
 
 /// Which crates of ours a crate may use.
-const DIRECTION: [(&str, &[&str]); 9] = [
+const DIRECTION: [(&str, &[&str]); 10] = [
     (
         "Cargo.toml",
         &[
@@ -54,8 +54,9 @@ const DIRECTION: [(&str, &[&str]); 9] = [
     ("cli/Cargo.toml", &["zipfdb"]),
     (
         "bench/Cargo.toml",
-        &["zipfdb", "zipfdb-kernels", "zipfdb-storage"],
+        &["zipfdb", "zipfdb-kernels", "zipfdb-storage", "zipfdb-tadoc"],
     ),
+    ("bench/tadoc/Cargo.toml", &[]),
     ("fuzz/Cargo.toml", &["zipfdb-test-model"]),
 ];
 
