@@ -3,7 +3,7 @@
 //! All engines get the same questions, drawn from a seed that is printed. What ZipfDB answers is compared with the plain
 //! text: every count, and a sample of places and extracts; else the suite fails.
 
-mod measure;
+pub mod measure;
 mod others;
 mod ours;
 pub mod questions;

@@ -18,6 +18,7 @@ mod report;
 mod scan;
 mod size;
 mod sql;
+mod tadoc;
 mod tasks;
 mod tokenize;
 mod updates;
@@ -54,6 +55,8 @@ enum Suite {
     Cold(Options),
     /// Edits a second, queries with edits pending, recompression: ours, plain files, SQLite FTS5 and tantivy.
     Updates(updates::UpdateOptions),
+    /// TADOC on one thread, its tasks, look-ups and edits, with the same answers: construction, size, times and ratios.
+    Tadoc(tadoc::TadocOptions),
     /// Large answers of SQL as columns, as rows and as CSV: ms of ours.
     Sql(Options),
     /// Text to tokens on one thread, by tokenizer: MB/s, with and without interning.
@@ -74,6 +77,9 @@ enum Suite {
     /// One run of all tasks; prints its outcome as JSON. The suite starts it.
     #[command(hide = true)]
     TasksChild(tasks::Job),
+    /// TADOC and ZipfDB on one corpus; prints the outcome as JSON. The suite starts it.
+    #[command(hide = true)]
+    TadocChild(tadoc::Job),
     /// One engine's answers to all questions; prints its outcome as JSON. The suite starts it.
     #[command(hide = true)]
     LookupsChild(lookups::Job),
@@ -118,6 +124,8 @@ fn main() -> ExitCode {
         Suite::MemoryChild(job) => memory::run_child(&job),
         Suite::Cold(options) => cold::run(&options),
         Suite::ColdChild(job) => cold::run_child(&job),
+        Suite::Tadoc(options) => tadoc::run(&options),
+        Suite::TadocChild(job) => tadoc::run_child(&job),
         Suite::Sql(options) => sql::run(&options),
         Suite::Tokenize(options) => tokenize::run(&options),
         Suite::Gpu(options) => gpu::run(&options),

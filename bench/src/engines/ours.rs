@@ -1,6 +1,6 @@
 //! ZipfDB itself: the text in a corpus with default settings.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use zipfdb::{CopyOptions, CorpusSettings, Database, SegmentInfo, Snapshot};
@@ -73,6 +73,11 @@ pub fn open_to_write(directory: &Path, threads: usize) -> Result<Database> {
     Ok(Database::options()
         .threads(threads)
         .open(directory.join(FILE))?)
+}
+
+/// Where the database is in the directory of a job.
+pub fn path(directory: &Path) -> PathBuf {
+    directory.join(FILE)
 }
 
 /// Opens a database that was filled by [`ingest`].

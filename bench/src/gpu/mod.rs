@@ -13,6 +13,7 @@ mod lookups;
 mod mixed;
 mod overlap;
 mod primitives;
+mod resident;
 mod tasks;
 
 use std::path::{Path, PathBuf};
@@ -21,8 +22,9 @@ use clap::{Args, ValueEnum};
 use zipfdb_kernels::gpu::{Gpu, devices};
 
 use crate::Result;
-use arrays::Arrays;
+pub use arrays::Arrays;
 pub use costs::CONSTANTS;
+pub use resident::{Asked, resident};
 
 /// What the suite takes.
 #[derive(Args)]

@@ -19,11 +19,11 @@ const SEARCH_SECONDS: (f64, f64) = (20e-6, 1e-6);
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Latencies {
     /// How many were asked.
-    asked: usize,
+    pub asked: usize,
     /// All together.
-    seconds: f64,
+    pub seconds: f64,
     /// Seconds that half of the questions took at most; none of batches.
-    p50: Option<f64>,
+    pub p50: Option<f64>,
     p99: Option<f64>,
     /// Which part of the questions took at most [`SEARCH_SECONDS`].
     within: Option<f64>,

@@ -1,0 +1,194 @@
+//! The six tasks, of both, each answer compared row by row.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+use zipfdb::{FileCounts, Snapshot};
+use zipfdb_tadoc::{CountedRows, SEQUENCE_WORDS, SequenceFiles, Tasks};
+
+use super::{Figure, Part, Subjects};
+use crate::Result;
+
+/// A task is timed so often, or until it took so many seconds.
+const REPETITIONS_MAX: usize = 5;
+const REPETITION_SECONDS: f64 = 1.0;
+
+/// So long sequences are repeated untimed, for what later runs read is only made once it was asked for a while.
+const WARM_SECONDS: f64 = 4.0;
+
+/// Times all tasks.
+pub fn run(tadoc: &Tasks, texts: &[&[u8]], subjects: &Subjects) -> Result<Vec<Figure>> {
+    let numbers: HashMap<&[u8], u32> = texts.iter().copied().zip(0..).collect();
+    Ok(vec![
+        task(
+            "word count",
+            0.0,
+            subjects,
+            || tadoc.word_counts(),
+            |snapshot| Ok(snapshot.word_counts()?),
+            |expected, found| {
+                let expected = texts.iter().copied().zip(expected.iter().copied());
+                expected.filter(|&(_, count)| count > 0).eq(found.iter())
+            },
+        )?,
+        task(
+            "sort",
+            0.0,
+            subjects,
+            || tadoc.sorted(),
+            |snapshot| {
+                let counts = snapshot.word_counts()?;
+                black_box(counts.sorted());
+                Ok(counts)
+            },
+            |expected, found| {
+                let expected = expected.iter().filter(|&&(_, count)| count > 0);
+                let expected = expected.map(|&(word, count)| (texts[word as usize], count));
+                expected.eq(found.sorted())
+            },
+        )?,
+        task(
+            "inverted index",
+            0.0,
+            subjects,
+            || tadoc.inverted_index(),
+            |snapshot| Ok(snapshot.inverted_index()?),
+            |expected, found| is_same_index(texts, expected, found),
+        )?,
+        task(
+            "term vector",
+            0.0,
+            subjects,
+            || tadoc.term_vectors(),
+            |snapshot| Ok(snapshot.term_vectors()?),
+            |expected, found| {
+                expected.len() == found.files()
+                    && (0..found.files()).all(|file| {
+                        let expected = expected.row(file).iter();
+                        let expected = expected.map(|&(word, count)| (texts[word as usize], count));
+                        expected.eq(found.words(file))
+                    })
+            },
+        )?,
+        task(
+            "sequence count",
+            WARM_SECONDS,
+            subjects,
+            || tadoc.sequence_counts(),
+            |snapshot| Ok(snapshot.ngram_counts(SEQUENCE_WORDS)?),
+            |expected, found| {
+                let counts = expected.sequences.iter().zip(&expected.counts);
+                let counts: FxHashMap<_, _> = counts.collect();
+                counts.len() == found.len()
+                    && found.iter().all(|(ngram, count)| {
+                        let words = sequence(&numbers, ngram.words());
+                        words.is_some_and(|words| counts.get(&words) == Some(&&count))
+                    })
+            },
+        )?,
+        task(
+            "ranked inverted index",
+            WARM_SECONDS,
+            subjects,
+            || tadoc.ranked_inverted_index(),
+            |snapshot| Ok(snapshot.ranked_inverted_index(SEQUENCE_WORDS)?),
+            |expected, found| is_same_ranking(&numbers, expected, found),
+        )?,
+    ])
+}
+
+fn is_same_index(texts: &[&[u8]], expected: &CountedRows, found: &FileCounts) -> bool {
+    let words = (0..expected.len()).filter(|&word| !expected.row(word).is_empty());
+    let mut words = words.map(|word| (texts[word], expected.row(word)));
+    let is_same = found.iter().all(|(ngram, files)| {
+        words
+            .next()
+            .is_some_and(|(text, row)| ngram.words().eq([text]) && *files == *row)
+    });
+    is_same && words.next().is_none()
+}
+
+fn is_same_ranking(
+    numbers: &HashMap<&[u8], u32>,
+    expected: &SequenceFiles,
+    found: &FileCounts,
+) -> bool {
+    let rows = expected.sequences.iter().zip(0..);
+    let rows: FxHashMap<_, _> = rows.collect();
+    rows.len() == found.len()
+        && found.iter().all(|(ngram, files)| {
+            let row = sequence(numbers, ngram.words()).and_then(|words| rows.get(&words).copied());
+            row.is_some_and(|row| *files == *expected.files.row(row))
+        })
+}
+
+/// The numbers of words, if there are as many as a sequence has.
+fn sequence<'a>(
+    numbers: &HashMap<&[u8], u32>,
+    words: impl Iterator<Item = &'a [u8]>,
+) -> Option<[u32; SEQUENCE_WORDS]> {
+    let words: Option<Vec<u32>> = words.map(|word| numbers.get(word).copied()).collect();
+    words?.try_into().ok()
+}
+
+/// Times a task of both, taking turns, and compares the answers.
+fn task<A, B>(
+    name: &str,
+    warm: f64,
+    subjects: &Subjects,
+    tadoc: impl Fn() -> A,
+    ours: impl Fn(&Snapshot) -> Result<B>,
+    is_equal: impl Fn(&A, &B) -> bool,
+) -> Result<Figure> {
+    eprintln!("  {name}");
+    let (expected, times) = timed(0.0, || Ok(tadoc()))?;
+    let measure = |snapshot: &Snapshot| {
+        let (found, times) = timed(warm, || ours(snapshot))?;
+        match is_equal(&expected, &found) {
+            true => Ok(times),
+            false => Err(format!("{name}: the answers of TADOC and ZipfDB differ").into()),
+        }
+    };
+    let measured: Result<Vec<Times>> = subjects.all().map(measure).collect();
+    let mut measured = measured?.into_iter();
+    let one = measured.next();
+    Ok(Figure {
+        part: Part::Tasks,
+        name: name.to_owned(),
+        tadoc: times.median,
+        first: one.as_ref().map(|times| times.first),
+        one: one.map(|times| times.median),
+        all: measured.next().map(|times| times.median),
+        device: measured.next().map(|times| times.median),
+        resident: None,
+    })
+}
+
+struct Times {
+    /// Seconds of the first run, which makes what later ones read.
+    first: f64,
+    median: f64,
+}
+
+/// Runs something once, then untimed for some seconds, then timed; the last answer.
+fn timed<T>(warm: f64, run: impl Fn() -> Result<T>) -> Result<(T, Times)> {
+    let begin = Instant::now();
+    let mut found = run()?;
+    let first = begin.elapsed().as_secs_f64();
+    while begin.elapsed().as_secs_f64() < warm {
+        drop(found);
+        found = run()?;
+    }
+    let mut times: Vec<f64> = Vec::new();
+    while times.len() < REPETITIONS_MAX && times.iter().sum::<f64>() < REPETITION_SECONDS {
+        drop(found);
+        let begin = Instant::now();
+        found = run()?;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    let median = times[times.len() / 2];
+    Ok((found, Times { first, median }))
+}
