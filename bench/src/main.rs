@@ -9,6 +9,7 @@ mod cold;
 mod compressors;
 mod corpus;
 mod edited_copies;
+mod energy;
 mod engines;
 mod gpu;
 mod ingest;

@@ -20,6 +20,7 @@ use zipfdb::{Database, Snapshot};
 use zipfdb_tadoc::{Dictionary, Grammar, Lookups, Tasks, Traversal, WordTerminals};
 
 use crate::corpus::Corpus;
+use crate::energy::{Joules, Meter};
 use crate::engines::{self, Engine, Purpose, memory_max, reset_memory_max};
 use crate::gpu::{Arrays, Asked, resident};
 use crate::lookups::questions::{BATCH_MAX, Questions};
@@ -102,6 +103,8 @@ struct Figure {
     device: Option<f64>,
     /// Kernels alone.
     resident: Option<f64>,
+    /// Of tasks: of TADOC, and of ZipfDB on one thread, on all and on a device, as far as they can be measured.
+    joules: Vec<Joules>,
 }
 
 /// What a run found.
@@ -111,6 +114,7 @@ struct Outcome {
     /// Figures of ours that a run does not find are those of the engine's own run.
     figures: Vec<Figure>,
     has_device: bool,
+    has_energy: bool,
 }
 
 /// TADOC's construction.
@@ -190,6 +194,10 @@ pub fn run(tadoc: &TadocOptions) -> Result<()> {
         construction_table(&runs).print(&[]);
         for part in [Part::Tasks, Part::Lookups, Part::Edits] {
             table(&runs, part, options.threads).print(&[]);
+        }
+        match runs.runs.iter().any(|run| run.has_energy) {
+            true => energy_table(&runs, options.threads).print(&[]),
+            false => println!("Energy: not readable\n"),
         }
         results.push(runs);
     }
@@ -318,8 +326,9 @@ pub fn run_child(job: &Job) -> Result<()> {
     if times.is_some() {
         subjects.push((job.threads, "cuda"));
     }
+    let meter = Meter::open();
     let opened = Subjects::open(job, &subjects)?;
-    let mut figures = tasks::run(&tasks, &texts, &opened)?;
+    let mut figures = tasks::run(&tasks, &texts, &opened, &meter)?;
     let budget = Duration::try_from_secs_f64(job.budget)?;
     figures.extend(lookups::run(&named, &questions, &answers, &opened, budget)?);
     drop(opened);
@@ -339,6 +348,7 @@ pub fn run_child(job: &Job) -> Result<()> {
         baseline,
         figures,
         has_device: times.is_some(),
+        has_energy: meter.is_readable(),
     };
     println!("{}", serde_json::to_string(&outcome)?);
     Ok(())
@@ -530,6 +540,48 @@ fn table(runs: &Runs, part: Part, threads: usize) -> Table {
     table
 }
 
+/// Millijoules of a task. Where both are known, the sum of processor and device is compared with TADOC's.
+fn energy_table(runs: &Runs, threads: usize) -> Table {
+    let titles = [
+        "mJ, CPU + GPU",
+        "TADOC",
+        "ZipfDB, 1 thread",
+        &format!("ZipfDB, {threads} threads"),
+        "GPU",
+    ];
+    let mut table = Table::new(titles.map(str::to_owned));
+    let figures = runs.runs.first().map_or(&[][..], |run| &run.figures);
+    for (index, figure) in figures.iter().enumerate() {
+        let value = |subject: usize, value: fn(&Joules) -> Option<f64>| {
+            let runs = runs.runs.iter();
+            let joules = runs.filter_map(|run| run.figures[index].joules.get(subject));
+            median(joules.filter_map(value))
+        };
+        let tadoc = value(0, |joules| joules.cpu);
+        let cells = (0..figure.joules.len()).map(|subject| {
+            let cpu = value(subject, |joules| joules.cpu);
+            // A device is idle while the CPU works.
+            let device = value(subject, |joules| joules.device).filter(|_| subject == 3);
+            let show = |joules: Option<f64>| {
+                joules.map_or("not readable".to_owned(), |joules| digits(joules * 1e3))
+            };
+            let mut cell = show(cpu);
+            if subject == 3 {
+                cell += &format!(" + {}", show(device));
+            }
+            if let (1.., Some(tadoc), Some(cpu)) = (subject, tadoc, cpu) {
+                let all = cpu + device.unwrap_or(0.0);
+                cell += &format!(" ({}x)", digits(tadoc / all));
+            }
+            cell
+        });
+        if !figure.joules.is_empty() {
+            table.row(&figure.name, cells.collect::<Vec<_>>());
+        }
+    }
+    table
+}
+
 fn notes(tadoc: &TadocOptions) -> Vec<String> {
     let options = &tadoc.options;
     vec![
@@ -551,13 +603,16 @@ fn notes(tadoc: &TadocOptions) -> Vec<String> {
         ),
         format!(
             "{} questions and edits of 64 bytes, seed {}, as far as they were done in {} s of each kind; `single` is the median, \
-             `batch` and edits the mean. Edits are in memory and taken back: alone, with one extract after all of them, and with a \
+             `batch` and edits the mean; a batch is what TADOC does within that time. Edits are in memory and taken back: alone, with one extract after all of them, and with a \
              snapshot, in which counts, searches and tasks see them; those of TADOC do not, so its figure is that with the extract. \
              `and a commit`: synced, which TADOC's log is not.",
             tadoc.questions, tadoc.seed, tadoc.budget
         ),
         "GPU: `with copies` is through the database with `SET device = 'cuda'`; `resident` is kernels alone, on grammar and \
          questions that are there, answers left there, inserts only placed."
+            .to_owned(),
+        "Energy: joules of whole packages and their memory by RAPL, and of the device by NVML, over a second of the task, divided by \
+         runs; what idles and what others do is in it."
             .to_owned(),
     ]
 }

@@ -238,5 +238,6 @@ fn figure(name: String, tadoc: f64, ours: &[f64], edits: usize) -> Figure {
         all: ours.get(1).map(one),
         device: ours.get(2).map(one),
         resident: None,
+        joules: Vec::new(),
     }
 }

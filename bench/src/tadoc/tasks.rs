@@ -10,6 +10,7 @@ use zipfdb_tadoc::{CountedRows, SEQUENCE_WORDS, SequenceFiles, Tasks};
 
 use super::{Figure, Part, Subjects};
 use crate::Result;
+use crate::energy::Meter;
 
 /// A task is timed so often, or until it took so many seconds.
 const REPETITIONS_MAX: usize = 5;
@@ -19,13 +20,18 @@ const REPETITION_SECONDS: f64 = 1.0;
 const WARM_SECONDS: f64 = 4.0;
 
 /// Times all tasks.
-pub fn run(tadoc: &Tasks, texts: &[&[u8]], subjects: &Subjects) -> Result<Vec<Figure>> {
+pub fn run(
+    tadoc: &Tasks,
+    texts: &[&[u8]],
+    subjects: &Subjects,
+    meter: &Meter,
+) -> Result<Vec<Figure>> {
+    let by = Measuring { subjects, meter };
     let numbers: HashMap<&[u8], u32> = texts.iter().copied().zip(0..).collect();
     Ok(vec![
-        task(
+        by.task(
             "word count",
             0.0,
-            subjects,
             || tadoc.word_counts(),
             |snapshot| Ok(snapshot.word_counts()?),
             |expected, found| {
@@ -33,10 +39,9 @@ pub fn run(tadoc: &Tasks, texts: &[&[u8]], subjects: &Subjects) -> Result<Vec<Fi
                 expected.filter(|&(_, count)| count > 0).eq(found.iter())
             },
         )?,
-        task(
+        by.task(
             "sort",
             0.0,
-            subjects,
             || tadoc.sorted(),
             |snapshot| {
                 let counts = snapshot.word_counts()?;
@@ -49,18 +54,16 @@ pub fn run(tadoc: &Tasks, texts: &[&[u8]], subjects: &Subjects) -> Result<Vec<Fi
                 expected.eq(found.sorted())
             },
         )?,
-        task(
+        by.task(
             "inverted index",
             0.0,
-            subjects,
             || tadoc.inverted_index(),
             |snapshot| Ok(snapshot.inverted_index()?),
             |expected, found| is_same_index(texts, expected, found),
         )?,
-        task(
+        by.task(
             "term vector",
             0.0,
-            subjects,
             || tadoc.term_vectors(),
             |snapshot| Ok(snapshot.term_vectors()?),
             |expected, found| {
@@ -72,10 +75,9 @@ pub fn run(tadoc: &Tasks, texts: &[&[u8]], subjects: &Subjects) -> Result<Vec<Fi
                     })
             },
         )?,
-        task(
+        by.task(
             "sequence count",
             WARM_SECONDS,
-            subjects,
             || tadoc.sequence_counts(),
             |snapshot| Ok(snapshot.ngram_counts(SEQUENCE_WORDS)?),
             |expected, found| {
@@ -88,10 +90,9 @@ pub fn run(tadoc: &Tasks, texts: &[&[u8]], subjects: &Subjects) -> Result<Vec<Fi
                     })
             },
         )?,
-        task(
+        by.task(
             "ranked inverted index",
             WARM_SECONDS,
-            subjects,
             || tadoc.ranked_inverted_index(),
             |snapshot| Ok(snapshot.ranked_inverted_index(SEQUENCE_WORDS)?),
             |expected, found| is_same_ranking(&numbers, expected, found),
@@ -133,37 +134,48 @@ fn sequence<'a>(
     words?.try_into().ok()
 }
 
-/// Times a task of both, taking turns, and compares the answers.
-fn task<A, B>(
-    name: &str,
-    warm: f64,
-    subjects: &Subjects,
-    tadoc: impl Fn() -> A,
-    ours: impl Fn(&Snapshot) -> Result<B>,
-    is_equal: impl Fn(&A, &B) -> bool,
-) -> Result<Figure> {
-    eprintln!("  {name}");
-    let (expected, times) = timed(0.0, || Ok(tadoc()))?;
-    let measure = |snapshot: &Snapshot| {
-        let (found, times) = timed(warm, || ours(snapshot))?;
-        match is_equal(&expected, &found) {
-            true => Ok(times),
-            false => Err(format!("{name}: the answers of TADOC and ZipfDB differ").into()),
+struct Measuring<'a> {
+    subjects: &'a Subjects,
+    meter: &'a Meter,
+}
+
+impl Measuring<'_> {
+    /// Times a task of both, taking turns, and compares the answers.
+    fn task<A, B>(
+        &self,
+        name: &str,
+        warm: f64,
+        tadoc: impl Fn() -> A,
+        ours: impl Fn(&Snapshot) -> Result<B>,
+        is_equal: impl Fn(&A, &B) -> bool,
+    ) -> Result<Figure> {
+        eprintln!("  {name}");
+        let (expected, times) = timed(0.0, || Ok(tadoc()))?;
+        let mut joules = Vec::new();
+        joules.extend(self.meter.measure(|| Ok(drop(black_box(tadoc()))))?);
+        let mut measured = Vec::new();
+        for snapshot in self.subjects.all() {
+            let (found, times) = timed(warm, || ours(snapshot))?;
+            if !is_equal(&expected, &found) {
+                return Err(format!("{name}: the answers of TADOC and ZipfDB differ").into());
+            }
+            drop(found);
+            joules.extend(self.meter.measure(|| ours(snapshot).map(drop))?);
+            measured.push(times);
         }
-    };
-    let measured: Result<Vec<Times>> = subjects.all().map(measure).collect();
-    let mut measured = measured?.into_iter();
-    let one = measured.next();
-    Ok(Figure {
-        part: Part::Tasks,
-        name: name.to_owned(),
-        tadoc: times.median,
-        first: one.as_ref().map(|times| times.first),
-        one: one.map(|times| times.median),
-        all: measured.next().map(|times| times.median),
-        device: measured.next().map(|times| times.median),
-        resident: None,
-    })
+        let median = |subject: usize| measured.get(subject).map(|times| times.median);
+        Ok(Figure {
+            part: Part::Tasks,
+            name: name.to_owned(),
+            tadoc: times.median,
+            first: measured.first().map(|times| times.first),
+            one: median(0),
+            all: median(1),
+            device: median(2),
+            resident: None,
+            joules,
+        })
+    }
 }
 
 struct Times {

@@ -22,6 +22,8 @@ mod device_words;
 mod driver;
 #[cfg(any(test, feature = "emulator"))]
 mod emulator;
+#[cfg(feature = "measure")]
+mod energy;
 mod error;
 mod fan_in;
 mod file_counts;
@@ -57,6 +59,8 @@ pub use device::{Buffer, DeviceFacts, Gpu};
 pub use device_words::DeviceWords;
 #[cfg(feature = "emulator")]
 pub use emulator::{Asked, emulate, record_asked, take_asked};
+#[cfg(feature = "measure")]
+pub use energy::EnergyMeter;
 pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use grammar::{ComingGrammar, DeviceGrammar};
