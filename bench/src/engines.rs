@@ -279,7 +279,8 @@ pub fn reset_memory_max() {
     drop(fs::write("/proc/self/clear_refs", "5"));
 }
 
-fn cpu_seconds() -> Result<f64> {
+/// User and system time of all threads of this process, in hundredths of a second.
+pub fn cpu_seconds() -> Result<f64> {
     /// Linux counts process times in hundredths of a second for user space, whatever its own clock.
     const TICKS_PER_SECOND: f64 = 100.0;
     let status = fs::read_to_string("/proc/self/stat")?;

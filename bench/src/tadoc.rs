@@ -21,7 +21,7 @@ use zipfdb_tadoc::{Dictionary, Grammar, Lookups, Tasks, Traversal, WordTerminals
 
 use crate::corpus::Corpus;
 use crate::energy::{Joules, Meter};
-use crate::engines::{self, Engine, Purpose, memory_max, reset_memory_max};
+use crate::engines::{self, Engine, Purpose, cpu_seconds, memory_max, reset_memory_max};
 use crate::gpu::{Arrays, Asked, resident};
 use crate::lookups::questions::{BATCH_MAX, Questions};
 use crate::report::{self, MEGABYTE, Table, digits, milliseconds};
@@ -123,8 +123,9 @@ struct Built {
     tokens: usize,
     rules: usize,
     symbols: usize,
-    /// Seconds of Sequitur, from tokens in memory.
+    /// Seconds of Sequitur, from tokens in memory, and what of it the processor worked.
     seconds: f64,
+    cpu_seconds: f64,
     /// Bytes beside those tokens at most.
     memory: u64,
     /// Bytes with 32 bits a symbol, and compressed by gzip.
@@ -261,6 +262,7 @@ pub fn run_child(job: &Job) -> Result<()> {
     eprintln!("{}: TADOC", corpus.name);
     reset_memory_max();
     let before = memory_max()?;
+    let cpu_before = cpu_seconds()?;
     let begin = Instant::now();
     let grammar = Grammar::new(
         &arrays.tokens,
@@ -268,6 +270,7 @@ pub fn run_child(job: &Job) -> Result<()> {
         arrays.terminal_count(),
     );
     let seconds = begin.elapsed().as_secs_f64();
+    let cpu_seconds = cpu_seconds()? - cpu_before;
     let memory = memory_max()?.saturating_sub(before);
 
     let texts = word_texts(&arrays);
@@ -304,6 +307,7 @@ pub fn run_child(job: &Job) -> Result<()> {
         rules: grammar.rules(),
         symbols: grammar.symbols(),
         seconds,
+        cpu_seconds,
         memory,
         size: encoded.len() as u64,
         gzip_size: gzip.finish()?.len() as u64,
@@ -425,8 +429,8 @@ fn construction_table(runs: &Runs) -> Table {
         table.row(name, [digits(tadoc), ours.map_or(String::new(), digits)]);
     };
     row(
-        "construction, s of one thread",
-        of_tadoc(|built| built.seconds),
+        "construction, s of processor time",
+        of_tadoc(|built| built.cpu_seconds),
         Some(of_ours(|built| built.cpu_seconds)),
     );
     row(
@@ -597,7 +601,7 @@ fn notes(tadoc: &TadocOptions) -> Vec<String> {
          include looking up the names of file and word."
             .to_owned(),
         format!(
-            "{} `construction, s of one thread` is its processor time. `first` is the first time that the task is asked after \
+            "{} `first` is the first time that the task is asked after \
              opening, in the order of the table; later times read what that made and kept.",
             Engine::Ours.configuration(options.threads)
         ),

@@ -44,7 +44,9 @@ fn cut(text: &[u8], start: usize, target: usize, size: usize) -> usize {
         Some(at) => from + at + 1,
         None => {
             let is_start = |&at: &usize| text[at] & 0xc0 != 0x80;
-            (target..text.len()).find(is_start).unwrap_or(text.len())
+            (target.max(start)..text.len())
+                .find(is_start)
+                .unwrap_or(text.len())
         }
     }
 }

@@ -152,7 +152,10 @@ impl Measuring<'_> {
         eprintln!("  {name}");
         let (expected, times) = timed(0.0, || Ok(tadoc()))?;
         let mut joules = Vec::new();
-        joules.extend(self.meter.measure(|| Ok(drop(black_box(tadoc()))))?);
+        joules.extend(self.meter.measure(|| {
+            black_box(tadoc());
+            Ok(())
+        })?);
         let mut measured = Vec::new();
         for snapshot in self.subjects.all() {
             let (found, times) = timed(warm, || ours(snapshot))?;

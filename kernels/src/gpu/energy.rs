@@ -6,15 +6,17 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use libloading::{Library, Symbol};
+use libloading::Library;
 
 /// What every function of NVML returns if it worked.
 const SUCCESS: i32 = 0;
 
 type Device = *mut c_void;
-type Init = unsafe extern "C" fn() -> i32;
-type GetHandle = unsafe extern "C" fn(u32, *mut Device) -> i32;
-type GetEnergy = unsafe extern "C" fn(Device, *mut u64) -> i32;
+
+// Functions of nvml.h. They are loaded as safe to call: pointers that are given here outlive the call.
+type Init = extern "C" fn() -> i32;
+type GetHandle = extern "C" fn(u32, *mut Device) -> i32;
+type GetEnergy = extern "C" fn(Device, *mut u64) -> i32;
 
 /// Counts the energy of one device.
 pub struct EnergyMeter {
@@ -28,17 +30,15 @@ impl EnergyMeter {
         // SAFETY: NVML's initialisers do nothing but prepare the library, on any thread.
         let library = unsafe { Library::new("libnvidia-ml.so.1") }.ok()?;
         // SAFETY: the type is that of nvml.h, version 2 of the function.
-        let init: Symbol<'_, Init> = unsafe { library.get(b"nvmlInit_v2\0") }.ok()?;
-        // SAFETY: it takes nothing, and may be called again.
-        if unsafe { init() } != SUCCESS {
+        let init = unsafe { library.get::<Init>(b"nvmlInit_v2\0") }.ok()?;
+        if init() != SUCCESS {
             return None;
         }
+        let name = b"nvmlDeviceGetHandleByIndex_v2\0";
         // SAFETY: the type is that of nvml.h, version 2 of the function.
-        let handle: Symbol<'_, GetHandle> =
-            unsafe { library.get(b"nvmlDeviceGetHandleByIndex_v2\0") }.ok()?;
+        let handle = unsafe { library.get::<GetHandle>(name) }.ok()?;
         let mut device = ptr::null_mut();
-        // SAFETY: NVML is ready, and `device` outlives the call.
-        if unsafe { handle(number, &mut device) } != SUCCESS {
+        if handle(number, &mut device) != SUCCESS {
             return None;
         }
         let meter = EnergyMeter { library, device };
@@ -47,12 +47,11 @@ impl EnergyMeter {
 
     /// Joules since the driver was loaded, in steps of the device's counter, some tens of milliseconds.
     pub fn joules(&self) -> Option<f64> {
+        let name = b"nvmlDeviceGetTotalEnergyConsumption\0";
         // SAFETY: the type is that of nvml.h.
-        let energy: Symbol<'_, GetEnergy> =
-            unsafe { self.library.get(b"nvmlDeviceGetTotalEnergyConsumption\0") }.ok()?;
+        let energy = unsafe { self.library.get::<GetEnergy>(name) }.ok()?;
         let mut millijoules = 0;
-        // SAFETY: NVML gave the device and is still loaded, and `millijoules` outlives the call.
-        let status = unsafe { energy(self.device, &mut millijoules) };
+        let status = energy(self.device, &mut millijoules);
         (status == SUCCESS).then_some(millijoules as f64 / 1e3)
     }
 }
