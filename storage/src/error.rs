@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What every fallible function of this crate returns.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why something on disk could not be read, written or understood.
 #[derive(Debug, thiserror::Error)]

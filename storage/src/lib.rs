@@ -30,8 +30,8 @@ pub use log::{
     Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, read_log,
 };
 pub use segment::{
-    Bodies, Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, SegmentReader,
-    SegmentWriter, TokenRun, WordBlocks,
+    Bodies, Dictionary, EncodedGrammar, FileEntry, Section, SegmentHeader, SegmentInfo,
+    SegmentParts, SegmentReader, SegmentWriter, TokenRun, WordBlocks, symbol_coder,
 };
 pub use settings::{CorpusSettings, Tokenizer};
 pub use store::{

@@ -18,9 +18,17 @@ pub(crate) use coding::{Fault, reserved, varint};
 
 pub use dictionary::Dictionary;
 pub use reader::SegmentReader;
-pub use symbols::Bodies;
+pub use symbols::{Bodies, EncodedGrammar};
 pub use word_blocks::{TokenRun, WordBlocks};
-pub use writer::SegmentWriter;
+pub use writer::{SegmentParts, SegmentWriter};
+
+/// Counting and coding the symbols of grammars elsewhere than on the CPU.
+pub mod symbol_coder {
+    pub use super::coding::rans::Share;
+    pub use super::symbols::{
+        ChunkOffsets, Contexts, Ends, EventCounts, NeighbourCount, SymbolCoder, SymbolLimits,
+    };
+}
 
 use crate::CorpusSettings;
 use std::fmt;

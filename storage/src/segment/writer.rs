@@ -1,7 +1,8 @@
 //! Writing a segment file.
 
 use super::frame::{self, Extent, STORED};
-use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, symbols, tokens, totals};
+use super::symbols::EncodedGrammar;
+use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, tokens, totals};
 use crate::backend::Backend;
 use crate::settings::{check_name, check_settings};
 use crate::{Error, Grammar, Result};
@@ -17,6 +18,19 @@ const TOTALS_BYTES: usize = 1 << 10;
 /// Writes segment files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SegmentWriter;
+
+/// What a segment file is written from.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentParts<'a> {
+    /// What the segment says about itself.
+    pub header: &'a SegmentHeader,
+    /// Its files, or parts of files, by name.
+    pub files: &'a [FileEntry],
+    /// Their tokens.
+    pub dictionary: &'a Dictionary,
+    /// Their grammar.
+    pub grammar: &'a Grammar,
+}
 
 impl SegmentWriter {
     /// Writes a new file with everything a segment holds and syncs it (not its directory).
@@ -34,7 +48,27 @@ impl SegmentWriter {
         dictionary: &Dictionary,
         grammar: &Grammar,
     ) -> Result<SegmentInfo> {
-        let (bytes, info) = encode(header, files, dictionary, grammar)?;
+        let parts = SegmentParts {
+            header,
+            files,
+            dictionary,
+            grammar,
+        };
+        SegmentWriter::write_with(backend, path, parts, |_, _| Ok::<_, Error>(None))
+    }
+
+    /// As [`SegmentWriter::write`], with the grammar as `encode_grammar` encodes it, if it does. It is called beside other work
+    /// on the current pool, when the parts are known to fit together.
+    ///
+    /// # Errors
+    /// As [`SegmentWriter::write`], and those of `encode_grammar`.
+    pub fn write_with<E: From<Error> + Send>(
+        backend: &dyn Backend,
+        path: &Path,
+        parts: SegmentParts<'_>,
+        encode_grammar: impl FnOnce(&Grammar, &Dictionary) -> Result<Option<EncodedGrammar>, E> + Send,
+    ) -> Result<SegmentInfo, E> {
+        let (bytes, info) = encode(parts, encode_grammar)?;
         let failed = |action| {
             move |source| Error::Io {
                 path: path.to_owned(),
@@ -52,16 +86,23 @@ impl SegmentWriter {
 }
 
 /// The bytes of a segment file, in parts, and its facts.
-pub fn encode(
-    header: &SegmentHeader,
-    files: &[FileEntry],
-    dictionary: &Dictionary,
-    grammar: &Grammar,
-) -> Result<(Vec<Vec<u8>>, SegmentInfo)> {
+fn encode<E: From<Error> + Send>(
+    parts: SegmentParts<'_>,
+    encode_grammar: impl FnOnce(&Grammar, &Dictionary) -> Result<Option<EncodedGrammar>, E> + Send,
+) -> Result<(Vec<Vec<u8>>, SegmentInfo), E> {
+    let SegmentParts {
+        header,
+        files,
+        dictionary,
+        grammar,
+    } = parts;
     check(header, files, dictionary, grammar)?;
     let words = dictionary.word_tokens();
     let (encoded, ((word_section, gap_section), (total_section, totals_size))) = join(
-        || symbols::encode(grammar, dictionary),
+        || {
+            let encoded = encode_grammar(grammar, dictionary)?;
+            Ok::<_, E>(encoded.unwrap_or_else(|| EncodedGrammar::new(grammar, dictionary)))
+        },
         || {
             // Token ids fit u32.
             let gaps = (dictionary.len() - words) as usize;
@@ -80,12 +121,12 @@ pub fn encode(
             join(tokens, || totals::encode(dictionary, grammar))
         },
     );
-    let symbols::Encoded {
+    let EncodedGrammar {
         rules,
         model,
         bodies,
         root,
-    } = encoded;
+    } = encoded?;
     let sections = [
         files::encode(files),
         word_section,

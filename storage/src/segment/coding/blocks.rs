@@ -3,12 +3,12 @@
 use super::{DecodeError, Fault, reserved, varint};
 
 /// Appends the sizes of all blocks, then the blocks.
-pub fn write(out: &mut Vec<u8>, blocks: &[Vec<u8>]) {
+pub fn write(out: &mut Vec<u8>, blocks: &[impl AsRef<[u8]>]) {
     for block in blocks {
-        varint::write(out, block.len() as u64);
+        varint::write(out, block.as_ref().len() as u64);
     }
     for block in blocks {
-        out.extend_from_slice(block);
+        out.extend_from_slice(block.as_ref());
     }
 }
 

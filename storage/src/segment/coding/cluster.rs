@@ -19,24 +19,30 @@ pub struct Rows {
 impl Rows {
     /// Counts equal `(row, column)` pairs of `pairs`, which are sorted; rows are `0..rows`.
     pub fn from_sorted_pairs(rows: usize, pairs: &[(u32, u32)]) -> Rows {
-        let mut counted = Rows {
+        // As many of a pair as pairs at most, and those fit u32.
+        let groups = pairs.chunk_by(|left, right| left == right);
+        let counts = groups.map(|group| (group[0].0, group[0].1, group.len() as u32));
+        Rows::from_sorted_counts(rows, counts)
+    }
+
+    /// Takes distinct rows and columns with their counts, which are sorted; rows are `0..rows`.
+    pub fn from_sorted_counts(
+        rows: usize,
+        counts: impl IntoIterator<Item = (u32, u32, u32)>,
+    ) -> Rows {
+        let mut sparse = Rows {
             offsets: Vec::with_capacity(rows + 1),
             ..Rows::default()
         };
-        counted.offsets.push(0);
-        for group in pairs.chunk_by(|left, right| left == right) {
-            let (row, column) = group[0];
-            // As many columns as pairs at most, and those fit memory.
-            counted
-                .offsets
-                .resize(row as usize + 1, counted.columns.len() as u32);
-            counted.columns.push(column);
-            counted.counts.push(group.len() as u32);
+        sparse.offsets.push(0);
+        for (row, column, count) in counts {
+            // Columns fit u32, as do counted pairs.
+            (sparse.offsets).resize(row as usize + 1, sparse.columns.len() as u32);
+            sparse.columns.push(column);
+            sparse.counts.push(count);
         }
-        counted
-            .offsets
-            .resize(rows + 1, counted.columns.len() as u32);
-        counted
+        (sparse.offsets).resize(rows + 1, sparse.columns.len() as u32);
+        sparse
     }
 
     /// Takes the counts of rows of `columns` each.

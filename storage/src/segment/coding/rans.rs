@@ -35,6 +35,11 @@ impl Share {
         self.0 & 0xffff
     }
 
+    /// `start << 16 | frequency`.
+    pub fn packed(self) -> u32 {
+        self.0
+    }
+
     #[inline(always)]
     pub(super) fn start(self) -> u32 {
         self.0 >> 16

@@ -3,14 +3,14 @@
 //! Nothing here has to be exact, only the same every time: all of it is sums and comparisons of integers over chunks
 //! chosen by number, so it does not depend on threads.
 
-use super::classes::{CLASSES_MAX, Ends, NONE, Past, of_body};
+use super::classes::{CLASSES_MAX, Ends, NONE, of_body};
+use super::coder::{NeighbourCount, SymbolCoder};
 use super::contexts::{CONTEXTS_MAX, Contexts, GROUPS_MAX};
-use super::model::{Chunk, Shapes, StoredClasses};
+use super::model::{Shapes, StoredClasses};
 use crate::Grammar;
 use crate::segment::coding::cluster::{Groups, Rows};
 use crate::segment::coding::logarithm::{ONE_BIT, log2};
 use rayon::prelude::*;
-use std::ops::Range;
 
 /// Most coded symbols that classes and contexts are learned from.
 const SAMPLE: usize = 2 << 20;
@@ -18,136 +18,8 @@ const SAMPLE: usize = 2 << 20;
 /// Most symbols with classes of their own.
 const OWN_MAX: usize = 16_384;
 
-/// A repeat must save this factor of probability to be worth its own action.
-const REPEAT_GAIN: u64 = 16;
-
 /// Rounds of grouping tokens.
 const ROUNDS: usize = 4;
-
-/// A run of symbols coded one after the other: what is before it, if that is known, and the symbols.
-pub type Run<'a> = (Option<u32>, &'a [u32]);
-
-/// The runs of a chunk: one a body, less its first symbol; or one piece of the root.
-pub fn runs<'a>(grammar: &'a Grammar, chunk: &Chunk) -> impl Iterator<Item = Run<'a>> + use<'a> {
-    let (rules, root) = match chunk {
-        Chunk::Bodies(chunk) => (chunk.rules.clone(), None),
-        Chunk::Root(range) => (0..0, Some((None, &grammar.root[range.clone()]))),
-    };
-    let bodies = rules.map(|rule| {
-        let body = grammar.body(rule as u32); // rules fit u32
-        (Some(body[0]), &body[1..])
-    });
-    bodies.chain(root)
-}
-
-/// How many symbols a chunk codes.
-pub fn coded_symbols(grammar: &Grammar, chunk: &Chunk) -> usize {
-    match chunk {
-        Chunk::Bodies(chunk) => {
-            let symbols =
-                grammar.rule_offsets[chunk.rules.end] - grammar.rule_offsets[chunk.rules.start];
-            symbols as usize - chunk.rules.len()
-        }
-        Chunk::Root(range) => range.len(),
-    }
-}
-
-/// How often each symbol is coded, and where as a repeat.
-pub struct Usage {
-    /// Of each symbol, how often it is coded as new: an estimate, for repeats may still be out of reach.
-    pub fresh: Vec<u32>,
-    /// Of each chunk, for each coded symbol, whether to look for it nearby.
-    pub repeats: Vec<Vec<bool>>,
-}
-
-impl Usage {
-    /// Counts all coded symbols and judges each by how near its last occurrence in the chunk is.
-    pub fn new(grammar: &Grammar, chunks: &[Chunk]) -> Usage {
-        let symbols = grammar.terminal_count as usize + grammar.rule_count() as usize;
-        let total: usize = chunks
-            .iter()
-            .map(|chunk| coded_symbols(grammar, chunk))
-            .sum();
-        let parts = parts(chunks.len());
-        let add = |mut left: Vec<u32>, right: Vec<u32>| {
-            left.iter_mut()
-                .zip(right)
-                .for_each(|(left, right)| *left += right);
-            left
-        };
-        let mut fresh = parts
-            .par_iter()
-            .map(|part| {
-                let mut counts = vec![0u32; symbols];
-                for run in chunks[part.clone()]
-                    .iter()
-                    .flat_map(|chunk| runs(grammar, chunk))
-                {
-                    run.1
-                        .iter()
-                        .for_each(|&symbol| counts[symbol as usize] += 1);
-                }
-                counts
-            })
-            .reduce_with(add)
-            .unwrap_or_else(|| vec![0; symbols]);
-        let judged: Vec<(Vec<Vec<bool>>, Vec<u32>)> = parts
-            .par_iter()
-            .map(|part| {
-                // Place of the last occurrence, counted through all chunks of this part.
-                let mut last = vec![0u32; symbols];
-                let mut repeated = vec![0u32; symbols];
-                let mut place = 0u32;
-                let flags = chunks[part.clone()]
-                    .iter()
-                    .map(|chunk| {
-                        let start = place;
-                        let mut flags = Vec::with_capacity(coded_symbols(grammar, chunk));
-                        for &symbol in runs(grammar, chunk).flat_map(|run| run.1) {
-                            place += 1;
-                            let before = std::mem::replace(&mut last[symbol as usize], place);
-                            let near = before > start
-                                && u64::from(place - before)
-                                    * u64::from(fresh[symbol as usize])
-                                    * REPEAT_GAIN
-                                    < total as u64;
-                            repeated[symbol as usize] += u32::from(near);
-                            flags.push(near);
-                        }
-                        flags
-                    })
-                    .collect();
-                (flags, repeated)
-            })
-            .collect();
-        let mut repeats = Vec::with_capacity(chunks.len());
-        for (flags, repeated) in judged {
-            repeats.extend(flags);
-            fresh
-                .iter_mut()
-                .zip(repeated)
-                .for_each(|(fresh, repeated)| *fresh -= repeated);
-        }
-        Usage { fresh, repeats }
-    }
-
-    /// The frequency class of each symbol.
-    pub fn frequencies(&self) -> Vec<u8> {
-        self.fresh
-            .iter()
-            .map(|&count| (u32::BITS - count.leading_zeros()) as u8)
-            .collect()
-    }
-}
-
-/// Splits `0..count` into as many ranges as there are threads.
-fn parts(count: usize) -> Vec<Range<usize>> {
-    let size = count.div_ceil(rayon::current_num_threads()).max(1);
-    (0..count)
-        .step_by(size)
-        .map(|start| start..(start + size).min(count))
-        .collect()
-}
 
 /// Classes and contexts for a grammar.
 pub struct Learned {
@@ -159,20 +31,26 @@ pub struct Learned {
     pub contexts: Contexts,
 }
 
-/// Learns classes and contexts.
-pub fn learn(grammar: &Grammar, chunks: &[Chunk], shapes: &Shapes, frequencies: &[u8]) -> Learned {
-    let total: usize = chunks
-        .iter()
-        .map(|chunk| coded_symbols(grammar, chunk))
-        .sum();
+/// Learns classes and contexts of a grammar with so many coded symbols.
+///
+/// # Errors
+/// Those of the coder.
+pub fn learn<C: SymbolCoder>(
+    grammar: &Grammar,
+    total: usize,
+    shapes: &Shapes,
+    frequencies: &[u8],
+    coder: &mut C,
+) -> Result<Learned, C::Error> {
     let step = total.div_ceil(SAMPLE).max(1);
-    let sample: Vec<&Chunk> = chunks.iter().step_by(step).collect();
     // So many that each has something to learn from.
     let classes = (total / 1024).clamp(1, CLASSES_MAX).ilog2();
     let classes = 1usize << classes;
 
     let items = Items::new(grammar, shapes, frequencies, total);
-    let (lefts, rights) = group_items(grammar, &sample, &items, classes);
+    let neighbours = coder.neighbours(&items.left, &items.right, items.count, step)?;
+    let (lefts, rights) = group_items(&neighbours, items.count, classes);
+    drop(neighbours);
     let class_of = |item: u32, groups: &Groups| groups.of[item as usize];
     let stored = StoredClasses {
         classes,
@@ -206,12 +84,13 @@ pub fn learn(grammar: &Grammar, chunks: &[Chunk], shapes: &Shapes, frequencies: 
             before,
         });
     }
-    let contexts = learn_contexts(grammar, &sample, &ends, classes, step as u64);
-    Learned {
+    let counts = coder.past_counts(&ends, classes, step)?;
+    let contexts = learn_contexts(&counts, classes, step as u64);
+    Ok(Learned {
         classes: stored,
         ends,
         contexts,
-    }
+    })
 }
 
 /// What classes are given to: frequent symbols each, all other tokens by shape.
@@ -271,33 +150,13 @@ impl Items {
     }
 }
 
-/// Groups items twice: by what follows their right end, and by what is before their left end.
-fn group_items(
-    grammar: &Grammar,
-    sample: &[&Chunk],
-    items: &Items,
-    classes: usize,
-) -> (Groups, Groups) {
-    let mut pairs: Vec<(u32, u32)> = sample
-        .par_iter()
-        .flat_map_iter(|chunk| {
-            runs(grammar, chunk).flat_map(|(first, symbols)| {
-                let before = first.into_iter().chain(symbols.iter().copied());
-                let after = if first.is_some() {
-                    symbols
-                } else {
-                    &symbols[1.min(symbols.len())..]
-                };
-                before.zip(after).map(|(before, &after)| {
-                    (items.right[before as usize], items.left[after as usize])
-                })
-            })
-        })
-        .collect();
-    pairs.par_sort_unstable();
-    let following = Rows::from_sorted_pairs(items.count, &pairs);
-    drop(pairs);
-    let preceding = following.transposed(items.count);
+/// Groups items, so many, twice: by what follows their right end, and by what is before their left end.
+fn group_items(neighbours: &[NeighbourCount], items: usize, classes: usize) -> (Groups, Groups) {
+    let counts = neighbours
+        .iter()
+        .map(|pair| (pair.right, pair.left, pair.count));
+    let following = Rows::from_sorted_counts(items, counts);
+    let preceding = following.transposed(items);
     let mut rights = Groups::seeded(&following, classes);
     let mut lefts = Groups::seeded(&preceding, classes);
     if classes > 1 {
@@ -309,47 +168,27 @@ fn group_items(
     (lefts, rights)
 }
 
-fn learn_contexts(
-    grammar: &Grammar,
-    sample: &[&Chunk],
-    ends: &[Ends],
-    classes: usize,
-    step: u64,
-) -> Contexts {
+/// Learns contexts of `[pasts][pasts][classes]` counts; `step` times as many places as counted follow them.
+fn learn_contexts(of_pasts: &[u32], classes: usize, step: u64) -> Contexts {
     let pasts = classes + 1;
-    let places: Vec<(Past, u8)> = sample
-        .par_iter()
-        .flat_map_iter(|chunk| {
-            runs(grammar, chunk).flat_map(|(first, symbols)| {
-                let nothing = Past::nothing(classes);
-                let mut past = first.map_or(nothing, |first| nothing.after(ends[first as usize]));
-                symbols.iter().map(move |&symbol| {
-                    let ends = ends[symbol as usize];
-                    let place = (past, ends.left);
-                    past = past.after(ends);
-                    place
-                })
-            })
-        })
-        .collect();
     let mut by_before = vec![0u32; pasts * classes];
-    for (past, class) in &places {
-        by_before[usize::from(past.before) * classes + usize::from(*class)] += 1;
+    for of_last in of_pasts.chunks_exact(pasts * classes) {
+        add(&mut by_before, of_last);
     }
     let rows = Rows::from_dense(classes, &by_before);
     let mut groups = Groups::seeded(&rows, GROUPS_MAX.min(pasts));
     for _ in 0..ROUNDS {
         groups.improve(&rows, |class| class as u8, classes);
     }
-    let mut counts = vec![0u32; pasts * GROUPS_MAX * classes];
-    for (past, class) in places {
-        let group = groups.of[usize::from(past.before)];
-        let row = usize::from(past.last) * GROUPS_MAX + usize::from(group);
-        counts[row * classes + usize::from(class)] += 1;
-    }
-    let mut mergers: Vec<Merger> = counts
-        .par_chunks(GROUPS_MAX * classes)
-        .map(|counts| Merger::new(counts, classes, step))
+    let mut mergers: Vec<Merger> = of_pasts
+        .par_chunks(pasts * classes)
+        .map(|of_last| {
+            let mut counts = vec![0u32; GROUPS_MAX * classes];
+            for (&group, of_before) in groups.of.iter().zip(of_last.chunks_exact(classes)) {
+                add(&mut counts[usize::from(group) * classes..], of_before);
+            }
+            Merger::new(&counts, classes, step)
+        })
         .collect();
     // Merge what saves; then, if there are too many contexts, what costs least.
     let mut count: usize = mergers
@@ -388,6 +227,13 @@ fn learn_contexts(
         contexts.count += usize::from(most) + 1;
     }
     contexts
+}
+
+/// Adds counts to the first of others.
+fn add(sums: &mut [u32], counts: &[u32]) {
+    sums.iter_mut()
+        .zip(counts)
+        .for_each(|(sum, count)| *sum += count);
 }
 
 /// What an entry of a table costs to store, in the unit of [`log2`].

@@ -11,7 +11,9 @@
 mod chunk_decoder;
 mod chunks;
 mod classes;
+mod coder;
 mod contexts;
+mod cpu_coder;
 mod decode;
 mod encode;
 mod history;
@@ -19,6 +21,7 @@ mod lanes;
 mod learn;
 mod model;
 mod rank_table;
+mod runs;
 mod shape;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -26,5 +29,8 @@ mod wide;
 #[cfg(target_arch = "x86_64")]
 mod wide_lanes;
 
+pub use classes::Ends;
+pub use coder::{ChunkOffsets, EventCounts, NeighbourCount, SymbolCoder, SymbolLimits};
+pub use contexts::Contexts;
 pub use decode::{Bodies, Coded, Counts, Part, decode, decode_rules};
-pub use encode::{Encoded, encode};
+pub use encode::EncodedGrammar;
