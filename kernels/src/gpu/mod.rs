@@ -46,6 +46,7 @@ mod signature;
 mod splices;
 mod step;
 mod structures;
+pub mod symbol_coder;
 mod tables;
 #[cfg(test)]
 mod test_devices;
@@ -101,6 +102,7 @@ const SOURCES: &[&Source] = &[
     &local_tables::SOURCE,
     &file_words::SOURCE,
     &ngrams::SOURCE,
+    &symbol_coder::SOURCE,
     #[cfg(any(test, feature = "measure"))]
     &baseline::SOURCE,
 ];
