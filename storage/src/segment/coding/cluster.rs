@@ -181,15 +181,36 @@ impl Groups {
     }
 
     /// `[classes * groups]`: what one occurrence of a class costs under the table of a group.
-    fn costs(&self, rows: &Rows, column_class: &impl Fn(u32) -> u8, classes: usize) -> Vec<u16> {
-        let mut counts = vec![0u32; classes * self.groups];
-        for row in 0..rows.len() {
-            let group = usize::from(self.of[row]);
-            for (column, count) in rows.row(row) {
-                let count_of = &mut counts[usize::from(column_class(column)) * self.groups + group];
-                *count_of = count_of.saturating_add(count.saturating_mul(COUNT_SCALE));
-            }
-        }
+    fn costs(
+        &self,
+        rows: &Rows,
+        column_class: &(impl Fn(u32) -> u8 + Sync),
+        classes: usize,
+    ) -> Vec<u16> {
+        // Sums that stay at the most they can be do not depend on their order.
+        let part = rows.len().div_ceil(rayon::current_num_threads());
+        let counts = (0..rows.len())
+            .into_par_iter()
+            .with_min_len(part.max(TASK_ROWS))
+            .fold(
+                || vec![0u32; classes * self.groups],
+                |mut counts, row| {
+                    let group = usize::from(self.of[row]);
+                    for (column, count) in rows.row(row) {
+                        let class = usize::from(column_class(column));
+                        let count_of = &mut counts[class * self.groups + group];
+                        *count_of = count_of.saturating_add(count.saturating_mul(COUNT_SCALE));
+                    }
+                    counts
+                },
+            )
+            .reduce_with(|mut left, right| {
+                for (left, right) in left.iter_mut().zip(right) {
+                    *left = left.saturating_add(right);
+                }
+                left
+            })
+            .unwrap_or_else(|| vec![0; classes * self.groups]);
         let mut totals = vec![0u32; self.groups];
         for counts in counts.chunks_exact(self.groups) {
             for (total, count) in totals.iter_mut().zip(counts) {
@@ -207,6 +228,9 @@ impl Groups {
             .collect()
     }
 }
+
+/// Rows that one task counts at least.
+const TASK_ROWS: usize = 512;
 
 /// What was never seen counts as one part in this many of something seen once.
 const COUNT_SCALE: u32 = 32;

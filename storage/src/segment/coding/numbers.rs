@@ -28,10 +28,21 @@ pub fn write(
     rows: usize,
     row_of: impl Fn(usize) -> usize + Sync,
 ) {
-    let mut counts = vec![0u32; rows * SYMBOLS];
-    for (index, &value) in values.iter().enumerate() {
-        counts[row_of(index) * SYMBOLS + split(value).0] += 1;
-    }
+    let part = values.len().div_ceil(rayon::current_num_threads());
+    let counts = (values.par_iter().enumerate())
+        .with_min_len(part.max(BLOCK_NUMBERS))
+        .fold(
+            || vec![0u32; rows * SYMBOLS],
+            |mut counts, (index, &value)| {
+                counts[row_of(index) * SYMBOLS + split(value).0] += 1;
+                counts
+            },
+        )
+        .reduce_with(|mut left, right| {
+            (left.iter_mut().zip(right)).for_each(|(left, right)| *left += right);
+            left
+        })
+        .unwrap_or_else(|| vec![0; rows * SYMBOLS]);
     let tables = Tables::from_counts(SYMBOLS, &counts);
     let shares = tables.shares();
     let coded: Vec<Vec<u8>> = values

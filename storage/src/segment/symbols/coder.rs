@@ -108,9 +108,9 @@ pub struct EventCounts {
 }
 
 /// Counts and codes the symbols of one grammar.
-pub trait SymbolCoder {
+pub trait SymbolCoder: Send {
     /// What can go wrong.
-    type Error;
+    type Error: Send;
 
     /// `[symbols]`: the width in bits of how often each is coded as new, 0 for never. A symbol is taken to be a repeat if its
     /// distance from the one before in the chunk, times how often it is coded, times the gain, is less than all coded symbols.

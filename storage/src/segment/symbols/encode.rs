@@ -1,17 +1,20 @@
 //! Writing bodies and root.
 
+use super::classes::Ends;
 use super::coder::{ChunkOffsets, EventCounts, SymbolCoder};
 use super::contexts::Contexts;
 use super::cpu_coder::CpuCoder;
 use super::learn::{Learned, learn};
 use super::model::{
-    ACTIONS, Chunk, CodeTables, FREQUENCY_ROWS, LEVEL_ROWS, Shapes, action_parent, class_parent,
-    frequency_row, set_level_rows,
+    ACTIONS, Chunk, CodeTables, FREQUENCY_ROWS, LEVEL_ROWS, Shapes, StoredClasses, action_parent,
+    class_parent, frequency_row, set_level_rows,
 };
 use crate::segment::coding::adaptive::BitEncoder;
 use crate::segment::coding::tables::Tables;
 use crate::segment::coding::{blocks, numbers, pad, varint};
 use crate::{Dictionary, Grammar};
+use rayon::join;
+use rayon::prelude::*;
 use std::convert::Infallible;
 
 /// The sections of a grammar.
@@ -46,43 +49,90 @@ impl EncodedGrammar {
     pub fn with<C: SymbolCoder>(
         grammar: &Grammar,
         dictionary: &Dictionary,
-        begin: impl FnOnce(&ChunkOffsets) -> Result<C, C::Error>,
+        begin: impl FnOnce(&ChunkOffsets) -> Result<C, C::Error> + Send,
     ) -> Result<EncodedGrammar, C::Error> {
         let chunks = ChunkOffsets::new(grammar, &chunks_of(grammar));
-        let mut coder = begin(&chunks)?;
-        let shapes = Shapes::new(dictionary, vec![0; dictionary.len() as usize]);
-        let frequencies = coder.frequencies()?;
-        // There is an end at least.
-        let total = chunks.offsets[chunks.offsets.len() - 1] as usize;
-        let learned = learn(grammar, total, &shapes, &frequencies, &mut coder)?;
-        let counts = coder.event_counts(&learned.contexts)?;
-        let tables = tables(counts, learned.classes.classes);
-        let (class_shares, action_shares) = (tables.classes.shares(), tables.actions.shares());
-        let blocks = coder.blocks(&class_shares, &action_shares)?;
-        let (body_blocks, root_blocks) = blocks.split_at(chunks.bodies);
+        // What needs no answer of the coder is made while it works.
+        let (rules, symbols) = join(
+            || encode_rules(grammar),
+            || encode_symbols(grammar, dictionary, &chunks, begin),
+        );
+        let (model, bodies, root) = symbols?;
         Ok(EncodedGrammar {
-            rules: encode_rules(grammar),
-            model: encode_model(grammar, dictionary, &shapes, &frequencies, learned, &tables),
-            bodies: {
-                let mut bodies = Vec::new();
-                blocks::write(&mut bodies, body_blocks);
-                pad(&mut bodies, size_of_val(&grammar.symbols[..]) as u64);
-                bodies
-            },
-            root: {
-                let mut root = Vec::new();
-                let lengths: Vec<u32> = grammar
-                    .root_offsets
-                    .windows(2)
-                    .map(|pair| pair[1] - pair[0])
-                    .collect();
-                numbers::write(&mut root, &lengths, 1, |_| 0);
-                blocks::write(&mut root, root_blocks);
-                pad(&mut root, size_of_val(&grammar.root[..]) as u64);
-                root
-            },
+            rules,
+            model,
+            bodies,
+            root,
         })
     }
+}
+
+/// The sections `model`, `bodies` and `root`.
+fn encode_symbols<C: SymbolCoder>(
+    grammar: &Grammar,
+    dictionary: &Dictionary,
+    chunks: &ChunkOffsets,
+    begin: impl FnOnce(&ChunkOffsets) -> Result<C, C::Error> + Send,
+) -> Result<(Vec<u8>, Vec<u8>, Vec<u8>), C::Error> {
+    let begin = || {
+        let mut coder = begin(chunks)?;
+        let frequencies = coder.frequencies()?;
+        Ok::<_, C::Error>((coder, frequencies))
+    };
+    let shapes = || Shapes::new(dictionary, vec![0; dictionary.len() as usize]);
+    let (begun, shapes) = join(begin, shapes);
+    let (mut coder, frequencies) = begun?;
+    // There is an end at least.
+    let total = chunks.offsets[chunks.offsets.len() - 1] as usize;
+    let (learned, mut model) = join(
+        || learn(grammar, total, &shapes, &frequencies, &mut coder),
+        || encode_frequencies(grammar, dictionary, &frequencies),
+    );
+    let Learned {
+        classes: mut stored,
+        ends,
+        contexts,
+    } = learned?;
+    let classes = stored.classes;
+    let (counts, mut small) = join(
+        || coder.event_counts(&contexts),
+        || {
+            encode_classes(
+                grammar,
+                &shapes,
+                &frequencies,
+                &mut stored,
+                &ends,
+                &contexts,
+            )
+        },
+    );
+    let tables = tables(counts?, classes);
+    let (class_shares, action_shares) = (tables.classes.shares(), tables.actions.shares());
+    let (blocks, small) = join(
+        || coder.blocks(&class_shares, &action_shares),
+        || {
+            tables.classes.write(&mut small, class_parent);
+            tables.actions.write(&mut small, action_parent);
+            small.finish()
+        },
+    );
+    blocks::write_part(&mut model, &small);
+    let blocks = blocks?;
+    let (body_blocks, root_blocks) = blocks.split_at(chunks.bodies);
+    let mut bodies = Vec::new();
+    blocks::write(&mut bodies, body_blocks);
+    pad(&mut bodies, size_of_val(&grammar.symbols[..]) as u64);
+    let mut root = Vec::new();
+    let lengths: Vec<u32> = grammar
+        .root_offsets
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .collect();
+    numbers::write(&mut root, &lengths, 1, |_| 0);
+    blocks::write(&mut root, root_blocks);
+    pad(&mut root, size_of_val(&grammar.root[..]) as u64);
+    Ok((model, bodies, root))
 }
 
 fn chunks_of(grammar: &Grammar) -> Vec<Chunk> {
@@ -123,14 +173,13 @@ fn encode_rules(grammar: &Grammar) -> Vec<u8> {
         usize::from(levels[rule])
     });
     // Bodies are sorted within a level, so first symbols do not fall there; where they do, the gap wraps around.
-    let mut gaps = Vec::with_capacity(lengths.len());
+    let first = |rule: u32| grammar.body(rule)[0];
+    let mut gaps: Vec<u32> = (0..grammar.rule_count())
+        .into_par_iter()
+        .map(|rule| first(rule).wrapping_sub(rule.checked_sub(1).map_or(0, first)))
+        .collect();
     for level in grammar.level_offsets.windows(2) {
-        let mut last = 0;
-        for rule in level[0]..level[1] {
-            let first = grammar.body(rule)[0];
-            gaps.push(first.wrapping_sub(last));
-            last = first;
-        }
+        gaps[level[0] as usize] = first(level[0]);
     }
     numbers::write(&mut rules, &gaps, LEVEL_ROWS, |rule| {
         usize::from(levels[rule])
@@ -138,14 +187,8 @@ fn encode_rules(grammar: &Grammar) -> Vec<u8> {
     rules
 }
 
-fn encode_model(
-    grammar: &Grammar,
-    dictionary: &Dictionary,
-    shapes: &Shapes,
-    frequencies: &[u8],
-    mut learned: Learned,
-    tables: &CodeTables,
-) -> Vec<u8> {
+/// The frequency classes of all symbols.
+fn encode_frequencies(grammar: &Grammar, dictionary: &Dictionary, frequencies: &[u8]) -> Vec<u8> {
     let mut model = Vec::new();
     let values: Vec<u32> = frequencies
         .iter()
@@ -153,26 +196,27 @@ fn encode_model(
         .collect();
     let row = |symbol| frequency_row(symbol, dictionary, &grammar.rule_offsets);
     numbers::write(&mut model, &values, FREQUENCY_ROWS, row);
+    model
+}
+
+/// The beginning of the model's small part: classes and contexts. Tables follow.
+fn encode_classes(
+    grammar: &Grammar,
+    shapes: &Shapes,
+    frequencies: &[u8],
+    classes: &mut StoredClasses,
+    ends: &[Ends],
+    contexts: &Contexts,
+) -> BitEncoder {
     let first: Vec<u32> = (0..grammar.rule_count())
         .map(|rule| grammar.body(rule)[0])
         .collect();
     let mut coder = BitEncoder::default();
     let known = "writing does not fail";
-    let ends = Vec::with_capacity(frequencies.len());
-    learned
-        .classes
-        .code(
-            &mut coder,
-            shapes,
-            frequencies,
-            &first,
-            Some(&learned.ends),
-            ends,
-        )
+    let coded = Vec::with_capacity(frequencies.len());
+    classes
+        .code(&mut coder, shapes, frequencies, &first, Some(ends), coded)
         .expect(known);
-    Contexts::code(&mut coder, learned.classes.classes, Some(&learned.contexts)).expect(known);
-    tables.classes.write(&mut coder, class_parent);
-    tables.actions.write(&mut coder, action_parent);
-    blocks::write_part(&mut model, &coder.finish());
-    model
+    Contexts::code(&mut coder, classes.classes, Some(contexts)).expect(known);
+    coder
 }

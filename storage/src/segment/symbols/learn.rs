@@ -64,26 +64,18 @@ pub fn learn<C: SymbolCoder>(
             })
             .collect(),
     };
-    let mut ends: Vec<Ends> = Vec::with_capacity(frequencies.len());
-    for symbol in 0..frequencies.len() {
-        let (left, right) = (
-            class_of(items.left[symbol], &lefts),
-            class_of(items.right[symbol], &rights),
-        );
-        let before = match symbol.checked_sub(shapes.of.len()) {
+    let ends = by_level(grammar, |symbol, lower: &[Ends]| Ends {
+        left: class_of(items.left[symbol], &lefts),
+        right: class_of(items.right[symbol], &rights),
+        before: match symbol.checked_sub(shapes.of.len()) {
             None => NONE,
             Some(rule) => {
                 let body = grammar.body(rule as u32); // rules fit u32
                 let tail = &body[body.len() - 2..];
-                of_body(tail.iter().map(|&symbol| ends[symbol as usize]), classes).before
+                of_body(tail.iter().map(|&symbol| lower[symbol as usize]), classes).before
             }
-        };
-        ends.push(Ends {
-            left,
-            right,
-            before,
-        });
-    }
+        },
+    });
     let counts = coder.past_counts(&ends, classes, step)?;
     let contexts = learn_contexts(&counts, classes, step as u64);
     Ok(Learned {
@@ -122,32 +114,53 @@ impl Items {
         }
         let threshold = threshold as u8; // at most 33
         let own = taken as u32; // at most OWN_MAX
-        let mut next = 0;
-        let mut items = Items {
-            threshold,
-            own,
-            count: own as usize + shapes.count,
-            left: Vec::with_capacity(frequencies.len()),
-            right: Vec::with_capacity(frequencies.len()),
-        };
-        for (symbol, &frequency) in frequencies.iter().enumerate() {
-            let (left, right) = if frequency >= threshold {
-                next += 1;
-                (next - 1, next - 1)
+        // Symbols fit u32.
+        let owners: Vec<u32> = (frequencies.par_iter().enumerate())
+            .filter(|(_, frequency)| **frequency >= threshold)
+            .map(|(symbol, _)| symbol as u32)
+            .collect();
+        let ends = by_level(grammar, |symbol, lower: &[(u32, u32)]| {
+            if frequencies[symbol] >= threshold {
+                let number = owners.partition_point(|&owner| (owner as usize) < symbol) as u32;
+                (number, number)
             } else if let Some(&shape) = shapes.of.get(symbol) {
                 (own + u32::from(shape), own + u32::from(shape))
             } else {
                 let body = grammar.body((symbol - shapes.of.len()) as u32); // rules fit u32
-                (
-                    items.left[body[0] as usize],
-                    items.right[body[body.len() - 1] as usize],
-                )
-            };
-            items.left.push(left);
-            items.right.push(right);
+                let last = body[body.len() - 1];
+                (lower[body[0] as usize].0, lower[last as usize].1)
+            }
+        });
+        let (left, right) = ends.into_par_iter().unzip();
+        Items {
+            threshold,
+            own,
+            count: own as usize + shapes.count,
+            left,
+            right,
         }
-        items
     }
+}
+
+/// What `of` says of each symbol, who is told what it says of the symbols of lower levels. Parallel on the current pool.
+fn by_level<T: Copy + Default + Send + Sync>(
+    grammar: &Grammar,
+    of: impl Fn(usize, &[T]) -> T + Sync,
+) -> Vec<T> {
+    /// Symbols that one task takes at least.
+    const TASK_SYMBOLS: usize = 4096;
+    let rules = grammar.level_offsets.iter();
+    let ends = rules.map(|&rule| (grammar.terminal_count + rule) as usize);
+    let mut said = vec![T::default(); (grammar.terminal_count + grammar.rule_count()) as usize];
+    let mut start = 0;
+    for end in ends {
+        let (lower, level) = said[..end].split_at_mut(start);
+        (level.par_iter_mut().enumerate())
+            .with_min_len(TASK_SYMBOLS)
+            .for_each(|(index, item)| *item = of(start + index, lower));
+        start = end;
+    }
+    said
 }
 
 /// Groups items, so many, twice: by what follows their right end, and by what is before their left end.

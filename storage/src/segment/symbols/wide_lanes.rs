@@ -171,7 +171,7 @@ fn decode_wide<const BODIES: bool>(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::{Coded, Counts, Encoded, decode, decode_rules, encode};
+    use super::super::{Coded, Counts, EncodedGrammar, decode, decode_rules};
     use super::PORTABLE;
     use crate::segment::coding::DecodeError;
     use crate::{Dictionary, Grammar};
@@ -227,7 +227,7 @@ mod tests {
 
     /// Symbols of bodies and of the root.
     fn decoded(
-        encoded: &Encoded,
+        encoded: &EncodedGrammar,
         counts: Counts,
         dictionary: &Dictionary,
     ) -> Result<(Vec<u32>, Vec<u32>), DecodeError> {
@@ -264,8 +264,8 @@ mod tests {
             root_symbols: grammar.root.len() as u64,
             files: 4,
         };
-        let mut encoded = encode(&grammar, &dictionary);
-        let both = |encoded: &Encoded| {
+        let mut encoded = EncodedGrammar::new(&grammar, &dictionary);
+        let both = |encoded: &EncodedGrammar| {
             let wide = decoded(encoded, counts, &dictionary);
             PORTABLE.store(true, Ordering::Relaxed);
             let portable = decoded(encoded, counts, &dictionary);
