@@ -358,11 +358,13 @@ code_kernel(const u32* chunks, const u32* event_classes, const u32* event_action
         // On its way while the first lane pushes.
         push = fetched(left);
         if (lane_index() == 0) {
+            Push own = shared.pushes[0];
             for (u32 i = 0; i < count; i++) {
-                const Push& own = shared.pushes[i];
+                const Push next = shared.pushes[min(i + 1, WARP_THREADS - 1)];
                 writer.push_raw(own.value, own.bits);
                 writer.push(own.in_actions);
                 writer.push(own.in_classes);
+                own = next;
             }
         }
         __syncwarp();

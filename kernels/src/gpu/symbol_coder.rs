@@ -98,12 +98,12 @@ pub struct SymbolCoder {
     /// By symbol, once they are given.
     ends: Buffer<u32>,
     classes: u32,
-    events: Option<Events>,
+    events: Option<SymbolEvents>,
 }
 
 /// What is written of each coded symbol.
 #[derive(Debug)]
-struct Events {
+struct SymbolEvents {
     classes: Buffer<u32>,
     actions: Buffer<u32>,
     values: Buffer<u32>,
@@ -135,7 +135,8 @@ impl SymbolBlocks {
 }
 
 impl SymbolCoder {
-    /// Finds the coded symbols of a grammar, and which are looked for nearby. Takes about 40 bytes of device memory for each.
+    /// Finds the coded symbols of a grammar, and which are looked for nearby. Takes about 56 bytes of device memory for each at its
+    /// peak, that of any step.
     ///
     /// # Errors
     ///
@@ -401,7 +402,7 @@ impl SymbolCoder {
                 &met
             ],
         )?;
-        let events = Events {
+        let events = SymbolEvents {
             classes: gpu.allocate(coded)?,
             actions: gpu.allocate(coded)?,
             values: gpu.allocate(coded)?,
@@ -467,7 +468,9 @@ impl SymbolCoder {
             .map(|frequency| u64::MAX.checked_div(frequency).unwrap_or(0));
         let reciprocals: Vec<u64> = reciprocals.collect();
         gpu.launch(
-            SOURCE.kernel("code_kernel").whole(),
+            SOURCE
+                .kernel("code_kernel")
+                .moving(self.coded.len() * 3 * size_of::<u32>()),
             Launch {
                 blocks: as_u32(chunk_count),
                 threads: WARP,
