@@ -50,6 +50,8 @@ pub use api::transaction::Transaction;
 pub use batch::{Batch, BatchColumn, TextColumn, TextDictionary};
 pub use error::{Error, Result};
 pub use execute::{CopyOptions, SegmentCheck};
+#[doc(hidden)]
+pub use maintain::device_coder::DeviceCoder;
 pub use maintain::ingest::{Report, Times};
 pub use maintain::recompress::Recompression;
 pub use maintain::repair::{RepairReport, repair};

@@ -10,8 +10,10 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use zipfdb::{CopyOptions, Database, Error, Operation, Value};
+use zipfdb::{CopyOptions, Database, DeviceCoder, Error, Operation, Value};
 use zipfdb_kernels::gpu;
+use zipfdb_storage::{Dictionary, EncodedGrammar, Grammar};
+use zipfdb_test_support::samples::{self, Random, Sample, Shape};
 
 /// Whether there are devices.
 fn has_devices() -> bool {
@@ -396,6 +398,71 @@ fn segments_are_the_same_wherever_their_grammars_are_built() {
         (copied, segment_files(path.path()))
     };
     assert_eq!(made("cuda"), made("cpu"));
+}
+
+/// Whether a device encodes a grammar to the bytes of the CPU.
+fn is_encoded_alike(grammar: &Grammar, dictionary: &Dictionary) -> bool {
+    let gpu = &gpu::devices().unwrap()[0];
+    let found = EncodedGrammar::with(grammar, dictionary, |chunks| {
+        DeviceCoder::new(gpu, grammar, chunks)
+    });
+    found.unwrap() == EncodedGrammar::new(grammar, dictionary)
+}
+
+#[test]
+fn random_grammars_have_the_same_bytes_wherever_they_are_encoded() {
+    if !has_devices() {
+        return;
+    }
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let mut below = |end| random.below(end) as u32;
+        let shape = Shape {
+            seed,
+            tokens: [0, 1, 2, 30, 300][below(5) as usize],
+            levels: below(6),
+            rules_per_level: 1 + below(60),
+            files: below(4),
+            root_symbols: 1 + below(900),
+            body_max: 1 + below(40),
+        };
+        let sample = samples::random(shape);
+        assert!(
+            is_encoded_alike(&sample.grammar, &sample.dictionary),
+            "{shape:?}"
+        );
+    }
+}
+
+#[test]
+fn grammars_of_many_chunks_have_the_same_bytes_wherever_they_are_encoded() {
+    /// Coded symbols of a chunk of the root.
+    const CHUNK: usize = 8192;
+    if !has_devices() {
+        return;
+    }
+    let Sample {
+        mut grammar,
+        dictionary,
+        ..
+    } = samples::random(Shape {
+        seed: 3,
+        tokens: 6_000,
+        levels: 3,
+        rules_per_level: 4_000,
+        files: 0,
+        root_symbols: 1,
+        body_max: 12,
+    });
+    assert!(grammar.symbols.len() > CHUNK);
+    let end = u64::from(grammar.terminal_count + grammar.rule_count());
+    for length in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK] {
+        let mut random = Random(length as u64);
+        grammar.root = (0..length).map(|_| random.skewed(end) as u32).collect();
+        // A file begins where a chunk does not.
+        grammar.root_offsets = vec![0, length as u32 / 3, length as u32];
+        assert!(is_encoded_alike(&grammar, &dictionary), "{length} symbols");
+    }
 }
 
 #[test]

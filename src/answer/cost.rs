@@ -64,6 +64,12 @@ pub(crate) const BATCH_LOOKUP_COST: f64 = 8_000.0;
 pub(crate) const CONSTRUCT_COST: f64 = 150.0;
 /// Building a grammar on a device, for each token.
 pub(crate) const DEVICE_CONSTRUCT_COST: f64 = 0.55;
+/// Encoding a symbol of a grammar on the CPU: counting, choosing a model, coding.
+pub(crate) const ENCODE_COST: f64 = 300.0;
+/// The part of this that the CPU does for a device: choosing a model.
+pub(crate) const ENCODE_MODEL_COST: f64 = 100.0;
+/// Counting and coding a symbol on a device.
+pub(crate) const DEVICE_ENCODE_COST: f64 = 2.0;
 /// Placing one of many inserts on the CPU.
 pub(crate) const INSERT_COST: f64 = 150.0;
 /// Placing one of many inserts on a device, with copies.
@@ -175,6 +181,15 @@ pub(crate) fn construction_costs(tokens: usize, threads: usize) -> (f64, f64) {
     let copy = 2.0 * tokens * size_of::<u32>() as f64 * DEVICE_BYTE_COST;
     let on_device = DEVICE_START_COST + copy + tokens * DEVICE_CONSTRUCT_COST;
     (tokens * CONSTRUCT_COST / threads.max(1) as f64, on_device)
+}
+
+/// What encoding a grammar with so many symbols takes, in nanoseconds: on the CPU's threads, and on a device.
+pub(crate) fn encoding_costs(symbols: usize, threads: usize) -> (f64, f64) {
+    let (symbols, threads) = (symbols as f64, threads.max(1) as f64);
+    let copy = symbols * size_of::<u32>() as f64 * DEVICE_BYTE_COST;
+    let model = symbols * ENCODE_MODEL_COST / threads;
+    let on_device = DEVICE_START_COST + copy + model + symbols * DEVICE_ENCODE_COST;
+    (symbols * ENCODE_COST / threads, on_device)
 }
 
 /// What placing inserts takes, in nanoseconds: on the CPU's threads, and on a device.

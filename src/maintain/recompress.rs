@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
-use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentWriter};
+use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentParts, SegmentWriter};
 
 use crate::answer::{CorpusView, StoredView};
 use crate::api::core::Core;
+use crate::maintain::device_coder::encode_on_device;
 use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts, segment_bytes};
 use crate::overlay::edits::Base;
 use crate::overlay::{Overlay, StoredFiles};
@@ -166,14 +167,15 @@ pub(crate) fn write(
     segment: &NewSegment,
 ) -> Result<SegmentInfo> {
     let (header, path) = publication.next_segment(UNICODE_VERSION, segment.is_last)?;
-    Ok(SegmentWriter::write(
-        core.store.backend(),
-        &path,
-        &header,
-        &segment.files,
-        &segment.dictionary,
-        &segment.grammar,
-    )?)
+    let parts = SegmentParts {
+        header: &header,
+        files: &segment.files,
+        dictionary: &segment.dictionary,
+        grammar: &segment.grammar,
+    };
+    SegmentWriter::write_with(core.store.backend(), &path, parts, |grammar, dictionary| {
+        encode_on_device(grammar, dictionary, &core.runtime.devices)
+    })
 }
 
 /// Whether the segments are what one COPY of the files would make, if segments have up to `full` bytes of text.

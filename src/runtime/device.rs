@@ -17,7 +17,7 @@ use rayon::ThreadPool;
 use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{
     self, Buffer, ComingGrammar, DeviceFacts, DeviceGrammar, DeviceStructures, DeviceWords,
-    FileUses, Gpu, GpuError, weights,
+    FileUses, Gpu, GpuError, symbol_coder, weights,
 };
 use zipfdb_sql::setting::Device as Setting;
 
@@ -303,11 +303,37 @@ impl Devices {
     ) -> Option<&Arc<Device>> {
         /// What construction takes at its peak.
         const TOKEN_BYTES: u64 = 64;
-        let devices = self.cheaper(costs);
+        if tokens >= gpu::TOKENS_MAX {
+            return None;
+        }
         // A segment has less than 2^32 tokens.
-        let bytes = tokens as u64 * TOKEN_BYTES;
-        let mut fitting = devices.into_iter();
-        fitting.find(|device| tokens < gpu::TOKENS_MAX && bytes <= device.memory_limit())
+        self.with_memory(tokens as u64 * TOKEN_BYTES, costs)
+    }
+
+    /// The device that encodes bodies and roots of so many symbols in all, so many of them distinct, which costs so much on the
+    /// CPU and on a device; none if the CPU is to, or no device has the memory.
+    pub(crate) fn for_encoding(
+        &self,
+        symbols: usize,
+        distinct: usize,
+        costs: (f64, f64),
+    ) -> Option<&Arc<Device>> {
+        /// What encoding takes at its peak, and for counts.
+        const SYMBOL_BYTES: u64 = 56;
+        const DISTINCT_BYTES: u64 = 40;
+        const COUNTS_BYTES: u64 = 16 << 20;
+        if symbols >= symbol_coder::SYMBOLS_MAX {
+            return None;
+        }
+        // Both are less than 2^32.
+        let bytes = symbols as u64 * SYMBOL_BYTES + distinct as u64 * DISTINCT_BYTES;
+        self.with_memory(bytes + COUNTS_BYTES, costs)
+    }
+
+    /// The first device with so much memory, for work that costs so much on the CPU and on a device; none if the CPU is to do it.
+    fn with_memory(&self, bytes: u64, costs: (f64, f64)) -> Option<&Arc<Device>> {
+        let mut devices = self.cheaper(costs).into_iter();
+        devices.find(|device| bytes <= device.memory_limit())
     }
 
     /// The device for work that costs so much on the CPU and on a device; none if the CPU is to do it.

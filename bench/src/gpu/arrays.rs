@@ -100,7 +100,8 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn segments(name: &str, directory: &Path) -> Result<Vec<Arrays>> {
+/// The segment files of a database.
+pub fn segment_paths(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory.join("segments"))? {
         let path = entry?.path();
@@ -109,6 +110,11 @@ fn segments(name: &str, directory: &Path) -> Result<Vec<Arrays>> {
         }
     }
     found.sort();
+    Ok(found)
+}
+
+fn segments(name: &str, directory: &Path) -> Result<Vec<Arrays>> {
+    let found = segment_paths(directory)?;
     let segments = found.iter().map(|path| {
         let number = path.file_stem().unwrap_or_default().to_string_lossy();
         let name = match found.len() {

@@ -7,6 +7,7 @@ mod arrays;
 mod construct;
 mod costs;
 mod devices;
+mod encode;
 mod ingest;
 mod kernels;
 mod lookups;
@@ -59,6 +60,8 @@ enum Part {
     Lookups,
     /// Batches of look-ups and edits in any order, through the database.
     Mixed,
+    /// Grammars to sections of a segment file, by the CPU and by the device.
+    Encode,
     /// Files to a durable segment, by stage, with construction on the device and without.
     Ingest,
     /// Segments that do not fit into memory together: copies beside work, and before it.
@@ -107,6 +110,9 @@ pub fn run(options: &GpuOptions) -> Result<()> {
         }
         if wants(Part::Devices) {
             devices::run(path, options.device, &segments)?;
+        }
+        if wants(Part::Encode) {
+            encode::run(path, gpu)?;
         }
         if wants(Part::Ingest) {
             ingest::run(path, gpu, options.device, &segments)?;
