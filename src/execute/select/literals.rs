@@ -52,7 +52,7 @@ pub(super) fn settle(session: &Session, queries: &mut [Query]) -> Vec<Notice> {
         };
         let changes = compared.changes(block, tokenizer, &mut notices);
         if !changes.is_empty() {
-            change(block, changes);
+            put_texts(block, changes);
         }
     }
     notices
@@ -67,7 +67,7 @@ struct Compared<'a> {
 }
 
 /// An operand of an expression that becomes another text.
-struct Change {
+struct LiteralChange {
     expression: usize,
     operand: Operand,
     text: String,
@@ -97,7 +97,7 @@ impl Compared<'_> {
         block: &Block,
         tokenizer: impl Fn() -> Option<Tokenizer>,
         notices: &mut Vec<Notice>,
-    ) -> Vec<Change> {
+    ) -> Vec<LiteralChange> {
         let mut changes = Vec::new();
         let mut look_at = |expression: usize, operand, literal: ExpressionId, is_equal: bool| {
             let Expression::Value(value) = &block.expressions[literal.0 as usize] else {
@@ -114,7 +114,7 @@ impl Compared<'_> {
             };
             match self.meaning(tokenizer, text) {
                 Meaning::Same => {}
-                Meaning::Ngram(text) => changes.push(Change {
+                Meaning::Ngram(text) => changes.push(LiteralChange {
                     expression,
                     operand,
                     text,
@@ -222,7 +222,7 @@ impl Compared<'_> {
 }
 
 /// Puts texts where literals of a block are.
-fn change(block: &mut Block, changes: Vec<Change>) {
+fn put_texts(block: &mut Block, changes: Vec<LiteralChange>) {
     let moved = changes.len();
     let (mut places, mut texts) = (Vec::new(), Vec::new());
     for change in changes {
