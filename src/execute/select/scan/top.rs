@@ -39,8 +39,12 @@ pub(super) fn top_of(block: &Block, expressions: &[Expression], width: usize) ->
     };
     let mut counts = (0, u64::MAX);
     let mut is_having_known = true;
+    // Other aggregates may fail, and have to, in groups that HAVING does not pass too.
+    let are_counts = aggregation.aggregates.iter().all(self::is_count);
     for &condition in &block.having {
-        match counts_of(&expressions[condition.0 as usize], expressions, is_count) {
+        let condition = &expressions[condition.0 as usize];
+        let passes = counts_of(condition, expressions, is_count).filter(|_| are_counts);
+        match passes {
             Some((least, most)) => counts = (counts.0.max(least), counts.1.min(most)),
             None => is_having_known = false,
         }
