@@ -94,6 +94,7 @@ fn splitters(order: &[u32], key: impl Fn(u32) -> u64) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::test_grammars::Numbers;
 
@@ -123,9 +124,6 @@ mod tests {
     #[test]
     fn sorting_ends_when_it_is_told_to() {
         let stop = AtomicBool::new(true);
-        assert_eq!(
-            sort_rows(&mut [0, 1], |row| u64::from(row), &stop),
-            Err(Stopped)
-        );
+        assert_eq!(sort_rows(&mut [0, 1], u64::from, &stop), Err(Stopped));
     }
 }

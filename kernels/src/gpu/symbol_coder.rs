@@ -761,7 +761,7 @@ mod tests {
             for share in [action_shares[action], class_shares[class]] {
                 let (start, frequency) = (u64::from(share >> 16), u64::from(share & 0xffff));
                 push(u128::from(frequency) << 51, &|state| {
-                    (state / frequency << PROBABILITY_BITS) + state % frequency + start
+                    ((state / frequency) << PROBABILITY_BITS) + state % frequency + start
                 });
             }
         }

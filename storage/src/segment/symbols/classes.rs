@@ -17,7 +17,7 @@ pub struct Ends {
     pub left: u8,
     /// How it ends.
     pub right: u8,
-    /// The right class of what comes before its end; [`NONE`] for a terminal.
+    /// The right class of what comes before its end; [`u8::MAX`] for a terminal.
     pub before: u8,
 }
 

@@ -57,7 +57,7 @@ impl EncodedGrammar {
             || encode_rules(grammar),
             || encode_symbols(grammar, dictionary, &chunks, begin),
         );
-        let (model, bodies, root) = symbols?;
+        let [model, bodies, root] = symbols?;
         Ok(EncodedGrammar {
             rules,
             model,
@@ -73,7 +73,7 @@ fn encode_symbols<C: SymbolCoder>(
     dictionary: &Dictionary,
     chunks: &ChunkOffsets,
     begin: impl FnOnce(&ChunkOffsets) -> Result<C, C::Error> + Send,
-) -> Result<(Vec<u8>, Vec<u8>, Vec<u8>), C::Error> {
+) -> Result<[Vec<u8>; 3], C::Error> {
     let begin = || {
         let mut coder = begin(chunks)?;
         let frequencies = coder.frequencies()?;
@@ -132,7 +132,7 @@ fn encode_symbols<C: SymbolCoder>(
     numbers::write(&mut root, &lengths, 1, |_| 0);
     blocks::write(&mut root, root_blocks);
     pad(&mut root, size_of_val(&grammar.root[..]) as u64);
-    Ok((model, bodies, root))
+    Ok([model, bodies, root])
 }
 
 fn chunks_of(grammar: &Grammar) -> Vec<Chunk> {
