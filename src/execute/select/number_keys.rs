@@ -138,7 +138,8 @@ pub(super) fn sorted_ngrams(
     sorted_rows(words.len() / n, &ngram_keys(words, n, ranks, false), stop)
 }
 
-/// Runs work that sorts so many rows where [`sorted_rows`] may be called: on the pool, if there are many.
+/// Runs work that sorts so many rows where [`sorted_rows`] may be called: on the pool, if there are many. Gives it a flag that is
+/// set when the query has to end.
 ///
 /// # Errors
 /// As the work, and as `Interrupt::check`.
@@ -148,7 +149,9 @@ pub(super) fn where_rows_are_sorted<A: Send>(
     interrupt: &Interrupt,
     work: impl FnOnce(&AtomicBool) -> Result<A> + Send,
 ) -> Result<A> {
-    match rows < RADIX_ROWS_MIN {
+    // A thread of the pool would wait for itself, as where a host asks while it is told of progress.
+    let is_here = rows < RADIX_ROWS_MIN || pool.current_thread_index().is_some();
+    match is_here {
         true => work(&NEVER),
         false => interrupt.watch(pool, |stop| work(stop)),
     }
