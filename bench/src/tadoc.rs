@@ -33,8 +33,7 @@ use lookups::Baseline;
 pub struct TadocOptions {
     #[command(flatten)]
     options: Options,
-    /// Splits the text of all corpora together into so many small files and runs on these: 134631 for as many as data set A of
-    /// G-TADOC has.
+    /// Joins the text of all corpora, splits it into N small files and runs on these. Data set A of G-TADOC has 134631 files.
     #[arg(long, value_name = "N")]
     small_files: Option<usize>,
     /// Questions and edits of each kind.

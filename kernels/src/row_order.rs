@@ -19,7 +19,7 @@ const BUCKET_ROWS: usize = 1 << 12;
 const BUCKETS_MAX: usize = 1 << 9;
 /// Keys that are looked at for each bucket.
 const SAMPLES: usize = 16;
-/// A task parts at least so many rows.
+/// Least rows that one task puts into buckets.
 const TASK_ROWS_MIN: usize = 1 << 16;
 
 /// Sorts the row numbers `order` by the keys of rows; rows with equal keys stay as they are.

@@ -183,7 +183,7 @@ pub(crate) fn construction_costs(tokens: usize, threads: usize) -> (f64, f64) {
     (tokens * CONSTRUCT_COST / threads.max(1) as f64, on_device)
 }
 
-/// What encoding a grammar with so many symbols takes, in nanoseconds: on the CPU's threads, and on a device.
+/// Nanoseconds that encoding a grammar of `symbols` symbols takes: on the CPU's threads, and on a device.
 pub(crate) fn encoding_costs(symbols: usize, threads: usize) -> (f64, f64) {
     let (symbols, threads) = (symbols as f64, threads.max(1) as f64);
     let copy = symbols * size_of::<u32>() as f64 * DEVICE_BYTE_COST;

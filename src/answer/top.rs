@@ -14,7 +14,7 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// So many rows, of all.
+    /// The first `limit` rows, whatever their counts are.
     #[cfg(test)]
     pub(crate) fn of_all(limit: u64, descending: bool) -> Top {
         Top {

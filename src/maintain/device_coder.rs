@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::symbol_coder::{self as kernel, SymbolBlocks, SymbolChunks};
 use zipfdb_kernels::gpu::{DeviceGrammar, Gpu};
 use zipfdb_storage::symbol_coder::{
@@ -15,6 +14,7 @@ use zipfdb_storage::{Dictionary, EncodedGrammar, Grammar};
 
 use crate::answer::cost::encoding_costs;
 use crate::runtime::device::Devices;
+use crate::segment::view_of;
 use crate::{Error, Result};
 
 /// Kernels have the numbers of the format compiled in.
@@ -76,14 +76,7 @@ impl DeviceCoder {
     /// # Errors
     /// [`Error::Gpu`].
     pub fn new(gpu: &Gpu, grammar: &Grammar, chunks: &ChunkOffsets) -> Result<DeviceCoder> {
-        let view = GrammarView {
-            terminal_count: grammar.terminal_count,
-            rule_offsets: &grammar.rule_offsets,
-            symbols: &grammar.symbols,
-            level_offsets: &grammar.level_offsets,
-            root_offsets: &grammar.root_offsets,
-            root: &grammar.root,
-        };
+        let view = view_of(grammar, &grammar.root_offsets, &grammar.root);
         let chunks = SymbolChunks {
             offsets: &chunks.offsets,
             bodies: chunks.bodies,

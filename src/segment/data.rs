@@ -28,6 +28,22 @@ pub(super) struct WholeGrammar {
     root: Vec<u32>,
 }
 
+/// Rules with these roots, as kernels take them; nothing is checked.
+pub(crate) fn view_of<'a>(
+    rules: &'a Grammar,
+    root_offsets: &'a [u32],
+    root: &'a [u32],
+) -> GrammarView<'a> {
+    GrammarView {
+        terminal_count: rules.terminal_count,
+        rule_offsets: &rules.rule_offsets,
+        symbols: &rules.symbols,
+        level_offsets: &rules.level_offsets,
+        root_offsets,
+        root,
+    }
+}
+
 impl SegmentStructure for Dictionary {
     const KIND: StructureKind = StructureKind::Dictionary;
 
@@ -198,14 +214,7 @@ impl SegmentView {
             let terminals = rules.terminal_count;
             return Err(self.inconsistent(format!("{tokens} tokens, but {terminals} terminals")));
         }
-        Ok(GrammarView {
-            terminal_count: rules.terminal_count,
-            rule_offsets: &rules.rule_offsets,
-            symbols: &rules.symbols,
-            level_offsets: &rules.level_offsets,
-            root_offsets,
-            root,
-        })
+        Ok(view_of(rules, root_offsets, root))
     }
 
     /// About how many tokens a file has: its words, or what its size or its root say.

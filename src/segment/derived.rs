@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{
-    CountTable, GAP, GrammarView, Lengths, NgramTable, Parents, RuleEnds, RuleFiles, Signatures,
-    SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
-    give_back_free_memory, word_file_counts,
+    CountTable, GAP, Lengths, NgramTable, Parents, RuleEnds, RuleFiles, Signatures, SymbolText,
+    WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts, give_back_free_memory,
+    word_file_counts,
 };
 use zipfdb_storage::Dictionary;
 
+use super::data::view_of;
 use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_order::WordIndex;
@@ -123,14 +124,7 @@ structure!(
                 segment.slots().forget(StructureKind::Bodies as usize);
             }
             give_back_free_memory();
-            let rules = GrammarView {
-                terminal_count: rules.terminal_count,
-                rule_offsets: &rules.rule_offsets,
-                symbols: &rules.symbols,
-                level_offsets: &rules.level_offsets,
-                root_offsets: &root_offsets,
-                root: &[],
-            };
+            let rules = view_of(&rules, &root_offsets, &[]);
             WordGrammar::taking_root(rules, root, word_of, words)
         };
         match segment.stored_totals()? {

@@ -15,7 +15,7 @@ mod word_blocks;
 pub(crate) mod word_order;
 mod words;
 
-pub(crate) use data::GAP_BYTES;
+pub(crate) use data::{GAP_BYTES, view_of};
 pub(crate) use derived::{FileWords, Offsets, Positions, TokenWords, WordFiles, WordSignatures};
 pub(crate) use edge_words::edge_words;
 pub(crate) use live_segment::LiveSegment;

@@ -41,7 +41,7 @@ pub fn run(
     let number =
         |&(file, word): &(&str, &str)| (baseline.files[file], baseline.words[word.as_bytes()]);
     let asking = Asking { subjects, budget };
-    // So many together find no more than a batch should.
+    // The searches before this one find together as many places as a batch may.
     let searches = questions.search_ends.first().copied().unwrap_or(0);
 
     let mut figures = Vec::new();

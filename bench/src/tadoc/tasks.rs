@@ -12,7 +12,7 @@ use super::{Figure, Part, Subjects};
 use crate::Result;
 use crate::energy::Meter;
 
-/// A task is timed so often, or until it took so many seconds.
+/// Most timed runs of a task, and the seconds after which no further run begins.
 const REPETITIONS_MAX: usize = 5;
 const REPETITION_SECONDS: f64 = 1.0;
 

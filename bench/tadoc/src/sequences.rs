@@ -13,7 +13,7 @@ pub const SEQUENCE_WORDS: usize = 3;
 /// Words of a head or tail.
 const END_WORDS: usize = SEQUENCE_WORDS - 1;
 
-/// All different sequences, and by body the numbers of those that it holds itself.
+/// The distinct sequences of a text. A row of `local` has the numbers of the sequences that one body holds itself.
 pub struct Sequences {
     pub words: Vec<[u32; SEQUENCE_WORDS]>,
     pub local: Rows,

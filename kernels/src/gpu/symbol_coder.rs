@@ -358,7 +358,7 @@ impl SymbolCoder {
     ///
     /// # Panics
     ///
-    /// When there are not so many contexts and groups, or no ends were given.
+    /// When `contexts` or `groups` has another length than classes and groups need, or [`SymbolCoder::past_counts`] was not asked before.
     pub fn event_counts(
         &mut self,
         contexts: &[u16],
@@ -536,7 +536,7 @@ mod tests {
     }
 
     impl Grammar {
-        /// `levels` of so many rules with bodies of up to so many symbols, and roots of such lengths.
+        /// A random grammar. A level is given as its number of rules and the most symbols of a body, a root as its length.
         fn random(
             seed: u64,
             terminal_count: u32,
@@ -585,7 +585,8 @@ mod tests {
             }
         }
 
-        /// By chunk: its runs, each what is before it, if that is known, and its symbols; and the symbols below which it may use.
+        /// The chunks, and how many of them are of bodies. A chunk has its runs and the number below which its symbols are; a run has
+        /// the symbol before it, if that is known, and its symbols.
         /// Chunks of bodies end with the rule that brings them to `size` coded symbols.
         fn chunks(&self, size: usize) -> (Vec<Chunk<'_>>, usize) {
             let mut chunks = Vec::new();
