@@ -220,9 +220,13 @@ impl Devices {
                 subject: "device".into(),
                 reason: format!("{reason}; hint: SET device = 'auto' or 'cpu'"),
             };
-            let count = gpu::devices()
-                .map_err(|absence| invalid(absence.to_string()))?
-                .len();
+            let count = match self.opened.get() {
+                Some(opened) if !opened.is_empty() => opened.len(),
+                _ => {
+                    let found = gpu::devices();
+                    found.map_err(|absence| invalid(absence.to_string()))?.len()
+                }
+            };
             if let Some(number) = number
                 && number as usize >= count
             {
@@ -243,12 +247,19 @@ impl Devices {
 
     /// All devices, in order of number.
     pub(crate) fn all(&self) -> &[Arc<Device>] {
-        self.opened.get_or_init(|| {
-            let limit = self.wanted.lock().memory_limit;
-            let found = gpu::devices().unwrap_or_default().iter();
-            let open = |gpu: &Gpu| Arc::new(Device::new(gpu, limit));
-            found.map(open).collect()
-        })
+        (self.opened).get_or_init(|| self.limited(gpu::devices().unwrap_or_default()))
+    }
+
+    fn limited(&self, found: &[Gpu]) -> Vec<Arc<Device>> {
+        let limit = self.wanted.lock().memory_limit;
+        let limited = |gpu: &Gpu| Arc::new(Device::new(gpu, limit));
+        found.iter().map(limited).collect()
+    }
+
+    /// Has these devices, whatever the machine has. Returns whether there are any, and none were opened before.
+    #[cfg(test)]
+    pub(crate) fn open(&self, found: &[Gpu]) -> bool {
+        !found.is_empty() && self.opened.set(self.limited(found)).is_ok()
     }
 
     /// The devices that may take work of `cpu_cost` nanoseconds on the CPU. With `device = 'auto'` a device counts once it is open.

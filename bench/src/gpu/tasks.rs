@@ -89,7 +89,12 @@ impl Corpus<'_> {
             let words = DeviceWords::upload(gpu, self.view)?;
             fetch(&run(&words)?)
         });
-        let (scan, ()) = timed(gpu, plain)?;
+        // The scan has keys of 32 bits, which many small files exceed.
+        let scan = match timed(gpu, plain) {
+            Ok((scan, ())) => scan,
+            Err(GpuError::Limit { .. }) => f64::NAN,
+            Err(error) => return Err(error.into()),
+        };
         let (all, expected) = clocked(3, &twin);
         let (single, _) = self.one.install(|| clocked(1, &twin));
         let equal = if found == expected { "equal" } else { "WRONG" };

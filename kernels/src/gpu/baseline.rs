@@ -96,11 +96,7 @@ pub fn histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError>
 ///
 /// # Errors
 ///
-/// [`GpuError`].
-///
-/// # Panics
-///
-/// When words and files together take more than 32 bits.
+/// [`GpuError::Limit`] when a word and a file together take more than 32 bits.
 pub fn counts_by_file(
     gpu: &Gpu,
     words: &PlainWords,
@@ -114,7 +110,12 @@ pub fn counts_by_file(
             false => tables::of_cells(gpu, &cells, terminals, files, (files, 1)),
         };
     }
-    let shape = KeyShape::new(terminals, files).expect("words and files fit into keys");
+    let too_many = GpuError::Limit {
+        what: "words times files",
+        items: (terminals * files) as u64,
+        limit: 1 << 32,
+    };
+    let shape = KeyShape::new(terminals, files).ok_or(too_many)?;
     let keys = gpu.allocate::<u32>(words.len())?;
     let arguments = arguments![
         &words.0.root,

@@ -227,11 +227,15 @@ pub(crate) fn devices() -> Option<&'static [Gpu]> {
         let count = env::var(COUNT_VARIABLE).ok();
         count.and_then(|count| count.parse().ok()).unwrap_or(0)
     });
-    let devices = DEVICES.get_or_init(|| {
-        let names = (0..wanted).map(|index| format!("{NAME}:{index}"));
-        names.filter_map(named).collect()
-    });
+    let devices = DEVICES.get_or_init(|| emulated(wanted));
     (!devices.is_empty()).then_some(devices)
+}
+
+/// So many emulated devices, whatever [`devices`](super::devices) gives. None without a C++ compiler, which it says.
+#[cfg(feature = "emulator")]
+pub fn emulated(count: usize) -> Vec<Gpu> {
+    let names = (0..count).map(|index| format!("{NAME}:{index}"));
+    names.filter_map(named).collect()
 }
 
 /// An emulated device for tests of kernels. `None` without a C++ compiler, which it says.

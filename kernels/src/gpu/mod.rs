@@ -59,7 +59,7 @@ pub use cuda::Absence;
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use device_words::DeviceWords;
 #[cfg(feature = "emulator")]
-pub use emulator::{Asked, emulate, record_asked, take_asked};
+pub use emulator::{Asked, emulate, emulated, record_asked, take_asked};
 #[cfg(feature = "measure")]
 pub use energy::EnergyMeter;
 pub use error::GpuError;
