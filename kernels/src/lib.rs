@@ -32,6 +32,7 @@ mod pair_rounds;
 mod pairs;
 mod partitions;
 mod phrases;
+pub mod postings;
 mod prune;
 mod renumber;
 mod row_order;

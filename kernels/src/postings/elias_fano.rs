@@ -1,0 +1,308 @@
+//! Partitioned Elias-Fano (Ottaviano and Venturini, SIGIR 2014).
+//!
+//! The invariant: a partition is its first id and, for the ids up to the next partition's first, nothing if all are there, a
+//! bit set, or low bits and a unary count of high bits, whichever is least; which of them follows from how many there are.
+//!
+//! Partitions are chosen by dynamic programming over borders at multiples of 16 ids, so that a border takes four bits less,
+//! and are 1,024 ids at most, so that seeking decodes few. Every eighth partition has the bit where it begins; sizes of those
+//! between follow from their headers.
+
+use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length, read_bits, unpack};
+use super::codec::MalformedPostings;
+
+/// Ids between two places where a partition may begin.
+const GRAIN: usize = 16;
+
+/// Grains of a partition at most.
+const GRAINS_MAX: usize = 64;
+
+/// Partitions that share an offset.
+const SHARED: usize = 8;
+
+/// Bits that are read at a time.
+const WORD: u32 = 56;
+
+/// How the ids of a partition behind its first are stored.
+#[derive(Clone, Copy)]
+enum Shape {
+    All,
+    BitSet,
+    /// With so many low bits.
+    LowBits(u32),
+}
+
+/// The shape that takes least, and its bits, for `count` of `range` ids.
+#[inline(always)]
+fn shape(count: u64, range: u64) -> (Shape, u64) {
+    if count == 0 || count == range {
+        return (Shape::All, 0);
+    }
+    let low = bit_length(range / count) - 1;
+    let bits = count * u64::from(low + 1) + (range >> low);
+    match range <= bits {
+        true => (Shape::BitSet, range),
+        false => (Shape::LowBits(low), bits),
+    }
+}
+
+/// Where partitions begin, in grains, and the number of grains.
+fn partition(ids: &[u32], universe: u32) -> Vec<usize> {
+    let grains = ids.len().div_ceil(GRAIN);
+    let header = u64::from(bit_length(universe.into()) + bit_length(grains as u64)) + 2;
+    // For each border, the bits of all before it and the partition that ends there.
+    let mut best = vec![(0, 0)];
+    for end in 1..=grains {
+        let next = ids.get(end * GRAIN).copied().unwrap_or(universe);
+        let count = ids.len().min(end * GRAIN);
+        let begins = end.saturating_sub(GRAINS_MAX)..end;
+        let cost = |begin: usize| {
+            let first = ids[begin * GRAIN];
+            let behind = (count - begin * GRAIN - 1) as u64;
+            let (_, bits) = shape(behind, u64::from(next - first - 1));
+            (best[begin].0 + bits + header, begin)
+        };
+        let least = begins.map(cost).min();
+        best.push(least.expect("there is a grain before"));
+    }
+    let mut begins = vec![grains];
+    let mut end = grains;
+    while end > 0 {
+        end = best[end].1;
+        begins.push(end);
+    }
+    begins.reverse();
+    begins
+}
+
+/// Writes a list.
+pub(super) fn encode(ids: &[u32], universe: u32, bytes: &mut Vec<u8>) {
+    let begins = partition(ids, universe);
+    let partitions = begins.len() - 1;
+    let first_of = |partition: usize| ids.get(begins[partition] * GRAIN).copied();
+    let mut offsets = Vec::new();
+    let mut offset = 0;
+    let mut sizes = Vec::new();
+    for p in 0..partitions {
+        if p % SHARED == 0 && p > 0 {
+            offsets.push(offset);
+        }
+        let first = ids[begins[p] * GRAIN];
+        let range = first_of(p + 1).unwrap_or(universe) - first - 1;
+        let count = ids.len().min(begins[p + 1] * GRAIN) - begins[p] * GRAIN - 1;
+        let (shape, bits) = shape(count as u64, range.into());
+        sizes.push((shape, bits));
+        offset += bits;
+    }
+    let mut writer = BitWriter::new(bytes);
+    writer.put_number(partitions as u64);
+    let begin_width = bit_length(begins[partitions] as u64 - 1);
+    (begins[1..partitions].iter()).for_each(|&begin| writer.put(begin as u64, begin_width));
+    let id_width = bit_length((universe - 1).into());
+    (0..partitions).for_each(|p| writer.put(ids[begins[p] * GRAIN].into(), id_width));
+    let offset_width = bit_length(offsets.last().copied().unwrap_or(0));
+    writer.put(offset_width.into(), 6);
+    (offsets.iter()).for_each(|&offset| writer.put(offset, offset_width));
+    for (p, &(shape, bits)) in sizes.iter().enumerate() {
+        let own = &ids[begins[p] * GRAIN..ids.len().min(begins[p + 1] * GRAIN)];
+        let behind = own[1..].iter().map(|&id| u64::from(id - own[0] - 1));
+        match shape {
+            Shape::All => {}
+            Shape::BitSet => put_ones(behind, bits, &mut writer),
+            Shape::LowBits(low) => {
+                let mask = (1 << low) - 1;
+                behind.clone().for_each(|id| writer.put(id & mask, low));
+                let highs = (0..).zip(behind).map(|(k, id)| (id >> low) + k);
+                put_ones(
+                    highs,
+                    bits - own[1..].len() as u64 * u64::from(low),
+                    &mut writer,
+                );
+            }
+        }
+    }
+    writer.finish();
+}
+
+/// Writes so many bits, of which those at the places are 1.
+fn put_ones(places: impl Iterator<Item = u64>, bits: u64, writer: &mut BitWriter<'_>) {
+    let mut at = 0;
+    let mut put_zeros = |to: u64, writer: &mut BitWriter<'_>| {
+        while at < to {
+            let zeros = (to - at).min(WORD.into());
+            writer.put(0, zeros as u32); // WORD at most
+            at += zeros;
+        }
+        at += 1;
+    };
+    for place in places {
+        put_zeros(place, writer);
+        writer.put(1, 1);
+    }
+    put_zeros(bits, writer);
+}
+
+/// A list that was opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EliasFano<'a> {
+    count: usize,
+    universe: u32,
+    /// Of each partition but the first, in grains.
+    begins: PackedArray<'a>,
+    firsts: PackedArray<'a>,
+    offsets: PackedArray<'a>,
+    bytes: &'a [u8],
+    /// The bit where partitions begin.
+    data: usize,
+}
+
+impl<'a> EliasFano<'a> {
+    pub(super) fn open(
+        bytes: &'a [u8],
+        count: usize,
+        universe: u32,
+    ) -> Result<EliasFano<'a>, MalformedPostings> {
+        let mut input = BitInput::new(bytes);
+        let partitions = input.number()?;
+        let grains = count.div_ceil(GRAIN);
+        if partitions == 0 || partitions > grains as u64 {
+            return Err(MalformedPostings);
+        }
+        let partitions = partitions as usize; // at most `grains`
+        let begins = input.array(partitions - 1, bit_length(grains as u64 - 1))?;
+        let firsts = input.array(partitions, bit_length((universe - 1).into()))?;
+        let width = input.read(6) as u32;
+        let offsets = input.array((partitions - 1) / SHARED, width)?;
+        Ok(EliasFano {
+            count,
+            universe,
+            begins,
+            firsts,
+            offsets,
+            bytes,
+            data: input.at,
+        })
+    }
+
+    pub(super) fn blocks(&self) -> usize {
+        self.firsts.len()
+    }
+
+    /// The index of the first id of a partition.
+    pub(super) fn begin(&self, partition: usize) -> usize {
+        match partition {
+            0 => 0,
+            _ if partition > self.begins.len() => self.count,
+            _ => self
+                .count
+                .min(self.begins.get(partition - 1) as usize * GRAIN),
+        }
+    }
+
+    /// The partition that an index lies in.
+    pub(super) fn block_of(&self, index: usize) -> usize {
+        let grain = (index / GRAIN) as u64;
+        self.begins.count_while(0, |begin| begin <= grain)
+    }
+
+    /// The last partition from `from` on that begins with `id` or less; `from` if none does.
+    pub(super) fn find(&self, id: u32, from: usize) -> usize {
+        let before = |first| first <= u64::from(id);
+        (from + self.firsts.count_while(from, before)).max(from + 1) - 1
+    }
+
+    /// The first id of a partition, how many follow, and how many may.
+    fn header(&self, partition: usize) -> Result<(u64, u64, u64), MalformedPostings> {
+        let first = self.firsts.get(partition);
+        let next = match partition + 1 < self.firsts.len() {
+            true => self.firsts.get(partition + 1),
+            false => self.universe.into(),
+        };
+        let range = next.checked_sub(first + 1);
+        let ids = self
+            .begin(partition + 1)
+            .checked_sub(self.begin(partition) + 1);
+        match (range, ids) {
+            (Some(range), Some(ids)) if ids as u64 <= range => Ok((first, ids as u64, range)),
+            _ => Err(MalformedPostings),
+        }
+    }
+
+    /// Appends the ids of a partition, which may be any if bytes are damaged.
+    pub(super) fn decode(
+        &self,
+        partition: usize,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), MalformedPostings> {
+        let shared = partition / SHARED;
+        let offset = shared
+            .checked_sub(1)
+            .map_or(0, |index| self.offsets.get(index));
+        let mut at = self.data as u64 + offset;
+        for before in shared * SHARED..partition {
+            let (_, count, range) = self.header(before)?;
+            at += shape(count, range).1;
+        }
+        let (first, count, range) = self.header(partition)?;
+        let (shape, bits) = shape(count, range);
+        if at + bits > self.bytes.len() as u64 * 8 {
+            return Err(MalformedPostings);
+        }
+        let at = at as usize; // a bit of the bytes
+        let begin = ids.len();
+        ids.resize(begin + count as usize + 1, first as u32); // first has 32 bits at most
+        let behind = &mut ids[begin + 1..];
+        let first = first as u32 + 1; // below the universe
+        match shape {
+            Shape::All => {
+                let all = (first..).zip(behind);
+                all.for_each(|(id, place)| *place = id);
+            }
+            Shape::BitSet => {
+                read_ones(self.bytes, at, range, behind, |_, place, _| first + place)?;
+            }
+            Shape::LowBits(low) => {
+                unpack(self.bytes, at, low, behind);
+                let lows = behind.len() * low as usize;
+                let high_bits = bits - lows as u64;
+                read_ones(
+                    self.bytes,
+                    at + lows,
+                    high_bits,
+                    behind,
+                    |k, place, bits| {
+                        // At least k, which are the ones before.
+                        first.wrapping_add((place - k) << low | bits)
+                    },
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces all of `ids` by what `id` makes of its index, the place of the one of this index, and what was there.
+#[inline(always)]
+fn read_ones(
+    bytes: &[u8],
+    at: usize,
+    bits: u64,
+    ids: &mut [u32],
+    id: impl Fn(u32, u32, u32) -> u32,
+) -> Result<(), MalformedPostings> {
+    let mut k = 0;
+    for begin in (0..bits).step_by(WORD as usize) {
+        let width = (bits - begin).min(WORD.into()) as u32;
+        let mut word = read_bits(bytes, at + begin as usize, width);
+        let ones = word.count_ones() as usize;
+        let places = ids.get_mut(k..k + ones).ok_or(MalformedPostings)?;
+        for (index, place) in (k as u32..).zip(places) {
+            *place = id(index, begin as u32 + word.trailing_zeros(), *place);
+            word &= word.wrapping_sub(1);
+        }
+        k += ones;
+    }
+    match k == ids.len() {
+        true => Ok(()),
+        false => Err(MalformedPostings),
+    }
+}

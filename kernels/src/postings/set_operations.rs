@@ -1,0 +1,142 @@
+//! Intersection, union and difference of encoded lists.
+//!
+//! The invariant: answers are ascending ids, appended. The shortest list is decoded, and the others are sought in order of
+//! their lengths, so that blocks without a candidate are not decoded. Nothing here knows how lists are encoded.
+
+use super::list::{PostingsCursor, PostingsList};
+
+/// A list this many times as long is sought, else it is merged.
+const SEEK_RATIO: usize = 8;
+
+/// Appends the ids that all lists have; nothing if there are no lists.
+pub fn intersect(lists: &[PostingsList<'_>], output: &mut Vec<u32>) {
+    let mut lists: Vec<&PostingsList<'_>> = lists.iter().collect();
+    lists.sort_by_key(|list| list.len());
+    let Some((shortest, others)) = lists.split_first() else {
+        return;
+    };
+    let begin = output.len();
+    shortest.append(output);
+    for list in others {
+        if output.len() == begin {
+            return;
+        }
+        let is_long = list.len() / SEEK_RATIO > output.len() - begin;
+        let kept = match is_long {
+            true => keep_sought(&mut output[begin..], list.cursor()),
+            false => {
+                let mut ids = Vec::new();
+                list.append(&mut ids);
+                keep_common(&mut output[begin..], &ids)
+            }
+        };
+        output.truncate(begin + kept);
+    }
+}
+
+/// How many ids all lists have.
+pub fn intersect_count(lists: &[PostingsList<'_>]) -> usize {
+    if let [list] = lists {
+        return list.len();
+    }
+    let mut ids = Vec::new();
+    intersect(lists, &mut ids);
+    ids.len()
+}
+
+/// Moves the candidates that a list has to the front; how many there are.
+fn keep_sought(candidates: &mut [u32], mut cursor: PostingsCursor<'_>) -> usize {
+    let mut kept = 0;
+    let mut found = cursor.seek(0);
+    for k in 0..candidates.len() {
+        let id = candidates[k];
+        if found.is_some_and(|found| found < id) {
+            found = cursor.seek(id);
+        }
+        match found {
+            None => break,
+            Some(found) => {
+                candidates[kept] = id;
+                kept += usize::from(found == id);
+            }
+        }
+    }
+    kept
+}
+
+/// As [`keep_sought`] in ids of like number: no branch depends on ids but the one that ends.
+pub(super) fn keep_common(candidates: &mut [u32], ids: &[u32]) -> usize {
+    let (mut k, mut i, mut kept) = (0, 0, 0);
+    while k < candidates.len() && i < ids.len() {
+        let (candidate, id) = (candidates[k], ids[i]);
+        candidates[kept] = candidate;
+        kept += usize::from(candidate == id);
+        k += usize::from(candidate <= id);
+        i += usize::from(id <= candidate);
+    }
+    kept
+}
+
+/// Appends the ids that any list has.
+pub fn union(lists: &[PostingsList<'_>], output: &mut Vec<u32>) {
+    let begin = output.len();
+    let mut lists: Vec<&PostingsList<'_>> = lists.iter().collect();
+    lists.sort_by_key(|list| list.len());
+    let universe = lists.iter().map(|list| list.universe()).max().unwrap_or(0);
+    let total: usize = lists.iter().map(|list| list.len()).sum();
+    // A bit set of the universe is read faster than many ids are merged.
+    if lists.len() > 2 && total > universe as usize / 32 {
+        let mut bits = vec![0u64; (universe as usize).div_ceil(64)];
+        for list in lists {
+            let mut ids = Vec::new();
+            list.append(&mut ids);
+            ids.iter()
+                .for_each(|&id| bits[id as usize / 64] |= 1 << (id % 64));
+        }
+        crate::bits::for_each_bit(&bits, |id| output.push(id as u32)); // below the universe
+        return;
+    }
+    let (mut merged, mut ids) = (Vec::new(), Vec::new());
+    for list in lists {
+        ids.clear();
+        list.append(&mut ids);
+        merged.clear();
+        merge(&output[begin..], &ids, &mut merged);
+        output.truncate(begin);
+        output.extend_from_slice(&merged);
+    }
+}
+
+/// Appends the ids that either has.
+pub(super) fn merge(left: &[u32], right: &[u32], merged: &mut Vec<u32>) {
+    merged.reserve(left.len() + right.len());
+    let (mut l, mut r) = (0, 0);
+    while l < left.len() && r < right.len() {
+        let (a, b) = (left[l], right[r]);
+        merged.push(a.min(b));
+        l += usize::from(a <= b);
+        r += usize::from(b <= a);
+    }
+    merged.extend_from_slice(&left[l..]);
+    merged.extend_from_slice(&right[r..]);
+}
+
+/// Appends the ids of a list that none of the others has.
+pub fn difference(list: &PostingsList<'_>, others: &[PostingsList<'_>], output: &mut Vec<u32>) {
+    let begin = output.len();
+    list.append(output);
+    for other in others {
+        let mut cursor = other.cursor();
+        let mut found = cursor.seek(0);
+        let mut kept = begin;
+        for k in begin..output.len() {
+            let id = output[k];
+            if found.is_some_and(|found| found < id) {
+                found = cursor.seek(id);
+            }
+            output[kept] = id;
+            kept += usize::from(found != Some(id));
+        }
+        output.truncate(kept);
+    }
+}
