@@ -129,6 +129,17 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>
             binder.create_view(name, view, *if_not_exists, query, statement.parameters)
         }
         StatementKind::DropView { name, if_exists } => binder.drop_view(name, *if_exists),
+        StatementKind::CreateIndex {
+            name,
+            if_not_exists,
+            corpus,
+            kind,
+            options,
+        } => binder.create_index(name, *if_not_exists, corpus, kind, options),
+        StatementKind::DropIndex { name, if_exists } => Ok(Plan::DropIndex {
+            name: name.text.clone(),
+            if_exists: *if_exists,
+        }),
         StatementKind::Select(query) => Ok(Plan::Query(binder.query(query)?)),
         StatementKind::Insert(insert) => binder.insert(insert),
         StatementKind::Delete { corpus, files } => binder.delete(corpus, files),
@@ -220,7 +231,7 @@ impl Binder<'_> {
             "corpora" => Hint::new("the list of corpora is `corpora()`"),
             "devices" => Hint::new("the list of devices is `devices()`"),
             "settings" => Hint::new("the list of settings is `settings()`"),
-            function @ ("segments" | "caches" | "files" | "term_vectors") => {
+            function @ ("segments" | "indexes" | "caches" | "files" | "term_vectors") => {
                 Hint::new(format!("the table function is `{function}('corpus')`"))
             }
             "ngrams" => Hint::new("the table function is `ngrams('corpus', 2)`"),

@@ -179,6 +179,10 @@ pub enum NameKind {
     Encoding,
     /// A view.
     View,
+    /// What an index is made of.
+    IndexKind,
+    /// How lists of an index are coded.
+    Codec,
     /// A table or table alias before the dot of a column.
     Table,
 }
@@ -198,6 +202,8 @@ impl fmt::Display for NameKind {
             NameKind::Format => "format",
             NameKind::Encoding => "encoding",
             NameKind::View => "view",
+            NameKind::IndexKind => "kind of index",
+            NameKind::Codec => "codec",
             NameKind::Table => "table or alias",
         })
     }

@@ -6,11 +6,13 @@
 use crate::query::{AggregateFunction, Function, Matcher};
 
 /// Table functions.
-pub(crate) const TABLE: [&str; 8] = [
+pub(crate) const TABLE: [&str; 10] = [
     "corpora",
     "segments",
+    "indexes",
     "caches",
     "files",
+    "files_with",
     "ngrams",
     "term_vectors",
     "settings",

@@ -94,6 +94,26 @@ pub enum Plan {
         /// A view that does not exist is no error.
         if_exists: bool,
     },
+    /// `CREATE INDEX`.
+    CreateIndex {
+        /// Name as written: 1 to 64 ASCII letters, digits and `_`.
+        name: String,
+        /// An index of that name is completed where files of it are missing or damaged.
+        if_not_exists: bool,
+        /// The corpus.
+        corpus: String,
+        /// What is stored.
+        kind: IndexKind,
+        /// How lists of files are coded, in lower case; none for the best for each list.
+        codec: Option<String>,
+    },
+    /// `DROP INDEX`.
+    DropIndex {
+        /// Name of the index.
+        name: String,
+        /// An index that does not exist is no error.
+        if_exists: bool,
+    },
     /// `COPY (SELECT ...) TO 'path'`.
     CopyQuery {
         /// Whose rows are written.
@@ -140,6 +160,41 @@ pub enum Plan {
         corpus: String,
     },
 }
+
+/// What an index stores of each segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IndexKind {
+    /// For each word its files with counts.
+    Postings,
+}
+
+impl IndexKind {
+    /// All kinds.
+    pub const ALL: [IndexKind; 1] = [IndexKind::Postings];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::Postings => "postings",
+        }
+    }
+}
+
+/// How lists of files of an index may be coded, as `codec` names them.
+pub const POSTINGS_CODECS: [&str; 12] = [
+    "auto",
+    "pfd",
+    "newpfd",
+    "parapfd",
+    "lrc",
+    "lrcseg",
+    "seglrc",
+    "hs256_lrc",
+    "hs128_lrc",
+    "ef",
+    "bp128",
+    "roaring",
+];
 
 /// A column that INSERT gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

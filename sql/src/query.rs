@@ -105,6 +105,18 @@ pub enum Relation {
         /// The corpus.
         corpus: String,
     },
+    /// One row for each index and segment, or one for an index without segments. Columns: [`IndexesColumn`].
+    Indexes {
+        /// The corpus.
+        corpus: String,
+    },
+    /// One row for each file that has all of some words. Columns: [`FilesWithColumn`].
+    FilesWith {
+        /// The corpus.
+        corpus: String,
+        /// The bytes of the words, at least one.
+        words: Vec<Vec<u8>>,
+    },
     /// One row for each decoded part or derived structure of a segment that is in memory. Columns: [`CachesColumn`].
     Caches {
         /// The corpus.
@@ -259,6 +271,34 @@ columns! {
         Ratio = "ratio": Real,
         /// REAL: what share of the recompression is done that is to replace the segment, NULL if none is.
         Recompressed = "recompressed": Real,
+    }
+}
+
+columns! {
+    /// Columns of `indexes('corpus')`.
+    IndexesColumn {
+        /// TEXT: name of the index.
+        Index = "name": Text,
+        /// TEXT: what it stores.
+        Kind = "kind": Text,
+        /// TEXT: how its lists are coded, as it was asked for.
+        Codec = "codec": Text,
+        /// INTEGER: id of the segment, NULL if the corpus has none.
+        Segment = "segment": Integer,
+        /// INTEGER: bytes on disk, NULL if the segment's part has not been built or is damaged.
+        Bytes = "bytes": Integer,
+        /// REAL: milliseconds that building it took, NULL likewise.
+        BuildTime = "build_time": Real,
+        /// INTEGER: how often queries have read of it since the database was opened.
+        Uses = "uses": Integer,
+    }
+}
+
+columns! {
+    /// Columns of `files_with('corpus', 'word', ...)`.
+    FilesWithColumn {
+        /// TEXT: name of the file.
+        File = "file": Text,
     }
 }
 

@@ -1,5 +1,5 @@
-//! The parser of ZipfDB's own statements: CREATE, ALTER and DROP CORPUS, COPY, CHECK, SET, EXPLAIN; and the refusal of
-//! all others.
+//! The parser of ZipfDB's own statements: CREATE, ALTER and DROP CORPUS, CREATE and DROP VIEW and INDEX, COPY, CHECK, SET, EXPLAIN;
+//! and the refusal of all others.
 //!
 //! Invariant: a plain left-to-right walk over the tokens, no recursion. SELECT is parsed in `parse`, what changes files in
 //! `change`.
@@ -41,7 +41,7 @@ const KNOWN: &[&str] = &[
 
 /// Things that other databases create and drop.
 const FOREIGN_OBJECTS: &str = "\
-    DATABASE FUNCTION INDEX MATERIALIZED OR SCHEMA SEQUENCE TABLE TEMP TEMPORARY TRIGGER TYPE UNIQUE VIRTUAL";
+    DATABASE FUNCTION MATERIALIZED OR SCHEMA SEQUENCE TABLE TEMP TEMPORARY TRIGGER TYPE UNIQUE VIRTUAL";
 
 /// Parses a statement.
 pub(crate) fn parse(source: &SourceText, tokens: &[Token]) -> Result<StatementKind> {
@@ -209,12 +209,11 @@ impl Parser<'_> {
         if self.cursor.take_word("VIEW") {
             return self.create_view(is_temporary);
         }
-        self.corpus_word("CREATE")?;
-        let if_not_exists = self.cursor.take_word("IF");
-        if if_not_exists {
-            self.cursor.expect_word("NOT")?;
-            self.cursor.expect_word("EXISTS")?;
+        if self.cursor.take_word("INDEX") {
+            return self.create_index();
         }
+        self.corpus_word("CREATE")?;
+        let if_not_exists = self.if_not_exists()?;
         let name = self.cursor.name("a name for the corpus")?;
         if self.cursor.peek_symbol("(") {
             return Err(self.cursor.unexpected(
@@ -234,11 +233,7 @@ impl Parser<'_> {
 
     /// `[IF NOT EXISTS] name AS SELECT ...`.
     fn create_view(&mut self, is_temporary: bool) -> Result<StatementKind> {
-        let if_not_exists = self.cursor.take_word("IF");
-        if if_not_exists {
-            self.cursor.expect_word("NOT")?;
-            self.cursor.expect_word("EXISTS")?;
-        }
+        let if_not_exists = self.if_not_exists()?;
         let name = self.cursor.name("a name for the view")?;
         if self.cursor.peek_symbol("(") {
             let hint = "name columns in the list of its SELECT";
@@ -263,6 +258,47 @@ impl Parser<'_> {
         })
     }
 
+    /// `[IF NOT EXISTS] name ON corpus USING kind [WITH (...)]`.
+    fn create_index(&mut self) -> Result<StatementKind> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.cursor.name("a name for the index")?;
+        self.cursor.expect_word("ON")?;
+        let corpus = self.cursor.name("the name of a corpus")?;
+        if self.cursor.peek_symbol("(") {
+            let hint = "an index is of all words of a corpus: `USING postings` says what is stored";
+            return Err(self.cursor.refuse("an index of columns", hint));
+        }
+        self.cursor.expect_word("USING")?;
+        let kind = self.cursor.name("what the index is made of")?;
+        let options = self.with()?;
+        Ok(StatementKind::CreateIndex {
+            name,
+            if_not_exists,
+            corpus,
+            kind,
+            options,
+        })
+    }
+
+    /// `IF NOT EXISTS`, if it is there.
+    fn if_not_exists(&mut self) -> Result<bool> {
+        let is_there = self.cursor.take_word("IF");
+        if is_there {
+            self.cursor.expect_word("NOT")?;
+            self.cursor.expect_word("EXISTS")?;
+        }
+        Ok(is_there)
+    }
+
+    /// `IF EXISTS`, if it is there.
+    fn if_exists(&mut self) -> Result<bool> {
+        let is_there = self.cursor.take_word("IF");
+        if is_there {
+            self.cursor.expect_word("EXISTS")?;
+        }
+        Ok(is_there)
+    }
+
     fn alter(&mut self) -> Result<StatementKind> {
         self.corpus_word("ALTER")?;
         let corpus = self.cursor.name("the name of a corpus")?;
@@ -282,18 +318,17 @@ impl Parser<'_> {
 
     fn drop(&mut self) -> Result<StatementKind> {
         if self.cursor.take_word("VIEW") {
-            let if_exists = self.cursor.take_word("IF");
-            if if_exists {
-                self.cursor.expect_word("EXISTS")?;
-            }
+            let if_exists = self.if_exists()?;
             let name = self.cursor.name("the name of a view")?;
             return Ok(StatementKind::DropView { name, if_exists });
         }
-        self.corpus_word("DROP")?;
-        let if_exists = self.cursor.take_word("IF");
-        if if_exists {
-            self.cursor.expect_word("EXISTS")?;
+        if self.cursor.take_word("INDEX") {
+            let if_exists = self.if_exists()?;
+            let name = self.cursor.name("the name of an index")?;
+            return Ok(StatementKind::DropIndex { name, if_exists });
         }
+        self.corpus_word("DROP")?;
+        let if_exists = self.if_exists()?;
         let name = self.cursor.name("the name of a corpus")?;
         Ok(StatementKind::DropCorpus { name, if_exists })
     }

@@ -62,6 +62,8 @@ impl Statement {
             | StatementKind::Commit
             | StatementKind::Rollback
             | StatementKind::DropView { .. }
+            | StatementKind::CreateIndex { .. }
+            | StatementKind::DropIndex { .. }
             | StatementKind::Recompress { .. } => false,
             StatementKind::CreateView { is_temporary, .. } => is_temporary,
         }
@@ -121,6 +123,17 @@ pub(crate) enum StatementKind {
         text: Range<usize>,
     },
     DropView {
+        name: Name,
+        if_exists: bool,
+    },
+    CreateIndex {
+        name: Name,
+        if_not_exists: bool,
+        corpus: Name,
+        kind: Name,
+        options: Vec<OptionSetting>,
+    },
+    DropIndex {
         name: Name,
         if_exists: bool,
     },

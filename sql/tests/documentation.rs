@@ -192,6 +192,8 @@ fn every_function_setting_and_column_is_on_the_page() {
     let names = names.chain(FilesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(CorporaColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(SegmentsColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(IndexesColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(FilesWithColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(CachesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(DevicesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(SettingsColumn::ALL.iter().map(|column| column.name()));

@@ -96,6 +96,11 @@ fn unknown_names() {
         COPY (SELECT 1) TO 'x' WITH (format = 'parquet')
         ALTER CORPUS reveiws SET (segment_size = 65536)
         ALTER CORPUS reviews SET (segmentsize = 65536)
+        CREATE INDEX i ON reveiws USING postings
+        CREATE INDEX i ON reviews USING posting
+        CREATE INDEX i ON reviews USING postings WITH (codec = 'pdf')
+        CREATE INDEX i ON reviews USING postings WITH (codek = 'ef')
+        CREATE INDEX i ON reviews USING btree
         SET devise = 'cpu'
         SET colour = 'red'
         RESET devices
@@ -239,6 +244,11 @@ fn syntax() {
         CREATE VIEW v AS SELECT 1 extra, 2 extra extra
         CREATE TEMP v AS SELECT 1
         DROP VIEW
+        DROP INDEX
+        CREATE INDEX ON reviews USING postings
+        CREATE INDEX i ON reviews
+        CREATE INDEX i ON reviews (word)
+        CREATE INDEX i ON reviews USING postings codec = 'ef'
         EXPLAIN (FORMAT xml) SELECT 1
         EXPLAIN (JSON) SELECT 1
         EXPLAIN (FORMAT json SELECT 1
@@ -405,6 +415,10 @@ fn types_arguments_and_ranges() {
         SELECT * FROM ngrams(n => 2)
         SELECT * FROM ngrams(n => 2, 'reviews')
         SELECT * FROM term_vectors('reviews', 0)
+        SELECT * FROM files_with('reviews')
+        SELECT * FROM files_with('reviews', 3)
+        SELECT * FROM files_with('reviews', word => 'a')
+        CREATE INDEX "by word" ON reviews USING postings
         SELECT * FROM term_vectors('reviews', k => NULL)
         SELECT * FROM settings('device')
         SELECT * FROM devices(1)

@@ -98,6 +98,11 @@ fn statements_about_corpora() {
         CHECK books;
         ALTER CORPUS books SET (segment_size = '1MiB');
         ALTER CORPUS books SET ();
+        CREATE INDEX by_word ON books USING postings;
+        CREATE INDEX IF NOT EXISTS w2 ON books USING POSTINGS WITH (codec = 'EF');
+        CREATE INDEX s ON books USING postings WITH ();
+        DROP INDEX by_word;
+        DROP INDEX IF EXISTS s;
         "#,
             &parameters,
         ),
@@ -213,6 +218,8 @@ fn the_tasks_of_the_papers() {
         SELECT file, word, COUNT(*) AS n FROM reviews GROUP BY file, word;
         SELECT * FROM term_vectors('reviews');
         SELECT * FROM term_vectors('reviews', k => 3);
+        SELECT name, kind, bytes FROM indexes('reviews');
+        SELECT file FROM files_with('reviews', 'good', 'bad') LIMIT 3;
         SELECT word FROM term_vectors('reviews', 5) WHERE rank = 1;
         SELECT ngram, COUNT(*) FROM ngrams('reviews', 3) GROUP BY ngram;
         SELECT ngram, file, COUNT(*) AS n FROM ngrams('reviews', n => 3) GROUP BY ngram, file ORDER BY ngram, n DESC, file;

@@ -145,6 +145,18 @@ pub enum Error {
         /// The name as given.
         corpus: String,
     },
+    /// An index that does not exist.
+    #[error("no such index `{index}`")]
+    NoSuchIndex {
+        /// The name as given.
+        index: String,
+    },
+    /// An index that exists already, perhaps in other letter case.
+    #[error("index `{index}` exists already")]
+    IndexExists {
+        /// The name as stored.
+        index: String,
+    },
     /// A corpus that exists already, perhaps in other letter case.
     #[error("corpus `{corpus}` exists already")]
     CorpusExists {

@@ -10,10 +10,13 @@ mod backend;
 mod catalog;
 mod error;
 mod grammar;
+mod index_file;
+mod indexes;
 mod lock;
 mod log;
 mod manifest;
 mod poison;
+mod replace;
 mod reserve;
 mod segment;
 mod settings;
@@ -26,6 +29,8 @@ pub use backend::{
 pub use catalog::CorpusRecord;
 pub use error::{Error, Result};
 pub use grammar::Grammar;
+pub use index_file::{IndexHeader, IndexReader, IndexWriter};
+pub use indexes::{IndexKind, IndexRecord};
 pub use log::{
     Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, read_log,
 };

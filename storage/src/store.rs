@@ -29,6 +29,7 @@ use crate::{Error, Result};
 
 mod directory;
 mod follow;
+mod indexes;
 mod open;
 mod publication;
 mod recovery;

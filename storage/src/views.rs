@@ -3,18 +3,16 @@
 //! Invariant: `VIEWS` is replaced as a whole, by a rename, so it holds all views of one moment. Without it there are none. Bytes:
 //! `storage/FORMAT.md`. What a view's text means is not known here.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use crate::backend::Backend;
 use crate::error::io_error;
+use crate::replace::replace_file;
 use crate::{Error, Result};
 
 /// The name of the file in a database directory.
-pub(crate) const VIEWS_NAME: &str = "VIEWS";
-
-/// The name that it has while it is written.
-const TEMPORARY_NAME: &str = "VIEWS.tmp";
+const VIEWS_NAME: &str = "VIEWS";
 
 /// Starts the file; the last byte is its version.
 const MAGIC: &[u8; 8] = b"ZIPFVIE\x01";
@@ -80,24 +78,7 @@ pub(crate) fn write(backend: &dyn Backend, database: &Path, views: &[ViewRecord]
         bytes.extend(text.as_bytes());
     }
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    let (source, target) = (database.join(TEMPORARY_NAME), database.join(VIEWS_NAME));
-    let _ = backend.remove(&source); // left by a crash
-    if let Err(error) = write_file(backend, &source, &bytes) {
-        let _ = backend.remove(&source);
-        return Err(io_error(&source, "write")(error));
-    }
-    backend
-        .rename(&source, &target)
-        .map_err(io_error(&target, "replace"))?;
-    backend
-        .sync_directory(database)
-        .map_err(io_error(database, "sync"))
-}
-
-fn write_file(backend: &dyn Backend, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = backend.create(path)?;
-    file.write_all(bytes)?;
-    file.sync()
+    replace_file(backend, database, VIEWS_NAME, &bytes)
 }
 
 #[cfg(test)]
@@ -132,8 +113,7 @@ mod tests {
             changed.push(flipped);
         }
         for bytes in changed {
-            backend.remove(&path).unwrap();
-            write_file(&backend, &path, &bytes).unwrap();
+            replace_file(&backend, database, VIEWS_NAME, &bytes).unwrap();
             assert!(matches!(
                 read(&backend, database),
                 Err(Error::Corrupt { .. })

@@ -91,6 +91,21 @@ fn a_call_that_fails_while_a_database_is_created_and_used_leaves_the_old_or_the_
 }
 
 #[test]
+fn a_call_that_fails_while_indexes_are_built_leaves_segments_and_whole_indexes() {
+    let steps = [
+        Step::Create("a"),
+        Step::publish("a", &["a1", "a2"]),
+        Step::Index("a"),
+        Step::publish("a", &["a3"]),
+        Step::Index("a"),
+        Step::Recompress("a"),
+        Step::Index("a"),
+        Step::DropIndex("a"),
+    ];
+    fail_every_call(|_| (), &State::new(), &steps, 80);
+}
+
+#[test]
 fn a_call_that_fails_while_the_log_is_used_leaves_the_old_or_the_new_state() {
     let steps = [
         Step::Create("a"),

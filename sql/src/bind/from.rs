@@ -11,8 +11,9 @@ use super::blocks::{Blocks, BoundSelect, Column};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::functions;
 use crate::query::{
-    Affinity, CachesColumn, CorporaColumn, DevicesColumn, FilesColumn, NgramsColumn, Relation,
-    SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    Affinity, CachesColumn, CorporaColumn, DevicesColumn, FilesColumn, FilesWithColumn,
+    IndexesColumn, NgramsColumn, Relation, SegmentsColumn, SettingsColumn, Source,
+    TermVectorsColumn, WordsColumn,
 };
 use crate::suggest::{did_you_mean, nearest};
 use crate::syntax::{Argument, From, FromKind, Name, Operand};
@@ -177,6 +178,16 @@ impl Binder<'_> {
                 let corpus = call.corpus(corpus, CORPUS)?;
                 (Relation::Segments { corpus }, columns)
             }
+            "indexes" => {
+                let [corpus] = call.take(["corpus"], CORPUS)?;
+                let corpus = call.corpus(corpus, CORPUS)?;
+                (Relation::Indexes { corpus }, columns_of!(IndexesColumn))
+            }
+            "files_with" => {
+                let (corpus, words) = call.take_words()?;
+                let relation = Relation::FilesWith { corpus, words };
+                (relation, columns_of!(FilesWithColumn))
+            }
             "caches" => {
                 let [corpus] = call.take(["corpus"], CORPUS)?;
                 let corpus = call.corpus(corpus, CORPUS)?;
@@ -332,6 +343,39 @@ impl<'c> TableCall<'c> {
             }
         }
         Ok(taken)
+    }
+
+    /// A corpus and at least one word, none of which has a name.
+    fn take_words(&self) -> Result<(String, Vec<Vec<u8>>)> {
+        let expected = "a corpus in single quotes and at least one word";
+        let named = self
+            .arguments
+            .iter()
+            .find_map(|argument| argument.name.as_ref());
+        if let Some(name) = named {
+            let hint = Hint::new("the corpus comes first, then the words");
+            return Err((self.binder).no_such(name.at, NameKind::Argument, &name.text, hint));
+        }
+        let [corpus, words @ ..] = self.arguments else {
+            return Err(self.wrong_arguments(expected));
+        };
+        if words.is_empty() {
+            return Err(self.wrong_arguments(expected));
+        }
+        let words =
+            words.iter().map(
+                |Argument { value, .. }| match self.binder.value(&value.kind) {
+                    _ if !self.binder.is_known(value) => Ok(Vec::new()),
+                    Value::Text(word) => Ok(word.as_bytes().to_vec()),
+                    Value::Blob(word) => Ok(word.to_vec()),
+                    _ => {
+                        let what = format!("a word of {}", self.function());
+                        Err(self.binder.wrong_type(value, &what, "TEXT", Hint::NONE))
+                    }
+                },
+            );
+        let words = words.collect::<Result<_>>()?;
+        Ok((self.corpus(Some(&corpus.value), expected)?, words))
     }
 
     fn function(&self) -> String {

@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP CORPUS, COPY: names, options and their values.
+//! CREATE, ALTER and DROP CORPUS, CREATE INDEX, COPY: names, options and their values.
 //!
 //! Invariant: an option that is accepted has a value within its bounds. CHECK has nothing to bind but its corpus.
 
@@ -7,7 +7,9 @@ use std::path::Path;
 
 use super::{Binder, is_corpus_name};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
-use crate::plan::{CopyFormat, Encoding, OnConflict, OnError, Plan, Tokenizer};
+use crate::plan::{
+    CopyFormat, Encoding, IndexKind, OnConflict, OnError, POSTINGS_CODECS, Plan, Tokenizer,
+};
 use crate::suggest::did_you_mean;
 use crate::syntax::{Name, Operand, OptionSetting, Select};
 use crate::value::Value;
@@ -21,6 +23,9 @@ pub const SEGMENT_SIZE_MAX: u64 = 1 << 30;
 const RECOMPRESS_THRESHOLD_MIN: u64 = 64 << 10;
 /// The greatest `recompress_threshold` in bytes.
 const RECOMPRESS_THRESHOLD_MAX: u64 = 1 << 40;
+
+/// Bytes of an index' name at most: it is part of a file name.
+const INDEX_NAME_MAX: usize = 64;
 
 /// Options of a corpus, as CREATE and ALTER CORPUS take them.
 #[derive(Debug, Default)]
@@ -85,6 +90,55 @@ impl Binder<'_> {
             tokenizer,
             segment_size,
             recompress_threshold,
+        })
+    }
+
+    pub(super) fn create_index(
+        &self,
+        name: &Name,
+        if_not_exists: bool,
+        corpus: &Name,
+        kind: &Name,
+        options: &[OptionSetting],
+    ) -> Result<Plan> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if !(1..=INDEX_NAME_MAX).contains(&name.text.len()) || !name.text.bytes().all(is_plain) {
+            return Err(Error::OutOfRange {
+                at: self.source.at(name.at),
+                what: "an index' name".to_owned(),
+                bounds: format!("1 to {INDEX_NAME_MAX} ASCII letters, digits and `_`"),
+                found: quote(&name.text),
+                hint: Hint::NONE,
+            });
+        }
+        let mut kinds = IndexKind::ALL.into_iter();
+        let found = kinds.find(|known| known.name().eq_ignore_ascii_case(&kind.text));
+        let kind = found.ok_or_else(|| {
+            let hint = did_you_mean(
+                &kind.text,
+                &IndexKind::ALL.map(IndexKind::name),
+                "the only kind is",
+            );
+            self.no_such(kind.at, NameKind::IndexKind, &kind.text, hint)
+        })?;
+        let mut codec = None;
+        for OptionSetting { key, value } in options {
+            if !key.text.eq_ignore_ascii_case("codec") {
+                return Err(self.no_such_option(key, &["codec"]));
+            }
+            let name = self.text(value, "the codec")?.to_ascii_lowercase();
+            if !POSTINGS_CODECS.contains(&name.as_str()) {
+                let hint = did_you_mean(&name, &POSTINGS_CODECS, "codecs are");
+                return Err(self.no_such(value.at, NameKind::Codec, &name, hint));
+            }
+            codec = Some(name).filter(|name| name != "auto");
+        }
+        Ok(Plan::CreateIndex {
+            name: name.text.clone(),
+            if_not_exists,
+            corpus: self.corpus(&corpus.text, corpus.at)?,
+            kind,
+            codec,
         })
     }
 

@@ -9,9 +9,9 @@
 use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
     Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, CachesColumn, Collation,
-    Comparison, CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn, Function,
-    Matcher, NgramsColumn, Query, Relation, SegmentsColumn, SettingsColumn, SortKey, Source,
-    TermVectorsColumn, WordsColumn,
+    Comparison, CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn,
+    FilesWithColumn, Function, IndexesColumn, Matcher, NgramsColumn, Query, Relation,
+    SegmentsColumn, SettingsColumn, SortKey, Source, TermVectorsColumn, WordsColumn,
 };
 
 /// The query as SQL that binds to an equal query.
@@ -147,6 +147,12 @@ fn relation_text(relation: &Relation) -> String {
         Relation::Corpora => "corpora()".to_owned(),
         Relation::Segments { corpus } => format!("segments({})", text(corpus)),
         Relation::Caches { corpus } => format!("caches({})", text(corpus)),
+        Relation::Indexes { corpus } => format!("indexes({})", text(corpus)),
+        Relation::FilesWith { corpus, words } => {
+            let words = words.iter().map(|word| String::from_utf8_lossy(word));
+            let words: Vec<String> = words.map(|word| text(&word)).collect();
+            format!("files_with({}, {})", text(corpus), words.join(", "))
+        }
         Relation::Devices => "devices()".to_owned(),
         Relation::Settings => "settings()".to_owned(),
     }
@@ -166,6 +172,8 @@ fn columns_of(relation: &Relation) -> Vec<String> {
         Relation::Corpora => names!(CorporaColumn),
         Relation::Segments { .. } => names!(SegmentsColumn),
         Relation::Caches { .. } => names!(CachesColumn),
+        Relation::Indexes { .. } => names!(IndexesColumn),
+        Relation::FilesWith { .. } => names!(FilesWithColumn),
         Relation::Devices => names!(DevicesColumn),
         Relation::Settings => names!(SettingsColumn),
     };

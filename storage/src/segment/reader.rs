@@ -104,6 +104,17 @@ impl SegmentReader {
         })
     }
 
+    /// A number that tells the segment from others: its id, and size and checksum of each section.
+    pub fn fingerprint(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.frame.header.segment_id.to_le_bytes());
+        for extent in &self.frame.extents {
+            hasher.update(&(extent.size as u64).to_le_bytes());
+            hasher.update(&extent.crc32.to_le_bytes());
+        }
+        hasher.finalize()
+    }
+
     /// What the segment says of itself.
     pub fn header(&self) -> &SegmentHeader {
         &self.frame.header

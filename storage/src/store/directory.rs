@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `00000007.seg` | segment 7, complete and synced |
 //! | `00000007.seg.tmp` | a segment being written; worthless after a crash |
+//! | `00000007.NAME.idx` | index NAME of segment 7, complete and synced |
+//! | `00000007.NAME.idx.tmp` | an index being written; worthless after a crash |
 //! | `00000005.corpus` | marker: corpus 5 exists, even if it has no segment |
 //! | `00000005.dropped` | tombstone: the marker of a corpus that was dropped, until its segments are gone |
 //! | `*.aside` | set aside by a rebuild for a human to look at; never touched again |
@@ -19,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::Backend;
 use crate::catalog::CorpusRecord;
+use crate::indexes::check_name;
 use crate::settings::ID_MAX;
 use crate::{Error, Result};
 
@@ -30,6 +33,9 @@ const MARKER_MAGIC: &[u8; 8] = b"ZIPFCOR\x01";
 
 /// Appended to the name of a file that is being written.
 const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// Ends the name of an index file.
+const INDEX_SUFFIX: &str = ".idx";
 
 /// Appended to the name of a file that a rebuild could not place.
 const ASIDE_SUFFIX: &str = ".aside";
@@ -64,6 +70,8 @@ pub(crate) struct Listing {
     pub(crate) tombstones: BTreeSet<u64>,
     /// Names of files that were being written.
     pub(crate) temporary: BTreeSet<String>,
+    /// Complete index files, needed or not: number of the segment, name of the index in lower case.
+    pub(crate) indexes: BTreeSet<(u64, String)>,
     /// The largest number in any name.
     pub(crate) largest: u64,
 }
@@ -100,6 +108,12 @@ impl SegmentDirectory {
         self.path.join(format!("{id:08}.seg"))
     }
 
+    /// The file of an index of a segment.
+    pub(crate) fn index(&self, segment: u64, name: &str) -> PathBuf {
+        let name = name.to_ascii_lowercase();
+        self.path.join(format!("{segment:08}.{name}{INDEX_SUFFIX}"))
+    }
+
     pub(crate) fn marker(&self, id: u64) -> PathBuf {
         self.path.join(format!("{id:08}.corpus"))
     }
@@ -120,6 +134,13 @@ impl SegmentDirectory {
         let mut listing = Listing::default();
         for name in &names {
             let Some((id, kind)) = parse(name) else {
+                if let Some((segment, index, is_complete)) = parse_index(name) {
+                    listing.largest = listing.largest.max(segment);
+                    match is_complete {
+                        true => listing.indexes.insert((segment, index.to_owned())),
+                        false => (listing.temporary).insert(name.to_string_lossy().into_owned()),
+                    };
+                }
                 continue;
             };
             listing.largest = listing.largest.max(id);
@@ -275,6 +296,23 @@ fn parse(name: &OsStr) -> Option<(u64, Kind)> {
     (format!("{id:08}") == digits && id <= ID_MAX).then_some((id, *kind))
 }
 
+/// Segment and name of an index file of ours, and whether it is complete.
+fn parse_index(name: &OsStr) -> Option<(u64, &str, bool)> {
+    let name = name.to_str()?;
+    let (digits, rest) = name.split_once('.')?;
+    let (rest, is_complete) = match rest.strip_suffix(TEMPORARY_SUFFIX) {
+        Some(rest) => (rest, false),
+        None => (rest, true),
+    };
+    let index = rest.strip_suffix(INDEX_SUFFIX)?;
+    let id = digits.parse::<u64>().ok()?;
+    let is_ours = format!("{id:08}") == digits
+        && id <= ID_MAX
+        && check_name(index).is_ok()
+        && index.to_ascii_lowercase() == index;
+    is_ours.then_some((id, index, is_complete))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -315,6 +353,11 @@ mod tests {
             "00000007.SEG",
             "00000007",
             "99999999999999999999999.seg",
+            "00000007.by_word.idx",
+            "00000300.by_word.idx.tmp",
+            "00000007.By_Word.idx",
+            "00000007.a.b.idx",
+            "7.by_word.idx",
             "notes.txt",
         ] {
             backend.create(&directory.file(name)).unwrap();
@@ -325,8 +368,9 @@ mod tests {
         assert_eq!(listing.tombstones, BTreeSet::from([6]));
         assert_eq!(
             listing.temporary,
-            BTreeSet::from(["00000008.seg.tmp".to_owned()])
+            BTreeSet::from(["00000008.seg.tmp", "00000300.by_word.idx.tmp"].map(str::to_owned))
         );
+        assert_eq!(listing.indexes, BTreeSet::from([(7, "by_word".to_owned())]));
         assert_eq!(listing.largest, 200_000_000);
     }
 

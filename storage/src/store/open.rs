@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use crate::backend::{Backend, ReadOnlyBackend};
 use crate::catalog::{ContentFault, CorpusRecord, Files};
 use crate::error::io_error;
+use crate::indexes;
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::{self, LOG_NAME, Scan};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
@@ -91,6 +92,16 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     let registry = registry.store(&backend, path, &recovered.corpora, anew, &mut warnings)?;
     warnings.extend(recovered.notes.iter().chain(&recovered.warnings).cloned());
     let tidy = clean_up(&*backend, &directory, &recovered, &mut warnings)?;
+    if !recovered.left {
+        clean_up_indexes(
+            &*backend,
+            path,
+            &directory,
+            &listing,
+            &recovered,
+            &mut warnings,
+        )?;
+    }
     if let Some(reserve) = &reserve {
         reserve.fit(&recovered.corpora);
     }
@@ -417,6 +428,46 @@ fn clean_up(
         directory.sync(backend)?;
     }
     Ok(removed)
+}
+
+/// Removes index files whose segment or index is gone. A list of indexes that cannot be read is given up with all of them: they
+/// can be created again.
+fn clean_up_indexes(
+    backend: &dyn Backend,
+    path: &Path,
+    directory: &SegmentDirectory,
+    listing: &Listing,
+    recovered: &Recovered,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let records = match indexes::read(backend, path) {
+        Err(error @ Error::Io { .. }) => return Err(error),
+        Err(damage) => {
+            warnings.push(format!(
+                "all indexes are dropped: {damage}; hint: CREATE INDEX makes them again"
+            ));
+            indexes::write(backend, path, &[])?;
+            Vec::new()
+        }
+        Ok(records) => records,
+    };
+    let is_needed = |segment: u64, name: &str| {
+        let mut records = records.iter().filter(|record| record.answers_to(name));
+        records.any(|record| {
+            let corpus = recovered.corpora.get(&record.corpus);
+            corpus.is_some_and(|corpus| corpus.segments.contains(&segment))
+        })
+    };
+    for (segment, name) in &listing.indexes {
+        let path = directory.index(*segment, name);
+        if !is_needed(*segment, name)
+            && let Err(error) = backend.remove(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            warnings.push(format!("{}: cannot clean up: {error}", path.display()));
+        }
+    }
+    Ok(())
 }
 
 /// The contents of files in the `segments` directory, for recovery.

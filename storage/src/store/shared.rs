@@ -29,7 +29,7 @@ pub struct Segment {
     id: u64,
     reader: SegmentReader,
     /// Weak: handles may outlive the store, which then leaves the file to the next open, or to the store that inherited them.
-    shared: Mutex<Weak<Shared>>,
+    pub(super) shared: Mutex<Weak<Shared>>,
 }
 
 #[derive(Debug)]
@@ -246,6 +246,7 @@ impl Shared {
                 _ => {}
             }
         }
+        self.remove_indexes(segments);
         // A tombstone, or the record of their replacement, speaks for them until they are gone for good.
         if !segments.is_empty() && self.directory.sync(&*self.backend).is_err() {
             return;

@@ -10,8 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zipfdb_storage::{
-    Backend, CorpusSettings, Dictionary, Durability, Edit, Error, FileEntry, Grammar, LogPosition,
-    LogRecord, OpenOptions, Result, Segment, SegmentWriter, Store, Tokenizer,
+    Backend, CorpusSettings, Dictionary, Durability, Edit, Error, FileEntry, Grammar, IndexKind,
+    IndexRecord, LogPosition, LogRecord, OpenOptions, Result, Segment, SegmentWriter, Store,
+    Tokenizer,
 };
 
 pub use harness::{Random, child, child_argument, contents, copy_directory, scratch, start_child};
@@ -54,6 +55,21 @@ pub enum Step {
     Recompress(&'static str),
     /// Recompressed while a handle of each segment is held.
     RecompressHeld(&'static str),
+    /// An index is created if there is none, and built for all segments.
+    Index(&'static str),
+    DropIndex(&'static str),
+}
+
+/// What the files of indexes hold.
+const INDEX_CONTENT: &[u8] = b"an index";
+
+fn index_of(store: &Store, corpus: &str) -> Result<IndexRecord> {
+    Ok(IndexRecord {
+        name: format!("of_{corpus}"),
+        corpus: store.corpus(corpus)?.id,
+        kind: IndexKind::Postings,
+        codec: 0,
+    })
 }
 
 /// Small enough that few commits fill a log file.
@@ -125,6 +141,26 @@ impl Step {
             }
             Step::Recompress(name) => recompress(store, name).map(drop),
             Step::RecompressHeld(name) => verify(&recompress(store, name)?),
+            Step::Index(name) => {
+                let record = index_of(store, name)?;
+                match store.create_index(record.clone()) {
+                    Err(Error::IndexExists { .. }) => {}
+                    created => created?,
+                }
+                let (_, segments) = store.open_corpus(name)?;
+                segments.iter().try_for_each(|segment| {
+                    segment.write_index(&record, |writer| {
+                        writer.write(INDEX_CONTENT)?;
+                        writer.end_section();
+                        Ok::<_, Error>(())
+                    })
+                })
+            }
+            Step::DropIndex(name) => match store.drop_index(&index_of(store, name)?.name) {
+                // It was dropped, and then something failed.
+                Err(Error::NoSuchIndex { .. }) => Ok(()),
+                dropped => dropped,
+            },
         }
     }
 
@@ -145,7 +181,11 @@ impl Step {
                     }
                 }
             }
-            Step::Abandon(_) | Step::Recompress(_) | Step::RecompressHeld(_) => {}
+            Step::Abandon(_)
+            | Step::Recompress(_)
+            | Step::RecompressHeld(_)
+            | Step::Index(_)
+            | Step::DropIndex(_) => {}
             Step::Drop(name) | Step::DropHeld(name) => drop(state.remove(*name)),
         }
         state.values_mut().for_each(|files| files.sort());
@@ -253,12 +293,16 @@ pub fn steps() -> Vec<Step> {
         Step::Resize("bb"),
         Step::Abandon("bb"),
         Step::publish("bb", &["b1"]),
+        Step::Index("a"),
         Step::publish("a", &["a3"]),
+        Step::Index("a"),
         Step::Drop("bb"),
         Step::Create("bb"),
         Step::publish("bb", &["b2", "b3", "b4"]),
         Step::Drop("empty"),
+        Step::Index("bb"),
         Step::DropHeld("a"),
+        Step::DropIndex("bb"),
         Step::publish("bb", &["b5"]),
     ]
 }
@@ -323,6 +367,7 @@ pub fn observe(store: &Store) -> State {
         assert_eq!(record.settings, settings);
         let (_, segments) = store.open_corpus(&record.name).unwrap();
         verify(&segments).unwrap();
+        check_indexes(store, record.id, &segments);
         let mut names = files(store, record.id, &segments).unwrap();
         if resized {
             names.push(RESIZED.to_string());
@@ -332,6 +377,18 @@ pub fn observe(store: &Store) -> State {
         assert_eq!(other, None, "two corpora of one name");
     }
     state
+}
+
+/// An index may lack files, but those that are there are whole.
+fn check_indexes(store: &Store, corpus: u64, segments: &[Arc<Segment>]) {
+    let records = store.indexes().unwrap();
+    for record in records.iter().filter(|record| record.corpus == corpus) {
+        for segment in segments {
+            if let Some(reader) = segment.index(record).unwrap() {
+                assert_eq!(&*reader.section(0).unwrap(), INDEX_CONTENT);
+            }
+        }
+    }
 }
 
 /// Opens for reading and for writing, which must agree, and then once more, which must have nothing to say but what stands
@@ -351,6 +408,14 @@ pub fn reopen(path: &Path) -> State {
     assert_eq!(observe(&store), state);
     for name in std::fs::read_dir(path.join("segments")).unwrap() {
         let name = name.unwrap().file_name().into_string().unwrap();
+        if let Some((segment, "idx")) = name
+            .split_once(".of_")
+            .and_then(|(segment, index)| Some((segment, index.split_once('.')?.1)))
+        {
+            let segment = path.join(format!("segments/{segment}.seg"));
+            assert!(segment.exists(), "{name} was left behind");
+            continue;
+        }
         // A tombstone stays as long as the log has records of the corpus.
         assert!(
             name.ends_with(".seg") || name.ends_with(".corpus") || name.ends_with(".dropped"),

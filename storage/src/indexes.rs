@@ -1,0 +1,192 @@
+//! The indexes of a database by name: one small file that says which there are.
+//!
+//! Invariant: `INDEXES` is replaced as a whole, by a rename, so it holds all indexes of one moment. Without it there are none.
+//! An index file counts only if this file names it. Bytes: `storage/FORMAT.md`. What an index holds is not known here.
+
+use std::io;
+use std::path::Path;
+
+use crate::backend::Backend;
+use crate::error::io_error;
+use crate::replace::replace_file;
+use crate::{Error, Result};
+
+/// The name of the file in a database directory.
+const INDEXES_NAME: &str = "INDEXES";
+
+/// Starts the file; the last byte is its version.
+const MAGIC: &[u8; 8] = b"ZIPFIXS\x01";
+
+/// Bytes of an index' name at most: it is part of a file name.
+const NAME_SIZE_MAX: usize = 64;
+
+/// What an index is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum IndexKind {
+    /// For each word its files with counts.
+    Postings = 1,
+}
+
+impl IndexKind {
+    /// All kinds, in the order of their numbers on disk.
+    pub const ALL: [IndexKind; 1] = [IndexKind::Postings];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::Postings => "postings",
+        }
+    }
+
+    fn from_disk(number: u8) -> Option<IndexKind> {
+        let mut kinds = IndexKind::ALL.into_iter();
+        kinds.find(|kind| *kind as u8 == number)
+    }
+}
+
+/// An index of a corpus, as it was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexRecord {
+    /// The name, which no other index of the database has in any case.
+    pub name: String,
+    /// The number of the corpus.
+    pub corpus: u64,
+    /// What it is made of.
+    pub kind: IndexKind,
+    /// How its lists are coded, by a number that the caller knows; 0 where there is no choice.
+    pub codec: u8,
+}
+
+impl IndexRecord {
+    /// Whether `name` means this index: ASCII letters match in either case.
+    pub fn answers_to(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.corpus.to_le_bytes());
+        // Names were checked to be short.
+        bytes.extend([self.kind as u8, self.codec, self.name.len() as u8]);
+        bytes.extend(self.name.as_bytes());
+    }
+
+    pub(crate) fn decode(rest: &mut &[u8]) -> Option<IndexRecord> {
+        let (corpus, behind) = rest.split_first_chunk::<8>()?;
+        let (&[kind, codec, size], behind) = behind.split_first_chunk::<3>()?;
+        let (name, behind) = behind.split_at_checked(usize::from(size))?;
+        let name = std::str::from_utf8(name).ok()?.to_owned();
+        check_name(&name).ok()?;
+        *rest = behind;
+        Some(IndexRecord {
+            name,
+            corpus: u64::from_le_bytes(*corpus),
+            kind: IndexKind::from_disk(kind)?,
+            codec,
+        })
+    }
+}
+
+/// Refuses names that an index cannot have: 1 to 64 ASCII letters, digits and `_`.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    match (1..=NAME_SIZE_MAX).contains(&name.len()) && name.bytes().all(is_plain) {
+        true => Ok(()),
+        false => Err(Error::Invalid {
+            what: "index name",
+            fault: "it is not 1 to 64 ASCII letters, digits and `_`",
+        }),
+    }
+}
+
+/// Reads the indexes of the database in the directory `database`.
+pub(crate) fn read(backend: &dyn Backend, database: &Path) -> Result<Vec<IndexRecord>> {
+    let path = database.join(INDEXES_NAME);
+    let corrupt = |fault| Error::Corrupt {
+        path: path.clone(),
+        part: "indexes",
+        fault,
+    };
+    let bytes = match backend.read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_error(&path, "read")(error)),
+    };
+    let (content, crc) = bytes
+        .split_last_chunk::<4>()
+        .ok_or_else(|| corrupt("it is too short"))?;
+    if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
+        return Err(corrupt("it has a wrong checksum"));
+    }
+    let mut rest = content
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| corrupt("it does not begin like one of this version"))?;
+    let mut records = Vec::new();
+    while !rest.is_empty() {
+        let record = IndexRecord::decode(&mut rest);
+        records.push(record.ok_or_else(|| corrupt("it makes no sense"))?);
+    }
+    Ok(records)
+}
+
+/// Replaces the indexes of the database in the directory `database`. Durable when it returns; an error leaves those before or
+/// these.
+pub(crate) fn write(backend: &dyn Backend, database: &Path, records: &[IndexRecord]) -> Result<()> {
+    let mut bytes = MAGIC.to_vec();
+    records.iter().for_each(|record| record.encode(&mut bytes));
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    replace_file(backend, database, INDEXES_NAME, &bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::backend::MemoryBackend;
+
+    fn record(name: &str, kind: IndexKind) -> IndexRecord {
+        IndexRecord {
+            name: name.to_owned(),
+            corpus: 7,
+            kind,
+            codec: 3,
+        }
+    }
+
+    #[test]
+    fn indexes_are_read_back_and_every_cut_and_flipped_bit_is_damage() {
+        let backend = MemoryBackend::new();
+        let database = Path::new("a.zdb");
+        backend.create_directory(database).unwrap();
+        assert_eq!(read(&backend, database).unwrap(), []);
+        let records = ["a", "by_word", "c"].map(|name| record(name, IndexKind::Postings));
+        write(&backend, database, &records).unwrap();
+        assert_eq!(read(&backend, database).unwrap(), records);
+        let path = database.join(INDEXES_NAME);
+        let bytes = backend.read(&path).unwrap().to_vec();
+        let mut changed: Vec<Vec<u8>> = (0..bytes.len()).map(|end| bytes[..end].to_vec()).collect();
+        for bit in 0..8 * bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            changed.push(flipped);
+        }
+        for bytes in changed {
+            replace_file(&backend, database, INDEXES_NAME, &bytes).unwrap();
+            let found = read(&backend, database);
+            assert!(matches!(found, Err(Error::Corrupt { .. })));
+        }
+        write(&backend, database, &records[1..2]).unwrap();
+        assert_eq!(read(&backend, database).unwrap(), records[1..2]);
+    }
+
+    #[test]
+    fn names_of_indexes_are_names_of_files() {
+        for name in ["a", "by_word", "X1", &"x".repeat(64)] {
+            check_name(name).unwrap();
+        }
+        for name in ["", "a b", "a/b", "..", "a.b", "\u{e9}", &"x".repeat(65)] {
+            check_name(name).unwrap_err();
+        }
+        assert!(record("By_Word", IndexKind::Postings).answers_to("by_word"));
+    }
+}
