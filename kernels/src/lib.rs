@@ -21,6 +21,7 @@ mod grammar_view;
 mod huge_pages;
 mod key_sort;
 mod lengths;
+mod list_block;
 mod locate;
 mod ngram_table;
 mod ngrams;
@@ -63,6 +64,7 @@ pub use file_counts::{
 pub use free_memory::give_back_free_memory;
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
+pub use list_block::{FileCount, MalformedBlock, PackedList, PackedLists, pack_lists};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
 pub use ngram_table::NgramTable;
 pub use ngrams::{FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_counts, ngram_file_counts};
@@ -72,6 +74,7 @@ pub use packed_ngrams::{
 };
 pub use packed_numbers::PackedNumbers;
 pub use phrases::{RuleEnds, ngram_count, ngram_positions};
+pub use postings::PostingsCodec;
 pub use row_order::sort_rows;
 pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 pub use stop::Stopped;
