@@ -82,6 +82,8 @@ pub(crate) const COUNT_ALL_SYMBOL_COST: f64 = 30.0;
 pub(crate) const TABLE_LOOKUP_COST: f64 = 300.0;
 /// Building the parents, for each symbol.
 pub(crate) const PARENTS_BUILD_COST: f64 = PARENTS_SYMBOL_COST as f64;
+/// Reading the list of a word of an index on disk.
+pub(crate) const POSTINGS_COST: f64 = 30_000.0;
 /// Decoding a token of the dictionary and preparing look-ups.
 pub(crate) const DICTIONARY_TOKEN_COST: f64 = 100.0;
 /// Counting a word from blocks of the dictionary.
@@ -143,6 +145,7 @@ fn making(kind: StructureKind) -> Making {
         Positions => (&[WordLengths], [LISTS_BUILD_COST, 0.0, 0.0]),
         Suffixes => (&[WordGrammar], [0.0, 0.0, SUFFIX_BUILD_COST]),
         NgramTable => (&[WordUses], [TABLE_BUILD_COST, 0.0, 0.0]),
+        Postings => (&[], [0.0, 1.0, 0.0]),
         WordFiles | FileWords => (&[WordGrammar, Totals], [COUNT_ALL_SYMBOL_COST, 0.0, 0.0]),
     };
     Making {

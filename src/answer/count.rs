@@ -12,7 +12,9 @@ use zipfdb_kernels::gpu::{DeviceQueries, DeviceStructures, Gpu, WordQuery};
 use zipfdb_kernels::{WordTerminals, count_in_file};
 
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
-use super::cost::{BLOCKS_COST, COUNT_ALL_SYMBOL_COST, LOOKUP_COST, TABLE_LOOKUP_COST};
+use super::cost::{
+    BLOCKS_COST, COUNT_ALL_SYMBOL_COST, LOOKUP_COST, POSTINGS_COST, TABLE_LOOKUP_COST,
+};
 use super::device_parts::in_file;
 use super::file_index::Part;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
@@ -96,6 +98,21 @@ impl PartitionOperation for FileWordCount {
                 let files = number.map_or(&[][..], |number| table.0.row(number as usize));
                 let found = files.binary_search_by_key(&question.file, |&(file, _)| file);
                 Ok(found.map_or(0, |at| u64::from(files[at].1)))
+            },
+        },
+        AccessPath {
+            name: PathName::Postings,
+            needs: &[StructureKind::Dictionary],
+            cost: |_, segment| segment.has_postings().then_some(POSTINGS_COST),
+            run: |question, segment, run| {
+                let begin = Instant::now();
+                let Some(list) = segment.postings(question.word.first)? else {
+                    // The index is damaged, and given up.
+                    return answer::<FileWordCount>(question, segment, run.unforced());
+                };
+                let found = list.binary_search_by_key(&question.file, |&(file, _)| file);
+                segment.spend_on_counts(begin, run.stop)?;
+                Ok(found.map_or(0, |at| u64::from(list[at].1)))
             },
         },
         AccessPath {

@@ -34,6 +34,10 @@ pub(crate) enum PathName {
     ByWords,
     /// Tables of words for each rule, bottom-up.
     LocalTables,
+    /// Lists of an index on disk.
+    Postings,
+    /// Each of several words by the best path of its own.
+    EachWord,
     /// Lists of where each word occurs.
     OccurrenceLists,
     NgramTable,
@@ -64,6 +68,8 @@ impl PathName {
             PathName::FileWeights => "file_weights",
             PathName::ByWords => "by_words",
             PathName::LocalTables => "local_tables",
+            PathName::Postings => "postings",
+            PathName::EachWord => "each_word",
             PathName::OccurrenceLists => "occurrence_lists",
             PathName::NgramTable => "ngram_table",
             PathName::SuffixArray => "suffix_array",
@@ -124,7 +130,7 @@ impl<O: PartitionOperation> ChosenPath<O> {
         })
     }
 
-    fn cost(&self) -> f64 {
+    pub(super) fn cost(&self) -> f64 {
         self.missing + self.work
     }
 }
@@ -327,6 +333,14 @@ impl<'a> Run<'a> {
             stop,
             log: None,
             forced: None,
+        }
+    }
+
+    /// The same by the cheapest paths.
+    pub(crate) fn unforced(self) -> Run<'a> {
+        Run {
+            forced: None,
+            ..self
         }
     }
 

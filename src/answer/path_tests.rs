@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use zipfdb_kernels::{CountTable, FileOrder, Literal};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
+use super::all_words::AllWordsFiles;
 use super::count::{FileWordCount, WordCount};
 use super::extract::{FileExtract, PartRange};
 use super::file_counts::{FileWordTable, WordFileTable, WordSetTotals};
@@ -61,6 +62,9 @@ impl CorpusOnDisk {
         let rows: Vec<(&String, &Vec<u8>)> = texts.iter().collect();
         corpus.append_many(&rows).unwrap();
         corpus.recompress(&NoProgress).unwrap();
+        database
+            .execute("CREATE INDEX by_word ON c USING postings")
+            .unwrap();
         if is_edited {
             for _ in 0..12 {
                 let names: Vec<String> = texts.keys().cloned().collect();
@@ -235,6 +239,20 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 expected[file as usize] += count;
             }
             assert_eq!(view.files_of_words(few, run).unwrap(), expected);
+        }
+    });
+    corpus.ask::<AllWordsFiles>(covered, |view, run| {
+        let words: Vec<Vec<u8>> = owned.keys().cloned().chain([b"absent".to_vec()]).collect();
+        for all in (1..=4).flat_map(|count| words.windows(count)) {
+            let files = (0..corpus.files.len()).filter(|&file| {
+                let has = |word: &Vec<u8>| {
+                    let files = owned.get(word).into_iter().flatten();
+                    files.into_iter().any(|(&found, _)| found as usize == file)
+                };
+                all.iter().all(has)
+            });
+            let expected: Vec<usize> = files.collect();
+            assert_eq!(view.files_of_all(all, run).unwrap(), expected);
         }
     });
     let taken =
@@ -487,6 +505,7 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
         listed::<WordFileTable>(),
         listed::<WordSetTotals>(),
         listed::<FewWordFiles>(),
+        listed::<AllWordsFiles>(),
         listed::<LiteralFiles>(),
         listed::<NgramCounting>(),
         listed::<NgramFileCounting>(),

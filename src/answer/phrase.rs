@@ -11,7 +11,7 @@ use zipfdb_kernels::{NgramTable, WordSuffixes, ngram_count, ngram_positions};
 
 use super::corpus_view::CorpusView;
 use super::correction::Window;
-use super::cost::{LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, Size};
+use super::cost::{LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, POSTINGS_COST, Size};
 use super::ngrams::window_of;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::pending_view::{Edit, NONE, PendingView};
@@ -49,6 +49,22 @@ impl PartitionOperation for PhraseCount {
             run: |words, segment, run| {
                 segment.totals()?;
                 Ok(segment.pin_until::<NgramTable>(run.stop)?.count(words))
+            },
+        },
+        AccessPath {
+            name: PathName::Postings,
+            needs: &SCAN_NEEDS,
+            cost: by_postings_cost,
+            run: |words, segment, run| {
+                let phrase = phrase_of(words, segment)?;
+                let Some(files) = candidates(words, segment)? else {
+                    return answer::<PhraseCount>(words, segment, run.unforced());
+                };
+                let found =
+                    segment.look_for_phrase(&phrase, &files, run.stop, |file, readings| {
+                        Ok(file.phrase(&phrase, readings)?.len() as u64)
+                    })?;
+                Ok(found.iter().map(|(_, count)| *count).sum())
             },
         },
         AccessPath {
@@ -110,6 +126,22 @@ impl PartitionOperation for PhrasePositions {
             },
         },
         AccessPath {
+            name: PathName::Postings,
+            needs: &SCAN_NEEDS,
+            cost: by_postings_cost,
+            run: |words, segment, run| {
+                let phrase = phrase_of(words, segment)?;
+                let Some(files) = candidates(words, segment)? else {
+                    return answer::<PhrasePositions>(words, segment, run.unforced());
+                };
+                let found =
+                    segment.look_for_phrase(&phrase, &files, run.stop, |file, readings| {
+                        file.phrase(&phrase, readings)
+                    })?;
+                Ok(places_by_file(found))
+            },
+        },
+        AccessPath {
             name: PathName::RootScan,
             needs: &SCAN_NEEDS,
             cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
@@ -118,15 +150,7 @@ impl PartitionOperation for PhrasePositions {
                 let found = segment.scan_for_phrase(&phrase, run.stop, |file, readings| {
                     file.phrase(&phrase, readings)
                 })?;
-                let places = found.into_iter().flat_map(|(file, places)| {
-                    let places = places.into_iter();
-                    places.map(move |(position, offset)| PhrasePlace {
-                        file,
-                        position,
-                        offset: Some(offset),
-                    })
-                });
-                Ok(places.collect())
+                Ok(places_by_file(found))
             },
         },
         AccessPath {
@@ -160,6 +184,36 @@ const SCAN_NEEDS: [StructureKind; 2] = [StructureKind::Bodies, StructureKind::Wo
 fn phrase_of(words: &[u32], segment: &SegmentView) -> Result<Phrase> {
     let words = words.iter().map(|&word| segment.tokens_of(word));
     Ok(Phrase::new(&words.collect::<Result<Vec<_>>>()?))
+}
+
+/// The files that have all words of a phrase, as an index tells; none if no index does.
+fn candidates(words: &[u32], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
+    let tokens = words.iter().map(|&word| Ok(segment.tokens_of(word)?.first));
+    segment.common_postings(&tokens.collect::<Result<Vec<u32>>>()?)
+}
+
+/// Nanoseconds of all threads for the roots of files that have all words of a phrase; none if the cache has a grammar that answers
+/// as well, or it is time to decode that.
+fn by_postings_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
+    if !segment.has_postings() {
+        return None;
+    }
+    // A phrase is seldom in more than a tenth of what a pass reads.
+    let scan = segment.scan_cost(StructureKind::WordGrammar)?;
+    Some(words.len() as f64 * POSTINGS_COST + scan / 10.0)
+}
+
+/// Places of a phrase in files that were read.
+fn places_by_file(found: Vec<(u32, Vec<(u64, u64)>)>) -> Vec<PhrasePlace> {
+    let places = found.into_iter().flat_map(|(file, places)| {
+        let places = places.into_iter();
+        places.map(move |(position, offset)| PhrasePlace {
+            file,
+            position,
+            offset: Some(offset),
+        })
+    });
+    places.collect()
 }
 
 /// Places whose offsets are not known.

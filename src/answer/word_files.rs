@@ -6,11 +6,10 @@
 use std::time::Instant;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{WordTerminals, set_weights, weight_of, word_set_counts};
+use zipfdb_kernels::{set_weights, weight_of, word_set_counts};
 
 use super::corpus_view::CorpusView;
-use super::cost::{SYMBOL_COST, TABLE_LOOKUP_COST};
-use super::count::ANY_WORD;
+use super::cost::{POSTINGS_COST, SYMBOL_COST, TABLE_LOOKUP_COST};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::spread::SpreadPlan;
 use super::stored_view::StoredView;
@@ -19,11 +18,11 @@ use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::interrupt::check;
 use crate::segment::StructureKind;
 
-/// For each file of a segment how often some words, which the segment has, occur in it.
+/// For each file of a segment how often some words, no two of them the same, occur in it.
 pub(crate) struct FewWordFiles;
 
 impl PartitionOperation for FewWordFiles {
-    type Question<'a> = &'a [WordTerminals];
+    type Question<'a> = &'a [&'a [u8]];
     type Answer = Vec<u64>;
 
     const PATHS: &'static [AccessPath<FewWordFiles>] = &[
@@ -37,10 +36,34 @@ impl PartitionOperation for FewWordFiles {
             run: |words, segment, run| {
                 let table = segment.word_files(run.stop)?;
                 let mut counts = vec![0; segment.files()?.len()];
-                for &word in *words {
+                for word in segment.find_words(words)? {
                     let number = segment.number_of(word)?;
                     let files = number.map_or(&[][..], |number| table.row(number as usize));
                     for &(file, count) in files {
+                        counts[file as usize] += u64::from(count);
+                    }
+                }
+                Ok(counts)
+            },
+        },
+        AccessPath {
+            name: PathName::Postings,
+            needs: &[],
+            cost: |words, segment| {
+                let cost = words.len() as f64 * POSTINGS_COST;
+                segment.has_postings().then_some(cost)
+            },
+            run: |words, segment, run| {
+                let mut counts = vec![0; segment.files()?.len()];
+                for word in *words {
+                    let Some(token) = segment.first_token_of(word)? else {
+                        continue;
+                    };
+                    let Some(list) = segment.postings(token)? else {
+                        // The index is damaged, and given up.
+                        return answer::<FewWordFiles>(words, segment, run.unforced());
+                    };
+                    for (file, count) in list {
                         counts[file as usize] += u64::from(count);
                     }
                 }
@@ -52,6 +75,7 @@ impl PartitionOperation for FewWordFiles {
             needs: &[StructureKind::Bodies],
             cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
             run: |words, segment, run| {
+                let words = segment.find_words(words)?;
                 let is_in = |token: u32| {
                     let mut words = words.iter();
                     words.any(|word| (word.first..word.end).contains(&token))
@@ -76,7 +100,8 @@ impl PartitionOperation for FewWordFiles {
             },
             run: |words, segment, run| {
                 let view = segment.word_grammar()?.view();
-                let numbers = words.iter().map(|&word| segment.number_of(word));
+                let numbers = segment.find_words(words)?.into_iter();
+                let numbers = numbers.map(|word| segment.number_of(word));
                 let numbers: Vec<Option<u32>> = numbers.collect::<Result<_>>()?;
                 let begin = Instant::now();
                 let counts = word_set_counts(view, |word| numbers.contains(&Some(word)));
@@ -90,17 +115,12 @@ impl PartitionOperation for FewWordFiles {
 impl StoredView {
     /// As [`CorpusView::files_of_words`], of the stored files.
     fn files_of_words(&self, words: &[Vec<u8>], run: Run<'_>) -> Result<Vec<u64>> {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut counts = vec![0; self.files().len()];
         for index in 0..self.segments().len() {
             check(run.stop)?;
             let segment = self.segment_at(index);
-            let found = words.iter().map(|word| segment.find_word(word));
-            let mut found: Vec<WordTerminals> = found.collect::<Result<_>>()?;
-            found.retain(|word| word.first < word.end);
-            if found.is_empty() {
-                continue;
-            }
-            let found = answer::<FewWordFiles>(&&found[..], &segment, run)?;
+            let found = answer::<FewWordFiles>(&&words[..], &segment, run)?;
             for (number, count) in (0..).zip(found) {
                 counts[self.file_number(index, number) as usize] += count;
             }
@@ -115,7 +135,7 @@ impl CorpusView {
     /// # Errors
     /// If a segment is damaged.
     pub(crate) fn plan_files_of_words(&self) -> Result<SpreadPlan<'_>> {
-        (self.stored()).plan_on_cpu::<FewWordFiles>(&&[ANY_WORD][..], None)
+        (self.stored()).plan_on_cpu::<FewWordFiles>(&&[&b""[..]][..], None)
     }
 
     /// For each file how often some words, no two of them the same, occur in it.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zipfdb_storage::{CorpusRecord, LogPosition, Segment, Store};
+use zipfdb_storage::{CorpusRecord, IndexRecord, LogPosition, Segment, Store};
 
 use crate::Result;
 use crate::answer::StoredView;
@@ -86,15 +86,15 @@ impl Core {
             let views = known.segments().iter();
             kept.extend(views.map(|view| (view.id(), view.clone())));
         }
+        let indexes = self.indexes_of(record.id);
         let views = segments.iter().map(|segment| {
             let known = kept.remove(&segment.id());
             let known = known.filter(|live| live.is_of(segment));
             known.unwrap_or_else(|| {
-                Arc::new(LiveSegment::new(
-                    segment.clone(),
-                    self.runtime.devices.threads(),
-                    &self.cache,
-                ))
+                let threads = self.runtime.devices.threads();
+                let live = LiveSegment::new(segment.clone(), threads, &self.cache);
+                live.set_indexes(&indexes);
+                Arc::new(live)
             })
         });
         let (name, views) = (record.name.clone(), views.collect());
@@ -111,6 +111,25 @@ impl Core {
         newest.insert(record.name.clone(), stored.again());
         drop(newest);
         Ok((record, stored))
+    }
+
+    /// The indexes of a corpus; none if the list of them is damaged, for nothing rests on them.
+    pub(crate) fn indexes_of(&self, corpus: u64) -> Vec<IndexRecord> {
+        let records = self.store.indexes().unwrap_or_else(|error| {
+            tracing::warn!("no index is used: {error}");
+            Vec::new()
+        });
+        let records = records.into_iter();
+        records.filter(|record| record.corpus == corpus).collect()
+    }
+
+    /// The segments of a corpus that are open have its indexes as they are now.
+    pub(crate) fn attach_indexes(&self, record: &CorpusRecord) {
+        let indexes = self.indexes_of(record.id);
+        let stored = self.stored.lock().get(&record.name).cloned();
+        for live in stored.iter().flat_map(|stored| stored.segments()) {
+            live.set_indexes(&indexes);
+        }
     }
 
     /// Takes up the edits that the log has and that were not taken up before.

@@ -164,6 +164,9 @@ impl Opened {
         {
             opened.start_thread(sharing, &mut sharing.state.lock());
         }
+        if !is_reader {
+            opened.background.resume(&opened.core());
+        }
         Ok(opened)
     }
 

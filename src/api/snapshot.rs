@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rayon::prelude::*;
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 
 use crate::answer::found::FileOffsets;
@@ -373,6 +374,41 @@ impl Snapshot {
         W: AsRef<[u8]> + Sync,
     {
         self.install(|| self.view.count_words(words, Run::to_the_end()))
+    }
+
+    /// The files that have all of some words, in order of name; all files where there are no words.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub fn files_with<W>(&self, words: &[W]) -> Result<Vec<&str>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        let mut found = self.intersect_many(&[words])?;
+        Ok(found.pop().expect("as many answers as questions"))
+    }
+
+    /// As [`Snapshot::files_with`], for many sets of words at once.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub fn intersect_many<Q, W>(&self, queries: &[Q]) -> Result<Vec<Vec<&str>>>
+    where
+        Q: AsRef<[W]> + Sync,
+        W: AsRef<[u8]> + Sync,
+    {
+        let found = self.watched(|run| {
+            let queries = queries.par_iter().map(|words| {
+                let words = words.as_ref().iter().map(AsRef::as_ref);
+                self.view.files_of_all(&words.collect::<Vec<&[u8]>>(), run)
+            });
+            queries.collect::<Result<Vec<Vec<usize>>>>()
+        })?;
+        let names = |files: Vec<usize>| files.into_iter().map(|file| &self.files()[file].name[..]);
+        Ok(found
+            .into_iter()
+            .map(|files| names(files).collect())
+            .collect())
     }
 
     /// Where `word` occurs: the files that have it, in order of name, with the

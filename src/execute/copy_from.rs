@@ -13,6 +13,7 @@ use zipfdb_storage::{CorpusRecord, LogPosition};
 use crate::api::corpus::Corpus;
 use crate::api::opened::Writing;
 use crate::execute::copy_notices;
+use crate::maintain::indexes::complete_indexes;
 use crate::maintain::ingest::{Means, Report, ingest};
 use crate::maintain::recompress::{Scope, recompress, write};
 use crate::maintain::replace::replace;
@@ -74,7 +75,7 @@ impl Corpus {
     }
 }
 
-/// Imports what `path` means.
+/// Imports what `path` means, and builds the indexes of new segments.
 pub(crate) fn copy_from(
     corpus: &Corpus,
     path: &Path,
@@ -83,6 +84,24 @@ pub(crate) fn copy_from(
 ) -> Result<Report> {
     let shared = corpus.shared();
     let writing = shared.writing(interrupt)?;
+    let report = import(corpus, &writing, path, options, interrupt)?;
+    // The files are there, whatever becomes of the indexes.
+    interrupt.attend(|stop| {
+        let pool = &shared.runtime.pool;
+        complete_indexes(&writing, pool, corpus.name(), options.progress, stop);
+        Ok(())
+    })?;
+    Ok(report)
+}
+
+fn import(
+    corpus: &Corpus,
+    writing: &Writing,
+    path: &Path,
+    options: &CopyOptions<'_>,
+    interrupt: &Interrupt,
+) -> Result<Report> {
+    let shared = corpus.shared();
     let directory = shared.directory();
     let mut listing = interrupt.watch(&shared.runtime.pool, |stop| {
         list_sources(path, directory.as_deref(), stop)?.read_in(options.encoding, stop)
@@ -102,7 +121,7 @@ pub(crate) fn copy_from(
                     let go_on = || interrupt.check();
                     let (on_error, progress) = (options.on_error, options.progress);
                     replace(
-                        &writing,
+                        writing,
                         corpus.name(),
                         &listing,
                         on_error,
@@ -118,7 +137,7 @@ pub(crate) fn copy_from(
                 }
             }
         }
-        match add(corpus, &writing, &listing, options, interrupt)? {
+        match add(corpus, writing, &listing, options, interrupt)? {
             Some(report) => return Ok(with_notices(report, &left)),
             // One of its names has come meanwhile. What cannot be read again is not in anything's place.
             None if (listing.sources.iter()).any(|source| source.bytes == SIZE_UNKNOWN) => {

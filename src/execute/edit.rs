@@ -119,6 +119,8 @@ pub(crate) fn is_alone(plan: &Plan) -> Option<&'static str> {
         Plan::DropCorpus { .. } => Some("DROP CORPUS"),
         Plan::CreateView { .. } => Some("CREATE VIEW"),
         Plan::DropView { .. } => Some("DROP VIEW"),
+        Plan::CreateIndex { .. } => Some("CREATE INDEX"),
+        Plan::DropIndex { .. } => Some("DROP INDEX"),
         Plan::CopyFrom { .. } => Some("COPY ... FROM"),
         Plan::Recompress { .. } => Some("RECOMPRESS"),
         _ => None,

@@ -12,6 +12,7 @@ mod copy_notices;
 mod copy_to;
 mod edit;
 mod export;
+mod index;
 #[cfg(test)]
 mod limit_tests;
 mod many;
@@ -146,6 +147,27 @@ fn execute_until(
         }
         Plan::DropView { name, if_exists } => {
             session.drop_view(&name, if_exists, interrupt)?;
+            Ok(Rows::none())
+        }
+        Plan::CreateIndex {
+            name,
+            if_not_exists,
+            corpus,
+            kind,
+            codec,
+        } => {
+            let new = index::NewIndex {
+                name,
+                if_not_exists,
+                corpus,
+                kind,
+                codec,
+            };
+            index::create(session, new, progress, interrupt)?;
+            Ok(Rows::none())
+        }
+        Plan::DropIndex { name, if_exists } => {
+            index::drop_index(session, &name, if_exists, interrupt)?;
             Ok(Rows::none())
         }
         Plan::AlterCorpus {

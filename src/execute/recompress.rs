@@ -1,6 +1,7 @@
 //! RECOMPRESS: all edits and segments of a corpus become new segments now.
 
 use crate::api::corpus::Corpus;
+use crate::maintain::indexes::complete_indexes;
 use crate::maintain::recompress::{self, Recompression, Scope};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Progress, Result};
@@ -40,5 +41,10 @@ pub(crate) fn recompress(
         )
     })?;
     shared.background.recompressed(&writing, id);
+    interrupt.attend(|stop| {
+        let pool = &shared.runtime.pool;
+        complete_indexes(&writing, pool, corpus.name(), progress, stop);
+        Ok(())
+    })?;
     Ok(done)
 }

@@ -14,6 +14,7 @@ use zipfdb_storage::CorpusRecord;
 
 use crate::api::core::Core;
 use crate::error::{no_threads, with_causes};
+use crate::maintain::indexes::{complete_indexes, missing_indexes};
 use crate::maintain::recompress::{Scope, recompress};
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::{Interrupt, check};
@@ -52,18 +53,28 @@ impl Background {
         else {
             return;
         };
+        if !is_due(core, &record) {
+            return;
+        }
         let pending = core.edits.pending_bytes(corpus);
-        if pending < record.settings.recompress_threshold {
-            return;
-        }
         let threshold = threshold(core, &record);
-        if pending < threshold {
-            return;
-        }
         self.queue.add(corpus, || self.start(core, &record));
         if pending >= threshold.saturating_mul(PENDING_FACTOR_MAX) {
             // What was committed stays so: a statement whose time is up has done its work all the same.
             drop(self.queue.wait(corpus, || interrupt.check()));
+        }
+    }
+
+    /// Takes up what was left when the database was closed: recompressions that are due, and indexes that lack files.
+    pub(crate) fn resume(&self, core: &Arc<Core>) {
+        for record in core.store.corpora() {
+            // What is damaged shows when it is used.
+            let lacks_files = || {
+                missing_indexes(core, &record.name, false).is_ok_and(|missing| !missing.is_empty())
+            };
+            if is_due(core, &record) || lacks_files() {
+                self.queue.add(record.id, || self.start(core, &record));
+            }
         }
     }
 
@@ -157,6 +168,12 @@ fn threshold(core: &Core, record: &CorpusRecord) -> u64 {
     threshold.max(size / PENDING_SHARE)
 }
 
+/// Whether so much of a corpus is pending that it is to be recompressed.
+fn is_due(core: &Core, record: &CorpusRecord) -> bool {
+    let pending = core.edits.pending_bytes(record.id);
+    pending >= record.settings.recompress_threshold && pending >= threshold(core, record)
+}
+
 /// Whether a corpus takes no text any more while so much is pending.
 fn is_held(core: &Core, record: &CorpusRecord, pending: u64) -> bool {
     let is_held = |threshold: u64| pending >= threshold.saturating_mul(PENDING_FACTOR_HELD);
@@ -168,7 +185,7 @@ fn run(queue: &Queue, core: &Core) {
     queue.run(|corpus, stop| {
         let mut records = core.store.corpora().into_iter();
         let record = records.find(|record| record.id == corpus)?;
-        let done = recompress_due(core, &mut pool, &record.name, stop);
+        let done = recompress_due(core, &mut pool, &record, stop);
         match done {
             Ok(()) => core.failures.clear(corpus),
             Err(Error::Interrupted) => {}
@@ -180,19 +197,25 @@ fn run(queue: &Queue, core: &Core) {
     });
 }
 
-/// Recompresses what is due of a corpus, in a pool that is started if it is not yet.
+/// Recompresses what is due of a corpus and builds what is missing of its indexes, in a pool that is started if it is not yet.
 fn recompress_due(
     core: &Core,
     pool: &mut Option<ThreadPool>,
-    name: &str,
+    record: &CorpusRecord,
     stop: &AtomicBool,
 ) -> Result<()> {
+    let name = &record.name;
     let pool = match pool {
         Some(pool) => pool,
         None => pool.insert(half_of(core.runtime.pool.current_num_threads())?),
     };
-    let go_on = || check(stop);
-    recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on).map(drop)
+    // Where nothing is due an index lacks files.
+    if is_due(core, record) {
+        let go_on = || check(stop);
+        recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on)?;
+    }
+    complete_indexes(core, pool, name, &NoProgress, stop);
+    Ok(())
 }
 
 fn half_of(threads: usize) -> Result<ThreadPool> {

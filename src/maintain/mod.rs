@@ -3,6 +3,7 @@
 pub(crate) mod background;
 pub(crate) mod device_coder;
 pub(crate) mod failures;
+pub(crate) mod indexes;
 pub(crate) mod ingest;
 pub(crate) mod recompress;
 pub(crate) mod repair;

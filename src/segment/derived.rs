@@ -312,10 +312,13 @@ structure!(
         WordFiles(Arc::new(match segment.pinned::<FileWords>() {
             _ if segment.files()?.len() == 1 => segment.only_file()?.transposed(words),
             Some(table) => table.0.transposed(words),
-            None => {
-                let view = segment.word_grammar()?.view();
-                word_file_counts(view, segment.counting(), stop)?
-            }
+            None => match segment.postings_table(stop)? {
+                Some(table) => table,
+                None => {
+                    let view = segment.word_grammar()?.view();
+                    word_file_counts(view, segment.counting(), stop)?
+                }
+            },
         }))
     }
 );

@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 
 #[cfg(test)]
 use zipfdb_storage::{Dictionary, Grammar};
-use zipfdb_storage::{FileEntry, Segment, SegmentHeader};
+use zipfdb_storage::{FileEntry, IndexHeader, IndexRecord, Segment, SegmentHeader};
 
 use super::build_budget::BuildBudget;
 use super::cache::{Cache, Slots};
+use super::indexes::{SegmentIndex, SegmentIndexes};
 use super::structure::{NgramPlan, NgramStructure, StructureKind};
 use crate::runtime::device::{Kind, Residence};
 use crate::{Error, Result};
@@ -61,6 +62,7 @@ pub(crate) struct LiveSegment {
     pub(crate) budgets: BuildBudgets,
     /// What n-grams will come from.
     pub(crate) ngram_plan: OnceLock<NgramPlan>,
+    pub(super) indexes: SegmentIndexes,
     residence: Residence,
 }
 
@@ -104,6 +106,7 @@ impl LiveSegment {
                 counts: BuildBudget::new(),
             },
             ngram_plan: OnceLock::new(),
+            indexes: SegmentIndexes::default(),
             residence: Residence::new(),
         }
     }
@@ -147,6 +150,57 @@ impl LiveSegment {
             Kind::Words => StructureKind::WordGrammar,
             Kind::Lookups => StructureKind::Signatures,
         })
+    }
+
+    /// Has exactly these indexes from now on.
+    pub(crate) fn set_indexes(&self, records: &[IndexRecord]) {
+        self.indexes.set(records);
+        self.slots.forget(StructureKind::Postings as usize);
+    }
+
+    /// Its indexes, in the order of [`LiveSegment::set_indexes`].
+    pub(crate) fn indexes(&self) -> Vec<Arc<SegmentIndex>> {
+        self.indexes.all()
+    }
+
+    /// What the file of an index says of itself, and its size; none if it is missing or damaged.
+    pub(crate) fn index_header(&self, index: &SegmentIndex) -> Option<(IndexHeader, u64)> {
+        index.header(self.stored_segment()?)
+    }
+
+    /// Whether postings may be read from an index.
+    #[inline]
+    pub(crate) fn has_postings(&self) -> bool {
+        self.indexes.has_postings()
+    }
+
+    /// An index has a new file.
+    pub(crate) fn reopen_index(&self, record: &IndexRecord) {
+        let all = self.indexes();
+        if let Some(index) = all.iter().find(|index| index.record == *record) {
+            index.reopen();
+        }
+        let records: Vec<IndexRecord> = all.iter().map(|index| index.record.clone()).collect();
+        self.set_indexes(&records);
+    }
+
+    /// Whether an index has a file that can be opened; with `is_thorough`, whether all of it can be read.
+    pub(crate) fn has_index_file(&self, record: &IndexRecord, is_thorough: bool) -> bool {
+        let Some(segment) = self.stored_segment() else {
+            return false;
+        };
+        match segment.index(record) {
+            Ok(Some(reader)) => !is_thorough || reader.verify().is_ok(),
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    pub(super) fn stored_segment(&self) -> Option<&Segment> {
+        match &self.parts {
+            Parts::Stored(segment) => Some(segment),
+            #[cfg(test)]
+            Parts::Memory(_) => None,
+        }
     }
 
     /// The derived structure that n-grams come from; none if they come from the grammar.

@@ -15,7 +15,7 @@ use super::one_file::{Mismatch, OneFile, Phrase, PhraseReadings};
 use super::segment_view::SegmentView;
 use super::structure::StructureKind;
 use crate::Result;
-use crate::answer::cost::SCAN_SYMBOL_COST;
+use crate::answer::cost::{ALONE_COST, SCAN_SYMBOL_COST};
 use crate::runtime::interrupt::check;
 
 /// Symbols of the root of a file that follow each other: at least one.
@@ -112,9 +112,7 @@ impl SegmentView {
         stop: &AtomicBool,
         answer: impl Fn(OneFile<'_>, &PhraseReadings) -> std::result::Result<A, Mismatch> + Sync,
     ) -> Result<Vec<(u32, A)>> {
-        let (dictionary, entries) = (self.dictionary()?, self.files()?);
-        let view = self.bodies_view()?;
-        let mut readings = PhraseReadings::new(phrase, view, dictionary.word_tokens());
+        let readings = self.phrase_readings(phrase)?;
         // The roots of files that have it, and of those that the decoder has cut.
         let mut roots: Vec<(u32, Vec<u32>)> = Vec::new();
         let fragments = self.scan_roots(stop, |fragment| {
@@ -127,6 +125,60 @@ impl SegmentView {
                 _ => roots.push((file, symbols)),
             }
         }
+        self.ask_roots(roots, readings, stop, answer)
+    }
+
+    /// Looks for a phrase in some files, which ascend, by their roots, on many threads; the answers of those that may have it, with
+    /// the file, in order; none of plain data.
+    ///
+    /// # Errors
+    /// If the segment is damaged or `stop` is set.
+    pub(crate) fn look_for_phrase<A: Send>(
+        &self,
+        phrase: &Phrase,
+        files: &[u32],
+        stop: &AtomicBool,
+        answer: impl Fn(OneFile<'_>, &PhraseReadings) -> std::result::Result<A, Mismatch> + Sync,
+    ) -> Result<Vec<(u32, A)>> {
+        let segment = match &self.parts {
+            Parts::Stored(segment) => segment,
+            #[cfg(test)]
+            Parts::Memory(_) => return Err(self.inconsistent("plain data is not coded")),
+        };
+        let (bodies, readings) = (self.pin::<Bodies>()?, self.phrase_readings(phrase)?);
+        let work = files.len() as f64 * ALONE_COST;
+        self.budgets.roots.add(work as u64);
+        let root = |&file: &u32| {
+            let root = check(stop).and_then(|()| Ok(segment.root_of(bodies, file)?));
+            match root {
+                Ok(root) if readings.find(&root) => Some(Ok((file, root))),
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
+            }
+        };
+        let roots: Result<Vec<(u32, Vec<u32>)>> = files.par_iter().filter_map(root).collect();
+        self.ask_roots(roots?, readings, stop, answer)
+    }
+
+    fn phrase_readings(&self, phrase: &Phrase) -> Result<PhraseReadings> {
+        let word_tokens = self.dictionary()?.word_tokens();
+        Ok(PhraseReadings::new(
+            phrase,
+            self.bodies_view()?,
+            word_tokens,
+        ))
+    }
+
+    /// Asks files whose roots are given.
+    fn ask_roots<A: Send>(
+        &self,
+        roots: Vec<(u32, Vec<u32>)>,
+        mut readings: PhraseReadings,
+        stop: &AtomicBool,
+        answer: impl Fn(OneFile<'_>, &PhraseReadings) -> std::result::Result<A, Mismatch> + Sync,
+    ) -> Result<Vec<(u32, A)>> {
+        let (dictionary, entries) = (self.dictionary()?, self.files()?);
+        let view = self.bodies_view()?;
         let words: u64 = roots
             .iter()
             .map(|(file, _)| entries[*file as usize].words)

@@ -27,11 +27,12 @@ pub(crate) enum StructureKind {
     NgramTable,
     WordFiles,
     FileWords,
+    Postings,
 }
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 24] = {
+    pub(crate) const ALL: [StructureKind; 25] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -58,6 +59,7 @@ impl StructureKind {
             NgramTable,
             WordFiles,
             FileWords,
+            Postings,
         ]
     };
 
@@ -88,6 +90,7 @@ impl StructureKind {
             StructureKind::NgramTable => "n-gram table",
             StructureKind::WordFiles => "files of words",
             StructureKind::FileWords => "words of files",
+            StructureKind::Postings => "directory of postings",
         }
     }
 }

@@ -81,6 +81,22 @@ impl SegmentView {
         Ok(Some(u64::from(total)))
     }
 
+    /// The first token of a word, from blocks of the dictionary unless that is there or due; none if the segment does not have it.
+    pub(crate) fn first_token_of(&self, word: &[u8]) -> Result<Option<u32>> {
+        if let Parts::Stored(segment) = &self.parts
+            && self.asks_blocks()
+        {
+            let begin = Instant::now();
+            if let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 {
+                let token = self.find_in_blocks(segment, blocks, word)?;
+                self.budgets.dictionary.add_since(begin);
+                return Ok(token);
+            }
+        }
+        let found = self.find_word(word)?;
+        Ok((found.first < found.end).then_some(found.first))
+    }
+
     /// The first token of a word.
     fn find_in_blocks(
         &self,

@@ -13,6 +13,14 @@ impl SegmentView {
         Ok(self.pin::<WordIndex>()?.find(self.dictionary()?, word))
     }
 
+    /// The tokens of those of some words that the segment has.
+    pub(crate) fn find_words(&self, words: &[&[u8]]) -> Result<Vec<WordTerminals>> {
+        let found = words.iter().map(|word| self.find_word(word));
+        let mut found: Vec<WordTerminals> = found.collect::<Result<_>>()?;
+        found.retain(|word| word.first < word.end);
+        Ok(found)
+    }
+
     /// The word with a number below [`SegmentView::word_count`], which was asked for before.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
         self.texts()(number)

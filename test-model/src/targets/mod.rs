@@ -2,6 +2,7 @@
 
 pub mod corpus_ops;
 pub mod mixed_operations;
+pub mod open_index;
 pub mod open_segment;
 pub mod repair;
 pub mod replay_log;

@@ -1,13 +1,14 @@
-//! The scans of `corpora()`, `segments('corpus')`, `caches('corpus')`, `devices()` and `settings()`: a few rows that are made at once.
+//! The scans of `corpora()`, `segments('corpus')`, `indexes('corpus')`, `caches('corpus')`, `devices()` and `settings()`: a few rows that are made at once.
 //!
 //! Invariant: nothing of a segment is decoded.
 
 use std::sync::Arc;
 
+use zipfdb_kernels::PostingsCodec;
 use zipfdb_sql::query::{
-    CachesColumn, CorporaColumn, DevicesColumn, SegmentsColumn, SettingsColumn,
+    CachesColumn, CorporaColumn, DevicesColumn, IndexesColumn, SegmentsColumn, SettingsColumn,
 };
-use zipfdb_storage::SegmentInfo;
+use zipfdb_storage::{IndexHeader, IndexKind, IndexRecord, SegmentInfo};
 
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
@@ -167,6 +168,65 @@ pub(super) fn segments(
             }
         },
     )
+}
+
+/// The scan of `indexes('corpus')`.
+pub(super) fn indexes(
+    snapshot: &Snapshot,
+    records: Vec<IndexRecord>,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<RowsScan> {
+    struct Item {
+        record: IndexRecord,
+        segment: Option<u64>,
+        file: Option<(IndexHeader, u64)>,
+        uses: u64,
+    }
+    let view = snapshot.view();
+    let of_segments = view.segments().iter().flat_map(|live| {
+        let indexes = live.indexes().into_iter();
+        indexes.map(|index| Item {
+            segment: Some(live.id()),
+            file: live.index_header(&index),
+            uses: index.uses(),
+            record: index.record.clone(),
+        })
+    });
+    let mut items: Vec<Item> = of_segments.collect();
+    if view.segments().is_empty() {
+        items.extend(records.into_iter().map(|record| Item {
+            record,
+            segment: None,
+            file: None,
+            uses: 0,
+        }));
+    }
+    items.sort_by(|left, right| {
+        (&left.record.name, left.segment).cmp(&(&right.record.name, right.segment))
+    });
+    RowsScan::new("indexes", &request, context, items.len(), |row, column| {
+        let item = &items[row];
+        let header = item.file.as_ref();
+        match IndexesColumn::ALL.get(column) {
+            Some(IndexesColumn::Index) => Value::Text(item.record.name.clone()),
+            Some(IndexesColumn::Kind) => Value::from(item.record.kind.name()),
+            Some(IndexesColumn::Codec) => match item.record.kind {
+                IndexKind::Postings => {
+                    let codec = PostingsCodec::from_number(item.record.codec);
+                    Value::from(codec.map_or("auto", PostingsCodec::name))
+                }
+            },
+            Some(IndexesColumn::Segment) => item.segment.map_or(Value::Null, from_count),
+            Some(IndexesColumn::Bytes) => header.map_or(Value::Null, |(_, size)| from_count(*size)),
+            Some(IndexesColumn::BuildTime) => header.map_or(Value::Null, |(header, _)| {
+                // Nanoseconds below 2^53 are exact.
+                Value::Real(header.build_time as f64 / 1e6)
+            }),
+            Some(IndexesColumn::Uses) => from_count(item.uses),
+            None => Value::Null,
+        }
+    })
 }
 
 /// The scan of `caches('corpus')`.

@@ -8,6 +8,7 @@ pub(super) mod boundary;
 mod catalog;
 mod counted;
 mod files;
+mod files_with;
 mod large_ngrams;
 mod ngram_tables;
 mod ngrams;
@@ -54,6 +55,18 @@ pub(super) fn open(
         Relation::Segments { corpus } => {
             let corpus = session.corpus(corpus)?;
             Box::new(catalog::segments(&corpus, request, context)?)
+        }
+        Relation::Indexes { corpus } => {
+            let snapshot = context.snapshot(session, corpus)?;
+            let core = session.shared().core();
+            let records = core.indexes_of(core.store.corpus(corpus)?.id);
+            Box::new(catalog::indexes(&snapshot, records, request, context)?)
+        }
+        Relation::FilesWith { corpus, words } => {
+            let (snapshot, words) = (context.snapshot(session, corpus)?, words.clone());
+            Box::new(files_with::FilesWithScan::new(
+                snapshot, words, request, context,
+            )?)
         }
         Relation::Caches { corpus } => {
             let snapshot = context.snapshot(session, corpus)?;

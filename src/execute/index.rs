@@ -1,0 +1,95 @@
+//! CREATE INDEX and DROP INDEX.
+
+use std::sync::Arc;
+
+use zipfdb_kernels::PostingsCodec;
+use zipfdb_sql::plan::IndexKind as PlanIndexKind;
+use zipfdb_storage::{Error as StorageError, IndexKind, IndexRecord};
+
+use crate::api::session::Session;
+use crate::maintain::indexes::build_indexes;
+use crate::runtime::interrupt::Interrupt;
+use crate::{Error, Progress, Result};
+
+/// An index that a statement describes.
+pub(super) struct NewIndex {
+    pub(super) name: String,
+    pub(super) if_not_exists: bool,
+    pub(super) corpus: String,
+    pub(super) kind: PlanIndexKind,
+    pub(super) codec: Option<String>,
+}
+
+/// Creates an index and builds it for all segments; readers and writers go on meanwhile. With `if_not_exists` files are built that
+/// are missing of the one that is there.
+///
+/// # Errors
+/// If there is one of this name, a segment is damaged, the disk is full, the database is read-only, or it is interrupted: then the
+/// index is not there, unless it was there before.
+pub(super) fn create(
+    session: &Arc<Session>,
+    new: NewIndex,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let shared = session.shared();
+    let writing = shared.writing(interrupt)?;
+    let corpus = writing.store.corpus(&new.corpus)?;
+    let codec = new.codec.as_deref().and_then(PostingsCodec::from_name);
+    let record = IndexRecord {
+        name: new.name,
+        corpus: corpus.id,
+        kind: match new.kind {
+            PlanIndexKind::Postings => IndexKind::Postings,
+        },
+        codec: codec.map_or(0, |codec| codec as u8),
+    };
+    let created = match writing.store.create_index(record.clone()) {
+        Err(StorageError::IndexExists { .. }) if new.if_not_exists => false,
+        created => {
+            created?;
+            true
+        }
+    };
+    writing.attach_indexes(&corpus);
+    let pool = &shared.runtime.pool;
+    let built = interrupt.attend(|stop| {
+        build_indexes(&writing, pool, &corpus.name, true, progress, stop)?;
+        interrupt.check()
+    });
+    if built.is_err() && created {
+        // The error that matters is the first.
+        let _ = writing.store.drop_index(&record.name);
+        writing.attach_indexes(&corpus);
+    }
+    built
+}
+
+/// Drops an index with its files.
+///
+/// # Errors
+/// If there is none of this name, unless `if_exists`, or the database is read-only.
+pub(super) fn drop_index(
+    session: &Arc<Session>,
+    name: &str,
+    if_exists: bool,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let writing = session.shared().writing(interrupt)?;
+    let records = writing.store.indexes()?;
+    let record = records.iter().find(|record| record.answers_to(name));
+    let Some(record) = record else {
+        return match if_exists {
+            true => Ok(()),
+            false => Err(Error::Storage(StorageError::NoSuchIndex {
+                index: name.to_owned(),
+            })),
+        };
+    };
+    writing.store.drop_index(&record.name)?;
+    let mut corpora = writing.store.corpora().into_iter();
+    if let Some(corpus) = corpora.find(|corpus| corpus.id == record.corpus) {
+        writing.attach_indexes(&corpus);
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Building indexes: the file of each index beside each segment of a corpus.
+//!
+//! Invariant: a file is complete when it has its name, so building may end at any point and goes on where it ended. No answer rests
+//! on an index, so nothing waits for one to be built.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rayon::ThreadPool;
+use zipfdb_storage::IndexRecord;
+
+use crate::Result;
+use crate::api::core::Core;
+use crate::runtime::interrupt::check;
+use crate::segment::{LiveSegment, SegmentView};
+use crate::{Error, Progress};
+
+/// Builds what is missing of the indexes of a corpus, segment by segment, in `pool`; with `is_thorough` also what is damaged. Units
+/// of progress are bytes of text.
+///
+/// # Errors
+/// If a segment is damaged, the disk is full, the corpus or an index was dropped, or `stop` is set; what has been built stays.
+pub(crate) fn build_indexes(
+    core: &Core,
+    pool: &ThreadPool,
+    corpus: &str,
+    is_thorough: bool,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let missing = missing_indexes(core, corpus, is_thorough)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let bytes = missing.iter().map(|(live, _)| live.text_bytes()).sum();
+    progress.begin("index", bytes);
+    for (live, record) in missing {
+        check(stop)?;
+        pool.install(|| build(&live, &record, stop))?;
+        progress.advance(live.text_bytes());
+    }
+    progress.end();
+    Ok(())
+}
+
+/// Builds what is missing of the indexes of a corpus whose segments have changed: a failure is a warning.
+pub(crate) fn complete_indexes(
+    core: &Core,
+    pool: &ThreadPool,
+    corpus: &str,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) {
+    match build_indexes(core, pool, corpus, false, progress, stop) {
+        Ok(()) | Err(Error::Interrupted) => {}
+        Err(error) => tracing::warn!(
+            "indexes of {corpus:?} are not complete, queries go on without: {error}; \
+             hint: CREATE INDEX IF NOT EXISTS builds what is missing"
+        ),
+    }
+}
+
+/// The segments of a corpus, each with an index of which it has no file; with `is_thorough` no whole one.
+pub(crate) fn missing_indexes(
+    core: &Core,
+    corpus: &str,
+    is_thorough: bool,
+) -> Result<Vec<(Arc<LiveSegment>, IndexRecord)>> {
+    let records = core.indexes_of(core.store.corpus(corpus)?.id);
+    if records.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (_, stored) = core.stored_view(corpus)?;
+    let mut missing = Vec::new();
+    for live in stored.segments() {
+        let lacking = (records.iter()).filter(|record| !live.has_index_file(record, is_thorough));
+        missing.extend(lacking.map(|record| (live.clone(), record.clone())));
+    }
+    Ok(missing)
+}
+
+fn build(live: &Arc<LiveSegment>, record: &IndexRecord, stop: &AtomicBool) -> Result<()> {
+    SegmentView::of(live).build_index(record, stop)?;
+    live.reopen_index(record);
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! The indexes of a segment: which there are, and their files once they are needed.
+//!
+//! Invariant: a file that is given is of this segment and index. One that is missing or damaged is given up with a warning, and
+//! queries go on without it; CREATE INDEX IF NOT EXISTS or the next recompression builds it anew. What files hold is not known here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use zipfdb_storage::{IndexHeader, IndexKind, IndexReader, IndexRecord, Segment};
+
+/// The indexes of a live segment.
+#[derive(Default)]
+pub(crate) struct SegmentIndexes {
+    all: RwLock<Vec<Arc<SegmentIndex>>>,
+    /// Whether one of postings may be there: asked before each look-up.
+    has_postings: AtomicBool,
+}
+
+/// An index of a segment, as far as its file is there.
+pub(crate) struct SegmentIndex {
+    pub(crate) record: IndexRecord,
+    /// Opened when it is first needed; none if it is missing or damaged.
+    file: Mutex<IndexFile>,
+    /// How often queries have read of it.
+    uses: AtomicU64,
+}
+
+enum IndexFile {
+    Unopened,
+    Open(Arc<IndexReader>),
+    /// Missing, or damaged.
+    GivenUp,
+}
+
+impl SegmentIndexes {
+    /// Has exactly these indexes from now on. What is known of those that were there before stays known.
+    pub(super) fn set(&self, records: &[IndexRecord]) {
+        let mut all = self.all.write();
+        let known = std::mem::take(&mut *all);
+        let index = |record: &IndexRecord| {
+            let mut known = known.iter();
+            let known = known.find(|index| index.record == *record);
+            known.cloned().unwrap_or_else(|| {
+                Arc::new(SegmentIndex {
+                    record: record.clone(),
+                    file: Mutex::new(IndexFile::Unopened),
+                    uses: AtomicU64::new(0),
+                })
+            })
+        };
+        *all = records.iter().map(index).collect();
+        let mut kinds = all.iter().map(|index| index.record.kind);
+        let has_postings = kinds.any(|kind| kind == IndexKind::Postings);
+        self.has_postings.store(has_postings, Ordering::Relaxed);
+    }
+
+    /// All of them, in the order of [`SegmentIndexes::set`].
+    pub(super) fn all(&self) -> Vec<Arc<SegmentIndex>> {
+        self.all.read().clone()
+    }
+
+    /// Whether one of postings may be there.
+    #[inline]
+    pub(super) fn has_postings(&self) -> bool {
+        self.has_postings.load(Ordering::Relaxed)
+    }
+
+    /// None of postings is asked any more.
+    pub(super) fn forget_postings(&self) {
+        self.has_postings.store(false, Ordering::Relaxed);
+    }
+}
+
+impl SegmentIndex {
+    /// What the file of the segment says of itself, and its size; none if it is missing or damaged.
+    pub(super) fn header(&self, segment: &Segment) -> Option<(IndexHeader, u64)> {
+        let reader = self.reader(segment)?;
+        Some((reader.header().clone(), reader.size()))
+    }
+
+    /// How often queries have read of it.
+    pub(crate) fn uses(&self) -> u64 {
+        self.uses.load(Ordering::Relaxed)
+    }
+
+    /// Says that a query has read of it.
+    pub(super) fn note_use(&self) {
+        self.uses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The file of the segment; none if it is missing or damaged.
+    pub(super) fn reader(&self, segment: &Segment) -> Option<Arc<IndexReader>> {
+        let mut file = self.file.lock();
+        if let IndexFile::Unopened = *file {
+            *file = match segment.index(&self.record) {
+                Ok(Some(reader)) => IndexFile::Open(Arc::new(reader)),
+                Ok(None) => IndexFile::GivenUp,
+                Err(error) => {
+                    self.warn(&error);
+                    IndexFile::GivenUp
+                }
+            };
+        }
+        match &*file {
+            IndexFile::Open(reader) => Some(reader.clone()),
+            IndexFile::Unopened | IndexFile::GivenUp => None,
+        }
+    }
+
+    /// There is a new file.
+    pub(super) fn reopen(&self) {
+        *self.file.lock() = IndexFile::Unopened;
+    }
+
+    /// The file is damaged.
+    pub(super) fn give_up(&self, error: &dyn std::fmt::Display) {
+        self.warn(error);
+        *self.file.lock() = IndexFile::GivenUp;
+    }
+
+    fn warn(&self, error: &dyn std::fmt::Display) {
+        tracing::warn!(
+            "index `{}` is not used: {error}; hint: CREATE INDEX IF NOT EXISTS builds it anew",
+            self.record.name
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Indexes through the public API: answers are the same with an index, without one, and with one that is damaged, cut off or lost;
+//! files are there for each segment, and gone with it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use zipfdb::{CopyOptions, Database, NoProgress, Snapshot};
+
+/// Numbers that look random, always the same.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+type Texts = BTreeMap<String, String>;
+
+/// Files of words of which some are in all, some in one.
+fn texts(seed: u64, files: usize) -> Texts {
+    let mut numbers = Numbers(seed);
+    let text = |file: usize| {
+        let words = numbers.below(2_000);
+        let text: Vec<String> = (0..words)
+            .map(|_| {
+                let skew = numbers.below(60) + 1;
+                format!("w{}", numbers.below(skew))
+            })
+            .chain([format!("only{file}")])
+            .collect();
+        (format!("f{file:03}"), text.join(" "))
+    };
+    (0..files).map(text).collect()
+}
+
+fn copy(database: &Database, texts: &Texts) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in texts {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let corpus = database.corpus("c").unwrap();
+    corpus
+        .copy_from(folder.path(), &CopyOptions::default())
+        .unwrap();
+}
+
+fn create(path: &Path, texts: &Texts) -> Database {
+    let database = Database::open(path).unwrap();
+    database
+        .execute("CREATE CORPUS c WITH (segment_size = '64KiB')")
+        .unwrap();
+    copy(&database, texts);
+    database
+}
+
+fn files_of<'t>(texts: &'t Texts, words: &[&str]) -> Vec<&'t str> {
+    let has = |text: &str| {
+        let found: BTreeSet<&str> = text.split(' ').collect();
+        words.iter().all(|word| found.contains(word))
+    };
+    let files = texts.iter().filter(|(_, text)| has(text));
+    files.map(|(name, _)| &name[..]).collect()
+}
+
+/// Compares answers that indexes give with the texts.
+fn check(snapshot: &Snapshot, texts: &Texts) {
+    let mut numbers = Numbers(7);
+    let words: Vec<String> = (0..62).map(|word| format!("w{word}")).collect();
+    for count in 1..5 {
+        let all: Vec<&str> = (0..count)
+            .map(|_| &words[numbers.below(words.len() as u64) as usize][..])
+            .collect();
+        assert_eq!(
+            snapshot.files_with(&all).unwrap(),
+            files_of(texts, &all),
+            "{all:?}"
+        );
+    }
+    assert_eq!(
+        snapshot.files_with(&["only3"]).unwrap(),
+        files_of(texts, &["only3"])
+    );
+    assert_eq!(snapshot.files_with(&["nowhere"]).unwrap(), [""; 0]);
+    assert_eq!(snapshot.files_with(&[""; 0]).unwrap().len(), texts.len());
+    for (name, text) in texts.iter().take(5) {
+        let expected = text.split(' ').filter(|word| *word == "w1").count() as u64;
+        assert_eq!(snapshot.count_in(name, b"w1").unwrap(), expected);
+    }
+    let expected: u64 = texts.values().map(|text| pairs(text, "w0", "w1")).sum();
+    assert_eq!(snapshot.count_phrase(&["w0", "w1"]).unwrap(), expected);
+}
+
+fn pairs(text: &str, first: &str, second: &str) -> u64 {
+    let words: Vec<&str> = text.split(' ').collect();
+    words
+        .windows(2)
+        .filter(|pair| pair == &[first, second])
+        .count() as u64
+}
+
+fn index_files(path: &Path) -> Vec<PathBuf> {
+    let names = fs::read_dir(path.join("segments")).unwrap();
+    let paths = names.map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "idx"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn snapshot(database: &Database) -> Snapshot {
+    database.corpus("c").unwrap().snapshot().unwrap()
+}
+
+/// A database that was just opened for reading, which has nothing in memory.
+fn reopened(path: &Path) -> Database {
+    Database::options().read_only(true).open(path).unwrap()
+}
+
+#[test]
+fn files_come_and_go_with_segments_and_answers_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zdb");
+    let mut all = texts(1, 120);
+    let database = create(&path, &all);
+    let segments = || database.corpus("c").unwrap().segments().unwrap().len();
+    assert!(segments() > 1);
+    database
+        .execute("CREATE INDEX By_Word ON c USING postings")
+        .unwrap();
+    assert_eq!(index_files(&path).len(), segments());
+    check(&snapshot(&database), &all);
+    check(&snapshot(&reopened(&path)), &all);
+
+    let more: Texts = (texts(2, 60).into_iter())
+        .map(|(name, text)| (format!("g{name}"), text))
+        .collect();
+    copy(&database, &more);
+    all.extend(more);
+    assert_eq!(index_files(&path).len(), segments());
+    let corpus = database.corpus("c").unwrap();
+    corpus.append_many(&[("f003", " w1 w2 w3 fresh")]).unwrap();
+    all.get_mut("f003").unwrap().push_str(" w1 w2 w3 fresh");
+    corpus.delete_many(&["f005"]).unwrap();
+    all.remove("f005");
+    check(&snapshot(&database), &all);
+    check(&snapshot(&reopened(&path)), &all);
+
+    corpus.recompress(&NoProgress).unwrap();
+    check(&snapshot(&database), &all);
+    // Nothing holds the segments that went.
+    assert_eq!(index_files(&path).len(), segments());
+    check(&snapshot(&reopened(&path)), &all);
+
+    database.execute("DROP INDEX by_word").unwrap();
+    assert_eq!(index_files(&path), [PathBuf::new(); 0]);
+    check(&snapshot(&database), &all);
+}
+
+#[test]
+fn an_index_that_is_damaged_or_lost_is_done_without_and_built_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zdb");
+    let all = texts(3, 90);
+    let database = create(&path, &all);
+    database
+        .execute("CREATE INDEX w ON c USING postings")
+        .unwrap();
+    drop(database);
+    let files = index_files(&path);
+    let whole: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+    let mut numbers = Numbers(11);
+    for turn in 0..60 {
+        for (file, whole) in files.iter().zip(&whole) {
+            let mut bytes = whole.clone();
+            let at = numbers.below(bytes.len() as u64) as usize;
+            match turn % 3 {
+                0 => bytes[at] ^= 1 << numbers.below(8),
+                1 => bytes.truncate(at),
+                _ => bytes[at..].fill(0),
+            }
+            fs::write(file, bytes).unwrap();
+        }
+        check(&snapshot(&reopened(&path)), &all);
+    }
+    // An index of another segment.
+    fs::write(&files[0], &whole[1]).unwrap();
+    fs::remove_file(&files[1]).unwrap();
+    check(&snapshot(&reopened(&path)), &all);
+
+    let database = Database::open(&path).unwrap();
+    database
+        .execute("CREATE INDEX IF NOT EXISTS w ON c USING postings")
+        .unwrap();
+    check(&snapshot(&database), &all);
+    drop(database);
+    for (file, whole) in files.iter().zip(&whole) {
+        // All but how long building took is the same.
+        assert_eq!(fs::read(file).unwrap().len(), whole.len());
+    }
+    let rows = reopened(&path)
+        .query("SELECT COUNT(bytes), COUNT(*) FROM indexes('c')")
+        .unwrap();
+    let row = rows.into_iter().next().unwrap().unwrap();
+    assert_eq!(row[0], row[1]);
+}
+
+#[test]
+fn a_list_of_indexes_that_is_damaged_costs_the_indexes_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zdb");
+    let all = texts(5, 40);
+    let database = create(&path, &all);
+    database
+        .execute("CREATE INDEX w ON c USING postings")
+        .unwrap();
+    drop(database);
+    let list = path.join("INDEXES");
+    let mut bytes = fs::read(&list).unwrap();
+    bytes[10] ^= 4;
+    fs::write(&list, bytes).unwrap();
+    check(&snapshot(&reopened(&path)), &all);
+    let database = Database::open(&path).unwrap();
+    let warnings = database.warnings().join("\n");
+    assert!(warnings.contains("all indexes are dropped"), "{warnings}");
+    assert_eq!(index_files(&path), [PathBuf::new(); 0]);
+    check(&snapshot(&database), &all);
+    database
+        .execute("CREATE INDEX w ON c USING postings")
+        .unwrap();
+    check(&snapshot(&reopened(&path)), &all);
+}
+
+#[test]
+fn every_codec_gives_the_same_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zdb");
+    let all = texts(9, 150);
+    let database = create(&path, &all);
+    for codec in zipfdb_sql::plan::POSTINGS_CODECS {
+        let sql = format!("CREATE INDEX w ON c USING postings WITH (codec = '{codec}')");
+        database.execute(&sql).unwrap();
+        check(&snapshot(&reopened(&path)), &all);
+        database.execute("DROP INDEX w").unwrap();
+    }
+}
+
+#[test]
+fn a_writer_builds_what_a_crash_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zdb");
+    let all = texts(13, 90);
+    let database = create(&path, &all);
+    database
+        .execute("CREATE INDEX w ON c USING postings")
+        .unwrap();
+    drop(database);
+    let files = index_files(&path);
+    fs::remove_file(&files[1]).unwrap();
+    fs::write(path.join("segments/00000099.w.idx.tmp"), b"begun").unwrap();
+    let database = Database::open(&path).unwrap();
+    // In the background; closing would end it.
+    while index_files(&path) != files {
+        std::thread::yield_now();
+    }
+    check(&snapshot(&database), &all);
+    assert!(!path.join("segments/00000099.w.idx.tmp").exists());
+}
