@@ -42,6 +42,10 @@ pub fn act<W: Output>(session: &mut Session<W>, line: &str) -> Result<Step, Erro
         Command::Corpora => return Ok(relation("corpora")),
         Command::Devices => return Ok(relation("devices")),
         Command::Settings => return Ok(relation("settings")),
+        Command::Indexes(corpus) => {
+            let corpus = vocabulary::text(&corpus);
+            return Ok(Step::Run(format!("SELECT * FROM indexes({corpus})")));
+        }
         Command::ExportRows { path, select } => {
             let path = vocabulary::text(&path);
             return Ok(Step::Run(format!("COPY ({select}) TO {path}")));

@@ -55,6 +55,8 @@ pub enum Command {
     },
     /// `.parameter clear [NAME]`
     ClearParameters(Option<String>),
+    /// `.indexes CORPUS`
+    Indexes(String),
     /// `.quit`, `.exit`
     Quit,
     /// `.read FILE`
@@ -131,6 +133,12 @@ const ALL: &[About] = &[
         "PATH CORPUS",
         &[Argument::Path, Argument::Corpus],
         "copy a file, a directory or a glob into a corpus, which is created if there is none",
+    ),
+    about(
+        ".indexes",
+        "CORPUS",
+        &[Argument::Corpus],
+        "list the indexes of a corpus, as SELECT * FROM indexes('CORPUS') does",
     ),
     about(
         ".mode",
@@ -276,6 +284,7 @@ impl Command {
                 path: required()?.into(),
                 corpus: required()?,
             },
+            ".indexes" => Command::Indexes(required()?),
             ".mode" => Command::Mode(arguments.next().map(|name| format(&name)).transpose()?),
             ".pager" => Command::Pager(
                 arguments
