@@ -16,6 +16,7 @@ mod expand;
 mod extract;
 mod file_counts;
 mod free_memory;
+pub mod gompresso;
 pub mod gpu;
 mod grammar_view;
 mod huge_pages;

@@ -1,0 +1,33 @@
+//! Text packed in blocks that decode on a warp of a GPU each, and on CPUs.
+//!
+//! The invariant: unpacking gives the packed text or an error, whatever the bytes are, and all ways to unpack give the same. A data
+//! block knows nothing of the others, so that each can be read alone. Not here: files, and where packed text is of use.
+//!
+//! After Sitaridi et al., "Massively-Parallel Lossless Data Decompression", ICPP 2016: LZ77 sequences of a literal string and a
+//! reference, in groups of 32, as they are ([`PackCodec::Byte`]) or in Huffman codes ([`PackCodec::Bit`]). `parse` makes
+//! sequences, `bit_block` codes them, `references` makes text of them; `format` is what lies around, byte by byte in
+//! `storage/FORMAT.md`. The twins on a GPU are in `gpu/gompresso.rs`.
+
+pub(crate) mod bit_block;
+mod error;
+mod format;
+mod huffman;
+mod match_finder;
+mod pack;
+mod parse;
+mod references;
+pub(crate) mod symbols;
+#[cfg(test)]
+mod tests;
+mod unpack;
+
+pub use error::{BlockFault, PackedError, PackedPart};
+pub use format::{
+    BLOCK_ALIGNMENT, BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, BlockEntry, CODE_BITS_MAX, CODE_BITS_MIN,
+    ENTRY_SIZE, GROUP, HEADER_SIZE, LITERALS_MAX, MATCH_MAX, MATCH_MIN, PackCodec, PackHeader,
+    WINDOW_MAX, WINDOW_MIN,
+};
+pub use pack::{BlockPacker, PackOptions, pack};
+pub use parse::Elimination;
+pub use references::{ReferenceRounds, References};
+pub use unpack::{BlockUnpacker, PackedReader};
