@@ -93,22 +93,29 @@ fn sequential(records: &[Record], literals: &[u8], text: &mut [u8]) -> Result<Pl
     for &record in records {
         let sequence = PackSequence::from_record(record);
         let write = copy_string(sequence, literals, text, place)?;
-        place.literals += sequence.literals;
-        if sequence.length > 0 {
-            let source = write.checked_sub(sequence.distance);
-            let source = source.ok_or(BlockFault::Distance)?;
-            let end = write + sequence.length;
+        let source = write.wrapping_sub(sequence.distance);
+        let end = write + sequence.length;
+        // Most references are short and far: steps of a fixed size are faster, where there is room for what follows the reference.
+        // A source before the text is no place in it.
+        if sequence.distance >= STEP && copy_steps(text, source, write, sequence.length).is_some() {
+            // All is copied.
+        } else if sequence.length > 0 {
+            if source >= write {
+                return Err(BlockFault::Distance);
+            }
             if end > text.len() {
                 return Err(BlockFault::Lengths);
             }
-            copy_reference(text, source, write, sequence.length);
+            copy_repeated(text, source, write, sequence.length);
         }
-        place.text = write + sequence.length;
+        place.literals += sequence.literals;
+        place.text = end;
     }
     Ok(place)
 }
 
-/// Copies the literal string of a sequence; where its reference is to be written.
+/// Copies the literal string of a sequence; where its reference is to be written. May write some bytes of any value behind, where
+/// text is written later.
 #[inline(always)]
 fn copy_string(
     sequence: PackSequence,
@@ -118,12 +125,11 @@ fn copy_string(
 ) -> Result<usize, BlockFault> {
     let count = sequence.literals;
     let write = place.text + count;
-    // Most strings are short: copies of a fixed size are faster, where there is room for what follows the string.
     if count <= STEP
-        && let Some(from) = literals.get(place.literals..place.literals + STEP)
-        && let Some(to) = text.get_mut(place.text..place.text + STEP)
+        && let Some(from) = step_at(literals, place.literals)
+        && let Some(to) = step_at_mut(text, place.text)
     {
-        to.copy_from_slice(from);
+        *to = *from;
         return Ok(write);
     }
     let from = literals.get(place.literals..place.literals + count);
@@ -135,34 +141,34 @@ fn copy_string(
     Ok(write)
 }
 
-/// Copies `length` bytes from `source` to `write`, byte by byte if they overlap; `source < write`, and the end is within the text.
-/// May write some bytes of any value behind, where text is written later.
 #[inline(always)]
-fn copy_reference(text: &mut [u8], source: usize, write: usize, length: usize) {
-    let distance = write - source;
-    // Steps from a source that is written: before `write` at first, and by earlier steps later.
-    if distance >= STEP && write + length.next_multiple_of(STEP) <= text.len() {
-        let (written, rest) = text.split_at_mut(write);
-        if distance >= length.next_multiple_of(STEP) {
-            let from = &written[source..source + length.next_multiple_of(STEP)];
-            for (to, from) in rest.chunks_exact_mut(STEP).zip(from.chunks_exact(STEP)) {
-                to.copy_from_slice(from);
-            }
-            return;
-        }
-        let mut done = 0;
-        while done < length {
-            let from = source + done;
-            let step: [u8; STEP] = text[from..from + STEP].try_into().expect("so many");
-            text[write + done..write + done + STEP].copy_from_slice(&step);
-            done += STEP;
-        }
-        return;
-    }
-    copy_repeated(text, source, write, length);
+fn step_at(bytes: &[u8], at: usize) -> Option<&[u8; STEP]> {
+    bytes.get(at..)?.first_chunk()
 }
 
-/// The same for a run, and near the end of the text: what is written doubles what can be copied.
+#[inline(always)]
+fn step_at_mut(bytes: &mut [u8], at: usize) -> Option<&mut [u8; STEP]> {
+    bytes.get_mut(at..)?.first_chunk_mut()
+}
+
+/// Copies at least `length` bytes from `source` to at least a step behind it, and what is left of the last step; nothing, or a
+/// part, where the text has no room for whole steps.
+#[inline(always)]
+fn copy_steps(text: &mut [u8], source: usize, write: usize, length: usize) -> Option<()> {
+    let step = *step_at(text, source)?;
+    *step_at_mut(text, write)? = step;
+    let mut done = STEP;
+    while done < length {
+        let step = *step_at(text, source + done)?;
+        *step_at_mut(text, write + done)? = step;
+        done += STEP;
+    }
+    Some(())
+}
+
+/// Copies exactly `length` bytes from `source` to `write`, behind it, byte by byte if they overlap: what is written doubles what can be
+/// copied.
+#[inline(never)]
 fn copy_repeated(text: &mut [u8], source: usize, write: usize, length: usize) {
     let mut done = 0;
     while done < length {
@@ -172,14 +178,20 @@ fn copy_repeated(text: &mut [u8], source: usize, write: usize, length: usize) {
     }
 }
 
-/// Copies exactly `length` bytes: what follows may be written already.
+/// The same, fast for references that are short and far; what follows may be written already and stays.
 #[inline(always)]
 fn copy_exactly(text: &mut [u8], source: usize, write: usize, length: usize) {
-    let is_apart = source + STEP <= write;
-    if length <= STEP && is_apart && write + STEP <= text.len() {
-        let step: [u8; STEP] = text[source..source + STEP].try_into().expect("so many");
-        let to = &mut text[write..write + length];
-        to.copy_from_slice(&step[..length]);
+    if length <= STEP
+        && source + STEP <= write
+        && let Some(&to) = step_at(text, write)
+        && let Some(&from) = step_at(text, source)
+    {
+        // At most 15 bytes are kept.
+        let kept = u128::MAX.checked_shl(8 * length as u32).unwrap_or(0);
+        let both = u128::from_le_bytes(to) & kept | u128::from_le_bytes(from) & !kept;
+        if let Some(to) = step_at_mut(text, write) {
+            *to = both.to_le_bytes();
+        }
         return;
     }
     copy_repeated(text, source, write, length);
