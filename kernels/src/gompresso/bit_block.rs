@@ -126,23 +126,18 @@ pub(super) fn encode(
 }
 
 /// The parts of a Bit block.
-#[derive(Debug)]
-pub(crate) struct BitParts<'a> {
+struct BitParts<'a> {
     /// By text symbol, then by distance symbol.
-    pub(crate) code_lengths: [u8; TEXT_SYMBOLS + DISTANCE_SYMBOLS],
-    pub(crate) bits_width: u32,
-    pub(crate) literals_width: u32,
-    /// Where the table of sub-blocks begins in the block; a multiple of 4.
-    pub(crate) table_begin: usize,
-    /// Where the stream begins; likewise.
-    pub(crate) stream_begin: usize,
+    code_lengths: [u8; TEXT_SYMBOLS + DISTANCE_SYMBOLS],
+    bits_width: u32,
+    literals_width: u32,
     table: &'a [u8],
     stream: &'a [u8],
 }
 
 impl<'a> BitParts<'a> {
     /// Finds the parts of a block of so many sequences.
-    pub(crate) fn of(
+    fn of(
         bytes: &'a [u8],
         sequences: usize,
         sub_block: u8,
@@ -171,8 +166,6 @@ impl<'a> BitParts<'a> {
             code_lengths,
             bits_width,
             literals_width,
-            table_begin,
-            stream_begin,
             table: &bytes[table_begin..stream_begin],
             stream,
         })

@@ -164,6 +164,12 @@ impl<'a> PackedReader<'a> {
         self.header.block_len(block as u64)
     }
 
+    /// All data blocks, one after the other.
+    pub fn blocks_bytes(&self) -> &'a [u8] {
+        // Within the bytes, as checked.
+        &self.bytes[self.begins[0] as usize..]
+    }
+
     /// The entry of a block, and its stored bytes.
     ///
     /// # Panics

@@ -28,6 +28,7 @@ mod error;
 mod fan_in;
 mod file_counts;
 mod file_words;
+mod gompresso;
 mod grammar;
 mod levels;
 mod local_tables;
@@ -64,6 +65,7 @@ pub use emulator::{Asked, emulate, emulated, record_asked, take_asked};
 pub use energy::EnergyMeter;
 pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
+pub use gompresso::{DevicePacked, DeviceUnpackError};
 pub use grammar::{ComingGrammar, DeviceGrammar};
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
@@ -101,6 +103,7 @@ const SOURCES: &[&Source] = &[
     &codes::SOURCE,
     &local_tables::SOURCE,
     &file_words::SOURCE,
+    &gompresso::SOURCE,
     &ngrams::SOURCE,
     &symbol_coder::SOURCE,
     #[cfg(any(test, feature = "measure"))]
