@@ -137,11 +137,7 @@ struct BitParts<'a> {
 
 impl<'a> BitParts<'a> {
     /// Finds the parts of a block of so many sequences.
-    fn of(
-        bytes: &'a [u8],
-        sequences: usize,
-        sub_block: u8,
-    ) -> Result<BitParts<'a>, BlockFault> {
+    fn of(bytes: &'a [u8], sequences: usize, sub_block: u8) -> Result<BitParts<'a>, BlockFault> {
         let Some((&[low, high, bits_width, literals_width], codes)) = bytes.split_first_chunk()
         else {
             return Err(BlockFault::Bytes);

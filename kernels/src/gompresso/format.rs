@@ -3,7 +3,7 @@
 //! The invariant: a header or an entry that was read here has only values that a writer writes, and stands for a bounded
 //! number of bytes for each byte that is stored. `storage/FORMAT.md` describes the bytes. Nothing here looks into data blocks.
 
-use super::error::{PackedError, PackedPart};
+use super::error::{BlockFault, PackedError, PackedPart};
 
 /// What packed text begins with.
 pub(super) const MAGIC: [u8; 8] = *b"\x89ZDBPAK\n";
@@ -273,16 +273,29 @@ impl BlockEntry {
         }
     }
 
-    /// Whether its stored bytes can hold `len` bytes of text in so many sequences. What passes bounds memory: text is at most a
-    /// constant times as large as what is stored.
-    pub fn holds(&self, codec: PackCodec, len: usize) -> bool {
+    /// Checks that its stored bytes can hold the text of a block. What passes bounds memory: text is at most a constant times as large
+    /// as what is stored, and this is no larger than the text but for the last word.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError::Block`].
+    pub fn check(&self, header: &PackHeader, block: u64) -> Result<(), PackedError> {
+        match self.holds(header.codec, header.block_len(block)) {
+            true => Ok(()),
+            false => Err(BlockFault::Bytes.of(block)),
+        }
+    }
+
+    /// Whether its stored bytes can hold `len` bytes of text in so many sequences.
+    pub(super) fn holds(&self, codec: PackCodec, len: usize) -> bool {
         let (bytes, sequences, len) =
             (u64::from(self.bytes), u64::from(self.sequences), len as u64);
-        if !bytes.is_multiple_of(BLOCK_ALIGNMENT as u64) || len == 0 {
+        let stored_max = len.next_multiple_of(BLOCK_ALIGNMENT as u64);
+        if !bytes.is_multiple_of(BLOCK_ALIGNMENT as u64) || len == 0 || bytes > stored_max {
             return false;
         }
         match (sequences, codec) {
-            (0, _) => bytes == len.next_multiple_of(BLOCK_ALIGNMENT as u64),
+            (0, _) => bytes == stored_max,
             (_, PackCodec::Byte) => {
                 let literals_max = bytes.saturating_sub(4 * sequences);
                 4 * sequences <= bytes && len <= literals_max + sequences * MATCH_MAX as u64

@@ -41,7 +41,7 @@ impl PackOptions {
             elimination: Elimination::Off,
             block_size: 1 << 18,
             window: 1 << 16,
-            sub_block: 16,
+            sub_block: 64,
             code_bits: 11,
             level: 6,
         }

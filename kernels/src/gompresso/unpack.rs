@@ -125,9 +125,7 @@ impl<'a> PackedReader<'a> {
         let mut begins = vec![end];
         for (block, entry) in table.as_chunks::<ENTRY_SIZE>().0.iter().enumerate() {
             let (block, entry) = (block as u64, BlockEntry::read(entry));
-            if !entry.holds(header.codec, header.block_len(block)) {
-                return Err(BlockFault::Bytes.of(block));
-            }
+            entry.check(&header, block)?;
             end += u64::from(entry.bytes);
             begins.push(end);
         }

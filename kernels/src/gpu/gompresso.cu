@@ -518,6 +518,8 @@ gompresso_text_kernel(const u8* packed, const DataBlock* blocks, u32 block_size,
     const u32 len = u32(min(size - text_begin, u64(block_size)));
     u8* own_text = text + text_begin;
     if (faults[blockIdx.x] != NO_FAULT) return;
+    // A fault that is found here is written once all lanes have looked.
+    __syncwarp();
     if (block.sequences == 0) {
         copy_stored(words_at(packed, block.stored), own_text, len);
         return;
