@@ -5,6 +5,7 @@
 //! here; suites only choose corpora, repeat and lay out.
 
 mod calibrate;
+mod codec;
 mod cold;
 mod compressors;
 mod corpus;
@@ -62,6 +63,8 @@ enum Suite {
     Sql(Options),
     /// Text to tokens on one thread, by tokenizer: MB/s, with and without interning.
     Tokenize(Options),
+    /// Packed text in blocks for warps: ratios, MB/s of each way to unpack, on a device too; zlib, LZ4, Snappy and Zstd.
+    Codec(codec::CodecOptions),
     /// Kernels on a CUDA device: construction, tasks, batches of look-ups, primitives; against the CPU and plain arrays.
     Gpu(gpu::GpuOptions),
     /// The constants of `src/answer/cost.rs`, measured on the corpora and printed as Rust.
@@ -129,6 +132,7 @@ fn main() -> ExitCode {
         Suite::TadocChild(job) => tadoc::run_child(&job),
         Suite::Sql(options) => sql::run(&options),
         Suite::Tokenize(options) => tokenize::run(&options),
+        Suite::Codec(options) => codec::run(&options),
         Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Lookups(options) => lookups::run(&options),

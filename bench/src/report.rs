@@ -199,13 +199,16 @@ fn machine() -> Machine {
 
 /// Versions of everything compared, as this program was built with.
 fn versions() -> Vec<(String, String)> {
-    const COMPARED: [&str; 9] = [
+    const COMPARED: [&str; 12] = [
         "zipfdb",
         "libsqlite3-sys",
         "rusqlite",
         "tantivy",
         "flate2",
         "libz-sys",
+        "lz4_flex",
+        "snap",
+        "zlib-rs",
         "zstd-sys",
         "liblzma-sys",
         "unicode-segmentation",
