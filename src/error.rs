@@ -74,6 +74,15 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A file that cannot be packed or unpacked.
+    #[error("{path}: {source}", path = .path.display())]
+    Packed {
+        /// The file that was read.
+        path: PathBuf,
+        /// What is wrong with it, or with how it should be packed.
+        source: zipfdb_kernels::gompresso::PackedError,
+    },
+
     /// Text that the database cannot hold, or an argument out of range.
     #[error("{subject}: {reason}")]
     Invalid {

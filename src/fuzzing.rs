@@ -4,5 +4,5 @@
 //! may use it.
 
 pub use crate::tokenize::{Interner, Sink, chunk_end, has_glued_space, tokenize};
-pub use zipfdb_kernels::PackedLists;
+pub use zipfdb_kernels::{PackedLists, gompresso};
 pub use zipfdb_storage::Tokenizer;

@@ -35,6 +35,7 @@ mod interleavings;
 mod maintain;
 mod notice;
 mod overlay;
+mod packed_files;
 mod paths;
 mod runtime;
 mod segment;
@@ -57,10 +58,12 @@ pub use maintain::recompress::Recompression;
 pub use maintain::repair::{RepairReport, repair};
 pub use notice::Notice;
 pub use overlay::mixed::{Answer, Operation};
+pub use packed_files::{PackedSizes, pack_file, unpack_file};
 pub use paths::encodings::TextEncoding;
 pub use paths::sources::{OnConflict, OnError, Unreadable};
 pub use runtime::interrupt::InterruptHandle;
 pub use runtime::progress::{NoProgress, Progress};
+pub use zipfdb_kernels::gompresso::{Elimination, PackCodec, PackOptions, PackedError};
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
 pub use zipfdb_storage::{
     CorpusSettings, Durability, Error as StorageError, Section, SegmentInfo, Tokenizer,

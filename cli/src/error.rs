@@ -98,6 +98,14 @@ pub enum Error {
         /// The new database.
         path: PathBuf,
     },
+    /// A file could not be packed or unpacked.
+    #[error("cannot {action}: {source}")]
+    Pack {
+        /// What was tried.
+        action: &'static str,
+        /// What is wrong, and with which file.
+        source: Box<zipfdb::Error>,
+    },
     /// Standard output could not be written to.
     #[error("cannot write to standard output: {source}")]
     Output {

@@ -13,6 +13,7 @@ mod error;
 mod interrupt;
 mod message;
 mod output;
+mod packing;
 mod parameters;
 mod pending;
 mod progress;
@@ -67,6 +68,8 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
             return demo::run(directory.as_deref(), terminal_width(), output);
         }
         Some(Task::Repair { database, target }) => return repair::run(database, target.as_deref()),
+        Some(Task::Pack(arguments)) => return packing::pack(arguments),
+        Some(Task::Unpack { source, target }) => return packing::unpack(source, target),
         None => {}
     }
     let is_prompt = arguments.sources().is_empty() && io::stdin().is_terminal();

@@ -6,6 +6,7 @@
 
 mod demo;
 mod one_shot;
+mod packing;
 #[cfg(unix)]
 mod prompt;
 mod streaming;
