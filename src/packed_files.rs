@@ -44,7 +44,7 @@ pub fn pack_file(
 ) -> Result<PackedSizes> {
     let source = SourceFile::open(source.as_ref())?;
     let mut header = options.header(source.size).map_err(source.packed())?;
-    let target = NewFile::create(target.as_ref())?;
+    let target = PackTarget::create(target.as_ref())?;
     let pool = start_pool(None)?;
     let mut output = BufWriter::new(target.file());
     let mut table_crc = crc32fast::Hasher::new();
@@ -124,7 +124,7 @@ pub fn unpack_file(
     blocks
         .seek(SeekFrom::Start(header.blocks_begin()))
         .map_err(source.failed("read"))?;
-    let target = NewFile::create(target.as_ref())?;
+    let target = PackTarget::create(target.as_ref())?;
     let pool = start_pool(None)?;
     let mut batch = vec![0; batch_size(&header, &pool)];
     let mut bytes = Vec::new();
@@ -291,13 +291,13 @@ impl SourceFile {
 }
 
 /// A file that gets its name when all of it is on disk. Nothing is left of one that is dropped before.
-struct NewFile {
+struct PackTarget {
     path: PathBuf,
     file: NamedTempFile<File>,
 }
 
-impl NewFile {
-    fn create(path: &Path) -> Result<NewFile> {
+impl PackTarget {
+    fn create(path: &Path) -> Result<PackTarget> {
         let failed = |source| Error::Io {
             action: "create",
             path: path.to_path_buf(),
@@ -317,7 +317,7 @@ impl NewFile {
                 OpenOptions::new().write(true).create_new(true).open(path)
             })
             .map_err(failed)?;
-        Ok(NewFile { path, file })
+        Ok(PackTarget { path, file })
     }
 
     fn file(&self) -> &File {
@@ -335,7 +335,7 @@ impl NewFile {
     /// Gives it its name.
     fn finish(self) -> Result<()> {
         self.file().sync_all().map_err(self.failed("sync"))?;
-        let NewFile { path, file } = self;
+        let PackTarget { path, file } = self;
         let persisted = file.persist_noclobber(&path);
         persisted.map(drop).map_err(|error| Error::Io {
             action: "write",

@@ -59,7 +59,7 @@ pub(super) fn resolve(
     order: References,
 ) -> Result<ReferenceRounds, BlockFault> {
     let mut rounds = ReferenceRounds::default();
-    let mut end = Place::default();
+    let mut end = Cursors::default();
     match order {
         References::Sequential => {
             end = sequential(records, literals, text)?;
@@ -83,13 +83,13 @@ pub(super) fn resolve(
 
 /// How far literals are read and text is written.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Cursors {
     literals: usize,
     text: usize,
 }
 
-fn sequential(records: &[Record], literals: &[u8], text: &mut [u8]) -> Result<Place, BlockFault> {
-    let mut place = Place::default();
+fn sequential(records: &[Record], literals: &[u8], text: &mut [u8]) -> Result<Cursors, BlockFault> {
+    let mut place = Cursors::default();
     for &record in records {
         let sequence = PackSequence::from_record(record);
         let write = copy_string(sequence, literals, text, place)?;
@@ -121,7 +121,7 @@ fn copy_string(
     sequence: PackSequence,
     literals: &[u8],
     text: &mut [u8],
-    place: Place,
+    place: Cursors,
 ) -> Result<usize, BlockFault> {
     let count = sequence.literals;
     let write = place.text + count;
@@ -209,13 +209,15 @@ struct Pending {
     bits: u32,
 }
 
+const _: () = assert!(GROUP == u32::BITS as usize);
+
 impl Pending {
     /// Copies the literal strings of a group, and checks where its references go.
     fn copy_literals(
         group: &[Record],
         literals: &[u8],
         text: &mut [u8],
-        end: &mut Place,
+        end: &mut Cursors,
     ) -> Result<Pending, BlockFault> {
         let mut pending = Pending {
             begins: [0; GROUP],
@@ -271,7 +273,7 @@ impl Pending {
         after > 0 && end <= self.writes[after - 1]
     }
 
-    /// Copies all that are left, and counts the rounds, one more if some were copied before.
+    /// Copies all that are left, and counts the rounds; one if there are none.
     ///
     /// A round copies those whose source ends before the mark: where the first one that is pending is to be written. A source
     /// that overlaps its reference ends there, as the copy makes the rest; so the first one is copied in any case.

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::bit_block::BitDecoder;
 use super::error::{BlockFault, PackedError, PackedPart};
-use super::format::{BlockEntry, ENTRY_SIZE, GROUP, HEADER_SIZE, PackCodec, PackHeader};
+use super::format::{BlockEntry, ENTRY_SIZE, HEADER_SIZE, PackCodec, PackHeader};
 use super::references::{ReferenceRounds, References, resolve};
 use crate::stop::check;
 
@@ -262,6 +262,3 @@ impl<'a> PackedReader<'a> {
             })
     }
 }
-
-/// Rounds of groups are counted for at most so many.
-const _: () = assert!(GROUP == u32::BITS as usize);
