@@ -347,6 +347,7 @@ impl PackTarget {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::NoProgress;
     use zipfdb_kernels::gompresso::{PackCodec, pack};

@@ -403,7 +403,8 @@ mod tests {
 
     #[test]
     fn values_that_no_writer_writes_are_refused() {
-        let changes: [(fn(&mut PackHeader), &str); 6] = [
+        type Change = fn(&mut PackHeader);
+        let changes: [(Change, &str); 6] = [
             (|header| header.block_size = 3 << 16, "block size"),
             (|header| header.block_size = 0, "block size"),
             (|header| header.window = 1 << 17, "window"),

@@ -1,4 +1,5 @@
 //! Text is unpacked as it was packed, and damaged bytes are an error or the right text.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::AtomicBool;
 

@@ -244,6 +244,7 @@ impl DevicePacked {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use std::sync::atomic::AtomicBool;
 
     use super::*;
