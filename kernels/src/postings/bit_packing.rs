@@ -81,7 +81,7 @@ fn last_word(bytes: &[u8], byte: usize) -> u64 {
 }
 
 /// Reads bits one after the other.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct BitInput<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,

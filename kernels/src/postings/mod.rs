@@ -17,10 +17,12 @@ mod interpolative;
 mod lines;
 mod list;
 mod list_line;
+mod prefix_code;
 mod roaring;
 mod search;
 mod segment_lines;
 mod set_operations;
+mod shared_lists;
 mod simple16;
 #[cfg(test)]
 mod tests;
@@ -30,3 +32,4 @@ pub use counts::{decode_counts, encode_counts};
 pub use list::{PostingsCursor, PostingsList, SHORT_MAX, choose_codec, decode_ids, encode_ids};
 pub use search::{HashOffsets, ListIndex, SafeRange, SearchMethod, intersect_plain};
 pub use set_operations::{difference, intersect, intersect_count, union};
+pub use shared_lists::{SharedLists, decode_shared_lists, encode_shared_lists};
