@@ -1,7 +1,7 @@
 //! Suite `cold`: the first question of a database that was just opened, its files in the page cache.
 //!
 //! Every measurement is a process of its own, which opens the database and asks one question once. The word and the places
-//! are those of the largest file, found when the database was built.
+//! are those of the largest file, found when the database was built. What an index of postings answers is asked again with one.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -32,11 +32,14 @@ enum Question {
     Phrase,
     Content,
     WordCount,
+    FilesWithWords,
+    /// Creates the index.
+    Index,
 }
 
 impl Question {
     /// All that are measured.
-    const MEASURED: [Question; 9] = [
+    const MEASURED: [Question; 10] = [
         Question::Extract,
         Question::SearchInFile,
         Question::CountInFile,
@@ -46,6 +49,15 @@ impl Question {
         Question::Phrase,
         Question::Content,
         Question::WordCount,
+        Question::FilesWithWords,
+    ];
+
+    /// Those that an index of postings answers.
+    const INDEXED: [Question; 4] = [
+        Question::CountInFile,
+        Question::FilesOfWord,
+        Question::Phrase,
+        Question::FilesWithWords,
     ];
 
     fn title(self) -> &'static str {
@@ -60,6 +72,8 @@ impl Question {
             Question::Phrase => "SQL: places of a phrase",
             Question::Content => "SQL: files whose content is LIKE a phrase",
             Question::WordCount => "SQL: all words with counts",
+            Question::FilesWithWords => "SQL: files with both words",
+            Question::Index => "CREATE INDEX USING postings",
         }
     }
 
@@ -81,6 +95,10 @@ impl Question {
             }
             Question::Content => {
                 format!("SELECT COUNT(*) FROM files('{corpus}') WHERE content LIKE '%{phrase}%'")
+            }
+            Question::FilesWithWords => {
+                let second = quoted(&subject.words[1]);
+                format!("SELECT file FROM files_with('{corpus}', '{word}', '{second}')")
             }
             Question::WordCount => {
                 format!("SELECT word, COUNT(*) FROM \"{corpus}\" GROUP BY word")
@@ -117,7 +135,9 @@ pub struct Job {
 #[derive(Clone, Serialize, Deserialize)]
 struct Outcome {
     question: Question,
-    /// Rows, places or bytes: the same in each run.
+    /// Whether there was an index.
+    is_indexed: bool,
+    /// Rows, places or bytes, of an index those of its file: the same in each run.
     answers: u64,
     /// To open the database.
     open_seconds: f64,
@@ -154,16 +174,35 @@ pub fn run(options: &Options) -> Result<()> {
         };
         let subject = ask(Question::Subject, "")?.subject;
         let subject = serde_json::to_string(&subject.ok_or("there is nothing to ask for")?)?;
-        let mut outcomes = Vec::new();
-        for question in Question::MEASURED {
+        let mut outcomes: Vec<Outcome> = Vec::new();
+        let questions = (Question::MEASURED
+            .map(|question| (question, false))
+            .into_iter())
+        .chain([(Question::Index, true)])
+        .chain(Question::INDEXED.map(|question| (question, true)));
+        for (question, is_indexed) in questions {
             eprintln!("{}: {}", corpus.name, question.title());
-            let mut runs = (0..options.runs.max(1))
-                .map(|_| ask(question, &subject))
+            // There is one index.
+            let runs = match question {
+                Question::Index => 1,
+                _ => options.runs.max(1),
+            };
+            let mut runs = (0..runs)
+                .map(|_| {
+                    let outcome = ask(question, &subject)?;
+                    Ok(Outcome {
+                        is_indexed,
+                        ..outcome
+                    })
+                })
                 .collect::<Result<Vec<Outcome>>>()?;
+            let before = outcomes.iter().find(|before| before.question == question);
+            runs.extend(before.cloned());
             if runs.iter().any(|run| run.answers != runs[0].answers) {
                 let title = question.title();
                 return Err(format!("{}: answers differ: {title}", corpus.name).into());
             }
+            runs.retain(|run| run.is_indexed == is_indexed);
             runs.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
             outcomes.push(runs.swap_remove(runs.len() / 2));
         }
@@ -176,7 +215,10 @@ pub fn run(options: &Options) -> Result<()> {
                 report::milliseconds(outcome.open_seconds),
                 outcome.answers.to_string(),
             ];
-            table.row(outcome.question.title(), cells);
+            let title = outcome.question.title();
+            let is_again = outcome.is_indexed && outcome.question != Question::Index;
+            let title = format!("{title}{}", if is_again { ", indexed" } else { "" });
+            table.row(&title, cells);
         }
         table.print(&[]);
         results.push(Outcomes {
@@ -216,6 +258,9 @@ fn child(
 
 /// The child's side: asks one question and prints how long that took.
 pub fn run_child(job: &Job) -> Result<()> {
+    if job.question == Question::Index {
+        return create_index(job);
+    }
     let begin = Instant::now();
     let (database, snapshot) = engines::ours::open(&job.directory, job.threads)?;
     let open_seconds = begin.elapsed().as_secs_f64();
@@ -226,10 +271,37 @@ pub fn run_child(job: &Job) -> Result<()> {
     };
     let outcome = Outcome {
         question: job.question,
+        is_indexed: false,
         answers,
         open_seconds,
         seconds: begin.elapsed().as_secs_f64(),
         subject,
+    };
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+/// Creates an index and prints how long that took, and how large it is.
+fn create_index(job: &Job) -> Result<()> {
+    let database = engines::ours::open_to_write(&job.directory, job.threads)?;
+    let corpus = database.corpora().into_iter().next().ok_or("no corpus")?;
+    let begin = Instant::now();
+    database.execute(&format!(
+        "CREATE INDEX words ON \"{corpus}\" USING postings"
+    ))?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let sizes = database.query(&format!("SELECT SUM(bytes) FROM indexes('{corpus}')"))?;
+    let size = sizes.into_iter().next().ok_or("no index")??;
+    let zipfdb::Value::Integer(bytes) = size[0] else {
+        return Err("an index without a file".into());
+    };
+    let outcome = Outcome {
+        question: Question::Index,
+        is_indexed: true,
+        answers: bytes.try_into()?,
+        open_seconds: 0.0,
+        seconds,
+        subject: None,
     };
     println!("{}", serde_json::to_string(&outcome)?);
     Ok(())

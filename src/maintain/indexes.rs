@@ -28,6 +28,8 @@ pub(crate) fn build_indexes(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<()> {
+    // Files that are written have one name, and another thread may be at what is missing.
+    let _one = core.runtime.indexing.wait_while(|| check(stop))?;
     let missing = missing_indexes(core, corpus, is_thorough)?;
     if missing.is_empty() {
         return Ok(());

@@ -42,6 +42,8 @@ pub(crate) struct Runtime {
     pub(crate) writing: Turns,
     /// Whose turn it is to recompress. Of the two this comes first.
     pub(crate) recompressing: Turns,
+    /// Whose turn it is to build indexes.
+    pub(crate) indexing: Turns,
     pub(crate) underway: Underway,
     /// Single look-ups that wait for others.
     pub(crate) gathered: Gathered,
@@ -58,6 +60,7 @@ impl Runtime {
             interrupts: Interrupts::default(),
             writing: Turns::default(),
             recompressing: Turns::default(),
+            indexing: Turns::default(),
             underway: Underway::default(),
             gathered: Gathered::default(),
         }
