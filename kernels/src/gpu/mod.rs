@@ -30,6 +30,7 @@ mod file_counts;
 mod file_words;
 mod gompresso;
 mod grammar;
+mod intersect;
 mod levels;
 mod local_tables;
 mod lookups;
@@ -67,6 +68,7 @@ pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use gompresso::{DevicePacked, DeviceUnpackError};
 pub use grammar::{ComingGrammar, DeviceGrammar};
+pub use intersect::{DeviceLists, DeviceSearch, QueryIds};
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngrams::{
@@ -106,6 +108,7 @@ const SOURCES: &[&Source] = &[
     &gompresso::SOURCE,
     &ngrams::SOURCE,
     &symbol_coder::SOURCE,
+    &intersect::SOURCE,
     #[cfg(any(test, feature = "measure"))]
     &baseline::SOURCE,
 ];
