@@ -14,6 +14,7 @@ mod energy;
 mod engines;
 mod gpu;
 mod ingest;
+mod intersect;
 mod lookups;
 mod memory;
 mod report;
@@ -65,6 +66,8 @@ enum Suite {
     Tokenize(Options),
     /// Packed text in blocks for warps: ratios, MB/s of each way to unpack, on a device too; zlib, LZ4, Snappy and Zstd.
     Codec(codec::CodecOptions),
+    /// Lists of words by block and by file: size and speed of their codecs, and conjunctive queries on them.
+    Intersect(intersect::IntersectOptions),
     /// Kernels on a CUDA device: construction, tasks, batches of look-ups, primitives; against the CPU and plain arrays.
     Gpu(gpu::GpuOptions),
     /// The constants of `src/answer/cost.rs`, measured on the corpora and printed as Rust.
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
         Suite::Sql(options) => sql::run(&options),
         Suite::Tokenize(options) => tokenize::run(&options),
         Suite::Codec(options) => codec::run(&options),
+        Suite::Intersect(options) => intersect::run(&options),
         Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Lookups(options) => lookups::run(&options),

@@ -1,0 +1,523 @@
+//! Suite `intersect`: lists of blocks of text, their codecs, and conjunctive queries on them, as in Ao et al., PVLDB 2011.
+//!
+//! An id is a block of some words of a corpus, so that there are enough ids, or a file. Ids are in natural order, sorted by
+//! what blocks have in common, or shuffled. Tables 1, 2, 3 and 7 are those of the paper. Every method answers the same
+//! queries, and answers are compared before times are taken. What decodes or searches is in `zipfdb_kernels::postings`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use rayon::prelude::*;
+use serde::Serialize;
+use zipfdb_kernels::postings::{
+    ListIndex, PostingsCodec, PostingsList, SafeRange, SearchMethod, choose_codec, decode_ids,
+    decode_shared_lists, encode_counts, encode_ids, encode_shared_lists, intersect,
+    intersect_plain,
+};
+
+use crate::corpus::Corpus;
+use crate::report::{self, Table};
+use crate::{Options, Result};
+
+/// Blocks that a corpus is cut into, at least, where it has as many words.
+const BLOCKS_MIN: usize = 1 << 20;
+
+/// Words of a block at least.
+const BLOCK_WORDS_MIN: usize = 8;
+
+/// Queries of each number of words, in per mill (section 6.1): 2 to 6 words.
+const QUERY_SHARES: [(usize, usize); 5] = [(2, 161), (3, 245), (4, 228), (5, 148), (6, 82)];
+
+/// What the suite takes.
+#[derive(Args)]
+pub struct IntersectOptions {
+    #[command(flatten)]
+    common: Options,
+    /// Queries, one a line, perhaps behind a number and a colon. Words that no list has are left out.
+    #[arg(long, value_name = "FILE")]
+    queries: Option<PathBuf>,
+    /// Synthetic queries as well: so many, with words drawn by how often they occur.
+    #[arg(long, default_value_t = 5000, value_name = "N")]
+    synthetic: usize,
+}
+
+/// The lists of the words of a corpus.
+struct Lists {
+    universe: u32,
+    /// `[words + 1]` into `ids` and `counts`.
+    offsets: Vec<u32>,
+    ids: Vec<u32>,
+    /// How often a word occurs in each.
+    counts: Vec<u32>,
+    words: HashMap<Vec<u8>, u32>,
+}
+
+impl Lists {
+    /// Lists of units of words: a unit is `unit` words, or a file.
+    fn of(texts: &[Vec<u8>], unit: Option<usize>) -> Lists {
+        let mut words: HashMap<Vec<u8>, u32> = HashMap::new();
+        let mut places: Vec<(u32, u32)> = Vec::new();
+        let mut universe = 0;
+        for text in texts {
+            let mut within = 0;
+            for word in text.split(|byte| !byte.is_ascii_alphanumeric() && *byte < 0x80) {
+                if word.is_empty() {
+                    continue;
+                }
+                if Some(within) == unit {
+                    universe += 1;
+                    within = 0;
+                }
+                within += 1;
+                let next = words.len() as u32; // fewer than words, which fit into memory
+                let word = word.to_ascii_lowercase();
+                places.push((*words.entry(word).or_insert(next), universe));
+            }
+            universe += 1;
+        }
+        places.par_sort_unstable();
+        let (mut offsets, mut ids, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        for same in places.chunk_by(|a, b| a == b) {
+            let (word, id) = same[0];
+            if offsets.len() as u32 == word {
+                offsets.push(ids.len() as u32);
+            }
+            ids.push(id);
+            counts.push(same.len() as u32);
+        }
+        offsets.push(ids.len() as u32);
+        Lists {
+            universe,
+            offsets,
+            ids,
+            counts,
+            words,
+        }
+    }
+
+    fn range(&self, word: u32) -> std::ops::Range<usize> {
+        self.offsets[word as usize] as usize..self.offsets[word as usize + 1] as usize
+    }
+
+    fn list(&self, word: u32) -> &[u32] {
+        &self.ids[self.range(word)]
+    }
+
+    fn len(&self) -> u32 {
+        self.offsets.len() as u32 - 1
+    }
+
+    /// The same lists with other ids.
+    fn renumbered(&self, number: &[u32]) -> Lists {
+        let mut ids: Vec<u32> = self.ids.iter().map(|&id| number[id as usize]).collect();
+        for bounds in self.offsets.windows(2) {
+            ids[bounds[0] as usize..bounds[1] as usize].sort_unstable();
+        }
+        Lists {
+            ids,
+            offsets: self.offsets.clone(),
+            counts: self.counts.clone(),
+            words: HashMap::new(),
+            universe: self.universe,
+        }
+    }
+
+    /// New ids at random.
+    fn shuffled(&self) -> Lists {
+        let mut by_key: Vec<(u64, u32)> =
+            (0..self.universe).map(|id| (mix(id.into()), id)).collect();
+        by_key.sort_unstable();
+        self.renumbered(&inverse(by_key))
+    }
+
+    /// New ids by the least hash of the words of each, so that what has words in common is near (min-wise hashing). Words that
+    /// are frequent everywhere do not count.
+    fn similar(&self) -> Lists {
+        let mut keys = vec![(u64::MAX, u64::MAX); self.universe as usize];
+        for word in 0..self.len() {
+            let list = self.list(word);
+            if list.len() > self.universe as usize / 100 || list.len() < 2 {
+                continue;
+            }
+            let (first, second) = (mix(word.into()), mix(!u64::from(word)));
+            for &id in list {
+                let key = &mut keys[id as usize];
+                *key = (key.0.min(first), key.1.min(second));
+            }
+        }
+        let mut by_key: Vec<((u64, u64), u32)> = keys.into_iter().zip(0..).collect();
+        by_key.sort_unstable();
+        self.renumbered(&inverse(by_key))
+    }
+}
+
+/// The place of each id in an order.
+fn inverse<K>(order: Vec<(K, u32)>) -> Vec<u32> {
+    let mut number = vec![0; order.len()];
+    for (place, (_, id)) in (0..).zip(order) {
+        number[id as usize] = place;
+    }
+    number
+}
+
+/// The finaliser of splitmix64.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// One number of a table.
+#[derive(Serialize)]
+struct Measured {
+    corpus: String,
+    table: &'static str,
+    row: String,
+    numbers: Vec<f64>,
+}
+
+/// Measures, prints and writes.
+pub fn run(options: &IntersectOptions) -> Result<()> {
+    let common = &options.common;
+    let runs = common.runs.max(1);
+    let notes = [format!("Median of {runs} runs.")];
+    let mut results = Vec::new();
+    for path in &common.corpus {
+        let corpus = Corpus::open(path)?;
+        let files = corpus.files.iter().map(|file| fs::read(&file.path));
+        let texts: Vec<Vec<u8>> = files.collect::<std::io::Result<_>>()?;
+        report::heading(&corpus.name, corpus.size(), corpus.files.len());
+        let mut suite = Suite {
+            corpus: &corpus,
+            options,
+            runs,
+            notes: &notes,
+            results: &mut results,
+        };
+        let by_file = Lists::of(&texts, None);
+        suite.codecs("files, in order of path", &by_file)?;
+        let block = (by_file
+            .counts
+            .iter()
+            .map(|&count| count as usize)
+            .sum::<usize>()
+            / BLOCKS_MIN)
+            .max(BLOCK_WORDS_MIN);
+        drop(by_file);
+        let natural = Lists::of(&texts, Some(block));
+        drop(texts);
+        let queries = suite.queries(&natural)?;
+        for (order, lists) in [
+            ("blocks, natural order", None),
+            ("blocks, similar order", Some(natural.similar())),
+            ("blocks, shuffled", Some(natural.shuffled())),
+        ] {
+            let lists = lists.as_ref().unwrap_or(&natural);
+            suite.contraction(order, lists);
+            suite.codecs(order, lists)?;
+            suite.searches(order, lists, &queries);
+        }
+    }
+    report::write_json("intersect", common, &notes, &results)
+}
+
+/// What is measured on one corpus.
+struct Suite<'a> {
+    corpus: &'a Corpus,
+    options: &'a IntersectOptions,
+    runs: usize,
+    notes: &'a [String],
+    results: &'a mut Vec<Measured>,
+}
+
+impl Suite<'_> {
+    fn row(&mut self, table: &'static str, to: &mut Table, row: &str, numbers: Vec<f64>) {
+        to.row(row, numbers.iter().map(|&number| report::digits(number)));
+        self.results.push(Measured {
+            corpus: self.corpus.name.clone(),
+            table,
+            row: row.to_owned(),
+            numbers,
+        });
+    }
+
+    /// Table 1: contraction ratio and R squared, by length.
+    fn contraction(&mut self, order: &str, lists: &Lists) {
+        let titles = [order, "lists", "contraction ratio", "R squared"];
+        let mut table = Table::new(titles.map(str::to_owned));
+        for (least, end) in [
+            (1_000, 10_000),
+            (10_000, 100_000),
+            (100_000, 200_000),
+            (200_000, 400_000),
+            (400_000, usize::MAX),
+        ] {
+            let of_length = (0..lists.len()).map(|word| lists.list(word));
+            let of_length = of_length.filter(|ids| (least..end).contains(&ids.len()));
+            let fits = of_length.map(|ids| {
+                let (range, squared) = SafeRange::fit(ids);
+                ((range.left + range.right) / ids.len() as f64, squared)
+            });
+            let fits: Vec<(f64, f64)> = fits.collect();
+            let mean = |of: fn(&(f64, f64)) -> f64| {
+                fits.iter().map(of).sum::<f64>() / fits.len().max(1) as f64
+            };
+            let numbers = vec![fits.len() as f64, mean(|fit| fit.0), mean(|fit| fit.1)];
+            self.row(
+                "contraction",
+                &mut table,
+                &format!("{least} ids or more"),
+                numbers,
+            );
+        }
+        table.print(self.notes);
+    }
+
+    /// Table 2: bits an id and compression ratio of each codec, and ns an id to decode all lists.
+    fn codecs(&mut self, order: &str, lists: &Lists) -> Result<()> {
+        let titles = [
+            order,
+            "MB",
+            "% of text",
+            "bits an id",
+            "ratio",
+            "ns an id",
+            "ns in long lists",
+        ];
+        let mut table = Table::new(titles.map(str::to_owned));
+        let ids = lists.ids.len() as f64;
+        let text = self.corpus.size() as f64;
+        let names = PostingsCodec::ALL.map(|codec| (codec.name(), Some(codec)));
+        for (name, codec) in names.into_iter().chain([("auto", None)]) {
+            let mut bytes = Vec::new();
+            let mut encoded = Vec::new();
+            for word in 0..lists.len() {
+                let list = lists.list(word);
+                let codec = codec.unwrap_or_else(|| choose_codec(list, lists.universe));
+                let begin = bytes.len();
+                encode_ids(codec, list, lists.universe, &mut bytes);
+                encoded.push((codec, begin..bytes.len(), list.len()));
+            }
+            let mut decoded = Vec::with_capacity(lists.ids.len());
+            let mut nanoseconds_of = |least: usize| -> f64 {
+                let wanted = || encoded.iter().filter(|(_, _, count)| *count >= least);
+                let total: usize = wanted().map(|(_, _, count)| count).sum();
+                let seconds = median(self.runs, || {
+                    decoded.clear();
+                    for (codec, range, count) in wanted() {
+                        let bytes = &bytes[range.clone()];
+                        decode_ids(*codec, bytes, *count, lists.universe, &mut decoded)
+                            .expect("was encoded");
+                    }
+                    black_box(&decoded);
+                });
+                // Not a number where there is none.
+                seconds * 1e9 / total as f64
+            };
+            let long = nanoseconds_of(1024);
+            let all = nanoseconds_of(0);
+            if decoded != lists.ids {
+                return Err(format!("{name} decodes other ids").into());
+            }
+            let size = bytes.len() as f64;
+            let numbers = vec![
+                size / report::MEGABYTE,
+                size / text * 100.0,
+                size * 8.0 / ids,
+                ids * 4.0 / size,
+                all,
+                long,
+            ];
+            self.row("codecs", &mut table, name, numbers);
+        }
+        let mut bytes = Vec::new();
+        encode_shared_lists(&lists.offsets, &lists.ids, &mut bytes);
+        let mut decoded = Vec::new();
+        let seconds = median(self.runs, || {
+            decoded.clear();
+            let (offsets, universe) = (&lists.offsets, lists.universe);
+            decode_shared_lists(&bytes, offsets, universe, &mut decoded).expect("was encoded");
+        });
+        if decoded != lists.ids {
+            return Err("shared lists decode other ids".into());
+        }
+        let shared = bytes.len() as f64;
+        bytes.clear();
+        for word in 0..lists.len() {
+            encode_counts(&lists.counts[lists.range(word)], &mut bytes);
+        }
+        let size = bytes.len() as f64;
+        for (name, size, nanoseconds) in [
+            ("shared lists", shared, seconds * 1e9 / ids),
+            ("counts", size, f64::NAN),
+        ] {
+            let numbers = vec![
+                size / report::MEGABYTE,
+                size / text * 100.0,
+                size * 8.0 / ids,
+                ids * 4.0 / size,
+                nanoseconds,
+                nanoseconds,
+            ];
+            self.row("codecs", &mut table, name, numbers);
+        }
+        println!(
+            "{} lists of {} ids, {} in all\n",
+            lists.len(),
+            lists.universe,
+            lists.ids.len()
+        );
+        table.print(self.notes);
+        Ok(())
+    }
+
+    /// Queries of words that have lists, of two words at least.
+    fn queries(&self, lists: &Lists) -> Result<Vec<Vec<u32>>> {
+        let mut queries = Vec::new();
+        if let Some(path) = &self.options.queries {
+            for line in String::from_utf8_lossy(&fs::read(path)?).lines() {
+                let text = line.split_once(':').map_or(line, |(_, text)| text);
+                let words = text.split(|character: char| !character.is_alphanumeric());
+                let found = words.filter_map(|word| {
+                    lists
+                        .words
+                        .get(word.to_ascii_lowercase().as_bytes())
+                        .copied()
+                });
+                queries.push(found.collect::<Vec<u32>>());
+            }
+        }
+        let shares: usize = QUERY_SHARES.iter().map(|(_, share)| share).sum();
+        let mut state = 0;
+        let mut below = |end: usize| {
+            state += 1;
+            (mix(state) % end as u64) as usize
+        };
+        for _ in 0..self.options.synthetic {
+            let mut drawn = below(shares);
+            let mut lengths = QUERY_SHARES.iter();
+            let length = lengths.find(|&&(_, share)| {
+                let is_it = drawn < share;
+                drawn = drawn.wrapping_sub(share);
+                is_it
+            });
+            let length = length.map_or(2, |&(length, _)| length);
+            // Words of an occurrence are drawn, so that frequent words are frequent.
+            let words = (0..length).map(|_| {
+                let at = below(lists.ids.len()) as u32;
+                lists.offsets.partition_point(|&offset| offset <= at) as u32 - 1
+            });
+            queries.push(words.collect());
+        }
+        for query in &mut queries {
+            query.sort_unstable();
+            query.dedup();
+        }
+        queries.retain(|query| query.len() > 1);
+        Ok(queries)
+    }
+
+    /// Tables 3 and 7: queries a second of each method and codec, on one thread and all.
+    fn searches(&mut self, order: &str, lists: &Lists, queries: &[Vec<u32>]) {
+        let titles = [
+            order,
+            "queries/s",
+            "on all threads",
+            "to skip lists",
+            "bytes an id beside",
+        ];
+        let mut table = Table::new(titles.map(str::to_owned));
+        let mut words: Vec<u32> = queries.concat();
+        words.sort_unstable();
+        words.dedup();
+        let place = |word: u32| words.binary_search(&word).expect("a word of a query");
+        let ids: usize = words.iter().map(|&word| lists.list(word).len()).sum();
+        let mut expected = None;
+        let mut baseline = f64::NAN;
+        let mut skip_first = SearchMethod::ALL;
+        skip_first.rotate_right(1);
+        for method in skip_first {
+            let index = |&word: &u32| ListIndex::new(method, lists.list(word), lists.universe);
+            // A bit set for each word would take too much.
+            if method == SearchMethod::BitSet {
+                continue;
+            }
+            let indices: Vec<ListIndex<'_>> = words.par_iter().map(index).collect();
+            let answer = |query: &Vec<u32>| {
+                let lists: Vec<&ListIndex<'_>> =
+                    query.iter().map(|&word| &indices[place(word)]).collect();
+                let mut output = Vec::new();
+                intersect_plain(&lists, &mut output);
+                output.len() as u64
+            };
+            let beside = indices.iter().map(ListIndex::bytes).sum::<usize>() as f64 / ids as f64;
+            let (one, all) = self.rates(queries, &mut expected, answer);
+            if method == SearchMethod::SkipList {
+                baseline = one;
+            }
+            let numbers = vec![one, all, one / baseline, beside];
+            self.row("searches", &mut table, method.name(), numbers);
+        }
+        for codec in PostingsCodec::ALL {
+            let encode = |&word: &u32| {
+                let mut bytes = Vec::new();
+                encode_ids(codec, lists.list(word), lists.universe, &mut bytes);
+                bytes
+            };
+            let encoded: Vec<Vec<u8>> = words.par_iter().map(encode).collect();
+            let opened: Vec<PostingsList<'_>> = (encoded.iter().zip(&words))
+                .map(|(bytes, &word)| {
+                    let count = lists.list(word).len();
+                    PostingsList::new(codec, bytes, count, lists.universe).expect("was encoded")
+                })
+                .collect();
+            let answer = |query: &Vec<u32>| {
+                let lists: Vec<PostingsList<'_>> =
+                    query.iter().map(|&word| opened[place(word)]).collect();
+                let mut output = Vec::new();
+                intersect(&lists, &mut output);
+                output.len() as u64
+            };
+            let (one, all) = self.rates(queries, &mut expected, answer);
+            let numbers = vec![one, all, one / baseline, 0.0];
+            self.row("searches", &mut table, codec.name(), numbers);
+        }
+        println!("{} queries of {} words\n", queries.len(), words.len());
+        table.print(self.notes);
+    }
+
+    /// Queries a second on one thread and on all; every way must find as many ids as the first.
+    fn rates(
+        &self,
+        queries: &[Vec<u32>],
+        expected: &mut Option<u64>,
+        answer: impl Fn(&Vec<u32>) -> u64 + Sync,
+    ) -> (f64, f64) {
+        let count = queries.len() as f64;
+        let mut found = 0;
+        let one = median(self.runs, || found = queries.iter().map(&answer).sum());
+        assert_eq!(*expected.get_or_insert(found), found, "answers differ");
+        let all = median(self.runs, || {
+            black_box(queries.par_iter().map(&answer).sum::<u64>());
+        });
+        (count / one, count / all)
+    }
+}
+
+/// Seconds of the median run.
+fn median(runs: usize, mut run: impl FnMut()) -> f64 {
+    let mut seconds: Vec<f64> = (0..runs)
+        .map(|_| {
+            let start = Instant::now();
+            run();
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds[runs / 2]
+}
